@@ -1,0 +1,108 @@
+//! Owns turns: an [`Agent`] is anything that moves by itself, one bounded turn after the other (an engine: one packet).
+//! A service is a group of agents that share a thread or a fiber and park together.
+//!
+//! The order that matters when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one more turn each; 3. sleep.
+
+use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, host, world};
+
+/// What an agent's turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It did something; there may be more.
+    Again,
+    /// It found nothing to do.
+    Park,
+    /// It found nothing to do before this time.
+    Until(CpuTime),
+}
+
+/// Anything that moves by itself, in bounded turns.
+pub trait Agent: Send {
+    /// One packet, one interrupt, one decision. Must not block for long.
+    fn turn(&mut self) -> Turn;
+}
+
+/// A running service.
+#[derive(Clone)]
+pub struct ServiceHandle {
+    wake: WakeWord,
+    stop: crate::Word,
+    done: Event,
+}
+
+impl ServiceHandle {
+    /// Asks the service to end after its present turn and waits until it has.
+    pub fn stop(&self) {
+        self.stop.store(1);
+        self.wake.ring(Step::ThreadWake);
+        self.done.wait();
+    }
+}
+
+/// How long a host service looks for work before it parks, in nanoseconds. It trades CPU time of an idle moment against
+/// two system calls and a wake-up of some 10 µs for the next ring.
+const SPIN_NS: u64 = 20_000;
+
+pub(crate) fn spawn_service(
+    platform: &Platform,
+    name: String,
+    wake: WakeWord,
+    agents: Vec<Box<dyn Agent>>,
+) -> ServiceHandle {
+    let handle = ServiceHandle { wake, stop: platform.page(1).word(0), done: platform.event(true) };
+    let (own, served) = (handle.clone(), platform.clone());
+    let body = Box::new(move || {
+        serve(&served, &own, agents);
+        own.done.set(Step::ThreadWake);
+    });
+    match platform.kind() {
+        PlatformKind::Host => host::spawn(platform, name, body),
+        _ => world::spawn(platform, name, false, body),
+    }
+    handle
+}
+
+fn serve(platform: &Platform, handle: &ServiceHandle, mut agents: Vec<Box<dyn Agent>>) {
+    let ended = || handle.stop.load() != 0 || platform.is_stopped();
+    let mut spin_until = None;
+    while !ended() {
+        if let Pass::Busy = one_pass(&mut agents) {
+            spin_until = None;
+            continue;
+        }
+        if platform.kind() == PlatformKind::Host {
+            let now = platform.now();
+            if now < *spin_until.get_or_insert(now.after(SPIN_NS)) {
+                std::hint::spin_loop();
+                continue;
+            }
+        }
+        handle.wake.announce_sleep();
+        match one_pass(&mut agents) {
+            Pass::Busy => handle.wake.retract(),
+            Pass::Idle(_) if ended() => break,
+            Pass::Idle(until) => {
+                handle.wake.sleep(until);
+            }
+        }
+        spin_until = None;
+    }
+}
+
+enum Pass {
+    Busy,
+    Idle(Option<CpuTime>),
+}
+
+fn one_pass(agents: &mut [Box<dyn Agent>]) -> Pass {
+    let mut busy = false;
+    let mut until: Option<CpuTime> = None;
+    for agent in agents {
+        match agent.turn() {
+            Turn::Again => busy = true,
+            Turn::Park => {}
+            Turn::Until(time) => until = Some(until.map_or(time, |u| u.min(time))),
+        }
+    }
+    if busy { Pass::Busy } else { Pass::Idle(until) }
+}

@@ -1,0 +1,99 @@
+//! What an explorer decides: at every visible step of an explored machine, who moves next.
+//!
+//! A *visible step* is a load that memory must answer, a barrier, a locked operation, a lock, a wait or a wake. A store
+//! goes into its agent's own store buffer, which nobody else can see, so it is no choice; that it leaves the buffer
+//! is one ([`Choice::Flush`]). Who calls: `world`. Who implements: the explorer's strategies.
+
+/// Index of an agent in the order of its spawning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentIx(pub u16);
+
+/// How stores become visible to other agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryModel {
+    /// Every store is visible at once (cannot see a missing barrier).
+    SequentiallyConsistent,
+    /// Total store order: a first-in first-out store buffer per agent, as x86 has.
+    TotalStoreOrder,
+}
+
+/// One thing that could happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The agent takes its pending visible step.
+    Run(AgentIx),
+    /// The oldest store in the agent's buffer reaches memory.
+    Flush(AgentIx),
+    /// Nothing else can happen: the earliest sleeper's time comes.
+    Timeout(AgentIx),
+}
+
+impl Choice {
+    /// The agent that the choice is about.
+    pub fn agent(self) -> AgentIx {
+        match self {
+            Choice::Run(a) | Choice::Flush(a) | Choice::Timeout(a) => a,
+        }
+    }
+}
+
+/// The kind of an agent's pending visible step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpKind {
+    /// First step of an agent.
+    Start,
+    /// A load from memory.
+    Load,
+    /// A store that goes to memory at once (sequentially consistent model, or through a kernel).
+    Store,
+    /// A locked read-modify-write.
+    Exchange,
+    /// A full barrier.
+    Fence,
+    /// Taking a lock.
+    Lock,
+    /// Going to sleep on a word.
+    Wait,
+    /// Waking sleepers of a word.
+    Wake,
+    /// A sleep on the clock.
+    Sleep,
+}
+
+/// What a pending step touches; two steps on different objects commute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// Nothing shared.
+    None,
+    /// A protocol word.
+    Word {
+        /// Page number.
+        page: u32,
+        /// Word number in the page.
+        index: u32,
+    },
+    /// A run of bulk bytes.
+    Bulk(u32),
+    /// A lock.
+    Mutex(u32),
+}
+
+/// A moment of choice.
+pub struct Point<'a> {
+    /// What could happen; at least two entries.
+    pub choices: &'a [Choice],
+    /// The agent that moved last, if it can go on.
+    pub current: Option<AgentIx>,
+    /// Hash of the whole state: memory, store buffers, locks, and each agent's history of observed values.
+    pub state: u64,
+    /// Visible steps taken so far in this run.
+    pub step: u64,
+    /// Pending step of each agent, by index.
+    pub pending: &'a [(OpKind, Object)],
+}
+
+/// Chooses what happens next in an explored machine.
+pub trait Controller {
+    /// Returns an index into `point.choices`; anything beyond the end counts as 0.
+    fn choose(&mut self, point: &Point<'_>) -> usize;
+}

@@ -1,0 +1,85 @@
+//! Owns stackful coroutines: an agent of a cooperative machine is a fiber, so blocking calls stay straight lines.
+//!
+//! A hand-off is a few nanoseconds. Stacks are pooled per thread. A fiber is never unwound from outside: whoever
+//! abandons a run finishes it.
+
+#![allow(unsafe_code)]
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Enough for deep call chains of debug builds; untouched pages cost nothing.
+const STACK_BYTES: usize = 512 * 1024;
+const POOLED_STACKS: usize = 64;
+
+type YielderCell = Rc<Cell<*const Yielder<(), ()>>>;
+
+thread_local! {
+    static CURRENT: Cell<*const Yielder<(), ()>> = const { Cell::new(std::ptr::null()) };
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A suspended piece of straight-line code with a stack of its own.
+pub(crate) struct Fiber {
+    coroutine: Option<Coroutine<(), (), (), DefaultStack>>,
+    yielder: YielderCell,
+}
+
+impl Fiber {
+    /// A fiber that will run `body`; `body` must not panic through.
+    pub(crate) fn new(body: Box<dyn FnOnce()>) -> Fiber {
+        let stack = STACKS.with(|s| s.borrow_mut().pop()).unwrap_or_else(|| {
+            DefaultStack::new(STACK_BYTES).expect("no memory for a fiber's stack")
+        });
+        let yielder: YielderCell = Rc::new(Cell::new(std::ptr::null()));
+        let publish = Rc::clone(&yielder);
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+            publish.set(std::ptr::from_ref(yielder));
+            CURRENT.set(std::ptr::from_ref(yielder));
+            body();
+        });
+        Fiber { coroutine: Some(coroutine), yielder }
+    }
+
+    /// Runs it until it suspends or ends; returns whether it ended.
+    pub(crate) fn resume(&mut self) -> bool {
+        let Some(coroutine) = self.coroutine.as_mut() else { return true };
+        let outer = CURRENT.replace(self.yielder.get());
+        let result = coroutine.resume(());
+        CURRENT.set(outer);
+        match result {
+            CoroutineResult::Yield(()) => false,
+            CoroutineResult::Return(()) => {
+                self.recycle();
+                true
+            }
+        }
+    }
+
+    fn recycle(&mut self) {
+        let Some(coroutine) = self.coroutine.take() else { return };
+        let stack = coroutine.into_stack();
+        STACKS.with(|s| {
+            let mut pool = s.borrow_mut();
+            if pool.len() < POOLED_STACKS {
+                pool.push(stack);
+            }
+        });
+    }
+}
+
+/// Whether the caller runs on a fiber.
+pub(crate) fn on_fiber() -> bool {
+    !CURRENT.get().is_null()
+}
+
+/// Gives the thread back to whoever resumed this fiber, until it is resumed again.
+pub(crate) fn suspend() {
+    let yielder = CURRENT.get();
+    assert!(!yielder.is_null(), "only an agent of a cooperative machine can block here: call it inside Platform::run");
+    // SAFETY: CURRENT holds the yielder of the fiber that runs now: `resume` sets it on entry and restores the outer
+    // one on return, and the yielder lives on that fiber's stack for as long as the fiber has not ended.
+    unsafe { (*yielder).suspend(()) };
+}

@@ -1,0 +1,233 @@
+//! Owns the host back end: threads that park on futexes, the wall clock, and the watch for a machine in which nobody
+//! can move any more.
+
+use crate::memory::Word;
+use crate::world::RunReport;
+use crate::{CpuTime, ParkingCounts, Platform, WaitEnd, current, os};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    static THREAD_NUMBER: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A number of the calling thread, never 0.
+pub(crate) fn thread_number() -> u64 {
+    THREAD_NUMBER.with(|n| {
+        if n.get() == 0 {
+            n.set(NEXT_THREAD.fetch_add(1, Ordering::Relaxed));
+        }
+        n.get()
+    })
+}
+
+struct Sleeper {
+    word: Word,
+    agent: String,
+    what: String,
+    deadline: bool,
+}
+
+#[derive(Default)]
+struct Threads {
+    live: u64,
+    sleepers: BTreeMap<u64, Sleeper>,
+    panics: Vec<String>,
+    handles: Vec<std::thread::JoinHandle<()>>,
+}
+
+pub(crate) struct Host {
+    start: Instant,
+    stopped: AtomicBool,
+    sleeps: AtomicU64,
+    wakes: AtomicU64,
+    threads: Mutex<Threads>,
+}
+
+/// How often the watch looks, and how many looks in a row must find nothing moving: a second in all.
+const WATCH_PERIOD: Duration = Duration::from_millis(25);
+const WATCH_QUIET_LOOKS: u32 = 40;
+/// Sleeping is only trusted to this much; the rest of a busy time is spun.
+const SLEEP_SLACK_NS: u64 = 80_000;
+
+impl Host {
+    pub(crate) fn new() -> Host {
+        Host {
+            start: Instant::now(),
+            stopped: AtomicBool::new(false),
+            sleeps: AtomicU64::new(0),
+            wakes: AtomicU64::new(0),
+            threads: Mutex::new(Threads::default()),
+        }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self) -> CpuTime {
+        CpuTime(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn busy(&self, ns: u64) {
+        let end = self.now().after(ns);
+        if ns > 2 * SLEEP_SLACK_NS {
+            std::thread::sleep(Duration::from_nanos(ns - SLEEP_SLACK_NS));
+        }
+        while self.now() < end && !self.is_stopped() {
+            std::hint::spin_loop();
+        }
+    }
+
+    pub(crate) fn sleep_until(&self, deadline: CpuTime) -> WaitEnd {
+        while self.now() < deadline {
+            if self.is_stopped() {
+                return WaitEnd::Stopped;
+            }
+            let rest = deadline.since(self.now()).min(50_000_000);
+            std::thread::sleep(Duration::from_nanos(rest));
+        }
+        WaitEnd::TimedOut
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn parking_counts(&self) -> ParkingCounts {
+        ParkingCounts { sleeps: self.sleeps.load(Ordering::Relaxed), wakes: self.wakes.load(Ordering::Relaxed) }
+    }
+
+    pub(crate) fn wait_word(&self, word: &Word, expected: u32, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
+        let timeout = match deadline {
+            None => None,
+            Some(d) if self.now() >= d => return WaitEnd::TimedOut,
+            Some(d) => Some(Duration::from_nanos(d.since(self.now()))),
+        };
+        let me = thread_number();
+        let sleeper = Sleeper {
+            word: word.clone(),
+            agent: current::name(),
+            what: what.to_owned(),
+            deadline: deadline.is_some(),
+        };
+        // Registered before the look at `stopped`: `stop` wakes again until nobody is registered.
+        self.threads().sleepers.insert(me, sleeper);
+        let end = if self.is_stopped() {
+            WaitEnd::Stopped
+        } else {
+            self.sleeps.fetch_add(1, Ordering::Relaxed);
+            os::futex_wait(word.cell(), expected, timeout);
+            match deadline {
+                _ if self.is_stopped() => WaitEnd::Stopped,
+                Some(d) if self.now() >= d => WaitEnd::TimedOut,
+                _ => WaitEnd::Woken,
+            }
+        };
+        self.threads().sleepers.remove(&me);
+        end
+    }
+
+    pub(crate) fn wake_word(&self, word: &Word, count: u32) {
+        self.wakes.fetch_add(1, Ordering::Relaxed);
+        os::futex_wake(word.cell(), i32::try_from(count).unwrap_or(i32::MAX));
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        loop {
+            let sleeping: Vec<Word> = self.threads().sleepers.values().map(|s| s.word.clone()).collect();
+            if sleeping.is_empty() {
+                return;
+            }
+            for word in &sleeping {
+                os::futex_wake(word.cell(), i32::MAX);
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    pub(crate) fn blocked_agents(&self) -> Vec<(String, String)> {
+        let threads = self.threads();
+        if (threads.sleepers.len() as u64) < threads.live || threads.sleepers.values().any(|s| s.deadline) {
+            return Vec::new();
+        }
+        let said = threads.sleepers.values().filter(|s| !s.what.is_empty());
+        said.map(|s| (s.agent.clone(), s.what.clone())).collect()
+    }
+
+    /// Runs `main` here, watches for a machine that stands still, and ends with every thread joined.
+    pub(crate) fn run(&self, platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunReport {
+        let outer = current::exchange(current::Belongings::named("main".to_owned()));
+        self.threads().live += 1;
+        let finished = AtomicBool::new(false);
+        let mut blocked = Vec::new();
+        std::thread::scope(|scope| {
+            let watch = scope.spawn(|| self.watch(&finished));
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(main));
+            if let Err(payload) = result {
+                self.threads().panics.push(panic_text("main", payload.as_ref()));
+            }
+            finished.store(true, Ordering::Release);
+            blocked = watch.join().unwrap_or_default();
+        });
+        self.threads().live -= 1;
+        self.stop();
+        loop {
+            let Some(handle) = self.threads().handles.pop() else { break };
+            // A panic of the thread was caught and noted inside it.
+            let _ = handle.join();
+        }
+        platform.inner.tracing.collect();
+        current::exchange(outer);
+        let panics = std::mem::take(&mut self.threads().panics);
+        RunReport { blocked, panics, end: self.now(), steps: 0 }
+    }
+
+    fn watch(&self, finished: &AtomicBool) -> Vec<(String, String)> {
+        let (mut quiet, mut seen) = (0, self.parking_counts());
+        while !finished.load(Ordering::Acquire) {
+            std::thread::sleep(WATCH_PERIOD);
+            let (blocked, counts) = (self.blocked_agents(), self.parking_counts());
+            quiet = if blocked.is_empty() || counts != seen { 0 } else { quiet + 1 };
+            seen = counts;
+            if quiet >= WATCH_QUIET_LOOKS {
+                self.stop();
+                return blocked;
+            }
+        }
+        Vec::new()
+    }
+}
+
+pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + Send>) {
+    let owner = platform.clone();
+    platform.inner.host.threads().live += 1;
+    let thread_name = name.clone();
+    let run = move || {
+        current::exchange(current::Belongings::named(name.clone()));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        owner.inner.tracing.collect();
+        let mut threads = owner.inner.host.threads();
+        threads.live -= 1;
+        if let Err(payload) = result {
+            threads.panics.push(panic_text(&name, payload.as_ref()));
+        }
+    };
+    let handle = std::thread::Builder::new().name(thread_name).spawn(run).expect("the system gives no more threads");
+    platform.inner.host.threads().handles.push(handle);
+}
+
+pub(crate) fn panic_text(agent: &str, payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("(no message)");
+    format!("agent '{agent}' panicked: {text}")
+}

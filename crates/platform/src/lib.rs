@@ -1,0 +1,276 @@
+//! The seam: every shared access, lock, wait, agent and clock reading of tidegate goes through a [`Platform`] value.
+//!
+//! The platform is chosen when a machine is built, not when it is compiled, so the code that users run is the code
+//! that the explorer explores:
+//!
+//! | platform | memory | agents | clock |
+//! |---|---|---|---|
+//! | [`Platform::host`] | real atomics | threads that park | wall |
+//! | [`Platform::virtual_time`] | the same | fibers on one thread, in order of time | virtual, with step costs |
+//! | [`Platform::explored`] | words behind store buffers | fibers, a [`Controller`] chooses who runs | virtual |
+//!
+//! Rooms: [`memory`] (Word, Page, Bulk, physical addresses) · [`mapping`] (a window that can be rotated) ·
+//! [`sync`] (Mutex, Event, WakeWord) · [`agent`] (turns and services) · [`time`] · [`controller`] (what an explorer
+//! decides) · `host`, `world` (the two ways to run agents) · `fiber`, `os` (the only rooms with `unsafe`, beside
+//! `memory`).
+//!
+//! It knows nothing about graphics.
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+pub mod agent;
+pub mod controller;
+pub mod current;
+pub mod fiber;
+mod host;
+pub mod mapping;
+pub mod memory;
+pub mod os;
+pub mod sync;
+pub mod time;
+mod tracing;
+mod world;
+
+pub use agent::{Agent, ServiceHandle, Turn};
+pub use controller::{AgentIx, Choice, Controller, MemoryModel, Object, OpKind, Point};
+pub use mapping::Mapping;
+pub use memory::{Bulk, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory, Target, Untrusted, Word};
+pub use sync::{Event, Mutex, MutexGuard, WaitEnd, WakeWord};
+pub use time::{CpuTime, Step, StepCosts};
+pub use world::RunReport;
+
+use std::sync::Arc;
+use tidegate_trace::ClockName;
+
+/// Which of the three back ends a [`Platform`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlatformKind {
+    /// Threads, real atomics, wall clock.
+    Host,
+    /// One thread, fibers in order of virtual time.
+    Virtual,
+    /// One thread, fibers in the order that a [`Controller`] chooses, stores behind store buffers.
+    Explored,
+}
+
+/// A machine to run on: memory, agents, clock. Cheap to clone; every part of a machine holds one.
+#[derive(Clone)]
+pub struct Platform {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) kind: PlatformKind,
+    pub(crate) host: host::Host,
+    pub(crate) tracing: tracing::Tracing,
+    pub(crate) world: Option<world::WorldId>,
+}
+
+impl Platform {
+    /// Threads, real atomics and the wall clock.
+    pub fn host() -> Platform {
+        Platform::new(PlatformKind::Host, None)
+    }
+
+    /// Fibers on the calling thread in order of virtual time; [`Platform::spend`] charges `costs`.
+    ///
+    /// A thread holds at most one such machine; making another while one is alive panics.
+    pub fn virtual_time(costs: StepCosts) -> Platform {
+        Platform::new(PlatformKind::Virtual, Some(world::World::open_virtual(costs)))
+    }
+
+    /// Fibers on the calling thread in the order that `controller` chooses; stores wait in store buffers as
+    /// `model` says.
+    pub fn explored(controller: Box<dyn Controller>, model: MemoryModel) -> Platform {
+        Platform::new(PlatformKind::Explored, Some(world::World::open_explored(controller, model)))
+    }
+
+    fn new(kind: PlatformKind, world: Option<world::WorldId>) -> Platform {
+        let clock = match kind {
+            PlatformKind::Host => ClockName::Wall,
+            _ => ClockName::Virtual,
+        };
+        let inner = Inner { kind, host: host::Host::new(), tracing: tracing::Tracing::new(clock), world };
+        Platform { inner: Arc::new(inner) }
+    }
+
+    /// Which back end this is.
+    pub fn kind(&self) -> PlatformKind {
+        self.inner.kind
+    }
+
+    /// Whether agents are fibers of one thread (virtual and explored).
+    pub fn is_cooperative(&self) -> bool {
+        self.inner.kind != PlatformKind::Host
+    }
+
+    /// The CPU clock, in nanoseconds since this platform was made.
+    pub fn now(&self) -> CpuTime {
+        match self.inner.kind {
+            PlatformKind::Host => self.inner.host.now(),
+            _ => world::now(),
+        }
+    }
+
+    /// The time to put on a timeline: the clock, or under exploration the count of visible steps, where the clock
+    /// stands still.
+    pub fn stamp_ns(&self) -> u64 {
+        match self.inner.kind {
+            PlatformKind::Explored => world::steps(),
+            _ => self.now().0,
+        }
+    }
+
+    /// Charges the modelled cost of one step to the calling agent. Costs nothing on the host, where the step itself
+    /// takes its time, and under exploration, where time only passes when nothing else can happen.
+    #[inline]
+    pub fn spend(&self, step: Step) {
+        if self.inner.kind == PlatformKind::Virtual {
+            world::spend_step(step);
+        }
+    }
+
+    /// Lets the calling agent be busy for `ns` nanoseconds: real time on the host (sleep for the most, then spin),
+    /// modelled time elsewhere.
+    pub fn busy(&self, ns: u64) {
+        match self.inner.kind {
+            PlatformKind::Host => self.inner.host.busy(ns),
+            PlatformKind::Virtual => world::spend_ns(ns),
+            PlatformKind::Explored => {}
+        }
+    }
+
+    /// Blocks the calling agent until `deadline`. Returns [`WaitEnd::Stopped`] early when the machine stops.
+    pub fn sleep_until(&self, deadline: CpuTime) -> WaitEnd {
+        match self.inner.kind {
+            PlatformKind::Host => self.inner.host.sleep_until(deadline),
+            _ => world::sleep_until(deadline),
+        }
+    }
+
+    /// A full (sequentially consistent) memory barrier: every store of this agent is visible before its next load.
+    #[inline]
+    pub fn fence(&self) {
+        if self.inner.kind == PlatformKind::Explored {
+            world::fence();
+        } else {
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+
+    /// A page of `words` protocol words, all zero.
+    pub fn page(&self, words: usize) -> Page {
+        Page::new(self, words)
+    }
+
+    /// A zeroed run of bulk bytes.
+    pub fn bulk(&self, bytes: usize) -> Bulk {
+        Bulk::new(self, bytes)
+    }
+
+    /// A mutex with a name for panics and reports.
+    pub fn mutex<T>(&self, name: &'static str, value: T) -> Mutex<T> {
+        Mutex::new(self, name, value)
+    }
+
+    /// An event; `manual_reset` events stay set until reset, the others release one waiter per set.
+    pub fn event(&self, manual_reset: bool) -> Event {
+        Event::new(self, manual_reset)
+    }
+
+    /// Starts a straight-line agent (an application thread). It blocks by calling, and ends by returning.
+    pub fn spawn(&self, name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> AgentHandle {
+        let name = name.into();
+        let done = self.event(true);
+        let signal_done = done.clone();
+        let body = move || {
+            body();
+            signal_done.set(Step::ThreadWake);
+        };
+        match self.inner.kind {
+            PlatformKind::Host => host::spawn(self, name, Box::new(body)),
+            _ => world::spawn(self, name, true, Box::new(body)),
+        }
+        AgentHandle { done }
+    }
+
+    /// Starts a service: agents that take turns on one thread (or fiber) and park on `wake` when all are idle.
+    pub fn spawn_service(
+        &self,
+        name: impl Into<String>,
+        wake: WakeWord,
+        agents: Vec<Box<dyn Agent>>,
+    ) -> ServiceHandle {
+        agent::spawn_service(self, name.into(), wake, agents)
+    }
+
+    /// Runs `main` as the first agent. On the host it runs on the calling thread; on the others this call drives all
+    /// agents until every straight-line agent has returned, or none can move any more.
+    ///
+    /// When nothing can move, [`RunReport::blocked`] names who was blocked on what; they are then released with
+    /// [`WaitEnd::Stopped`] so that their calls return.
+    pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
+        match self.inner.kind {
+            PlatformKind::Host => self.inner.host.run(self, Box::new(main)),
+            _ => world::run(self, Box::new(main)),
+        }
+    }
+
+    /// Releases every blocked agent with [`WaitEnd::Stopped`], and every blocking call made from now on.
+    pub fn stop(&self) {
+        match self.inner.kind {
+            PlatformKind::Host => self.inner.host.stop(),
+            _ => world::stop(),
+        }
+    }
+
+    /// Whether [`Platform::stop`] was called, or a cooperative run ended.
+    pub fn is_stopped(&self) -> bool {
+        match self.inner.kind {
+            PlatformKind::Host => self.inner.host.is_stopped(),
+            _ => world::is_stopped(),
+        }
+    }
+
+    /// What each blocked agent waits for, as (agent, what); empty when somebody can still move.
+    pub fn blocked_agents(&self) -> Vec<(String, String)> {
+        match self.inner.kind {
+            PlatformKind::Host => self.inner.host.blocked_agents(),
+            _ => world::blocked_agents(),
+        }
+    }
+
+    /// System calls made so far to put threads to sleep and to wake them (host), or their modelled equivalents.
+    pub fn parking_counts(&self) -> ParkingCounts {
+        self.inner.host.parking_counts()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(id) = self.world {
+            world::close(id);
+        }
+    }
+}
+
+/// How often threads were put to sleep and woken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParkingCounts {
+    /// Times an agent went to sleep in a wait.
+    pub sleeps: u64,
+    /// Wake calls made.
+    pub wakes: u64,
+}
+
+/// A started straight-line agent.
+pub struct AgentHandle {
+    done: Event,
+}
+
+impl AgentHandle {
+    /// Blocks until the agent has returned, or the machine is stopped.
+    pub fn join(&self) -> WaitEnd {
+        self.done.wait()
+    }
+}

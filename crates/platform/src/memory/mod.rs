@@ -1,0 +1,247 @@
+//! Owns memory that more than one agent touches: protocol pages made of [`Word`]s, [`Bulk`] bytes, and the physical
+//! addresses by which devices reach both.
+//!
+//! A page is protocol (words: fence cells, status, write pointers, log headers, doorbells) or bulk (bytes: ring packets,
+//! log entries, allocations) from birth. Words load with acquire and store with release; where a store must be seen
+//! before a later load, the code says so with [`Platform::fence`] or a compare-exchange. No reference into shared
+//! memory ever leaves this room: callers get copies.
+//!
+//! On the explored platform a word's store goes through the agent's store buffer (see `world`); here is only the fork.
+
+#![allow(unsafe_code)]
+
+pub(crate) mod bulk;
+mod physical;
+
+pub use bulk::{Bulk, OutOfBounds};
+pub use physical::{PhysicalAddress, PhysicalMemory, Target};
+
+use crate::time::Step;
+use crate::{CpuTime, Platform, PlatformKind, WaitEnd, world};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Protocol words or bulk bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageKind {
+    /// An array of 64-bit words; a store to it is split into words.
+    Protocol,
+    /// Bytes; a store is one copy.
+    Bulk,
+}
+
+/// Memory made of [`Word`]s.
+#[derive(Clone)]
+pub struct Page {
+    inner: Arc<PageInner>,
+}
+
+pub(crate) struct PageInner {
+    /// Number in the explored world; 0 elsewhere.
+    pub(crate) id: u32,
+    explored: bool,
+    pub(crate) platform: Platform,
+    pub(crate) cells: Box<[AtomicU64]>,
+}
+
+impl Page {
+    pub(crate) fn new(platform: &Platform, words: usize) -> Page {
+        let explored = platform.kind() == PlatformKind::Explored;
+        let id = if explored { world::next_object_id() } else { 0 };
+        let cells = zeroed_cells(words);
+        Page { inner: Arc::new(PageInner { id, explored, platform: platform.clone(), cells }) }
+    }
+
+    /// The word at `index`; panics beyond the end, which is a mistake of the caller and never of a client.
+    pub fn word(&self, index: usize) -> Word {
+        assert!(index < self.len(), "word {index} of a page of {} words", self.len());
+        Word { page: Arc::clone(&self.inner), index: index as u32 }
+    }
+
+    /// Stores to the word at `index`, as [`Word::store`] does.
+    #[inline]
+    pub fn store(&self, index: usize, value: u64) {
+        if self.inner.explored {
+            world::store(world::WordRef { page: &self.inner, index: index as u32 }, value);
+        } else {
+            self.inner.cells[index].store(value, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.inner.id
+    }
+
+    /// How many words there are.
+    pub fn len(&self) -> usize {
+        self.inner.cells.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether both are the same memory.
+    pub fn same(&self, other: &Page) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Page({} words)", self.len())
+    }
+}
+
+/// A zeroed run of cells whose memory is only committed when it is touched.
+fn zeroed_cells(words: usize) -> Box<[AtomicU64]> {
+    let cells = Box::<[AtomicU64]>::new_zeroed_slice(words);
+    // SAFETY: an AtomicU64 has the layout of a u64, for which all-zero bytes are the valid value 0.
+    unsafe { cells.assume_init() }
+}
+
+/// One 64-bit protocol word that several agents load and store. A 64-bit value is never seen torn.
+#[derive(Clone)]
+pub struct Word {
+    page: Arc<PageInner>,
+    index: u32,
+}
+
+impl Word {
+    #[inline]
+    pub(crate) fn cell(&self) -> &AtomicU64 {
+        &self.page.cells[self.index as usize]
+    }
+
+    #[inline]
+    fn explored(&self) -> Option<world::WordRef<'_>> {
+        if self.page.explored { Some(world::WordRef { page: &self.page, index: self.index }) } else { None }
+    }
+
+    /// Loads with acquire order.
+    #[inline]
+    pub fn load(&self) -> u64 {
+        match self.explored() {
+            None => self.cell().load(Ordering::Acquire),
+            Some(word) => world::load(word),
+        }
+    }
+
+    /// Stores with release order. It may stay invisible to others beyond this agent's next loads: see
+    /// [`Platform::fence`].
+    #[inline]
+    pub fn store(&self, value: u64) {
+        match self.explored() {
+            None => self.cell().store(value, Ordering::Release),
+            Some(word) => world::store(word, value),
+        }
+    }
+
+    /// Replaces `current` by `new`; returns the value that was there, as `Ok` if it was `current`. A full barrier.
+    #[inline]
+    pub fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
+        match self.explored() {
+            None => self.cell().compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst),
+            Some(word) => {
+                let old = world::exchange(word, |v| if v == current { new } else { v });
+                if old == current { Ok(old) } else { Err(old) }
+            }
+        }
+    }
+
+    /// Stores `value` and returns the value before. A full barrier.
+    #[inline]
+    pub fn exchange(&self, value: u64) -> u64 {
+        match self.explored() {
+            None => self.cell().swap(value, Ordering::SeqCst),
+            Some(word) => world::exchange(word, |_| value),
+        }
+    }
+
+    /// Adds (wrapping) and returns the value before. A full barrier.
+    #[inline]
+    pub fn fetch_add(&self, value: u64) -> u64 {
+        match self.explored() {
+            None => self.cell().fetch_add(value, Ordering::SeqCst),
+            Some(word) => world::exchange(word, |v| v.wrapping_add(value)),
+        }
+    }
+
+    /// Sets bits and returns the value before. A full barrier.
+    #[inline]
+    pub fn fetch_or(&self, bits: u64) -> u64 {
+        match self.explored() {
+            None => self.cell().fetch_or(bits, Ordering::SeqCst),
+            Some(word) => world::exchange(word, |v| v | bits),
+        }
+    }
+
+    /// Keeps only `bits` and returns the value before. A full barrier.
+    #[inline]
+    pub fn fetch_and(&self, bits: u64) -> u64 {
+        match self.explored() {
+            None => self.cell().fetch_and(bits, Ordering::SeqCst),
+            Some(word) => world::exchange(word, |v| v & bits),
+        }
+    }
+
+    /// Sleeps while the low 32 bits are `expected`. May return [`WaitEnd::Woken`] spuriously: look again.
+    pub fn wait_while(&self, expected: u32, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
+        let platform = &self.page.platform;
+        match platform.kind() {
+            PlatformKind::Host => platform.inner.host.wait_word(self, expected, deadline, what),
+            _ => world::wait_word(self.as_ref(), expected, deadline, what),
+        }
+    }
+
+    /// Wakes up to `count` sleepers; `step` is what their way back costs in virtual time.
+    pub fn wake(&self, count: u32, step: Step) {
+        let platform = &self.page.platform;
+        match platform.kind() {
+            PlatformKind::Host => platform.inner.host.wake_word(self, count),
+            _ => world::wake_word(self.as_ref(), count, step),
+        }
+    }
+
+    fn as_ref(&self) -> world::WordRef<'_> {
+        world::WordRef { page: &self.page, index: self.index }
+    }
+
+    /// The platform that the word belongs to.
+    pub fn platform(&self) -> &Platform {
+        &self.page.platform
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Word({})", self.cell().load(Ordering::Relaxed))
+    }
+}
+
+/// A word that an untrusted process writes: each look loads it once, and what was seen must be validated and kept, never
+/// loaded again.
+#[derive(Clone, Debug)]
+pub struct Untrusted<T>(T);
+
+impl<T> Untrusted<T> {
+    /// Marks `inner` as written by others.
+    pub fn new(inner: T) -> Untrusted<T> {
+        Untrusted(inner)
+    }
+}
+
+impl Untrusted<Word> {
+    /// One load. The next one may say something else.
+    #[inline]
+    pub fn load_once(&self) -> u64 {
+        self.0.load()
+    }
+
+    /// The word itself, for its owner (who trusts what it wrote).
+    pub fn trusted(&self) -> &Word {
+        &self.0
+    }
+}

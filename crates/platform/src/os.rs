@@ -1,0 +1,75 @@
+//! Owns the system calls: futex wait and wake, and processor pause. One of the rooms where `unsafe` is allowed.
+
+#![allow(unsafe_code)]
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// The 32-bit half of a word that the kernel compares; low half, little endian.
+fn low_half(word: &AtomicU64) -> *const u32 {
+    const { assert!(cfg!(target_endian = "little"), "the futex looks at the low half of a word") };
+    std::ptr::from_ref(word).cast::<u32>()
+}
+
+/// Sleeps while the low 32 bits of `word` are `expected`; returns early on a wake, a signal or after `timeout`.
+pub(crate) fn futex_wait(word: &AtomicU64, expected: u32, timeout: Option<Duration>) {
+    let spec = timeout.map(|t| libc::timespec {
+        tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: i64::from(t.subsec_nanos()),
+    });
+    let spec_ptr = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the address is that of a live AtomicU64 borrowed for the call, the kernel only reads it, and the
+    // timespec lives on this stack until the call returns. Every outcome is a legal (spurious) wake to the caller.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            low_half(word),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            expected,
+            spec_ptr,
+        );
+    }
+}
+
+/// Wakes up to `count` sleepers of `word`.
+pub(crate) fn futex_wake(word: &AtomicU64, count: i32) {
+    // SAFETY: the address is that of a live AtomicU64; FUTEX_WAKE does not dereference it beyond hashing.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            low_half(word),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            count,
+        );
+    }
+}
+
+/// CPU time that this process has used so far (all threads), in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CPU time that the calling thread has used so far, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec on this stack, which the call fills in.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    if result != 0 {
+        return 0;
+    }
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Pins the calling thread to one processor; returns whether the kernel agreed.
+pub fn pin_to_cpu(cpu: usize) -> bool {
+    // SAFETY: a zeroed cpu_set_t is the empty set; CPU_SET bounds-checks its index; the set lives for the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
+    }
+}

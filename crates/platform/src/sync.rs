@@ -1,0 +1,231 @@
+//! Owns locks and waits: [`Mutex`], [`Event`], [`WakeWord`].
+//!
+//! The mutex knows its owner agent: taking it twice is a panic with names, not a hang. No guard may be held over a DDI
+//! call or a callback ([`crate::current::assert_no_guards`]). Event and wake word are made of protocol words, so their
+//! own races are explored like everybody's.
+
+use crate::memory::Word;
+use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, TryLockError};
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// Somebody woke the waiter, or the condition held already.
+    Woken,
+    /// The deadline passed.
+    TimedOut,
+    /// The machine stopped; nothing that is waited for will come.
+    Stopped,
+}
+
+/// Mutual exclusion for policy state.
+pub struct Mutex<T> {
+    platform: Platform,
+    name: &'static str,
+    /// Number in the explored world; 0 elsewhere.
+    id: u32,
+    owner: AtomicU64,
+    value: std::sync::Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
+        let id = if platform.kind() == PlatformKind::Explored { world::next_object_id() } else { 0 };
+        Mutex { platform: platform.clone(), name, id, owner: AtomicU64::new(0), value: std::sync::Mutex::new(value) }
+    }
+
+    /// Takes the lock. Panics when the calling agent holds it already.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        let me = match self.platform.kind() {
+            PlatformKind::Host => host::thread_number(),
+            _ => world::agent_number(),
+        };
+        assert!(
+            self.owner.load(Ordering::Relaxed) != me,
+            "agent '{}' takes the lock '{}', which it holds already",
+            current::name(),
+            self.name
+        );
+        let guard = match self.platform.kind() {
+            PlatformKind::Host => self.value.lock().unwrap_or_else(PoisonError::into_inner),
+            PlatformKind::Virtual => self.lock_virtual(),
+            PlatformKind::Explored => {
+                world::lock(self.id, self.name);
+                self.value.try_lock().unwrap_or_else(|e| match e {
+                    TryLockError::Poisoned(p) => p.into_inner(),
+                    TryLockError::WouldBlock => panic!("the world gave the lock '{}' twice", self.name),
+                })
+            }
+        };
+        self.owner.store(me, Ordering::Relaxed);
+        current::guard_taken();
+        MutexGuard { mutex: self, guard: Some(guard) }
+    }
+
+    fn lock_virtual(&self) -> std::sync::MutexGuard<'_, T> {
+        loop {
+            match self.value.try_lock() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(p)) => return p.into_inner(),
+                Err(TryLockError::WouldBlock) => world::wait_for_lock(self.key(), self.name),
+            }
+        }
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(&self.owner) as usize
+    }
+}
+
+/// Holds a [`Mutex`] until dropped.
+pub struct MutexGuard<'a, T> {
+    mutex: &'a Mutex<T>,
+    guard: Option<std::sync::MutexGuard<'a, T>>,
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.mutex.owner.store(0, Ordering::Relaxed);
+        self.guard = None;
+        current::guard_dropped();
+        match self.mutex.platform.kind() {
+            PlatformKind::Host => {}
+            PlatformKind::Virtual => world::lock_dropped(self.mutex.key()),
+            PlatformKind::Explored => world::unlock(self.mutex.id),
+        }
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.guard.as_deref().expect("the guard is there until it is dropped")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.guard.as_deref_mut().expect("the guard is there until it is dropped")
+    }
+}
+
+const CLEAR: u64 = 0;
+const SET: u64 = 1;
+
+/// Something that happened, or not yet.
+#[derive(Clone, Debug)]
+pub struct Event {
+    state: Word,
+    sleepers: Word,
+    manual_reset: bool,
+}
+
+impl Event {
+    pub(crate) fn new(platform: &Platform, manual_reset: bool) -> Event {
+        let page = platform.page(2);
+        Event { state: page.word(0), sleepers: page.word(1), manual_reset }
+    }
+
+    /// Sets the event and wakes who waits: all of them if it is manual-reset, else one. `step` is what their way back
+    /// costs in virtual time. Makes no system call when nobody sleeps.
+    pub fn set(&self, step: Step) {
+        self.state.exchange(SET);
+        if self.sleepers.load() > 0 {
+            self.state.wake(if self.manual_reset { u32::MAX } else { 1 }, step);
+        }
+    }
+
+    /// Clears the event.
+    pub fn reset(&self) {
+        self.state.exchange(CLEAR);
+    }
+
+    /// Whether it is set now (an auto-reset event stays set).
+    pub fn is_set(&self) -> bool {
+        self.state.load() == SET
+    }
+
+    /// Takes the event if it is set, without waiting.
+    pub fn try_take(&self) -> bool {
+        if self.manual_reset { self.is_set() } else { self.state.compare_exchange(SET, CLEAR).is_ok() }
+    }
+
+    /// Blocks until the event is set.
+    pub fn wait(&self) -> WaitEnd {
+        self.wait_for(None, "an event")
+    }
+
+    /// Blocks until the event is set or `deadline` has passed; `what` says what for in deadlock reports.
+    pub fn wait_for(&self, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
+        if self.try_take() {
+            return WaitEnd::Woken;
+        }
+        self.sleepers.fetch_add(1);
+        let end = loop {
+            if self.try_take() {
+                break WaitEnd::Woken;
+            }
+            match self.state.wait_while(CLEAR as u32, deadline, what) {
+                WaitEnd::Woken => {}
+                WaitEnd::TimedOut if self.try_take() => break WaitEnd::Woken,
+                end => break end,
+            }
+        };
+        self.sleepers.fetch_add(1u64.wrapping_neg());
+        end
+    }
+}
+
+const AWAKE: u64 = 0;
+const ASLEEP: u64 = 1;
+
+/// Tells who stores to a doorbell whether somebody must be woken for it (a doorbell store alone wakes nobody).
+///
+/// Ringer: store the doorbell, full barrier, load the wake word, wake if it says asleep. Sleeper: set the wake word, full
+/// barrier, one more pass over the doorbells, sleep. Either the ringer sees "asleep" or the pass sees the ring.
+#[derive(Clone, Debug)]
+pub struct WakeWord {
+    word: Word,
+}
+
+impl WakeWord {
+    /// A wake word whose service is awake.
+    pub fn new(platform: &Platform) -> WakeWord {
+        WakeWord { word: platform.page(1).word(0) }
+    }
+
+    /// The ringer's second half, to be called after the doorbell's store.
+    #[inline]
+    pub fn ring(&self, step: Step) {
+        self.word.platform().fence();
+        if self.word.load() == ASLEEP && self.word.compare_exchange(ASLEEP, AWAKE).is_ok() {
+            self.word.wake(1, step);
+        }
+    }
+
+    /// The sleeper's first half: after this, look at the doorbells once more. A full barrier.
+    pub fn announce_sleep(&self) {
+        self.word.exchange(ASLEEP);
+    }
+
+    /// The sleeper found work after all.
+    pub fn retract(&self) {
+        self.word.exchange(AWAKE);
+    }
+
+    /// The sleeper's second half.
+    pub fn sleep(&self, deadline: Option<CpuTime>) -> WaitEnd {
+        loop {
+            match self.word.wait_while(ASLEEP as u32, deadline, "") {
+                WaitEnd::Woken if self.word.load() == ASLEEP => {}
+                end => {
+                    self.word.exchange(AWAKE);
+                    return end;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Owns the CPU clock's type, the steps that cost modelled time, and their prices.
+//!
+//! A [`Step`] is a thing that takes time on a real machine and that our own code would take in no modelled time at
+//! all: a kernel call, a doorbell's way to the engine, an interrupt. The values and their sources live with the cost
+//! model of the workloads; here is only the table that [`crate::Platform::spend`] reads.
+
+/// A point on the CPU clock, in nanoseconds since the platform was made. The GPU clock has a type of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuTime(pub u64);
+
+impl CpuTime {
+    /// This time plus `ns`, saturating.
+    pub fn after(self, ns: u64) -> CpuTime {
+        CpuTime(self.0.saturating_add(ns))
+    }
+
+    /// Nanoseconds from `earlier` to this time, 0 if it is not later.
+    pub fn since(self, earlier: CpuTime) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+macro_rules! steps {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// A thing that takes time on a real machine; see [`StepCosts`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Step { $($(#[$doc])* $name),+ }
+
+        impl Step {
+            /// All steps, in order of their number.
+            pub const ALL: &'static [Step] = &[$(Step::$name),+];
+            /// How many there are.
+            pub const COUNT: usize = Step::ALL.len();
+
+            /// The step's name in the cost model's tables.
+            pub fn name(self) -> &'static str {
+                match self { $(Step::$name => stringify!($name)),+ }
+            }
+        }
+    };
+}
+
+steps! {
+    /// User to kernel and back: one D3DKMT call's entry and exit.
+    KernelCall,
+    /// Kernel to driver: one DDI call.
+    DdiCall,
+    /// VidSch picks one packet or one software command of a queue.
+    VidSchDispatch,
+    /// An engine decodes one packet.
+    PacketDecode,
+    /// An engine fetches the next ring slot.
+    RingFetch,
+    /// The CPU's store to a doorbell.
+    DoorbellStore,
+    /// From the doorbell's store to the engine's first fetch, when the engine was idle.
+    DoorbellToFetch,
+    /// An engine's store of a fence value, with its barrier and comparison.
+    FenceStore,
+    /// The context management processor puts a waiting queue back on the run list.
+    GpuWaitUnblock,
+    /// From the raised line to the first instruction of the interrupt routine.
+    InterruptDelivery,
+    /// The deferred routine.
+    Dpc,
+    /// From a wake to the first instruction of the thread.
+    ThreadWake,
+    /// The user-mode driver encodes one command.
+    UmdEncode,
+    /// An engine reports the completion of a DMA packet.
+    DmaCompletion,
+    /// The kernel's part of a notified submission.
+    NotifyWorkSubmission,
+    /// The kernel's part of connecting a doorbell.
+    ConnectDoorbell,
+    /// The CPU writes one KiB of a mapped buffer.
+    MapWritePerKib,
+    /// An engine changes from one context to another.
+    ContextSwitch,
+}
+
+/// What each [`Step`] costs in virtual time, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepCosts {
+    ns: [u64; Step::COUNT],
+}
+
+impl StepCosts {
+    /// Every step for nothing.
+    pub fn free() -> StepCosts {
+        StepCosts { ns: [0; Step::COUNT] }
+    }
+
+    /// This table with `step` at `ns` nanoseconds.
+    pub fn with(mut self, step: Step, ns: u64) -> StepCosts {
+        self.ns[step as usize] = ns;
+        self
+    }
+
+    /// The price of `step` in nanoseconds.
+    #[inline]
+    pub fn ns(&self, step: Step) -> u64 {
+        self.ns[step as usize]
+    }
+}

@@ -1,0 +1,76 @@
+//! Owns the platform's side of a trace: lanes, names and fences are registered here; agents record alone into their
+//! own recorder, and the parts are merged when an agent ends or the trace is taken.
+
+use crate::{Platform, current};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tidegate_trace::{ClockName, FenceId, LaneId, LaneKind, NameId, Record, Trace, TraceBuilder};
+
+pub(crate) struct Tracing {
+    on: AtomicBool,
+    builder: Mutex<TraceBuilder>,
+    clock: ClockName,
+}
+
+impl Tracing {
+    pub(crate) fn new(clock: ClockName) -> Tracing {
+        Tracing { on: AtomicBool::new(false), builder: Mutex::new(TraceBuilder::new("", clock)), clock }
+    }
+
+    fn builder(&self) -> std::sync::MutexGuard<'_, TraceBuilder> {
+        self.builder.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Takes over what an ending agent recorded.
+    pub(crate) fn collect(&self) {
+        if let Some(mut recorder) = current::take_recorder() {
+            self.builder().append(recorder.take());
+        }
+    }
+}
+
+impl Platform {
+    /// Switches recording on. Lanes registered before stay valid.
+    pub fn enable_tracing(&self) {
+        self.inner.tracing.on.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether records are kept.
+    #[inline]
+    pub fn tracing(&self) -> bool {
+        self.inner.tracing.on.load(Ordering::Relaxed)
+    }
+
+    /// Registers a lane of the timeline.
+    pub fn lane(&self, kind: LaneKind, group: &str, name: &str) -> LaneId {
+        self.inner.tracing.builder().add_lane(kind, group, name)
+    }
+
+    /// Registers a fence of the timeline.
+    pub fn trace_fence(&self, name: &str) -> FenceId {
+        self.inner.tracing.builder().add_fence(name)
+    }
+
+    /// Interns a name for records.
+    pub fn trace_name(&self, name: &str) -> NameId {
+        self.inner.tracing.builder().name(name)
+    }
+
+    /// Appends a record to the calling agent's own buffer; does nothing while tracing is off.
+    #[inline]
+    pub fn record(&self, record: Record) {
+        if self.tracing() {
+            current::with_recorder(|r| r.push(record));
+        }
+    }
+
+    /// Merges what all ended agents (and the caller) recorded. Call it after [`Platform::run`].
+    pub fn take_trace(&self, title: &str) -> Trace {
+        let tracing = &self.inner.tracing;
+        tracing.collect();
+        let empty = TraceBuilder::new("", tracing.clock);
+        let mut trace = std::mem::replace(&mut *tracing.builder(), empty).finish();
+        trace.title = title.to_owned();
+        trace
+    }
+}

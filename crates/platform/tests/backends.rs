@@ -1,0 +1,275 @@
+//! The same straight-line code on the three back ends: events, mutexes, services that park, deadlines, standing still.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use tidegate_platform::{
+    Agent, Controller, CpuTime, MemoryModel, Mutex, Platform, Point, Step, StepCosts, Turn, WaitEnd, WakeWord, Word,
+};
+
+/// Always lets the first choice happen.
+struct First;
+impl Controller for First {
+    fn choose(&mut self, _: &Point<'_>) -> usize {
+        0
+    }
+}
+
+fn platforms() -> Vec<fn() -> Platform> {
+    vec![
+        Platform::host,
+        || Platform::virtual_time(StepCosts::free().with(Step::ThreadWake, 500)),
+        || Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder),
+    ]
+}
+
+#[test]
+fn an_event_wakes_its_waiter_everywhere() {
+    for make in platforms() {
+        let platform = make();
+        let (event, seen) = (platform.event(false), platform.page(1).word(0));
+        let (e, s, p) = (event.clone(), seen.clone(), platform.clone());
+        let report = platform.run(move || {
+            let (e2, s2) = (e.clone(), s.clone());
+            let waiter = p.spawn("waiter", move || {
+                assert_eq!(e2.wait(), WaitEnd::Woken);
+                s2.store(7);
+            });
+            e.set(Step::ThreadWake);
+            waiter.join();
+        });
+        assert!(report.completed(), "{report:?}");
+        assert_eq!(seen.load(), 7, "{:?}", platform.kind());
+    }
+}
+
+#[test]
+fn a_mutex_excludes_and_names_who_takes_it_twice() {
+    for make in platforms() {
+        let platform = make();
+        let count = std::sync::Arc::new(platform.mutex("count", 0u64));
+        let (c, p) = (count.clone(), platform.clone());
+        let report = platform.run(move || {
+            let handles: Vec<_> = (0..3)
+                .map(|i| {
+                    let c = c.clone();
+                    p.spawn(format!("adder {i}"), move || (0..100).for_each(|_| *c.lock() += 1))
+                })
+                .collect();
+            handles.iter().for_each(|h| {
+                h.join();
+            });
+        });
+        assert!(report.completed(), "{report:?}");
+        let platform2 = platform.clone();
+        drop(count);
+        let twice = std::sync::Arc::new(platform2.mutex("twice", ()));
+        let report = platform.run(move || {
+            let _held = twice.lock();
+            let _again = twice.lock();
+        });
+        assert!(report.panics[0].contains("takes the lock 'twice', which it holds already"), "{report:?}");
+    }
+}
+
+struct Echo {
+    bell: Word,
+    seen: Word,
+}
+impl Agent for Echo {
+    fn turn(&mut self) -> Turn {
+        let rung = self.bell.load();
+        if rung == self.seen.load() {
+            return Turn::Park;
+        }
+        self.seen.store(rung);
+        Turn::Again
+    }
+}
+
+#[test]
+fn a_service_parks_and_a_ring_wakes_it() {
+    for make in platforms() {
+        let platform = make();
+        let page = platform.page(2);
+        let (bell, seen, wake) = (page.word(0), page.word(1), WakeWord::new(&platform));
+        let service =
+            platform.spawn_service("echo", wake.clone(), vec![Box::new(Echo { bell: bell.clone(), seen: seen.clone() })]);
+        let (p, s) = (platform.clone(), seen.clone());
+        let report = platform.run(move || {
+            for ring in 1..=3 {
+                bell.store(ring);
+                wake.ring(Step::DoorbellToFetch);
+                while s.load() != ring {
+                    p.sleep_until(p.now().after(1000));
+                }
+            }
+            service.stop();
+        });
+        assert!(report.completed(), "{report:?}");
+        assert_eq!(seen.load(), 3);
+    }
+}
+
+#[test]
+fn a_machine_in_which_nobody_can_move_says_who_waits_for_what() {
+    for make in platforms() {
+        let platform = make();
+        let event = platform.event(false);
+        let report = platform.run(move || {
+            assert_eq!(event.wait_for(None, "a signal that never comes"), WaitEnd::Stopped);
+        });
+        assert_eq!(report.blocked, [("main".to_owned(), "a signal that never comes".to_owned())]);
+    }
+}
+
+#[test]
+fn a_deadline_ends_a_wait() {
+    for make in platforms() {
+        let platform = make();
+        let (event, p) = (platform.event(true), platform.clone());
+        let report = platform.run(move || {
+            let deadline = p.now().after(2_000_000);
+            assert_eq!(event.wait_for(Some(deadline), "nothing"), WaitEnd::TimedOut);
+            assert!(p.now() >= deadline);
+        });
+        assert!(report.completed(), "{report:?}");
+    }
+}
+
+#[test]
+fn virtual_time_orders_agents_by_their_clocks() {
+    let platform = Platform::virtual_time(StepCosts::free().with(Step::KernelCall, 300).with(Step::Dpc, 1000));
+    let order = std::sync::Arc::new(platform.mutex("order", Vec::new()));
+    let (o, p) = (order.clone(), platform.clone());
+    platform.run(move || {
+        let (o1, p1) = (o.clone(), p.clone());
+        let a = p.spawn("a", move || {
+            p1.spend(Step::Dpc);
+            o1.lock().push(("a", p1.now()));
+        });
+        for _ in 0..3 {
+            p.spend(Step::KernelCall);
+            o.lock().push(("main", p.now()));
+        }
+        p.busy(200);
+        o.lock().push(("main", p.now()));
+        a.join();
+    });
+    let seen = order.lock_outside();
+    assert_eq!(
+        seen,
+        [("main", CpuTime(300)), ("main", CpuTime(600)), ("main", CpuTime(900)), ("a", CpuTime(1000)), ("main", CpuTime(1100))]
+    );
+}
+
+trait LockOutside<T> {
+    fn lock_outside(&self) -> T;
+}
+impl<T: Clone> LockOutside<T> for Mutex<T> {
+    fn lock_outside(&self) -> T {
+        self.lock().clone()
+    }
+}
+
+/// Depth-first over choices with pruning by state: the smallest possible explorer, to test the seam by itself.
+#[derive(Default)]
+struct Search {
+    path: Vec<(usize, usize)>,
+    depth: usize,
+    visited: HashSet<u64>,
+    abandoned: bool,
+}
+
+struct Driver(Rc<RefCell<Search>>);
+impl Controller for Driver {
+    fn choose(&mut self, point: &Point<'_>) -> usize {
+        let mut s = self.0.borrow_mut();
+        if s.abandoned {
+            return 0;
+        }
+        let depth = s.depth;
+        s.depth += 1;
+        if let Some((choice, _)) = s.path.get(depth) {
+            return *choice;
+        }
+        if !s.visited.insert(point.state) {
+            s.abandoned = true;
+            return 0;
+        }
+        s.path.push((0, point.choices.len()));
+        0
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Bug {
+    None,
+    NoResample,
+    NoGpuBarrier,
+    NoCpuBarrier,
+}
+
+/// The store-buffering race of CurrentValue and MonitoredValue. Returns (waits lost, states, runs).
+fn litmus(bug: Bug, model: MemoryModel) -> (u64, usize, u64) {
+    let search = Rc::new(RefCell::new(Search::default()));
+    let (mut lost, mut runs) = (0, 0);
+    loop {
+        search.borrow_mut().depth = 0;
+        search.borrow_mut().abandoned = false;
+        let platform = Platform::explored(Box::new(Driver(search.clone())), model);
+        let (current, monitored) = (platform.page(1).word(0), platform.page(1).word(0));
+        monitored.store(u64::MAX);
+        let interrupt = platform.event(false);
+        let p = platform.clone();
+        let report = platform.run(move || {
+            let (c, m, i, p1) = (current.clone(), monitored.clone(), interrupt.clone(), p.clone());
+            p.spawn("gpu", move || {
+                c.store(1);
+                if bug != Bug::NoGpuBarrier {
+                    p1.fence();
+                }
+                if 1 > m.load() {
+                    i.set(Step::InterruptDelivery);
+                }
+            });
+            monitored.store(0);
+            if bug != Bug::NoCpuBarrier {
+                p.fence();
+            }
+            if bug == Bug::NoResample || current.load() < 1 {
+                interrupt.wait_for(None, "value 1");
+            }
+        });
+        runs += 1;
+        lost += u64::from(!report.blocked.is_empty());
+        assert!(report.panics.is_empty(), "{report:?}");
+        let mut s = search.borrow_mut();
+        while let Some((choice, width)) = s.path.pop() {
+            if choice + 1 < width {
+                s.path.push((choice + 1, width));
+                break;
+            }
+        }
+        if s.path.is_empty() {
+            return (lost, s.visited.len(), runs);
+        }
+    }
+}
+
+#[test]
+fn the_litmus_pair_is_exhausted_and_its_planted_bugs_are_found() {
+    let (lost, states, runs) = litmus(Bug::None, MemoryModel::TotalStoreOrder);
+    println!("litmus: {states} states, {runs} runs");
+    assert_eq!(lost, 0);
+    assert!(litmus(Bug::NoResample, MemoryModel::TotalStoreOrder).0 > 0);
+    assert!(litmus(Bug::NoGpuBarrier, MemoryModel::TotalStoreOrder).0 > 0);
+    assert!(litmus(Bug::NoCpuBarrier, MemoryModel::TotalStoreOrder).0 > 0);
+}
+
+#[test]
+fn sequential_consistency_cannot_see_a_missing_barrier() {
+    assert_eq!(litmus(Bug::NoGpuBarrier, MemoryModel::SequentiallyConsistent).0, 0);
+    assert_eq!(litmus(Bug::NoCpuBarrier, MemoryModel::SequentiallyConsistent).0, 0);
+    assert!(litmus(Bug::NoResample, MemoryModel::SequentiallyConsistent).0 > 0);
+}
