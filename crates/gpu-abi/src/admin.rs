@@ -1,0 +1,285 @@
+//! Owns what the driver asks of the context management processor (CMP) through the mailbox registers.
+
+use crate::regs::MAILBOX_WORDS;
+use crate::{AddressSpaceId, GpuVa};
+use tidegate_platform::PhysicalAddress;
+
+/// Names a hardware queue to the GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(pub u32);
+
+/// Who writes a queue's ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueKind {
+    /// A process; packets are untrusted, a doorbell says that there are new ones.
+    User,
+    /// The kernel-mode driver, for a queue of one process; it kicks instead of ringing.
+    Kernel,
+    /// The kernel-mode driver, for DMA packets of any context: one per node.
+    Node,
+}
+
+/// A mailbox command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminCommand {
+    /// Names an address space by its root table. Result: nothing.
+    SetAddressSpace {
+        /// Which.
+        address_space: AddressSpaceId,
+        /// Its root page table; 0 takes it away.
+        root: PhysicalAddress,
+    },
+    /// Forgets cached translations of an address space.
+    InvalidateTlb {
+        /// Which.
+        address_space: AddressSpaceId,
+    },
+    /// Makes a hardware queue and puts it on its node's run list. Result: its [`QueueId`].
+    CreateQueue {
+        /// The engine that runs it.
+        node: u32,
+        /// Who writes the ring.
+        kind: QueueKind,
+        /// The process's address space.
+        address_space: AddressSpaceId,
+        /// Where the ring stands: in the address space of the queue, or, for kernel rings, on the bus (a physical address).
+        ring: GpuVa,
+        /// How many slots it has; a power of two.
+        slots: u64,
+        /// Where the control area stands, likewise.
+        control: GpuVa,
+        /// Progress fence: CurrentValue, in the process's address space; 0 for none.
+        progress_current: GpuVa,
+        /// Progress fence: MonitoredValue; 0 for none.
+        progress_monitored: GpuVa,
+        /// Higher runs first: 0 idle, 1 normal, 2 high, 3 realtime.
+        priority: u32,
+        /// Number under which its work is counted.
+        tag: u32,
+        /// Timeline lane plus one; 0 for none.
+        lane: u32,
+    },
+    /// Takes a queue off the run list for good.
+    DestroyQueue {
+        /// Which.
+        queue: QueueId,
+    },
+    /// Takes a queue off the run list; its ring is not read until it is resumed.
+    SuspendQueue {
+        /// Which.
+        queue: QueueId,
+    },
+    /// Puts a queue back; its write pointer is read anew.
+    ResumeQueue {
+        /// Which.
+        queue: QueueId,
+    },
+    /// Gives a queue a fresh doorbell page. Result: the page is found with `Device::doorbell_page`, and the doorbell's bit
+    /// number in its process's summary.
+    ConnectDoorbell {
+        /// Which.
+        queue: QueueId,
+    },
+    /// Takes the doorbell page away, after reading it a last time.
+    DisconnectDoorbell {
+        /// Which.
+        queue: QueueId,
+    },
+    /// Reads the write pointer in the control area anew.
+    KickQueue {
+        /// Which.
+        queue: QueueId,
+    },
+    /// Where fence log entries of a queue go; `entries` 0 takes the log away.
+    SetLogBuffer {
+        /// Which.
+        queue: QueueId,
+        /// Waits, or signals.
+        waits: bool,
+        /// The header's protocol page, by physical address.
+        header: PhysicalAddress,
+        /// The entries' bulk bytes, by physical address.
+        payload: PhysicalAddress,
+        /// How many entries fit.
+        entries: u32,
+    },
+    /// CurrentValue at this address was changed by the CPU: look at the queues that wait for it.
+    NotifyFence {
+        /// In which address space.
+        address_space: AddressSpaceId,
+        /// Where CurrentValue stands.
+        current_value: GpuVa,
+    },
+    /// Result: the queue's [`QueueState`] and the slots it has taken.
+    QueryQueue {
+        /// Which.
+        queue: QueueId,
+    },
+    /// Changes a queue's priority.
+    SetPriority {
+        /// Which.
+        queue: QueueId,
+        /// As in `CreateQueue`.
+        priority: u32,
+    },
+}
+
+/// Where a hardware queue stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum QueueState {
+    /// Nothing to do.
+    Idle = 0,
+    /// Has work, runs or will run.
+    Ready = 1,
+    /// Its head is a wait that is not satisfied.
+    Waiting = 2,
+    /// Off the run list.
+    Suspended = 3,
+    /// Stopped by a fault.
+    Faulted = 4,
+}
+
+impl QueueState {
+    /// The state with this number.
+    pub fn from_number(number: u64) -> Option<QueueState> {
+        use QueueState::{Faulted, Idle, Ready, Suspended, Waiting};
+        [Idle, Ready, Waiting, Suspended, Faulted].into_iter().find(|s| *s as u64 == number)
+    }
+}
+
+/// Why the CMP refused a command; its number goes to the mailbox status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[repr(u64)]
+pub enum AdminError {
+    /// The words are no command.
+    #[error("the mailbox holds no command")]
+    Malformed = 1,
+    /// No such queue.
+    #[error("no such hardware queue")]
+    NoSuchQueue = 2,
+    /// No such node.
+    #[error("no such node")]
+    NoSuchNode = 3,
+    /// An address in the command is not mapped, or not the right kind of memory.
+    #[error("an address in the command does not resolve")]
+    BadAddress = 4,
+    /// A number in the command is out of its range.
+    #[error("a number in the command is out of range")]
+    BadValue = 5,
+}
+
+impl AdminError {
+    /// The error with this number.
+    pub fn from_number(number: u64) -> Option<AdminError> {
+        use AdminError::{BadAddress, BadValue, Malformed, NoSuchNode, NoSuchQueue};
+        [Malformed, NoSuchQueue, NoSuchNode, BadAddress, BadValue].into_iter().find(|e| *e as u64 == number)
+    }
+}
+
+/// The mailbox as words.
+pub type Mailbox = [u64; MAILBOX_WORDS as usize];
+
+impl AdminCommand {
+    /// The mailbox words.
+    pub fn encode(&self) -> Mailbox {
+        let mut m = [0; MAILBOX_WORDS as usize];
+        let mut put = |words: &[u64]| m[..words.len()].copy_from_slice(words);
+        match *self {
+            AdminCommand::SetAddressSpace { address_space, root } => put(&[1, address_space.0.into(), root.0]),
+            AdminCommand::InvalidateTlb { address_space } => put(&[2, address_space.0.into()]),
+            AdminCommand::CreateQueue {
+                node,
+                kind,
+                address_space,
+                ring,
+                slots,
+                control,
+                progress_current,
+                progress_monitored,
+                priority,
+                tag,
+                lane,
+            } => put(&[
+                3,
+                node.into(),
+                kind as u64,
+                address_space.0.into(),
+                ring.0,
+                slots,
+                control.0,
+                progress_current.0,
+                progress_monitored.0,
+                priority.into(),
+                tag.into(),
+                lane.into(),
+            ]),
+            AdminCommand::DestroyQueue { queue } => put(&[4, queue.0.into()]),
+            AdminCommand::SuspendQueue { queue } => put(&[5, queue.0.into()]),
+            AdminCommand::ResumeQueue { queue } => put(&[6, queue.0.into()]),
+            AdminCommand::ConnectDoorbell { queue } => put(&[7, queue.0.into()]),
+            AdminCommand::DisconnectDoorbell { queue } => put(&[8, queue.0.into()]),
+            AdminCommand::KickQueue { queue } => put(&[9, queue.0.into()]),
+            AdminCommand::SetLogBuffer { queue, waits, header, payload, entries } => {
+                put(&[10, queue.0.into(), waits.into(), header.0, payload.0, entries.into()]);
+            }
+            AdminCommand::NotifyFence { address_space, current_value } => {
+                put(&[11, address_space.0.into(), current_value.0]);
+            }
+            AdminCommand::QueryQueue { queue } => put(&[12, queue.0.into()]),
+            AdminCommand::SetPriority { queue, priority } => put(&[13, queue.0.into(), priority.into()]),
+        }
+        m
+    }
+
+    /// Reads the mailbox.
+    pub fn decode(m: &Mailbox) -> Result<AdminCommand, AdminError> {
+        let narrow = |w: u64| u32::try_from(w).map_err(|_| AdminError::BadValue);
+        let queue = || narrow(m[1]).map(QueueId);
+        Ok(match m[0] {
+            1 => AdminCommand::SetAddressSpace {
+                address_space: AddressSpaceId(narrow(m[1])?),
+                root: PhysicalAddress(m[2]),
+            },
+            2 => AdminCommand::InvalidateTlb { address_space: AddressSpaceId(narrow(m[1])?) },
+            3 => AdminCommand::CreateQueue {
+                node: narrow(m[1])?,
+                kind: match m[2] {
+                    0 => QueueKind::User,
+                    1 => QueueKind::Kernel,
+                    2 => QueueKind::Node,
+                    _ => return Err(AdminError::BadValue),
+                },
+                address_space: AddressSpaceId(narrow(m[3])?),
+                ring: GpuVa(m[4]),
+                slots: m[5],
+                control: GpuVa(m[6]),
+                progress_current: GpuVa(m[7]),
+                progress_monitored: GpuVa(m[8]),
+                priority: narrow(m[9])?,
+                tag: narrow(m[10])?,
+                lane: narrow(m[11])?,
+            },
+            4 => AdminCommand::DestroyQueue { queue: queue()? },
+            5 => AdminCommand::SuspendQueue { queue: queue()? },
+            6 => AdminCommand::ResumeQueue { queue: queue()? },
+            7 => AdminCommand::ConnectDoorbell { queue: queue()? },
+            8 => AdminCommand::DisconnectDoorbell { queue: queue()? },
+            9 => AdminCommand::KickQueue { queue: queue()? },
+            10 => AdminCommand::SetLogBuffer {
+                queue: queue()?,
+                waits: m[2] != 0,
+                header: PhysicalAddress(m[3]),
+                payload: PhysicalAddress(m[4]),
+                entries: narrow(m[5])?,
+            },
+            11 => AdminCommand::NotifyFence {
+                address_space: AddressSpaceId(narrow(m[1])?),
+                current_value: GpuVa(m[2]),
+            },
+            12 => AdminCommand::QueryQueue { queue: queue()? },
+            13 => AdminCommand::SetPriority { queue: queue()?, priority: narrow(m[2])? },
+            _ => return Err(AdminError::Malformed),
+        })
+    }
+}

@@ -1,0 +1,269 @@
+//! Owns command buffers: a stream of 64-bit words. The first word of each command holds its opcode and its length.
+//!
+//! Command buffers are written by untrusted processes and may change while they are read: the engine copies a command out
+//! once, then decodes its copy.
+
+use crate::GpuVa;
+
+/// Most words in one command, its head included.
+pub const MAX_COMMAND_WORDS: usize = 64;
+
+/// One command of a command buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Copy bytes.
+    Copy {
+        /// From here.
+        source: GpuVa,
+        /// To here.
+        destination: GpuVa,
+        /// How many; not 0.
+        bytes: u64,
+    },
+    /// Fill with a repeated 32-bit value.
+    Fill {
+        /// From here on.
+        destination: GpuVa,
+        /// How many bytes; a multiple of 4, not 0.
+        bytes: u64,
+        /// With this.
+        value: u32,
+    },
+    /// Run a built-in compute program.
+    Dispatch {
+        /// Which.
+        program: u32,
+        /// Thread groups in x, y, z.
+        groups: [u32; 3],
+        /// Its arguments.
+        args: Vec<u64>,
+    },
+    /// Run the rasteriser (3D engine only).
+    Draw {
+        /// Which rasteriser program.
+        program: u32,
+        /// Tiles in x, y, z.
+        groups: [u32; 3],
+        /// Its arguments.
+        args: Vec<u64>,
+    },
+    /// Be busy for a stated time: modelled work.
+    Timed {
+        /// How long, in nanoseconds.
+        ns: u64,
+    },
+    /// Store a 64-bit value (how a GPU signals a monitored fence by itself).
+    WriteValue {
+        /// Where.
+        destination: GpuVa,
+        /// What.
+        value: u64,
+    },
+    /// What the following commands are called on a timeline: an interned name plus one, 0 for none.
+    Label {
+        /// The name's number plus one.
+        name: u32,
+    },
+}
+
+/// What is wrong with a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// The opcode names no command.
+    #[error("unknown command {0}")]
+    UnknownOpcode(u16),
+    /// The head's length does not fit the command or the buffer.
+    #[error("command {opcode} says that it is {words} words long")]
+    Length {
+        /// The opcode.
+        opcode: u16,
+        /// The length it claims.
+        words: u16,
+    },
+    /// An operand is out of its range.
+    #[error("command {opcode}: {what}")]
+    Operand {
+        /// The opcode.
+        opcode: u16,
+        /// Which operand, and why.
+        what: &'static str,
+    },
+}
+
+const COPY: u16 = 1;
+const FILL: u16 = 2;
+const DISPATCH: u16 = 3;
+const DRAW: u16 = 4;
+const TIMED: u16 = 5;
+const WRITE_VALUE: u16 = 6;
+const LABEL: u16 = 7;
+
+/// Most arguments of a dispatch or a draw.
+pub const MAX_ARGS: usize = MAX_COMMAND_WORDS - 4;
+
+/// Appends commands to a buffer.
+#[derive(Clone, Debug, Default)]
+pub struct CommandWriter {
+    words: Vec<u64>,
+}
+
+impl CommandWriter {
+    /// An empty buffer.
+    pub fn new() -> CommandWriter {
+        CommandWriter::default()
+    }
+
+    /// Appends `command`. Panics when it has more than [`MAX_ARGS`] arguments.
+    pub fn push(&mut self, command: &Command) {
+        let start = self.words.len();
+        self.words.push(0);
+        let opcode = match command {
+            Command::Copy { source, destination, bytes } => {
+                self.words.extend([source.0, destination.0, *bytes]);
+                COPY
+            }
+            Command::Fill { destination, bytes, value } => {
+                self.words.extend([destination.0, *bytes, u64::from(*value)]);
+                FILL
+            }
+            Command::Dispatch { program, groups, args } => {
+                self.grid(*program, *groups, args);
+                DISPATCH
+            }
+            Command::Draw { program, groups, args } => {
+                self.grid(*program, *groups, args);
+                DRAW
+            }
+            Command::Timed { ns } => {
+                self.words.push(*ns);
+                TIMED
+            }
+            Command::WriteValue { destination, value } => {
+                self.words.extend([destination.0, *value]);
+                WRITE_VALUE
+            }
+            Command::Label { name } => {
+                self.words.push(u64::from(*name));
+                LABEL
+            }
+        };
+        let words = self.words.len() - start;
+        assert!(words <= MAX_COMMAND_WORDS, "a command of {words} words: at most {MAX_ARGS} arguments");
+        self.words[start] = u64::from(opcode) | (words as u64) << 16;
+    }
+
+    fn grid(&mut self, program: u32, groups: [u32; 3], args: &[u64]) {
+        let [x, y, z] = groups.map(u64::from);
+        self.words.extend([u64::from(program) | z << 32, x | y << 32]);
+        self.words.extend_from_slice(args);
+    }
+
+    /// How many bytes were written.
+    pub fn bytes(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The buffer's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+}
+
+/// Decodes one command at a time from words that were copied out of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandReader;
+
+impl CommandReader {
+    /// How many words the command with this head takes; `left` is how many the buffer still has.
+    pub fn words(head: u64, left: u64) -> Result<usize, CommandError> {
+        let (opcode, words) = (head as u16, (head >> 16) as u16);
+        if words == 0 || usize::from(words) > MAX_COMMAND_WORDS || u64::from(words) > left {
+            return Err(CommandError::Length { opcode, words });
+        }
+        Ok(usize::from(words))
+    }
+
+    /// Decodes a whole command.
+    pub fn decode(words: &[u64]) -> Result<Command, CommandError> {
+        let head = words.first().copied().unwrap_or(0);
+        let (opcode, claimed) = (head as u16, (head >> 16) as u16);
+        let operand = |what| CommandError::Operand { opcode, what };
+        let body = words.get(1..).unwrap_or(&[]);
+        Ok(match (opcode, body) {
+            (COPY, &[source, destination, bytes]) => match bytes {
+                0 => return Err(operand("copies 0 bytes")),
+                _ => Command::Copy { source: GpuVa(source), destination: GpuVa(destination), bytes },
+            },
+            (FILL, &[destination, bytes, value]) => match bytes {
+                0 => return Err(operand("fills 0 bytes")),
+                b if b % 4 != 0 => return Err(operand("length is not a multiple of 4")),
+                _ => Command::Fill { destination: GpuVa(destination), bytes, value: value as u32 },
+            },
+            (DISPATCH | DRAW, [a, b, args @ ..]) => {
+                let (program, groups) = (*a as u32, [*b as u32, (*b >> 32) as u32, (*a >> 32) as u32]);
+                if groups.contains(&0) {
+                    return Err(operand("has no thread groups"));
+                }
+                let args = args.to_vec();
+                if opcode == DISPATCH {
+                    Command::Dispatch { program, groups, args }
+                } else {
+                    Command::Draw { program, groups, args }
+                }
+            }
+            (TIMED, &[ns]) => Command::Timed { ns },
+            (WRITE_VALUE, &[destination, value]) => {
+                Command::WriteValue { destination: GpuVa(destination), value }
+            }
+            (LABEL, &[name]) => Command::Label { name: name as u32 },
+            (COPY | FILL | DISPATCH | DRAW | TIMED | WRITE_VALUE | LABEL, _) => {
+                return Err(CommandError::Length { opcode, words: claimed });
+            }
+            _ => return Err(CommandError::UnknownOpcode(opcode)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_reads_back_as_written() {
+        let commands = [
+            Command::Copy { source: GpuVa(1), destination: GpuVa(2), bytes: 3 },
+            Command::Fill { destination: GpuVa(4), bytes: 8, value: 0xDEAD_BEEF },
+            Command::Dispatch { program: 9, groups: [1, 2, 3], args: vec![5, 6] },
+            Command::Draw { program: 10, groups: [u32::MAX, 1, 1], args: vec![] },
+            Command::Timed { ns: 1_000 },
+            Command::WriteValue { destination: GpuVa(8), value: u64::MAX },
+            Command::Label { name: 12 },
+        ];
+        let mut writer = CommandWriter::new();
+        commands.iter().for_each(|c| writer.push(c));
+        let (mut at, mut read) = (0, Vec::new());
+        while at < writer.words.len() {
+            let left = (writer.words.len() - at) as u64;
+            let words = CommandReader::words(writer.words[at], left).unwrap();
+            read.push(CommandReader::decode(&writer.words[at..at + words]).unwrap());
+            at += words;
+        }
+        assert_eq!(read, commands);
+    }
+
+    #[test]
+    fn hostile_commands_are_refused() {
+        assert!(CommandReader::words(u64::from(COPY), 100).is_err());
+        assert!(CommandReader::words(u64::from(COPY) | 5 << 16, 4).is_err());
+        assert!(CommandReader::decode(&[]).is_err());
+        assert!(CommandReader::decode(&[u64::from(COPY) | 2 << 16, 1]).is_err());
+        assert!(CommandReader::decode(&[u64::from(FILL) | 4 << 16, 0, 3, 0]).is_err());
+        assert!(CommandReader::decode(&[u64::from(DISPATCH) | 3 << 16, 0, 0]).is_err());
+        assert_eq!(CommandReader::decode(&[500 | 1 << 16]), Err(CommandError::UnknownOpcode(500)));
+    }
+}

@@ -1,0 +1,36 @@
+//! Owns the trait behind which a GPU stands: registers, doorbell pages, an interrupt line, and nothing else. Memory it
+//! reaches by physical address. A PCI or CUDA device must be able to take the software GPU's place.
+
+use crate::{QueueId, Register, Summary};
+use std::sync::Arc;
+use tidegate_platform::{Page, PhysicalMemory};
+
+/// A GPU as its kernel-mode driver sees it.
+pub trait Device: Send + Sync {
+    /// Reads a register; some take what they report (see [`Register`]).
+    fn read_register(&self, register: Register) -> u64;
+
+    /// Writes a register.
+    fn write_register(&self, register: Register, value: u64);
+
+    /// The page of a queue's connected doorbell, with the summary and the bit to set in it after a ring.
+    fn doorbell_page(&self, queue: QueueId) -> Option<(Page, Summary, u32)>;
+
+    /// Connects the interrupt line.
+    fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>);
+
+    /// Local memory, as the CPU sees it through the bus.
+    fn local_memory(&self) -> &PhysicalMemory;
+
+    /// How many nodes (engines that can be scheduled on their own) there are.
+    fn node_count(&self) -> u32;
+}
+
+/// The other end of an interrupt line.
+pub trait InterruptSink: Send + Sync {
+    /// The line went up. Called on the raising agent, with no lock of the device held.
+    fn raise(&self);
+
+    /// The raising agent's turn is over: deferred routines may run on it now.
+    fn turn_ended(&self);
+}

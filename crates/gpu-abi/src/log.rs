@@ -1,0 +1,83 @@
+//! Owns the layout of native fence logs as the hardware writes them (DXGK_NATIVE_FENCE_LOG_BUFFER).
+//!
+//! A log is 4 KiB: a header of 40 bytes whose first word is a protocol word (low half FirstFreeEntryIndex, high half
+//! WraparoundCount), then entries of 48 bytes. Header and entries stand in two regions of memory, one of words and one of
+//! bytes, that a process sees as one buffer: no engine store can reach the header but the one that bumps the index.
+
+/// Bytes of a log as allocated.
+pub const LOG_BYTES: u64 = 4096;
+/// Bytes of the header.
+pub const LOG_HEADER_BYTES: u64 = 40;
+/// Words of the header.
+pub const LOG_HEADER_WORDS: usize = 5;
+/// Bytes of one entry.
+pub const LOG_ENTRY_BYTES: u64 = 48;
+/// Entries in a log of 4 KiB.
+pub const LOG_ENTRIES: u32 = ((LOG_BYTES - LOG_HEADER_BYTES) / LOG_ENTRY_BYTES) as u32;
+/// Word of the header with index and wraparound count.
+pub const LOG_INDEX_WORD: usize = 0;
+
+const _: () = assert!(LOG_ENTRIES == 84);
+
+/// What a log entry reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum LogOperation {
+    /// DXGK_NATIVE_FENCE_LOG_OPERATION_SIGNAL_EXECUTED
+    SignalExecuted = 0,
+    /// DXGK_NATIVE_FENCE_LOG_OPERATION_WAIT_UNBLOCKED
+    WaitUnblocked = 1,
+}
+
+/// One entry (DXGK_NATIVE_FENCE_LOG_ENTRY).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// The value signalled or reached.
+    pub fence_value: u64,
+    /// The process's handle of the fence: a hint from an untrusted process.
+    pub fence_handle: u32,
+    /// Raw operation type; see [`LogOperation`].
+    pub operation: u32,
+    /// When an unsatisfied wait was first seen, GPU ns; 0 for signals and for waits that never stalled.
+    pub observed_ns: u64,
+    /// When the operation was complete, GPU ns.
+    pub end_ns: u64,
+}
+
+impl LogEntry {
+    /// The entry's 48 bytes.
+    pub fn encode(&self) -> [u8; LOG_ENTRY_BYTES as usize] {
+        let mut bytes = [0; LOG_ENTRY_BYTES as usize];
+        bytes[0..8].copy_from_slice(&self.fence_value.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.fence_handle.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.operation.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.observed_ns.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.end_ns.to_le_bytes());
+        bytes
+    }
+
+    /// Reads an entry.
+    pub fn decode(bytes: &[u8; LOG_ENTRY_BYTES as usize]) -> LogEntry {
+        let long = |at: usize| {
+            let mut raw = [0; 8];
+            raw.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(raw)
+        };
+        LogEntry {
+            fence_value: long(0),
+            fence_handle: long(8) as u32,
+            operation: (long(8) >> 32) as u32,
+            observed_ns: long(24),
+            end_ns: long(40),
+        }
+    }
+}
+
+/// The header word after the entry at `index` was written: the next index, or 0 with one more wraparound.
+pub fn next_index_word(word: u64, index: u32, entries: u32) -> u64 {
+    let wraparounds = word >> 32;
+    match index.checked_add(1) {
+        Some(next) if next < entries => wraparounds << 32 | u64::from(next),
+        _ => (wraparounds.wrapping_add(1) & 0xFFFF_FFFF) << 32,
+    }
+}

@@ -1,0 +1,100 @@
+//! Owns the registers by which the driver reaches the GPU, and the causes of an interrupt.
+
+/// A register, by number. All are 64 bits wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Register(pub u32);
+
+/// Words of the mailbox.
+pub const MAILBOX_WORDS: u32 = 16;
+
+impl Register {
+    /// First of [`MAILBOX_WORDS`] words of an admin command.
+    pub const MAILBOX: Register = Register(0);
+    /// Any write runs the command in the mailbox.
+    pub const MAILBOX_RUN: Register = Register(32);
+    /// 0 when the last command succeeded, else the error's number.
+    pub const MAILBOX_STATUS: Register = Register(33);
+    /// First word of the last command's result.
+    pub const MAILBOX_RESULT: Register = Register(34);
+    /// Second word of the last command's result.
+    pub const MAILBOX_RESULT_HIGH: Register = Register(35);
+    /// Reading takes the pending causes (see [`Cause`]); the line falls.
+    pub const INTERRUPT_CAUSE: Register = Register(40);
+    /// Reading takes the next signalled fence: its queue number plus one in this register (0: none left) ...
+    pub const SIGNALED_QUEUE: Register = Register(41);
+    /// ... and the address of its CurrentValue in this one, to be read second.
+    pub const SIGNALED_VA: Register = Register(42);
+    /// The GPU clock, in nanoseconds.
+    pub const CLOCK: Register = Register(43);
+    /// Reading takes the next fault record: queue number plus one, 0 for none ...
+    pub const FAULT_QUEUE: Register = Register(44);
+    /// ... its address ...
+    pub const FAULT_VA: Register = Register(45);
+    /// ... the slot number (user rings) or submission fence id (DMA packets) ...
+    pub const FAULT_POSITION: Register = Register(46);
+    /// ... and what happened: see [`FaultKind`]; reading this one takes the record.
+    pub const FAULT_INFO: Register = Register(47);
+    /// First of one register per node: the last completed submission fence id.
+    pub const COMPLETED_FENCE: Register = Register(64);
+
+    /// The register `by` places further on.
+    pub fn offset(self, by: u32) -> Register {
+        Register(self.0 + by)
+    }
+}
+
+/// Why the line is up; bits of [`Register::INTERRUPT_CAUSE`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cause(pub u64);
+
+impl Cause {
+    /// Fences were signalled above their MonitoredValue; they stand in the signalled list.
+    pub const FENCE_SIGNALED: Cause = Cause(1);
+    /// Like [`Cause::FENCE_SIGNALED`], but the list ran over: any fence may be meant.
+    pub const FENCE_COLLAPSED: Cause = Cause(2);
+    /// DMA packets completed; bit 8 + node.
+    pub const DMA_COMPLETED: Cause = Cause(4);
+    /// A queue faulted and was stopped.
+    pub const FAULT: Cause = Cause(8);
+
+    /// The bit that says that node's DMA packets completed.
+    pub fn node(node: u32) -> Cause {
+        Cause(1 << (8 + node))
+    }
+
+    /// Whether any bit of `other` is set.
+    pub fn has(self, other: Cause) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What stopped a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum FaultKind {
+    /// A load from an address that is not mapped.
+    ReadUnmapped = 1,
+    /// A store to an address that is not mapped, or not writable.
+    WriteUnmapped = 2,
+    /// A ring slot, a command or a pointer that makes no sense.
+    BadPacket = 3,
+    /// A program refused its arguments.
+    BadArguments = 4,
+    /// A command that this engine cannot run.
+    WrongEngine = 5,
+}
+
+impl FaultKind {
+    /// The kind with this number.
+    pub fn from_number(number: u64) -> Option<FaultKind> {
+        [
+            FaultKind::ReadUnmapped,
+            FaultKind::WriteUnmapped,
+            FaultKind::BadPacket,
+            FaultKind::BadArguments,
+            FaultKind::WrongEngine,
+        ]
+        .into_iter()
+        .find(|k| *k as u64 == number)
+    }
+}

@@ -1,0 +1,274 @@
+//! Owns the ring: 64-byte slots that an engine takes in order, and the control area with its two pointers.
+//!
+//! Pointers count slots since the queue's birth and never wrap in practice; slot `n` stands at `n % slots`. Software fills
+//! slots, then stores the write pointer, then rings the doorbell with the same number. The engine stores the read pointer
+//! after a slot is no longer needed. A ring's size is a power of two.
+
+use crate::{AddressSpaceId, GpuVa};
+
+/// Bytes in one ring slot: a cache line.
+pub const SLOT_BYTES: u64 = 64;
+/// Words in the control area.
+pub const CONTROL_WORDS: usize = 16;
+/// Word of the control area that software stores: slots published.
+pub const CONTROL_WRITE_WORD: usize = 0;
+/// Word of the control area that the engine stores: slots taken. In a cache line of its own.
+pub const CONTROL_READ_WORD: usize = 8;
+/// Most slots that a ring may have.
+pub const MAX_RING_SLOTS: u64 = 1 << 20;
+/// The log entry number that says: write no log entry.
+pub const NO_LOG_ENTRY: u32 = u32::MAX;
+
+/// Two words of a slot that the hardware only copies into its records: when the operation was queued (CPU stamp, ns), and what
+/// it is called on a timeline (an interned name or fence, 0 for none).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceWords {
+    /// CPU stamp of the submission, in nanoseconds.
+    pub queued_ns: u64,
+    /// Number of the name or fence plus one; 0 for none.
+    pub name: u32,
+    /// Timeline lane of the queue plus one; 0 for none.
+    pub lane: u32,
+}
+
+/// One ring slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingPacket {
+    /// Nothing.
+    Nop,
+    /// Run a command buffer, then store `progress` to the queue's progress fence.
+    Execute {
+        /// Where the commands stand.
+        commands: GpuVa,
+        /// How many bytes they are (a multiple of 8).
+        bytes: u32,
+        /// The progress fence value that says it is done; 0 for none.
+        progress: u64,
+        /// For the timeline.
+        trace: TraceWords,
+    },
+    /// Run a DMA buffer of another process's context, then report `submission_fence_id`. Only in kernel-owned rings.
+    ExecuteDma {
+        /// Where the commands stand.
+        commands: GpuVa,
+        /// How many bytes they are (a multiple of 8).
+        bytes: u32,
+        /// The address space of the context.
+        address_space: AddressSpaceId,
+        /// Reported with the completion interrupt.
+        submission_fence_id: u32,
+        /// Number under which the work of this context is counted.
+        tag: u32,
+        /// For the timeline.
+        trace: TraceWords,
+    },
+    /// Hold the queue until the fence's CurrentValue is at least `value`.
+    Wait {
+        /// Where CurrentValue stands.
+        current_value: GpuVa,
+        /// What is waited for.
+        value: u64,
+        /// The process's handle of the fence, for the log.
+        fence_handle: u32,
+        /// Which log entry to write, or [`NO_LOG_ENTRY`].
+        log_entry: u32,
+        /// For the timeline.
+        trace: TraceWords,
+    },
+    /// Store `value` to CurrentValue, write the log entry, then interrupt if the value is above MonitoredValue.
+    Signal {
+        /// Where CurrentValue stands.
+        current_value: GpuVa,
+        /// Where MonitoredValue stands.
+        monitored_value: GpuVa,
+        /// What is stored.
+        value: u64,
+        /// The process's handle of the fence, for the log.
+        fence_handle: u32,
+        /// Which log entry to write, or [`NO_LOG_ENTRY`].
+        log_entry: u32,
+        /// For the timeline.
+        trace: TraceWords,
+    },
+}
+
+/// What is wrong with a ring slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PacketError {
+    /// The first byte names no packet.
+    #[error("ring slot with unknown opcode {0:#04x}")]
+    UnknownOpcode(u8),
+    /// Another version of this format.
+    #[error("ring slot of format version {0}, expected 1")]
+    Version(u8),
+    /// A command buffer's length is not a multiple of 8, or is 0 or too large.
+    #[error("command buffer of {0} bytes: must be a multiple of 8, from 8 to 16 MiB")]
+    Length(u32),
+    /// A packet that only kernel-owned rings may hold.
+    #[error("a kernel packet in a user-mode ring")]
+    KernelOnly,
+}
+
+/// Most bytes in one command buffer.
+pub const MAX_COMMAND_BYTES: u32 = 16 << 20;
+
+const VERSION: u64 = 1;
+const NOP: u8 = 0;
+const EXECUTE: u8 = 1;
+const EXECUTE_DMA: u8 = 2;
+const WAIT: u8 = 3;
+const SIGNAL: u8 = 4;
+
+impl RingPacket {
+    /// The slot's 64 bytes.
+    pub fn encode(&self) -> [u8; SLOT_BYTES as usize] {
+        let mut w = [0u64; 8];
+        let head = |opcode: u8| u64::from(opcode) | VERSION << 8;
+        let trace = match *self {
+            RingPacket::Nop => {
+                w[0] = head(NOP);
+                TraceWords::default()
+            }
+            RingPacket::Execute { commands, bytes, progress, trace } => {
+                w[..4].copy_from_slice(&[head(EXECUTE), commands.0, u64::from(bytes), progress]);
+                trace
+            }
+            RingPacket::ExecuteDma { commands, bytes, address_space, submission_fence_id, tag, trace } => {
+                w[..4].copy_from_slice(&[
+                    head(EXECUTE_DMA) | u64::from(submission_fence_id) << 32,
+                    commands.0,
+                    u64::from(bytes) | u64::from(address_space.0) << 32,
+                    u64::from(tag),
+                ]);
+                trace
+            }
+            RingPacket::Wait { current_value, value, fence_handle, log_entry, trace } => {
+                w[..5].copy_from_slice(&[
+                    head(WAIT) | u64::from(fence_handle) << 32,
+                    current_value.0,
+                    0,
+                    value,
+                    u64::from(log_entry),
+                ]);
+                trace
+            }
+            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry, trace } => {
+                w[..5].copy_from_slice(&[
+                    head(SIGNAL) | u64::from(fence_handle) << 32,
+                    current_value.0,
+                    monitored_value.0,
+                    value,
+                    u64::from(log_entry),
+                ]);
+                trace
+            }
+        };
+        (w[6], w[7]) = (trace.queued_ns, u64::from(trace.name) | u64::from(trace.lane) << 32);
+        let mut bytes = [0; SLOT_BYTES as usize];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(w) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a slot that somebody untrusted may have written.
+    pub fn decode(bytes: &[u8; SLOT_BYTES as usize]) -> Result<RingPacket, PacketError> {
+        let mut w = [0u64; 8];
+        for (word, chunk) in w.iter_mut().zip(bytes.chunks_exact(8)) {
+            let mut raw = [0; 8];
+            raw.copy_from_slice(chunk);
+            *word = u64::from_le_bytes(raw);
+        }
+        let [low, version, ..] = w[0].to_le_bytes();
+        if u64::from(version) != VERSION {
+            return Err(PacketError::Version(version));
+        }
+        let upper = (w[0] >> 32) as u32;
+        let trace = TraceWords { queued_ns: w[6], name: w[7] as u32, lane: (w[7] >> 32) as u32 };
+        Ok(match low {
+            NOP => RingPacket::Nop,
+            EXECUTE => {
+                RingPacket::Execute { commands: GpuVa(w[1]), bytes: length(w[2] as u32)?, progress: w[3], trace }
+            }
+            EXECUTE_DMA => RingPacket::ExecuteDma {
+                commands: GpuVa(w[1]),
+                bytes: length(w[2] as u32)?,
+                address_space: AddressSpaceId((w[2] >> 32) as u32),
+                submission_fence_id: upper,
+                tag: w[3] as u32,
+                trace,
+            },
+            WAIT => RingPacket::Wait {
+                current_value: GpuVa(w[1]),
+                value: w[3],
+                fence_handle: upper,
+                log_entry: w[4] as u32,
+                trace,
+            },
+            SIGNAL => RingPacket::Signal {
+                current_value: GpuVa(w[1]),
+                monitored_value: GpuVa(w[2]),
+                value: w[3],
+                fence_handle: upper,
+                log_entry: w[4] as u32,
+                trace,
+            },
+            other => return Err(PacketError::UnknownOpcode(other)),
+        })
+    }
+}
+
+fn length(bytes: u32) -> Result<u32, PacketError> {
+    if bytes == 0 || !bytes.is_multiple_of(8) || bytes > MAX_COMMAND_BYTES {
+        return Err(PacketError::Length(bytes));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_packet_reads_back_as_written() {
+        let trace = TraceWords { queued_ns: 99, name: 3, lane: 4 };
+        let packets = [
+            RingPacket::Nop,
+            RingPacket::Execute { commands: GpuVa(0x1000), bytes: 64, progress: 7, trace },
+            RingPacket::ExecuteDma {
+                commands: GpuVa(0x2000),
+                bytes: 8,
+                address_space: AddressSpaceId(5),
+                submission_fence_id: u32::MAX,
+                tag: 9,
+                trace,
+            },
+            RingPacket::Wait { current_value: GpuVa(8), value: u64::MAX, fence_handle: 0x40, log_entry: 83, trace },
+            RingPacket::Signal {
+                current_value: GpuVa(8),
+                monitored_value: GpuVa(16),
+                value: 42,
+                fence_handle: 0x80,
+                log_entry: NO_LOG_ENTRY,
+                trace,
+            },
+        ];
+        for packet in packets {
+            let expected = if packet == RingPacket::Nop { RingPacket::Nop } else { packet };
+            assert_eq!(RingPacket::decode(&packet.encode()), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn hostile_slots_are_refused() {
+        assert_eq!(RingPacket::decode(&[0; 64]), Err(PacketError::Version(0)));
+        let mut slot = RingPacket::Nop.encode();
+        slot[0] = 77;
+        assert_eq!(RingPacket::decode(&slot), Err(PacketError::UnknownOpcode(77)));
+        let trace = TraceWords::default();
+        for bytes in [0, 7, MAX_COMMAND_BYTES + 8] {
+            let slot = RingPacket::Execute { commands: GpuVa(0), bytes, progress: 0, trace }.encode();
+            assert_eq!(RingPacket::decode(&slot), Err(PacketError::Length(bytes)));
+        }
+    }
+}
