@@ -1,0 +1,25 @@
+//! Owns what a process learns about the adapter (D3DKMTQueryAdapterInfo and neighbours).
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// DXGK_ENGINE_TYPE: 0 other (compute), 1 3D, 6 copy.
+    pub engine_type: u32,
+    /// A name for people.
+    pub name: String,
+    /// Whether user-mode queues and doorbells may be made on it.
+    pub user_mode_submission: bool,
+}
+
+/// What the adapter offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdapterInfo {
+    /// A name for people.
+    pub description: String,
+    /// D3DKMT_WDDM_3_1_CAPS::NativeGpuFenceSupported.
+    pub native_gpu_fence_supported: bool,
+    /// Hardware queues may be made.
+    pub hardware_scheduling: bool,
+    /// Nodes, by ordinal.
+    pub nodes: Vec<NodeInfo>,
+}

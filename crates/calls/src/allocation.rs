@@ -1,0 +1,57 @@
+//! Owns allocations: memory of a device that engines reach by GPU address and, where it is CPU visible, processes by lock.
+
+use crate::Handle;
+use tidegate_platform::{Bulk, Page};
+
+/// Words or bytes; see the platform's pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AllocationKind {
+    /// Bytes: buffers, rings, command buffers.
+    Bulk,
+    /// 64-bit words: control areas.
+    Protocol,
+}
+
+/// Where an allocation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// System memory.
+    System,
+    /// The adapter's local memory, CPU visible.
+    Local,
+}
+
+/// D3DKMTCreateAllocation2, MakeResident and MapGpuVirtualAddress in one: the allocation is resident and mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateAllocation {
+    /// The device.
+    pub device: Handle,
+    /// How many bytes; rounded up to pages for mapping.
+    pub bytes: u64,
+    /// Words or bytes.
+    pub kind: AllocationKind,
+    /// Where.
+    pub placement: Placement,
+}
+
+/// The memory of an allocation as a process sees it (D3DKMTLock2).
+#[derive(Clone, Debug)]
+pub enum AllocationMemory {
+    /// Bytes.
+    Bulk(Bulk),
+    /// Words.
+    Protocol(Page),
+}
+
+/// A created allocation.
+#[derive(Clone, Debug)]
+pub struct Allocation {
+    /// Its handle.
+    pub handle: Handle,
+    /// Where engines find it.
+    pub gpu_va: u64,
+    /// How many bytes were asked for.
+    pub bytes: u64,
+    /// Where the process finds it.
+    pub memory: AllocationMemory,
+}

@@ -1,0 +1,111 @@
+//! Owns the arguments of device, context and hardware queue calls.
+
+use crate::{Handle, Priority, ReadOnly};
+
+/// How a device stands (D3DKMT_DEVICEEXECUTION_STATE).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// Working.
+    Active,
+    /// Lost to a GPU page fault or a packet that makes no sense.
+    Faulted(FaultReport),
+    /// Lost because the adapter stopped.
+    Stopped,
+}
+
+/// What put a device into error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultReport {
+    /// The tag of the queue (see [`CreateHwQueue::tag`]).
+    pub tag: u32,
+    /// Which command: the slot or packet number, counted from the queue's birth.
+    pub position: u64,
+    /// The address that was used.
+    pub gpu_va: u64,
+    /// Whether it was a store.
+    pub write: bool,
+    /// What happened, in words.
+    pub what: String,
+}
+
+/// D3DKMTCreateContextVirtual: a context whose packets VidSch schedules.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateContextVirtual {
+    /// The device.
+    pub device: Handle,
+    /// Which engine.
+    pub node_ordinal: u32,
+    /// Its priority.
+    pub priority: Priority,
+    /// Private driver data: number under which its work is counted.
+    pub tag: u32,
+    /// Private driver data: timeline lane plus one, 0 for none.
+    pub lane: u32,
+}
+
+/// D3DKMTSubmitCommand: one command buffer for a context. It runs after everything that was queued before it.
+#[derive(Clone, Copy, Debug)]
+pub struct SubmitCommand {
+    /// The context.
+    pub context: Handle,
+    /// Where the commands stand.
+    pub commands_gpu_va: u64,
+    /// How many bytes.
+    pub command_bytes: u32,
+    /// Stamp for the timeline, CPU ns.
+    pub queued_ns: u64,
+}
+
+/// D3DKMTCreateHwContext.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateHwContext {
+    /// The device.
+    pub device: Handle,
+    /// Which engine.
+    pub node_ordinal: u32,
+}
+
+/// D3DKMTCreateHwQueue.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateHwQueue {
+    /// The hardware context.
+    pub hw_context: Handle,
+    /// D3DDDI_CREATEHWQUEUEFLAGS::UserModeSubmission: the queue takes work by doorbell only.
+    pub user_mode_submission: bool,
+    /// Its priority.
+    pub priority: Priority,
+    /// Private driver data: number under which its work is counted.
+    pub tag: u32,
+    /// Private driver data: timeline lane plus one, 0 for none.
+    pub lane: u32,
+}
+
+/// A created hardware queue.
+#[derive(Clone, Debug)]
+pub struct HwQueue {
+    /// Its handle.
+    pub handle: Handle,
+    /// The handle of its progress fence.
+    pub progress_fence: Handle,
+    /// The progress fence's value.
+    pub progress_value: ReadOnly,
+    /// Where engines find the progress fence's value.
+    pub progress_gpu_va: u64,
+    /// Whether it is a native fence (NativeProgressFence).
+    pub native_progress_fence: bool,
+}
+
+/// D3DKMTSubmitCommandToHwQueue: kernel-mode hardware queues only.
+#[derive(Clone, Copy, Debug)]
+pub struct SubmitCommandToHwQueue {
+    /// The queue.
+    pub hw_queue: Handle,
+    /// The progress value that says it is done; strictly increasing per queue.
+    pub progress_fence_id: u64,
+    /// Where the commands stand.
+    pub commands_gpu_va: u64,
+    /// How many bytes.
+    pub command_bytes: u32,
+    /// Stamp for the timeline, CPU ns.
+    pub queued_ns: u64,
+}

@@ -1,0 +1,13 @@
+//! Owns the handle that a process holds.
+
+use std::fmt;
+
+/// D3DKMT_HANDLE: names one object of one process. A value is never used again soon after its object died.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(pub u32);
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}

@@ -1,0 +1,132 @@
+//! The surface of one process.
+//!
+//! Every call validates its handles and numbers and changes nothing when it fails. Unless said otherwise: INVALID_PARAMETER
+//! for a handle or a number that makes no sense, NOT_SUPPORTED when the adapter or node cannot do it, DEVICE_REMOVED when the
+//! device was lost, CANCELLED when the machine stopped.
+
+use crate::adapter::AdapterInfo;
+use crate::allocation::{Allocation, CreateAllocation};
+use crate::device::{
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, HwQueue, SubmitCommand, SubmitCommandToHwQueue,
+};
+use crate::doorbell::{Connection, CreateDoorbell, Doorbell};
+use crate::fence::{
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags, WaitMode,
+};
+use crate::{Handle, Status};
+use tidegate_platform::Event;
+
+/// The D3DKMT calls of one process.
+pub trait Kernel: Send + Sync {
+    /// What the adapter offers.
+    #[doc(alias = "D3DKMTQueryAdapterInfo")]
+    fn query_adapter_info(&self) -> AdapterInfo;
+
+    /// A device on the adapter.
+    #[doc(alias = "D3DKMTCreateDevice")]
+    fn create_device(&self) -> Result<Handle, Status>;
+
+    /// Ends a device with all that is in it.
+    #[doc(alias = "D3DKMTDestroyDevice")]
+    fn destroy_device(&self, device: Handle) -> Result<(), Status>;
+
+    /// How the device stands.
+    #[doc(alias = "D3DKMTGetDeviceState")]
+    fn device_state(&self, device: Handle) -> Result<DeviceState, Status>;
+
+    /// Memory, resident and mapped.
+    #[doc(alias = "D3DKMTCreateAllocation2")]
+    fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status>;
+
+    /// Frees an allocation. ALLOCATION in use by a doorbell: INVALID_PARAMETER.
+    #[doc(alias = "D3DKMTDestroyAllocation2")]
+    fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status>;
+
+    /// A context whose packets VidSch schedules (model `packet`).
+    #[doc(alias = "D3DKMTCreateContextVirtual")]
+    fn create_context_virtual(&self, args: CreateContextVirtual) -> Result<Handle, Status>;
+
+    /// After its queued work was given up or done.
+    #[doc(alias = "D3DKMTDestroyContext")]
+    fn destroy_context(&self, context: Handle) -> Result<(), Status>;
+
+    /// Queues a command buffer on a context.
+    #[doc(alias = "D3DKMTSubmitCommand")]
+    fn submit_command(&self, args: SubmitCommand) -> Result<(), Status>;
+
+    /// A hardware context.
+    #[doc(alias = "D3DKMTCreateHwContext")]
+    fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status>;
+
+    /// Ends a hardware context that has no queues.
+    #[doc(alias = "D3DKMTDestroyHwContext")]
+    fn destroy_hw_context(&self, hw_context: Handle) -> Result<(), Status>;
+
+    /// A hardware queue.
+    #[doc(alias = "D3DKMTCreateHwQueue")]
+    fn create_hw_queue(&self, args: CreateHwQueue) -> Result<HwQueue, Status>;
+
+    /// Ends a hardware queue that has no doorbell.
+    #[doc(alias = "D3DKMTDestroyHwQueue")]
+    fn destroy_hw_queue(&self, hw_queue: Handle) -> Result<(), Status>;
+
+    /// Queues a command buffer on a kernel-mode hardware queue. INVALID_PARAMETER for a user-mode queue.
+    #[doc(alias = "D3DKMTSubmitCommandToHwQueue")]
+    fn submit_command_to_hw_queue(&self, args: SubmitCommandToHwQueue) -> Result<(), Status>;
+
+    /// Queues a wait for all of `fences` on a kernel-mode hardware queue.
+    #[doc(alias = "D3DKMTSubmitWaitForSyncObjectsToHwQueue")]
+    fn submit_wait_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status>;
+
+    /// Queues signals on a kernel-mode hardware queue.
+    #[doc(alias = "D3DKMTSubmitSignalSyncObjectsToHwQueue")]
+    fn submit_signal_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status>;
+
+    /// A monitored fence.
+    #[doc(alias = "D3DKMTCreateSynchronizationObject2")]
+    fn create_monitored_fence(&self, args: CreateMonitoredFence<'_>) -> Result<FenceInstance, Status>;
+
+    /// A native fence.
+    #[doc(alias = "D3DKMTCreateNativeFence")]
+    fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status>;
+
+    /// Closes this process's instance of a fence; its waiters are released.
+    #[doc(alias = "D3DKMTDestroySynchronizationObject")]
+    fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status>;
+
+    /// Blocks until the condition holds, or, given an event, returns at once and sets it then.
+    #[doc(alias = "D3DKMTWaitForSynchronizationObjectFromCpu")]
+    fn wait_from_cpu(&self, fences: &[FenceValue], mode: WaitMode, event: Option<Event>) -> Result<(), Status>;
+
+    /// Signals from the CPU: visible at once, waiters released.
+    #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
+    fn signal_from_cpu(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<(), Status>;
+
+    /// Queues a wait on a context; later submissions stay behind it.
+    #[doc(alias = "D3DKMTWaitForSynchronizationObjectFromGpu")]
+    fn wait_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status>;
+
+    /// Queues signals on a context: made when everything before them is complete.
+    #[doc(alias = "D3DKMTSignalSynchronizationObjectFromGpu")]
+    fn signal_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status>;
+
+    /// A doorbell for a user-mode queue.
+    #[doc(alias = "D3DKMTCreateDoorbell")]
+    fn create_doorbell(&self, args: CreateDoorbell) -> Result<Doorbell, Status>;
+
+    /// Gives the doorbell hardware. A no-op on a connected one; DEVICE_REMOVED after ABORT.
+    #[doc(alias = "D3DKMTConnectDoorbell")]
+    fn connect_doorbell(&self, doorbell: Handle) -> Result<Connection, Status>;
+
+    /// Frees a doorbell; always succeeds on a valid handle.
+    #[doc(alias = "D3DKMTDestroyDoorbell")]
+    fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status>;
+
+    /// After a ring whose status is CONNECTED_NOTIFY.
+    #[doc(alias = "D3DKMTNotifyWorkSubmission")]
+    fn notify_work_submission(&self, doorbell: Handle) -> Result<(), Status>;
+
+    /// How many entries a user-mode queue's fence logs have.
+    #[doc(alias = "D3DKMTGetNativeFenceLogDetail")]
+    fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status>;
+}

@@ -1,0 +1,31 @@
+//! The D3DKMT call surface as data: what a process may ask of the graphics kernel, and nothing about how it is done.
+//!
+//! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel itself; the service's
+//! socket end will be the other. Rooms: [`adapter`] · [`allocation`] · [`device`] (devices, contexts, hardware queues) ·
+//! [`doorbell`] · [`fence`] · [`handle`] · [`view`].
+//!
+//! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may only look.
+
+pub mod adapter;
+pub mod allocation;
+pub mod device;
+pub mod doorbell;
+pub mod fence;
+pub mod handle;
+pub mod kernel;
+pub mod view;
+
+pub use adapter::{AdapterInfo, NodeInfo};
+pub use allocation::{Allocation, AllocationKind, AllocationMemory, CreateAllocation, Placement};
+pub use device::{
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, FaultReport, HwQueue, SubmitCommand,
+    SubmitCommandToHwQueue,
+};
+pub use doorbell::{Connection, CreateDoorbell, Doorbell};
+pub use fence::{
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags, WaitMode,
+};
+pub use handle::Handle;
+pub use kernel::Kernel;
+pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status, SyncObjectFlags};
+pub use view::ReadOnly;

@@ -1,0 +1,20 @@
+//! Owns views of kernel memory that a process may only read.
+
+use tidegate_platform::Word;
+
+/// A word that this process may look at and not change.
+#[derive(Clone, Debug)]
+pub struct ReadOnly(Word);
+
+impl ReadOnly {
+    /// For the kernel: shows `word` to a process.
+    pub fn new(word: Word) -> ReadOnly {
+        ReadOnly(word)
+    }
+
+    /// Its value now.
+    #[inline]
+    pub fn load(&self) -> u64 {
+        self.0.load()
+    }
+}

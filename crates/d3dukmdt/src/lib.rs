@@ -1,0 +1,10 @@
+//! Types that user mode and kernel mode share, as the header of this name does: status codes, doorbell status, fence types and
+//! flags, priorities. Both the call surface and the driver interface speak of them, and neither may see the other.
+
+mod doorbell;
+mod fence;
+mod status;
+
+pub use doorbell::{DoorbellStatus, RingHint};
+pub use fence::{NativeFenceType, Priority, SyncObjectFlags};
+pub use status::Status;

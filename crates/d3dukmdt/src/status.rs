@@ -1,0 +1,77 @@
+//! Owns the status codes (NTSTATUS) that calls and DDIs return.
+
+use std::fmt;
+
+/// An NTSTATUS. Negative values are failures.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Status(pub i32);
+
+macro_rules! statuses {
+    ($($(#[$doc:meta])* $name:ident = $value:literal, $text:literal;)+) => {
+        impl Status {
+            $($(#[$doc])* pub const $name: Status = Status($value as u32 as i32);)+
+
+            /// The code's name and meaning.
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Status::$name => concat!("STATUS_", stringify!($name), ": ", $text),)+
+                    _ => "an unknown status",
+                }
+            }
+        }
+    };
+}
+
+statuses! {
+    /// Done.
+    SUCCESS = 0, "done";
+    /// The time-out passed.
+    TIMEOUT = 0x0000_0102, "the time-out passed";
+    /// Not finished yet.
+    PENDING = 0x0000_0103, "not finished yet";
+    /// Not a handle, or not one of an object of this process.
+    INVALID_HANDLE = 0xC000_0008, "no object of this process has this handle";
+    /// An argument makes no sense.
+    INVALID_PARAMETER = 0xC000_000D, "an argument is out of its range or does not fit the others";
+    /// No memory.
+    NO_MEMORY = 0xC000_0017, "out of memory";
+    /// This instance may not do that.
+    ACCESS_DENIED = 0xC000_0022, "this instance of the object does not allow it";
+    /// The table is too small.
+    BUFFER_TOO_SMALL = 0xC000_0023, "the table handed in is too small";
+    /// The handle is of another kind of object.
+    OBJECT_TYPE_MISMATCH = 0xC000_0024, "the handle is of another kind of object";
+    /// Needs a privilege.
+    PRIVILEGE_NOT_HELD = 0xC000_0061, "a privilege is needed";
+    /// A limit was reached.
+    INSUFFICIENT_RESOURCES = 0xC000_009A, "a limit was reached";
+    /// The adapter, node or configuration cannot do it.
+    NOT_SUPPORTED = 0xC000_00BB, "the adapter or node does not support it";
+    /// The device or adapter is gone.
+    DEVICE_REMOVED = 0xC000_02B6, "the device was lost";
+    /// The machine is being stopped.
+    CANCELLED = 0xC000_0120, "the machine stopped before it could happen";
+    /// The device caused a hang.
+    DEVICE_HUNG = 0xC000_0507, "the device's work hung the engine";
+}
+
+impl Status {
+    /// NT_SUCCESS: PENDING and TIMEOUT count as success too.
+    pub fn is_success(self) -> bool {
+        self.0 >= 0
+    }
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x} ({})", self.0, self.text())
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl std::error::Error for Status {}

@@ -1,0 +1,86 @@
+//! Owns what a driver declares: scheduling caps, nodes, native fence caps, user-mode submission caps.
+
+bitflags::bitflags! {
+    /// DXGK_VIDSCHCAPS.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct VidSchCaps: u32 {
+        /// Several nodes.
+        const MULTI_ENGINE_AWARE = 1;
+        /// The preemption model of WDDM 1.2.
+        const PREEMPTION_AWARE = 1 << 2;
+        /// Virtual addresses: no patch lists.
+        const NO_DMA_PATCHING = 1 << 3;
+        /// DxgkDdiCancelCommand is there.
+        const CANCEL_COMMAND_AWARE = 1 << 4;
+        /// Only 32 bits are stored atomically.
+        const NO_64BIT_ATOMICS = 1 << 5;
+        /// Native fences.
+        const NATIVE_GPU_FENCE = 1 << 11;
+        /// The interrupt names a hardware queue instead of fences.
+        const OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT = 1 << 12;
+    }
+}
+
+/// DXGK_ENGINE_TYPE. There is no compute type: a compute-only node reports [`EngineType::Other`] and a friendly name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum EngineType {
+    /// Anything else; compute.
+    Other = 0,
+    /// 3D.
+    ThreeD = 1,
+    /// Copy.
+    Copy = 6,
+}
+
+/// DXGK_NODEMETADATA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeMetadata {
+    /// What the engine does.
+    pub engine_type: EngineType,
+    /// A name for people.
+    pub friendly_name: String,
+    /// DXGK_NODEMETADATA_FLAGS::UserModeSubmission.
+    pub user_mode_submission: bool,
+    /// MaxInFlightHwQueueBuffers; 0 is no limit.
+    pub max_in_flight_hw_queue_buffers: u16,
+}
+
+/// DXGK_NATIVE_FENCE_CAPS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NativeFenceCaps {
+    /// Bytes between two fences packed into a page; a power of two from 8 to 4096.
+    pub monitored_value_stride: u32,
+    /// Map fences into the system process too.
+    pub map_to_gpu_system_process: bool,
+}
+
+impl Default for NativeFenceCaps {
+    fn default() -> NativeFenceCaps {
+        NativeFenceCaps { monitored_value_stride: 64, map_to_gpu_system_process: false }
+    }
+}
+
+/// DXGK_USERMODESUBMISSION_CAPS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserModeSubmissionCaps {
+    /// How many bytes a doorbell takes.
+    pub doorbell_size_bytes: u32,
+}
+
+/// What DxgkDdiQueryAdapterInfo(DRIVERCAPS) and its neighbours report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdapterCaps {
+    /// A name for people.
+    pub description: String,
+    /// Scheduling caps.
+    pub scheduling: VidSchCaps,
+    /// HwQueuePacketCap: DMA packets queued per node at once; 0 means the kernel's default of 2.
+    pub hw_queue_packet_cap: u32,
+    /// Nodes.
+    pub nodes: Vec<NodeMetadata>,
+    /// Asked for only when native fences are declared.
+    pub native_fence: NativeFenceCaps,
+    /// Asked for only when a node supports user-mode submission.
+    pub user_mode_submission: UserModeSubmissionCaps,
+}

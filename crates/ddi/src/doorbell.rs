@@ -1,0 +1,44 @@
+//! Owns the arguments of the doorbell DDIs.
+
+use crate::queue::RingAllocations;
+use crate::{DoorbellStatus, DriverHandle, OsHandle, RingHint};
+use std::fmt;
+use std::sync::Arc;
+use tidegate_platform::Page;
+
+/// Why a driver disconnects: the two DISCONNECTED values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DisconnectReason {
+    /// D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY
+    Retry,
+    /// D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT
+    Abort,
+}
+
+/// DXGKARG_CREATEDOORBELL.
+#[derive(Clone, Debug)]
+pub struct CreateDoorbell {
+    /// The driver's hardware queue.
+    pub hw_queue: DriverHandle,
+    /// The kernel's handle.
+    pub os_handle: OsHandle,
+    /// Ring and control area.
+    pub ring: RingAllocations,
+}
+
+/// What DxgkDdiConnectDoorbell returns.
+#[derive(Clone)]
+pub struct ConnectedDoorbell {
+    /// The doorbell's page, to be shown through the process's mapping.
+    pub page: Page,
+    /// CONNECTED or CONNECTED_NOTIFY.
+    pub status: DoorbellStatus,
+    /// For the user-mode driver.
+    pub hint: Arc<dyn RingHint>,
+}
+
+impl fmt::Debug for ConnectedDoorbell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConnectedDoorbell({:?})", self.status)
+    }
+}

@@ -1,0 +1,212 @@
+//! The two sides of the contract: [`Driver`] and [`Callbacks`].
+//!
+//! A driver stands behind one adapter. Calls are grouped as in DRIVER_INITIALIZATION_DATA; each says its level by its token
+//! and when the kernel calls it.
+
+use crate::caps::AdapterCaps;
+use crate::doorbell::{ConnectedDoorbell, CreateDoorbell, DisconnectReason};
+use crate::feature::FeatureInterface;
+use crate::fence::{
+    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
+    UpdateMonitoredValue,
+};
+use crate::interrupt::InterruptData;
+use crate::memory::{PageTableShape, UpdatePageTable};
+use crate::queue::{
+    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue, SubmitCommandVirtual,
+};
+use crate::{Dirql, Dispatch, DriverHandle, OsHandle, Passive, Status};
+use std::sync::Arc;
+use tidegate_platform::PhysicalMemory;
+
+/// What the kernel gives a driver at start (DXGKRNL_INTERFACE).
+#[derive(Clone)]
+pub struct StartInfo {
+    /// The driver's way back into the kernel.
+    pub callbacks: Arc<dyn Callbacks>,
+    /// What the kernel has enabled.
+    pub features: Arc<dyn FeatureInterface>,
+    /// System memory, for the driver's own rings.
+    pub system_memory: PhysicalMemory,
+}
+
+/// A kernel-mode driver, as the kernel calls it.
+pub trait Driver: Send + Sync {
+    /// First call: the driver may talk to its hardware from now on.
+    #[doc(alias = "DxgkDdiStartDevice")]
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status>;
+
+    /// Last call.
+    #[doc(alias = "DxgkDdiStopDevice")]
+    fn stop_device(&self, level: &Passive);
+
+    /// After [`Driver::start_device`]: what the adapter can do.
+    #[doc(alias = "DxgkDdiQueryAdapterInfo")]
+    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps;
+
+    /// The shape of the page tables that [`Driver::update_page_table`] writes.
+    #[doc(alias = "DXGK_GPUMMUCAPS")]
+    fn page_table_shape(&self, level: &Passive) -> PageTableShape;
+
+    /// Writes page table entries in the driver's format and forgets cached translations of them.
+    #[doc(alias = "DxgkDdiBuildPagingBuffer")]
+    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status>;
+
+    /// Names a process's root page table.
+    #[doc(alias = "DxgkDdiSetRootPageTable")]
+    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status>;
+
+    /// A process opens the adapter.
+    #[doc(alias = "DxgkDdiCreateDevice")]
+    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status>;
+
+    /// After all its contexts are gone.
+    #[doc(alias = "DxgkDdiDestroyDevice")]
+    fn destroy_device(&self, level: &Passive, device: DriverHandle);
+
+    /// A context, for packets or for hardware queues. Created resumed.
+    #[doc(alias = "DxgkDdiCreateContext")]
+    #[doc(alias = "DxgkDdiCreateHwContext")]
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status>;
+
+    /// After its work and its queues are gone.
+    #[doc(alias = "DxgkDdiDestroyContext")]
+    #[doc(alias = "DxgkDdiDestroyHwContext")]
+    fn destroy_context(&self, level: &Passive, context: DriverHandle);
+
+    /// Takes all hardware queues of the context off the run list. `Ok(true)`: suspended already; `Ok(false)`: pending.
+    #[doc(alias = "DxgkDdiSuspendContext")]
+    fn suspend_context(&self, level: &Passive, context: DriverHandle, suspend_fence: u64) -> Result<bool, Status>;
+
+    /// Puts them back.
+    #[doc(alias = "DxgkDdiResumeContext")]
+    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status>;
+
+    /// One DMA packet for a node. Packets of a node complete in order of submission.
+    #[doc(alias = "DxgkDdiSubmitCommandVirtual")]
+    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status>;
+
+    /// A hardware queue in a context.
+    #[doc(alias = "DxgkDdiCreateHwQueue")]
+    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status>;
+
+    /// No GPU reference may remain.
+    #[doc(alias = "DxgkDdiDestroyHwQueue")]
+    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle);
+
+    /// One command buffer for a kernel-mode hardware queue. Not called twice at once for one queue.
+    #[doc(alias = "DxgkDdiSubmitCommandToHwQueue")]
+    fn submit_command_to_hw_queue(&self, level: &Dispatch, args: SubmitCommandToHwQueue) -> Result<(), Status>;
+
+    /// A native fence, once per adapter. Returns the driver's global handle and the private data to give back.
+    #[doc(alias = "DxgkDdiCreateNativeFence")]
+    fn create_native_fence(
+        &self,
+        level: &Passive,
+        args: CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), Status>;
+
+    /// An instance of a native fence: right after creation for the creator, and once per opening device.
+    #[doc(alias = "DxgkDdiOpenNativeFence")]
+    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status>;
+
+    /// An instance dies.
+    #[doc(alias = "DxgkDdiCloseNativeFence")]
+    fn close_native_fence(&self, level: &Passive, local: DriverHandle);
+
+    /// The last instance is closed; the kernel frees the storage after this.
+    #[doc(alias = "DxgkDdiDestroyNativeFence")]
+    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle);
+
+    /// The smallest value that a CPU waiter waits for has changed. When this returns, any CurrentValue that any processor reads
+    /// was written by an agent that had seen the new MonitoredValue.
+    #[doc(alias = "DxgkDdiUpdateMonitoredValues")]
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]);
+
+    /// A CPU signal, a propagation from another adapter, or a device in error.
+    #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
+    fn update_current_values_from_cpu(
+        &self,
+        level: &Dispatch,
+        fences: &[UpdateCurrentValue],
+        mode: UpdateCurrentMode,
+    );
+
+    /// Where a hardware queue's log is now. The new place is in use when this returns.
+    #[doc(alias = "DxgkDdiSetNativeFenceLogBuffer")]
+    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer);
+
+    /// Before the kernel reads log entries: the driver supplies the barrier between entries and index.
+    #[doc(alias = "DxgkDdiUpdateNativeFenceLogs")]
+    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]);
+
+    /// A doorbell object. Must not assign a physical doorbell yet.
+    #[doc(alias = "DxgkDdiCreateDoorbell")]
+    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status>;
+
+    /// Gives the doorbell hardware, taking it from another one if it must (see [`Callbacks::disconnect_doorbell`]). Fails only
+    /// when the GPU is lost or stopped.
+    #[doc(alias = "DxgkDdiConnectDoorbell")]
+    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status>;
+
+    /// Takes the hardware away. The object stays.
+    #[doc(alias = "DxgkDdiDisconnectDoorbell")]
+    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle);
+
+    /// Frees the object, disconnecting it if needed.
+    #[doc(alias = "DxgkDdiDestroyDoorbell")]
+    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle);
+
+    /// New work stands in the ring of this queue: from a client whose status is CONNECTED_NOTIFY, or from the kernel after a
+    /// disconnect that may have lost a ring.
+    #[doc(alias = "DxgkDdiNotifyWorkSubmission")]
+    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle);
+
+    /// The line went up. Reads and clears the cause, reports with [`Callbacks::notify_interrupt`], asks for the deferred
+    /// routine with [`Callbacks::queue_dpc`]. Returns whether the interrupt was the adapter's.
+    #[doc(alias = "DxgkDdiInterruptRoutine")]
+    fn interrupt_routine(&self, level: &Dirql<'_>) -> bool;
+
+    /// The deferred routine. Calls [`Callbacks::notify_dpc`].
+    #[doc(alias = "DxgkDdiDpcRoutine")]
+    fn dpc_routine(&self, level: &Dispatch);
+
+    /// Connects the driver's hardware to the kernel's interrupt dispatch; the kernel calls it once, after start.
+    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>);
+}
+
+/// The kernel's interrupt dispatch, as the bus calls it.
+pub trait InterruptService: Send + Sync {
+    /// The line went up.
+    fn raise(&self);
+    /// The raising agent's turn is over.
+    fn turn_ended(&self);
+}
+
+/// The kernel, as a driver calls it.
+pub trait Callbacks: Send + Sync {
+    /// Reports one interrupt's data.
+    #[doc(alias = "DxgkCbNotifyInterrupt")]
+    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData);
+
+    /// Asks for the deferred routine.
+    #[doc(alias = "DxgkCbQueueDpc")]
+    fn queue_dpc(&self, level: &Dirql<'_>);
+
+    /// From the deferred routine: the scheduler takes what was reported.
+    #[doc(alias = "DxgkCbNotifyDpc")]
+    fn notify_dpc(&self, level: &Dispatch);
+
+    /// Takes a doorbell away from a queue (victimising). Only after it returns may the driver treat the physical doorbell as
+    /// free. INVALID_PARAMETER when the kernel knows no such doorbell for that queue; success in every other case, also if
+    /// it is disconnected already.
+    #[doc(alias = "DxgkCbDisconnectDoorbell")]
+    fn disconnect_doorbell(
+        &self,
+        level: &Passive,
+        hw_queue: OsHandle,
+        doorbell: OsHandle,
+        reason: DisconnectReason,
+    ) -> Result<(), Status>;
+}
+

@@ -1,0 +1,94 @@
+//! Owns the arguments of the native fence DDIs.
+
+use crate::{DriverHandle, NativeFenceType, OsHandle};
+use tidegate_platform::{Bulk, PhysicalAddress, Word};
+
+/// DXGKARG_CREATENATIVEFENCE.
+#[derive(Clone, Debug)]
+pub struct CreateNativeFence {
+    /// The kernel's handle; comes back in the signalled interrupt's array.
+    pub os_handle: OsHandle,
+    /// DEFAULT or INTRA_GPU.
+    pub fence_type: NativeFenceType,
+    /// CurrentValue and MonitoredValue in the system process's address space, if the caps asked for it.
+    pub system_process_va: Option<(u64, u64)>,
+    /// Private driver data, in and out.
+    pub private_data: [u8; 64],
+}
+
+/// DXGKARG_OPENNATIVEFENCE.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenNativeFence {
+    /// The driver's handle of the fence.
+    pub global: DriverHandle,
+    /// The kernel's handle of this instance.
+    pub os_handle: OsHandle,
+    /// The driver's handle of the opening device.
+    pub device: DriverHandle,
+    /// CurrentValue in the process's GPU address space.
+    pub current_value_gpu_va: u64,
+    /// MonitoredValue in the process's GPU address space.
+    pub monitored_value_gpu_va: u64,
+}
+
+/// One element of DXGKARG_UPDATEMONITOREDVALUES.
+#[derive(Clone, Debug)]
+pub struct UpdateMonitoredValue {
+    /// The driver's handle of the fence.
+    pub fence: DriverHandle,
+    /// What MonitoredValue becomes.
+    pub value: u64,
+    /// Kernel CPU address of MonitoredValue, for the duration of the call.
+    pub monitored_value: Word,
+}
+
+/// One element of DXGKARG_UPDATECURRENTVALUESFROMCPU.
+#[derive(Clone, Debug)]
+pub struct UpdateCurrentValue {
+    /// The driver's handle of the fence.
+    pub fence: DriverHandle,
+    /// What CurrentValue becomes.
+    pub value: u64,
+    /// Kernel CPU address of CurrentValue, for the duration of the call.
+    pub current_value: Word,
+}
+
+/// DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS, of which at most one is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateCurrentMode {
+    /// Write the value, then let waiting hardware queues look.
+    Write,
+    /// Somebody else wrote it: only let waiting hardware queues look.
+    NotificationOnly,
+    /// The parent device is in error: GPU waits on the fence pass from now on, signals do nothing.
+    AlwaysSignaled,
+}
+
+/// Which of a queue's two logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum LogType {
+    /// DXGK_NATIVE_FENCE_LOG_TYPE_WAITS
+    Waits = 1,
+    /// DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS
+    Signals = 2,
+}
+
+/// DXGKARG_SETNATIVEFENCELOGBUFFER.
+#[derive(Clone, Debug)]
+pub struct SetNativeFenceLogBuffer {
+    /// The driver's handle of the hardware queue.
+    pub hw_queue: DriverHandle,
+    /// Waits or signals.
+    pub log_type: LogType,
+    /// How many entries fit.
+    pub number_of_entries: u32,
+    /// The header word (index and wraparound count), kernel CPU address.
+    pub header: Word,
+    /// The header's place on the bus.
+    pub header_address: PhysicalAddress,
+    /// The entries, kernel CPU address.
+    pub entries: Bulk,
+    /// The entries' place on the bus.
+    pub entries_address: PhysicalAddress,
+}

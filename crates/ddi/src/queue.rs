@@ -1,0 +1,125 @@
+//! Owns the arguments of context and hardware queue DDIs, of the packet path and of the hardware queue path.
+
+use crate::{DriverHandle, OsHandle, Priority};
+use tidegate_platform::{Bulk, Page, PhysicalAddress};
+
+/// A device: a process's container on one adapter.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateDevice {
+    /// The kernel's handle.
+    pub os_handle: OsHandle,
+    /// The process's GPU address space, by number.
+    pub address_space: u32,
+}
+
+/// Names a process's address space by its root page table (DxgkDdiSetRootPageTable).
+#[derive(Clone, Copy, Debug)]
+pub struct SetRootPageTable {
+    /// The address space.
+    pub address_space: u32,
+    /// Where the root table stands on the bus; `None` when the process is gone.
+    pub root: Option<PhysicalAddress>,
+}
+
+/// What the user-mode driver says to the kernel-mode driver about a queue (its private driver data): under which number its
+/// work is counted, and its timeline lane plus one (0 for none).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueuePrivateData {
+    /// Number under which the work is counted.
+    pub tag: u32,
+    /// Timeline lane plus one.
+    pub lane: u32,
+}
+
+/// DXGKARG_CREATECONTEXT and DXGKARG_CREATEHWCONTEXT.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateContext {
+    /// The driver's device.
+    pub device: DriverHandle,
+    /// The kernel's handle.
+    pub os_handle: OsHandle,
+    /// Which engine.
+    pub node_ordinal: u32,
+    /// Whether hardware queues will be made in it.
+    pub hardware_scheduled: bool,
+    /// From the user-mode driver.
+    pub private_data: QueuePrivateData,
+}
+
+/// The progress fence of a hardware queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgressFence {
+    /// A native fence (flag NativeProgressFence): the driver's handle.
+    Native(DriverHandle),
+    /// A monitored fence: where its value stands in the process's GPU address space.
+    Monitored {
+        /// GPU address of the value.
+        gpu_va: u64,
+    },
+}
+
+/// DXGKARG_CREATEHWQUEUE.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateHwQueue {
+    /// The driver's context.
+    pub context: DriverHandle,
+    /// The kernel's handle.
+    pub os_handle: OsHandle,
+    /// D3DDDI_CREATEHWQUEUEFLAGS::UserModeSubmission.
+    pub user_mode_submission: bool,
+    /// Its progress fence.
+    pub progress_fence: ProgressFence,
+    /// CurrentValue of the progress fence, process GPU address.
+    pub progress_current_gpu_va: u64,
+    /// MonitoredValue of the progress fence, process GPU address; 0 for a monitored fence.
+    pub progress_monitored_gpu_va: u64,
+    /// Its priority.
+    pub priority: Priority,
+    /// From the user-mode driver.
+    pub private_data: QueuePrivateData,
+}
+
+/// DXGKARG_SUBMITCOMMANDVIRTUAL: one DMA packet for a node.
+#[derive(Clone, Copy, Debug)]
+pub struct SubmitCommandVirtual {
+    /// The driver's context.
+    pub context: DriverHandle,
+    /// Which engine.
+    pub node_ordinal: u32,
+    /// Where the commands stand, process GPU address.
+    pub dma_buffer_gpu_va: u64,
+    /// How many bytes.
+    pub dma_buffer_bytes: u32,
+    /// Comes back with the completion interrupt; per node, increasing, wraps.
+    pub submission_fence_id: u32,
+    /// Stamp of the submission for the timeline, CPU ns.
+    pub queued_ns: u64,
+}
+
+/// DXGKARG_SUBMITCOMMANDTOHWQUEUE.
+#[derive(Clone, Copy, Debug)]
+pub struct SubmitCommandToHwQueue {
+    /// The driver's hardware queue.
+    pub hw_queue: DriverHandle,
+    /// The progress value that says that it is done.
+    pub progress_fence_id: u64,
+    /// Where the commands stand, process GPU address.
+    pub dma_buffer_gpu_va: u64,
+    /// How many bytes.
+    pub dma_buffer_bytes: u32,
+    /// Stamp of the submission for the timeline, CPU ns.
+    pub queued_ns: u64,
+}
+
+/// A ring that a process brings to a doorbell: its slots, its control area, and both GPU addresses.
+#[derive(Clone, Debug)]
+pub struct RingAllocations {
+    /// The slots, kernel CPU address.
+    pub ring: Bulk,
+    /// The slots, process GPU address.
+    pub ring_gpu_va: u64,
+    /// The control area, kernel CPU address.
+    pub control: Page,
+    /// The control area, process GPU address.
+    pub control_gpu_va: u64,
+}

@@ -1,0 +1,119 @@
+//! Builds a trace: hands out ids before the run, merges what agents recorded after it.
+//!
+//! The order that matters: ids first, buffers later, `finish` last. A record that refers to a lane, fence or name
+//! that this builder never handed out is not drawn somewhere wrong and is no panic: it is left out and counted as lost.
+
+use crate::model::{ClockName, Fence, FenceId, Lane, LaneId, LaneKind, Record, Trace};
+use crate::names::{NameId, Names};
+
+/// A trace in the making.
+#[derive(Clone, Debug)]
+pub struct TraceBuilder {
+    trace: Trace,
+}
+
+impl TraceBuilder {
+    /// An empty trace called `title`, whose times come from `clock`.
+    pub fn new(title: impl Into<String>, clock: ClockName) -> TraceBuilder {
+        TraceBuilder {
+            trace: Trace {
+                title: title.into(),
+                clock,
+                lanes: Vec::new(),
+                fences: Vec::new(),
+                names: Names::new(),
+                records: Vec::new(),
+                lost_records: 0,
+            },
+        }
+    }
+
+    /// A new lane; lanes are drawn in the order in which they were added, group by group.
+    ///
+    /// # Panics
+    /// When more than `u32::MAX` lanes are added.
+    pub fn add_lane(&mut self, kind: LaneKind, group: impl Into<String>, name: impl Into<String>) -> LaneId {
+        let id = LaneId(u32::try_from(self.trace.lanes.len()).expect("fewer than 2^32 lanes"));
+        self.trace.lanes.push(Lane { id, kind, name: name.into(), group: group.into() });
+        id
+    }
+
+    /// A new fence.
+    ///
+    /// # Panics
+    /// When more than `u32::MAX` fences are added.
+    pub fn add_fence(&mut self, name: impl Into<String>) -> FenceId {
+        let id = FenceId(u32::try_from(self.trace.fences.len()).expect("fewer than 2^32 fences"));
+        self.trace.fences.push(Fence { name: name.into() });
+        id
+    }
+
+    /// The id of a name, new or old.
+    pub fn name(&mut self, text: &str) -> NameId {
+        self.trace.names.intern(text)
+    }
+
+    /// Adds the records of one agent.
+    pub fn append(&mut self, records: Vec<Record>) {
+        if self.trace.records.is_empty() {
+            self.trace.records = records;
+        } else {
+            self.trace.records.extend(records);
+        }
+    }
+
+    /// Adds `count` records that are known to be missing, such as those of an overrun fence log.
+    pub fn add_lost(&mut self, count: u64) {
+        self.trace.lost_records = self.trace.lost_records.saturating_add(count);
+    }
+
+    /// The finished trace, its records sorted by start.
+    pub fn finish(self) -> Trace {
+        let mut trace = self.trace;
+        let (lanes, fences, names) = (trace.lanes.len(), trace.fences.len(), trace.names.len());
+        let before = trace.records.len();
+        trace.records.retain(|r| {
+            (r.lane.0 as usize) < lanes
+                && (r.name.0 as usize) < names
+                && r.fence.is_none_or(|(fence, _)| (fence.0 as usize) < fences)
+        });
+        trace.lost_records = trace.lost_records.saturating_add((before - trace.records.len()) as u64);
+        trace.records.sort_by_key(|r| r.start_ns);
+        trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Kind;
+
+    #[test]
+    fn merges_sorted_by_start_and_keeps_order_of_ties() {
+        let mut b = TraceBuilder::new("t", ClockName::Virtual);
+        let lane = b.add_lane(LaneKind::Queue, "app", "q");
+        let (one, two) = (b.name("one"), b.name("two"));
+        b.append(vec![Record::instant(lane, Kind::Mark, one, 5), Record::instant(lane, Kind::Mark, one, 1)]);
+        b.append(vec![Record::instant(lane, Kind::Mark, two, 5), Record::instant(lane, Kind::Mark, two, 0)]);
+        let trace = b.finish();
+        let seen: Vec<_> = trace.records.iter().map(|r| (r.start_ns, trace.name_of(r))).collect();
+        assert_eq!(seen, [(0, "two"), (1, "one"), (5, "one"), (5, "two")]);
+        assert_eq!(trace.extent_ns(), Some((0, 5)));
+        assert_eq!(trace.lost_records, 0);
+    }
+
+    #[test]
+    fn records_of_unknown_ids_are_counted_as_lost() {
+        let mut b = TraceBuilder::new("t", ClockName::Wall);
+        let lane = b.add_lane(LaneKind::Engine, "gpu", "3d");
+        b.add_lost(2);
+        b.append(vec![
+            Record::instant(LaneId(7), Kind::Mark, NameId::NONE, 1),
+            Record::instant(lane, Kind::Mark, NameId(7), 1),
+            Record::instant(lane, Kind::Wait, NameId::NONE, 1).on_fence(FenceId(0), 1),
+            Record::instant(lane, Kind::Mark, NameId::NONE, 1),
+        ]);
+        let trace = b.finish();
+        assert_eq!((trace.records.len(), trace.lost_records), (1, 5));
+    }
+}

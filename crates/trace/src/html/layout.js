@@ -1,0 +1,86 @@
+// Where things stand: which row of its lane a box is in, how high lanes are, which groups are folded.
+// Rows are packed once; heights are laid out again when a group folds or a lane is made tall.
+
+const MAX_ROWS = 40, ROW = 17, SLIM = 5, LEAST_LANE = 104, MOST_LANE = 440, GROUP_H = 22, LANE_GAP = 5;
+
+/** The row of each record within its lane. */
+const rowOf = new Uint8Array(T.n);
+/** Where the box of a record begins: on a queue when it was queued, elsewhere when it began. */
+const left = new Float64Array(T.n);
+for (let i = 0; i < T.n; i++) left[i] = lanes[T.lane[i]].kind === LANE.queue ? Math.min(T.queued[i], T.start[i]) : T.start[i];
+
+/** Puts each box in the lowest row that is free: what pends on a queue piles up, what is nested lies above its caller. */
+function packRows(lane, ids) {
+  // Queued at one moment: a queue runs what was submitted first, elsewhere the caller goes below what it calls.
+  const first = lane.kind === LANE.queue ? (a, b) => T.start[a] - T.start[b] : (a, b) => T.end[b] - T.end[a];
+  ids.sort((a, b) => left[a] - left[b] || first(a, b) || a - b);
+  const rows = [];
+  for (const i of ids) {
+    let row = rows.findIndex((r) => r.until < left[i] || (r.until === left[i] && r.instant !== left[i]));
+    if (row < 0) {
+      row = Math.min(rows.length, MAX_ROWS - 1);
+      if (row === rows.length) rows.push({ ids: [], until: -1, instant: -1 });
+    }
+    const r = rows[row];
+    r.ids.push(i);
+    r.until = Math.max(r.until, T.end[i]);
+    if (T.end[i] === left[i]) r.instant = left[i];
+    rowOf[i] = row;
+  }
+  // `reach` is the furthest right end so far: it ascends even where boxes share the last row.
+  lane.rows = rows.map((r) => {
+    const reach = new Float64Array(r.ids.length);
+    let furthest = -1;
+    r.ids.forEach((i, at) => (reach[at] = furthest = Math.max(furthest, T.end[i])));
+    return { ids: Int32Array.from(r.ids), reach };
+  });
+}
+
+{
+  const members = lanes.map(() => []);
+  for (let i = 0; i < T.n; i++) members[T.lane[i]].push(i);
+  lanes.forEach((lane, id) => packRows(lane, members[id]));
+}
+
+const groups = [];
+for (const lane of lanes) {
+  let group = groups.find((g) => g.name === lane.group);
+  if (!group) groups.push((group = { name: lane.group, lanes: [], folded: false, y: 0 }));
+  group.lanes.push(lane);
+}
+
+let contentHeight = 0;
+
+/** Lays lanes out; each may be as high as lets everything fit into `room` pixels, but never less than its least. */
+function layOut(room) {
+  let most = MOST_LANE;
+  while (most > LEAST_LANE && stack(most) > room) most -= 8;
+  contentHeight = stack(Math.max(most, LEAST_LANE));
+}
+
+function stack(most) {
+  let y = 0;
+  for (const group of groups) {
+    group.y = y;
+    y += GROUP_H;
+    for (const lane of group.lanes) {
+      const rows = Math.max(1, lane.rows.length);
+      lane.rowH = lane.tall ? ROW : Math.max(SLIM, Math.min(ROW, Math.floor(most / rows)));
+      lane.h = Math.max(20, rows * lane.rowH) + LANE_GAP;
+      lane.y = group.folded ? -1 : y;
+      if (!group.folded) y += lane.h;
+    }
+  }
+  return y;
+}
+layOut(0);
+
+/** The top of a record's box in the content, or -1 in a folded group. Row 0 is at the bottom, as a pile is. */
+function boxTop(i) {
+  const lane = lanes[T.lane[i]];
+  return lane.y < 0 ? -1 : rowTop(lane, rowOf[i]);
+}
+
+function rowTop(lane, row) {
+  return lane.y + lane.h - LANE_GAP / 2 - (row + 1) * lane.rowH;
+}

@@ -1,0 +1,215 @@
+// The page checks itself: it does what a reader does, through the same events, and writes down what came of it.
+// Runs when the page is opened with `#selftest`; everything happens before the page counts as loaded.
+
+/** Milliseconds of each of `n` redraws, reading one pixel back so that painting is done and not only asked for. */
+function redrawTimes(n, change) {
+  const times = [];
+  for (let i = 0; i < n; i++) {
+    change(i);
+    const from = performance.now();
+    draw();
+    ctx.getImageData(0, 0, 1, 1);
+    times.push(performance.now() - from);
+  }
+  return times.sort((a, b) => a - b);
+}
+
+/** The median of `n` redraws of the whole run, which is the most there is to draw; each is shifted a little. */
+function redrawMedianMs(n = 100) {
+  const kept = { t0: view.t0, t1: view.t1 };
+  fit();
+  const { t0, t1 } = view, nudge = (t1 - t0) / plotWidth();
+  const times = redrawTimes(n, (i) => ((view.t0 = t0 + (i % 7) * nudge), (view.t1 = t1 + (i % 7) * nudge)));
+  zoomTo(kept.t0, kept.t1);
+  return times[times.length >> 1];
+}
+
+/** The median of `n` redraws while zooming from the whole run to a thousandth of it. */
+function zoomMedianMs(n) {
+  const middle = T.last / 2;
+  const times = redrawTimes(n, (i) => {
+    const half = (T.last / 2) * 1000 ** (-i / n);
+    (view.t0 = middle - half), (view.t1 = middle + half);
+  });
+  fit();
+  return times[times.length >> 1];
+}
+
+const press = (key, target = document.body) => target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+function pointer(type, x, y) {
+  const box = canvas.getBoundingClientRect();
+  canvas.dispatchEvent(new PointerEvent(type, { clientX: box.left + x, clientY: box.top + y, bubbles: true, pointerId: 1 }));
+}
+function wheel(x, y, deltaY, more = {}) {
+  const box = canvas.getBoundingClientRect();
+  canvas.dispatchEvent(new WheelEvent("wheel", { clientX: box.left + x, clientY: box.top + y, deltaY, cancelable: true, ...more }));
+}
+const span = () => view.t1 - view.t0;
+const near = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(1, Math.abs(a), Math.abs(b));
+
+const CHECKS = {
+  "every record is decoded"() {
+    return T.n === meta.records && T.end.every((end, i) => end >= T.start[i] && T.start[i] >= T.queued[i]);
+  },
+  "fit shows the whole run"() {
+    if (!T.n) return true;
+    press("f");
+    return view.t0 <= 0 && view.t1 >= T.last;
+  },
+  "wheel zooms and keeps the time under the pointer"() {
+    if (!T.n) return true;
+    fit();
+    const x = Math.round(LABELS + plotWidth() * 0.3), t = tOf(x), before = span();
+    wheel(x, TOP + 40, -200);
+    return span() < before * 0.8 && near(tOf(x), t);
+  },
+  "keys zoom in and out"() {
+    if (!T.n) return true;
+    fit();
+    const before = span();
+    press("w");
+    const closer = span();
+    press("-");
+    return closer < before && near(span(), before);
+  },
+  "drag pans"() {
+    zoomTo(T.last * 0.4, T.last * 0.5);
+    const t0 = view.t0, x = LABELS + 300;
+    pointer("pointerdown", x, view.height - 5), pointer("pointermove", x - 100, view.height - 5), pointer("pointerup", x - 100, view.height - 5);
+    return view.t0 > t0 && near(view.t0 - t0, (100 / plotWidth()) * span());
+  },
+  "keys pan"() {
+    zoomTo(T.last * 0.4, T.last * 0.5);
+    const t0 = view.t0;
+    press("d");
+    const right = view.t0;
+    press("a");
+    return right > t0 && near(view.t0, t0);
+  },
+  "a range dragged on the ruler is zoomed to"() {
+    if (!T.n) return true;
+    fit();
+    const a = tOf(LABELS + 100), b = tOf(LABELS + 300), y = OVERVIEW_H + 10;
+    pointer("pointerdown", LABELS + 100, y), pointer("pointermove", LABELS + 300, y), pointer("pointerup", LABELS + 300, y);
+    return near(view.t0, a) && near(view.t1, b);
+  },
+  "search by kind counts right"() {
+    return search("kind:signal") === T.kind.filter((k) => k === KIND.signal || k === KIND.cpuSignal).length;
+  },
+  "search by fence counts right"() {
+    if (!meta.fences.length) return true;
+    const wanted = meta.fences[0].toLowerCase(), fits = meta.fences.map((f) => f.toLowerCase().includes(wanted));
+    return search(`fence:"${meta.fences[0]}"`) === T.fence.filter((f) => f >= 0 && fits[f]).length;
+  },
+  "search finds nothing where there is nothing"() {
+    return search("no such thing anywhere") === 0 && byId("matches").textContent === "no match";
+  },
+  "next and previous match walk and select"() {
+    fit();
+    const found = search("kind:signal");
+    if (found < 2) return true;
+    press("Enter", byId("query"));
+    const first = view.selected;
+    press("Enter", byId("query"));
+    const second = view.selected;
+    byId("previous").click();
+    const ok = T.kind[first] === KIND.signal && second !== first && view.selected === first && byId("matches").textContent.includes(" / ");
+    search("");
+    select(-1);
+    return ok;
+  },
+  "a click selects the box under it"() {
+    const wanted = T.kind.findIndex((k, i) => k !== KIND.lost && T.end[i] > left[i]);
+    if (wanted < 0) return true;
+    zoomToRecord(wanted);
+    select(-1);
+    const { y, h } = boxPlace(wanted), x = xOf((left[wanted] + T.end[wanted]) / 2);
+    pointer("pointerdown", x, y + h / 2), pointer("pointerup", x, y + h / 2);
+    return view.selected === wanted && !byId("details").hidden && byId("details").textContent.includes(meta.kinds[T.kind[wanted]]);
+  },
+  "the tip names the box"() {
+    const wanted = T.kind.findIndex((_, i) => T.end[i] > left[i]);
+    if (wanted < 0) return true;
+    zoomToRecord(wanted);
+    const { y, h } = boxPlace(wanted);
+    pointer("pointermove", xOf((left[wanted] + T.end[wanted]) / 2), y + h / 2);
+    return !byId("tip").hidden && byId("tip").textContent.includes(label(wanted));
+  },
+  "a wait leads to its signal and back"() {
+    if (!T.flows) return true;
+    const wait = T.flowTo[0], signal = T.flowFrom[0];
+    reveal(wait);
+    byId("details").querySelector(`[data-record="${signal}"]`).click();
+    const there = view.selected === signal && T.start[signal] >= view.t0 && T.end[signal] <= view.t1;
+    byId("details").querySelector(`[data-record="${wait}"]`)?.click();
+    return there && (view.selected === wait || firstRelease[signal + 1] - firstRelease[signal] > 24);
+  },
+  "boxes of one row do not overlap"() {
+    const ends = (lane) => lane.rows.slice(0, MAX_ROWS - 1).every(({ ids }) => ids.every((i, at) => !at || left[i] >= T.end[ids[at - 1]]));
+    return lanes.every(ends);
+  },
+  "a group folds and unfolds"() {
+    if (!groups.length) return true;
+    const before = contentHeight;
+    view.y = 0;
+    pointer("pointerdown", 40, TOP + groups[0].y + 8), pointer("pointerup", 40, TOP + groups[0].y + 8);
+    const folded = contentHeight;
+    fold(groups[0]);
+    return folded < before && contentHeight === before;
+  },
+  "the legend hides a kind and shows it again"() {
+    const button = byId("legend").querySelector("[data-kind]");
+    if (!button) return true;
+    const kind = +button.dataset.kind;
+    button.click();
+    const hidden = view.hidden[kind] === 1 && button.getAttribute("aria-pressed") === "false";
+    button.click();
+    return hidden && view.hidden[kind] === 0;
+  },
+  "boxes are on the canvas"() {
+    if (!T.n) return true;
+    select(-1);
+    fit();
+    view.y = 0;
+    draw();
+    const ratio = canvas.width / view.width, back = channels(theme.back).join(), lines = [theme.grid, theme.line, theme.panel, theme.lane].map((c) => channels(c).join());
+    const { data } = ctx.getImageData(LABELS * ratio, TOP * ratio, plotWidth() * ratio, (view.height - TOP) * ratio);
+    let painted = 0;
+    for (let at = 0; at < data.length; at += 4) {
+      const pixel = `${data[at]},${data[at + 1]},${data[at + 2]}`;
+      if (pixel !== back && !lines.includes(pixel)) painted++;
+    }
+    return painted > 200;
+  },
+  "lost records are announced"() {
+    return byId("banner").hidden === (meta.lost === "0") && (meta.lost === "0" || byId("banner").textContent.includes("lost"));
+  },
+  "nothing recorded is said so"() {
+    return byId("empty").hidden === T.n > 0;
+  },
+  "help opens and closes"() {
+    press("?");
+    const open = byId("help").open;
+    byId("help").close();
+    return open;
+  },
+};
+
+function selftest() {
+  const results = {};
+  let ok = true;
+  for (const [name, check] of Object.entries(CHECKS)) {
+    let outcome;
+    try {
+      outcome = check() === true;
+    } catch (problem) {
+      outcome = String(problem);
+    }
+    results[name] = outcome;
+    ok &&= outcome === true;
+  }
+  const redraws = redrawMedianMs(100), zooming = zoomMedianMs(100);
+  const report = { ok, records: T.n, arrows: T.flows, checks: results, redraws: 100, redraw_median_ms: redraws,
+    zoom_redraw_median_ms: zooming, width: view.width, height: view.height };
+  document.body.append(element("pre", JSON.stringify(report), { id: "selftest" }));
+}

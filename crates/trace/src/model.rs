@@ -1,0 +1,279 @@
+//! The data model of a trace: lanes, fences, kinds and records.
+//!
+//! A record is small and `Copy`, so that recording one is a store into a buffer and nothing else; every string it
+//! needs was interned before. A record knows three times: when the operation was queued, when it began, when it was
+//! done. The box of a queue's timeline runs from the first to the last, which is why they are kept together.
+//!
+//! The builder makes a [`Trace`]; the writers read it. Nothing here changes once it is built.
+
+use crate::names::{NameId, Names};
+
+/// A lane of the timeline: index into [`Trace::lanes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LaneId(pub u32);
+
+/// A fence of the timeline: index into [`Trace::fences`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FenceId(pub u32);
+
+/// What a lane stands for; it decides how the lane is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LaneKind {
+    /// A thread of a program: calls, CPU waits and CPU signals.
+    CpuThread,
+    /// A queue: boxes run from queued to executed and pile up while they pend.
+    Queue,
+    /// An engine: boxes run from start to end of execution.
+    Engine,
+    /// An interrupt line with its deferred calls.
+    Interrupt,
+}
+
+impl LaneKind {
+    /// Every kind, in the order of its `u8` value.
+    pub const ALL: [LaneKind; 4] =
+        [LaneKind::CpuThread, LaneKind::Queue, LaneKind::Engine, LaneKind::Interrupt];
+
+    /// The word a reader sees.
+    pub fn label(self) -> &'static str {
+        match self {
+            LaneKind::CpuThread => "CPU thread",
+            LaneKind::Queue => "queue",
+            LaneKind::Engine => "engine",
+            LaneKind::Interrupt => "interrupt",
+        }
+    }
+}
+
+/// One row of the timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Its own index in [`Trace::lanes`].
+    pub id: LaneId,
+    /// What it stands for.
+    pub kind: LaneKind,
+    /// What it is called, such as `main` or `compute`.
+    pub name: String,
+    /// What it belongs to: a process or an adapter. Lanes of one group are drawn together.
+    pub group: String,
+}
+
+/// A fence that records refer to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// What the workload calls it.
+    pub name: String,
+}
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A command buffer or packet as a whole.
+    Execute,
+    /// A copy between buffers.
+    Copy,
+    /// A fill of a buffer.
+    Fill,
+    /// A dispatch of a compute program.
+    Dispatch,
+    /// A draw.
+    Draw,
+    /// Work of a stated duration, for modelling.
+    Timed,
+    /// A wait on a queue: from the moment it heads the queue until it is unblocked.
+    Wait,
+    /// A signal on a queue.
+    Signal,
+    /// A CPU thread waits for a fence.
+    CpuWait,
+    /// A CPU thread signals a fence.
+    CpuSignal,
+    /// A submission as the CPU sees it.
+    Submit,
+    /// A call into the graphics kernel.
+    KernelCall,
+    /// An interrupt service routine.
+    Interrupt,
+    /// A deferred procedure call.
+    Dpc,
+    /// A doorbell rung.
+    Doorbell,
+    /// A CPU write through a mapping.
+    MapWrite,
+    /// A mark set by the workload.
+    Mark,
+    /// A place where records were lost; `arg` is how many.
+    Lost,
+}
+
+impl Kind {
+    /// Every kind, in the order of its `u8` value; the page stores that value.
+    pub const ALL: [Kind; 18] = [
+        Kind::Execute,
+        Kind::Copy,
+        Kind::Fill,
+        Kind::Dispatch,
+        Kind::Draw,
+        Kind::Timed,
+        Kind::Wait,
+        Kind::Signal,
+        Kind::CpuWait,
+        Kind::CpuSignal,
+        Kind::Submit,
+        Kind::KernelCall,
+        Kind::Interrupt,
+        Kind::Dpc,
+        Kind::Doorbell,
+        Kind::MapWrite,
+        Kind::Mark,
+        Kind::Lost,
+    ];
+
+    /// The words a reader sees, and that a search for `kind:` looks into.
+    pub fn label(self) -> &'static str {
+        match self {
+            Kind::Execute => "execute",
+            Kind::Copy => "copy",
+            Kind::Fill => "fill",
+            Kind::Dispatch => "dispatch",
+            Kind::Draw => "draw",
+            Kind::Timed => "timed",
+            Kind::Wait => "wait",
+            Kind::Signal => "signal",
+            Kind::CpuWait => "CPU wait",
+            Kind::CpuSignal => "CPU signal",
+            Kind::Submit => "submit",
+            Kind::KernelCall => "kernel call",
+            Kind::Interrupt => "interrupt",
+            Kind::Dpc => "DPC",
+            Kind::Doorbell => "doorbell",
+            Kind::MapWrite => "map-write",
+            Kind::Mark => "mark",
+            Kind::Lost => "lost records",
+        }
+    }
+
+    /// Whether a record of this kind waits for a fence.
+    pub fn is_wait(self) -> bool {
+        matches!(self, Kind::Wait | Kind::CpuWait)
+    }
+
+    /// Whether a record of this kind signals a fence.
+    pub fn is_signal(self) -> bool {
+        matches!(self, Kind::Signal | Kind::CpuSignal)
+    }
+}
+
+/// One operation on one lane. Times are nanoseconds since the start of the run; an instant has `start_ns == end_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// Where it is drawn.
+    pub lane: LaneId,
+    /// What it is.
+    pub kind: Kind,
+    /// What it is called; the empty name where the kind says enough.
+    pub name: NameId,
+    /// When it was queued (for a native fence, the CPU time at which the instruction was inserted). Equal to
+    /// `start_ns` where nothing is queued.
+    pub queued_ns: u64,
+    /// When it began: a command is taken by the engine, a wait heads its queue, a call enters.
+    pub start_ns: u64,
+    /// When it was done: executed, unblocked, returned.
+    pub end_ns: u64,
+    /// The fence it waits for or signals, and the value.
+    pub fence: Option<(FenceId, u64)>,
+    /// One number more: bytes of a copy, count of lost records, whatever the kind calls for; 0 where nothing does.
+    pub arg: u64,
+}
+
+impl Record {
+    /// A record from `start_ns` to `end_ns` that never stood in a queue.
+    pub fn span(lane: LaneId, kind: Kind, name: NameId, start_ns: u64, end_ns: u64) -> Record {
+        Record { lane, kind, name, queued_ns: start_ns, start_ns, end_ns, fence: None, arg: 0 }
+    }
+
+    /// A record of one moment.
+    pub fn instant(lane: LaneId, kind: Kind, name: NameId, at_ns: u64) -> Record {
+        Record::span(lane, kind, name, at_ns, at_ns)
+    }
+
+    /// The same, queued at `queued_ns`.
+    pub fn queued(mut self, queued_ns: u64) -> Record {
+        self.queued_ns = queued_ns;
+        self
+    }
+
+    /// The same, waiting for or signaling `fence` with `value`.
+    pub fn on_fence(mut self, fence: FenceId, value: u64) -> Record {
+        self.fence = Some((fence, value));
+        self
+    }
+
+    /// The same, with its extra number.
+    pub fn with_arg(mut self, arg: u64) -> Record {
+        self.arg = arg;
+        self
+    }
+
+    /// How long it ran; 0 for an instant, and for a record whose clocks disagree.
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// How long it stood in its queue before it began.
+    pub fn pending_ns(&self) -> u64 {
+        self.start_ns.saturating_sub(self.queued_ns)
+    }
+}
+
+/// Where the times of a trace come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClockName {
+    /// Time that passed on the machine.
+    Wall,
+    /// Time that the model computed.
+    Virtual,
+}
+
+impl ClockName {
+    /// The word a reader sees.
+    pub fn label(self) -> &'static str {
+        match self {
+            ClockName::Wall => "wall clock",
+            ClockName::Virtual => "virtual clock",
+        }
+    }
+}
+
+/// A whole run, ready to be written.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// What the run is called: shown as the page's title.
+    pub title: String,
+    /// Where its times come from.
+    pub clock: ClockName,
+    /// Its lanes, in the order in which they are drawn.
+    pub lanes: Vec<Lane>,
+    /// Its fences.
+    pub fences: Vec<Fence>,
+    /// The names of its records.
+    pub names: Names,
+    /// Its records, sorted by `start_ns`; records of one moment stay in the order in which they were appended.
+    pub records: Vec<Record>,
+    /// How many records are known to be missing (an overrun log, a record of an unknown lane).
+    pub lost_records: u64,
+}
+
+impl Trace {
+    /// The name of a record, empty where it has none.
+    pub fn name_of(&self, record: &Record) -> &str {
+        self.names.get(record.name)
+    }
+
+    /// Earliest and latest time that any record mentions; `None` where there is no record.
+    pub fn extent_ns(&self) -> Option<(u64, u64)> {
+        let first = self.records.iter().map(|r| r.queued_ns.min(r.start_ns)).min()?;
+        let last = self.records.iter().map(|r| r.end_ns.max(r.start_ns)).max()?;
+        Some((first, last))
+    }
+}

@@ -1,0 +1,88 @@
+//! The interner: one number for each distinct string, so that a record carries four bytes and no allocation.
+//!
+//! The builder interns, the writers look up. Nothing is ever removed. Id 0 is the empty name.
+
+use std::collections::HashMap;
+
+/// A name: index into the interner of one trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NameId(pub u32);
+
+impl NameId {
+    /// The empty name, present in every interner.
+    pub const NONE: NameId = NameId(0);
+}
+
+/// Distinct strings in the order in which they were first seen.
+#[derive(Clone, Debug)]
+pub struct Names {
+    strings: Vec<String>,
+    index: HashMap<String, NameId>,
+}
+
+impl Default for Names {
+    fn default() -> Names {
+        Names::new()
+    }
+}
+
+impl Names {
+    /// An interner that knows the empty name alone.
+    pub fn new() -> Names {
+        let mut names = Names { strings: Vec::new(), index: HashMap::new() };
+        names.intern("");
+        names
+    }
+
+    /// The id of `text`, new or old.
+    ///
+    /// # Panics
+    /// When more than `u32::MAX` distinct names are interned.
+    pub fn intern(&mut self, text: &str) -> NameId {
+        if let Some(id) = self.index.get(text) {
+            return *id;
+        }
+        let id = NameId(u32::try_from(self.strings.len()).expect("fewer than 2^32 distinct names"));
+        self.strings.push(text.to_owned());
+        self.index.insert(text.to_owned(), id);
+        id
+    }
+
+    /// The string of `id`; empty for an id of another interner that this one does not have.
+    pub fn get(&self, id: NameId) -> &str {
+        self.strings.get(id.0 as usize).map_or("", String::as_str)
+    }
+
+    /// How many distinct names there are, the empty one included.
+    pub fn len(&self) -> usize {
+        self.strings.len()
+    }
+
+    /// Never true: the empty name is always there.
+    pub fn is_empty(&self) -> bool {
+        self.strings.is_empty()
+    }
+
+    /// Every name, in the order of ids.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.strings.iter().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_id_for_each_string() {
+        let mut names = Names::new();
+        let a = names.intern("blur");
+        assert_eq!(names.intern("blur"), a);
+        assert_ne!(names.intern("shadow"), a);
+        assert_eq!(names.get(a), "blur");
+        assert_eq!(names.get(NameId::NONE), "");
+        assert_eq!(names.get(NameId(99)), "");
+        assert_eq!(names.len(), 3);
+        assert_eq!(names.iter().collect::<Vec<_>>(), ["", "blur", "shadow"]);
+    }
+}

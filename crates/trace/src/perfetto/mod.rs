@@ -1,0 +1,412 @@
+//! Writes a trace as Perfetto's protobuf packets (`perfetto.protos.Trace`), which ui.perfetto.dev opens.
+//!
+//! One packet sequence, in this order:
+//! 1. a clock snapshot that ties the clock of this trace, which starts at 0 with the run, to the reader's own;
+//! 2. one packet that clears the incremental state, says which clock the sequence uses, and interns every name;
+//! 3. descriptors of the tracks: the run, below it its groups, below these their lanes;
+//! 4. begins and ends of slices, instants, arrows as flow ids.
+//!
+//! The begin of a signal starts a flow for each wait that it released, and the *end* of the wait terminates it: the
+//! wait began earlier than the signal. A slice runs from start to end; when it was queued is an annotation.
+//! Field numbers are those of the public schema, `protos/perfetto/trace/`.
+
+mod order;
+mod wire;
+
+use std::io::{self, BufWriter, Write};
+
+use order::Step;
+use wire::Message;
+
+use crate::chrome::title;
+use crate::flow::Flow;
+use crate::model::{Kind, LaneKind, Record, Trace};
+use crate::tracks::Tracks;
+
+/// Any non-zero number will do: there is one sequence.
+const SEQUENCE_ID: u64 = 1;
+/// The first id that the schema leaves to a sequence for a clock of its own.
+const OWN_CLOCK_ID: u64 = 64;
+/// `BUILTIN_CLOCK_BOOTTIME`, the time line of readers.
+const READER_CLOCK_ID: u64 = 6;
+const INCREMENTAL_STATE_CLEARED: u64 = 1;
+const NEEDS_INCREMENTAL_STATE: u64 = 2;
+/// `TrackDescriptor.ChildTracksOrdering.EXPLICIT`: by rank.
+const CHILDREN_BY_RANK: u64 = 3;
+const RUN_UUID: u64 = 1;
+
+/// Fields of `TracePacket`.
+mod packet {
+    pub const CLOCK_SNAPSHOT: u32 = 6;
+    pub const TIMESTAMP: u32 = 8;
+    pub const SEQUENCE_ID: u32 = 10;
+    pub const TRACK_EVENT: u32 = 11;
+    pub const INTERNED_DATA: u32 = 12;
+    pub const SEQUENCE_FLAGS: u32 = 13;
+    pub const DEFAULTS: u32 = 59;
+    pub const TRACK_DESCRIPTOR: u32 = 60;
+    pub const FIRST_ON_SEQUENCE: u32 = 87;
+}
+
+/// Fields of `TrackEvent`.
+mod event {
+    pub const CATEGORY: u32 = 3;
+    pub const ANNOTATION: u32 = 4;
+    pub const TYPE: u32 = 9;
+    pub const NAME: u32 = 10;
+    pub const TRACK: u32 = 11;
+    pub const FLOW: u32 = 47;
+    pub const TERMINATING_FLOW: u32 = 48;
+    pub const SLICE_BEGIN: u64 = 1;
+    pub const SLICE_END: u64 = 2;
+    pub const INSTANT: u64 = 3;
+}
+
+/// Names of annotations, interned under their index plus one.
+const ANNOTATIONS: [&str; 4] = ["queued_ns", "fence", "value", "arg"];
+const QUEUED: u64 = 1;
+const FENCE: u64 = 2;
+const VALUE: u64 = 3;
+const ARG: u64 = 4;
+
+/// Writes `trace` to `out`.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
+    let mut packets = Packets { out: BufWriter::new(out) };
+    let tracks = Tracks::of(trace);
+    packets.put(clock_snapshot)?;
+    packets.put(|p| sequence_start(p, trace))?;
+    describe_tracks(&mut packets, trace, &tracks)?;
+    if trace.lost_records > 0 {
+        packets.put(|p| lost(p, trace))?;
+    }
+    write_events(&mut packets, trace, &tracks)?;
+    packets.out.flush()
+}
+
+struct Packets<W: Write> {
+    out: BufWriter<W>,
+}
+
+impl<W: Write> Packets<W> {
+    fn put(&mut self, fill: impl FnOnce(&mut Message)) -> io::Result<()> {
+        let mut file = Message::new();
+        file.message(1, |p| {
+            p.uint(packet::SEQUENCE_ID, SEQUENCE_ID);
+            fill(p);
+        });
+        self.out.write_all(file.bytes())
+    }
+}
+
+fn clock_snapshot(p: &mut Message) {
+    p.message(packet::CLOCK_SNAPSHOT, |snapshot| {
+        for id in [READER_CLOCK_ID, OWN_CLOCK_ID] {
+            snapshot.message(1, |clock| {
+                clock.uint(1, id).uint(2, 0);
+            });
+        }
+        snapshot.uint(2, READER_CLOCK_ID);
+    });
+}
+
+fn sequence_start(p: &mut Message, trace: &Trace) {
+    p.uint(packet::FIRST_ON_SEQUENCE, 1);
+    p.uint(packet::SEQUENCE_FLAGS, INCREMENTAL_STATE_CLEARED | NEEDS_INCREMENTAL_STATE);
+    p.message(packet::DEFAULTS, |d| {
+        d.uint(58, OWN_CLOCK_ID);
+    });
+    p.message(packet::INTERNED_DATA, |data| {
+        for kind in Kind::ALL {
+            intern(data, 1, category_iid(kind), kind.label());
+            // A record without a name is shown by its kind.
+            intern(data, 2, category_iid(kind), kind.label());
+        }
+        for (index, name) in trace.names.iter().enumerate().skip(1) {
+            intern(data, 2, name_iid(index), name);
+        }
+        for (index, name) in ANNOTATIONS.iter().enumerate() {
+            intern(data, 3, index as u64 + 1, name);
+        }
+        for (index, fence) in trace.fences.iter().enumerate() {
+            intern(data, 29, index as u64 + 1, &fence.name);
+        }
+    });
+}
+
+fn intern(data: &mut Message, field: u32, iid: u64, text: &str) {
+    data.message(field, |entry| {
+        entry.uint(1, iid).text(2, text);
+    });
+}
+
+fn category_iid(kind: Kind) -> u64 {
+    kind as u64 + 1
+}
+
+fn name_iid(index: usize) -> u64 {
+    Kind::ALL.len() as u64 + index as u64
+}
+
+fn group_uuid(group: usize) -> u64 {
+    RUN_UUID + 1 + group as u64
+}
+
+fn track_uuid(tracks: &Tracks, track: usize) -> u64 {
+    group_uuid(tracks.groups.len()) + track as u64
+}
+
+fn describe_tracks<W: Write>(packets: &mut Packets<W>, trace: &Trace, tracks: &Tracks) -> io::Result<()> {
+    let run = format!("{} ({})", trace.title, trace.clock.label());
+    packets.put(|p| track(p, RUN_UUID, None, 0, &run))?;
+    for (index, group) in tracks.groups.iter().enumerate() {
+        packets.put(|p| track(p, group_uuid(index), Some(RUN_UUID), index, group))?;
+    }
+    for (index, t) in tracks.tracks.iter().enumerate() {
+        let name = tracks.name(trace, index);
+        packets.put(|p| track(p, track_uuid(tracks, index), Some(group_uuid(t.group)), index, &name))?;
+    }
+    Ok(())
+}
+
+fn track(p: &mut Message, uuid: u64, parent: Option<u64>, rank: usize, name: &str) {
+    p.message(packet::TRACK_DESCRIPTOR, |t| {
+        t.uint(1, uuid).text(2, name);
+        if let Some(parent) = parent {
+            t.uint(5, parent);
+        }
+        t.uint(11, CHILDREN_BY_RANK).uint(12, rank as u64);
+    });
+}
+
+fn lost(p: &mut Message, trace: &Trace) {
+    let at = trace.extent_ns().map_or(0, |(first, _)| first);
+    p.uint(packet::TIMESTAMP, at).uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
+    p.message(packet::TRACK_EVENT, |e| {
+        e.uint(event::TYPE, event::INSTANT).uint(event::TRACK, RUN_UUID);
+        e.uint(event::CATEGORY, category_iid(Kind::Lost)).uint(event::NAME, category_iid(Kind::Lost));
+        annotate(e, ARG, |a| {
+            a.uint(3, trace.lost_records);
+        });
+    });
+}
+
+fn write_events<W: Write>(packets: &mut Packets<W>, trace: &Trace, tracks: &Tracks) -> io::Result<()> {
+    let flows = trace.flows();
+    let arrows = Arrows::of(trace, &flows);
+    for step in order::steps(trace, tracks, &flows) {
+        match step {
+            Step::Begin(index) => packets.put(|p| begin(p, trace, tracks, &arrows, index))?,
+            Step::End(index) if is_slice(trace, &arrows, index) => {
+                packets.put(|p| end(p, trace, tracks, &arrows, index))?;
+            }
+            Step::End(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Flow ids of each record: those it starts and the one it terminates.
+struct Arrows {
+    starts: Vec<Vec<u64>>,
+    terminates: Vec<Option<u64>>,
+}
+
+impl Arrows {
+    fn of(trace: &Trace, flows: &[Flow]) -> Arrows {
+        let count = trace.records.len();
+        let mut arrows = Arrows { starts: vec![Vec::new(); count], terminates: vec![None; count] };
+        for (index, flow) in flows.iter().enumerate().filter(|(_, f)| order::runs_forward(trace, f)) {
+            let id = index as u64 + 1;
+            arrows.starts[flow.from].push(id);
+            arrows.terminates[flow.to] = Some(id);
+        }
+        arrows
+    }
+}
+
+/// An instant stays a slice where an arrow hangs on it: the end of a wait needs a packet of its own.
+fn is_slice(trace: &Trace, arrows: &Arrows, index: usize) -> bool {
+    trace.records[index].duration_ns() > 0
+        || arrows.terminates[index].is_some()
+        || !arrows.starts[index].is_empty()
+}
+
+fn begin(p: &mut Message, trace: &Trace, tracks: &Tracks, arrows: &Arrows, index: usize) {
+    let record = &trace.records[index];
+    p.uint(packet::TIMESTAMP, record.start_ns).uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
+    p.message(packet::TRACK_EVENT, |e| {
+        let slice = is_slice(trace, arrows, index);
+        e.uint(event::TYPE, if slice { event::SLICE_BEGIN } else { event::INSTANT });
+        e.uint(event::TRACK, track_uuid(tracks, tracks.of_record[index]));
+        e.uint(event::CATEGORY, category_iid(record.kind));
+        let named = title(trace, record) != record.kind.label();
+        e.uint(event::NAME, if named { name_iid(record.name.0 as usize) } else { category_iid(record.kind) });
+        for id in &arrows.starts[index] {
+            e.fixed64(event::FLOW, *id);
+        }
+        annotations(e, trace, record);
+    });
+}
+
+fn end(p: &mut Message, trace: &Trace, tracks: &Tracks, arrows: &Arrows, index: usize) {
+    let record = &trace.records[index];
+    let at = record.start_ns + record.duration_ns();
+    p.uint(packet::TIMESTAMP, at).uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
+    p.message(packet::TRACK_EVENT, |e| {
+        e.uint(event::TYPE, event::SLICE_END);
+        e.uint(event::TRACK, track_uuid(tracks, tracks.of_record[index]));
+        if let Some(id) = arrows.terminates[index] {
+            e.fixed64(event::TERMINATING_FLOW, id);
+        }
+    });
+}
+
+fn annotations(e: &mut Message, trace: &Trace, record: &Record) {
+    let queue = trace.lanes[record.lane.0 as usize].kind == LaneKind::Queue;
+    if queue || record.pending_ns() > 0 {
+        annotate(e, QUEUED, |a| {
+            a.uint(3, record.queued_ns);
+        });
+    }
+    if let Some((fence, value)) = record.fence {
+        annotate(e, FENCE, |a| {
+            a.uint(17, u64::from(fence.0) + 1);
+        });
+        annotate(e, VALUE, |a| {
+            a.uint(3, value);
+        });
+    }
+    if record.arg != 0 || record.kind == Kind::Lost {
+        annotate(e, ARG, |a| {
+            a.uint(3, record.arg);
+        });
+    }
+}
+
+fn annotate(e: &mut Message, name: u64, fill: impl FnOnce(&mut Message)) {
+    e.message(event::ANNOTATION, |a| {
+        a.uint(1, name);
+        fill(a);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use super::wire::read::{Field, fields};
+    use super::*;
+    use crate::sample;
+
+    type Fields = Vec<(u32, Field)>;
+
+    fn packets(trace: &Trace) -> Vec<Fields> {
+        let mut out = Vec::new();
+        write(trace, &mut out).unwrap();
+        let file = fields(&out).expect("a protobuf message");
+        file.into_iter().map(|(field, packet)| (assert_eq!(field, 1), inner(&packet)).1).collect()
+    }
+
+    fn inner(field: &Field) -> Fields {
+        match field {
+            Field::Bytes(bytes) => fields(bytes).expect("a nested message"),
+            Field::Uint(_) => panic!("not a message"),
+        }
+    }
+
+    fn uints(fields: &Fields, number: u32) -> Vec<u64> {
+        let pick = |(n, f): &(u32, Field)| match f {
+            Field::Uint(value) if *n == number => Some(*value),
+            _ => None,
+        };
+        fields.iter().filter_map(pick).collect()
+    }
+
+    fn child(fields: &Fields, number: u32) -> Option<Fields> {
+        fields.iter().find(|(n, _)| *n == number).map(|(_, f)| inner(f))
+    }
+
+    #[test]
+    fn one_sequence_with_its_clock_and_state() {
+        let all = packets(&sample::frames(2));
+        assert!(all.iter().all(|p| uints(p, packet::SEQUENCE_ID) == [SEQUENCE_ID]));
+        let snapshot = child(&all[0], packet::CLOCK_SNAPSHOT).expect("the clock snapshot comes first");
+        let clocks: Vec<_> =
+            snapshot.iter().filter(|(n, _)| *n == 1).map(|(_, c)| uints(&inner(c), 1)).collect();
+        assert_eq!(clocks, [[READER_CLOCK_ID], [OWN_CLOCK_ID]]);
+        assert_eq!(uints(&all[1], packet::SEQUENCE_FLAGS), [3]);
+        assert_eq!(uints(&child(&all[1], packet::DEFAULTS).unwrap(), 58), [OWN_CLOCK_ID]);
+        let events = all.iter().filter(|p| child(p, packet::TRACK_EVENT).is_some());
+        for p in events {
+            assert_eq!(uints(p, packet::SEQUENCE_FLAGS), [NEEDS_INCREMENTAL_STATE]);
+            assert_eq!(uints(p, packet::TIMESTAMP).len(), 1);
+        }
+    }
+
+    #[test]
+    fn every_id_used_was_interned_or_described() {
+        let all = packets(&sample::frames(2));
+        let data = child(&all[1], packet::INTERNED_DATA).unwrap();
+        let iids = |number: u32| -> HashSet<u64> {
+            data.iter().filter(|(n, _)| *n == number).flat_map(|(_, f)| uints(&inner(f), 1)).collect()
+        };
+        let uuids: HashSet<u64> = all
+            .iter()
+            .filter_map(|p| child(p, packet::TRACK_DESCRIPTOR))
+            .flat_map(|t| uints(&t, 1))
+            .collect();
+        for e in all.iter().filter_map(|p| child(p, packet::TRACK_EVENT)) {
+            assert!(uints(&e, event::CATEGORY).iter().all(|i| iids(1).contains(i)));
+            assert!(uints(&e, event::NAME).iter().all(|i| iids(2).contains(i)));
+            assert!(uints(&e, event::TRACK).iter().all(|u| uuids.contains(u)));
+            for (_, a) in e.iter().filter(|(n, _)| *n == event::ANNOTATION) {
+                assert!(uints(&inner(a), 1).iter().all(|i| iids(3).contains(i)));
+                assert!(uints(&inner(a), 17).iter().all(|i| iids(29).contains(i)));
+            }
+        }
+    }
+
+    #[test]
+    fn slices_balance_and_times_rise() {
+        let trace = sample::frames(4);
+        let mut depth: HashMap<u64, i64> = HashMap::new();
+        let mut last = 0;
+        for p in packets(&trace) {
+            let Some(e) = child(&p, packet::TRACK_EVENT) else { continue };
+            let at = uints(&p, packet::TIMESTAMP)[0];
+            assert!(at >= last);
+            last = at;
+            let open = depth.entry(uints(&e, event::TRACK)[0]).or_default();
+            match uints(&e, event::TYPE)[0] {
+                event::SLICE_BEGIN => *open += 1,
+                event::SLICE_END => *open -= 1,
+                _ => {}
+            }
+            assert!(*open >= 0);
+        }
+        assert!(depth.values().all(|open| *open == 0));
+    }
+
+    #[test]
+    fn each_arrow_starts_before_it_terminates() {
+        let trace = sample::frames(4);
+        let (mut started, mut terminated) = (HashSet::new(), 0);
+        for e in packets(&trace).iter().filter_map(|p| child(p, packet::TRACK_EVENT)) {
+            for id in uints(&e, event::TERMINATING_FLOW) {
+                assert!(started.contains(&id));
+                terminated += 1;
+            }
+            started.extend(uints(&e, event::FLOW));
+        }
+        assert_eq!((started.len(), terminated), (trace.flows().len(), trace.flows().len()));
+        assert!(terminated > 0);
+    }
+
+    #[test]
+    fn an_empty_trace_is_a_trace() {
+        assert_eq!(packets(&sample::empty()).len(), 3);
+    }
+}

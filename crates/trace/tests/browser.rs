@@ -1,0 +1,131 @@
+//! Opens timelines in headless Chromium and asserts on what the page's self-test wrote down.
+//!
+//! Needs `chromium`, `chromium-browser` or `google-chrome` on PATH; without one each test prints one line and passes.
+//! How long a redraw takes is printed by the functional test and asserted only by the ignored one, because tests are
+//! not timed: `cargo test -p tidegate-trace --test browser -- --ignored`.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tidegate_trace::{Trace, html};
+
+mod sample;
+
+/// The largest page for 100,000 boxes.
+const LARGEST_PAGE_BYTES: u64 = 12 << 20;
+/// The slowest median redraw of 100,000 boxes, on two cores.
+const SLOWEST_REDRAW_MS: f64 = 33.0;
+
+fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let found = std::env::split_paths(&path)
+        .flat_map(|directory| names.map(|name| directory.join(name)))
+        .find(|file| file.is_file());
+    if found.is_none() {
+        println!("skipped: no chromium, chromium-browser or google-chrome on PATH");
+    }
+    found
+}
+
+/// A directory of this test's own below the build's, empty.
+fn workplace(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+fn page(trace: &Trace, directory: &Path) -> PathBuf {
+    let file = directory.join("page.html");
+    html::write(trace, File::create(&file).unwrap()).unwrap();
+    file
+}
+
+fn open(browser: &Path, directory: &Path, action: &str, url: &str) -> String {
+    let mut profile = OsString::from("--user-data-dir=");
+    profile.push(directory.join("profile"));
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--window-size=1400,800", "--timeout=120000", action])
+        .arg(profile)
+        .arg(url)
+        .output()
+        .expect("the browser starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("the page is text")
+}
+
+/// Queues so few and so deep that boxes fill the screen: the most there can be to draw.
+const FEW_QUEUES: usize = 6;
+
+/// What the page says about itself.
+fn selftest(browser: &Path, trace: &Trace, name: &str) -> Value {
+    let directory = workplace(name);
+    let file = page(trace, &directory);
+    let dom = open(browser, &directory, "--dump-dom", &format!("file://{}#selftest", file.display()));
+    let (_, rest) = dom.split_once("<pre id=\"selftest\">").expect("the self-test ran to its end");
+    let (text, _) = rest.split_once("</pre>").unwrap();
+    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let report: Value = serde_json::from_str(&text).unwrap();
+    for (check, outcome) in report["checks"].as_object().unwrap() {
+        assert_eq!(*outcome, true, "{name}: {check}");
+    }
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["records"], trace.records.len());
+    assert_eq!(report["arrows"], trace.flows().len());
+    report
+}
+
+#[test]
+fn a_frame_graph_can_be_zoomed_panned_searched_and_clicked() {
+    let Some(browser) = browser() else { return };
+    selftest(&browser, &sample::frames(6), "frames");
+}
+
+#[test]
+fn a_hundred_thousand_boxes_work_too() {
+    let Some(browser) = browser() else { return };
+    let trace = sample::large(100_000, 40);
+    let report = selftest(&browser, &trace, "large");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("large/page.html");
+    let bytes = fs::metadata(file).unwrap().len();
+    assert!(bytes <= LARGEST_PAGE_BYTES, "{bytes} bytes");
+    println!("{bytes} bytes, median redraw {} ms", report["redraw_median_ms"]);
+}
+
+#[test]
+fn awkward_strings_lost_records_and_nothing_at_all() {
+    let Some(browser) = browser() else { return };
+    selftest(&browser, &sample::awkward(), "awkward");
+    selftest(&browser, &sample::empty(), "empty");
+}
+
+#[test]
+fn a_screenshot_is_taken_for_a_person_to_look_at() {
+    let Some(browser) = browser() else { return };
+    let directory = workplace("screenshot");
+    let file = page(&sample::frames(6), &directory);
+    let picture = directory.join("frames.png");
+    let action = format!("--screenshot={}", picture.display());
+    open(&browser, &directory, &action, &format!("file://{}", file.display()));
+    let bytes = fs::read(&picture).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG"));
+    // A blank page of this size compresses to a few kilobytes.
+    assert!(bytes.len() > 40_000, "{} bytes", bytes.len());
+    println!("look at {}", picture.display());
+}
+
+#[test]
+#[ignore = "timed: run it alone"]
+fn a_hundred_thousand_boxes_redraw_in_time() {
+    let Some(browser) = browser() else { return };
+    let report = selftest(&browser, &sample::large(100_000, FEW_QUEUES), "timed");
+    let median = report["redraw_median_ms"].as_f64().unwrap();
+    println!("median of {} redraws: {median} ms", report["redraws"]);
+    assert!(median <= SLOWEST_REDRAW_MS, "{median} ms");
+}
