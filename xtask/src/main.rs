@@ -1,0 +1,59 @@
+//! The tasks of the house, run as `cargo xtask TASK`.
+//!
+//! What is where: `spec` compares the requirements of `spec/*.toml` with the tags on tests and code, `tidy` checks the
+//! laws that the compiler does not, `stages` runs everything that has to pass, in order. `source` and `items` read Rust
+//! as far as the other rooms need; `tree` finds the files. Nothing here is part of the product, and nothing in the
+//! product depends on it.
+
+mod finding;
+mod items;
+mod setup;
+mod source;
+mod spec;
+mod stages;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+tasks:
+  spec              compare the requirements of spec/*.toml with the tags on tests and code
+  spec --missing    print every must that lacks a tag and has no exception
+  spec --stale      print every exception whose requirement now has both tags
+  spec --prune      remove those exceptions from spec/exceptions.toml
+  tidy              check the laws that the compiler does not check
+  test              everything that has to pass before a change is merged
+  full              test, and the long forms: full exploration, ignored tests, bench";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = tree::root();
+    let outcome = match words.as_slice() {
+        ["spec"] => spec::check(&root),
+        ["spec", "--missing"] => spec::print_missing(&root),
+        ["spec", "--stale"] => spec::print_stale(&root),
+        ["spec", "--prune"] => spec::prune(&root),
+        ["tidy"] => tidy::check(&root),
+        ["test"] => stages::test(&root),
+        ["full"] => stages::full(&root),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

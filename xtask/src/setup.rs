@@ -1,0 +1,115 @@
+//! What the tests want from the machine: a browser for the timeline, and a Python that can read Perfetto files.
+//!
+//! Neither is needed to build. Whatever cannot be had is said in one line, and the tests that want it skip themselves.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+/// Tells the tests which Python has the `perfetto` package.
+pub const PERFETTO_PYTHON: &str = "TIDEGATE_PERFETTO_PYTHON";
+
+/// Prepares the machine, and returns the environment for the tests.
+pub fn prepare(root: &Path) -> Vec<(&'static str, OsString)> {
+    if !browser() {
+        println!("no chromium on PATH, and none could be installed: browser tests are skipped");
+    }
+    match perfetto_python(root) {
+        Ok(python) => vec![(PERFETTO_PYTHON, python.into_os_string())],
+        Err(why) => {
+            println!("{why}: Perfetto files are not checked against the public schema");
+            Vec::new()
+        }
+    }
+}
+
+/// Whether there is a browser, after an attempt to install one.
+fn browser() -> bool {
+    if BROWSERS.iter().any(|name| on_path(name)) {
+        return true;
+    }
+    if !on_path("apt-get") {
+        return false;
+    }
+    let prefix: &[&str] = if user_is_root() {
+        &[]
+    } else if on_path("sudo") && succeeds("sudo", &["-n", "true"]) {
+        &["sudo", "-n"]
+    } else {
+        return false;
+    };
+    println!("installing chromium");
+    let apt = |arguments: &[&str]| {
+        let words: Vec<&str> =
+            prefix.iter().copied().chain(["apt-get"]).chain(arguments.iter().copied()).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
+        succeeds_quietly(&mut command)
+    };
+    apt(&["update"])
+        && apt(&["install", "--yes", "--no-install-recommends", "chromium"])
+        && on_path("chromium")
+}
+
+fn user_is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+/// The Python to use; it lives in the build folder, so that nothing is left on the machine.
+fn perfetto_python(root: &Path) -> Result<PathBuf, String> {
+    if let Some(given) = std::env::var_os(PERFETTO_PYTHON) {
+        return Ok(given.into());
+    }
+    if !on_path("python3") {
+        return Err("no python3 on PATH".to_owned());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |t| root.join(t));
+    let folder = target.join("perfetto-python");
+    let python = folder.join("bin/python");
+    let has_package = || {
+        let module = "perfetto.protos.perfetto.trace.perfetto_trace_pb2";
+        succeeds_quietly(Command::new(&python).args(["-c", &format!("import {module}")]))
+    };
+    if has_package() {
+        return Ok(python);
+    }
+    println!("installing the python package perfetto below the build folder");
+    if !succeeds_quietly(Command::new("python3").args(["-m", "venv"]).arg(&folder)) {
+        return Err("python3 cannot make a virtual environment".to_owned());
+    }
+    let installed = succeeds_quietly(
+        Command::new(&python).args(["-m", "pip", "install", "--quiet", "perfetto", "protobuf"]),
+    );
+    if installed && has_package() {
+        Ok(python)
+    } else {
+        Err("the python package perfetto cannot be had".to_owned())
+    }
+}
+
+fn on_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    succeeds_quietly(Command::new(program).args(arguments))
+}
+
+fn succeeds_quietly(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_on_the_path() {
+        assert!(on_path("sh") && !on_path("surely-no-such-program"));
+        assert!(succeeds("true", &[]) && !succeeds("false", &[]) && !succeeds("surely-no-such-program", &[]));
+    }
+}
