@@ -7,7 +7,8 @@
 use crate::adapter::AdapterInfo;
 use crate::allocation::{Allocation, CreateAllocation};
 use crate::device::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, HwQueue, SubmitCommand, SubmitCommandToHwQueue,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, HwQueue, SubmitCommand,
+    SubmitCommandToHwQueue,
 };
 use crate::doorbell::{Connection, CreateDoorbell, Doorbell};
 use crate::fence::{
@@ -96,7 +97,12 @@ pub trait Kernel: Send + Sync {
 
     /// Blocks until the condition holds, or, given an event, returns at once and sets it then.
     #[doc(alias = "D3DKMTWaitForSynchronizationObjectFromCpu")]
-    fn wait_from_cpu(&self, fences: &[FenceValue], mode: WaitMode, event: Option<Event>) -> Result<(), Status>;
+    fn wait_from_cpu(
+        &self,
+        fences: &[FenceValue],
+        mode: WaitMode,
+        event: Option<Event>,
+    ) -> Result<(), Status>;
 
     /// Signals from the CPU: visible at once, waiters released.
     #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]

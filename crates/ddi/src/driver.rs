@@ -11,9 +11,10 @@ use crate::fence::{
     UpdateMonitoredValue,
 };
 use crate::interrupt::InterruptData;
-use crate::memory::{PageTableShape, UpdatePageTable};
+use crate::memory::{PageTableShape, Segment, UpdatePageTable};
 use crate::queue::{
-    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue, SubmitCommandVirtual,
+    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
+    SubmitCommandVirtual,
 };
 use crate::{Dirql, Dispatch, DriverHandle, OsHandle, Passive, Status};
 use std::sync::Arc;
@@ -48,6 +49,10 @@ pub trait Driver: Send + Sync {
     #[doc(alias = "DXGK_GPUMMUCAPS")]
     fn page_table_shape(&self, level: &Passive) -> PageTableShape;
 
+    /// The adapter's local memory segments.
+    #[doc(alias = "DXGKQAITYPE_QUERYSEGMENT4")]
+    fn query_segments(&self, level: &Passive) -> Vec<Segment>;
+
     /// Writes page table entries in the driver's format and forgets cached translations of them.
     #[doc(alias = "DxgkDdiBuildPagingBuffer")]
     fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status>;
@@ -76,7 +81,12 @@ pub trait Driver: Send + Sync {
 
     /// Takes all hardware queues of the context off the run list. `Ok(true)`: suspended already; `Ok(false)`: pending.
     #[doc(alias = "DxgkDdiSuspendContext")]
-    fn suspend_context(&self, level: &Passive, context: DriverHandle, suspend_fence: u64) -> Result<bool, Status>;
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status>;
 
     /// Puts them back.
     #[doc(alias = "DxgkDdiResumeContext")]
@@ -96,7 +106,11 @@ pub trait Driver: Send + Sync {
 
     /// One command buffer for a kernel-mode hardware queue. Not called twice at once for one queue.
     #[doc(alias = "DxgkDdiSubmitCommandToHwQueue")]
-    fn submit_command_to_hw_queue(&self, level: &Dispatch, args: SubmitCommandToHwQueue) -> Result<(), Status>;
+    fn submit_command_to_hw_queue(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandToHwQueue,
+    ) -> Result<(), Status>;
 
     /// A native fence, once per adapter. Returns the driver's global handle and the private data to give back.
     #[doc(alias = "DxgkDdiCreateNativeFence")]
@@ -209,4 +223,3 @@ pub trait Callbacks: Send + Sync {
         reason: DisconnectReason,
     ) -> Result<(), Status>;
 }
-

@@ -1,6 +1,15 @@
 //! Owns the arguments by which the kernel's memory manager has page tables written in the driver's format.
 
-use tidegate_platform::{Bulk, PhysicalAddress};
+use tidegate_platform::{Bulk, PhysicalAddress, PhysicalMemory};
+
+/// A segment of local memory (DXGK_SEGMENTDESCRIPTOR4).
+#[derive(Clone)]
+pub struct Segment {
+    /// The memory.
+    pub memory: PhysicalMemory,
+    /// Whether the CPU reaches it through the bus.
+    pub cpu_visible: bool,
+}
 
 /// DXGK_GPUMMUCAPS: the shape of the driver's page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

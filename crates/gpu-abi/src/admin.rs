@@ -186,7 +186,9 @@ impl AdminCommand {
         let mut m = [0; MAILBOX_WORDS as usize];
         let mut put = |words: &[u64]| m[..words.len()].copy_from_slice(words);
         match *self {
-            AdminCommand::SetAddressSpace { address_space, root } => put(&[1, address_space.0.into(), root.0]),
+            AdminCommand::SetAddressSpace { address_space, root } => {
+                put(&[1, address_space.0.into(), root.0])
+            }
             AdminCommand::InvalidateTlb { address_space } => put(&[2, address_space.0.into()]),
             AdminCommand::CreateQueue {
                 node,

@@ -187,9 +187,12 @@ impl RingPacket {
         let trace = TraceWords { queued_ns: w[6], name: w[7] as u32, lane: (w[7] >> 32) as u32 };
         Ok(match low {
             NOP => RingPacket::Nop,
-            EXECUTE => {
-                RingPacket::Execute { commands: GpuVa(w[1]), bytes: length(w[2] as u32)?, progress: w[3], trace }
-            }
+            EXECUTE => RingPacket::Execute {
+                commands: GpuVa(w[1]),
+                bytes: length(w[2] as u32)?,
+                progress: w[3],
+                trace,
+            },
             EXECUTE_DMA => RingPacket::ExecuteDma {
                 commands: GpuVa(w[1]),
                 bytes: length(w[2] as u32)?,
@@ -243,7 +246,13 @@ mod tests {
                 tag: 9,
                 trace,
             },
-            RingPacket::Wait { current_value: GpuVa(8), value: u64::MAX, fence_handle: 0x40, log_entry: 83, trace },
+            RingPacket::Wait {
+                current_value: GpuVa(8),
+                value: u64::MAX,
+                fence_handle: 0x40,
+                log_entry: 83,
+                trace,
+            },
             RingPacket::Signal {
                 current_value: GpuVa(8),
                 monitored_value: GpuVa(16),

@@ -58,7 +58,11 @@ pub(crate) fn guard_dropped() {
 #[inline]
 pub fn assert_no_guards(what: &str) {
     let held = guards_held();
-    assert!(held == 0, "agent '{}' holds {held} lock(s) over {what}: decide, drop, call, take, apply", name());
+    assert!(
+        held == 0,
+        "agent '{}' holds {held} lock(s) over {what}: decide, drop, call, take, apply",
+        name()
+    );
 }
 
 pub(crate) fn with_recorder<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {

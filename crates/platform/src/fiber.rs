@@ -30,9 +30,9 @@ pub(crate) struct Fiber {
 impl Fiber {
     /// A fiber that will run `body`; `body` must not panic through.
     pub(crate) fn new(body: Box<dyn FnOnce()>) -> Fiber {
-        let stack = STACKS.with(|s| s.borrow_mut().pop()).unwrap_or_else(|| {
-            DefaultStack::new(STACK_BYTES).expect("no memory for a fiber's stack")
-        });
+        let stack = STACKS
+            .with(|s| s.borrow_mut().pop())
+            .unwrap_or_else(|| DefaultStack::new(STACK_BYTES).expect("no memory for a fiber's stack"));
         let yielder: YielderCell = Rc::new(Cell::new(std::ptr::null()));
         let publish = Rc::clone(&yielder);
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
@@ -78,7 +78,10 @@ pub(crate) fn on_fiber() -> bool {
 /// Gives the thread back to whoever resumed this fiber, until it is resumed again.
 pub(crate) fn suspend() {
     let yielder = CURRENT.get();
-    assert!(!yielder.is_null(), "only an agent of a cooperative machine can block here: call it inside Platform::run");
+    assert!(
+        !yielder.is_null(),
+        "only an agent of a cooperative machine can block here: call it inside Platform::run"
+    );
     // SAFETY: CURRENT holds the yielder of the fiber that runs now: `resume` sets it on entry and restores the outer
     // one on return, and the yielder lives on that fiber's stack for as long as the fiber has not ended.
     unsafe { (*yielder).suspend(()) };

@@ -100,10 +100,19 @@ impl Host {
     }
 
     pub(crate) fn parking_counts(&self) -> ParkingCounts {
-        ParkingCounts { sleeps: self.sleeps.load(Ordering::Relaxed), wakes: self.wakes.load(Ordering::Relaxed) }
+        ParkingCounts {
+            sleeps: self.sleeps.load(Ordering::Relaxed),
+            wakes: self.wakes.load(Ordering::Relaxed),
+        }
     }
 
-    pub(crate) fn wait_word(&self, word: &Word, expected: u32, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
+    pub(crate) fn wait_word(
+        &self,
+        word: &Word,
+        expected: u32,
+        deadline: Option<CpuTime>,
+        what: &str,
+    ) -> WaitEnd {
         let timeout = match deadline {
             None => None,
             Some(d) if self.now() >= d => return WaitEnd::TimedOut,
@@ -219,7 +228,8 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
             threads.panics.push(panic_text(&name, payload.as_ref()));
         }
     };
-    let handle = std::thread::Builder::new().name(thread_name).spawn(run).expect("the system gives no more threads");
+    let handle =
+        std::thread::Builder::new().name(thread_name).spawn(run).expect("the system gives no more threads");
     platform.inner.host.threads().handles.push(handle);
 }
 

@@ -35,12 +35,7 @@ pub(crate) fn futex_wait(word: &AtomicU64, expected: u32, timeout: Option<Durati
 pub(crate) fn futex_wake(word: &AtomicU64, count: i32) {
     // SAFETY: the address is that of a live AtomicU64; FUTEX_WAKE does not dereference it beyond hashing.
     unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            low_half(word),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            count,
-        );
+        libc::syscall(libc::SYS_futex, low_half(word), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count);
     }
 }
 

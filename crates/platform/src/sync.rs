@@ -34,15 +34,42 @@ pub struct Mutex<T> {
 impl<T> Mutex<T> {
     pub(crate) fn new(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
         let id = if platform.kind() == PlatformKind::Explored { world::next_object_id() } else { 0 };
-        Mutex { platform: platform.clone(), name, id, owner: AtomicU64::new(0), value: std::sync::Mutex::new(value) }
+        Mutex {
+            platform: platform.clone(),
+            name,
+            id,
+            owner: AtomicU64::new(0),
+            value: std::sync::Mutex::new(value),
+        }
     }
 
     /// Takes the lock. Panics when the calling agent holds it already.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        let me = match self.platform.kind() {
+        let guard = self.take();
+        current::guard_taken();
+        MutexGuard { mutex: self, guard: Some(guard), counted: true }
+    }
+
+    /// Takes the lock as one that orders calls rather than guards policy state, so it may be held over them: the interrupt
+    /// lock, a mailbox, the submitter lock of a queue. It does not count for [`current::assert_no_guards`].
+    pub fn lock_device(&self) -> MutexGuard<'_, T> {
+        MutexGuard { mutex: self, guard: Some(self.take()), counted: false }
+    }
+
+    /// Whether the calling agent holds the lock.
+    pub fn is_mine(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == self.me()
+    }
+
+    fn me(&self) -> u64 {
+        match self.platform.kind() {
             PlatformKind::Host => host::thread_number(),
             _ => world::agent_number(),
-        };
+        }
+    }
+
+    fn take(&self) -> std::sync::MutexGuard<'_, T> {
+        let me = self.me();
         assert!(
             self.owner.load(Ordering::Relaxed) != me,
             "agent '{}' takes the lock '{}', which it holds already",
@@ -61,8 +88,7 @@ impl<T> Mutex<T> {
             }
         };
         self.owner.store(me, Ordering::Relaxed);
-        current::guard_taken();
-        MutexGuard { mutex: self, guard: Some(guard) }
+        guard
     }
 
     fn lock_virtual(&self) -> std::sync::MutexGuard<'_, T> {
@@ -84,13 +110,16 @@ impl<T> Mutex<T> {
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
     guard: Option<std::sync::MutexGuard<'a, T>>,
+    counted: bool,
 }
 
 impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         self.mutex.owner.store(0, Ordering::Relaxed);
         self.guard = None;
-        current::guard_dropped();
+        if self.counted {
+            current::guard_dropped();
+        }
         match self.mutex.platform.kind() {
             PlatformKind::Host => {}
             PlatformKind::Virtual => world::lock_dropped(self.mutex.key()),

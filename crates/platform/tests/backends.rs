@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use tidegate_platform::{
-    Agent, Controller, CpuTime, MemoryModel, Mutex, Platform, Point, Step, StepCosts, Turn, WaitEnd, WakeWord, Word,
+    Agent, Controller, CpuTime, MemoryModel, Mutex, Platform, Point, Step, StepCosts, Turn, WaitEnd,
+    WakeWord, Word,
 };
 
 /// Always lets the first choice happen.
@@ -16,11 +17,9 @@ impl Controller for First {
 }
 
 fn platforms() -> Vec<fn() -> Platform> {
-    vec![
-        Platform::host,
-        || Platform::virtual_time(StepCosts::free().with(Step::ThreadWake, 500)),
-        || Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder),
-    ]
+    vec![Platform::host, || Platform::virtual_time(StepCosts::free().with(Step::ThreadWake, 500)), || {
+        Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder)
+    }]
 }
 
 #[test]
@@ -93,8 +92,11 @@ fn a_service_parks_and_a_ring_wakes_it() {
         let platform = make();
         let page = platform.page(2);
         let (bell, seen, wake) = (page.word(0), page.word(1), WakeWord::new(&platform));
-        let service =
-            platform.spawn_service("echo", wake.clone(), vec![Box::new(Echo { bell: bell.clone(), seen: seen.clone() })]);
+        let service = platform.spawn_service(
+            "echo",
+            wake.clone(),
+            vec![Box::new(Echo { bell: bell.clone(), seen: seen.clone() })],
+        );
         let (p, s) = (platform.clone(), seen.clone());
         let report = platform.run(move || {
             for ring in 1..=3 {
@@ -139,7 +141,8 @@ fn a_deadline_ends_a_wait() {
 
 #[test]
 fn virtual_time_orders_agents_by_their_clocks() {
-    let platform = Platform::virtual_time(StepCosts::free().with(Step::KernelCall, 300).with(Step::Dpc, 1000));
+    let platform =
+        Platform::virtual_time(StepCosts::free().with(Step::KernelCall, 300).with(Step::Dpc, 1000));
     let order = std::sync::Arc::new(platform.mutex("order", Vec::new()));
     let (o, p) = (order.clone(), platform.clone());
     platform.run(move || {
@@ -159,7 +162,13 @@ fn virtual_time_orders_agents_by_their_clocks() {
     let seen = order.lock_outside();
     assert_eq!(
         seen,
-        [("main", CpuTime(300)), ("main", CpuTime(600)), ("main", CpuTime(900)), ("a", CpuTime(1000)), ("main", CpuTime(1100))]
+        [
+            ("main", CpuTime(300)),
+            ("main", CpuTime(600)),
+            ("main", CpuTime(900)),
+            ("a", CpuTime(1000)),
+            ("main", CpuTime(1100))
+        ]
     );
 }
 

@@ -193,10 +193,11 @@ impl World {
         let (step, slots) = (self.steps, std::mem::take(&mut self.agents));
         let explored = self.explored_mut();
         explored.pending.clear();
-        explored.pending.extend(slots.iter().map(|s| s.explored.pending.unwrap_or((OpKind::Start, Object::None))));
+        explored
+            .pending
+            .extend(slots.iter().map(|s| s.explored.pending.unwrap_or((OpKind::Start, Object::None))));
         let current = explored.last.filter(|a| explored.choices.contains(&Choice::Run(*a)));
-        let point =
-            Point { choices: &explored.choices, current, state, step, pending: &explored.pending };
+        let point = Point { choices: &explored.choices, current, state, step, pending: &explored.pending };
         let index = explored.controller.choose(&point);
         let choice = *explored.choices.get(index).unwrap_or(&explored.choices[0]);
         self.agents = slots;
@@ -261,7 +262,9 @@ impl World {
     /// The newest value of the word in the agent's own buffer.
     fn forwarded(&mut self, agent: AgentIx, word: WordRef<'_>) -> Option<u64> {
         self.agent_state(agent).buffer.iter().rev().find_map(|b| match b {
-            Buffered::Word { page, index, value } if page.id == word.page.id && *index == word.index => Some(*value),
+            Buffered::Word { page, index, value } if page.id == word.page.id && *index == word.index => {
+                Some(*value)
+            }
             _ => None,
         })
     }
@@ -294,7 +297,10 @@ fn visible(op: OpKind, object: Object) {
     let switch = with(|w| {
         let Some(me) = w.current else { return false };
         w.agent_state(me).pending = Some((op, object));
-        assert!(w.steps < STEP_LIMIT, "more than {STEP_LIMIT} steps: some loop waits by looking, not by sleeping");
+        assert!(
+            w.steps < STEP_LIMIT,
+            "more than {STEP_LIMIT} steps: some loop waits by looking, not by sleeping"
+        );
         match w.choose() {
             Some(next) if next == me => false,
             next => {

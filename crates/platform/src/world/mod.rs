@@ -120,7 +120,9 @@ thread_local! {
 fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
     WORLD.with(|w| {
         let mut world = w.borrow_mut();
-        f(world.as_mut().expect("this machine lives on another thread: a cooperative platform stays where it was made"))
+        f(world
+            .as_mut()
+            .expect("this machine lives on another thread: a cooperative platform stays where it was made"))
     })
 }
 
@@ -141,7 +143,10 @@ impl World {
         };
         WORLD.with(|w| {
             let before = w.borrow_mut().replace(world);
-            assert!(before.is_none(), "this thread already has a cooperative machine: drop it before making another");
+            assert!(
+                before.is_none(),
+                "this thread already has a cooperative machine: drop it before making another"
+            );
         });
         id
     }

@@ -1,0 +1,89 @@
+//! Owns contexts: ordered streams of work for one node, for packets or for hardware queues.
+
+use crate::device::Device;
+use crate::fence::Wakee;
+use crate::sched;
+use std::sync::{Arc, Weak};
+use tidegate_calls::{Priority, Status};
+use tidegate_ddi::queue::{CreateContext, QueuePrivateData};
+use tidegate_ddi::{DriverHandle, OsHandle, Passive};
+
+/// What a context is made with.
+pub(crate) struct ContextDesc {
+    pub(crate) node_ordinal: u32,
+    pub(crate) hardware_scheduled: bool,
+    pub(crate) priority: Priority,
+    pub(crate) tag: u32,
+    pub(crate) lane: u32,
+}
+
+/// One context.
+pub(crate) struct Context {
+    pub(crate) device: Arc<Device>,
+    pub(crate) os_handle: OsHandle,
+    pub(crate) driver: DriverHandle,
+    pub(crate) node_ordinal: u32,
+    pub(crate) hardware_scheduled: bool,
+    pub(crate) tag: u32,
+}
+
+impl Context {
+    /// Makes a context; one for packets is entered into VidSch.
+    pub(crate) fn new(device: &Arc<Device>, desc: &ContextDesc) -> Result<Arc<Context>, Status> {
+        let adapter = &device.adapter;
+        if desc.node_ordinal as usize >= adapter.caps.nodes.len() {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let os_handle = adapter.new_handle();
+        let args = CreateContext {
+            device: device.driver,
+            os_handle,
+            node_ordinal: desc.node_ordinal,
+            hardware_scheduled: desc.hardware_scheduled,
+            private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
+        };
+        let driver = adapter.driver().create_context(&Passive::enter(), args)?;
+        let context = Arc::new(Context {
+            device: device.clone(),
+            os_handle,
+            driver,
+            node_ordinal: desc.node_ordinal,
+            hardware_scheduled: desc.hardware_scheduled,
+            tag: desc.tag,
+        });
+        if !desc.hardware_scheduled {
+            adapter.sched.lock().add_context(
+                os_handle,
+                desc.node_ordinal,
+                desc.priority,
+                desc.tag,
+                desc.lane,
+            );
+            adapter.contexts.lock().insert(os_handle, Arc::downgrade(&context));
+        }
+        Ok(context)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let adapter = &self.device.adapter;
+        if !self.hardware_scheduled {
+            adapter.contexts.lock().remove(&self.os_handle);
+            let given_up = adapter.sched.lock().remove_context(self.os_handle);
+            drop(given_up);
+        }
+        adapter.driver().destroy_context(&Passive::enter(), self.driver);
+    }
+}
+
+/// A context's wait in VidSch as a fence's waiter; the ticket names the wait.
+pub(crate) struct ContextWakee(pub(crate) Weak<Context>);
+
+impl Wakee for ContextWakee {
+    fn wake(&self, ticket: u64) {
+        if let Some(context) = self.0.upgrade() {
+            sched::wait_satisfied(&context.device.adapter, context.os_handle, ticket);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Owns devices: a process's container on the adapter. When one is lost, its calls return DEVICE_REMOVED.
+
+use crate::adapter::Adapter;
+use crate::fence::Fence;
+use crate::fence::storage::FencePool;
+use crate::memory::AddressSpace;
+use crate::process::HandleLookup;
+use std::sync::Arc;
+use tidegate_calls::{DeviceState, Status};
+use tidegate_ddi::queue::CreateDevice;
+use tidegate_ddi::{DriverHandle, OsHandle, Passive};
+use tidegate_platform::Mutex;
+
+/// One device.
+pub(crate) struct Device {
+    pub(crate) adapter: Arc<Adapter>,
+    pub(crate) os_handle: OsHandle,
+    pub(crate) driver: DriverHandle,
+    /// The address space outlives the device that the driver knows it by.
+    _space: Arc<AddressSpace>,
+    pub(crate) fence_pool: Arc<FencePool>,
+    handles: HandleLookup,
+    state: Mutex<DeviceState>,
+}
+
+impl Device {
+    pub(crate) fn new(
+        adapter: &Arc<Adapter>,
+        space: &Arc<AddressSpace>,
+        fence_pool: &Arc<FencePool>,
+        handles: HandleLookup,
+    ) -> Result<Device, Status> {
+        let os_handle = adapter.new_handle();
+        let args = CreateDevice { os_handle, address_space: space.number };
+        let driver = adapter.driver().create_device(&Passive::enter(), args)?;
+        Ok(Device {
+            adapter: adapter.clone(),
+            os_handle,
+            driver,
+            _space: space.clone(),
+            fence_pool: fence_pool.clone(),
+            handles,
+            state: adapter.platform.mutex("device state", DeviceState::Active),
+        })
+    }
+
+    /// How it stands.
+    pub(crate) fn state(&self) -> DeviceState {
+        self.state.lock().clone()
+    }
+
+    /// DEVICE_REMOVED when it is lost.
+    pub(crate) fn check(&self) -> Result<(), Status> {
+        match *self.state.lock() {
+            DeviceState::Active => Ok(()),
+            _ => Err(Status::DEVICE_REMOVED),
+        }
+    }
+
+    /// Marks it lost; `false` when it was lost already (the first reason stays).
+    pub(crate) fn lose(&self, reason: DeviceState) -> bool {
+        let mut state = self.state.lock();
+        let first = *state == DeviceState::Active;
+        if first {
+            *state = reason;
+        }
+        first
+    }
+
+    /// The fence that a handle means in the process that owns this device: how a log entry is understood.
+    pub(crate) fn fence_of_handle(&self, handle: u32) -> Option<Arc<Fence>> {
+        self.handles.fence(handle)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.adapter.driver().destroy_device(&Passive::enter(), self.driver);
+    }
+}

@@ -1,0 +1,181 @@
+//! Owns the CPU's waits and signals.
+//!
+//! A wait for several fences latches each condition when it becomes true. An event is set once, whichever of its
+//! registrations comes first, and the others are taken back.
+
+use super::waiters::WaiterId;
+use super::{Fence, Wakee, monitor};
+use crate::adapter::Adapter;
+use crate::stats::Count;
+use std::sync::{Arc, Weak};
+use tidegate_calls::{Status, WaitMode};
+use tidegate_ddi::Dispatch;
+use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
+use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
+
+/// One CPU wait: blocking, or with an event of the caller.
+struct CpuWait {
+    adapter: Weak<Adapter>,
+    event: Event,
+    state: Mutex<WaitState>,
+}
+
+struct WaitState {
+    /// Conditions that must still come true.
+    remaining: usize,
+    done: bool,
+    /// What to take back when the wait is over before all registrations were satisfied.
+    registered: Vec<(Weak<Fence>, WaiterId)>,
+}
+
+impl CpuWait {
+    /// Notes a condition that came true; returns what to take back if that ends the wait.
+    fn satisfied(&self) -> Option<Vec<(Weak<Fence>, WaiterId)>> {
+        let mut state = self.state.lock();
+        if state.done {
+            return None;
+        }
+        state.remaining = state.remaining.saturating_sub(1);
+        if state.remaining > 0 {
+            return None;
+        }
+        state.done = true;
+        Some(std::mem::take(&mut state.registered))
+    }
+
+    fn finish(&self, leftover: Vec<(Weak<Fence>, WaiterId)>) {
+        self.event.set(Step::ThreadWake);
+        take_back(leftover);
+    }
+}
+
+fn take_back(registrations: Vec<(Weak<Fence>, WaiterId)>) {
+    for (fence, id) in registrations {
+        if let Some(fence) = fence.upgrade() {
+            monitor::cancel(&fence, id);
+        }
+    }
+}
+
+impl Wakee for CpuWait {
+    fn wake(&self, _ticket: u64) {
+        if let Some(leftover) = self.satisfied() {
+            if let Some(adapter) = self.adapter.upgrade() {
+                adapter.count(Count::cpu_wakes);
+            }
+            self.finish(leftover);
+        }
+    }
+}
+
+/// D3DKMTWaitForSynchronizationObjectFromCpu: with an event, returns at once; else blocks.
+pub(crate) fn wait(
+    adapter: &Arc<Adapter>,
+    fences: &[(Arc<Fence>, u64)],
+    mode: WaitMode,
+    event: Option<Event>,
+) -> Result<(), Status> {
+    let platform: &Platform = &adapter.platform;
+    let blocking = event.is_none();
+    let wait = Arc::new(CpuWait {
+        adapter: Arc::downgrade(adapter),
+        event: event.unwrap_or_else(|| platform.event(true)),
+        state: platform.mutex(
+            "a CPU wait",
+            WaitState {
+                remaining: if mode == WaitMode::All { fences.len() } else { 1 },
+                done: false,
+                registered: Vec::new(),
+            },
+        ),
+    });
+    let mut waited = false;
+    for (fence, value) in fences {
+        match monitor::wait(fence, *value, wait.clone(), 0) {
+            Some(id) => {
+                waited = true;
+                wait.state.lock().registered.push((Arc::downgrade(fence), id));
+            }
+            None => {
+                if let Some(leftover) = wait.satisfied() {
+                    wait.finish(leftover);
+                }
+            }
+        }
+    }
+    // A wait for any that was over before its last registration takes that one back here.
+    let leftover = {
+        let mut state = wait.state.lock();
+        if state.done { std::mem::take(&mut state.registered) } else { Vec::new() }
+    };
+    take_back(leftover);
+    if waited {
+        adapter.count(Count::cpu_waits);
+    }
+    if blocking { block(&wait, fences, mode) } else { Ok(()) }
+}
+
+fn block(wait: &CpuWait, fences: &[(Arc<Fence>, u64)], mode: WaitMode) -> Result<(), Status> {
+    if wait.event.try_take() {
+        return Ok(());
+    }
+    let join = if mode == WaitMode::All { " and " } else { " or " };
+    let what: Vec<String> = fences.iter().map(|(f, v)| f.wait_text(*v)).collect();
+    match wait.event.wait_for(None, &what.join(join)) {
+        WaitEnd::Woken => Ok(()),
+        WaitEnd::TimedOut | WaitEnd::Stopped => {
+            let leftover = std::mem::take(&mut wait.state.lock().registered);
+            take_back(leftover);
+            Err(Status::CANCELLED)
+        }
+    }
+}
+
+/// Signals one fence from the CPU: the value is visible, then everybody whom it satisfies is released.
+///
+/// The value itself releases, not what a later look would find: a waiter that was there when the value was stored is
+/// satisfied, whatever is stored next. CPU signals of one fence are ordered by its update lock, rewinds among them, so no
+/// wait that was made after a rewind is released by the value before it.
+#[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
+pub(crate) fn signal(fence: &Fence, value: u64) {
+    let satisfied = {
+        let _ordered = fence.update.lock_device();
+        store(fence, value, UpdateCurrentMode::Write);
+        let reached = value.max(fence.current.load());
+        fence.waiters.lock().take_satisfied(reached)
+    };
+    fence.adapter.count(Count::cpu_signals);
+    if monitor::release(satisfied) {
+        monitor::settle(fence);
+    }
+}
+
+fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
+    match &fence.native {
+        // spec: NF-135
+        Some(native) => {
+            let update = UpdateCurrentValue {
+                fence: native.driver_global,
+                value,
+                current_value: fence.current.clone(),
+            };
+            fence.adapter.driver().update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
+        }
+        None => {
+            fence.current.store(value);
+            fence.adapter.platform.fence();
+        }
+    }
+}
+
+/// The device that may signal the fence is lost: it reads as its maximum, and everybody is released.
+pub(crate) fn signal_always(fence: &Fence) {
+    let satisfied = {
+        let _ordered = fence.update.lock_device();
+        store(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+        fence.waiters.lock().take_satisfied(u64::MAX)
+    };
+    if monitor::release(satisfied) {
+        monitor::settle(fence);
+    }
+}

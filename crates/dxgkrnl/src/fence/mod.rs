@@ -1,0 +1,97 @@
+//! Owns fences: one object for both kinds, and where their values are looked at.
+//!
+//! A native fence has two cells, CurrentValue and MonitoredValue; a monitored fence has one. Rooms: `storage` (where the cells
+//! stand) · `waiters` (who waits for what: pure) · `monitor` (arm, look again, until quiet) · `signaled` (what an interrupt
+//! means) · `log` (fence logs) · `create` (making and destroying) · `cpu` (the calls that wait and signal).
+//!
+//! Waiters are released in one place: `monitor::release_satisfied`.
+
+pub(crate) mod cpu;
+pub(crate) mod create;
+pub(crate) mod log;
+pub(crate) mod monitor;
+mod signaled;
+pub(crate) mod storage;
+pub(crate) mod waiters;
+
+pub(crate) use create::{CreateFence, FenceInstanceObject};
+pub(crate) use signaled::{native_signaled, scan_monitored};
+
+use crate::adapter::Adapter;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use storage::FenceSlot;
+use tidegate_calls::SyncObjectFlags;
+use tidegate_ddi::{DriverHandle, OsHandle};
+use tidegate_platform::{Mutex, Word};
+use tidegate_trace::FenceId;
+use waiters::WaiterSet;
+
+/// Somebody who waits for a fence. Called with no lock held, once per satisfied registration.
+pub(crate) trait Wakee: Send + Sync {
+    /// The registration `ticket` is satisfied.
+    fn wake(&self, ticket: u64);
+}
+
+/// What makes a fence native.
+pub(crate) struct NativeParts {
+    pub(crate) monitored: Word,
+    pub(crate) driver_global: DriverHandle,
+}
+
+/// One fence of one adapter.
+pub(crate) struct Fence {
+    pub(crate) adapter: Arc<Adapter>,
+    pub(crate) os_handle: OsHandle,
+    pub(crate) name: String,
+    pub(crate) trace: FenceId,
+    pub(crate) flags: SyncObjectFlags,
+    /// The device that made it: when that is lost, the fence goes to its maximum.
+    pub(crate) device: OsHandle,
+    pub(crate) current: Word,
+    pub(crate) native: Option<NativeParts>,
+    pub(crate) waiters: Mutex<WaiterSet<Arc<dyn Wakee>>>,
+    /// Orders CPU updates of the value, so that the value handed to the driver is the latest.
+    pub(crate) update: Mutex<()>,
+    /// Gives the cells back when the fence dies.
+    pub(crate) slot: FenceSlot,
+}
+
+/// The fences of an adapter, by the kernel's handle; weak, since processes hold them.
+#[derive(Default)]
+pub(crate) struct FenceTable {
+    all: BTreeMap<OsHandle, Weak<Fence>>,
+}
+
+impl FenceTable {
+    pub(crate) fn insert(&mut self, fence: &Arc<Fence>) {
+        self.all.insert(fence.os_handle, Arc::downgrade(fence));
+    }
+
+    pub(crate) fn remove(&mut self, handle: OsHandle) {
+        self.all.remove(&handle);
+    }
+
+    pub(crate) fn get(&self, handle: OsHandle) -> Option<Arc<Fence>> {
+        self.all.get(&handle).and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn matching(&self, which: impl Fn(&Fence) -> bool) -> Vec<Arc<Fence>> {
+        self.all.values().filter_map(Weak::upgrade).filter(|f| which(f)).collect()
+    }
+}
+
+impl Fence {
+    /// What a report says that somebody waits for.
+    pub(crate) fn wait_text(&self, value: u64) -> String {
+        format!("fence '{}' to reach {value} (it is at {})", self.name, self.current.load())
+    }
+}
+
+impl Fence {
+    /// A report's row for somebody who waits for `value`, while it is not reached.
+    pub(crate) fn pending(&self, tag: u32, value: u64) -> Option<crate::PendingWait> {
+        let current = self.current.load();
+        (current < value).then(|| crate::PendingWait { tag, fence: self.name.clone(), value, current })
+    }
+}

@@ -1,0 +1,98 @@
+//! Owns the kernel's half of the MonitoredValue protocol: arm, look again, until quiet.
+//!
+//! CurrentValue and MonitoredValue are a store-buffering pair. The GPU stores CurrentValue, executes a barrier and loads
+//! MonitoredValue; the kernel has MonitoredValue stored, a barrier executed (both inside UpdateMonitoredValues) and loads
+//! CurrentValue. At least one of the two sees the other, so a signal either interrupts or is found by the second look.
+//!
+//! Publishing is ordered by the interrupt lock, and what to publish is decided inside it: the last one to publish publishes
+//! the latest minimum.
+
+use super::waiters::WaiterId;
+use super::{Fence, Wakee};
+use crate::stats::Count;
+use std::sync::Arc;
+use tidegate_ddi::Dirql;
+use tidegate_ddi::fence::UpdateMonitoredValue;
+
+/// Waiters taken off a fence, each with its ticket.
+pub(crate) type Satisfied = Vec<(Arc<dyn Wakee>, u64)>;
+
+/// Enters `wakee` for `value`. Returns `None` when the fence is there already: nothing was entered and nobody is called.
+pub(crate) fn wait(fence: &Fence, value: u64, wakee: Arc<dyn Wakee>, ticket: u64) -> Option<WaiterId> {
+    // 1. Reached already (0 always is): never enters the list.
+    // spec: NF-023
+    if value == 0 || fence.current.load() >= value {
+        return None;
+    }
+    // 2. Enter.
+    let id = fence.waiters.lock().insert(value, wakee, ticket);
+    // 3. Arm and look again.
+    settle(fence);
+    Some(id)
+}
+
+/// Takes a registration back; `false` when it was satisfied already (its wakee was called or is being called).
+pub(crate) fn cancel(fence: &Fence, id: WaiterId) -> bool {
+    let removed = fence.waiters.lock().remove(id);
+    if removed {
+        settle(fence);
+    }
+    removed
+}
+
+/// Publishes MonitoredValue and looks again, until quiet.
+pub(crate) fn settle(fence: &Fence) {
+    loop {
+        // 1. Arm, if the minimum has changed.
+        let armed = arm(fence);
+        if !armed && fence.native.is_some() {
+            return;
+        }
+        if fence.native.is_none() {
+            // A monitored fence has no second cell. Its writers are followed by a scan that takes the waiters' lock after the
+            // write; the barrier makes either this look see the write, or that scan see the new waiter.
+            fence.adapter.platform.fence();
+        }
+        // 2. Look again.
+        // spec: NF-051
+        let current = fence.current.load();
+        // 3. Release what is satisfied; the minimum has changed then, so go round again.
+        // spec: NF-052
+        if !release_satisfied(fence, current) {
+            return;
+        }
+    }
+}
+
+/// Calls UpdateMonitoredValues when the smallest value waited for has changed; returns whether it did.
+// spec: NF-037
+fn arm(fence: &Fence) -> bool {
+    let Some(native) = &fence.native else { return false };
+    let held = fence.adapter.interrupt_lock.lock_device();
+    let Some(value) = fence.waiters.lock().to_publish() else { return false };
+    let update = UpdateMonitoredValue {
+        fence: native.driver_global,
+        value,
+        monitored_value: native.monitored.clone(),
+    };
+    fence.adapter.count(Count::monitored_updates);
+    fence.adapter.driver().update_monitored_values(&Dirql::enter(&held), &[update]);
+    true
+}
+
+/// Takes the waiters that `value` satisfies and releases them; returns whether there were any.
+pub(crate) fn release_satisfied(fence: &Fence, value: u64) -> bool {
+    let satisfied = fence.waiters.lock().take_satisfied(value);
+    release(satisfied)
+}
+
+/// The one place where waiters are released, with no lock held: a waiter may go on to signal other fences. Returns whether
+/// there were any.
+// spec: NF-021
+pub(crate) fn release(satisfied: Satisfied) -> bool {
+    let any = !satisfied.is_empty();
+    for (wakee, ticket) in satisfied {
+        wakee.wake(ticket);
+    }
+    any
+}

@@ -1,0 +1,99 @@
+//! Owns a process's handle table: typed, generation-checked, and slow to use a value again.
+//!
+//! A handle's low six bits are 0 and its upper two are 01; between them stand 6 bits of generation and 18 of index. A freed
+//! entry waits in line behind [`REUSE_DISTANCE`] others, and comes back with another generation.
+
+use std::collections::VecDeque;
+use tidegate_calls::Handle;
+
+const INDEX_BITS: u32 = 18;
+const GENERATION_BITS: u32 = 6;
+const MAX_ENTRIES: usize = 1 << INDEX_BITS;
+/// Freed entries that must be waiting before the oldest is used again.
+const REUSE_DISTANCE: usize = 128;
+
+struct Entry<T> {
+    generation: u32,
+    object: Option<T>,
+}
+
+/// Objects by handle.
+pub(crate) struct HandleTable<T> {
+    entries: Vec<Entry<T>>,
+    free: VecDeque<u32>,
+}
+
+impl<T: Clone> HandleTable<T> {
+    pub(crate) fn new() -> HandleTable<T> {
+        HandleTable { entries: Vec::new(), free: VecDeque::new() }
+    }
+
+    /// Adds an object; `None` when the table is full.
+    pub(crate) fn insert(&mut self, object: T) -> Option<Handle> {
+        let index = if self.free.len() > REUSE_DISTANCE || self.entries.len() == MAX_ENTRIES {
+            self.free.pop_front()?
+        } else {
+            self.entries.push(Entry { generation: 0, object: None });
+            self.entries.len() as u32 - 1
+        };
+        let entry = &mut self.entries[index as usize];
+        entry.object = Some(object);
+        Some(Handle(1 << 30 | entry.generation << (6 + INDEX_BITS) | index << 6))
+    }
+
+    fn index(&self, handle: Handle) -> Option<usize> {
+        let (mark, low) = (handle.0 >> 30, handle.0 & 0x3F);
+        let generation = handle.0 >> (6 + INDEX_BITS) & ((1 << GENERATION_BITS) - 1);
+        let index = (handle.0 >> 6 & ((1 << INDEX_BITS) - 1)) as usize;
+        let entry = self.entries.get(index)?;
+        (mark == 1 && low == 0 && entry.generation == generation).then_some(index)
+    }
+
+    /// The object of a live handle.
+    pub(crate) fn get(&self, handle: Handle) -> Option<T> {
+        self.entries[self.index(handle)?].object.clone()
+    }
+
+    /// Takes an object out; its handle is dead from now on.
+    pub(crate) fn remove(&mut self, handle: Handle) -> Option<T> {
+        let index = self.index(handle)?;
+        let entry = &mut self.entries[index];
+        let object = entry.object.take()?;
+        entry.generation = (entry.generation + 1) & ((1 << GENERATION_BITS) - 1);
+        self.free.push_back(index as u32);
+        Some(object)
+    }
+
+    /// All live handles with their objects.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
+        self.entries.iter().enumerate().filter_map(|(index, entry)| {
+            let object = entry.object.as_ref()?;
+            Some((Handle(1 << 30 | entry.generation << (6 + INDEX_BITS) | (index as u32) << 6), object))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_handle_stays_dead_and_its_value_rests() {
+        let mut table = HandleTable::new();
+        let first = table.insert("a").unwrap();
+        assert_eq!((first.0 & 0x3F, first.0 >> 30), (0, 1));
+        assert_eq!(table.remove(first), Some("a"));
+        assert_eq!((table.get(first), table.remove(first)), (None, None));
+        for _ in 0..10_000 {
+            let handle = table.insert("b").unwrap();
+            assert_ne!(handle, first, "used again too soon or with the same generation");
+            table.remove(handle);
+            if handle.0 >> 6 & 0x3FFFF == 0 {
+                break;
+            }
+        }
+        for hostile in [0, 1, u32::MAX, 1 << 30 | 0x3F, 1 << 30 | 0x3FFF << 6] {
+            assert_eq!(table.get(Handle(hostile)), None);
+        }
+    }
+}

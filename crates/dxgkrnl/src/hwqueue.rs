@@ -1,0 +1,355 @@
+//! Owns hardware queues. A kernel-mode one takes commands, waits and signals through the kernel, in order: commands go to the
+//! driver at once, a wait is a software command that holds what stands behind it, a signal is made when the progress fence
+//! says that every earlier command is complete. A user-mode one takes work by doorbell only and has fence logs.
+//!
+//! It shares fences and engines with the packet model, and no queueing code.
+
+use crate::adapter::Adapter;
+use crate::context::Context;
+use crate::error::BugCheck;
+use crate::fence::log::FenceLogs;
+use crate::fence::{CreateFence, FenceInstanceObject, Wakee, cpu, monitor};
+use crate::sched::FenceTarget;
+use crate::stats::Count;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use tidegate_calls::{NativeFenceType, Priority, Status, SyncObjectFlags};
+use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData, SubmitCommandToHwQueue};
+use tidegate_ddi::{Dispatch, DriverHandle, OsHandle, Passive, VidSchCaps};
+use tidegate_platform::{Mutex, Step};
+use tidegate_trace::{Kind, LaneId, NameId, Record};
+
+/// What a hardware queue is made with.
+pub(crate) struct HwQueueDesc {
+    pub(crate) user_mode_submission: bool,
+    pub(crate) priority: Priority,
+    pub(crate) tag: u32,
+    pub(crate) lane: u32,
+}
+
+/// One hardware queue.
+pub(crate) struct HwQueue {
+    /// The context outlives its queues.
+    _context: Arc<Context>,
+    pub(crate) device: Arc<crate::device::Device>,
+    pub(crate) os_handle: OsHandle,
+    pub(crate) driver: DriverHandle,
+    pub(crate) user_mode_submission: bool,
+    pub(crate) tag: u32,
+    lane: u32,
+    pub(crate) progress: Arc<FenceInstanceObject>,
+    pub(crate) logs: Option<FenceLogs>,
+    software: Mutex<SoftwareQueue>,
+}
+
+#[derive(Clone, Copy)]
+struct Command {
+    progress_fence_id: u64,
+    gpu_va: u64,
+    bytes: u32,
+    queued_ns: u64,
+}
+
+enum Work {
+    Command(Command),
+    Wait { fences: Vec<FenceTarget>, remaining: usize },
+    Signal(Vec<FenceTarget>),
+}
+
+struct Item {
+    ticket: u64,
+    queued_ns: u64,
+    head_ns: Option<u64>,
+    work: Work,
+}
+
+/// What a kernel-mode queue holds back.
+struct SoftwareQueue {
+    items: VecDeque<Item>,
+    next_ticket: u64,
+    /// The progress value of the last command given to the driver.
+    submitted: u64,
+    /// The largest progress value that a process announced.
+    announced: u64,
+    /// The progress value that a waiter is entered for, so that it is entered once.
+    awaiting: u64,
+    running: bool,
+}
+
+enum Action {
+    Submit(Command),
+    Signal { fences: Vec<FenceTarget>, queued_ns: u64, head_ns: u64 },
+    WaitOver { fences: Vec<FenceTarget>, queued_ns: u64, head_ns: u64 },
+    AwaitProgress(u64),
+}
+
+/// The ticket of a waiter for the queue's own progress.
+const PROGRESS: u64 = 0;
+
+impl HwQueue {
+    /// Makes a queue with its progress fence, and for a user-mode one its logs.
+    pub(crate) fn new(context: &Arc<Context>, desc: &HwQueueDesc) -> Result<Arc<HwQueue>, Status> {
+        let (device, adapter) = (&context.device, &context.device.adapter);
+        let node = &adapter.caps.nodes[context.node_ordinal as usize];
+        if desc.user_mode_submission && !(node.user_mode_submission && adapter.config.user_mode_submission) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        // spec: NF-115
+        let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        if !native {
+            // Without native fences the queue's progress would need an interrupt for each command.
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let fence = CreateFence {
+            name: "progress",
+            initial_value: 0,
+            flags: SyncObjectFlags::empty(),
+            native: Some(NativeFenceType::Default),
+        };
+        let progress = Arc::new(FenceInstanceObject::create(device, &fence)?);
+        let global = progress.fence.native.as_ref().map(|n| n.driver_global).ok_or(Status::NOT_SUPPORTED)?;
+        let os_handle = adapter.new_handle();
+        let args = CreateHwQueue {
+            context: context.driver,
+            os_handle,
+            user_mode_submission: desc.user_mode_submission,
+            progress_fence: ProgressFence::Native(global),
+            progress_current_gpu_va: progress.fence.slot.current_va,
+            progress_monitored_gpu_va: progress.fence.slot.monitored_va,
+            priority: desc.priority,
+            private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
+        };
+        let driver = adapter.driver().create_hw_queue(&Passive::enter(), args)?;
+        // Kernel-mode queues get no logs: VidSch knows their times.
+        // spec: NF-172
+        let logs = desc.user_mode_submission.then(|| FenceLogs::new(adapter));
+        if let Some(logs) = &logs {
+            logs.set(adapter, driver);
+        }
+        let software = SoftwareQueue {
+            items: VecDeque::new(),
+            next_ticket: PROGRESS,
+            submitted: 0,
+            announced: 0,
+            awaiting: 0,
+            running: false,
+        };
+        let queue = Arc::new(HwQueue {
+            _context: context.clone(),
+            device: device.clone(),
+            os_handle,
+            driver,
+            user_mode_submission: desc.user_mode_submission,
+            tag: desc.tag,
+            lane: desc.lane,
+            progress,
+            logs,
+            software: adapter.platform.mutex("a hardware queue", software),
+        });
+        adapter.hw_queues.lock().insert(os_handle, Arc::downgrade(&queue));
+        Ok(queue)
+    }
+
+    fn adapter(&self) -> &Arc<Adapter> {
+        &self.device.adapter
+    }
+
+    /// D3DKMTSubmitCommandToHwQueue. Progress values rise strictly.
+    pub(crate) fn submit_command(
+        self: &Arc<HwQueue>,
+        progress_fence_id: u64,
+        gpu_va: u64,
+        bytes: u32,
+        queued_ns: u64,
+    ) -> Result<(), Status> {
+        {
+            let mut software = self.software.lock();
+            if progress_fence_id <= software.announced {
+                return Err(Status::INVALID_PARAMETER);
+            }
+            software.announced = progress_fence_id;
+            let command = Command { progress_fence_id, gpu_va, bytes, queued_ns };
+            software.push(Work::Command(command), queued_ns);
+        }
+        self.run();
+        Ok(())
+    }
+
+    /// D3DKMTSubmitWaitForSyncObjectsToHwQueue. Each condition latches from now on.
+    pub(crate) fn submit_wait(self: &Arc<HwQueue>, fences: Vec<FenceTarget>) {
+        self.adapter().count(Count::queued_waits);
+        let work = Work::Wait { fences: fences.clone(), remaining: fences.len() };
+        let ticket = self.software.lock().push(work, self.adapter().platform.stamp_ns());
+        for (fence, value) in fences {
+            let wakee = Arc::new(QueueWakee(Arc::downgrade(self)));
+            if monitor::wait(&fence, value, wakee, ticket).is_none() {
+                self.condition_met(ticket);
+            }
+        }
+        self.run();
+    }
+
+    /// D3DKMTSubmitSignalSyncObjectsToHwQueue.
+    pub(crate) fn submit_signal(self: &Arc<HwQueue>, fences: Vec<FenceTarget>) {
+        self.software.lock().push(Work::Signal(fences), self.adapter().platform.stamp_ns());
+        self.run();
+    }
+
+    fn condition_met(self: &Arc<HwQueue>, ticket: u64) {
+        if ticket != PROGRESS {
+            let mut software = self.software.lock();
+            let item = software.items.iter_mut().find(|i| i.ticket == ticket);
+            if let Some(Item { work: Work::Wait { remaining, .. }, .. }) = item {
+                *remaining = remaining.saturating_sub(1);
+            }
+        }
+        self.run();
+    }
+
+    /// Carries out what the head of the queue allows; one agent at a time, in order.
+    fn run(self: &Arc<HwQueue>) {
+        if std::mem::replace(&mut self.software.lock().running, true) {
+            return;
+        }
+        loop {
+            let completed = self.progress.fence.current.load();
+            let now = self.adapter().platform.stamp_ns();
+            let Some(step) = self.software.lock().next(completed, now) else { return };
+            self.carry_out(step);
+        }
+    }
+
+    fn carry_out(self: &Arc<HwQueue>, step: Action) {
+        match step {
+            Action::Submit(command) => self.submit_to_driver(command),
+            Action::WaitOver { fences, queued_ns, head_ns } => {
+                self.record(Kind::Wait, &fences, queued_ns, head_ns)
+            }
+            Action::Signal { fences, queued_ns, head_ns } => {
+                self.adapter().platform.spend(Step::VidSchDispatch);
+                for (fence, value) in &fences {
+                    self.adapter().count(Count::queued_signals);
+                    cpu::signal(fence, *value);
+                }
+                self.record(Kind::Signal, &fences, queued_ns, head_ns);
+            }
+            Action::AwaitProgress(value) => {
+                let wakee = Arc::new(QueueWakee(Arc::downgrade(self)));
+                // When it is reached already, the next round of `run` sees it.
+                monitor::wait(&self.progress.fence, value, wakee, PROGRESS);
+            }
+        }
+    }
+
+    fn submit_to_driver(&self, command: Command) {
+        let adapter = self.adapter();
+        adapter.platform.spend(Step::VidSchDispatch);
+        adapter.count(Count::hw_queue_commands);
+        let args = SubmitCommandToHwQueue {
+            hw_queue: self.driver,
+            progress_fence_id: command.progress_fence_id,
+            dma_buffer_gpu_va: command.gpu_va,
+            dma_buffer_bytes: command.bytes,
+            queued_ns: command.queued_ns,
+        };
+        if let Err(status) = adapter.driver().submit_command_to_hw_queue(&Dispatch::enter(), args) {
+            adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandToHwQueue", status });
+        }
+    }
+
+    fn record(&self, kind: Kind, fences: &[FenceTarget], queued_ns: u64, head_ns: u64) {
+        let platform = &self.adapter().platform;
+        if self.lane == 0 || !platform.tracing() {
+            return;
+        }
+        for (fence, value) in fences {
+            let span = Record::span(LaneId(self.lane - 1), kind, NameId::NONE, head_ns, platform.stamp_ns());
+            platform.record(span.queued(queued_ns).on_fence(fence.trace, *value));
+        }
+    }
+
+    /// Says on the timeline that log entries were overwritten before they were read.
+    pub(crate) fn record_lost(&self, entries: u64) {
+        let platform = &self.adapter().platform;
+        if self.lane > 0 && platform.tracing() {
+            let lost = Record::instant(LaneId(self.lane - 1), Kind::Lost, NameId::NONE, platform.stamp_ns());
+            platform.record(lost.with_arg(entries));
+        }
+    }
+
+    /// Gives up what is queued: the device is lost.
+    pub(crate) fn give_up(&self) {
+        let given_up = std::mem::take(&mut self.software.lock().items);
+        drop(given_up);
+    }
+
+    /// The wait at the head of the queue.
+    pub(crate) fn pending_waits(&self) -> Vec<crate::PendingWait> {
+        let software = self.software.lock();
+        let Some(Item { work: Work::Wait { fences, .. }, .. }) = software.items.front() else {
+            return Vec::new();
+        };
+        fences.iter().filter_map(|(fence, value)| fence.pending(self.tag, *value)).collect()
+    }
+}
+
+impl SoftwareQueue {
+    fn push(&mut self, work: Work, queued_ns: u64) -> u64 {
+        self.next_ticket += 1;
+        self.items.push_back(Item { ticket: self.next_ticket, queued_ns, head_ns: None, work });
+        self.next_ticket
+    }
+
+    /// What to do next; `None` gives the right to run back.
+    fn next(&mut self, completed: u64, now_ns: u64) -> Option<Action> {
+        let step = self.decide(completed, now_ns);
+        self.running = step.is_some();
+        step
+    }
+
+    fn decide(&mut self, completed: u64, now_ns: u64) -> Option<Action> {
+        let head = self.items.front_mut()?;
+        let head_ns = *head.head_ns.get_or_insert(now_ns);
+        let queued_ns = head.queued_ns;
+        match &mut head.work {
+            Work::Wait { remaining, .. } if *remaining > 0 => return None,
+            Work::Signal(_) if completed < self.submitted => {
+                if self.awaiting >= self.submitted {
+                    return None;
+                }
+                self.awaiting = self.submitted;
+                return Some(Action::AwaitProgress(self.submitted));
+            }
+            _ => {}
+        }
+        Some(match self.items.pop_front()?.work {
+            Work::Command(command) => {
+                self.submitted = command.progress_fence_id;
+                Action::Submit(command)
+            }
+            Work::Wait { fences, .. } => Action::WaitOver { fences, queued_ns, head_ns },
+            Work::Signal(fences) => Action::Signal { fences, queued_ns, head_ns },
+        })
+    }
+}
+
+impl Drop for HwQueue {
+    fn drop(&mut self) {
+        let adapter = self.adapter();
+        adapter.hw_queues.lock().remove(&self.os_handle);
+        adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
+        if let Some(logs) = &self.logs {
+            logs.remove(adapter);
+        }
+    }
+}
+
+struct QueueWakee(Weak<HwQueue>);
+
+impl Wakee for QueueWakee {
+    fn wake(&self, ticket: u64) {
+        if let Some(queue) = self.0.upgrade() {
+            queue.condition_met(ticket);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Owns the two halves of an interrupt, and the driver's way back into the kernel.
+//!
+//! 1. The line goes up: the interrupt routine runs under the interrupt lock; the driver reports data, which is queued here, and
+//!    asks for the deferred routine.
+//! 2. The deferred routine: the driver says NotifyDpc, and the kernel takes the queued data in order: completed packets,
+//!    signalled fences, faults.
+//!
+//! Inline delivery runs 1 on the raising agent at once and 2 at the end of its turn; a worker does both on an agent of its own.
+
+use crate::adapter::{Adapter, InterruptDelivery};
+use crate::error::BugCheck;
+use crate::stats::Count;
+use crate::{doorbell, fence, recovery, sched};
+use std::sync::{Arc, OnceLock, Weak};
+use tidegate_ddi::doorbell::DisconnectReason;
+use tidegate_ddi::{Callbacks, Dirql, Dispatch, InterruptData, InterruptService, OsHandle, Passive, Status};
+use tidegate_platform::{Agent, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
+
+/// Reported data that waits for the deferred routine.
+pub(crate) struct DpcQueue {
+    reported: Mutex<Vec<InterruptData>>,
+    wanted: Word,
+}
+
+impl DpcQueue {
+    pub(crate) fn new(platform: &Platform) -> DpcQueue {
+        DpcQueue {
+            reported: platform.mutex("reported interrupts", Vec::new()),
+            wanted: platform.page(1).word(0),
+        }
+    }
+}
+
+/// The kernel as the driver calls it. Made before the adapter, attached to it right after.
+pub(crate) struct KernelCallbacks {
+    adapter: OnceLock<Weak<Adapter>>,
+    early: Mutex<u64>,
+}
+
+impl KernelCallbacks {
+    pub(crate) fn new(platform: &Platform) -> KernelCallbacks {
+        KernelCallbacks { adapter: OnceLock::new(), early: platform.mutex("early callbacks", 0) }
+    }
+
+    pub(crate) fn attach(&self, adapter: &Arc<Adapter>) {
+        let first = self.adapter.set(Arc::downgrade(adapter)).is_ok();
+        debug_assert!(first, "callbacks serve one adapter");
+    }
+
+    fn adapter(&self) -> Option<Arc<Adapter>> {
+        let adapter = self.adapter.get().and_then(Weak::upgrade);
+        if adapter.is_none() {
+            *self.early.lock() += 1;
+        }
+        adapter
+    }
+}
+
+impl Callbacks for KernelCallbacks {
+    fn notify_interrupt(&self, _level: &Dirql<'_>, data: InterruptData) {
+        if let Some(adapter) = self.adapter() {
+            adapter.dpc.reported.lock().push(data);
+        }
+    }
+
+    fn queue_dpc(&self, _level: &Dirql<'_>) {
+        if let Some(adapter) = self.adapter() {
+            adapter.dpc.wanted.exchange(1);
+        }
+    }
+
+    fn notify_dpc(&self, level: &Dispatch) {
+        if let Some(adapter) = self.adapter() {
+            take_reported(&adapter, level);
+        }
+    }
+
+    fn disconnect_doorbell(
+        &self,
+        level: &Passive,
+        hw_queue: OsHandle,
+        doorbell: OsHandle,
+        reason: DisconnectReason,
+    ) -> Result<(), Status> {
+        let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
+        doorbell::disconnected_by_driver(&adapter, level, hw_queue, doorbell, reason)
+    }
+}
+
+fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
+    let reported = std::mem::take(&mut *adapter.dpc.reported.lock());
+    for data in reported {
+        match data {
+            InterruptData::DmaCompleted { node_ordinal, submission_fence_id } => {
+                sched::dma_completed(adapter, node_ordinal, submission_fence_id);
+            }
+            InterruptData::MonitoredFenceSignaled { .. } => fence::scan_monitored(adapter),
+            InterruptData::NativeFenceSignaled {
+                fences, hw_queue, evaluate_legacy_monitored_fences, ..
+            } => {
+                fence::native_signaled(adapter, level, fences.as_deref(), hw_queue);
+                if evaluate_legacy_monitored_fences {
+                    fence::scan_monitored(adapter);
+                }
+            }
+            InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id, fault } => {
+                recovery::dma_faulted(adapter, node_ordinal, faulted_fence_id, fault);
+            }
+            InterruptData::HwQueuePageFaulted { hw_queue, slot, fault, .. } => {
+                match adapter.hw_queues_of(|q| q.os_handle == hw_queue).pop() {
+                    Some(queue) => recovery::hw_queue_faulted(adapter, &queue, slot, fault),
+                    None => adapter.bug_check(BugCheck::UnknownQueue(hw_queue.0)),
+                }
+            }
+        }
+    }
+}
+
+/// Runs the interrupt routine under the interrupt lock.
+fn interrupt_routine(adapter: &Adapter) {
+    adapter.count(Count::interrupts);
+    let held = adapter.interrupt_lock.lock_device();
+    adapter.driver().interrupt_routine(&Dirql::enter(&held));
+}
+
+/// Runs the deferred routine if somebody asked for it.
+fn deferred_routine(adapter: &Adapter) -> bool {
+    let wanted = adapter.dpc.wanted.load() != 0 && adapter.dpc.wanted.exchange(0) != 0;
+    if wanted {
+        adapter.count(Count::dpcs);
+        adapter.driver().dpc_routine(&Dispatch::enter());
+    }
+    wanted
+}
+
+struct Inline(Weak<Adapter>);
+
+impl InterruptService for Inline {
+    fn raise(&self) {
+        if let Some(adapter) = self.0.upgrade() {
+            interrupt_routine(&adapter);
+        }
+    }
+
+    fn turn_ended(&self) {
+        if let Some(adapter) = self.0.upgrade() {
+            while deferred_routine(&adapter) {}
+        }
+    }
+}
+
+struct Worker {
+    line: Word,
+    wake: WakeWord,
+}
+
+impl InterruptService for Worker {
+    fn raise(&self) {
+        self.line.store(1);
+        self.wake.ring(Step::InterruptDelivery);
+    }
+
+    fn turn_ended(&self) {}
+}
+
+struct WorkerAgent {
+    line: Word,
+    adapter: Weak<Adapter>,
+}
+
+impl Agent for WorkerAgent {
+    fn turn(&mut self) -> Turn {
+        let Some(adapter) = self.adapter.upgrade() else { return Turn::Park };
+        if self.line.load() == 0 {
+            return Turn::Park;
+        }
+        self.line.exchange(0);
+        interrupt_routine(&adapter);
+        adapter.platform.spend(Step::Dpc);
+        while deferred_routine(&adapter) {}
+        Turn::Again
+    }
+}
+
+/// Connects the adapter's line; returns the worker, if there is one.
+pub(crate) fn connect(adapter: &Arc<Adapter>) -> Option<ServiceHandle> {
+    let level = Passive::enter();
+    match adapter.config.interrupts {
+        InterruptDelivery::Inline => {
+            adapter.driver().connect_interrupt(&level, Arc::new(Inline(Arc::downgrade(adapter))));
+            None
+        }
+        InterruptDelivery::Worker => {
+            let platform = &adapter.platform;
+            let (line, wake) = (platform.page(1).word(0), WakeWord::new(platform));
+            let service = Worker { line: line.clone(), wake: wake.clone() };
+            let agent = WorkerAgent { line, adapter: Arc::downgrade(adapter) };
+            adapter.driver().connect_interrupt(&level, Arc::new(service));
+            Some(platform.spawn_service("interrupts", wake, vec![Box::new(agent)]))
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The graphics kernel: what stands between processes (the D3DKMT calls) and one kernel-mode driver (the DDI).
+//!
+//! Rooms: [`adapter`] (one driver and all that hangs on it) · `process` (handles, address space, the call surface) ·
+//! `handle` · `device` · `memory` (allocations, GPU addresses) · `fence` (storage, waiters, the MonitoredValue protocol,
+//! logs) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode hardware queues) · `doorbell` · `interrupt`
+//! (interrupt and deferred routine) · `recovery` (a device in error) · `feature` · `error`.
+//!
+//! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
+//! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: page tables of a
+//! process → doorbell transition → CPU updates of a fence → interrupt lock. A guard of policy state may be taken inside
+//! any of them.
+//!
+//! It does not know what a packet or a page table entry looks like: that is between the user-mode and the kernel-mode
+//! driver.
+
+pub mod adapter;
+mod context;
+mod device;
+mod doorbell;
+pub mod error;
+mod feature;
+mod fence;
+mod handle;
+mod hwqueue;
+mod interrupt;
+mod memory;
+mod process;
+mod recovery;
+mod sched;
+mod stats;
+
+pub use adapter::{Adapter, AdapterConfig, InterruptDelivery, PendingWait};
+pub use error::{BugCheck, StartError};
+pub use process::Process;
+pub use stats::KernelStats;

@@ -1,0 +1,62 @@
+//! Owns allocations: memory, its place on the bus, its GPU address.
+
+use super::AddressSpace;
+use crate::adapter::Adapter;
+use std::sync::Arc;
+use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Placement, Status};
+use tidegate_platform::{PhysicalAddress, PhysicalMemory};
+
+/// Largest allocation.
+const MAX_BYTES: u64 = 1 << 36;
+
+/// One allocation of a device. It lives while a handle, a doorbell or a fence holds it.
+pub(crate) struct AllocationObject {
+    space: Arc<AddressSpace>,
+    bus: PhysicalMemory,
+    at: PhysicalAddress,
+    pub(crate) gpu_va: u64,
+    pub(crate) bytes: u64,
+    pub(crate) memory: AllocationMemory,
+    pub(crate) device: tidegate_ddi::OsHandle,
+}
+
+impl AllocationObject {
+    pub(crate) fn new(
+        adapter: &Arc<Adapter>,
+        space: &Arc<AddressSpace>,
+        device: tidegate_ddi::OsHandle,
+        args: &CreateAllocation,
+    ) -> Result<AllocationObject, Status> {
+        if args.bytes == 0 || args.bytes > MAX_BYTES {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let bus = match args.placement {
+            Placement::System => adapter.system_memory.clone(),
+            Placement::Local => {
+                let visible = adapter.segments.iter().find(|s| s.cpu_visible);
+                visible.ok_or(Status::NOT_SUPPORTED)?.memory.clone()
+            }
+        };
+        let (at, memory) = match args.kind {
+            AllocationKind::Bulk => {
+                let (at, bulk) = bus.bulk(args.bytes as usize);
+                (at, AllocationMemory::Bulk(bulk))
+            }
+            AllocationKind::Protocol => {
+                let (at, page) = bus.protocol(args.bytes.div_ceil(8) as usize);
+                (at, AllocationMemory::Protocol(page))
+            }
+        };
+        let gpu_va = space.map(at, args.bytes, true).inspect_err(|_| {
+            bus.remove(at);
+        })?;
+        Ok(AllocationObject { space: space.clone(), bus, at, gpu_va, bytes: args.bytes, memory, device })
+    }
+}
+
+impl Drop for AllocationObject {
+    fn drop(&mut self) {
+        self.space.unmap(self.gpu_va, self.bytes);
+        self.bus.remove(self.at);
+    }
+}

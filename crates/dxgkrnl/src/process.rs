@@ -1,0 +1,433 @@
+//! Owns processes: handles, one address space, and the call surface. Every call looks its handles up, validates, drops the
+//! table's lock, and goes to the room that does the work.
+
+use crate::adapter::Adapter;
+use crate::context::{Context, ContextDesc};
+use crate::device::Device;
+use crate::doorbell::Doorbell;
+use crate::fence::storage::FencePool;
+use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu};
+use crate::handle::HandleTable;
+use crate::hwqueue::{HwQueue, HwQueueDesc};
+use crate::memory::{AddressSpace, AllocationObject};
+use crate::sched::{self, FenceTarget};
+use std::sync::{Arc, Weak};
+use tidegate_calls::doorbell::Connection;
+use tidegate_calls::{
+    AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
+    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState, FenceInstance, FenceValue, Handle,
+    Kernel, LogDetail, NodeInfo, ReadOnly, SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SyncObjectFlags, WaitMode,
+};
+use tidegate_ddi::VidSchCaps;
+use tidegate_platform::{Event, Mutex};
+
+/// Most objects in one wait or signal call.
+const MAX_OBJECTS: usize = 4096;
+
+#[derive(Clone)]
+enum Object {
+    Device(Arc<Device>),
+    Allocation(Arc<AllocationObject>),
+    Context(Arc<Context>),
+    HwContext(Arc<Context>),
+    HwQueue(Arc<HwQueue>),
+    Fence(Arc<FenceInstanceObject>),
+    Doorbell(Arc<Doorbell>),
+}
+
+type Table = Mutex<HandleTable<Object>>;
+
+/// How a device finds the fences of its process.
+pub(crate) struct HandleLookup(Weak<Table>);
+
+impl HandleLookup {
+    pub(crate) fn fence(&self, handle: u32) -> Option<Arc<Fence>> {
+        match self.0.upgrade()?.lock().get(Handle(handle))? {
+            Object::Fence(instance) => Some(instance.fence.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// A process that has opened the adapter. Dropping it ends everything that it made.
+pub struct Process {
+    adapter: Arc<Adapter>,
+    name: String,
+    space: Arc<AddressSpace>,
+    fence_pool: Arc<FencePool>,
+    objects: Arc<Table>,
+}
+
+macro_rules! lookup {
+    ($name:ident, $kind:ident, $type:ty) => {
+        fn $name(&self, handle: Handle) -> Result<Arc<$type>, Status> {
+            match self.objects.lock().get(handle) {
+                Some(Object::$kind(object)) => Ok(object),
+                _ => Err(Status::INVALID_PARAMETER),
+            }
+        }
+    };
+}
+
+impl Process {
+    pub(crate) fn new(adapter: &Arc<Adapter>, name: &str) -> Result<Arc<Process>, Status> {
+        let space = Arc::new(AddressSpace::new(adapter)?);
+        let fence_pool = FencePool::new(adapter, &space);
+        let objects = Arc::new(adapter.platform.mutex("handle table", HandleTable::new()));
+        Ok(Arc::new(Process { adapter: adapter.clone(), name: name.to_owned(), space, fence_pool, objects }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    lookup!(device, Device, Device);
+    lookup!(allocation, Allocation, AllocationObject);
+    lookup!(context, Context, Context);
+    lookup!(hw_context, HwContext, Context);
+    lookup!(hw_queue, HwQueue, HwQueue);
+    lookup!(fence, Fence, FenceInstanceObject);
+    lookup!(doorbell, Doorbell, Doorbell);
+
+    fn insert(&self, object: Object) -> Result<Handle, Status> {
+        self.objects.lock().insert(object).ok_or(Status::INSUFFICIENT_RESOURCES)
+    }
+
+    /// Takes an object of the right kind out of the table; the caller drops it outside the table's lock.
+    fn remove(&self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<Object, Status> {
+        let mut objects = self.objects.lock();
+        match objects.get(handle) {
+            Some(object) if is_kind(&object) => objects.remove(handle).ok_or(Status::INVALID_PARAMETER),
+            _ => Err(Status::INVALID_PARAMETER),
+        }
+    }
+
+    fn live_device(&self, handle: Handle) -> Result<Arc<Device>, Status> {
+        let device = self.device(handle)?;
+        device.check()?;
+        Ok(device)
+    }
+
+    /// Looks fences up for a wait or a signal; `refused` is the flag of an instance that must not.
+    fn targets(&self, fences: &[FenceValue], refused: SyncObjectFlags) -> Result<Vec<FenceTarget>, Status> {
+        if fences.is_empty() || fences.len() > MAX_OBJECTS {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let mut targets = Vec::with_capacity(fences.len());
+        for wanted in fences {
+            let instance = self.fence(wanted.fence)?;
+            // spec: MF-044
+            if instance.fence.flags.contains(refused) {
+                return Err(Status::ACCESS_DENIED);
+            }
+            instance.device.check()?;
+            targets.push((instance.fence.clone(), wanted.value));
+        }
+        Ok(targets)
+    }
+
+    fn create_fence(&self, device: Handle, args: &CreateFence<'_>) -> Result<FenceInstance, Status> {
+        let device = self.live_device(device)?;
+        let instance = Arc::new(FenceInstanceObject::create(&device, args)?);
+        let handle = self.insert(Object::Fence(instance.clone()))?;
+        let fence = &instance.fence;
+        Ok(FenceInstance {
+            handle,
+            value: ReadOnly::new(fence.current.clone()),
+            current_value_gpu_va: fence.slot.current_va,
+            monitored_value_gpu_va: if fence.native.is_some() { fence.slot.monitored_va } else { 0 },
+            native: fence.native.is_some(),
+            trace_fence: fence.trace.0 + 1,
+        })
+    }
+}
+
+impl Kernel for Process {
+    fn query_adapter_info(&self) -> AdapterInfo {
+        let caps = &self.adapter.caps;
+        let native = caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        let ums = self.adapter.config.user_mode_submission;
+        let nodes = caps.nodes.iter().map(|n| NodeInfo {
+            engine_type: n.engine_type as u32,
+            name: n.friendly_name.clone(),
+            user_mode_submission: n.user_mode_submission && ums,
+        });
+        AdapterInfo {
+            description: caps.description.clone(),
+            native_gpu_fence_supported: native,
+            hardware_scheduling: native,
+            nodes: nodes.collect(),
+        }
+    }
+
+    fn create_device(&self) -> Result<Handle, Status> {
+        let handles = HandleLookup(Arc::downgrade(&self.objects));
+        let device = Device::new(&self.adapter, &self.space, &self.fence_pool, handles)?;
+        self.insert(Object::Device(Arc::new(device)))
+    }
+
+    fn destroy_device(&self, device: Handle) -> Result<(), Status> {
+        let device = self.device(device)?;
+        let os_handle = device.os_handle;
+        // All that belongs to it, doorbells first: what holds others goes before what is held.
+        let of_device = |object: &Object| match object {
+            Object::Doorbell(d) => (d.queue.device.os_handle == os_handle).then_some(0),
+            Object::HwQueue(q) => (q.device.os_handle == os_handle).then_some(1),
+            Object::Context(c) | Object::HwContext(c) => (c.device.os_handle == os_handle).then_some(2),
+            Object::Fence(f) => (f.device.os_handle == os_handle).then_some(3),
+            Object::Allocation(a) => (a.device == os_handle).then_some(4),
+            Object::Device(d) => (d.os_handle == os_handle).then_some(5),
+        };
+        let mut doomed: Vec<(u32, Handle)> =
+            self.objects.lock().iter().filter_map(|(h, o)| Some((of_device(o)?, h))).collect();
+        doomed.sort();
+        drop(device);
+        for (_, handle) in doomed {
+            let object = self.objects.lock().remove(handle);
+            drop(object);
+        }
+        Ok(())
+    }
+
+    fn device_state(&self, device: Handle) -> Result<DeviceState, Status> {
+        Ok(self.device(device)?.state())
+    }
+
+    fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
+        let device = self.live_device(args.device)?;
+        let object = Arc::new(AllocationObject::new(&self.adapter, &self.space, device.os_handle, &args)?);
+        let handle = self.insert(Object::Allocation(object.clone()))?;
+        Ok(Allocation { handle, gpu_va: object.gpu_va, bytes: object.bytes, memory: object.memory.clone() })
+    }
+
+    fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
+        self.remove(allocation, |o| matches!(o, Object::Allocation(_))).map(drop)
+    }
+
+    fn create_context_virtual(&self, args: CreateContextVirtual) -> Result<Handle, Status> {
+        let device = self.live_device(args.device)?;
+        let desc = ContextDesc {
+            node_ordinal: args.node_ordinal,
+            hardware_scheduled: false,
+            priority: args.priority,
+            tag: args.tag,
+            lane: args.lane,
+        };
+        self.insert(Object::Context(Context::new(&device, &desc)?))
+    }
+
+    fn destroy_context(&self, context: Handle) -> Result<(), Status> {
+        self.remove(context, |o| matches!(o, Object::Context(_))).map(drop)
+    }
+
+    fn submit_command(&self, args: SubmitCommand) -> Result<(), Status> {
+        let context = self.context(args.context)?;
+        context.device.check()?;
+        check_commands(args.commands_gpu_va, args.command_bytes)?;
+        sched::submit_command(&context, args.commands_gpu_va, args.command_bytes, args.queued_ns)
+    }
+
+    fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
+        let device = self.live_device(args.device)?;
+        let desc = ContextDesc {
+            node_ordinal: args.node_ordinal,
+            hardware_scheduled: true,
+            priority: tidegate_calls::Priority::Normal,
+            tag: 0,
+            lane: 0,
+        };
+        self.insert(Object::HwContext(Context::new(&device, &desc)?))
+    }
+
+    fn destroy_hw_context(&self, hw_context: Handle) -> Result<(), Status> {
+        self.remove(hw_context, |o| matches!(o, Object::HwContext(_))).map(drop)
+    }
+
+    fn create_hw_queue(&self, args: CreateHwQueue) -> Result<tidegate_calls::HwQueue, Status> {
+        let context = self.hw_context(args.hw_context)?;
+        context.device.check()?;
+        let desc = HwQueueDesc {
+            user_mode_submission: args.user_mode_submission,
+            priority: args.priority,
+            tag: args.tag,
+            lane: args.lane,
+        };
+        let queue = HwQueue::new(&context, &desc)?;
+        let fence = queue.progress.fence.clone();
+        let progress_fence = self.insert(Object::Fence(queue.progress.clone()))?;
+        let handle = self.insert(Object::HwQueue(queue))?;
+        Ok(tidegate_calls::HwQueue {
+            handle,
+            progress_fence,
+            progress_value: ReadOnly::new(fence.current.clone()),
+            progress_gpu_va: fence.slot.current_va,
+            native_progress_fence: fence.native.is_some(),
+        })
+    }
+
+    fn destroy_hw_queue(&self, hw_queue: Handle) -> Result<(), Status> {
+        let queue = self.hw_queue(hw_queue)?;
+        if self.adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle).next().is_some() {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let progress = self.objects.lock().iter().find_map(|(handle, object)| match object {
+            Object::Fence(f) if Arc::ptr_eq(f, &queue.progress) => Some(handle),
+            _ => None,
+        });
+        let removed = self.remove(hw_queue, |o| matches!(o, Object::HwQueue(_)))?;
+        let fence = progress.and_then(|handle| self.objects.lock().remove(handle));
+        drop((queue, removed, fence));
+        Ok(())
+    }
+
+    fn submit_command_to_hw_queue(&self, args: SubmitCommandToHwQueue) -> Result<(), Status> {
+        let queue = self.kernel_mode_queue(args.hw_queue)?;
+        check_commands(args.commands_gpu_va, args.command_bytes)?;
+        queue.submit_command(args.progress_fence_id, args.commands_gpu_va, args.command_bytes, args.queued_ns)
+    }
+
+    fn submit_wait_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status> {
+        let queue = self.kernel_mode_queue(hw_queue)?;
+        queue.submit_wait(self.targets(fences, SyncObjectFlags::NO_WAIT)?);
+        Ok(())
+    }
+
+    fn submit_signal_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status> {
+        let queue = self.kernel_mode_queue(hw_queue)?;
+        queue.submit_signal(self.targets(fences, SyncObjectFlags::NO_SIGNAL)?);
+        Ok(())
+    }
+
+    fn create_monitored_fence(&self, args: CreateMonitoredFence<'_>) -> Result<FenceInstance, Status> {
+        let create = CreateFence {
+            name: args.name,
+            initial_value: args.initial_value,
+            flags: args.flags,
+            native: None,
+        };
+        self.create_fence(args.device, &create)
+    }
+
+    fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status> {
+        let create = CreateFence {
+            name: args.name,
+            initial_value: args.initial_value,
+            flags: args.flags,
+            native: Some(args.fence_type),
+        };
+        self.create_fence(args.device, &create)
+    }
+
+    fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status> {
+        self.remove(fence, |o| matches!(o, Object::Fence(_))).map(drop)
+    }
+
+    fn wait_from_cpu(
+        &self,
+        fences: &[FenceValue],
+        mode: WaitMode,
+        event: Option<Event>,
+    ) -> Result<(), Status> {
+        let targets = self.targets(fences, SyncObjectFlags::NO_WAIT)?;
+        let blocking = event.is_none();
+        cpu::wait(&self.adapter, &targets, mode, event)?;
+        // A lost device's fences read as their maximum; its own waits say why they ended.
+        if blocking {
+            for wanted in fences {
+                self.fence(wanted.fence).map_or(Ok(()), |f| f.device.check())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn signal_from_cpu(&self, fences: &[FenceValue], _flags: SignalFlags) -> Result<(), Status> {
+        for (fence, value) in self.targets(fences, SyncObjectFlags::NO_SIGNAL)? {
+            cpu::signal(&fence, value);
+        }
+        Ok(())
+    }
+
+    fn wait_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
+        let context = self.context(context)?;
+        context.device.check()?;
+        sched::wait_from_gpu(&context, self.targets(fences, SyncObjectFlags::NO_WAIT)?);
+        Ok(())
+    }
+
+    fn signal_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
+        let context = self.context(context)?;
+        context.device.check()?;
+        sched::signal_from_gpu(&context, self.targets(fences, SyncObjectFlags::NO_SIGNAL)?);
+        Ok(())
+    }
+
+    fn create_doorbell(&self, args: CreateDoorbell) -> Result<tidegate_calls::Doorbell, Status> {
+        let queue = self.hw_queue(args.hw_queue)?;
+        queue.device.check()?;
+        let doorbell = Doorbell::new(&queue, self.allocation(args.ring)?, self.allocation(args.control)?)?;
+        let handle = self.insert(Object::Doorbell(doorbell.clone()))?;
+        Ok(tidegate_calls::Doorbell {
+            handle,
+            mapping: doorbell.mapping.clone(),
+            status: ReadOnly::new(doorbell.status.clone()),
+            last_queued: doorbell.last_queued.trusted().clone(),
+        })
+    }
+
+    fn connect_doorbell(&self, doorbell: Handle) -> Result<Connection, Status> {
+        self.doorbell(doorbell)?.connect()
+    }
+
+    fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status> {
+        self.remove(doorbell, |o| matches!(o, Object::Doorbell(_))).map(drop)
+    }
+
+    fn notify_work_submission(&self, doorbell: Handle) -> Result<(), Status> {
+        self.doorbell(doorbell)?.notify();
+        Ok(())
+    }
+
+    fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status> {
+        let queue = self.hw_queue(hw_queue)?;
+        let entries = |log: fn(&crate::fence::log::FenceLogs) -> u32| queue.logs.as_ref().map_or(0, log);
+        Ok(LogDetail {
+            wait_entries: entries(|l| l.waits.capacity()),
+            signal_entries: entries(|l| l.signals.capacity()),
+        })
+    }
+}
+
+impl Process {
+    /// A queue that takes work through the kernel, of a device that lives.
+    // spec: UMS-017
+    fn kernel_mode_queue(&self, handle: Handle) -> Result<Arc<HwQueue>, Status> {
+        let queue = self.hw_queue(handle)?;
+        queue.device.check()?;
+        if queue.user_mode_submission {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        Ok(queue)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let devices: Vec<Handle> = {
+            let objects = self.objects.lock();
+            objects.iter().filter(|(_, o)| matches!(o, Object::Device(_))).map(|(h, _)| h).collect()
+        };
+        for device in devices {
+            // The handle was just found in the table, which nobody else reaches any more.
+            let _ = self.destroy_device(device);
+        }
+    }
+}
+
+fn check_commands(gpu_va: u64, bytes: u32) -> Result<(), Status> {
+    if gpu_va == 0 || bytes == 0 || gpu_va.checked_add(u64::from(bytes)).is_none() {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Owns what happens to a device whose work faulted: it is lost, with a reason that names queue, command and address; its
+//! doorbells say ABORT, its queued work is given up, and the fences that it made read as their maximum, so nobody hangs.
+
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::error::BugCheck;
+use crate::fence::cpu;
+use crate::hwqueue::HwQueue;
+use crate::sched;
+use crate::stats::Count;
+use std::sync::{Arc, Weak};
+use tidegate_calls::{DeviceState, FaultReport, SyncObjectFlags};
+use tidegate_ddi::doorbell::DisconnectReason;
+use tidegate_ddi::{OsHandle, PageFault};
+
+fn report(tag: u32, position: u64, fault: PageFault) -> FaultReport {
+    FaultReport { tag, position, gpu_va: fault.gpu_va, write: fault.write, what: fault.what.to_owned() }
+}
+
+/// A hardware queue faulted at ring slot `slot`.
+pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, queue: &Arc<HwQueue>, slot: u64, fault: PageFault) {
+    lose_device(adapter, &queue.device, DeviceState::Faulted(report(queue.tag, slot, fault)));
+}
+
+/// A DMA packet faulted: its device is lost, and the packet counts as done.
+pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, node: u32, fence_id: u32, fault: PageFault) {
+    let context = adapter.sched.lock().context_of_packet(node, fence_id);
+    let Some(context) = context else {
+        return adapter.bug_check(BugCheck::UnknownPacket { node, fence_id });
+    };
+    let context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
+    if let Some(context) = context {
+        let reason = DeviceState::Faulted(report(context.tag, u64::from(fence_id), fault));
+        lose_device(adapter, &context.device, reason);
+    }
+    sched::dma_completed(adapter, node, fence_id);
+}
+
+/// Puts a device into error.
+fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState) {
+    if !device.lose(reason) {
+        return;
+    }
+    adapter.count(Count::devices_lost);
+    let of_device = |handle: OsHandle| handle == device.os_handle;
+    // 1. Doorbells: nobody rings any more.
+    // spec: UMS-040
+    let doorbells: Vec<_> = adapter.doorbells_of(|d| of_device(d.queue.device.os_handle)).collect();
+    for doorbell in doorbells {
+        doorbell.disconnect(DisconnectReason::Abort);
+    }
+    // 2. Queued work is given up.
+    for queue in adapter.hw_queues_of(|q| of_device(q.device.os_handle)) {
+        queue.give_up();
+    }
+    let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();
+    for context in contexts.iter().filter(|c| of_device(c.device.os_handle)) {
+        let given_up = adapter.sched.lock().clear_context(context.os_handle);
+        drop(given_up);
+    }
+    // 3. Fences that it made read as their maximum.
+    // spec: MF-049
+    let fences = adapter.fences.lock().matching(|f| of_device(f.device));
+    for fence in fences.iter().filter(|f| !f.flags.contains(SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR)) {
+        cpu::signal_always(fence);
+    }
+}
+
+impl Adapter {
+    /// The driver broke its contract: nothing of this adapter can be trusted any more.
+    pub(crate) fn lose_all_devices(self: &Arc<Adapter>) {
+        let queues = self.hw_queues_of(|_| true);
+        let contexts: Vec<_> = self.contexts.lock().values().filter_map(Weak::upgrade).collect();
+        let devices = queues.iter().map(|q| &q.device).chain(contexts.iter().map(|c| &c.device));
+        for device in devices {
+            lose_device(self, device, DeviceState::Stopped);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Owns VidSch's protocol for the packet model: contexts with software queues, DMA packets handed to nodes.
+//!
+//! Decisions come from `vidsch` (pure); here they are carried out with no lock held. One agent at a time drains the decisions
+//! of an adapter, so packets reach a node in the order in which they were decided; others leave their news and go.
+
+mod vidsch;
+
+pub(crate) use vidsch::VidSch;
+
+use crate::adapter::Adapter;
+use crate::context::{Context, ContextWakee};
+use crate::error::BugCheck;
+use crate::fence::{Fence, cpu, monitor, scan_monitored};
+use crate::stats::Count;
+use std::sync::Arc;
+use tidegate_calls::Status;
+use tidegate_ddi::queue::SubmitCommandVirtual;
+use tidegate_ddi::{Dispatch, OsHandle};
+use tidegate_platform::Step;
+use tidegate_trace::{Kind, LaneId, NameId, Record};
+use vidsch::{Command, Decision, Finished, Work};
+
+/// A fence and a value.
+pub(crate) type FenceTarget = (Arc<Fence>, u64);
+
+/// Queues a command buffer on a context.
+pub(crate) fn submit_command(
+    context: &Arc<Context>,
+    gpu_va: u64,
+    bytes: u32,
+    queued_ns: u64,
+) -> Result<(), Status> {
+    let adapter = &context.device.adapter;
+    let work = Work::Command(Command { gpu_va, bytes, queued_ns });
+    adapter.sched.lock().push(context.os_handle, work, adapter.platform.stamp_ns());
+    run(adapter);
+    Ok(())
+}
+
+/// Queues a wait for all of `fences` on a context. Each latches from now on, also while earlier work holds the queue.
+pub(crate) fn wait_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
+    let adapter = &context.device.adapter;
+    adapter.count(Count::queued_waits);
+    let work = Work::Wait { fences: fences.clone(), remaining: fences.len() };
+    let ticket = adapter.sched.lock().push(context.os_handle, work, adapter.platform.stamp_ns());
+    for (fence, value) in fences {
+        let wakee = Arc::new(ContextWakee(Arc::downgrade(context)));
+        if monitor::wait(&fence, value, wakee, ticket).is_none() {
+            wait_satisfied(adapter, context.os_handle, ticket);
+        }
+    }
+    run(adapter);
+}
+
+/// Queues signals on a context: made when everything before them is complete.
+pub(crate) fn signal_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
+    let adapter = &context.device.adapter;
+    adapter.sched.lock().push(context.os_handle, Work::Signal(fences), adapter.platform.stamp_ns());
+    run(adapter);
+}
+
+/// One condition of a context's wait came true.
+pub(crate) fn wait_satisfied(adapter: &Arc<Adapter>, context: OsHandle, ticket: u64) {
+    adapter.sched.lock().wait_satisfied(context, ticket, adapter.platform.stamp_ns());
+    run(adapter);
+}
+
+/// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this id are complete. Then the basic scan: the packets may have written monitored
+/// fences.
+pub(crate) fn dma_completed(adapter: &Arc<Adapter>, node: u32, fence_id: u32) {
+    let known = adapter.sched.lock().completed(node, fence_id, adapter.platform.stamp_ns());
+    if !known {
+        return adapter.bug_check(BugCheck::UnknownPacket { node, fence_id });
+    }
+    // spec: MF-025
+    scan_monitored(adapter);
+    run(adapter);
+}
+
+/// Carries out decisions until there are none.
+pub(crate) fn run(adapter: &Arc<Adapter>) {
+    if !adapter.sched.lock().begin_run() {
+        return;
+    }
+    loop {
+        let (decision, finished) = {
+            let mut sched = adapter.sched.lock();
+            (sched.next_decision(adapter.platform.stamp_ns()), sched.take_finished())
+        };
+        record(adapter, finished);
+        match decision {
+            Some(decision) => carry_out(adapter, decision),
+            None => return,
+        }
+    }
+}
+
+fn carry_out(adapter: &Arc<Adapter>, decision: Decision<FenceTarget>) {
+    adapter.platform.spend(Step::VidSchDispatch);
+    match decision {
+        Decision::Submit { context, node, command, fence_id } => {
+            submit(adapter, context, node, command, fence_id)
+        }
+        Decision::Signal { context, fences } => {
+            for (fence, value) in fences {
+                adapter.count(Count::queued_signals);
+                cpu::signal(&fence, value);
+            }
+            adapter.sched.lock().signalled(context, adapter.platform.stamp_ns());
+        }
+    }
+}
+
+fn submit(adapter: &Arc<Adapter>, context: OsHandle, node: u32, command: Command, fence_id: u32) {
+    let driver_context = adapter.contexts.lock().get(&context).and_then(std::sync::Weak::upgrade);
+    // A context that is gone has no packets in VidSch, but it may go between the decision and here.
+    let Some(driver_context) = driver_context else {
+        adapter.sched.lock().completed(node, fence_id, adapter.platform.stamp_ns());
+        return;
+    };
+    adapter.count(Count::packets);
+    let args = SubmitCommandVirtual {
+        context: driver_context.driver,
+        node_ordinal: node,
+        dma_buffer_gpu_va: command.gpu_va,
+        dma_buffer_bytes: command.bytes,
+        submission_fence_id: fence_id,
+        queued_ns: command.queued_ns,
+    };
+    let result = adapter.driver().submit_command_virtual(&Dispatch::enter(), args);
+    if let Err(status) = result {
+        adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandVirtual", status });
+    }
+}
+
+/// Puts finished waits and signals on the timeline of their queue.
+pub(crate) fn record(adapter: &Adapter, finished: Vec<Finished<FenceTarget>>) {
+    if !adapter.platform.tracing() {
+        return;
+    }
+    for item in finished.into_iter().filter(|f| f.lane > 0) {
+        let kind = if item.wait { Kind::Wait } else { Kind::Signal };
+        for (fence, value) in item.fences {
+            let lane = LaneId(item.lane - 1);
+            let span = Record::span(lane, kind, NameId::NONE, item.start_ns, item.end_ns);
+            adapter.platform.record(span.queued(item.queued_ns).on_fence(fence.trace, value));
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Owns VidSch's policy for the packet model: pure, no lock, no clock, no fence; times are arguments, decisions are returned.
+//!
+//! A context's queue is first in, first out over commands, waits and signals. A command goes to its node when it heads the queue
+//! and the node has room; a wait holds what stands behind it; a signal is made when it heads the queue and every earlier
+//! command is complete. Between contexts of a node the higher priority goes first, and equal ones take turns.
+
+use std::collections::{BTreeMap, VecDeque};
+use tidegate_calls::Priority;
+use tidegate_ddi::{AdapterCaps, OsHandle};
+
+/// Packets that a node holds at once when the driver states no cap.
+const DEFAULT_PACKET_CAP: usize = 2;
+const PRIORITIES: usize = 4;
+
+/// A command buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Command {
+    pub(crate) gpu_va: u64,
+    pub(crate) bytes: u32,
+    pub(crate) queued_ns: u64,
+}
+
+/// What a context is given.
+#[derive(Clone, Debug)]
+pub(crate) enum Work<F> {
+    Command(Command),
+    Wait { fences: Vec<F>, remaining: usize },
+    Signal(Vec<F>),
+}
+
+struct Item<F> {
+    ticket: u64,
+    queued_ns: u64,
+    /// When it came to the head of its queue.
+    head_ns: Option<u64>,
+    work: Work<F>,
+}
+
+struct ContextQueue<F> {
+    node: u32,
+    priority: Priority,
+    tag: u32,
+    lane: u32,
+    items: VecDeque<Item<F>>,
+    in_flight: usize,
+    signalling: bool,
+    /// Stands in its node's ready list or in the signal list.
+    listed: bool,
+}
+
+struct Node {
+    cap: usize,
+    in_flight: VecDeque<(u32, OsHandle)>,
+    last_id: u32,
+    ready: [VecDeque<OsHandle>; PRIORITIES],
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub(crate) enum Decision<F> {
+    /// Give a packet to the driver.
+    Submit { context: OsHandle, node: u32, command: Command, fence_id: u32 },
+    /// Signal, then report [`VidSch::signalled`].
+    Signal { context: OsHandle, fences: Vec<F> },
+}
+
+/// A wait or signal that is over, for the timeline.
+pub(crate) struct Finished<F> {
+    pub(crate) lane: u32,
+    pub(crate) wait: bool,
+    pub(crate) fences: Vec<F>,
+    pub(crate) queued_ns: u64,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+/// The scheduler of one adapter's packet contexts. `F` is a fence and a value; here it is only carried.
+pub(crate) struct VidSch<F = super::FenceTarget> {
+    nodes: Vec<Node>,
+    contexts: BTreeMap<OsHandle, ContextQueue<F>>,
+    signals: VecDeque<OsHandle>,
+    finished: Vec<Finished<F>>,
+    next_ticket: u64,
+    running: bool,
+}
+
+impl<F: Clone> VidSch<F> {
+    pub(crate) fn new(caps: &AdapterCaps) -> VidSch<F> {
+        let cap = match caps.hw_queue_packet_cap {
+            0 => DEFAULT_PACKET_CAP,
+            cap => cap as usize,
+        };
+        let node = || Node { cap, in_flight: VecDeque::new(), last_id: 0, ready: Default::default() };
+        VidSch {
+            nodes: caps.nodes.iter().map(|_| node()).collect(),
+            contexts: BTreeMap::new(),
+            signals: VecDeque::new(),
+            finished: Vec::new(),
+            next_ticket: 0,
+            running: false,
+        }
+    }
+
+    pub(crate) fn add_context(
+        &mut self,
+        context: OsHandle,
+        node: u32,
+        priority: Priority,
+        tag: u32,
+        lane: u32,
+    ) {
+        let queue = ContextQueue {
+            node,
+            priority,
+            tag,
+            lane,
+            items: VecDeque::new(),
+            in_flight: 0,
+            signalling: false,
+            listed: false,
+        };
+        self.contexts.insert(context, queue);
+    }
+
+    /// Forgets a context; what it had queued comes back to be dropped outside the lock.
+    pub(crate) fn remove_context(&mut self, context: OsHandle) -> Vec<Work<F>> {
+        let queue = self.contexts.remove(&context);
+        queue.map_or_else(Vec::new, |q| q.items.into_iter().map(|i| i.work).collect())
+    }
+
+    /// Gives up everything that a context has queued: its device is lost.
+    pub(crate) fn clear_context(&mut self, context: OsHandle) -> Vec<Work<F>> {
+        let queue = self.contexts.get_mut(&context);
+        queue.map_or_else(Vec::new, |q| q.items.drain(..).map(|i| i.work).collect())
+    }
+
+    /// Appends work to a context; returns the ticket that names it.
+    pub(crate) fn push(&mut self, context: OsHandle, work: Work<F>, now_ns: u64) -> u64 {
+        self.next_ticket += 1;
+        let ticket = self.next_ticket;
+        if let Some(queue) = self.contexts.get_mut(&context) {
+            let queued_ns = if let Work::Command(c) = &work { c.queued_ns } else { now_ns };
+            queue.items.push_back(Item { ticket, queued_ns, head_ns: None, work });
+        }
+        self.touch(context, now_ns);
+        ticket
+    }
+
+    /// One condition of the wait `ticket` came true.
+    pub(crate) fn wait_satisfied(&mut self, context: OsHandle, ticket: u64, now_ns: u64) {
+        let Some(queue) = self.contexts.get_mut(&context) else { return };
+        if let Some(Item { work: Work::Wait { remaining, .. }, .. }) =
+            queue.items.iter_mut().find(|i| i.ticket == ticket)
+        {
+            *remaining = remaining.saturating_sub(1);
+        }
+        self.touch(context, now_ns);
+    }
+
+    /// The signal that was decided is made.
+    pub(crate) fn signalled(&mut self, context: OsHandle, now_ns: u64) {
+        if let Some(queue) = self.contexts.get_mut(&context) {
+            queue.signalling = false;
+        }
+        self.touch(context, now_ns);
+    }
+
+    /// Packets of `node` up to `fence_id` are complete. `false` when that packet is not in flight and was not just completed.
+    pub(crate) fn completed(&mut self, node: u32, fence_id: u32, now_ns: u64) -> bool {
+        let Some(n) = self.nodes.get_mut(node as usize) else { return false };
+        if fence_id.wrapping_sub(n.last_id).cast_signed() > 0 {
+            return false;
+        }
+        let mut touched = Vec::new();
+        while let Some(&(id, context)) = n.in_flight.front() {
+            if fence_id.wrapping_sub(id).cast_signed() < 0 {
+                break;
+            }
+            n.in_flight.pop_front();
+            touched.push(context);
+        }
+        for context in touched {
+            if let Some(queue) = self.contexts.get_mut(&context) {
+                queue.in_flight -= 1;
+            }
+            self.touch(context, now_ns);
+        }
+        true
+    }
+
+    /// The context whose packet this is, while it is in flight.
+    pub(crate) fn context_of_packet(&self, node: u32, fence_id: u32) -> Option<OsHandle> {
+        let node = self.nodes.get(node as usize)?;
+        node.in_flight.iter().find(|(id, _)| *id == fence_id).map(|(_, c)| *c)
+    }
+
+    /// Takes the right to carry out decisions; `false` when somebody has it, who will see what was just entered.
+    pub(crate) fn begin_run(&mut self) -> bool {
+        !std::mem::replace(&mut self.running, true)
+    }
+
+    /// The next decision; `None` gives the right back.
+    pub(crate) fn next_decision(&mut self, now_ns: u64) -> Option<Decision<F>> {
+        let decision = self.next_signal(now_ns).or_else(|| self.next_packet(now_ns));
+        self.running = decision.is_some();
+        decision
+    }
+
+    /// Waits and signals that are over since the last call.
+    pub(crate) fn take_finished(&mut self) -> Vec<Finished<F>> {
+        std::mem::take(&mut self.finished)
+    }
+
+    fn next_signal(&mut self, now_ns: u64) -> Option<Decision<F>> {
+        while let Some(context) = self.signals.pop_front() {
+            let Some(queue) = self.contexts.get_mut(&context) else { continue };
+            queue.listed = false;
+            if !matches!(queue.items.front(), Some(Item { work: Work::Signal(_), .. })) {
+                continue;
+            }
+            let Some(Item { work: Work::Signal(fences), queued_ns, head_ns, .. }) = queue.items.pop_front()
+            else {
+                continue;
+            };
+            queue.signalling = true;
+            let start_ns = head_ns.unwrap_or(now_ns);
+            let (lane, fences2) = (queue.lane, fences.clone());
+            self.finished.push(Finished {
+                lane,
+                wait: false,
+                fences: fences2,
+                queued_ns,
+                start_ns,
+                end_ns: now_ns,
+            });
+            return Some(Decision::Signal { context, fences });
+        }
+        None
+    }
+
+    fn next_packet(&mut self, now_ns: u64) -> Option<Decision<F>> {
+        for index in 0..self.nodes.len() {
+            let node = &mut self.nodes[index];
+            if node.in_flight.len() >= node.cap {
+                continue;
+            }
+            let Some(context) = node.ready.iter_mut().rev().find_map(VecDeque::pop_front) else { continue };
+            let Some(queue) = self.contexts.get_mut(&context) else { continue };
+            queue.listed = false;
+            let Some(Item { work: Work::Command(command), .. }) = queue.items.front() else {
+                self.touch(context, now_ns);
+                continue;
+            };
+            let command = *command;
+            queue.items.pop_front();
+            queue.in_flight += 1;
+            node.last_id = node.last_id.wrapping_add(1);
+            let fence_id = node.last_id;
+            node.in_flight.push_back((fence_id, context));
+            self.touch(context, now_ns);
+            return Some(Decision::Submit { context, node: index as u32, command, fence_id });
+        }
+        None
+    }
+
+    /// Something about the context changed: takes satisfied waits off its head and lists it if its head can go.
+    fn touch(&mut self, context: OsHandle, now_ns: u64) {
+        let Some(queue) = self.contexts.get_mut(&context) else { return };
+        while let Some(head) = queue.items.front_mut() {
+            let start_ns = *head.head_ns.get_or_insert(now_ns);
+            let Work::Wait { fences, remaining: 0 } = &mut head.work else { break };
+            let (fences, queued_ns) = (std::mem::take(fences), head.queued_ns);
+            self.finished.push(Finished {
+                lane: queue.lane,
+                wait: true,
+                fences,
+                queued_ns,
+                start_ns,
+                end_ns: now_ns,
+            });
+            queue.items.pop_front();
+        }
+        if queue.listed || queue.signalling {
+            return;
+        }
+        match queue.items.front().map(|i| &i.work) {
+            Some(Work::Command(_)) => {
+                queue.listed = true;
+                self.nodes[queue.node as usize].ready[queue.priority as usize].push_back(context);
+            }
+            Some(Work::Signal(_)) if queue.in_flight == 0 => {
+                queue.listed = true;
+                self.signals.push_back(context);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl VidSch {
+    /// Waits at the head of their queues.
+    pub(crate) fn pending_waits(&self) -> Vec<crate::PendingWait> {
+        let heads = self.contexts.values().filter_map(|q| Some((q.tag, &q.items.front()?.work)));
+        let waits = heads.filter_map(|(tag, work)| match work {
+            Work::Wait { fences, .. } => Some((tag, fences)),
+            _ => None,
+        });
+        waits.flat_map(|(tag, fences)| fences.iter().filter_map(move |f| f.0.pending(tag, f.1))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_ddi::caps::{EngineType, NodeMetadata};
+    use tidegate_ddi::{NativeFenceCaps, UserModeSubmissionCaps, VidSchCaps};
+
+    fn sched() -> VidSch<&'static str> {
+        let node = NodeMetadata {
+            engine_type: EngineType::ThreeD,
+            friendly_name: "3D".to_owned(),
+            user_mode_submission: false,
+            max_in_flight_hw_queue_buffers: 0,
+        };
+        VidSch::new(&AdapterCaps {
+            description: String::new(),
+            scheduling: VidSchCaps::MULTI_ENGINE_AWARE,
+            hw_queue_packet_cap: 1,
+            nodes: vec![node],
+            native_fence: NativeFenceCaps::default(),
+            user_mode_submission: UserModeSubmissionCaps { doorbell_size_bytes: 8 },
+        })
+    }
+
+    fn command(gpu_va: u64) -> Work<&'static str> {
+        Work::Command(Command { gpu_va, bytes: 8, queued_ns: 0 })
+    }
+
+    fn submitted(sched: &mut VidSch<&'static str>) -> Option<(u64, u32)> {
+        match sched.next_decision(0) {
+            Some(Decision::Submit { command, fence_id, .. }) => Some((command.gpu_va, fence_id)),
+            Some(other) => panic!("{other:?}"),
+            None => None,
+        }
+    }
+
+    // spec: MF-031, MF-032
+    #[test]
+    fn a_context_is_first_in_first_out_over_commands_waits_and_signals() {
+        let (a, mut s) = (OsHandle(1), sched());
+        s.add_context(a, 0, Priority::Normal, 0, 0);
+        s.push(a, command(1), 0);
+        let wait = s.push(a, Work::Wait { fences: vec!["f"], remaining: 1 }, 0);
+        s.push(a, command(2), 0);
+        s.push(a, Work::Signal(vec!["g"]), 0);
+        assert_eq!(submitted(&mut s), Some((1, 1)));
+        assert_eq!(submitted(&mut s), None, "the wait holds what stands behind it");
+        assert!(s.completed(0, 1, 0));
+        assert_eq!(submitted(&mut s), None);
+        s.wait_satisfied(a, wait, 0);
+        assert_eq!(submitted(&mut s), Some((2, 2)));
+        assert_eq!(submitted(&mut s), None, "the signal waits for the command before it");
+        assert!(s.completed(0, 2, 0));
+        assert!(matches!(s.next_decision(0), Some(Decision::Signal { fences, .. }) if fences == ["g"]));
+        assert!(!s.completed(0, 3, 0), "a packet that was never submitted");
+    }
+
+    #[test]
+    fn higher_priority_first_and_equals_take_turns() {
+        let mut s = sched();
+        for (handle, priority) in [(1, Priority::Normal), (2, Priority::Normal), (3, Priority::High)] {
+            s.add_context(OsHandle(handle), 0, priority, 0, 0);
+        }
+        for handle in [1, 2, 3, 1, 2, 3] {
+            s.push(OsHandle(handle), command(handle), 0);
+        }
+        let mut order = Vec::new();
+        for id in 1..=6 {
+            order.push(submitted(&mut s).unwrap().0);
+            s.completed(0, id, 0);
+        }
+        assert_eq!(order, [3, 3, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn packet_ids_wrap() {
+        let mut s = sched();
+        s.add_context(OsHandle(1), 0, Priority::Normal, 0, 0);
+        s.nodes[0].last_id = u32::MAX - 1;
+        for _ in 0..3 {
+            s.push(OsHandle(1), command(7), 0);
+        }
+        for id in [u32::MAX, 0, 1] {
+            assert_eq!(submitted(&mut s), Some((7, id)));
+            assert!(s.completed(0, id, 0));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Owns the counters of the kernel: what a report shows and a test asserts. Counting takes part in nothing.
+
+use tidegate_platform::{Page, Platform};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// Counts since the adapter started.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct KernelStats { $($(#[$doc])* pub $name: u64),+ }
+
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[derive(Clone, Copy)]
+        pub(crate) enum Count { $($name),+ }
+
+        const COUNTS: usize = [$(stringify!($name)),+].len();
+
+        impl Stats {
+            /// All counters now.
+            pub(crate) fn read(&self) -> KernelStats {
+                KernelStats { $($name: self.get(Count::$name)),+ }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Interrupt routine runs.
+    interrupts,
+    /// Deferred routine runs.
+    dpcs,
+    /// CPU waits that had to wait.
+    cpu_waits,
+    /// CPU waiters released (blocking calls and events).
+    cpu_wakes,
+    /// CPU signals.
+    cpu_signals,
+    /// Waits queued on contexts and kernel-mode hardware queues.
+    queued_waits,
+    /// Signals made by VidSch for contexts and kernel-mode hardware queues.
+    queued_signals,
+    /// Packets given to the driver by VidSch.
+    packets,
+    /// Command buffers given to kernel-mode hardware queues.
+    hw_queue_commands,
+    /// UpdateMonitoredValues calls.
+    monitored_updates,
+    /// Fence values read because an interrupt might have meant them.
+    fence_reads,
+    /// Fence log entries that were overwritten before they were read.
+    log_entries_lost,
+    /// Doorbell connects.
+    doorbell_connects,
+    /// Doorbells taken away by the driver.
+    doorbell_victims,
+    /// Devices put into error.
+    devices_lost,
+}
+
+/// Plain words outside exploration: a counter is no step of any protocol.
+pub(crate) struct Stats {
+    counts: Page,
+    on: bool,
+}
+
+impl Stats {
+    pub(crate) fn new(platform: &Platform) -> Stats {
+        let on = platform.kind() != tidegate_platform::PlatformKind::Explored;
+        Stats { counts: platform.page(COUNTS), on }
+    }
+
+    pub(crate) fn add(&self, count: Count, by: u64) {
+        if self.on {
+            self.counts.word(count as usize).fetch_add(by);
+        }
+    }
+
+    fn get(&self, count: Count) -> u64 {
+        self.counts.word(count as usize).load()
+    }
+}
