@@ -16,18 +16,19 @@ use crate::finding::Finding;
 const LAYERS: &[(&str, &[&str])] = &[
     ("trace", &[]),
     ("d3dukmdt", &[]),
+    ("programs", &[]),
     ("platform", &["trace"]),
     ("ddi", &["d3dukmdt", "platform", "trace"]),
     ("gpu-abi", &["platform"]),
     ("calls", &["d3dukmdt", "platform", "trace"]),
-    ("softgpu", &["gpu-abi", "platform", "trace"]),
+    ("softgpu", &["gpu-abi", "platform", "programs", "trace"]),
     ("explorer", &["platform"]),
     ("dxgkrnl", &["ddi", "calls", "d3dukmdt", "platform", "trace"]),
     ("kmd", &["ddi", "gpu-abi", "d3dukmdt", "platform", "trace"]),
     ("d3d12", &["calls", "gpu-abi", "d3dukmdt", "platform", "trace"]),
     ("d3dkmt", &["calls", "d3dukmdt", "platform", "trace"]),
     ("service", &["calls", "dxgkrnl", "d3dukmdt", "platform", "trace"]),
-    ("workload", &["d3d12", "calls", "gpu-abi", "d3dukmdt", "platform", "trace"]),
+    ("workload", &["d3d12", "calls", "gpu-abi", "d3dukmdt", "platform", "programs", "trace"]),
     ("tidegate", BELOW_THE_FACADE),
     ("scenarios", WITH_THE_FACADE),
     ("cli", WITH_SCENARIOS),
@@ -35,12 +36,12 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 const BELOW_THE_FACADE: &[&str] = &[
-    "trace", "d3dukmdt", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl", "kmd",
+    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl", "kmd",
     "d3d12", "service", "workload",
 ];
 
 const WITH_THE_FACADE: &[&str] = &[
-    "trace", "d3dukmdt", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl", "kmd",
+    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl", "kmd",
     "d3d12", "service", "workload", "tidegate",
 ];
 

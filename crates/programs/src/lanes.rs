@@ -1,0 +1,91 @@
+//! Typed bulk access to GPU memory, and the split of linear work into groups.
+//!
+//! Owns the size of a linear group's block, 1,024 elements: 256 threads with four elements each. A block of 32-bit
+//! elements is one page of 4 KiB and is moved by one access, because each access pays for a translation.
+//!
+//! Called by every program; calls [`ProgramMemory`]. Numbers are little endian, whatever the host is.
+
+use super::{MAX_GROUPS_PER_DIMENSION, ProgramFault, ProgramMemory};
+
+/// Elements in the block of one linear group.
+pub(super) const BLOCK: usize = 1024;
+
+/// Threads of a linear group.
+pub(super) const THREADS: usize = 256;
+
+/// The most elements that linear groups can cover.
+pub(super) const MAX_ELEMENTS: u64 = MAX_GROUPS_PER_DIMENSION as u64 * BLOCK as u64;
+
+/// The grid of linear groups for `n` elements, which are at most [`MAX_ELEMENTS`].
+pub(super) fn linear_grid(n: u64) -> [u32; 3] {
+    [n.div_ceil(BLOCK as u64) as u32, 1, 1]
+}
+
+/// First element and number of elements of the block of group `x`; empty beyond the end.
+pub(super) fn block(n: u64, x: u32) -> (u64, usize) {
+    let first = (u64::from(x) * BLOCK as u64).min(n);
+    (first, (n - first).min(BLOCK as u64) as usize)
+}
+
+pub(super) fn check_elements(n: u64) -> Result<u64, ProgramFault> {
+    if n > MAX_ELEMENTS {
+        return Err(ProgramFault::bad("n is larger than 65,535 blocks of 1,024 elements"));
+    }
+    Ok(n)
+}
+
+pub(super) fn read_u32(mem: &mut dyn ProgramMemory, va: u64, out: &mut [u32]) -> Result<(), ProgramFault> {
+    let mut bytes = [0u8; 4 * BLOCK];
+    let mut at = va;
+    for part in out.chunks_mut(BLOCK) {
+        let bytes = &mut bytes[..4 * part.len()];
+        mem.read(at, bytes)?;
+        for (value, word) in part.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            *value = u32::from_le_bytes(*word);
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(())
+}
+
+pub(super) fn read_f32(mem: &mut dyn ProgramMemory, va: u64, out: &mut [f32]) -> Result<(), ProgramFault> {
+    let mut bytes = [0u8; 4 * BLOCK];
+    let mut at = va;
+    for part in out.chunks_mut(BLOCK) {
+        let bytes = &mut bytes[..4 * part.len()];
+        mem.read(at, bytes)?;
+        for (value, word) in part.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            *value = f32::from_le_bytes(*word);
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(())
+}
+
+pub(super) fn write_u32(mem: &mut dyn ProgramMemory, va: u64, values: &[u32]) -> Result<(), ProgramFault> {
+    let mut bytes = [0u8; 4 * BLOCK];
+    let mut at = va;
+    for part in values.chunks(BLOCK) {
+        let bytes = &mut bytes[..4 * part.len()];
+        for (word, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(part) {
+            *word = value.to_le_bytes();
+        }
+        mem.write(at, bytes)?;
+        at += bytes.len() as u64;
+    }
+    Ok(())
+}
+
+pub(super) fn write_f32(mem: &mut dyn ProgramMemory, va: u64, values: &[f32]) -> Result<(), ProgramFault> {
+    let mut bytes = [0u8; 4 * BLOCK];
+    let mut at = va;
+    for part in values.chunks(BLOCK) {
+        let bytes = &mut bytes[..4 * part.len()];
+        for (word, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(part) {
+            *word = value.to_le_bytes();
+        }
+        mem.write(at, bytes)?;
+        at += bytes.len() as u64;
+    }
+    Ok(())
+}

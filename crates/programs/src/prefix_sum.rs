@@ -1,0 +1,88 @@
+//! Prefix sum over 32-bit numbers, inclusive and wrapping, in two programs.
+//!
+//! 1. `scan_blocks(src, dst, sums, n)` scans blocks of 1,024: `dst[i]` is the sum from the start of its block through
+//!    `src[i]`, and `sums[b]` is the sum of all of block `b`. `src` and `dst` may be the same range; `sums` may be 0.
+//! 2. The caller scans `sums` itself by the same programs; [`levels`] lists how deep that goes.
+//! 3. `add_offsets(dst, sums_scanned, n)` adds to each block but the first the scanned sum of the blocks before it.
+
+use super::arguments::Arguments;
+use super::lanes::{BLOCK, THREADS, block, check_elements, linear_grid, read_u32, write_u32};
+use super::signature::{Argument, Signature, Spans};
+use super::{ProgramFault, ProgramId, ProgramMemory};
+
+pub(super) static SCAN_BLOCKS: Signature = Signature {
+    id: ProgramId::SCAN_BLOCKS,
+    name: "scan_blocks",
+    summary: "inclusive prefix sums within blocks of 1,024; sums[b] = sum of block b",
+    arguments: &[
+        Argument::read("src"),
+        Argument::write("dst"),
+        Argument::write("sums").optional(),
+        Argument::u32("n"),
+    ],
+    threads_per_group: [THREADS as u32, 1, 1],
+    grid: |args| linear_grid(args.u64(3)),
+    spans: scan_spans,
+    run: scan,
+};
+
+pub(super) static ADD_OFFSETS: Signature = Signature {
+    id: ProgramId::ADD_OFFSETS,
+    name: "add_offsets",
+    summary: "dst[i] += sums_scanned[block of i - 1], from the second block on",
+    arguments: &[Argument::read_write("dst"), Argument::read("sums_scanned"), Argument::u32("n")],
+    threads_per_group: [THREADS as u32, 1, 1],
+    grid: |args| linear_grid(args.u64(2)),
+    spans: add_spans,
+    run: add,
+};
+
+/// Lengths of the arrays that are scanned for a prefix sum of `n` elements: `n`, its block sums, the block sums of
+/// those, until one block is left. `levels(2_000_000)` is `[2_000_000, 1_954, 2]`. Scan each in turn with `sums` set to
+/// the next one (0 for the last), then go back and add the offsets of each to the one before.
+#[must_use]
+pub fn levels(n: u64) -> Vec<u64> {
+    super::reduction::passes(n)
+}
+
+fn scan_spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
+    let n = check_elements(args.u64(3))?;
+    let sums = 4 * n.div_ceil(BLOCK as u64);
+    Ok(args.span(0, 4 * n).with(args, 1, 4 * n).with(args, 2, sums).in_place_allowed())
+}
+
+fn scan(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+    let (first, count) = block(args.u64(3), group[0]);
+    let mut elements = [0u32; BLOCK];
+    let elements = &mut elements[..count];
+    read_u32(mem, args.va(0) + 4 * first, elements)?;
+    let mut sum = 0u32;
+    for element in elements.iter_mut() {
+        sum = sum.wrapping_add(*element);
+        *element = sum;
+    }
+    if args.va(2) != 0 {
+        write_u32(mem, args.va(2) + 4 * u64::from(group[0]), &[sum])?;
+    }
+    // Last, because it may be the range that was read.
+    write_u32(mem, args.va(1) + 4 * first, elements)
+}
+
+fn add_spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
+    let n = check_elements(args.u64(2))?;
+    Ok(args.span(0, 4 * n).with(args, 1, 4 * n.div_ceil(BLOCK as u64)))
+}
+
+fn add(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+    let Some(before) = group[0].checked_sub(1) else { return Ok(()) };
+    let (first, count) = block(args.u64(2), group[0]);
+    let mut offset = [0u32];
+    read_u32(mem, args.va(1) + 4 * u64::from(before), &mut offset)?;
+    let mut elements = [0u32; BLOCK];
+    let elements = &mut elements[..count];
+    read_u32(mem, args.va(0) + 4 * first, elements)?;
+    for element in elements.iter_mut() {
+        *element = element.wrapping_add(offset[0]);
+    }
+    write_u32(mem, args.va(0) + 4 * first, elements)
+}

@@ -1,0 +1,373 @@
+//! What every program should have computed, written again from its definition over plain slices.
+//!
+//! Used by tests and by those who verify a run. Nothing here is shared with the programs but the layouts of buffers: no
+//! groups, no tiles, no tricks, double precision where the definition allows it. The rasteriser in particular decides
+//! coverage by solving for the point on the triangle instead of walking its edges in fixed point.
+//!
+//! [`expected`] gives, for each buffer that a dispatch writes, the bytes and how close the found bytes must come to
+//! them. Where it says *exact*, the definition fixes the order of operations.
+//!
+//! | program | compared |
+//! |---|---|
+//! | saxpy, convolution_2d | exact (a NaN equals a NaN) |
+//! | scan_blocks, add_offsets, fill_pattern, checkerboard | exact |
+//! | reduction | 16 roundings of the largest sum of absolute values in a block |
+//! | n_body | n + 16 roundings of the largest sum of absolute pulls, times `dt` |
+//! | image_gradient, downsample | one step of 255 |
+//! | shade | 1 %, but for 1.5 % of the pixels (edges of shadows, samples between two texels) |
+//! | draw | 3 steps of 255, depth to 0.1 %, but for 1.5 % of the pixels (silhouettes) |
+
+mod light;
+mod raster;
+
+use super::lanes::BLOCK;
+use super::layout::{decode_rgb, encode_rgb};
+use super::{Dispatch, ProgramFault, ProgramId, buffers, n_body, signature};
+
+/// One rounding of a number of size 1 in single precision.
+const ROUNDING: f64 = 1.0 / 16_777_216.0;
+
+/// How found bytes are compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Compare {
+    /// Byte by byte.
+    Exact,
+    /// As `f32` numbers.
+    Float {
+        /// Allowed difference of any number.
+        absolute: f64,
+        /// Allowed difference as a share of the expected number.
+        relative: f64,
+        /// Numbers that may differ by more.
+        outliers: usize,
+    },
+    /// As bytes of a picture.
+    Colour {
+        /// Allowed difference of a byte.
+        step: u8,
+        /// Bytes that may differ by more.
+        outliers: usize,
+    },
+}
+
+/// What one buffer should hold after a dispatch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expected {
+    /// The place of the buffer among the arguments.
+    pub argument: usize,
+    /// Its bytes, from the address in the argument on.
+    pub bytes: Vec<u8>,
+    /// How close the found bytes must come.
+    pub compare: Compare,
+}
+
+/// A buffer does not hold what it should.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error(
+    "argument {argument}: {wrong} elements differ by more than is allowed, at most {allowed} may; \
+     element {element} is {found}, expected {expected}"
+)]
+pub struct Mismatch {
+    /// The place of the buffer among the arguments.
+    pub argument: usize,
+    /// Elements (bytes or numbers) out of tolerance.
+    pub wrong: usize,
+    /// Elements that may be out of tolerance.
+    pub allowed: usize,
+    /// The first element out of tolerance.
+    pub element: usize,
+    /// What it is.
+    pub found: f64,
+    /// What it should be.
+    pub expected: f64,
+}
+
+impl Expected {
+    fn new(argument: usize, bytes: Vec<u8>, compare: Compare) -> Self {
+        Self { argument, bytes, compare }
+    }
+
+    /// Compares the bytes that were found from the address in the argument on; more than are expected are ignored.
+    ///
+    /// # Errors
+    /// [`Mismatch`] with the first element out of tolerance. Bytes that are missing count as wrong.
+    pub fn check(&self, found: &[u8]) -> Result<(), Mismatch> {
+        match self.compare {
+            Compare::Exact => self.check_bytes(found, 0, 0),
+            Compare::Colour { step, outliers } => self.check_bytes(found, step, outliers),
+            Compare::Float { absolute, relative, outliers } => {
+                let (expected, found) = (floats(&self.bytes), floats(found));
+                let wrong = |index: usize| {
+                    let (want, got) = (
+                        f64::from(expected[index]),
+                        found.get(index).map_or(f64::NAN, |got| f64::from(*got)),
+                    );
+                    let same = want == got || (want.is_nan() && got.is_nan() && index < found.len());
+                    let close = (want - got).abs() <= absolute + relative * want.abs();
+                    (!same && !close).then_some((got, want))
+                };
+                self.judge(expected.len(), outliers, wrong)
+            }
+        }
+    }
+
+    fn check_bytes(&self, found: &[u8], step: u8, outliers: usize) -> Result<(), Mismatch> {
+        self.judge(self.bytes.len(), outliers, |index| match found.get(index) {
+            None => Some((f64::NAN, f64::from(self.bytes[index]))),
+            Some(got) => {
+                let want = self.bytes[index];
+                (want.abs_diff(*got) > step).then_some((f64::from(*got), f64::from(want)))
+            }
+        })
+    }
+
+    fn judge(
+        &self,
+        count: usize,
+        allowed: usize,
+        wrong: impl Fn(usize) -> Option<(f64, f64)>,
+    ) -> Result<(), Mismatch> {
+        let mut first = None;
+        let mut number = 0;
+        for element in 0..count {
+            if let Some((found, expected)) = wrong(element) {
+                number += 1;
+                first.get_or_insert((element, found, expected));
+            }
+        }
+        match first {
+            Some((element, found, expected)) if number > allowed => {
+                Err(Mismatch { argument: self.argument, wrong: number, allowed, element, found, expected })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the buffers that a dispatch over its whole grid writes should hold afterwards.
+///
+/// `inputs` has one entry for each argument: the bytes of the buffer before the dispatch, and nothing for a number or
+/// a buffer that was left out.
+///
+/// # Errors
+/// [`ProgramFault::BadArguments`] when the arguments are not valid, or an input is shorter than the range that the
+/// program may touch.
+pub fn expected(program: ProgramId, args: &[u64], inputs: &[&[u8]]) -> Result<Vec<Expected>, ProgramFault> {
+    let known = signature(program).ok_or(ProgramFault::bad("no program has this number"))?;
+    let groups = known.groups_for(args);
+    let spans = buffers(&Dispatch { program, groups, args })?;
+    if inputs.len() != args.len() {
+        return Err(ProgramFault::bad("the inputs of a reference are not one for each argument"));
+    }
+    if spans.iter().any(|span| (inputs[span.argument].len() as u64) < span.len) {
+        return Err(ProgramFault::bad("an input of a reference is shorter than the buffer"));
+    }
+    Ok(match program {
+        ProgramId::SAXPY => saxpy(args, inputs),
+        ProgramId::REDUCTION => reduction(args, inputs),
+        ProgramId::SCAN_BLOCKS => scan_blocks(args, inputs),
+        ProgramId::ADD_OFFSETS => add_offsets(args, inputs),
+        ProgramId::CONVOLUTION_2D => convolution_2d(args, inputs),
+        ProgramId::N_BODY => bodies(args, inputs),
+        ProgramId::SHADE => light::shade(args, inputs),
+        ProgramId::DRAW => raster::draw(args, inputs)?,
+        ProgramId::FILL_PATTERN => fill_pattern(args),
+        ProgramId::CHECKERBOARD => checkerboard(args),
+        ProgramId::IMAGE_GRADIENT => image_gradient(args),
+        ProgramId::DOWNSAMPLE => downsample(args, inputs),
+        _ => return Err(ProgramFault::bad("the program has no reference")),
+    })
+}
+
+/// The sum of `values` in double precision, and the error that is allowed for a reduction by passes of blocks.
+#[must_use]
+pub fn sum(values: &[f32]) -> (f64, f64) {
+    let total = values.iter().map(|value| f64::from(*value)).sum();
+    let sizes: f64 = values.iter().map(|value| f64::from(value.abs())).sum();
+    let passes = super::reduction::passes(values.len() as u64).len();
+    (total, 16.0 * passes as f64 * ROUNDING * sizes)
+}
+
+/// Inclusive prefix sums of all of `values`, wrapping: what the two programs make together.
+#[must_use]
+pub fn prefix_sums(values: &[u32]) -> Vec<u32> {
+    let mut sum = 0u32;
+    let add = |value: &u32| {
+        sum = sum.wrapping_add(*value);
+        sum
+    };
+    values.iter().map(add).collect()
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+fn float_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn word_bytes(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+const SAME_NUMBERS: Compare = Compare::Float { absolute: 0.0, relative: 0.0, outliers: 0 };
+
+fn saxpy(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
+    let (n, a) = (args[2] as usize, f32::from_bits(args[3] as u32));
+    let (x, mut y) = (floats(inputs[0]), floats(inputs[1]));
+    y.truncate(n);
+    for i in 0..n {
+        y[i] += a * x[i];
+    }
+    vec![Expected::new(1, float_bytes(&y), SAME_NUMBERS)]
+}
+
+fn reduction(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
+    let src = floats(inputs[0]);
+    let src = &src[..args[2] as usize];
+    let mut sums: Vec<f32> = src.chunks(BLOCK).map(|block| sum(block).0 as f32).collect();
+    if sums.is_empty() {
+        sums.push(0.0);
+    }
+    let absolute = src.chunks(BLOCK).map(|block| sum(block).1).fold(0.0, f64::max);
+    vec![Expected::new(1, float_bytes(&sums), Compare::Float { absolute, relative: 0.0, outliers: 0 })]
+}
+
+fn scan_blocks(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
+    let src = words(inputs[0]);
+    let src = &src[..args[3] as usize];
+    let scanned: Vec<u32> = src.chunks(BLOCK).flat_map(prefix_sums).collect();
+    let mut out = vec![Expected::new(1, word_bytes(&scanned), Compare::Exact)];
+    if args[2] != 0 {
+        let sums: Vec<u32> = src
+            .chunks(BLOCK)
+            .map(|block| block.iter().fold(0u32, |sum, value| sum.wrapping_add(*value)))
+            .collect();
+        out.push(Expected::new(2, word_bytes(&sums), Compare::Exact));
+    }
+    out
+}
+
+fn add_offsets(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
+    let (mut dst, sums) = (words(inputs[0]), words(inputs[1]));
+    dst.truncate(args[2] as usize);
+    for (i, value) in dst.iter_mut().enumerate().skip(BLOCK) {
+        *value = value.wrapping_add(sums[i / BLOCK - 1]);
+    }
+    vec![Expected::new(0, word_bytes(&dst), Compare::Exact)]
+}
+
+fn convolution_2d(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
+    let (src, kernel) = (floats(inputs[0]), floats(inputs[2]));
+    let (width, height, radius) = (args[3] as i64, args[4] as i64, args[5] as i64);
+    let mut dst = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            let mut value = 0.0f32;
+            for j in -radius..=radius {
+                for i in -radius..=radius {
+                    let (from_x, from_y) = ((x + i).clamp(0, width - 1), (y + j).clamp(0, height - 1));
+                    let weight = kernel[((j + radius) * (2 * radius + 1) + i + radius) as usize];
+                    value += weight * src[(from_y * width + from_x) as usize];
+                }
+            }
+            dst.push(value);
+        }
+    }
+    vec![Expected::new(1, float_bytes(&dst), SAME_NUMBERS)]
+}
+
+fn bodies(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
+    let (n, dt) = (args[3] as usize, f64::from(f32::from_bits(args[4] as u32)));
+    let wide = |bytes: &[u8]| floats(bytes).into_iter().map(f64::from).collect::<Vec<_>>();
+    let (start, mut velocity) = (wide(inputs[0]), wide(inputs[2]));
+    let mut position = start.clone();
+    let softening = f64::from(n_body::SOFTENING) * f64::from(n_body::SOFTENING);
+    let (mut largest, mut farthest, mut fastest) = (0.0f64, 0.0f64, 0.0f64);
+    for i in 0..n {
+        let mut pull = [0.0f64; 3];
+        let mut sizes = 0.0;
+        for j in 0..n {
+            let d: Vec<f64> = (0..3).map(|axis| start[4 * j + axis] - start[4 * i + axis]).collect();
+            let squared = d.iter().map(|axis| axis * axis).sum::<f64>() + softening;
+            for axis in 0..3 {
+                let part = start[4 * j + 3] * d[axis] / squared.powf(1.5);
+                pull[axis] += part;
+                sizes += part.abs();
+            }
+        }
+        largest = largest.max(sizes);
+        for axis in 0..3 {
+            velocity[4 * i + axis] += pull[axis] * dt;
+            position[4 * i + axis] += velocity[4 * i + axis] * dt;
+            fastest = fastest.max(velocity[4 * i + axis].abs());
+            farthest = farthest.max(position[4 * i + axis].abs());
+        }
+    }
+    let narrow = |values: &[f64]| float_bytes(&values[..4 * n].iter().map(|v| *v as f32).collect::<Vec<_>>());
+    let pulls = (n + 16) as f64 * ROUNDING * largest * dt.abs();
+    let velocity_error = pulls + 2.0 * ROUNDING * fastest;
+    let position_error = velocity_error * dt.abs() + 4.0 * ROUNDING * (farthest + fastest * dt.abs());
+    let within = |absolute: f64| Compare::Float { absolute, relative: 0.0, outliers: 0 };
+    vec![
+        Expected::new(1, narrow(&position), within(position_error)),
+        Expected::new(2, narrow(&velocity), within(velocity_error)),
+    ]
+}
+
+fn fill_pattern(args: &[u64]) -> Vec<Expected> {
+    let values: Vec<u32> = (0..args[1]).map(|i| (args[2].wrapping_add(i * args[3])) as u32).collect();
+    vec![Expected::new(0, word_bytes(&values), Compare::Exact)]
+}
+
+fn checkerboard(args: &[u64]) -> Vec<Expected> {
+    let (width, height, cell) = (args[1], args[2], args[3]);
+    let mut pixels = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            let even = (x / cell).is_multiple_of(2) == (y / cell).is_multiple_of(2);
+            pixels.push(if even { args[4] as u32 } else { args[5] as u32 });
+        }
+    }
+    vec![Expected::new(0, word_bytes(&pixels), Compare::Exact)]
+}
+
+fn image_gradient(args: &[u64]) -> Vec<Expected> {
+    let (width, height, horizon_row) = (args[1], args[2], args[6]);
+    let [top, horizon, bottom] = [3, 4, 5].map(|index| decode_rgb(args[index] as u32).map(f64::from));
+    let mut pixels = Vec::new();
+    for y in 0..height {
+        let (to, share) = if y < horizon_row {
+            let down = y as f64 / horizon_row as f64;
+            (top, 1.0 - down * down)
+        } else {
+            (bottom, (y - horizon_row) as f64 / (height - horizon_row) as f64)
+        };
+        let light = std::array::from_fn(|i| (horizon[i] * (1.0 - share) + to[i] * share) as f32);
+        pixels.extend((0..width).map(|_| encode_rgb(light)));
+    }
+    vec![Expected::new(0, word_bytes(&pixels), Compare::Colour { step: 1, outliers: 0 })]
+}
+
+fn downsample(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
+    let (width, height) = (args[2] as usize, args[3] as usize);
+    let byte = |x: usize, y: usize, channel: usize| f64::from(inputs[0][4 * (y * 2 * width + x) + channel]);
+    let mut bytes = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            let four = [(0, 0), (1, 0), (0, 1), (1, 1)];
+            for channel in 0..3 {
+                let squares = four.map(|(i, j)| byte(2 * x + i, 2 * y + j, channel).powi(2));
+                bytes.push((squares.iter().sum::<f64>() / 4.0).sqrt().round() as u8);
+            }
+            let alphas = four.map(|(i, j)| byte(2 * x + i, 2 * y + j, 3));
+            bytes.push((alphas.iter().sum::<f64>() / 4.0).round() as u8);
+        }
+    }
+    vec![Expected::new(1, bytes, Compare::Colour { step: 1, outliers: 0 })]
+}

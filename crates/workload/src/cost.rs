@@ -1,0 +1,267 @@
+//! What each step of the stack costs in virtual time, with its source and its range.
+//!
+//! This room owns the constants of the cost model and nothing that uses them. The nominal values describe a desktop
+//! machine with a discrete GPU; low and high bound what is reported for such machines, and a comparison of
+//! submission models is worth something only where its ranking is the same at both ends. Two kinds of sources are
+//! used: published figures, named with each constant, and the recorded A100 traces and the measured rows of
+//! `docs/performance.md`, which give the order of magnitude of everything that involves the operating system.
+//!
+//! Whoever builds a virtual machine takes a [`CostModel`]; reports print [`rows`]. Work itself is not priced here: it
+//! takes as long as a workload says.
+
+use tidegate_platform::{Step, StepCosts};
+
+/// One constant of the model. Times in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// The step that it prices.
+    pub step: Step,
+    /// What it costs on an ordinary machine.
+    pub value_ns: u64,
+    /// The least that is reported.
+    pub low_ns: u64,
+    /// The most that is reported.
+    pub high_ns: u64,
+    /// Where the numbers come from.
+    pub source: &'static str,
+}
+
+const fn cost(step: Step, value_ns: u64, low_ns: u64, high_ns: u64, source: &'static str) -> Cost {
+    Cost { step, value_ns, low_ns, high_ns, source }
+}
+
+/// Every step with its price.
+pub const COSTS: [Cost; Step::COUNT] = [
+    cost(
+        Step::KernelCall,
+        1_200,
+        300,
+        3_000,
+        "a null system call is 85 ns here (docs/performance.md); a graphics call adds handle look-up, locks and the \
+         copy of its arguments, and mitigations on older processors triple the entry",
+    ),
+    cost(
+        Step::DdiCall,
+        300,
+        50,
+        1_000,
+        "an indirect call with argument checks in the kernel, between a function call and a light system call",
+    ),
+    cost(
+        Step::VidSchDispatch,
+        1_500,
+        500,
+        4_000,
+        "one decision of a software scheduler under its lock; an ordered list gives a waiter in 0.3 to 1.3 us here \
+         (docs/performance.md, rows of the herd)",
+    ),
+    cost(
+        Step::PacketDecode,
+        500,
+        100,
+        1_500,
+        "front end of a GPU; three quarters of the distances between queued kernels in the recorded A100 traces are \
+         1 to 4 us, of which this is the part before the work",
+    ),
+    cost(
+        Step::RingFetch,
+        700,
+        300,
+        1_500,
+        "one read over PCIe: about 0.5 to 1 us for 64 bytes (Neugebauer et al., Understanding PCIe performance for \
+         end host networking, SIGCOMM 2018)",
+    ),
+    cost(
+        Step::DoorbellStore,
+        150,
+        50,
+        500,
+        "an uncached posted write from the processor; it retires long before it arrives",
+    ),
+    cost(
+        Step::DoorbellToFetch,
+        1_000,
+        500,
+        2_500,
+        "half a PCIe round trip (SIGCOMM 2018, as above) and the scheduling firmware's look at its run list",
+    ),
+    cost(
+        Step::FenceStore,
+        400,
+        100,
+        1_000,
+        "a posted write of the GPU with a barrier; the store itself is 7 ns on this processor (docs/performance.md), \
+         the rest is the way over PCIe",
+    ),
+    cost(
+        Step::GpuWaitUnblock,
+        1_000,
+        300,
+        3_000,
+        "an event between two streams without the processor: 1 us where the recorded A100 traces show one, 1 to 4 us \
+         from kernel to kernel on one stream",
+    ),
+    cost(
+        Step::InterruptDelivery,
+        2_500,
+        1_000,
+        6_000,
+        "message-signalled interrupt to its routine: 1 to 2 us on an awake core, more from a sleep state",
+    ),
+    cost(
+        Step::Dpc,
+        2_500,
+        1_000,
+        8_000,
+        "deferred routine after the interrupt; Microsoft's guidance bounds it at 100 us, a graphics driver's usual \
+         run is single microseconds",
+    ),
+    cost(
+        Step::ThreadWake,
+        12_000,
+        1_500,
+        30_000,
+        "futex wake to run: 1.5 us on the same processor and 19 to 21 us on another one (docs/performance.md)",
+    ),
+    cost(
+        Step::UmdEncode,
+        250,
+        50,
+        1_000,
+        "a user-mode driver writes one command; streaming a packet into a ring is 10 ns here (docs/performance.md), \
+         state and residency tracking are the rest",
+    ),
+    cost(
+        Step::DmaCompletion,
+        1_000,
+        300,
+        3_000,
+        "the engine stores its progress fence and reports the packet, as FenceStore with the way to the interrupt",
+    ),
+    cost(
+        Step::NotifyWorkSubmission,
+        2_000,
+        800,
+        5_000,
+        "a kernel call that looks up the queue and asks the driver to look at its ring",
+    ),
+    cost(
+        Step::ConnectDoorbell,
+        15_000,
+        5_000,
+        50_000,
+        "a kernel call that may disconnect another queue and changes a mapping; a request with a new shared mapping \
+         is 7 to 49 us here (docs/performance.md)",
+    ),
+    cost(
+        Step::MapWritePerKib,
+        100,
+        60,
+        400,
+        "copying at 5.8 to 13 GB/s into cached memory (docs/performance.md); uncached write-combined memory is \
+         slower",
+    ),
+    cost(
+        Step::ContextSwitch,
+        20_000,
+        5_000,
+        100_000,
+        "NVIDIA's Pascal white paper gives less than 100 us for a switch with pre-emption; idle engines switch in a \
+         fraction of that",
+    ),
+];
+
+/// A whole table of prices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostModel {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// The price of each step.
+    pub steps: StepCosts,
+}
+
+impl CostModel {
+    fn of(name: &'static str, price: fn(&Cost) -> u64) -> Self {
+        let steps = COSTS.iter().fold(StepCosts::free(), |steps, cost| steps.with(cost.step, price(cost)));
+        Self { name, steps }
+    }
+
+    /// The ordinary machine.
+    pub fn nominal() -> Self {
+        Self::of("nominal", |cost| cost.value_ns)
+    }
+
+    /// Every step at the least that is reported.
+    pub fn low() -> Self {
+        Self::of("low", |cost| cost.low_ns)
+    }
+
+    /// Every step at the most that is reported.
+    pub fn high() -> Self {
+        Self::of("high", |cost| cost.high_ns)
+    }
+
+    /// The ordinary machine but for one step, for finding out what a ranking hangs on.
+    pub fn nominal_but(step: Step, ns: u64) -> Self {
+        let mut model = Self::nominal();
+        model.steps = model.steps.with(step, ns);
+        model.name = step.name();
+        model
+    }
+
+    /// The price of a step.
+    pub fn ns(&self, step: Step) -> u64 {
+        self.steps.ns(step)
+    }
+}
+
+/// One row of the table that a report prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Name of the step.
+    pub step: &'static str,
+    /// Nominal price in nanoseconds.
+    pub value_ns: u64,
+    /// Least and most.
+    pub range_ns: (u64, u64),
+    /// Where the numbers come from.
+    pub source: &'static str,
+}
+
+/// The table that a report prints.
+pub fn rows() -> Vec<Row> {
+    let row = |cost: &Cost| Row {
+        step: cost.step.name(),
+        value_ns: cost.value_ns,
+        range_ns: (cost.low_ns, cost.high_ns),
+        source: cost.source,
+    };
+    COSTS.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_has_one_price_a_range_and_a_source() {
+        for step in Step::ALL {
+            let of_step: Vec<&Cost> = COSTS.iter().filter(|cost| cost.step == *step).collect();
+            assert_eq!(of_step.len(), 1, "{}", step.name());
+            let cost = of_step[0];
+            assert!(cost.low_ns < cost.value_ns && cost.value_ns < cost.high_ns, "{}", step.name());
+            assert!(cost.source.len() > 20, "{}", step.name());
+        }
+    }
+
+    #[test]
+    fn models_take_their_column() {
+        let step = Step::ThreadWake;
+        assert_eq!(CostModel::nominal().ns(step), 12_000);
+        assert_eq!(CostModel::low().ns(step), 1_500);
+        assert_eq!(CostModel::high().ns(step), 30_000);
+        assert_eq!(CostModel::nominal_but(step, 5).ns(step), 5);
+        assert_eq!(CostModel::nominal_but(step, 5).ns(Step::Dpc), 2_500);
+        assert_eq!(rows().len(), Step::COUNT);
+    }
+}

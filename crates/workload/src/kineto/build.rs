@@ -1,0 +1,317 @@
+//! A recording in order → a workload.
+//!
+//! This room owns what a recording becomes: one queue and one fence per stream, one thread per host thread. The
+//! order that matters for a thread: go on to the moment of the call (`Host`), let the thread that fed this stream
+//! before go first (`AwaitMark`), call, say so (`Mark`), and after a wait start counting time anew (`Resume`). A
+//! fence gets a new value for each entry that something waits for, in the order of the recording, so its values
+//! rise as long as the marks are kept. `timeline` is read; the result is a plain workload.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::event::WorkKind;
+use super::timeline::{Action, Entry, Item, Timeline};
+use super::{Gaps, ImportOptions};
+use crate::expression::Expr;
+use crate::model::{
+    Command, CommandKind, Engine, Fence, FenceId, FenceRef, FenceWait, Op, OpKind, Priority, Queue, QueueId,
+    QueueRef, Ready, Recorded, RecordedItem, Span, Thread, Workload,
+};
+
+/// Engines of one kind that a replay may use. Streams of a real device run side by side; each has an engine of its
+/// own as long as there are enough.
+const MOST_NODES: u32 = 16;
+
+/// Makes the workload.
+pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Workload {
+    let mut timeline = timeline;
+    let queues = queues(&mut timeline);
+    let mut builder = Builder {
+        values: fence_values(&timeline),
+        marks: marks(&timeline.entries),
+        timeline: &timeline,
+        options,
+        recorded: Vec::with_capacity(timeline.joined.work.len()),
+        bodies: vec![Body::default(); timeline.joined.threads.len()],
+    };
+    builder.heads();
+    for number in 0..timeline.entries.len() {
+        builder.entry(number);
+    }
+    let (marks, items) = (builder.marks.count, builder.recorded);
+    let bodies: Vec<Vec<Op>> = builder.bodies.into_iter().map(|body| body.ops).collect();
+    let fences = timeline.joined.streams.iter().map(|stream| Fence {
+        name: stream.name.clone(),
+        initial: 0,
+        span: Span::default(),
+    });
+    Workload {
+        name: name(file),
+        description: "a recorded run of a real program, replayed".into(),
+        file: file.to_owned(),
+        buffers: Vec::new(),
+        queues,
+        fences: fences.collect(),
+        threads: threads(&timeline, bodies),
+        expects: Vec::new(),
+        frames: Vec::new(),
+        marks,
+        recorded: Some(Recorded {
+            makespan_ns: timeline.makespan_ns(),
+            items,
+            report: timeline.joined.report.clone(),
+        }),
+        warnings: Vec::new(),
+    }
+}
+
+fn name(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let name = name.strip_suffix(".gz").unwrap_or(name);
+    name.strip_suffix(".json").unwrap_or(name).to_owned()
+}
+
+impl ImportOptions {
+    /// The recorded moment from which a thread's own time counts again after a wait that was met at `done`.
+    fn resumes_at(&self, entry: &Entry, done: u64) -> u64 {
+        if done <= entry.submit {
+            // It found everything done: the call's length is the host's own time.
+            return entry.submit;
+        }
+        // What the recorded return took longer than the replaying machine takes is the host's own time too.
+        entry.end.min(done.saturating_add(self.wake_ns))
+    }
+}
+
+/// One queue per stream. Streams that only copy use copy engines, all others compute engines.
+fn queues(timeline: &mut Timeline) -> Vec<Queue> {
+    let joined = &mut timeline.joined;
+    let mut counts = vec![(0u64, 0u64); joined.streams.len()];
+    for work in &joined.work {
+        let (copies, kernels) = &mut counts[work.stream];
+        *if work.kind == WorkKind::Kernel { kernels } else { copies } += 1;
+    }
+    let mut used: BTreeMap<Engine, u32> = BTreeMap::new();
+    let mut queues = Vec::new();
+    for (stream, (copies, kernels)) in joined.streams.iter().zip(counts) {
+        let engine = if copies > 0 && kernels == 0 { Engine::Copy } else { Engine::Compute };
+        let mut node = 0;
+        // A stream without work needs no engine of its own.
+        if copies + kernels > 0 {
+            let next = used.entry(engine).or_default();
+            node = *next % MOST_NODES;
+            joined.report.streams_sharing_an_engine += u64::from(*next >= MOST_NODES);
+            *next += 1;
+        }
+        queues.push(Queue {
+            name: stream.name.clone(),
+            engine,
+            node,
+            priority: Priority::Normal,
+            submission: None,
+            span: Span::default(),
+        });
+    }
+    queues
+}
+
+fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
+    let names = timeline.joined.threads.iter().cloned().chain(std::iter::once("before the recording".into()));
+    let variable_names = Arc::new(vec!["index".to_owned()]);
+    let thread = |(name, body): (String, Vec<Op>)| Thread {
+        name,
+        queue: None,
+        variables: vec![0],
+        variable_names: Arc::clone(&variable_names),
+        body: Arc::new(body),
+        span: Span::default(),
+    };
+    names.zip(bodies).filter(|(_, body)| !body.is_empty()).map(thread).collect()
+}
+
+/// For each entry that something waits for the value that its stream's fence then has.
+fn fence_values(timeline: &Timeline) -> Vec<Option<u64>> {
+    let mut newest = vec![0u64; timeline.joined.streams.len()];
+    let value = |entry: &Entry| {
+        let stream = entry.stream.filter(|_| entry.awaited)?;
+        newest[stream] += 1;
+        Some(newest[stream])
+    };
+    timeline.entries.iter().map(value).collect()
+}
+
+/// Where one thread takes over a stream from another.
+struct Marks {
+    count: u32,
+    /// Set after this entry.
+    after: Vec<Option<u32>>,
+    /// Awaited before this entry.
+    before: Vec<Option<u32>>,
+}
+
+fn marks(entries: &[Entry]) -> Marks {
+    let mut marks = Marks { count: 0, after: vec![None; entries.len()], before: vec![None; entries.len()] };
+    let mut newest: BTreeMap<usize, usize> = BTreeMap::new();
+    for (number, entry) in entries.iter().enumerate() {
+        let Some(stream) = entry.stream else { continue };
+        if let Some(last) = newest.insert(stream, number)
+            && entries[last].thread != entry.thread
+        {
+            marks.after[last] = Some(marks.count);
+            marks.before[number] = Some(marks.count);
+            marks.count += 1;
+        }
+    }
+    marks
+}
+
+/// The operations of one thread so far.
+#[derive(Debug, Clone, Default)]
+struct Body {
+    ops: Vec<Op>,
+    /// Recorded time up to which its calls have been replayed.
+    returned: u64,
+}
+
+impl Body {
+    fn push(&mut self, kind: OpKind) {
+        self.ops.push(Op { kind, span: Span::default() });
+    }
+
+    fn go_on_to(&mut self, until_ns: u64) {
+        if until_ns > 0 {
+            self.push(OpKind::Host { until_ns, work_ns: until_ns.saturating_sub(self.returned) });
+        }
+        self.returned = self.returned.max(until_ns);
+    }
+
+    fn resume(&mut self, at_ns: u64) {
+        self.push(OpKind::Resume { at_ns });
+        self.returned = at_ns;
+    }
+}
+
+struct Builder<'a> {
+    timeline: &'a Timeline,
+    options: &'a ImportOptions,
+    values: Vec<Option<u64>>,
+    marks: Marks,
+    recorded: Vec<RecordedItem>,
+    bodies: Vec<Body>,
+}
+
+impl Builder<'_> {
+    /// Work whose launch precedes the recording is submitted first of all, by the thread that feeds its stream
+    /// first; streams that no recorded thread feeds get a thread of their own.
+    fn heads(&mut self) {
+        let timeline = self.timeline;
+        for (stream, items) in &timeline.heads {
+            let feeder = timeline.entries.iter().find(|entry| entry.stream == Some(*stream));
+            let thread = feeder.map_or(timeline.joined.threads.len(), |entry| entry.thread);
+            let commands = items.iter().flat_map(|item| self.commands(item, *stream)).collect();
+            if self.bodies.len() <= thread {
+                self.bodies.resize_with(thread + 1, Body::default);
+            }
+            self.bodies[thread].push(OpKind::Submit { queue: queue(*stream), commands });
+        }
+    }
+
+    fn entry(&mut self, number: usize) {
+        let timeline = self.timeline;
+        let entry = &timeline.entries[number];
+        self.bodies[entry.thread].go_on_to(entry.submit);
+        if let Some(mark) = self.marks.before[number] {
+            self.bodies[entry.thread].push(OpKind::AwaitMark { mark, at_ns: entry.submit });
+        }
+        match (&entry.action, entry.stream) {
+            (Action::Launch { items, .. }, Some(stream)) => {
+                let commands = items.iter().flat_map(|item| self.commands(item, stream)).collect();
+                self.bodies[entry.thread].push(OpKind::Submit { queue: queue(stream), commands });
+            }
+            (Action::StreamWait { on }, Some(stream)) => {
+                if let Some(FenceWait { fence, value }) = self.reached(*on) {
+                    self.bodies[entry.thread].push(OpKind::Wait { queue: queue(stream), fence, value });
+                }
+            }
+            _ => {}
+        }
+        if let (Some(stream), Some(value)) = (entry.stream, self.values[number]) {
+            let (fence, value) = (fence(stream), Expr::number(value));
+            self.bodies[entry.thread].push(OpKind::Signal { queue: queue(stream), fence, value });
+        }
+        if let Some(mark) = self.marks.after[number] {
+            self.bodies[entry.thread].push(OpKind::Mark { mark });
+        }
+        self.after_call(number, entry);
+    }
+
+    /// The part of a call that blocks the host, and where its clock stands afterwards.
+    fn after_call(&mut self, number: usize, entry: &Entry) {
+        let (on, done) = match &entry.action {
+            Action::HostWait { on, done } => (on.clone(), *done),
+            Action::Launch { items, blocks: true } => {
+                let ends = items.iter().map(|item| self.timeline.joined.work[item.work].end);
+                (vec![number], ends.max().unwrap_or(0))
+            }
+            _ => {
+                let body = &mut self.bodies[entry.thread];
+                body.returned = body.returned.max(entry.end);
+                return;
+            }
+        };
+        let of: Vec<FenceWait> = on.into_iter().filter_map(|on| self.reached(on)).collect();
+        let body = &mut self.bodies[entry.thread];
+        if !of.is_empty() {
+            body.push(OpKind::CpuWait { any: false, of, chosen: None });
+        }
+        body.resume(self.options.resumes_at(entry, done));
+    }
+
+    /// The fence and value that say that an entry is done.
+    fn reached(&self, entry: usize) -> Option<FenceWait> {
+        let stream = self.timeline.entries[entry].stream?;
+        Some(FenceWait { fence: fence(stream), value: Expr::number(self.values[entry]?) })
+    }
+
+    /// The work of an item, after a delay for what the trace leaves open.
+    fn commands(&mut self, item: &Item, stream: usize) -> Vec<Command> {
+        let work = &self.timeline.joined.work[item.work];
+        let number = u32::try_from(self.recorded.len()).unwrap_or(u32::MAX);
+        self.recorded.push(RecordedItem {
+            queue: queue_id(stream),
+            start_ns: work.start,
+            end_ns: work.end,
+            ready: item.ready,
+            gap_ns: item.gap_ns,
+            unexplained: item.unexplained,
+        });
+        let own = match item.ready {
+            Ready::Launch => self.options.launch_ns,
+            Ready::Previous | Ready::Dependency | Ready::Unknown => self.options.turnaround_ns,
+        };
+        let delay_ns = match self.options.gaps {
+            Gaps::Keep => item.gap_ns.saturating_sub(own),
+            Gaps::Drop => 0,
+        };
+        let command = |kind| Command { kind, span: Span::default() };
+        let delay = (delay_ns > 0).then(|| command(CommandKind::Delay { ns: Expr::number(delay_ns) }));
+        let work = command(CommandKind::Work {
+            ns: Expr::number(work.end - work.start),
+            label: Some(Arc::clone(&work.name)),
+            recorded: Some(number),
+        });
+        delay.into_iter().chain(std::iter::once(work)).collect()
+    }
+}
+
+fn queue_id(stream: usize) -> QueueId {
+    QueueId(u32::try_from(stream).unwrap_or(u32::MAX))
+}
+
+fn queue(stream: usize) -> QueueRef {
+    QueueRef::to(queue_id(stream))
+}
+
+fn fence(stream: usize) -> FenceRef {
+    FenceRef::to(FenceId(u32::try_from(stream).unwrap_or(u32::MAX)))
+}

@@ -1,0 +1,142 @@
+//! What an import found, paired, and could not pair.
+//!
+//! This room owns the counts and their wording. The other rooms of `kineto` fill them; reports and tables read them.
+
+use super::Gaps;
+use super::correlate::Joined;
+
+/// Counts of one import.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImportReport {
+    /// Events in the file.
+    pub events: u64,
+    /// Host threads with calls that are replayed.
+    pub host_threads: u64,
+    /// Streams with work.
+    pub streams: u64,
+    /// Streams that are only waited for or told to wait.
+    pub streams_without_work: u64,
+    /// Kernels.
+    pub kernels: u64,
+    /// Copies.
+    pub copies: u64,
+    /// Fills.
+    pub fills: u64,
+    /// Host calls that launched GPU work.
+    pub launches: u64,
+    /// Calls that make a stream wait for an event, of which the trace says which record is meant.
+    pub stream_waits: u64,
+    /// Those of which it does not say, or whose record lies outside the trace.
+    pub stream_waits_unpaired: u64,
+    /// Event records.
+    pub event_records: u64,
+    /// Event records that something recorded waits for.
+    pub event_records_awaited: u64,
+    /// Host waits for an event that are replayed.
+    pub event_syncs: u64,
+    /// Host waits for an event that is not said.
+    pub event_syncs_unpaired: u64,
+    /// Host waits for a stream that are replayed.
+    pub stream_syncs: u64,
+    /// Host waits for a stream that is not said.
+    pub stream_syncs_unpaired: u64,
+    /// Host waits for everything.
+    pub device_syncs: u64,
+    /// Host waits for everything on a device that is not said.
+    pub device_syncs_unpaired: u64,
+    /// Copies and fills whose call returned only when they were done.
+    pub blocking_copies: u64,
+    /// Looks at an event or a stream; they order nothing.
+    pub queries: u64,
+    /// Graph launches. Dependencies inside a graph are not recorded.
+    pub graph_launches: u64,
+    /// GPU work inside graphs, replayed stream by stream in recorded order.
+    pub graph_work: u64,
+    /// GPU work whose launch is not in the trace; submitted as early as its stream's order allows.
+    pub work_without_launch: u64,
+    /// Work that began before the work before it on its stream had ended; replayed one after the other.
+    pub overlaps_on_a_stream: u64,
+    /// Work whose start neither its launch nor a wait nor the work before it explains.
+    pub gaps: u64,
+    /// How long those gaps are together, in nanoseconds.
+    pub gaps_ns: u64,
+    /// Shorter distances, the device's own turn-around, together, in nanoseconds.
+    pub turnaround_ns: u64,
+    /// Median distance from the hand-over of work to its start on an idle stream, in nanoseconds; 0 without any.
+    pub median_launch_ns: u64,
+    /// Median distance from the end of work, or from a wait's being met, to the start of the next on its stream.
+    pub median_turnaround_ns: u64,
+    /// Median distance from the moment at which a wait of the host was met to its return.
+    pub median_wake_ns: u64,
+    /// Whether gaps were left out.
+    pub gaps_dropped: bool,
+    /// Streams that share an engine because there are more of them than engines.
+    pub streams_sharing_an_engine: u64,
+}
+
+impl ImportReport {
+    /// One line per count that says something, for people.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![
+            format!(
+                "{} events: {} kernels, {} copies, {} fills on {} streams, launched by {} calls of {} host threads",
+                self.events,
+                self.kernels,
+                self.copies,
+                self.fills,
+                self.streams,
+                self.launches,
+                self.host_threads
+            ),
+            format!(
+                "waits paired: {} by streams, {} for events, {} for streams, {} for the device",
+                self.stream_waits, self.event_syncs, self.stream_syncs, self.device_syncs
+            ),
+        ];
+        let mut counted = |n: u64, what: &str| {
+            if n > 0 {
+                lines.push(format!("{what}: {n}"));
+            }
+        };
+        counted(self.stream_waits_unpaired, "not replayed, not said what is waited for: stream waits");
+        counted(self.event_syncs_unpaired, "not replayed, record not in the trace: host waits for events");
+        counted(self.stream_syncs_unpaired, "not replayed, stream not recorded: host waits for streams");
+        counted(self.device_syncs_unpaired, "not replayed, device not recorded: host waits for devices");
+        counted(self.graph_launches, "graph launches (what depends on what inside a graph is not recorded)");
+        counted(self.work_without_launch, "GPU work whose launch is not in the trace");
+        counted(self.queries, "event and stream queries (they order nothing)");
+        counted(self.overlaps_on_a_stream, "GPU work that overlaps the work before it on its stream");
+        counted(self.streams_sharing_an_engine, "streams that share an engine with another");
+        let us = |ns: u64| ns as f64 / 1e3;
+        lines.push(format!(
+            "the recorded machine, medians: launch to start {:.1} us, end to next start {:.1} us, wait met to return {:.1} us",
+            us(self.median_launch_ns),
+            us(self.median_turnaround_ns),
+            us(self.median_wake_ns)
+        ));
+        if self.gaps > 0 {
+            let fate =
+                if self.gaps_dropped { "left out (--gaps drop)" } else { "kept as delays (--gaps keep)" };
+            let ms = self.gaps_ns as f64 / 1e6;
+            lines.push(format!(
+                "{} starts are not explained by the trace, {ms:.3} ms of gaps, {fate}",
+                self.gaps
+            ));
+        }
+        lines
+    }
+
+    pub(super) fn with_gaps(mut self, gaps: Gaps) -> Self {
+        self.gaps_dropped = gaps == Gaps::Drop;
+        self
+    }
+}
+
+/// Why a trace cannot be replayed.
+pub(super) fn nothing_to_replay(joined: &Joined) -> String {
+    format!(
+        "there is no GPU work among {} events ({} host calls); record with ProfilerActivity.CUDA and give that trace",
+        joined.report.events,
+        joined.calls.len()
+    )
+}

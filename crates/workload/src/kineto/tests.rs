@@ -1,0 +1,307 @@
+//! Small traces of every shape, written here: names of two vendors, old and new categories, what is missing, what is
+//! broken. Recorded traces are read in `tests/real_traces.rs`.
+
+use super::*;
+use crate::model::{CommandKind, Engine, OpKind, Ready};
+
+/// A trace around these events.
+fn object(events: &str) -> String {
+    format!("{{\"schemaVersion\": 1, \"traceEvents\": [{events}], \"traceName\": \"x\"}}")
+}
+
+fn good(text: &str) -> Workload {
+    import(text.as_bytes(), "t.json", &ImportOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn bad(bytes: &[u8]) -> String {
+    import(bytes, "t.json", &ImportOptions::default()).expect_err("this is no trace").to_string()
+}
+
+fn report(workload: &Workload) -> &ImportReport {
+    &workload.recorded.as_ref().unwrap().report
+}
+
+fn call(name: &str, ts: &str, dur: &str, correlation: u64) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"cuda_runtime","name":"{name}","pid":9,"tid":9,"ts":{ts},"dur":{dur},"args":{{"correlation":{correlation}}}}}"#
+    )
+}
+
+fn kernel(name: &str, ts: &str, dur: &str, stream: u64, correlation: u64) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":{stream},"correlation":{correlation}}}}}"#
+    )
+}
+
+fn sync(kind: &str, stream: i64, on: i64, record: i64, correlation: u64) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"cuda_sync","name":"{kind}","pid":0,"tid":0,"ts":1,"dur":1,"args":{{"cuda_sync_kind":"{kind}","stream":{stream},"wait_on_stream":{on},"wait_on_cuda_event_record_corr_id":{record},"correlation":{correlation},"device":0}}}}"#
+    )
+}
+
+/// Two streams, the second waits for the first, the host for the second.
+fn two_streams(prefix: &str) -> String {
+    object(
+        &[
+            kernel("a", "1000020", "10", 7, 1),
+            call(&format!("{prefix}LaunchKernel"), "1000000", "5", 1),
+            call(&format!("{prefix}EventRecord"), "1000006", "1", 2),
+            call(&format!("{prefix}StreamWaitEvent"), "1000008", "1", 3),
+            sync("Stream Wait Event", 8, 7, 2, 3),
+            call(&format!("{prefix}LaunchKernel"), "1000010", "5", 4),
+            kernel("b", "1000031", "10", 8, 4),
+            call(&format!("{prefix}StreamSynchronize"), "1000016", "30", 5),
+            sync("Stream Sync", 8, -1, -1, 5),
+        ]
+        .join(","),
+    )
+}
+
+#[test]
+fn cuda_and_hip_names_mean_the_same() {
+    for prefix in ["cuda", "hip", "cu"] {
+        let workload = good(&two_streams(prefix));
+        let report = report(&workload);
+        assert_eq!((report.streams, report.kernels, report.launches), (2, 2, 2), "{prefix}");
+        assert_eq!(
+            (report.stream_waits, report.stream_syncs, report.event_records_awaited),
+            (1, 1, 1),
+            "{prefix}"
+        );
+        let items = &workload.recorded.as_ref().unwrap().items;
+        assert_eq!(items[1].ready, Ready::Dependency);
+        assert_eq!(items[1].gap_ns, 1_000);
+        assert!(workload.queues.iter().all(|queue| queue.engine == Engine::Compute));
+    }
+}
+
+#[test]
+fn the_operations_of_a_thread_come_in_the_order_of_its_calls() {
+    let workload = good(&two_streams("cuda"));
+    let word = |op: &crate::model::Op| match &op.kind {
+        OpKind::Host { .. } => "host",
+        OpKind::Submit { .. } => "submit",
+        OpKind::Signal { .. } => "signal",
+        OpKind::Wait { .. } => "wait",
+        OpKind::CpuWait { .. } => "cpu wait",
+        OpKind::Resume { .. } => "resume",
+        _ => "other",
+    };
+    let words: Vec<&str> = workload.threads[0].body.iter().map(word).collect();
+    assert_eq!(
+        words,
+        [
+            "host", "submit", "host", "signal", "host", "wait", "host", "submit", "signal", "host",
+            "cpu wait", "resume"
+        ]
+    );
+}
+
+#[test]
+fn fractions_of_microseconds_are_exact() {
+    let text = object(
+        &[
+            call("cudaLaunchKernel", "1695835583881571.123", "5.001", 1),
+            kernel("a", "1695835583881580.5", "0.25", 7, 1),
+        ]
+        .join(","),
+    );
+    let workload = good(&text);
+    let item = workload.recorded.as_ref().unwrap().items[0];
+    assert_eq!((item.start_ns, item.end_ns), (9_377, 9_627));
+    assert_eq!(item.gap_ns, 9_377 - 5_001);
+}
+
+#[test]
+fn a_bare_array_texts_for_numbers_and_missing_lengths_are_read() {
+    let text = r#"[
+        {"ph":"X","cat":"Runtime","name":"hipLaunchKernel","pid":"9","tid":"main","ts":"100","args":{"correlation":"1"}},
+        {"ph":"X","cat":"Kernel","name":"k","pid":"0","tid":"3","ts":"110","dur":"2","args":{"correlation":"1","queue":"3"}},
+        {"ph":"i","name":"mark","ts":1}
+    ]"#;
+    let workload = good(text);
+    assert_eq!((report(&workload).launches, report(&workload).events), (1, 3));
+    assert_eq!(workload.threads[0].name, "thread main");
+    assert_eq!(workload.queues[0].name, "stream 3");
+}
+
+#[test]
+fn old_flow_arrows_join_work_without_correlations() {
+    for category in ["async_gpu", "async_cpu_to_gpu", "ac2g"] {
+        let text = object(&format!(
+            r#"{{"ph":"X","cat":"Runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":100,"dur":5,"args":{{}}}},
+               {{"ph":"s","id":77,"cat":"{category}","name":"launch","pid":9,"tid":9,"ts":100}},
+               {{"ph":"f","id":77,"cat":"{category}","name":"launch","pid":0,"tid":7,"ts":120,"bp":"e"}},
+               {{"ph":"X","cat":"Kernel","name":"k","pid":0,"tid":7,"ts":120,"dur":5,"args":{{"stream":7}}}}"#
+        ));
+        let workload = good(&text);
+        assert_eq!((report(&workload).launches, report(&workload).work_without_launch), (1, 0), "{category}");
+    }
+}
+
+#[test]
+fn what_is_not_recorded_is_counted_and_not_invented() {
+    let text = object(
+        &[
+            call("cudaLaunchKernel", "100", "5", 1),
+            kernel("a", "110", "10", 7, 1),
+            call("cudaStreamWaitEvent", "120", "1", 2),
+            call("cudaStreamSynchronize", "130", "1", 3),
+            call("cudaEventSynchronize", "140", "1", 4),
+            call("cudaEventQuery", "150", "1", 5),
+            // A wait whose record lies before the recording.
+            call("cudaStreamWaitEvent", "160", "1", 6),
+            sync("Stream Wait Event", 7, 8, 999, 6),
+            // An event synchronisation that belongs to a look.
+            call("cudaEventQuery", "170", "1", 8),
+            sync("Event Sync", -1, 7, 999, 8),
+            call("cudaGraphLaunch", "180", "1", 9),
+            kernel("lost", "300", "10", 7, 12345),
+        ]
+        .join(","),
+    );
+    let workload = good(&text);
+    let report = report(&workload);
+    assert_eq!((report.stream_waits, report.stream_waits_unpaired), (0, 2));
+    assert_eq!((report.stream_syncs, report.stream_syncs_unpaired), (0, 1));
+    assert_eq!((report.event_syncs, report.event_syncs_unpaired), (0, 1));
+    assert_eq!((report.queries, report.graph_launches, report.work_without_launch), (2, 1, 1));
+    assert_eq!((report.gaps, report.gaps_ns), (1, 180_000));
+    let waits = workload.threads[0]
+        .body
+        .iter()
+        .filter(|op| matches!(op.kind, OpKind::Wait { .. } | OpKind::CpuWait { .. }));
+    assert_eq!(waits.count(), 0);
+    assert!(report.lines().iter().any(|line| line.ends_with("stream waits: 2")));
+}
+
+#[test]
+fn a_wait_for_a_later_record_is_not_believed() {
+    let text = object(
+        &[
+            call("cudaLaunchKernel", "100", "5", 1),
+            kernel("a", "110", "10", 7, 1),
+            call("cudaStreamWaitEvent", "120", "1", 2),
+            sync("Stream Wait Event", 7, 8, 3, 2),
+            call("cudaEventRecord", "130", "1", 3),
+        ]
+        .join(","),
+    );
+    assert_eq!(report(&good(&text)).stream_waits_unpaired, 1);
+}
+
+#[test]
+fn gaps_are_kept_or_dropped() {
+    let text = object(
+        &[
+            call("cudaLaunchKernel", "100", "5", 1),
+            call("cudaLaunchKernel", "106", "5", 2),
+            kernel("a", "110", "10", 7, 1),
+            kernel("b", "500", "10", 7, 2),
+        ]
+        .join(","),
+    );
+    let delays = |options: &ImportOptions| -> Vec<i128> {
+        let workload = import(text.as_bytes(), "t.json", options).unwrap();
+        let mut delays = Vec::new();
+        for op in workload.threads[0].body.iter() {
+            let OpKind::Submit { commands, .. } = &op.kind else { continue };
+            for command in commands {
+                if let CommandKind::Delay { ns } = &command.kind {
+                    delays.push(ns.constant().unwrap());
+                }
+            }
+        }
+        delays
+    };
+    let keep = ImportOptions::default();
+    assert_eq!(delays(&keep), [5_000, 380_000]);
+    assert_eq!(delays(&ImportOptions { turnaround_ns: 2_000, launch_ns: 6_000, ..keep }), [378_000]);
+    assert!(delays(&ImportOptions { gaps: Gaps::Drop, ..keep }).is_empty());
+}
+
+#[test]
+fn two_threads_on_one_stream_keep_their_recorded_order() {
+    let other = call("cudaLaunchKernel", "120", "5", 2).replace("\"tid\":9", "\"tid\":-10");
+    let text = object(
+        &[
+            call("cudaLaunchKernel", "100", "5", 1),
+            other,
+            call("cudaLaunchKernel", "140", "5", 3),
+            kernel("a", "110", "5", 7, 1),
+            kernel("b", "130", "5", 7, 2),
+            kernel("c", "150", "5", 7, 3),
+        ]
+        .join(","),
+    );
+    let workload = good(&text);
+    assert_eq!((workload.threads.len(), workload.marks), (2, 2));
+    assert!(workload.threads[1].body.iter().any(|op| matches!(op.kind, OpKind::AwaitMark { mark: 0, .. })));
+    assert!(workload.threads[0].body.iter().any(|op| matches!(op.kind, OpKind::AwaitMark { mark: 1, .. })));
+}
+
+#[test]
+fn streams_that_only_copy_use_copy_engines_and_devices_are_told_apart() {
+    let copy =
+        kernel("Memcpy HtoD (Pinned -> Device)", "110", "5", 7, 1).replace("\"kernel\"", "\"gpu_memcpy\"");
+    let second = kernel("k", "110", "5", 7, 2).replace("\"device\":0", "\"device\":1");
+    let text = object(
+        &[call("cudaMemcpyAsync", "100", "5", 1), call("cudaLaunchKernel", "106", "2", 2), copy, second]
+            .join(","),
+    );
+    let workload = good(&text);
+    let queues: Vec<(&str, Engine)> = workload.queues.iter().map(|q| (q.name.as_str(), q.engine)).collect();
+    assert_eq!(queues, [("gpu 0 stream 7", Engine::Copy), ("gpu 1 stream 7", Engine::Compute)]);
+}
+
+#[test]
+fn a_blocking_copy_blocks_the_host() {
+    let copy =
+        kernel("Memcpy DtoH (Device -> Pageable)", "110", "50", 7, 1).replace("\"kernel\"", "\"gpu_memcpy\"");
+    let workload = good(&object(&[call("cudaMemcpyAsync", "100", "70", 1), copy].join(",")));
+    assert_eq!(report(&workload).blocking_copies, 1);
+    assert!(workload.threads[0].body.iter().any(|op| matches!(op.kind, OpKind::CpuWait { .. })));
+}
+
+#[test]
+fn tokens_that_are_no_json_are_mended() {
+    let text =
+        object(&kernel("a", "110", "0", 7, 1)).replace("\"device\":0", "\"bandwidth\": inf, \"device\":0");
+    assert_eq!(report(&good(&text)).kernels, 1);
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let text = format!("\u{feff}{}", two_streams("cuda"));
+    assert!(looks_like_trace(text.as_bytes()));
+    assert_eq!(report(&good(&text)).kernels, 2);
+}
+
+#[test]
+fn broken_files_are_told_where_and_what_to_do() {
+    let whole = two_streams("cuda");
+    for cut in [1, 20, whole.len() / 2, whole.len() - 2] {
+        let text = bad(&whole.as_bytes()[..cut]);
+        assert!(text.contains("cut short") && text.contains("byte"), "{cut}: {text}");
+        assert_eq!(text.lines().count(), 1);
+    }
+    assert!(bad(b"{\"traceEvents\": 3}").contains("an array of events"));
+    assert!(bad(b"{\"traceEvents\": [3]}").contains("an event { … }"));
+    assert!(bad(b"{}").contains("no \"traceEvents\""));
+    assert!(bad(b"").contains("cut short"));
+    assert!(bad(b"hello").contains("line 1, column 1"));
+    assert!(bad(object("").as_bytes()).contains("no GPU work among 0 events"));
+    assert!(bad(&[0x1f, 0x8b, 8, 0, 0]).contains("damaged or cut short"));
+}
+
+#[test]
+fn packed_files_are_recognised_by_their_content() {
+    use std::io::Write;
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(two_streams("cuda").as_bytes()).unwrap();
+    let packed = packer.finish().unwrap();
+    assert!(looks_like_trace(&packed));
+    let workload = import(&packed, "folder/run.pt.trace.json.gz", &ImportOptions::default()).unwrap();
+    assert_eq!(workload.name, "run.pt.trace");
+    assert!(bad(&packed[..packed.len() / 2]).contains("cut short"));
+}

@@ -1,0 +1,359 @@
+//! The intermediate form of a workload: what everything that reads one produces and everything that runs one
+//! consumes.
+//!
+//! This room owns the data types and nothing else: objects here, operations in `op`, built-in programs and their
+//! arguments in `program`. Names are for people; ids are what is used. The order of each list is the order of the
+//! file, and an id is an index into its list.
+//!
+//! `toml_file` and `kineto` call in. It calls nobody and executes nothing.
+
+mod op;
+mod program;
+mod recorded;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use op::{Command, CommandKind, Data, FenceWait, Op, OpKind};
+pub use program::{
+    Arg, Args, Parameter, ParameterKind, Program, Signature, program_names, program_signature,
+};
+pub use recorded::{Ready, Recorded, RecordedItem};
+
+use crate::error::Problem;
+use crate::expect::Expect;
+use crate::expression::{ArithmeticError, Expr, Scope};
+
+/// Index into [`Workload::buffers`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(pub u32);
+/// Index into [`Workload::queues`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueId(pub u32);
+/// Index into [`Workload::fences`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FenceId(pub u32);
+
+/// An id that can stand in a group.
+pub trait GroupMember: Copy {
+    /// The member `k` places after this one.
+    fn offset(self, k: u32) -> Self;
+}
+impl GroupMember for BufferId {
+    fn offset(self, k: u32) -> Self {
+        Self(self.0 + k)
+    }
+}
+impl GroupMember for QueueId {
+    fn offset(self, k: u32) -> Self {
+        Self(self.0 + k)
+    }
+}
+impl GroupMember for FenceId {
+    fn offset(self, k: u32) -> Self {
+        Self(self.0 + k)
+    }
+}
+
+/// A reference as written: one object, or one of a group (`count = 300`) chosen when the operation runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ref<I> {
+    /// The object, or the first of its group.
+    pub first: I,
+    /// How many the group has; 1 for a single object.
+    pub count: u32,
+    /// Which one; `None` is the first.
+    pub index: Option<Expr>,
+}
+
+/// A reference to a buffer.
+pub type BufferRef = Ref<BufferId>;
+/// A reference to a queue.
+pub type QueueRef = Ref<QueueId>;
+/// A reference to a fence.
+pub type FenceRef = Ref<FenceId>;
+
+impl<I: GroupMember> Ref<I> {
+    /// A reference to exactly this object.
+    pub fn to(id: I) -> Self {
+        Self { first: id, count: 1, index: None }
+    }
+
+    /// The object that is meant now.
+    ///
+    /// # Errors
+    /// An index outside the group, or one that cannot be evaluated.
+    pub fn resolve(&self, scope: &dyn Scope) -> Result<I, ArithmeticError> {
+        let Some(index) = &self.index else { return Ok(self.first) };
+        let index = index.evaluate(scope)?;
+        match u32::try_from(index) {
+            Ok(k) if k < self.count => Ok(self.first.offset(k)),
+            _ => Err(ArithmeticError::OutsideGroup { index, count: self.count }),
+        }
+    }
+}
+
+/// Where something stands in the workload's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// Line from 1; 0 for what no line of a file says (imported work).
+    pub line: u32,
+    /// Column in characters from 1.
+    pub column: u32,
+}
+
+/// A whole workload, every name resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// What it is called in tables and timelines.
+    pub name: String,
+    /// One or two sentences: the point that it shows.
+    pub description: String,
+    /// The file it came from, as given; spans point into it.
+    pub file: String,
+    /// GPU memory.
+    pub buffers: Vec<Buffer>,
+    /// GPU queues.
+    pub queues: Vec<Queue>,
+    /// Fences.
+    pub fences: Vec<Fence>,
+    /// CPU threads, those that feed one queue's program among them; all start together.
+    pub threads: Vec<Thread>,
+    /// What must be true at the end, and the numbers that show the point.
+    pub expects: Vec<Expect>,
+    /// Buffers that are written out as pictures at the end.
+    pub frames: Vec<Frame>,
+    /// How many marks ([`OpKind::Mark`]) there are.
+    pub marks: u32,
+    /// What a trace recorded about the same work; `None` for a workload that was written by hand.
+    pub recorded: Option<Recorded>,
+    /// What was noticed while reading and does not stop the run, e.g. a copy that will leave its buffer.
+    pub warnings: Vec<Problem>,
+}
+
+impl Workload {
+    /// `file:line:column` of a span, for messages.
+    pub fn place(&self, span: Span) -> String {
+        match span.line {
+            0 => self.file.clone(),
+            line => format!("{}:{line}:{}", self.file, span.column),
+        }
+    }
+
+    /// The buffer of an id.
+    pub fn buffer(&self, id: BufferId) -> &Buffer {
+        &self.buffers[id.0 as usize]
+    }
+
+    /// The queue of an id.
+    pub fn queue(&self, id: QueueId) -> &Queue {
+        &self.queues[id.0 as usize]
+    }
+
+    /// The fence of an id.
+    pub fn fence(&self, id: FenceId) -> &Fence {
+        &self.fences[id.0 as usize]
+    }
+}
+
+/// A piece of GPU memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buffer {
+    /// Its name.
+    pub name: String,
+    /// Length in bytes, a multiple of 4.
+    pub bytes: u64,
+    /// What it holds at the start.
+    pub init: Init,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// First content of a buffer; see [`crate::content`] for the bytes. What is shorter than the buffer is followed by
+/// zeros, except where it says that it repeats.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Init {
+    /// Zeros.
+    Zero,
+    /// Every 32-bit word is this (repeats to the end).
+    Pattern(u32),
+    /// Words `start`, `start + step`, … (wrapping), to the end.
+    SequenceU32 {
+        /// First word.
+        start: u32,
+        /// Added for each next word.
+        step: u32,
+    },
+    /// Floats `start`, `start + step`, … to the end.
+    SequenceF32 {
+        /// First value.
+        start: f32,
+        /// Added for each next value.
+        step: f32,
+    },
+    /// Evenly spread pseudo-random floats in `low..high`, the same in every run, to the end.
+    RandomF32 {
+        /// Chooses the series.
+        seed: u32,
+        /// Smallest value.
+        low: f32,
+        /// Values stay below this.
+        high: f32,
+    },
+    /// These words.
+    ValuesU32(Vec<u32>),
+    /// These floats.
+    ValuesF32(Vec<f32>),
+    /// Something that the engines' own library of scenes knows how to make.
+    Content(Content),
+}
+
+/// Part of a ready-made scene, such as `frame/knot/vertices`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Content {
+    /// Which part of which scene.
+    pub name: String,
+    /// Width of the picture for which it is made, in pixels.
+    pub width: u32,
+    /// Its height.
+    pub height: u32,
+}
+
+/// Which kind of engine a queue's commands need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Engine {
+    /// Draws, dispatches and copies.
+    ThreeD,
+    /// Dispatches and copies.
+    Compute,
+    /// Copies and fills.
+    Copy,
+}
+
+impl Engine {
+    /// The word used in files and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ThreeD => "3d",
+            Self::Compute => "compute",
+            Self::Copy => "copy",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A queue's priority, lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Priority {
+    /// Runs when nothing else wants the engine.
+    Idle,
+    /// The default.
+    #[default]
+    Normal,
+    /// Runs before normal work and interrupts it.
+    High,
+    /// Runs before everything else.
+    Realtime,
+}
+
+impl Priority {
+    /// The word used in files and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Normal => "normal",
+            Self::High => "high",
+            Self::Realtime => "realtime",
+        }
+    }
+}
+
+/// How work reaches an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Submission {
+    /// Software queues in the scheduler, monitored fences, packets handed to the engine one at a time.
+    Packet,
+    /// Hardware queues fed by kernel-mode submission.
+    Hardware,
+    /// Ring and doorbell, no kernel call for a submission.
+    User,
+}
+
+impl Submission {
+    /// All three, in the order in which they are compared.
+    pub const ALL: [Self; 3] = [Self::Packet, Self::Hardware, Self::User];
+
+    /// The word used in files, tables and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Hardware => "hardware",
+            Self::User => "user",
+        }
+    }
+}
+
+/// A GPU queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// The kind of engine that runs it.
+    pub engine: Engine,
+    /// Which engine of that kind, from 0. Queues of different nodes run at the same time.
+    pub node: u32,
+    /// Its priority.
+    pub priority: Priority,
+    /// A submission model of its own, whatever the run is asked for.
+    pub submission: Option<Submission>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A fence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fence {
+    /// Its name.
+    pub name: String,
+    /// Its first value.
+    pub initial: u64,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A CPU thread and its program. Threads of one template share their body and differ in `index`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Thread {
+    /// Its name: for a queue's own program, the name of the queue.
+    pub name: String,
+    /// The queue whose program this is; `None` for a thread of its own.
+    pub queue: Option<QueueId>,
+    /// First values of its variables, one per slot; slot 0 is `index`, its place in its template.
+    pub variables: Vec<i128>,
+    /// Names of the variables, for messages.
+    pub variable_names: Arc<Vec<String>>,
+    /// What it does.
+    pub body: Arc<Vec<Op>>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A buffer that is written as a PNG file when the run is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// File name, without a folder.
+    pub file: String,
+    /// The buffer, 4 bytes a pixel.
+    pub buffer: BufferRef,
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Where it is asked for.
+    pub span: Span,
+}

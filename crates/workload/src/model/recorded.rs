@@ -1,0 +1,48 @@
+//! What a trace says about work that is replayed.
+//!
+//! This room owns the recorded times that a replay is compared with. `kineto` fills it; the report reads it. It
+//! changes nothing in how the work is run.
+
+use super::QueueId;
+use crate::kineto::ImportReport;
+
+/// A recording beside the workload made from it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// From the first recorded moment that is replayed to the last, in nanoseconds.
+    pub makespan_ns: u64,
+    /// GPU work in the order of the recorded host calls; [`super::CommandKind::Work`] points here.
+    pub items: Vec<RecordedItem>,
+    /// What was found, what could be paired and what could not.
+    pub report: ImportReport,
+}
+
+/// One recorded piece of GPU work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedItem {
+    /// The queue that replays it.
+    pub queue: QueueId,
+    /// Recorded start, in nanoseconds from the start of the recording.
+    pub start_ns: u64,
+    /// Recorded end.
+    pub end_ns: u64,
+    /// What it was waiting for last, as far as the trace tells.
+    pub ready: Ready,
+    /// How long after that it started.
+    pub gap_ns: u64,
+    /// Whether the gap is too long to be the device's own turn-around: the trace does not explain this start.
+    pub unexplained: bool,
+}
+
+/// What a piece of work was waiting for last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// The host call that launched it.
+    Launch,
+    /// The end of the work before it on its stream.
+    Previous,
+    /// A wait for another stream.
+    Dependency,
+    /// Nothing: its launch is not in the trace and nothing precedes it.
+    Unknown,
+}

@@ -1,0 +1,95 @@
+//! What can be told about a workload before it runs.
+//!
+//! This room owns the checks that need the whole workload: commands that an engine cannot carry out are mistakes;
+//! a copy or fill that will leave its buffer is a warning, because the GPU's page tables are what stops it in a run
+//! and a workload may be written to show just that. Only what is the same in every run is judged. `mod` calls in.
+
+use super::reader::Reader;
+use crate::error::Problem;
+use crate::expression::Expr;
+use crate::model::{BufferRef, Command, CommandKind, Engine, Op, OpKind, Program, QueueRef, Span, Workload};
+
+/// Looks at every operation; mistakes go to the reader, warnings are returned.
+pub fn look(workload: &Workload, reader: &Reader<'_>) -> Vec<Problem> {
+    let mut looking = Looking { workload, reader, warnings: Vec::new() };
+    for thread in &workload.threads {
+        looking.body(&thread.body);
+    }
+    looking.warnings.sort();
+    looking.warnings.dedup();
+    looking.warnings
+}
+
+struct Looking<'a, 'r> {
+    workload: &'a Workload,
+    reader: &'a Reader<'r>,
+    warnings: Vec<Problem>,
+}
+
+impl Looking<'_, '_> {
+    fn body(&mut self, body: &[Op]) {
+        for op in body {
+            match &op.kind {
+                OpKind::Submit { queue, commands } => commands.iter().for_each(|c| self.command(queue, c)),
+                OpKind::Loop { body, .. } => self.body(body),
+                OpKind::When { body, otherwise, .. } => {
+                    self.body(body);
+                    self.body(otherwise);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn command(&mut self, queue: &QueueRef, command: &Command) {
+        let described = self.workload.queue(queue.first);
+        let (what, needed) = match &command.kind {
+            CommandKind::Draw { .. } => ("a draw", Engine::ThreeD),
+            CommandKind::Dispatch { program: Program::Draw, .. } => ("a draw", Engine::ThreeD),
+            CommandKind::Dispatch { .. } => ("a dispatch", Engine::Compute),
+            _ => ("", Engine::Copy),
+        };
+        // The 3D queue drives everything, the compute queue compute and copy, the copy queue copies alone.
+        if described.engine > needed {
+            let text = format!(
+                "{what} needs a queue with engine = \"{needed}\"; '{}' has \"{}\"",
+                described.name, described.engine
+            );
+            self.reader.problem_at(command.span, text);
+        }
+        match &command.kind {
+            CommandKind::Copy { src, src_offset, dst, dst_offset, bytes } => {
+                self.range(command.span, "reads", src, src_offset, bytes, queue);
+                self.range(command.span, "writes", dst, dst_offset, bytes, queue);
+            }
+            CommandKind::Fill { dst, offset, bytes, .. } => {
+                self.range(command.span, "writes", dst, offset, bytes, queue);
+            }
+            _ => {}
+        }
+    }
+
+    fn range(
+        &mut self,
+        at: Span,
+        verb: &str,
+        buffer: &BufferRef,
+        from: &Expr,
+        bytes: &Expr,
+        queue: &QueueRef,
+    ) {
+        let (Some(from), Some(bytes)) = (from.constant(), bytes.constant()) else { return };
+        let buffer = self.workload.buffer(buffer.first);
+        let end = from.saturating_add(bytes);
+        if from >= 0 && end <= i128::from(buffer.bytes) {
+            return;
+        }
+        let queue = &self.workload.queue(queue.first).name;
+        let text = format!(
+            "queue '{queue}' {verb} bytes {from} to {end} of '{}', which has {}; \
+             the GPU will report a page fault; shorten 'bytes' or enlarge the buffer",
+            buffer.name, buffer.bytes
+        );
+        self.warnings.push(Problem { line: at.line, column: at.column, text });
+    }
+}

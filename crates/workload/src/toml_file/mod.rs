@@ -1,0 +1,94 @@
+//! TOML workloads: text → [`Workload`], or a list of mistakes with their places.
+//!
+//! The order that matters: parse the whole text (`toml` reports its own mistakes) → constants (`[let]`, in file
+//! order) → names of buffers, fences and queues (`objects`) → programs and threads (`program`) → expectations
+//! (`expected`) → what can be told before a run (`ahead`). Every step goes on after a mistake, so that one reading
+//! shows them all, and nothing is returned when there was one. The schema is documented in `SCHEMA.md`.
+//!
+//! `load` calls in. It runs nothing and reads no file.
+
+mod ahead;
+mod expected;
+mod names;
+mod objects;
+mod operation;
+mod program;
+mod reader;
+
+use toml::de::DeTable;
+
+use crate::error::{Error, Problem};
+use crate::model::Workload;
+use names::Symbols;
+use reader::{Reader, Section};
+
+/// Largest length of one buffer.
+pub const LARGEST_BUFFER_BYTES: u64 = 4 << 30;
+/// Most buffers, queues, fences or threads of one workload, templates counted out.
+pub const MOST_OBJECTS: u32 = 65_536;
+
+/// Reads a workload from TOML text; `file` is its name for messages.
+///
+/// # Errors
+/// [`Error::Invalid`] with every mistake found.
+pub fn parse(text: &str, file: &str) -> Result<Workload, Error> {
+    let reader = Reader::new(text);
+    let (table, syntax) = DeTable::parse_recoverable(text);
+    for error in &syntax {
+        let at = error.span().map_or(0, |span| span.start);
+        reader.problem(at, format!("not valid TOML: {}", one_line(error.message())));
+    }
+    // After a syntax error the rest is guesswork: what follows from it would only hide it.
+    let workload = if syntax.is_empty() { read(&reader, table.get_ref(), file) } else { None };
+    let problems = reader.into_problems();
+    match workload {
+        Some(workload) if problems.is_empty() => Ok(workload),
+        _ => Err(Error::Invalid { file: file.into(), problems }),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn read<'i>(reader: &Reader, table: &DeTable<'i>, file: &str) -> Option<Workload> {
+    let top = Section::new(reader, table, 0, "the workload");
+    let name = top.string("name").unwrap_or_else(|| stem(file));
+    let description = top.string("description").unwrap_or_default();
+    let mut symbols = Symbols::new(reader);
+    symbols.read_constants(&top);
+    let objects = objects::read(&top, &mut symbols);
+    let threads = program::read(&top, &symbols, &objects);
+    let expects = expected::read(&top, &symbols);
+    let frames = objects::read_frames(&top, &symbols);
+    top.finish();
+    let objects = objects.into_parts();
+    let mut workload = Workload {
+        name,
+        description: description.trim().to_owned(),
+        file: file.to_owned(),
+        buffers: objects.0,
+        queues: objects.1,
+        fences: objects.2,
+        threads: threads?,
+        expects,
+        frames,
+        marks: 0,
+        recorded: None,
+        warnings: Vec::new(),
+    };
+    if workload.threads.is_empty() {
+        reader.problem(0, "nothing to do: give a [[queue]] a program, or add a [[thread]]".into());
+    }
+    let warnings: Vec<Problem> = ahead::look(&workload, reader);
+    workload.warnings = warnings;
+    Some(workload)
+}
+
+fn stem(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.strip_suffix(".toml").unwrap_or(name).to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! `[[buffer]]`, `[[fence]]`, `[[queue]]` and `[[frame]]`.
+//!
+//! This room owns the declarations of objects: their fields, their templates (`count`) and the first content of
+//! buffers. The order that matters: all names are entered into `Symbols` before any program is read. Programs of
+//! queues are left where they are, for `program`.
+
+use super::names::{Groups, Symbols, Variables, is_object_name};
+use super::reader::{Section, float_of, suggest};
+use super::{LARGEST_BUFFER_BYTES, MOST_OBJECTS};
+use crate::expression::Constants;
+use crate::model::{
+    Buffer, BufferId, Content, Engine, Fence, FenceId, Frame, GroupMember, Init, Priority, Queue, QueueId,
+    Submission,
+};
+
+/// The objects of a file, and the queue sections with their groups for the programs.
+pub struct Objects<'r, 'i> {
+    buffers: Vec<Buffer>,
+    queues: Vec<Queue>,
+    fences: Vec<Fence>,
+    /// Each `[[queue]]` with its name, first id and count.
+    pub queue_sections: Vec<(Section<'r, 'i>, String, QueueId, u32)>,
+}
+
+impl Objects<'_, '_> {
+    pub fn into_parts(self) -> (Vec<Buffer>, Vec<Queue>, Vec<Fence>) {
+        (self.buffers, self.queues, self.fences)
+    }
+}
+
+/// Reads all declarations and enters their names.
+pub fn read<'r, 'i>(top: &Section<'r, 'i>, symbols: &mut Symbols<'r>) -> Objects<'r, 'i> {
+    let mut buffers = Vec::new();
+    for section in top.tables("buffer") {
+        let declared = declare(&section, symbols, "buffer", buffers.len());
+        let bytes = buffer_bytes(&section, symbols);
+        let init = read_init(&section, symbols, bytes);
+        section.finish();
+        let Some((name, count)) = declared else { continue };
+        enter(&mut symbols.buffers, &section, "buffer", &name, BufferId(id(buffers.len())), count);
+        for member in members(&name, count) {
+            buffers.push(Buffer {
+                name: member,
+                bytes: bytes.unwrap_or(4),
+                init: init.clone(),
+                span: section.span(),
+            });
+        }
+    }
+    let mut fences = Vec::new();
+    for section in top.tables("fence") {
+        let declared = declare(&section, symbols, "fence", fences.len());
+        let initial = symbols.constant(&section, "initial", u64::MAX).unwrap_or(0);
+        section.finish();
+        let Some((name, count)) = declared else { continue };
+        enter(&mut symbols.fences, &section, "fence", &name, FenceId(id(fences.len())), count);
+        fences.extend(members(&name, count).map(|name| Fence { name, initial, span: section.span() }));
+    }
+    let mut queues = Vec::new();
+    let mut queue_sections = Vec::new();
+    for section in top.tables("queue") {
+        let declared = declare(&section, symbols, "queue", queues.len());
+        let template = queue_fields(&section, symbols);
+        section.allow("program");
+        section.allow("variables");
+        section.finish();
+        let Some((name, count)) = declared else { continue };
+        let first = QueueId(id(queues.len()));
+        enter(&mut symbols.queues, &section, "queue", &name, first, count);
+        queues.extend(members(&name, count).map(|name| Queue { name, ..template.clone() }));
+        queue_sections.push((section, name, first, count));
+    }
+    Objects { buffers, queues, fences, queue_sections }
+}
+
+fn id(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+/// `name`, or `name[0]`, `name[1]`, … of a template.
+pub fn members(name: &str, count: u32) -> impl Iterator<Item = String> + '_ {
+    (0..count).map(move |k| if count == 1 { name.to_owned() } else { format!("{name}[{k}]") })
+}
+
+/// The name and the count of a declaration.
+pub fn declare(
+    section: &Section<'_, '_>,
+    symbols: &Symbols<'_>,
+    kind: &str,
+    have: usize,
+) -> Option<(String, u32)> {
+    let count = match section.get("count") {
+        Some(_) => symbols.constant_u32(section, "count")?,
+        None => 1,
+    };
+    let name = section.need_string("name")?;
+    if !is_object_name(&name) {
+        let text =
+            format!("'{name}' cannot be a name; begin with a letter and use letters, digits, '_', '-', '.'");
+        section.problem(text);
+        return None;
+    }
+    if count == 0 {
+        section.problem(format!("{kind} '{name}' has a count of 0; leave it out or give at least 1"));
+        return None;
+    }
+    if have as u64 + u64::from(count) > u64::from(MOST_OBJECTS) {
+        section.problem(format!("more than {MOST_OBJECTS} of [[{kind}]]; use fewer"));
+        return None;
+    }
+    Some((name, count))
+}
+
+fn enter<I: GroupMember>(
+    groups: &mut Groups<I>,
+    section: &Section<'_, '_>,
+    kind: &str,
+    name: &str,
+    first: I,
+    count: u32,
+) {
+    if groups.insert(name.to_owned(), (first, count)).is_some() {
+        section.problem(format!("a {kind} '{name}' is already declared; give this one another name"));
+    }
+}
+
+fn buffer_bytes(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<u64> {
+    let value = section.need("bytes")?;
+    let bytes = symbols.constant(section, "bytes", LARGEST_BUFFER_BYTES)?;
+    let wrong = match bytes {
+        0 => "a buffer of 0 bytes; give at least 4",
+        n if n % 4 != 0 => "the length of a buffer must be a multiple of 4",
+        _ => return Some(bytes),
+    };
+    section.reader.problem(value.span().start, wrong.into());
+    None
+}
+
+const ENGINES: [(&str, Engine); 3] =
+    [("3d", Engine::ThreeD), ("compute", Engine::Compute), ("copy", Engine::Copy)];
+const PRIORITIES: [(&str, Priority); 4] = [
+    ("idle", Priority::Idle),
+    ("normal", Priority::Normal),
+    ("high", Priority::High),
+    ("realtime", Priority::Realtime),
+];
+/// Submission models by name.
+pub const SUBMISSIONS: [(&str, Submission); 3] =
+    [("packet", Submission::Packet), ("hardware", Submission::Hardware), ("user", Submission::User)];
+
+/// Everything of a queue but its name.
+fn queue_fields(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Queue {
+    section.need("engine");
+    Queue {
+        name: String::new(),
+        engine: section.word("engine", &ENGINES).unwrap_or(Engine::ThreeD),
+        node: symbols.constant(section, "node", 63).map_or(0, |node| u32::try_from(node).unwrap_or_default()),
+        priority: section.word("priority", &PRIORITIES).unwrap_or_default(),
+        submission: section.word("submission", &SUBMISSIONS),
+        span: section.span(),
+    }
+}
+
+/// The fields that give a buffer its first content; one of them at most.
+const INITS: [&str; 7] =
+    ["fill", "sequence_u32", "sequence_f32", "random_f32", "values_u32", "values_f32", "content"];
+
+fn read_init(section: &Section<'_, '_>, symbols: &Symbols<'_>, bytes: Option<u64>) -> Init {
+    let given: Vec<&str> = INITS.into_iter().filter(|key| section.get(key).is_some()).collect();
+    let Some(key) = given.first() else { return Init::Zero };
+    if let Some(second) = given.get(1) {
+        section.problem(format!("a buffer has one first content; '{key}' and '{second}' are both given"));
+    }
+    let init = match *key {
+        "fill" => symbols.constant_u32(section, "fill").map(Init::Pattern),
+        "sequence_u32" => sequence_u32(section, symbols),
+        "sequence_f32" => floats(section, "sequence_f32", "start, step")
+            .map(|[start, step]| Init::SequenceF32 { start, step }),
+        "random_f32" => random_f32(section, symbols),
+        "values_u32" => values_u32(section, symbols),
+        "values_f32" => values_f32(section, "values_f32").map(Init::ValuesF32),
+        _ => content(section, symbols).map(Init::Content),
+    };
+    let needed = match &init {
+        Some(Init::ValuesU32(words)) => words.len() as u64 * 4,
+        Some(Init::ValuesF32(floats)) => floats.len() as u64 * 4,
+        _ => 0,
+    };
+    if bytes.is_some_and(|bytes| bytes < needed) {
+        section.problem(format!("its first content has {needed} bytes and does not fit; raise 'bytes'"));
+    }
+    init.unwrap_or(Init::Zero)
+}
+
+/// `[a, b]` of floats.
+fn floats<const N: usize>(section: &Section<'_, '_>, key: &'static str, names: &str) -> Option<[f32; N]> {
+    let values = values_f32(section, key)?;
+    let array = <[f32; N]>::try_from(values);
+    if array.is_err() {
+        section.problem(format!("'{key}' needs [{names}]"));
+    }
+    array.ok()
+}
+
+/// A field that is an array of floats.
+pub fn values_f32(section: &Section<'_, '_>, key: &'static str) -> Option<Vec<f32>> {
+    let array = section.array(key)?;
+    let mut floats = Vec::with_capacity(array.len());
+    for value in array {
+        match float_of(value) {
+            Some(float) => floats.push(float),
+            None => {
+                section.wrong_type(key, value, "made of numbers");
+                return None;
+            }
+        }
+    }
+    Some(floats)
+}
+
+fn words(section: &Section<'_, '_>, symbols: &Symbols<'_>, key: &'static str) -> Option<Vec<u32>> {
+    let mut words = Vec::new();
+    for value in section.array(key)? {
+        let expr = symbols.expr_of(value, &Variables::default())?;
+        match expr.evaluate_u32(&Constants) {
+            Ok(word) => words.push(word),
+            Err(error) => {
+                section.reader.problem(value.span().start, error.to_string());
+                return None;
+            }
+        }
+    }
+    Some(words)
+}
+
+fn values_u32(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Init> {
+    words(section, symbols, "values_u32").map(Init::ValuesU32)
+}
+
+fn sequence_u32(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Init> {
+    match words(section, symbols, "sequence_u32")?[..] {
+        [start, step] => Some(Init::SequenceU32 { start, step }),
+        _ => {
+            section.problem("'sequence_u32' needs [start, step]".into());
+            None
+        }
+    }
+}
+
+fn random_f32(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Init> {
+    let table = Section::of(section.reader, section.get("random_f32")?, "'random_f32'")?;
+    let seed = symbols.constant_u32(&table, "seed").unwrap_or(1);
+    let (low, high) = (table.float("low").unwrap_or(0.0), table.float("high").unwrap_or(1.0));
+    table.finish();
+    Some(Init::RandomF32 { seed, low, high })
+}
+
+fn content(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Content> {
+    let table = Section::of(section.reader, section.get("content")?, "'content'")?;
+    let name = table.need_string("name");
+    let size = picture_size(&table, symbols);
+    table.finish();
+    let (width, height) = size?;
+    Some(Content { name: name?, width, height })
+}
+
+/// `width` and `height` in pixels.
+fn picture_size(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<(u32, u32)> {
+    let size = |key: &'static str| {
+        section.need(key)?;
+        let pixels = symbols.constant(section, key, 16_384)?;
+        if pixels == 0 {
+            section.problem(format!("'{key}' of {} is 0; give at least 1", section.what));
+            return None;
+        }
+        u32::try_from(pixels).ok()
+    };
+    let (width, height) = (size("width"), size("height"));
+    Some((width?, height?))
+}
+
+/// Reads `[[frame]]`.
+pub fn read_frames(top: &Section<'_, '_>, symbols: &Symbols<'_>) -> Vec<Frame> {
+    let mut frames: Vec<Frame> = Vec::new();
+    for section in top.tables("frame") {
+        let file = section.need_string("file");
+        let buffer = section
+            .need("buffer")
+            .and_then(|v| symbols.reference(v, &symbols.buffers, "buffer", &Variables::default()));
+        let size = picture_size(&section, symbols);
+        section.finish();
+        let (Some(file), Some(buffer), Some((width, height))) = (file, buffer, size) else { continue };
+        // A workload may come from anywhere: it names a file, never a place.
+        if file.contains(['/', '\\']) || !file.ends_with(".png") || file.len() < 5 {
+            section.problem(format!("'{file}' must be a file name without a folder that ends in .png"));
+        }
+        if frames.iter().any(|frame| frame.file == file) {
+            section.problem(format!("'{file}' is written twice{}", suggest(&file, [])));
+        }
+        frames.push(Frame { file, buffer, width, height, span: section.span() });
+    }
+    frames
+}

@@ -1,0 +1,285 @@
+//! Reading tables so that nothing is overlooked: every field is asked for by name, and what nobody asked for is a
+//! mistake with a suggestion.
+//!
+//! This room owns the list of mistakes and the turning of byte offsets into lines and columns. All rooms of
+//! `toml_file` call in. It knows nothing about workloads.
+
+use std::cell::RefCell;
+
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use crate::error::Problem;
+use crate::model::Span;
+
+/// A value and its place.
+pub type Value<'i> = Spanned<DeValue<'i>>;
+
+/// The text that is read, and what was found wrong in it.
+pub struct Reader<'t> {
+    text: &'t str,
+    line_starts: Vec<usize>,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl<'t> Reader<'t> {
+    pub fn new(text: &'t str) -> Self {
+        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(k, _)| k + 1)).collect();
+        Self { text, line_starts, problems: RefCell::default() }
+    }
+
+    /// Line and column of a byte.
+    pub fn span(&self, at: usize) -> Span {
+        let at = at.min(self.text.len());
+        let line = self.line_starts.partition_point(|start| *start <= at).max(1);
+        let start = self.line_starts[line - 1];
+        let column = self.text.get(start..at).map_or(0, |before| before.chars().count());
+        let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Span { line: small(line), column: small(column + 1) }
+    }
+
+    /// Notes a mistake at a byte of the text.
+    pub fn problem(&self, at: usize, text: String) {
+        self.problem_at(self.span(at), text);
+    }
+
+    /// Notes a mistake at a place.
+    pub fn problem_at(&self, span: Span, text: String) {
+        self.problems.borrow_mut().push(Problem { line: span.line, column: span.column, text });
+    }
+
+    /// Whether nothing was wrong so far.
+    pub fn is_clean(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
+    /// The source text of a value.
+    pub fn source(&self, value: &Value<'_>) -> &'t str {
+        self.text.get(value.span()).unwrap_or("")
+    }
+
+    /// All mistakes in the order of the file, each once.
+    pub fn into_problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort();
+        problems.dedup();
+        problems
+    }
+}
+
+/// One table while it is read.
+pub struct Section<'r, 'i> {
+    pub reader: &'r Reader<'r>,
+    table: &'r DeTable<'i>,
+    /// Byte at which it begins.
+    pub at: usize,
+    /// What it is, for messages: `[[queue]] 'copy'`.
+    pub what: String,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+impl<'r, 'i> Section<'r, 'i> {
+    pub fn new(reader: &'r Reader<'r>, table: &'r DeTable<'i>, at: usize, what: impl Into<String>) -> Self {
+        Self { reader, table, at, what: what.into(), asked: RefCell::default() }
+    }
+
+    /// Opens a value that must be a table.
+    pub fn of(reader: &'r Reader<'r>, value: &'r Value<'i>, what: impl Into<String>) -> Option<Self> {
+        let what = what.into();
+        match value.get_ref().as_table() {
+            Some(table) => Some(Self::new(reader, table, value.span().start, what)),
+            None => {
+                let found = value.get_ref().type_str();
+                reader.problem(value.span().start, format!("{what} must be a table {{ … }}, not a {found}"));
+                None
+            }
+        }
+    }
+
+    /// The same table under another name.
+    pub fn called(self, what: String) -> Self {
+        Self { what, ..self }
+    }
+
+    pub fn span(&self) -> Span {
+        self.reader.span(self.at)
+    }
+
+    pub fn problem(&self, text: String) {
+        self.reader.problem(self.at, text);
+    }
+
+    /// Keys with their places, in the order of the file.
+    pub fn entries(&self) -> Vec<(&'r str, usize, &'r Value<'i>)> {
+        let mut entries: Vec<_> =
+            self.table.iter().map(|(key, value)| (key.get_ref().as_ref(), key.span().start, value)).collect();
+        entries.sort_by_key(|(_, at, _)| *at);
+        entries
+    }
+
+    /// The value of a field, if it is there.
+    pub fn get(&self, key: &'static str) -> Option<&'r Value<'i>> {
+        self.allow(key);
+        self.table.get(key)
+    }
+
+    /// Declares that a field may be here.
+    pub fn allow(&self, key: &'static str) {
+        let mut asked = self.asked.borrow_mut();
+        if !asked.contains(&key) {
+            asked.push(key);
+        }
+    }
+
+    /// The value of a field that must be there.
+    pub fn need(&self, key: &'static str) -> Option<&'r Value<'i>> {
+        let value = self.get(key);
+        if value.is_none() {
+            self.problem(format!("{} needs the field '{key}'", self.what));
+        }
+        value
+    }
+
+    /// A text, if it is there and is one.
+    pub fn string(&self, key: &'static str) -> Option<String> {
+        self.get(key).and_then(|value| self.text_of(key, value))
+    }
+
+    /// A text that must be there.
+    pub fn need_string(&self, key: &'static str) -> Option<String> {
+        self.need(key).and_then(|value| self.text_of(key, value))
+    }
+
+    fn text_of(&self, key: &str, value: &Value<'i>) -> Option<String> {
+        let text = value.get_ref().as_str().map(str::to_owned);
+        if text.is_none() {
+            self.wrong_type(key, value, "a text in quotes");
+        }
+        text
+    }
+
+    /// Says that a field has the wrong type.
+    pub fn wrong_type(&self, key: &str, value: &Value<'i>, wanted: &str) {
+        let found = value.get_ref().type_str();
+        let text = format!("'{key}' of {} must be {wanted}, not a {found}", self.what);
+        self.reader.problem(value.span().start, text);
+    }
+
+    /// A float; whole numbers are floats too.
+    pub fn float(&self, key: &'static str) -> Option<f32> {
+        let value = self.get(key)?;
+        let number = float_of(value);
+        if number.is_none() {
+            self.wrong_type(key, value, "a number");
+        }
+        number
+    }
+
+    /// An array, if it is there and is one.
+    pub fn array(&self, key: &'static str) -> Option<&'r DeArray<'i>> {
+        let value = self.get(key)?;
+        let array = value.get_ref().as_array();
+        if array.is_none() {
+            self.wrong_type(key, value, "an array [ … ]");
+        }
+        array
+    }
+
+    /// The tables of `[[key]]`.
+    pub fn tables(&self, key: &'static str) -> Vec<Section<'r, 'i>> {
+        let Some(array) = self.array(key) else { return Vec::new() };
+        array.iter().filter_map(|value| Self::of(self.reader, value, format!("[[{key}]]"))).collect()
+    }
+
+    /// A word out of a list, e.g. an engine.
+    pub fn word<T: Copy>(&self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        let value = self.get(key)?;
+        let text = self.text_of(key, value)?;
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+        if found.is_none() {
+            let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            let text = format!("'{key}' cannot be '{text}'{}", suggest(&text, names.iter().copied()));
+            self.reader.problem(value.span().start, text);
+        }
+        found
+    }
+
+    /// Reports every field that nobody asked for.
+    pub fn finish(&self) {
+        let asked = self.asked.borrow();
+        for (key, at, _) in self.entries() {
+            if !asked.contains(&key) {
+                let hint = suggest(key, asked.iter().copied());
+                self.reader.problem(at, format!("unknown field '{key}' in {}{hint}", self.what));
+            }
+        }
+    }
+}
+
+/// A float or a whole number as a float.
+pub fn float_of(value: &Value<'_>) -> Option<f32> {
+    match value.get_ref() {
+        DeValue::Float(float) => float.as_str().replace('_', "").parse().ok(),
+        DeValue::Integer(whole) => i128::from_str_radix(whole.as_str(), whole.radix()).ok().map(|n| n as f32),
+        _ => None,
+    }
+}
+
+/// `; did you mean 'x'?`, or the list of what there is when nothing is near.
+pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let nearest = known.iter().map(|name| (distance(wrong, name), *name)).min();
+    match nearest {
+        Some((off, name)) if off <= 1 + wrong.chars().count() / 4 => format!("; did you mean '{name}'?"),
+        None => String::new(),
+        Some(_) => {
+            let mut shown: Vec<&str> = known;
+            shown.sort_unstable();
+            shown.dedup();
+            let more = if shown.len() > 12 { ", …" } else { "" };
+            shown.truncate(12);
+            format!("; there are: {}{more}", shown.join(", "))
+        }
+    }
+}
+
+/// How many letters must be inserted, removed, changed or swapped with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let changed = usize::from(a[i - 1] != b[j - 1]);
+            let mut best = (last[j - 1] + changed).min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(before_last[j - 2] + 1);
+            }
+            row.push(best);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_lines_and_characters() {
+        let reader = Reader::new("a = 1\nä = \"ö\" # x\n");
+        assert_eq!(reader.span(0), Span { line: 1, column: 1 });
+        assert_eq!(reader.span(6), Span { line: 2, column: 1 });
+        assert_eq!(reader.span(8), Span { line: 2, column: 2 });
+        assert_eq!(reader.span(999), Span { line: 3, column: 1 });
+    }
+
+    #[test]
+    fn the_nearest_name_is_suggested() {
+        assert_eq!(suggest("enigne", ["engine", "name"]), "; did you mean 'engine'?");
+        assert_eq!(suggest("zzz", ["engine", "name"]), "; there are: engine, name");
+        assert_eq!(suggest("zzz", []), "");
+    }
+}

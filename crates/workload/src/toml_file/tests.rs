@@ -1,0 +1,192 @@
+//! What a workload file means, and what is said about mistakes in one. The files that come with the project are read
+//! in `tests/workload_files.rs`.
+
+use super::*;
+use crate::model::{Arg, CommandKind, OpKind, Program};
+
+fn good(text: &str) -> Workload {
+    parse(text, "w.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn bad(text: &str) -> String {
+    parse(text, "w.toml").expect_err("this has mistakes").to_string()
+}
+
+const SMALL: &str = r#"
+[let]
+length = 3
+[[buffer]]
+name = "a"
+bytes = 4096
+[[fence]]
+name = "done"
+[[queue]]
+name = "copy"
+engine = "copy"
+program = [{ signal = "done", value = 1 }]
+"#;
+
+#[test]
+fn a_queues_program_is_a_thread_that_feeds_it() {
+    let workload = good(SMALL);
+    assert_eq!(workload.name, "w");
+    assert_eq!(workload.threads.len(), 1);
+    assert_eq!(workload.threads[0].queue, Some(crate::model::QueueId(0)));
+    let op = &workload.threads[0].body[0];
+    assert!(matches!(op.kind, OpKind::Signal { .. }));
+    assert_eq!(workload.place(op.span), "w.toml:12:12");
+}
+
+#[test]
+fn templates_share_one_body_and_differ_in_index() {
+    let text = SMALL.replace(
+        "program = [{ signal = \"done\", value = 1 }]",
+        "count = 3\nprogram = [{ signal = \"done\", value = \"index + 1\" }]",
+    );
+    let workload = good(&text);
+    assert_eq!(workload.queues.len(), 3);
+    assert_eq!(workload.queues[2].name, "copy[2]");
+    let indexes: Vec<i128> = workload.threads.iter().map(|thread| thread.variables[0]).collect();
+    assert_eq!(indexes, [0, 1, 2]);
+    assert!(std::sync::Arc::ptr_eq(&workload.threads[0].body, &workload.threads[2].body));
+}
+
+#[test]
+fn loops_conditions_and_variables_get_slots_of_their_own() {
+    let workload = good(&format!(
+        "{SMALL}
+[[thread]]
+name = \"t\"
+variables = {{ frame = 4 }}
+program = [
+  {{ loop = \"i\", from = 1, to = \"length\", do = [
+    {{ when = \"i > 1\", do = [{{ set = \"frame\", to = \"frame + i\" }}], else = [{{ sleep_us = 5 }}] }},
+  ] }},
+]"
+    ));
+    let thread = &workload.threads[1];
+    assert_eq!(thread.variables, [0, 4, 0]);
+    assert_eq!(*thread.variable_names, ["index", "frame", "i"]);
+}
+
+#[test]
+fn a_dispatch_has_every_argument_in_order() {
+    let text = SMALL.replace("engine = \"copy\"", "engine = \"3d\"").replace(
+        "{ signal = \"done\", value = 1 }",
+        r#"{ dispatch = "saxpy", groups = 4, args = { n = "length * 4", a = 2, y = { buffer = "a", offset = 64 }, x = "a" } }"#,
+    );
+    let workload = good(&text);
+    let OpKind::Submit { commands, .. } = &workload.threads[0].body[0].kind else { panic!() };
+    let CommandKind::Dispatch { program, args, groups } = &commands[0].kind else { panic!() };
+    assert_eq!((*program, program.number()), (Program::Saxpy, 1));
+    assert!(groups.is_some());
+    assert_eq!(args.0.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["x", "y", "n", "a"]);
+    assert_eq!(args.integer("n").unwrap().constant(), Some(12));
+    assert_eq!(args.float("a"), Some(2.0));
+    assert!(matches!(args.get("y"), Some(Arg::Buffer { .. })));
+}
+
+#[test]
+fn u64_values_can_be_written_in_quotes_and_in_hexadecimal() {
+    let workload = good(&SMALL.replace("value = 1", "value = \"0xffff_ffff_ffff_ffff\""));
+    let OpKind::Signal { value, .. } = &workload.threads[0].body[0].kind else { panic!() };
+    assert_eq!(value.constant(), Some(i128::from(u64::MAX)));
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_nearest() {
+    assert_eq!(
+        bad(&SMALL.replace("signal = \"done\"", "signal = \"dome\"")),
+        "w.toml:12:24: unknown fence 'dome'; did you mean 'done'?"
+    );
+    assert_eq!(
+        bad(&SMALL.replace("engine", "enigne")),
+        "w.toml:9:1: [[queue]] needs the field 'engine'\n\
+         w.toml:11:1: unknown field 'enigne' in [[queue]]; did you mean 'engine'?"
+    );
+    assert_eq!(
+        bad(&SMALL.replace("value = 1", "value = \"lenght - 1\"")),
+        "w.toml:12:40: unknown name 'lenght'; did you mean 'length'?"
+    );
+    assert_eq!(
+        bad(&SMALL.replace("signal = \"done\"", "singal = \"done\"")),
+        "w.toml:12:12: 'singal' is no operation; did you mean 'signal'?"
+    );
+}
+
+#[test]
+fn arguments_are_checked_against_the_program() {
+    let dispatch = |args: &str| {
+        bad(&SMALL.replace("engine = \"copy\"", "engine = \"compute\"").replace(
+            "{ signal = \"done\", value = 1 }",
+            &format!("{{ dispatch = \"saxpy\", args = {{ {args} }} }}"),
+        ))
+    };
+    assert!(dispatch("x = \"a\", y = \"a\", n = 4").contains("needs the field 'a'"));
+    assert!(dispatch("x = \"a\", y = \"a\", n = 4, a = \"2\"").contains("a number is needed, not a string"));
+    assert!(
+        dispatch("x = \"a\", y = 3, n = 4, a = 1.0").contains("the name of a buffer in quotes is needed")
+    );
+    assert!(dispatch("x = \"a\", y = \"a\", n = 4, a = 1.0, b = 2").contains("unknown field 'b'"));
+    let text = SMALL.replace("{ signal = \"done\", value = 1 }", "{ dispatch = \"sacspy\", args = {} }");
+    assert!(bad(&text).contains("there is no program 'sacspy' to dispatch; did you mean 'saxpy'?"));
+}
+
+#[test]
+fn a_copy_that_leaves_its_buffer_is_a_warning_because_the_gpu_faults() {
+    let workload = good(&SMALL.replace(
+        "{ signal = \"done\", value = 1 }",
+        "{ copy = \"a\", to = \"a\", dst_offset = 8, bytes = 4096 }",
+    ));
+    assert_eq!(workload.warnings.len(), 1);
+    assert_eq!(workload.warnings[0].line, 12);
+    assert!(
+        workload.warnings[0].text.starts_with("queue 'copy' writes bytes 8 to 4104 of 'a', which has 4096")
+    );
+}
+
+#[test]
+fn nothing_to_do_is_said() {
+    assert!(bad("name = \"empty\"\n").contains("nothing to do"));
+}
+
+#[test]
+fn references_to_groups_need_an_index() {
+    let text = SMALL.replace("name = \"done\"", "name = \"done\"\ncount = 4");
+    assert!(bad(&text).contains("'done' is a group of 4; say which one: done[index]"));
+    let text = text.replace("signal = \"done\"", "signal = \"done[4]\"");
+    assert!(bad(&text).contains("fence 'done' has the members 0 to 3"));
+}
+
+#[test]
+fn hostile_texts_are_answered_and_not_obeyed() {
+    let deep = format!("program = [{}", "{ when = \"1\", do = [".repeat(200));
+    assert!(!bad(&SMALL.replace("program = [", &deep)).is_empty());
+    assert!(
+        bad(&SMALL.replace("bytes = 4096", "bytes = 170141183460469231731687303715884105728"))
+            .contains("w.toml:6")
+    );
+    assert!(
+        bad(&SMALL.replace("name = \"done\"", "name = \"done\"\ncount = 4000000000"))
+            .contains("more than 65536")
+    );
+    let endless = SMALL.replace(
+        "{ signal = \"done\", value = 1 }",
+        "{ loop = \"i\", from = 0, to = 9223372036854775807, do = [{ signal = \"done\", value = 1 }] }",
+    );
+    assert!(bad(&endless).contains("more than 10000000 times"));
+    let elsewhere = format!("{SMALL}[[frame]]\nfile = \"../x.png\"\nbuffer = \"a\"\nwidth = 2\nheight = 2\n");
+    assert!(bad(&elsewhere).contains("without a folder"));
+    assert!(bad(&SMALL.replace("value = 1", "value = \"1 / 0 +\"")).contains("ends too early"));
+    assert!(bad("\u{0}").contains("not valid TOML"));
+}
+
+#[test]
+fn what_two_verbs_mean_is_not_guessed() {
+    let text = SMALL
+        .replace("{ signal = \"done\", value = 1 }", "{ signal = \"done\", wait = \"done\", value = 1 }");
+    assert!(bad(&text).contains("an operation has one verb"));
+    let text =
+        SMALL.replace("{ signal = \"done\", value = 1 }", "{ execute = [{ signal = \"done\", value = 1 }] }");
+    assert!(bad(&text).contains("'signal' cannot stand inside 'execute'"));
+}
