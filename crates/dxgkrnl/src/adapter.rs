@@ -208,7 +208,7 @@ impl Adapter {
 /// The rules that declarations must keep; a contradiction fails the start.
 fn check_caps(caps: &AdapterCaps, features: Features) -> Result<(), StartError> {
     let has = |flag| caps.scheduling.contains(flag);
-    if caps.nodes.is_empty() || caps.nodes.len() > 32 {
+    if caps.nodes.is_empty() || caps.nodes.len() > 64 {
         return Err(StartError::Nodes(caps.nodes.len()));
     }
     if has(VidSchCaps::PREEMPTION_AWARE) && !has(VidSchCaps::MULTI_ENGINE_AWARE) {

@@ -28,7 +28,7 @@ pub enum StartError {
     #[error("the driver declares {0} without {1}")]
     CapDependency(&'static str, &'static str),
     /// No nodes, or too many.
-    #[error("the driver reports {0} nodes: there must be 1 to 32")]
+    #[error("the driver reports {0} nodes: there must be 1 to 64")]
     Nodes(usize),
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The order that matters when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one more turn each; 3. sleep.
 
-use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, host, world};
+use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
 
 /// What an agent's turn came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,11 @@ impl ServiceHandle {
     /// Asks the service to end after its present turn and waits until it has.
     pub fn stop(&self) {
         self.stop.store(1);
+        let platform = self.stop.platform();
+        // Outside a run nobody moves: a cooperative service ends when it is next picked, or has ended with its run.
+        if platform.is_cooperative() && !fiber::on_fiber() {
+            return;
+        }
         self.wake.ring(Step::ThreadWake);
         self.done.wait();
     }
@@ -57,7 +62,9 @@ pub(crate) fn spawn_service(
     });
     match platform.kind() {
         PlatformKind::Host => host::spawn(platform, name, body),
-        _ => world::spawn(platform, name, false, body),
+        _ => {
+            world::spawn(name, false, body);
+        }
     }
     handle
 }

@@ -3,54 +3,62 @@
 //! On the host it is thread-local; in a cooperative machine the world switches it together with the fiber. Nothing
 //! here is shared between agents.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use tidegate_trace::Recorder;
 
 thread_local! {
-    static NAME: RefCell<String> = const { RefCell::new(String::new()) };
-    static GUARDS: Cell<u32> = const { Cell::new(0) };
-    static RECORDER: RefCell<Option<Recorder>> = const { RefCell::new(None) };
+    static MINE: RefCell<Belongings> = const { RefCell::new(Belongings::nobody()) };
 }
 
 /// The parts of an agent that travel with it when another fiber takes the thread.
-#[derive(Default)]
 pub(crate) struct Belongings {
     pub(crate) name: String,
     guards: u32,
-    recorder: Option<Recorder>,
+    pub(crate) recorder: Option<Recorder>,
 }
 
 impl Belongings {
+    const fn nobody() -> Belongings {
+        Belongings { name: String::new(), guards: 0, recorder: None }
+    }
+
     pub(crate) fn named(name: String) -> Belongings {
-        Belongings { name, ..Belongings::default() }
+        Belongings { name, ..Belongings::nobody() }
     }
 }
 
+fn with<R>(f: impl FnOnce(&mut Belongings) -> R) -> R {
+    MINE.with(|m| f(&mut m.borrow_mut()))
+}
+
+/// Puts `mine` in place and what was there into it.
+#[inline]
+pub(crate) fn swap(mine: &mut Belongings) {
+    with(|m| std::mem::swap(m, mine));
+}
+
 /// Puts `mine` in place and returns what was there.
-pub(crate) fn exchange(mine: Belongings) -> Belongings {
-    Belongings {
-        name: NAME.with(|n| n.replace(mine.name)),
-        guards: GUARDS.with(|g| g.replace(mine.guards)),
-        recorder: RECORDER.with(|r| r.replace(mine.recorder)),
-    }
+pub(crate) fn exchange(mut mine: Belongings) -> Belongings {
+    swap(&mut mine);
+    mine
 }
 
 /// The calling agent's name.
 pub fn name() -> String {
-    NAME.with(|n| n.borrow().clone())
+    with(|m| m.name.clone())
 }
 
 /// How many platform locks the calling agent holds.
 pub fn guards_held() -> u32 {
-    GUARDS.with(Cell::get)
+    with(|m| m.guards)
 }
 
 pub(crate) fn guard_taken() {
-    GUARDS.with(|g| g.set(g.get() + 1));
+    with(|m| m.guards += 1);
 }
 
 pub(crate) fn guard_dropped() {
-    GUARDS.with(|g| g.set(g.get() - 1));
+    with(|m| m.guards -= 1);
 }
 
 /// Panics, with the agent's name, if the calling agent holds a platform lock: no guard of policy state is held over
@@ -66,9 +74,9 @@ pub fn assert_no_guards(what: &str) {
 }
 
 pub(crate) fn with_recorder<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {
-    RECORDER.with(|r| f(r.borrow_mut().get_or_insert_with(Recorder::new)))
+    with(|m| f(m.recorder.get_or_insert_with(Recorder::new)))
 }
 
 pub(crate) fn take_recorder() -> Option<Recorder> {
-    RECORDER.with(|r| r.borrow_mut().take())
+    with(|m| m.recorder.take())
 }

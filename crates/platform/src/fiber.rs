@@ -8,13 +8,10 @@
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 /// Enough for deep call chains of debug builds; untouched pages cost nothing.
 const STACK_BYTES: usize = 512 * 1024;
 const POOLED_STACKS: usize = 64;
-
-type YielderCell = Rc<Cell<*const Yielder<(), ()>>>;
 
 thread_local! {
     static CURRENT: Cell<*const Yielder<(), ()>> = const { Cell::new(std::ptr::null()) };
@@ -24,31 +21,29 @@ thread_local! {
 /// A suspended piece of straight-line code with a stack of its own.
 pub(crate) struct Fiber {
     coroutine: Option<Coroutine<(), (), (), DefaultStack>>,
-    yielder: YielderCell,
+    /// Null until it has run.
+    yielder: *const Yielder<(), ()>,
 }
 
 impl Fiber {
     /// A fiber that will run `body`; `body` must not panic through.
-    pub(crate) fn new(body: Box<dyn FnOnce()>) -> Fiber {
+    pub(crate) fn new(body: impl FnOnce() + 'static) -> Fiber {
         let stack = STACKS
             .with(|s| s.borrow_mut().pop())
             .unwrap_or_else(|| DefaultStack::new(STACK_BYTES).expect("no memory for a fiber's stack"));
-        let yielder: YielderCell = Rc::new(Cell::new(std::ptr::null()));
-        let publish = Rc::clone(&yielder);
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
-            publish.set(std::ptr::from_ref(yielder));
             CURRENT.set(std::ptr::from_ref(yielder));
             body();
         });
-        Fiber { coroutine: Some(coroutine), yielder }
+        Fiber { coroutine: Some(coroutine), yielder: std::ptr::null() }
     }
 
     /// Runs it until it suspends or ends; returns whether it ended.
     pub(crate) fn resume(&mut self) -> bool {
         let Some(coroutine) = self.coroutine.as_mut() else { return true };
-        let outer = CURRENT.replace(self.yielder.get());
+        let outer = CURRENT.replace(self.yielder);
         let result = coroutine.resume(());
-        CURRENT.set(outer);
+        self.yielder = CURRENT.replace(outer);
         match result {
             CoroutineResult::Yield(()) => false,
             CoroutineResult::Return(()) => {

@@ -183,17 +183,17 @@ impl Platform {
     /// Starts a straight-line agent (an application thread). It blocks by calling, and ends by returning.
     pub fn spawn(&self, name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> AgentHandle {
         let name = name.into();
+        if self.is_cooperative() {
+            return AgentHandle { end: End::Fiber(world::spawn(name, true, Box::new(body))) };
+        }
         let done = self.event(true);
         let signal_done = done.clone();
         let body = move || {
             body();
             signal_done.set(Step::ThreadWake);
         };
-        match self.inner.kind {
-            PlatformKind::Host => host::spawn(self, name, Box::new(body)),
-            _ => world::spawn(self, name, true, Box::new(body)),
-        }
-        AgentHandle { done }
+        host::spawn(self, name, Box::new(body));
+        AgentHandle { end: End::Thread(done) }
     }
 
     /// Starts a service: agents that take turns on one thread (or fiber) and park on `wake` when all are idle.
@@ -267,12 +267,20 @@ pub struct ParkingCounts {
 
 /// A started straight-line agent.
 pub struct AgentHandle {
-    done: Event,
+    end: End,
+}
+
+enum End {
+    Thread(Event),
+    Fiber(AgentIx),
 }
 
 impl AgentHandle {
     /// Blocks until the agent has returned, or the machine is stopped.
     pub fn join(&self) -> WaitEnd {
-        self.done.wait()
+        match &self.end {
+            End::Thread(done) => done.wait(),
+            End::Fiber(agent) => world::join(*agent),
+        }
     }
 }

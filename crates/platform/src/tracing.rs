@@ -4,28 +4,35 @@
 use crate::{Platform, current};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tidegate_trace::{ClockName, FenceId, LaneId, LaneKind, NameId, Record, Trace, TraceBuilder};
+use tidegate_trace::{ClockName, FenceId, LaneId, LaneKind, NameId, Record, Recorder, Trace, TraceBuilder};
 
 pub(crate) struct Tracing {
     on: AtomicBool,
-    builder: Mutex<TraceBuilder>,
+    /// Made when it is first needed: most explored machines are never traced.
+    builder: Mutex<Option<TraceBuilder>>,
     clock: ClockName,
 }
 
 impl Tracing {
     pub(crate) fn new(clock: ClockName) -> Tracing {
-        Tracing { on: AtomicBool::new(false), builder: Mutex::new(TraceBuilder::new("", clock)), clock }
+        Tracing { on: AtomicBool::new(false), builder: Mutex::new(None), clock }
     }
 
-    fn builder(&self) -> std::sync::MutexGuard<'_, TraceBuilder> {
-        self.builder.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn with_builder<R>(&self, f: impl FnOnce(&mut TraceBuilder) -> R) -> R {
+        let mut builder = self.builder.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        f(builder.get_or_insert_with(|| TraceBuilder::new("", self.clock)))
     }
 
     /// Takes over what an ending agent recorded.
     pub(crate) fn collect(&self) {
         if let Some(mut recorder) = current::take_recorder() {
-            self.builder().append(recorder.take());
+            self.append(&mut recorder);
         }
+    }
+
+    /// Takes over what an agent recorded that has ended.
+    pub(crate) fn append(&self, recorder: &mut Recorder) {
+        self.with_builder(|b| b.append(recorder.take()));
     }
 }
 
@@ -43,17 +50,17 @@ impl Platform {
 
     /// Registers a lane of the timeline.
     pub fn lane(&self, kind: LaneKind, group: &str, name: &str) -> LaneId {
-        self.inner.tracing.builder().add_lane(kind, group, name)
+        self.inner.tracing.with_builder(|b| b.add_lane(kind, group, name))
     }
 
     /// Registers a fence of the timeline.
     pub fn trace_fence(&self, name: &str) -> FenceId {
-        self.inner.tracing.builder().add_fence(name)
+        self.inner.tracing.with_builder(|b| b.add_fence(name))
     }
 
     /// Interns a name for records.
     pub fn trace_name(&self, name: &str) -> NameId {
-        self.inner.tracing.builder().name(name)
+        self.inner.tracing.with_builder(|b| b.name(name))
     }
 
     /// Appends a record to the calling agent's own buffer; does nothing while tracing is off.
@@ -69,7 +76,7 @@ impl Platform {
         let tracing = &self.inner.tracing;
         tracing.collect();
         let empty = TraceBuilder::new("", tracing.clock);
-        let mut trace = std::mem::replace(&mut *tracing.builder(), empty).finish();
+        let mut trace = tracing.with_builder(|b| std::mem::replace(b, empty)).finish();
         trace.title = title.to_owned();
         trace
     }

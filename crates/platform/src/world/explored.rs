@@ -10,11 +10,11 @@
 //! when it drops the lock and which the next owner observes. Two runs with the same state have the same future, so a
 //! strategy need not continue the second.
 
-use super::{AgentIx, Discipline, State, WaitEnd, WordRef, World, with};
+use super::{AgentIx, Discipline, Map, Slot, State, WaitEnd, WordRef, World, with};
 use crate::controller::{Choice, Controller, MemoryModel, Object, OpKind, Point};
 use crate::fiber;
 use crate::memory::bulk::BulkInner;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 /// Stores that a buffer holds before the oldest leaves by itself (real ones hold some 50).
@@ -40,21 +40,33 @@ pub(super) struct AgentState {
     buffer_hash: u64,
 }
 
+impl AgentState {
+    /// Whether all its stores have left the buffer.
+    pub(super) fn has_drained(&self) -> bool {
+        self.buffer.is_empty()
+    }
+}
+
 pub(super) struct Explored {
     controller: Box<dyn Controller>,
     model: MemoryModel,
     memory_hash: u64,
-    bulk_hashes: HashMap<u32, u64>,
-    locks: HashMap<u32, LockState>,
+    bulk_hashes: Map<u32, u64>,
+    locks: Map<u32, LockState>,
     next_object: u32,
     last: Option<AgentIx>,
     next: Option<AgentIx>,
     choices: Vec<Choice>,
     pending: Vec<(OpKind, Object)>,
+    /// Nobody can move, and some wait for locks: they are let through, to panic.
+    locks_broken: bool,
+    /// Empty buffers of agents of old.
+    spare_buffers: Vec<VecDeque<Buffered>>,
 }
 
 #[derive(Default)]
 struct LockState {
+    name: &'static str,
     taken: bool,
     hash: u64,
 }
@@ -65,15 +77,55 @@ impl Explored {
             controller,
             model,
             memory_hash: 0,
-            bulk_hashes: HashMap::new(),
-            locks: HashMap::new(),
+            bulk_hashes: Map::default(),
+            locks: Map::default(),
             next_object: 1,
             last: None,
             next: None,
             choices: Vec::new(),
             pending: Vec::new(),
+            locks_broken: false,
+            spare_buffers: Vec::new(),
         }
     }
+
+    /// Takes over the memory of an old one's lists.
+    pub(super) fn inherit(&mut self, old: &mut Explored) {
+        self.bulk_hashes = std::mem::take(&mut old.bulk_hashes);
+        self.bulk_hashes.clear();
+        self.locks = std::mem::take(&mut old.locks);
+        self.locks.clear();
+        self.choices = std::mem::take(&mut old.choices);
+        self.pending = std::mem::take(&mut old.pending);
+        self.spare_buffers = std::mem::take(&mut old.spare_buffers);
+    }
+
+    /// Whether the agent's pending step can be taken now.
+    fn can_step(&self, slot: &Slot) -> bool {
+        if !matches!(slot.state, State::Ready | State::Running) {
+            return false;
+        }
+        match slot.explored.pending {
+            None | Some((OpKind::Start | OpKind::Load | OpKind::Sleep, _)) => true,
+            Some(_) if !slot.explored.buffer.is_empty() => false,
+            Some((OpKind::Lock, Object::Mutex(id))) => {
+                self.locks_broken || !self.locks.get(&id).is_some_and(|l| l.taken)
+            }
+            Some(_) => true,
+        }
+    }
+}
+
+/// Whether an agent's next step touches nothing that others see: its first, a barrier with nothing left to wait for, the
+/// way back from a sleep that has ended. Such a step commutes with all others, so it is no choice; it does not count
+/// as a switch either.
+fn is_local(slot: &Slot) -> bool {
+    matches!(slot.state, State::Ready | State::Running)
+        && match slot.explored.pending {
+            None => true,
+            Some((OpKind::Fence, _)) => slot.explored.buffer.is_empty(),
+            Some(_) => slot.wait_over,
+        }
 }
 
 #[inline]
@@ -119,55 +171,102 @@ impl World {
         }
     }
 
-    /// Whether the agent's pending step can be taken now.
-    fn can_step(&mut self, agent: AgentIx) -> bool {
-        let slot = self.slot(agent);
-        if !matches!(slot.state, State::Ready | State::Running) {
-            return false;
-        }
-        let drained = slot.explored.buffer.is_empty();
+    /// The lock that an agent waits for, when nobody can move.
+    pub(super) fn lock_waited_for(&self, slot: &Slot) -> Option<String> {
+        let Discipline::Explored(explored) = &self.discipline else { return None };
         match slot.explored.pending {
-            None | Some((OpKind::Start | OpKind::Load | OpKind::Sleep, _)) => true,
-            Some((OpKind::Lock, Object::Mutex(id))) => {
-                drained && !self.explored_mut().locks.get(&id).is_some_and(|l| l.taken)
+            Some((OpKind::Lock, Object::Mutex(id))) if slot.state == State::Ready => {
+                let lock = explored.locks.get(&id).filter(|l| l.taken)?;
+                Some(format!("the lock '{}'", lock.name))
             }
-            Some(_) => drained,
+            _ => None,
         }
     }
 
-    /// Fills in what could happen next: first what lets the last agent go on, then the others, then the flushes.
-    fn list_choices(&mut self) {
-        let mut choices = std::mem::take(&mut self.explored_mut().choices);
-        choices.clear();
-        let last = self.explored_mut().last;
-        let all = 0..self.agents.len();
-        let order = last.into_iter().chain(all.map(|i| AgentIx(i as u16)).filter(|a| Some(*a) != last));
-        let mut flushes = Vec::new();
-        for agent in order {
-            if self.can_step(agent) {
-                choices.push(Choice::Run(agent));
+    /// Lets agents through that wait for locks which are never dropped; returns whether there are any.
+    pub(super) fn break_locks(&mut self) -> bool {
+        let waits = self.agents.iter().any(|s| self.lock_waited_for(s).is_some());
+        match &mut self.discipline {
+            Discipline::Explored(e) if waits && !e.locks_broken => {
+                e.locks_broken = true;
+                true
             }
-            if !self.agent_state(agent).buffer.is_empty() {
-                flushes.push(Choice::Flush(agent));
+            _ => false,
+        }
+    }
+
+    /// Fills in what could happen next: first what lets the last agent go on, then the others, then the flushes. Returns an
+    /// agent whose step is no choice, if there is one.
+    fn list_choices(&mut self) -> Option<AgentIx> {
+        let Discipline::Explored(e) = &mut self.discipline else { return None };
+        e.choices.clear();
+        if let Some(last) = e.last {
+            let slot = &self.agents[usize::from(last.0)];
+            if is_local(slot) {
+                return Some(last);
+            }
+            if e.can_step(slot) {
+                e.choices.push(Choice::Run(last));
             }
         }
-        choices.append(&mut flushes);
-        self.explored_mut().choices = choices;
+        let mut buffers = 0;
+        for (index, slot) in self.agents.iter().enumerate() {
+            let agent = AgentIx(index as u16);
+            buffers += usize::from(!slot.explored.buffer.is_empty());
+            if Some(agent) != e.last {
+                if is_local(slot) {
+                    return Some(agent);
+                }
+                if e.can_step(slot) {
+                    e.choices.push(Choice::Run(agent));
+                }
+            }
+        }
+        if buffers > 0 {
+            self.list_flushes();
+        }
+        None
+    }
+
+    fn list_flushes(&mut self) {
+        let Discipline::Explored(e) = &mut self.discipline else { return };
+        let last = e.last.filter(|a| !self.agents[usize::from(a.0)].explored.buffer.is_empty());
+        e.choices.extend(last.map(Choice::Flush));
+        for (index, slot) in self.agents.iter().enumerate() {
+            let agent = AgentIx(index as u16);
+            if Some(agent) != e.last && !slot.explored.buffer.is_empty() {
+                e.choices.push(Choice::Flush(agent));
+            }
+        }
     }
 
     fn state_hash(&mut self) -> u64 {
         let mut hash = mix(self.explored_mut().memory_hash, self.now);
         for slot in &self.agents {
-            hash = mix(hash, slot.explored.history ^ slot.state as u64);
+            // An agent that asks is no further than one that was switched away from.
+            let state = if slot.state == State::Running { State::Ready } else { slot.state };
+            let end = if slot.wait_over { slot.wait_end as u64 + 1 } else { 0 };
+            hash = mix(hash, slot.explored.history ^ (state as u64 | end << 2));
             hash = mix(hash, slot.explored.buffer_hash);
         }
-        hash
+        if self.crowded_words == 0 { hash } else { mix(hash, self.sleep_order_hash()) }
+    }
+
+    /// Who sleeps before whom: a wake of one takes the first.
+    fn sleep_order_hash(&self) -> u64 {
+        self.agents.iter().fold(0, |hash, slot| {
+            let list = slot.wait.as_ref().and_then(|w| self.sleepers.get(&w.key));
+            list.map_or(hash, |l| l.iter().fold(mix(hash, 0x51), |h, a| mix(h, u64::from(a.0))))
+        })
     }
 
     /// Lets things happen until an agent is to take its pending step.
     fn choose(&mut self) -> Option<AgentIx> {
         loop {
-            self.list_choices();
+            if let Some(agent) = self.list_choices() {
+                self.steps += 1;
+                return Some(agent);
+            }
             let choice = match self.explored_mut().choices.len() {
                 0 => {
                     self.pass_time()?;
@@ -188,20 +287,28 @@ impl World {
         }
     }
 
+    /// Forgets the agents of a run that is over, but keeps the memory of their buffers.
+    pub(super) fn end_run(&mut self) {
+        if let Discipline::Explored(e) = &mut self.discipline {
+            e.last = None;
+            let buffers = self.agents.iter_mut().map(|s| std::mem::take(&mut s.explored.buffer));
+            e.spare_buffers.extend(buffers.filter(|b| b.is_empty() && b.capacity() > 0));
+        }
+    }
+
     fn ask(&mut self) -> Choice {
         let state = self.state_hash();
-        let (step, slots) = (self.steps, std::mem::take(&mut self.agents));
-        let explored = self.explored_mut();
+        let step = self.steps;
+        let Discipline::Explored(explored) = &mut self.discipline else {
+            panic!("asked outside an exploration")
+        };
         explored.pending.clear();
-        explored
-            .pending
-            .extend(slots.iter().map(|s| s.explored.pending.unwrap_or((OpKind::Start, Object::None))));
+        let pending = self.agents.iter().map(|s| s.explored.pending.unwrap_or((OpKind::Start, Object::None)));
+        explored.pending.extend(pending);
         let current = explored.last.filter(|a| explored.choices.contains(&Choice::Run(*a)));
         let point = Point { choices: &explored.choices, current, state, step, pending: &explored.pending };
         let index = explored.controller.choose(&point);
-        let choice = *explored.choices.get(index).unwrap_or(&explored.choices[0]);
-        self.agents = slots;
-        choice
+        *explored.choices.get(index).unwrap_or(&explored.choices[0])
     }
 
     /// Nothing can happen now: the earliest sleeper's time comes.
@@ -228,6 +335,7 @@ impl World {
             Buffered::Bulk { bulk, start, data } => self.commit_bulk(&bulk, start, &data),
             Buffered::Unlock { mutex } => self.release_lock(mutex),
         }
+        self.wake_joiners(agent);
     }
 
     fn commit_word(&mut self, page: &PageCells, index: u32, value: u64) {
@@ -240,7 +348,7 @@ impl World {
         let explored = self.explored_mut();
         let hash = explored.bulk_hashes.entry(bulk.id).or_default();
         let old = *hash;
-        *hash = mix(mix(old, start as u64), bytes_hash(data));
+        *hash = mix(mix(old ^ u64::from(bulk.id), start as u64), bytes_hash(data));
         explored.memory_hash ^= old ^ *hash;
     }
 
@@ -269,6 +377,23 @@ impl World {
         })
     }
 
+    /// The calling agent is at a visible step; returns whether it is its turn now.
+    fn comes_to(&mut self, op: OpKind, object: Object) -> bool {
+        let Some(me) = self.current else { return true };
+        self.agent_state(me).pending = Some((op, object));
+        assert!(
+            self.steps < STEP_LIMIT,
+            "more than {STEP_LIMIT} steps: some loop waits by looking, not by sleeping"
+        );
+        let next = self.choose();
+        if next == Some(me) {
+            return true;
+        }
+        self.slot(me).state = State::Ready;
+        self.explored_mut().next = next;
+        false
+    }
+
     fn buffers_stores(&mut self) -> bool {
         self.explored_mut().model == MemoryModel::TotalStoreOrder
     }
@@ -292,28 +417,32 @@ fn word_object(word: WordRef<'_>) -> Object {
     Object::Word { page: word.page.id, index: word.index }
 }
 
-/// The calling agent is about to take a visible step: let the controller choose who moves.
-fn visible(op: OpKind, object: Object) {
-    let switch = with(|w| {
-        let Some(me) = w.current else { return false };
-        w.agent_state(me).pending = Some((op, object));
-        assert!(
-            w.steps < STEP_LIMIT,
-            "more than {STEP_LIMIT} steps: some loop waits by looking, not by sleeping"
-        );
-        match w.choose() {
-            Some(next) if next == me => false,
-            next => {
-                w.slot(me).state = State::Ready;
-                w.explored_mut().next = next;
-                true
-            }
+/// The calling agent takes a visible step: the controller chooses who moves until it is this agent's turn, then `act` happens.
+fn visible<R>(op: OpKind, object: Object, act: impl FnOnce(&mut World) -> R) -> R {
+    visible_unless(op, object, |_| None, act)
+}
+
+/// The same, unless the agent can `answer` by itself.
+#[inline]
+fn visible_unless<R>(
+    op: OpKind,
+    object: Object,
+    answer: impl FnOnce(&mut World) -> Option<R>,
+    act: impl FnOnce(&mut World) -> R,
+) -> R {
+    let mut act = Some(act);
+    let mut step = |w: &mut World| {
+        // A barrier is one entry of the history, whether it had to wait for the buffer or not.
+        if op != OpKind::Fence {
+            w.absorb(op as u64 + 1);
         }
-    });
-    if switch {
+        act.take().map(|act| act(w))
+    };
+    let at_once = with(|w| answer(w).or_else(|| if w.comes_to(op, object) { step(w) } else { None }));
+    at_once.unwrap_or_else(|| {
         fiber::suspend();
-    }
-    with(|w| w.absorb(op as u64 + 1));
+        with(|w| step(w).expect("a step is taken once"))
+    })
 }
 
 /// Numbers a page, a run of bytes, a lock or a window.
@@ -321,7 +450,10 @@ pub(crate) fn next_object_id() -> u32 {
     with(|w| {
         let explored = w.explored_mut();
         explored.next_object += 1;
-        explored.next_object
+        let id = explored.next_object;
+        // Agents that make objects race for the numbers.
+        w.absorb(u64::from(id));
+        id
     })
 }
 
@@ -330,12 +462,32 @@ pub(crate) fn steps() -> u64 {
     with(|w| w.steps)
 }
 
-pub(crate) fn load(word: WordRef<'_>) -> u64 {
-    if let Some(value) = with(|w| w.current.and_then(|me| w.forwarded(me, word))) {
-        return value;
+/// The agent looks at something that is no word: the clock, whether the machine has stopped.
+pub(super) fn observe(w: &mut World, value: u64) {
+    if w.is_explored() {
+        w.absorb(value);
     }
-    visible(OpKind::Load, word_object(word));
-    with(|w| {
+}
+
+/// What a new agent's history starts from: with several parents, its number alone does not say which body it runs.
+pub(super) fn seed(w: &mut World) -> AgentState {
+    observe(w, 0x5A);
+    let history = w.current.map_or(0, |parent| w.agent_state(parent).history);
+    let buffer = match &mut w.discipline {
+        Discipline::Explored(e) => e.spare_buffers.pop().unwrap_or_default(),
+        Discipline::Virtual(_) => VecDeque::new(),
+    };
+    AgentState { history, buffer, ..AgentState::default() }
+}
+
+pub(crate) fn load(word: WordRef<'_>) -> u64 {
+    let own = |w: &mut World| {
+        let value = w.forwarded(w.current?, word)?;
+        // Whether the buffer answered or memory did decides what the agent does next: two histories.
+        w.absorb(0xF0);
+        Some(value)
+    };
+    visible_unless(OpKind::Load, word_object(word), own, |w| {
         // Others may have run meanwhile, but nobody fills this agent's own buffer.
         let value = word.cell().load(Ordering::Relaxed);
         w.absorb(value);
@@ -344,25 +496,20 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
 }
 
 pub(crate) fn store(word: WordRef<'_>, value: u64) {
-    let at_once = with(|w| w.current.is_none() || !w.buffers_stores());
-    if at_once {
-        visible(OpKind::Store, word_object(word));
-        with(|w| {
-            w.absorb(value);
-            w.commit_word(word.page, word.index, value);
-        });
-        return;
-    }
-    with(|w| {
-        let me = w.current.expect("checked above");
+    let own = |w: &mut World| {
+        let me = w.current.filter(|_| w.buffers_stores())?;
         let page = std::sync::Arc::clone(word.page);
         w.buffer(me, Buffered::Word { page, index: word.index, value });
+        Some(())
+    };
+    visible_unless(OpKind::Store, word_object(word), own, |w| {
+        w.absorb(value);
+        w.commit_word(word.page, word.index, value);
     });
 }
 
 pub(crate) fn exchange(word: WordRef<'_>, new: impl FnOnce(u64) -> u64) -> u64 {
-    visible(OpKind::Exchange, word_object(word));
-    with(|w| {
+    visible(OpKind::Exchange, word_object(word), |w| {
         let old = word.cell().load(Ordering::Relaxed);
         w.absorb(old);
         w.commit_word(word.page, word.index, new(old));
@@ -372,15 +519,15 @@ pub(crate) fn exchange(word: WordRef<'_>, new: impl FnOnce(u64) -> u64) -> u64 {
 
 /// A full barrier: goes on when the agent's buffer is empty.
 pub(crate) fn fence() {
-    while with(|w| w.current.is_some_and(|me| !w.agent_state(me).buffer.is_empty())) {
-        visible(OpKind::Fence, Object::None);
-    }
-    with(|w| w.absorb(0xFE));
+    let drained = |w: &mut World| {
+        let waits = w.current.is_some_and(|me| !w.agent_state(me).buffer.is_empty());
+        (!waits).then(|| w.absorb(0xFE))
+    };
+    visible_unless(OpKind::Fence, Object::None, drained, |w| w.absorb(0xFE));
 }
 
 pub(crate) fn bulk_read(bulk: &BulkInner, start: usize, out: &mut [u8]) {
-    visible(OpKind::Load, Object::Bulk(bulk.id));
-    with(|w| {
+    visible(OpKind::Load, Object::Bulk(bulk.id), |w| {
         bulk.copy_out(start, out);
         if let Some(me) = w.current {
             overlay(&w.agent_state(me).buffer, bulk.id, start, out);
@@ -401,30 +548,30 @@ fn overlay(buffer: &VecDeque<Buffered>, id: u32, start: usize, out: &mut [u8]) {
 }
 
 pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkInner>, start: usize, data: &[u8]) {
-    let at_once = with(|w| w.current.is_none() || !w.buffers_stores());
-    if at_once {
-        visible(OpKind::Store, Object::Bulk(bulk.id));
-        with(|w| {
-            w.absorb(bytes_hash(data));
-            w.commit_bulk(bulk, start, data);
-        });
-        return;
-    }
-    with(|w| {
-        let me = w.current.expect("checked above");
+    let own = |w: &mut World| {
+        let me = w.current.filter(|_| w.buffers_stores())?;
         w.buffer(me, Buffered::Bulk { bulk: std::sync::Arc::clone(bulk), start, data: data.to_vec() });
+        Some(())
+    };
+    visible_unless(OpKind::Store, Object::Bulk(bulk.id), own, |w| {
+        w.absorb(bytes_hash(data));
+        w.commit_bulk(bulk, start, data);
     });
 }
 
 pub(crate) fn lock(mutex: u32, name: &'static str) {
     assert!(with(|w| w.current.is_none()) || fiber::on_fiber(), "lock '{name}' taken outside an agent");
-    visible(OpKind::Lock, Object::Mutex(mutex));
-    with(|w| {
+    let taken = visible(OpKind::Lock, Object::Mutex(mutex), |w| {
         let state = w.explored_mut().locks.entry(mutex).or_default();
-        state.taken = true;
+        if std::mem::replace(&mut state.taken, true) {
+            return false;
+        }
+        state.name = name;
         let hash = state.hash;
         w.absorb(hash);
+        true
     });
+    assert!(taken, "the lock '{name}' is never dropped: its owner waits as well");
 }
 
 pub(crate) fn unlock(mutex: u32) {
@@ -448,38 +595,32 @@ pub(crate) fn unlock(mutex: u32) {
 /// A store through a window, or (with old and new page) its rotation.
 pub(crate) fn mapping_step(mapping: u32, rotation: Option<(u32, u32)>) {
     let op = if rotation.is_some() { OpKind::Exchange } else { OpKind::Load };
-    visible(op, Object::Mutex(mapping));
-    if let Some((old, new)) = rotation {
-        with(|w| {
+    visible(op, Object::Mutex(mapping), |w| {
+        if let Some((old, new)) = rotation {
             w.absorb(u64::from(new));
             let change = word_hash(mapping, 0, u64::from(old)) ^ word_hash(mapping, 0, u64::from(new));
             w.explored_mut().memory_hash ^= change;
-        });
-    }
-}
-
-pub(super) fn before_wait(word: WordRef<'_>) {
-    if with(|w| w.is_explored()) {
-        visible(OpKind::Wait, word_object(word));
-    }
-}
-
-pub(super) fn after_wait(end: WaitEnd) {
-    with(|w| {
-        if w.is_explored() {
-            w.absorb(0xB0 + end as u64);
         }
     });
 }
 
-pub(super) fn before_wake(word: WordRef<'_>) {
-    if with(|w| w.is_explored()) {
-        visible(OpKind::Wake, word_object(word));
-    }
+/// Does `act`; under exploration it is a visible step.
+fn visible_if_explored<R>(op: OpKind, object: Object, act: impl FnOnce(&mut World) -> R) -> R {
+    if with(|w| w.is_explored()) { visible(op, object, act) } else { with(act) }
 }
 
-pub(super) fn before_sleep() {
-    if with(|w| w.is_explored()) {
-        visible(OpKind::Sleep, Object::None);
-    }
+pub(super) fn at_wait<R>(word: WordRef<'_>, look: impl FnOnce(&mut World) -> R) -> R {
+    visible_if_explored(OpKind::Wait, word_object(word), look)
+}
+
+pub(super) fn after_wait(end: WaitEnd) {
+    with(|w| observe(w, 0xB0 + end as u64));
+}
+
+pub(super) fn at_wake(word: WordRef<'_>, wake: impl FnOnce(&mut World)) {
+    visible_if_explored(OpKind::Wake, word_object(word), wake);
+}
+
+pub(super) fn at_sleep<R>(look: impl FnOnce(&mut World) -> R) -> R {
+    visible_if_explored(OpKind::Sleep, Object::None, look)
 }

@@ -23,7 +23,9 @@ use crate::time::{Step, StepCosts};
 use crate::{CpuTime, Platform, WaitEnd, host};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
+use tidegate_trace::Recorder;
 
 /// A word as the world sees it.
 #[derive(Clone, Copy)]
@@ -71,15 +73,17 @@ enum State {
 }
 
 struct Slot {
-    name: String,
     /// A straight-line agent, which the run waits for; services are stopped at its end.
     script: bool,
     state: State,
     fiber: Option<Fiber>,
+    /// Its name among them; while it runs, what the run loop owns lies here.
     belongings: Belongings,
     /// Where it sleeps, what for, and how the sleep ended.
     wait: Option<Wait>,
     wait_end: WaitEnd,
+    /// Its sleep has ended, but it has not run since.
+    wait_over: bool,
     /// Counts its sleeps, so that an old timer does not end a new sleep.
     sleep_number: u64,
     explored: explored::AgentState,
@@ -96,6 +100,39 @@ enum Discipline {
     Explored(explored::Explored),
 }
 
+impl Discipline {
+    /// Takes over the memory of an old one's lists.
+    fn inherit(&mut self, old: &mut Discipline) {
+        if let (Discipline::Explored(new), Discipline::Explored(old)) = (self, old) {
+            new.inherit(old);
+        }
+    }
+}
+
+/// Keys are addresses and numbers that this process made up: no need of a hash that resists an enemy.
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<Scramble>>;
+
+#[derive(Default)]
+struct Scramble(u64);
+
+impl Hasher for Scramble {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
 pub(crate) struct World {
     id: WorldId,
     discipline: Discipline,
@@ -104,7 +141,9 @@ pub(crate) struct World {
     agents: Vec<Slot>,
     scripts_live: usize,
     current: Option<AgentIx>,
-    sleepers: HashMap<usize, Vec<AgentIx>>,
+    sleepers: Map<usize, Vec<AgentIx>>,
+    /// Keys on which more than one agent sleeps.
+    crowded_words: usize,
     stopped: bool,
     report: RunReport,
 }
@@ -113,7 +152,9 @@ pub(crate) struct World {
 pub(crate) struct WorldId(u64);
 
 thread_local! {
-    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+    static WORLD: RefCell<Option<Box<World>>> = const { RefCell::new(None) };
+    /// An emptied world: explorers make a million of them a second.
+    static SPARE: Cell<Option<Box<World>>> = const { Cell::new(None) };
     static NEXT_WORLD: Cell<u64> = const { Cell::new(1) };
 }
 
@@ -127,9 +168,8 @@ fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
 }
 
 impl World {
-    fn open(discipline: Discipline) -> WorldId {
-        let id = WorldId(NEXT_WORLD.replace(NEXT_WORLD.get() + 1));
-        let world = World {
+    fn new(id: WorldId, discipline: Discipline) -> World {
+        World {
             id,
             discipline,
             now: 0,
@@ -137,9 +177,31 @@ impl World {
             agents: Vec::new(),
             scripts_live: 0,
             current: None,
-            sleepers: HashMap::new(),
+            sleepers: Map::default(),
+            crowded_words: 0,
             stopped: false,
             report: RunReport::default(),
+        }
+    }
+
+    /// Makes a spare world as good as new, with the memory that its lists have.
+    fn renew(&mut self, id: WorldId, mut discipline: Discipline) {
+        discipline.inherit(&mut self.discipline);
+        let (mut agents, mut sleepers) =
+            (std::mem::take(&mut self.agents), std::mem::take(&mut self.sleepers));
+        agents.clear();
+        sleepers.clear();
+        *self = World { agents, sleepers, ..World::new(id, discipline) };
+    }
+
+    fn open(discipline: Discipline) -> WorldId {
+        let id = WorldId(NEXT_WORLD.replace(NEXT_WORLD.get() + 1));
+        let world = match SPARE.take() {
+            None => Box::new(World::new(id, discipline)),
+            Some(mut spare) => {
+                spare.renew(id, discipline);
+                spare
+            }
         };
         WORLD.with(|w| {
             let before = w.borrow_mut().replace(world);
@@ -175,11 +237,13 @@ impl World {
     fn end_sleep(&mut self, agent: AgentIx, end: WaitEnd, delay_ns: u64) {
         let slot = self.slot(agent);
         slot.wait_end = end;
+        slot.wait_over = slot.wait.is_some();
         slot.sleep_number += 1;
         if let Some(wait) = slot.wait.take()
             && let Some(list) = self.sleepers.get_mut(&wait.key)
         {
             list.retain(|a| *a != agent);
+            self.crowded_words -= usize::from(list.len() == 1);
             if list.is_empty() {
                 self.sleepers.remove(&wait.key);
             }
@@ -205,9 +269,12 @@ impl World {
     }
 
     fn blocked(&self) -> Vec<(String, String)> {
-        let waiting = self.agents.iter().filter(|a| a.state == State::Blocked && a.script);
-        waiting
-            .map(|a| (a.name.clone(), a.wait.as_ref().map_or_else(String::new, |w| w.what.clone())))
+        let scripts = self.agents.iter().filter(|a| a.script);
+        scripts
+            .filter_map(|a| {
+                let asleep = a.wait.as_ref().filter(|_| a.state == State::Blocked).map(|w| w.what.clone());
+                Some((a.belongings.name.clone(), asleep.or_else(|| self.lock_waited_for(a))?))
+            })
             .collect()
     }
 
@@ -223,91 +290,113 @@ impl World {
             };
             match next {
                 Some(agent) => return Some(agent),
-                None if self.stopped => return None,
-                None => {
+                None if !self.stopped => {
                     self.report.blocked = self.blocked();
                     self.stop_all();
                 }
+                None if self.break_locks() => {
+                    if self.report.blocked.is_empty() {
+                        self.report.blocked = self.blocked();
+                    }
+                }
+                None => return None,
             }
         }
     }
 }
 
 /// Adds an agent; it first runs when the discipline picks it.
-pub(crate) fn spawn(platform: &Platform, name: String, script: bool, body: Box<dyn FnOnce() + Send>) {
-    // The world holds no platform: a weak one would do, but the body needs the trace only after the last record.
-    let tracing = std::sync::Arc::downgrade(&platform.inner);
-    let agent_name = name.clone();
-    let guarded = move || {
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        if let Some(inner) = tracing.upgrade() {
-            inner.tracing.collect();
+pub(crate) fn spawn(name: String, script: bool, body: Box<dyn FnOnce() + Send>) -> AgentIx {
+    let fiber = Fiber::new(move || {
+        if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
+            let text = host::panic_text(&current::name(), payload.as_ref());
+            with(|w| w.report.panics.push(text));
         }
-        with(|w| {
-            if let Err(payload) = result {
-                w.report.panics.push(host::panic_text(&agent_name, payload.as_ref()));
-            }
-        });
-    };
-    let fiber = Fiber::new(Box::new(guarded));
+    });
     with(|w| {
         let agent = AgentIx(u16::try_from(w.agents.len()).expect("more than 65,535 agents"));
+        let explored = explored::seed(w);
         w.agents.push(Slot {
-            name: name.clone(),
             script,
             state: State::Blocked,
             fiber: Some(fiber),
             belongings: Belongings::named(name),
             wait: None,
             wait_end: WaitEnd::Woken,
+            wait_over: false,
             sleep_number: 0,
-            explored: explored::AgentState::default(),
+            explored,
         });
         w.scripts_live += usize::from(script);
         w.make_ready(agent, 0);
-    });
+        agent
+    })
 }
 
 /// Runs `main` and all agents to the end.
 pub(crate) fn run(platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunReport {
     assert!(!fiber::on_fiber(), "Platform::run inside an agent of the same machine");
-    spawn(platform, "main".to_owned(), true, main);
-    while let Some(agent) = with(World::pick) {
-        resume(agent);
+    spawn("main".to_owned(), true, main);
+    while let Some((agent, mut fiber)) = with(World::next_fiber) {
+        let ended = fiber.resume();
+        let recorded = with(|w| w.back_from(agent, fiber, ended));
+        if let Some(mut recorder) = recorded {
+            platform.inner.tracing.append(&mut recorder);
+        }
     }
-    with(|w| {
-        w.agents.clear();
+    let (agents, report) = with(|w| {
         w.report.end = CpuTime(w.now);
         w.report.steps = w.steps;
-        std::mem::take(&mut w.report)
-    })
+        w.end_run();
+        (std::mem::take(&mut w.agents), std::mem::take(&mut w.report))
+    });
+    drop(agents);
+    report
 }
 
-fn resume(agent: AgentIx) {
-    let (mut fiber, mine) = with(|w| {
-        w.current = Some(agent);
-        let slot = w.slot(agent);
+impl World {
+    /// Picks an agent and lets it have the thread.
+    fn next_fiber(&mut self) -> Option<(AgentIx, Fiber)> {
+        let agent = self.pick()?;
+        self.current = Some(agent);
+        let slot = self.slot(agent);
         slot.state = State::Running;
-        (slot.fiber.take().expect("a picked agent has its fiber"), std::mem::take(&mut slot.belongings))
-    });
-    let outer = current::exchange(mine);
-    let ended = fiber.resume();
-    let mine = current::exchange(outer);
-    let ended_fiber = with(|w| {
-        w.current = None;
-        let slot = w.slot(agent);
-        slot.belongings = mine;
-        if ended {
-            slot.state = State::Finished;
-            let script = slot.script;
-            w.scripts_live -= usize::from(script);
-            Some(fiber)
-        } else {
+        current::swap(&mut slot.belongings);
+        Some((agent, slot.fiber.take().expect("a picked agent has its fiber")))
+    }
+
+    /// The agent has given the thread back; returns what it recorded, if it has ended.
+    fn back_from(&mut self, agent: AgentIx, fiber: Fiber, ended: bool) -> Option<Recorder> {
+        self.current = None;
+        let slot = self.slot(agent);
+        current::swap(&mut slot.belongings);
+        if !ended {
             slot.fiber = Some(fiber);
-            None
+            return None;
         }
-    });
-    drop(ended_fiber);
+        slot.state = State::Finished;
+        let recorded = slot.belongings.recorder.take();
+        self.scripts_live -= usize::from(self.agents[agent.0 as usize].script);
+        self.wake_joiners(agent);
+        recorded
+    }
+
+    /// Whether the agent has ended, and all that it stored can be seen.
+    fn is_over(&self, agent: AgentIx) -> bool {
+        let slot = &self.agents[usize::from(agent.0)];
+        slot.state == State::Finished && slot.explored.has_drained()
+    }
+
+    /// To be called whenever an agent may have become over.
+    fn wake_joiners(&mut self, agent: AgentIx) {
+        if !self.sleepers.is_empty() && self.is_over(agent) {
+            let delay = match &self.discipline {
+                Discipline::Virtual(v) => v.costs.ns(Step::ThreadWake),
+                Discipline::Explored(_) => 0,
+            };
+            self.wake(join_key(agent), u32::MAX, delay);
+        }
+    }
 }
 
 /// Forgets a world; called when the last handle of its platform is dropped.
@@ -316,11 +405,17 @@ pub(crate) fn close(id: WorldId) {
         Ok(mut slot) if slot.as_ref().is_some_and(|w| w.id == id) => slot.take(),
         _ => None,
     });
-    drop(world);
+    if let Ok(Some(world)) = world {
+        // Not kept if the thread is ending.
+        let _ = SPARE.try_with(|s| s.set(Some(world)));
+    }
 }
 
 pub(crate) fn now() -> CpuTime {
-    with(|w| CpuTime(w.now))
+    with(|w| {
+        explored::observe(w, w.now);
+        CpuTime(w.now)
+    })
 }
 
 /// The calling agent's number, never 0.
@@ -329,7 +424,10 @@ pub(crate) fn agent_number() -> u64 {
 }
 
 pub(crate) fn is_stopped() -> bool {
-    with(|w| w.stopped)
+    with(|w| {
+        explored::observe(w, 0x57 + u64::from(w.stopped));
+        w.stopped
+    })
 }
 
 pub(crate) fn stop() {
@@ -344,7 +442,9 @@ pub(crate) fn blocked_agents() -> Vec<(String, String)> {
 fn block(key: usize, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
     let agent = with(|w| {
         let agent = w.current.expect("only an agent can block: call it inside Platform::run");
-        w.sleepers.entry(key).or_default().push(agent);
+        let list = w.sleepers.entry(key).or_default();
+        list.push(agent);
+        w.crowded_words += usize::from(list.len() == 2);
         let slot = w.slot(agent);
         slot.state = State::Blocked;
         slot.wait = Some(Wait { key, what: what.to_owned(), deadline });
@@ -355,13 +455,32 @@ fn block(key: usize, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
         agent
     });
     fiber::suspend();
-    with(|w| w.slot(agent).wait_end)
+    with(|w| {
+        let slot = w.slot(agent);
+        slot.wait_over = false;
+        slot.wait_end
+    })
+}
+
+/// No word has an address so high.
+fn join_key(agent: AgentIx) -> usize {
+    usize::MAX - usize::from(agent.0)
+}
+
+/// Waits for the end of an agent. No choice under exploration: an end is not taken back, so it does not matter who comes
+/// first, the end or the wait.
+pub(crate) fn join(agent: AgentIx) -> WaitEnd {
+    let go =
+        with(|w| if w.is_over(agent) { Some(WaitEnd::Woken) } else { w.stopped.then_some(WaitEnd::Stopped) });
+    let what = || with(|w| format!("the end of '{}'", w.slot(agent).belongings.name));
+    let end = go.unwrap_or_else(|| block(join_key(agent), None, &what()));
+    explored::after_wait(end);
+    end
 }
 
 /// Sleeps on a word while its low half is `expected`.
 pub(crate) fn wait_word(word: WordRef<'_>, expected: u32, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
-    explored::before_wait(word);
-    let go = with(|w| {
+    let go = explored::at_wait(word, |w| {
         if w.stopped {
             Some(WaitEnd::Stopped)
         } else if word.cell().load(Ordering::Relaxed) as u32 != expected {
@@ -379,8 +498,7 @@ pub(crate) fn wait_word(word: WordRef<'_>, expected: u32, deadline: Option<CpuTi
 
 /// Wakes sleepers of a word.
 pub(crate) fn wake_word(word: WordRef<'_>, count: u32, step: Step) {
-    explored::before_wake(word);
-    with(|w| {
+    explored::at_wake(word, |w| {
         let delay = match &w.discipline {
             Discipline::Virtual(v) => v.costs.ns(step),
             Discipline::Explored(_) => 0,
@@ -391,8 +509,7 @@ pub(crate) fn wake_word(word: WordRef<'_>, count: u32, step: Step) {
 
 /// Sleeps on the clock.
 pub(crate) fn sleep_until(deadline: CpuTime) -> WaitEnd {
-    explored::before_sleep();
-    if let Some(end) = with(|w| {
+    let over = explored::at_sleep(|w| {
         if w.stopped {
             Some(WaitEnd::Stopped)
         } else if deadline.0 <= w.now {
@@ -400,9 +517,7 @@ pub(crate) fn sleep_until(deadline: CpuTime) -> WaitEnd {
         } else {
             None
         }
-    }) {
-        return end;
-    }
+    });
     // A key that no word has: nobody wakes it but the clock.
-    block(0, Some(deadline), "the clock")
+    over.unwrap_or_else(|| block(0, Some(deadline), "the clock"))
 }

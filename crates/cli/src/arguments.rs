@@ -1,0 +1,143 @@
+//! Owns the arguments of every command, and their help.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use tidegate::Submission;
+
+/// GPU synchronisation and submission, in user space: run multi-engine workloads under three submission models, see every wait
+/// and signal, explore every interleaving.
+#[derive(Parser)]
+#[command(name = "tidegate", version, max_term_width = 100, after_help = "\
+Exit codes: 0 ran and right, 1 ran and wrong, 2 bad input.
+
+Examples:
+  tidegate compare                                  the frame graph under the three models
+  tidegate run workloads/ring-buffer.toml --timeline ring.html
+  tidegate compare trace.json.gz                    a PyTorch profiler trace under the three models
+  tidegate explore --list                           the scenarios, with their planted bugs")]
+pub(crate) struct Tidegate {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a workload (TOML, or a PyTorch profiler trace as .json or .json.gz)
+    Run(Run),
+    /// Run a workload under the three submission models, side by side
+    Compare(Compare),
+    /// Explore the interleavings of scenarios of the real code
+    Explore(Explore),
+    /// Replay a schedule that `explore` printed
+    Replay(Replay),
+    /// Measure, each row beside its physical floor
+    Bench(Bench),
+}
+
+/// Which clock a run goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Clock {
+    /// Threads and real time.
+    Wall,
+    /// One thread and modelled time.
+    Virtual,
+}
+
+/// What becomes of idle time in a trace that nothing recorded explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Gaps {
+    /// Reproduce it.
+    Keep,
+    /// Leave it out.
+    Drop,
+}
+
+/// How a workload is read.
+#[derive(Args, Clone)]
+pub(crate) struct Reading {
+    /// Clock: wall runs on threads, virtual models time (default: wall for TOML, virtual for traces)
+    #[arg(long, value_enum)]
+    pub(crate) clock: Option<Clock>,
+    /// Traces: idle time that no recorded dependency explains
+    #[arg(long, value_enum, default_value = "keep")]
+    pub(crate) gaps: Gaps,
+    /// Physical doorbells of the GPU; when queues outnumber them, doorbells are victimised
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) doorbells: u32,
+    /// No progress bar
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Run {
+    /// The workload
+    pub(crate) workload: PathBuf,
+    /// Submission model of all queues: packet, hardware or user (default: what the workload says, else user)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) submission: Option<Submission>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Write a timeline as one HTML page
+    #[arg(long, value_name = "F.html")]
+    pub(crate) timeline: Option<PathBuf>,
+    /// Write the timeline as a Perfetto trace
+    #[arg(long, value_name = "F")]
+    pub(crate) perfetto: Option<PathBuf>,
+    /// Write the timeline as Chrome trace events
+    #[arg(long, value_name = "F.json")]
+    pub(crate) chrome: Option<PathBuf>,
+    /// Write the report as JSON (- for standard output)
+    #[arg(long, value_name = "F|-")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Compare {
+    /// The workload (default: the frame graph)
+    pub(crate) workload: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Write a timeline of the user-mode run as one HTML page (default for the frame graph: timeline.html)
+    #[arg(long, value_name = "F.html")]
+    pub(crate) timeline: Option<PathBuf>,
+    /// Write the reports as JSON (- for standard output)
+    #[arg(long, value_name = "F|-")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Explore {
+    /// The scenario (default: all)
+    pub(crate) scenario: Option<String>,
+    /// List the scenarios with their planted bugs
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// The long form: larger bounds
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Write the results as JSON (- for standard output)
+    #[arg(long, value_name = "F|-")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Replay {
+    /// The line that `explore` printed
+    pub(crate) line: String,
+    /// Write a timeline of the schedule as one HTML page
+    #[arg(long, value_name = "F.html")]
+    pub(crate) timeline: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// Rows whose name contains this (default: all)
+    pub(crate) filter: Option<String>,
+    /// Write the rows as JSON (- for standard output)
+    #[arg(long, value_name = "F|-")]
+    pub(crate) json: Option<PathBuf>,
+    /// Passes; the median pass counts
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) passes: u32,
+}

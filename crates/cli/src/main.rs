@@ -1,0 +1,48 @@
+//! The `tidegate` command line: runs and compares workloads, explores scenarios, replays their failures, measures.
+//!
+//! Exit codes: 0 ran and right; 1 ran and wrong; 2 bad input. Results go to standard output, progress and errors to standard
+//! error; colours only on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (what they print) ·
+//! `progress` · `explore` (and replay) · `bench` · `output` (files are written whole or not at all).
+
+mod arguments;
+mod bench;
+mod compare;
+mod explore;
+mod output;
+mod progress;
+mod run;
+mod tables;
+
+use arguments::{Command, Tidegate};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// How a command ended.
+pub(crate) enum End {
+    /// It ran, and the results are right.
+    Right,
+    /// It ran, and something is wrong; it has been said.
+    Wrong,
+}
+
+/// Bad input: what, where, and what to do. Nothing was written.
+pub(crate) struct BadInput(pub(crate) String);
+
+fn main() -> ExitCode {
+    let arguments = Tidegate::parse();
+    let end = match arguments.command {
+        Command::Run(run) => run::command(&run),
+        Command::Compare(compare) => compare::command(&compare),
+        Command::Explore(explore) => explore::command(&explore),
+        Command::Replay(replay) => explore::replay(&replay),
+        Command::Bench(bench) => bench::command(&bench),
+    };
+    match end {
+        Ok(End::Right) => ExitCode::SUCCESS,
+        Ok(End::Wrong) => ExitCode::from(1),
+        Err(BadInput(text)) => {
+            eprintln!("tidegate: {text}");
+            ExitCode::from(2)
+        }
+    }
+}

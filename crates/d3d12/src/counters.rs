@@ -1,0 +1,68 @@
+//! Owns the numbers that a device and its queues count. They are counted where things happen (`umd`); here they are added.
+
+use std::ops::AddAssign;
+
+/// What one queue did since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Calls of [`crate::Queue::execute`] with at least one list.
+    pub executes: u64,
+    /// Command buffers submitted.
+    pub submissions: u64,
+    /// Waits queued.
+    pub waits: u64,
+    /// Signals queued.
+    pub signals: u64,
+    /// Stores to the doorbell.
+    pub doorbell_rings: u64,
+    /// Times the doorbell was connected.
+    pub connects: u64,
+    /// Rings that were repeated because the doorbell had been taken away; the very first connect is not counted.
+    pub retries: u64,
+}
+
+impl AddAssign for QueueStats {
+    fn add_assign(&mut self, other: QueueStats) {
+        self.executes += other.executes;
+        self.submissions += other.submissions;
+        self.waits += other.waits;
+        self.signals += other.signals;
+        self.doorbell_rings += other.doorbell_rings;
+        self.connects += other.connects;
+        self.retries += other.retries;
+    }
+}
+
+/// What a device did since it was made, with all its queues, ended ones too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls into the graphics kernel. Not counted in an explored machine, where counting would be a step of its own.
+    pub kernel_calls: u64,
+    /// Blocking CPU waits that the application made. Not counted in an explored machine.
+    pub cpu_waits: u64,
+    /// Those of them that were not satisfied when they were made, and came back. Not counted in an explored machine.
+    pub cpu_wakes: u64,
+    /// Command buffers submitted.
+    pub submissions: u64,
+    /// Stores to doorbells.
+    pub doorbell_rings: u64,
+    /// Times a doorbell was connected.
+    pub connects: u64,
+    /// Rings that were repeated because the doorbell had been taken away.
+    pub retries: u64,
+}
+
+impl Counters {
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            kernel_calls: self.kernel_calls - earlier.kernel_calls,
+            cpu_waits: self.cpu_waits - earlier.cpu_waits,
+            cpu_wakes: self.cpu_wakes - earlier.cpu_wakes,
+            submissions: self.submissions - earlier.submissions,
+            doorbell_rings: self.doorbell_rings - earlier.doorbell_rings,
+            connects: self.connects - earlier.connects,
+            retries: self.retries - earlier.retries,
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Owns devices: where queues, buffers, fences and lists are made, what removed a device, and blocking CPU waits.
+//!
+//! A [`Device`] is a cheap handle on one kernel device; everything made with it holds it, and it ends with the last of them.
+//! Locks: the list of queues is guarded by a lock of its own, never held over a kernel call or another lock.
+
+use crate::counters::{Counters, QueueStats};
+use crate::error::{Error, Result};
+use crate::fence::Fence;
+use crate::list::{CommandList, CommandMemory};
+use crate::model::{BufferDesc, CommandListType, DeviceOptions, FenceChoice, QueueDesc};
+use crate::queue::{Queue, QueueInner};
+use crate::resource::Buffer;
+use crate::umd::arena::Arena;
+use crate::umd::owned::{Object, Owned};
+use crate::umd::thunk::Thunk;
+use crate::umd::{QueueIdentity, ring};
+use std::fmt;
+use std::sync::{Arc, Weak};
+use tidegate_calls::{AdapterInfo, DeviceState, FaultReport, FenceValue, Handle, Kernel, ReadOnly, Status, WaitMode};
+use tidegate_gpu_abi::{Command, CommandWriter};
+use tidegate_platform::{Event, Mutex, Platform};
+use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
+
+/// A device of one process on one adapter.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) inner: Arc<DeviceInner>,
+    lane: Option<LaneId>,
+}
+
+pub(crate) struct DeviceInner {
+    pub(crate) platform: Platform,
+    pub(crate) thunk: Arc<Thunk>,
+    pub(crate) options: DeviceOptions,
+    pub(crate) native_fences: bool,
+    pub(crate) names: CallNames,
+    info: AdapterInfo,
+    queues: Mutex<Queues>,
+    marker: Arc<CommandMemory>,
+    pub(crate) arena: Arc<Arena>,
+    /// Last: everything else of the device ends before it.
+    handle: Owned,
+}
+
+/// Names of queued fence operations on the timeline.
+pub(crate) struct CallNames {
+    pub(crate) wait: NameId,
+    pub(crate) signal: NameId,
+}
+
+struct Queues {
+    live: Vec<Weak<QueueInner>>,
+    /// What ended queues did.
+    ended: QueueStats,
+    /// Queue names by tag, kept for reports on queues that are gone.
+    names: Vec<(u32, String)>,
+}
+
+impl Device {
+    // spec: ME-050
+    /// A device on the adapter behind `kernel`.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for a ring size out of range, [`Error::NotSupported`] for native fences on an adapter that has
+    /// none, and what the kernel refuses.
+    pub fn new(platform: &Platform, kernel: Arc<dyn Kernel>, options: DeviceOptions) -> Result<Device> {
+        if !ring::slots_are_valid(options.ring_slots) {
+            let what = format!("ring_slots = {}", options.ring_slots);
+            return Err(Error::BadValue { what, why: "a ring has a power of two of slots, from 8 to 1048576" });
+        }
+        let thunk = Arc::new(Thunk::new(platform, kernel));
+        let info = thunk.enter().query_adapter_info();
+        let native_fences = match options.fences {
+            FenceChoice::Auto => info.native_gpu_fence_supported,
+            FenceChoice::Monitored => false,
+            FenceChoice::Native if info.native_gpu_fence_supported => true,
+            FenceChoice::Native => {
+                let what = format!("native fences on '{}'", info.description);
+                return Err(Error::NotSupported { what, why: "the adapter has none; choose auto or monitored fences" });
+            }
+        };
+        let refused = |call| {
+            let object = format!("process '{}'", options.process_name);
+            move |status| without_device(call, object, status)
+        };
+        let handle = thunk.enter().create_device().map_err(refused("D3DKMTCreateDevice"))?;
+        let handle = Owned::new(&thunk, Object::Device, handle);
+        let arena = Arc::new(Arena::new(platform, &thunk, handle.handle()));
+        let mut nothing = CommandWriter::new();
+        nothing.push(&Command::Label { name: 0 });
+        let marker = CommandMemory::upload(&arena, &nothing.to_bytes());
+        let marker = Arc::new(marker.map_err(refused("D3DKMTCreateAllocation2"))?);
+        let queues = Queues { live: Vec::new(), ended: QueueStats::default(), names: Vec::new() };
+        let inner = DeviceInner {
+            platform: platform.clone(),
+            thunk,
+            native_fences,
+            names: CallNames { wait: platform.trace_name("wait"), signal: platform.trace_name("signal") },
+            info,
+            queues: platform.mutex("queues of a device", queues),
+            marker,
+            arena,
+            handle,
+            options,
+        };
+        Ok(Device { inner: Arc::new(inner), lane: None })
+    }
+
+    /// The same device for a CPU thread that is drawn on `lane`: calls through it, and through what is made with it, are
+    /// recorded there.
+    pub fn with_lane(&self, lane: LaneId) -> Device {
+        Device { inner: Arc::clone(&self.inner), lane: Some(lane) }
+    }
+
+    /// What the adapter offers.
+    pub fn adapter(&self) -> &AdapterInfo {
+        &self.inner.info
+    }
+
+    /// Whether [`Device::create_fence`] makes native fences.
+    pub fn makes_native_fences(&self) -> bool {
+        self.inner.native_fences
+    }
+
+    /// The nodes made for lists of this type, by ordinal; the nodes that can also run them where there is none.
+    pub fn nodes_for(&self, list_type: CommandListType) -> Vec<u32> {
+        let of_type = |engine_type: u32| -> Vec<u32> {
+            let nodes = self.inner.info.nodes.iter().zip(0u32..);
+            nodes.filter(|(node, _)| node.engine_type == engine_type).map(|(_, ordinal)| ordinal).collect()
+        };
+        let kinds = list_type.engine_types().iter().map(|engine_type| of_type(*engine_type));
+        kinds.into_iter().find(|nodes| !nodes.is_empty()).unwrap_or_default()
+    }
+
+    // spec: ME-015
+    /// A queue.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] when no node, or not this one, can run it; what the kernel refuses, a priority that cannot be
+    /// had among it: it is never lowered.
+    pub fn create_queue(&self, desc: QueueDesc) -> Result<Queue> {
+        let queue = Queue::new(self, desc, self.lane)?;
+        let mut queues = self.inner.queues.lock();
+        queues.names.push((queue.tag(), queue.name().to_owned()));
+        queues.live.push(Arc::downgrade(&queue.inner));
+        Ok(queue)
+    }
+
+    /// A buffer, zeroed.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for a length of 0; what the kernel refuses.
+    pub fn create_buffer(&self, desc: BufferDesc) -> Result<Buffer> {
+        Buffer::new(&self.inner, desc, self.lane)
+    }
+
+    /// A fence whose value is `initial` when the call returns; native or monitored as the device was told.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn create_fence(&self, name: &str, initial: u64) -> Result<Fence> {
+        Fence::new(&self.inner, name, initial, self.lane)
+    }
+
+    /// An open list that takes what a queue of this type takes.
+    pub fn create_command_list(&self, list_type: CommandListType) -> CommandList {
+        CommandList::new(&self.inner, list_type)
+    }
+
+    /// An event for [`Fence::set_event_on_completion`].
+    pub fn create_event(&self, manual_reset: bool) -> Event {
+        self.inner.platform.event(manual_reset)
+    }
+
+    // spec: ME-045
+    /// Waits for all or any of several fences: blocks, or, given an event, returns at once and has it set then.
+    ///
+    /// # Errors
+    /// As [`Fence::wait`]; [`Error::BadValue`] for no fences at all.
+    pub fn wait_multiple(&self, fences: &[(&Fence, u64)], mode: WaitMode, event: Option<Event>) -> Result<()> {
+        if fences.is_empty() {
+            let what = "a wait for several fences".to_owned();
+            return Err(Error::BadValue { what, why: "it names no fence; name at least one" });
+        }
+        for (fence, _) in fences {
+            self.inner.owns(&fence.inner.device, || format!("fence '{}'", fence.name()))?;
+        }
+        let values: Vec<FenceValue> = fences.iter().map(|(fence, value)| fence.inner.at(*value)).collect();
+        if event.is_some() {
+            let asked = self.inner.thunk.enter().wait_from_cpu(&values, mode, event);
+            return asked.map_err(|s| self.inner.error(WAIT_CALL, "several fences", s));
+        }
+        let reached = || {
+            let mut states = fences.iter().map(|(fence, value)| fence.completed_value() >= *value);
+            match mode {
+                WaitMode::All => states.all(|s| s),
+                WaitMode::Any => states.any(|s| s),
+            }
+        };
+        let lost = || fences.iter().any(|(fence, _)| fence.completed_value() == u64::MAX);
+        let start = self.inner.stamp(self.lane);
+        let result = self.inner.block(&values, mode, "several fences", reached, lost);
+        for (fence, value) in fences {
+            self.inner.record_call(start, Kind::CpuWait, NameId::NONE, fence.inner.on_timeline(*value), 0);
+        }
+        result
+    }
+
+    /// Blocks until the last work submitted to every queue of the device is complete.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], [`Error::DeviceRemoved`].
+    pub fn wait_idle(&self) -> Result<()> {
+        self.inner.live_queues().iter().try_for_each(|queue| queue.wait_idle())
+    }
+
+    /// Why the device was lost, in words; `None` while it works.
+    #[doc(alias = "GetDeviceRemovedReason")]
+    pub fn removed_reason(&self) -> Option<String> {
+        self.inner.removed_reason()
+    }
+
+    /// What the device and its queues did so far.
+    pub fn counters(&self) -> Counters {
+        let mut sum = self.inner.queues.lock().ended;
+        for queue in self.inner.live_queues() {
+            sum += queue.stats();
+        }
+        let [kernel_calls, cpu_waits, cpu_wakes] = self.inner.thunk.counts();
+        Counters {
+            kernel_calls,
+            cpu_waits,
+            cpu_wakes,
+            submissions: sum.submissions,
+            doorbell_rings: sum.doorbell_rings,
+            connects: sum.connects,
+            retries: sum.retries,
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({:?})", self.inner.options.process_name)
+    }
+}
+
+const WAIT_CALL: &str = "D3DKMTWaitForSynchronizationObjectFromCpu";
+
+/// The error of a call that failed before there was a device.
+fn without_device(call: &'static str, object: String, status: Status) -> Error {
+    match status {
+        Status::CANCELLED => Error::Stopped,
+        Status::DEVICE_REMOVED => Error::DeviceRemoved("the adapter is gone".to_owned()),
+        status => Error::Call { call, object, status },
+    }
+}
+
+impl DeviceInner {
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle.handle()
+    }
+
+    /// An empty command buffer.
+    pub(crate) fn marker(&self) -> &Arc<CommandMemory> {
+        &self.marker
+    }
+
+    /// The node that shall run lists of a type.
+    pub(crate) fn node(&self, desc: &QueueDesc) -> Result<u32> {
+        let refused = |why| Err(Error::NotSupported { what: format!("queue '{}'", desc.name), why });
+        let kinds = desc.list_type.engine_types();
+        let nodes = &self.info.nodes;
+        let first = |kind: &u32| nodes.iter().position(|node| node.engine_type == *kind);
+        let Some(ordinal) = desc.node.or_else(|| kinds.iter().find_map(first).map(|at| at as u32)) else {
+            return refused("no node of the adapter runs such lists; choose another list type");
+        };
+        match nodes.get(ordinal as usize) {
+            Some(node) if kinds.contains(&node.engine_type) => Ok(ordinal),
+            Some(_) => refused("its node does not run such lists; leave the node out or choose another"),
+            None => refused("the adapter has no node of this ordinal; leave the node out or choose another"),
+        }
+    }
+
+    /// Refuses an object of another device.
+    pub(crate) fn owns(&self, device: &Arc<DeviceInner>, what: impl FnOnce() -> String) -> Result<()> {
+        match std::ptr::eq(self, &**device) {
+            true => Ok(()),
+            false => Err(Error::Foreign { what: what() }),
+        }
+    }
+
+    fn live_queues(&self) -> Vec<Arc<QueueInner>> {
+        self.queues.lock().live.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Keeps what an ending queue did.
+    pub(crate) fn queue_ended(&self, stats: QueueStats) {
+        let mut queues = self.queues.lock();
+        queues.ended += stats;
+        queues.live.retain(|queue| queue.strong_count() > 0);
+    }
+
+    /// The error of a refused call. Ask without holding a queue's submitter lock: the reason of a removal names what the
+    /// queue was running.
+    pub(crate) fn error(&self, call: &'static str, object: &str, status: Status) -> Error {
+        match status {
+            Status::CANCELLED => Error::Stopped,
+            Status::DEVICE_REMOVED | Status::DEVICE_HUNG => {
+                let reason = self.removed_reason();
+                Error::DeviceRemoved(reason.unwrap_or_else(|| format!("{call} for {object}: {status}")))
+            }
+            status => Error::Call { call, object: object.to_owned(), status },
+        }
+    }
+
+    pub(crate) fn removed_reason(&self) -> Option<String> {
+        match self.thunk.enter().device_state(self.handle()) {
+            Ok(DeviceState::Active) => None,
+            Ok(DeviceState::Faulted(report)) => Some(self.describe(&report)),
+            Ok(DeviceState::Stopped) => Some("the adapter stopped".to_owned()),
+            Err(Status::CANCELLED) => None,
+            Err(status) => Some(status.to_string()),
+        }
+    }
+
+    fn describe(&self, report: &FaultReport) -> String {
+        let FaultReport { tag, position, gpu_va, write, what } = report;
+        let queue = self.live_queues().into_iter().find(|queue| queue.id.tag == *tag);
+        let list = queue.and_then(|queue| queue.label_at(*position)).map_or_else(String::new, |l| format!(" ('{l}')"));
+        let names = self.queues.lock();
+        let name = names.names.iter().rev().find(|(of, _)| of == tag).map_or("?", |(_, name)| name);
+        let access = if *write { "store to" } else { "load from" };
+        format!("queue '{name}', packet {position}{list}, {access} {gpu_va:#x}: {what}")
+    }
+
+    // spec: ME-036, ME-044
+    /// Blocks until `reached`. What user mode can see by itself needs no kernel call; `lost` says that a value was seen
+    /// which a removed device's fences have.
+    pub(crate) fn block(
+        &self,
+        fences: &[FenceValue],
+        mode: WaitMode,
+        what: &str,
+        reached: impl Fn() -> bool,
+        lost: impl Fn() -> bool,
+    ) -> Result<()> {
+        self.thunk.cpu_wait_made();
+        if !reached() {
+            self.thunk.enter().wait_from_cpu(fences, mode, None).map_err(|s| self.error(WAIT_CALL, what, s))?;
+            self.thunk.cpu_wait_woken();
+        }
+        self.still_there(lost)
+    }
+
+    fn still_there(&self, lost: impl Fn() -> bool) -> Result<()> {
+        match if lost() { self.removed_reason() } else { None } {
+            Some(reason) => Err(Error::DeviceRemoved(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Blocks until a queue's progress has reached `value`. No wait of the application, so it is not counted as one.
+    pub(crate) fn wait_for_progress(
+        &self,
+        id: &QueueIdentity,
+        fence: Handle,
+        progress: &ReadOnly,
+        value: u64,
+    ) -> Result<()> {
+        if progress.load() < value {
+            let wait = self.thunk.enter().wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None);
+            wait.map_err(|s| self.error(WAIT_CALL, &format!("progress of queue '{}'", id.name), s))?;
+        }
+        self.still_there(|| progress.load() == u64::MAX)
+    }
+
+    /// The time of a call that is to be recorded on `lane`; `None` when it is not.
+    #[inline]
+    pub(crate) fn stamp(&self, lane: Option<LaneId>) -> Option<(LaneId, u64)> {
+        let lane = lane?;
+        self.platform.tracing().then(|| (lane, self.platform.stamp_ns()))
+    }
+
+    /// Records a call that began at `start` and ends now.
+    pub(crate) fn record_call(
+        &self,
+        start: Option<(LaneId, u64)>,
+        kind: Kind,
+        name: NameId,
+        fence: Option<(FenceId, u64)>,
+        arg: u64,
+    ) {
+        let Some((lane, start_ns)) = start else { return };
+        let record = Record::span(lane, kind, name, start_ns, self.platform.stamp_ns()).with_arg(arg);
+        self.platform.record(match fence {
+            Some((fence, value)) => record.on_fence(fence, value),
+            None => record,
+        });
+    }
+}

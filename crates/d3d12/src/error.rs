@@ -1,0 +1,132 @@
+//! Owns what can go wrong in a call of this crate: one enum, each message with what, where, and what to do.
+
+use crate::model::CommandListType;
+use tidegate_calls::Status;
+
+/// Result of a call of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call failed. Unless said otherwise the call changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The machine stopped; what was waited for will not come.
+    #[error("the machine stopped before the call could end")]
+    Stopped,
+    /// The device was lost; the text says to what. It stays lost.
+    #[error("the device was removed: {0}; drop it with everything in it and create it again")]
+    DeviceRemoved(String),
+    /// A user-mode queue lost its doorbell for good (DISCONNECTED_ABORT). What was queued may never run.
+    #[error(
+        "queue '{queue}' lost its doorbell for good; drop the queue and create it again, or create it with packet or \
+         hardware submission"
+    )]
+    QueueAborted {
+        /// The queue.
+        queue: String,
+    },
+    /// A doorbell was taken away again and again before a ring arrived. The work is in the ring; the next submission rings
+    /// for it too.
+    #[error(
+        "queue '{queue}' lost its doorbell {attempts} times in a row before a ring arrived; use fewer user-mode queues \
+         at once, or give the adapter more doorbells"
+    )]
+    DoorbellContested {
+        /// The queue.
+        queue: String,
+        /// How often it was connected in vain.
+        attempts: u32,
+    },
+    /// A user-mode queue met a monitored fence.
+    #[error(
+        "queue '{queue}' submits from user mode and takes native fences only, and fence '{fence}' is a monitored fence; \
+         create the device with native fences, or the queue with packet or hardware submission"
+    )]
+    MonitoredFence {
+        /// The queue.
+        queue: String,
+        /// The fence.
+        fence: String,
+    },
+    /// A list does not take such a command.
+    #[error("a {list_type} list takes no {command}; record it in a list of a {takes} queue")]
+    NotAccepted {
+        /// The list's type.
+        list_type: CommandListType,
+        /// The command.
+        command: &'static str,
+        /// Which queues take it.
+        takes: &'static str,
+    },
+    /// A list was given to a queue of another type.
+    #[error("queue '{queue}' runs {queue_type} lists and was given a {list_type} list; record it for this queue's type")]
+    WrongQueue {
+        /// The queue.
+        queue: String,
+        /// What it runs.
+        queue_type: CommandListType,
+        /// What it was given.
+        list_type: CommandListType,
+    },
+    /// More lists in one call than fit the ring as one unit.
+    #[error(
+        "queue '{queue}' was given {lists} lists in one call and its ring takes {most}; split the call, or create the \
+         device with more ring_slots"
+    )]
+    TooManyLists {
+        /// The queue.
+        queue: String,
+        /// How many lists.
+        lists: usize,
+        /// How many fit.
+        most: u64,
+    },
+    /// A range leaves its buffer.
+    #[error(
+        "{command}: bytes {offset}..{} leave buffer '{buffer}' of {size} bytes; correct offset or length",
+        u128::from(*.offset) + u128::from(*.bytes)
+    )]
+    OutOfRange {
+        /// What was asked for.
+        command: &'static str,
+        /// The buffer.
+        buffer: String,
+        /// First byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+        /// The buffer's length.
+        size: u64,
+    },
+    /// A number that makes no sense.
+    #[error("{what}: {why}")]
+    BadValue {
+        /// Which call or command, and of which object.
+        what: String,
+        /// What is wrong, and what to do.
+        why: &'static str,
+    },
+    /// The adapter or a node cannot do it.
+    #[error("{what} is not to be had: {why}")]
+    NotSupported {
+        /// What was asked for.
+        what: String,
+        /// What is missing, and what to do.
+        why: &'static str,
+    },
+    /// An object of another device.
+    #[error("{what} belongs to another device; create it with the device that uses it")]
+    Foreign {
+        /// Which.
+        what: String,
+    },
+    /// The graphics kernel refused a call.
+    #[error("{call} for {object}: {status}")]
+    Call {
+        /// The call's official name.
+        call: &'static str,
+        /// For which object.
+        object: String,
+        /// What the kernel answered.
+        status: Status,
+    },
+}

@@ -1,0 +1,140 @@
+//! Owns fences as an application sees them: a 64-bit value that CPU and queues signal and wait for. Native and monitored
+//! fences look the same here; what differs is who may use them, and `queue` says so.
+
+use crate::device::DeviceInner;
+use crate::error::Result;
+use crate::umd::owned::{Object, Owned};
+use std::fmt;
+use std::sync::Arc;
+use tidegate_calls::{
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, NativeFenceType, SignalFlags, SyncObjectFlags,
+    WaitMode,
+};
+use tidegate_platform::Event;
+use tidegate_trace::{FenceId, Kind, LaneId, NameId};
+
+/// A fence. It must live until every queue that was given it has passed it.
+#[derive(Clone)]
+pub struct Fence {
+    pub(crate) inner: Arc<FenceInner>,
+    lane: Option<LaneId>,
+}
+
+pub(crate) struct FenceInner {
+    pub(crate) instance: FenceInstance,
+    pub(crate) name: String,
+    _owned: Owned,
+    pub(crate) device: Arc<DeviceInner>,
+}
+
+impl FenceInner {
+    pub(crate) fn at(&self, value: u64) -> FenceValue {
+        FenceValue { fence: self.instance.handle, value }
+    }
+
+    /// The fence and a value as a record names them.
+    pub(crate) fn on_timeline(&self, value: u64) -> Option<(FenceId, u64)> {
+        self.instance.trace_fence.checked_sub(1).map(|number| (FenceId(number), value))
+    }
+}
+
+impl Fence {
+    pub(crate) fn new(
+        device: &Arc<DeviceInner>,
+        name: &str,
+        initial_value: u64,
+        lane: Option<LaneId>,
+    ) -> Result<Fence> {
+        let (owner, flags) = (device.handle(), SyncObjectFlags::empty());
+        let kernel = device.thunk.enter();
+        let (call, made) = if device.native_fences {
+            let fence_type = NativeFenceType::Default;
+            let args = CreateNativeFence { device: owner, initial_value, fence_type, flags, name };
+            ("D3DKMTCreateNativeFence", kernel.create_native_fence(args))
+        } else {
+            let args = CreateMonitoredFence { device: owner, initial_value, flags, name };
+            ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
+        };
+        let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;
+        let owned = Owned::new(&device.thunk, Object::Fence, instance.handle);
+        let inner = FenceInner { instance, name: name.to_owned(), _owned: owned, device: Arc::clone(device) };
+        Ok(Fence { inner: Arc::new(inner), lane })
+    }
+
+    /// The same fence for a CPU thread that is drawn on `lane`.
+    pub fn on_lane(&self, lane: LaneId) -> Fence {
+        Fence { inner: Arc::clone(&self.inner), lane: Some(lane) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Whether it is a native fence.
+    pub fn is_native(&self) -> bool {
+        self.inner.instance.native
+    }
+
+    /// Its number on the timeline, if it has one.
+    pub fn trace_id(&self) -> Option<FenceId> {
+        self.inner.on_timeline(0).map(|(id, _)| id)
+    }
+
+    // spec: NF-001, ME-034
+    /// The value now, without a kernel call; `u64::MAX` when the device was lost.
+    #[doc(alias = "GetCompletedValue")]
+    pub fn completed_value(&self) -> u64 {
+        self.inner.instance.value.load()
+    }
+
+    // spec: ME-035
+    /// Signals from the CPU, at once; the value may go down as well as up.
+    ///
+    /// # Errors
+    /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
+    pub fn signal(&self, value: u64) -> Result<()> {
+        let device = &self.inner.device;
+        let start = device.stamp(self.lane);
+        let fences = [self.inner.at(value)];
+        let signalled = device.thunk.enter().signal_from_cpu(&fences, SignalFlags::ALLOW_FENCE_REWIND);
+        device.record_call(start, Kind::CpuSignal, NameId::NONE, self.inner.on_timeline(value), 0);
+        signalled.map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))
+    }
+
+    /// Blocks until the value is at least `value`. A value that is reached already needs no kernel call.
+    ///
+    /// # Errors
+    /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
+    pub fn wait(&self, value: u64) -> Result<()> {
+        let device = &self.inner.device;
+        let start = device.stamp(self.lane);
+        let reached = || self.completed_value() >= value;
+        let lost = || self.completed_value() == u64::MAX;
+        let result = device.block(&[self.inner.at(value)], WaitMode::All, &self.what(), reached, lost);
+        device.record_call(start, Kind::CpuWait, NameId::NONE, self.inner.on_timeline(value), 0);
+        result
+    }
+
+    // spec: ME-033
+    /// Has `event` set once the value is at least `value`; returns at once.
+    ///
+    /// # Errors
+    /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
+    pub fn set_event_on_completion(&self, value: u64, event: &Event) -> Result<()> {
+        let device = &self.inner.device;
+        let asked = device.thunk.enter().wait_from_cpu(&[self.inner.at(value)], WaitMode::All, Some(event.clone()));
+        asked.map_err(|s| device.error("D3DKMTWaitForSynchronizationObjectFromCpu", &self.what(), s))
+    }
+
+    fn what(&self) -> String {
+        format!("fence '{}'", self.name())
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_native() { "native" } else { "monitored" };
+        write!(f, "Fence({:?}, {kind}, {})", self.name(), self.completed_value())
+    }
+}

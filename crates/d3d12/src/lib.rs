@@ -1,0 +1,34 @@
+//! Multi-engine queues in the manner of Direct3D 12: what an application sees of tidegate.
+//!
+//! Rooms: [`device`] (where everything is made) · [`queue`] (execute, wait, signal, in call order) · [`list`] (recording
+//! commands) · [`resource`] (buffers) · [`fence`] · [`model`] (the choices of an application) · [`counters`] · `umd`, the
+//! user-mode driver: command memory, encoding, and the three ways to submit.
+//!
+//! An application calls in. This crate calls the graphics kernel through [`tidegate_calls::Kernel`] and nobody else; with
+//! the GPU it shares memory whose layout `gpu-abi` gives: rings, control areas, command buffers, doorbells.
+//!
+//! Handles ([`Device`], [`Queue`], [`Fence`], [`Buffer`]) are cheap to clone. A clone can be bound to the timeline lane of a
+//! CPU thread ([`Device::with_lane`], [`Queue::on_lane`], ...), so that calls made through it are drawn there.
+//!
+//! It does not track resource states, and it does not keep a fence alive for work that is still queued on it: hold the
+//! [`Fence`] until the queue has passed it.
+
+pub mod counters;
+pub mod device;
+pub mod error;
+pub mod fence;
+pub mod list;
+pub mod model;
+pub mod queue;
+pub mod resource;
+mod umd;
+
+pub use counters::{Counters, QueueStats};
+pub use device::Device;
+pub use error::{Error, Result};
+pub use fence::Fence;
+pub use list::{Arg, ClosedList, CommandList};
+pub use model::{BufferDesc, CommandListType, DeviceOptions, FenceChoice, Heap, QueueDesc, Submission};
+pub use queue::Queue;
+pub use resource::Buffer;
+pub use tidegate_calls::{Priority, WaitMode};

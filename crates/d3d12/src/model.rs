@@ -1,0 +1,186 @@
+//! Owns the choices that an application makes: submission models, list types, heaps, fences, and the descriptions from which
+//! devices, queues and buffers are made. It decides nothing.
+
+use std::fmt;
+use std::str::FromStr;
+use tidegate_calls::Priority;
+
+// spec: UMS-003
+/// How a queue's work reaches its engine. Chosen for each queue; queues of all three share engines and fences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Submission {
+    /// Contexts with a software queue in the scheduler; waits are held on the CPU, packets handed to the engine.
+    Packet,
+    /// Hardware queues fed by kernel calls; waits and signals are software commands of the scheduler.
+    Hardware,
+    /// Ring and doorbell: no kernel call per submission. Takes native fences only.
+    User,
+}
+
+impl Submission {
+    /// All three, in the order in which they are compared.
+    pub const ALL: [Submission; 3] = [Submission::Packet, Submission::Hardware, Submission::User];
+
+    /// The word used in files, tables and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Submission::Packet => "packet",
+            Submission::Hardware => "hardware",
+            Submission::User => "user",
+        }
+    }
+}
+
+impl fmt::Display for Submission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no submission model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no submission model is called '{0}'; use packet, hardware or user")]
+pub struct UnknownSubmission(pub String);
+
+impl FromStr for Submission {
+    type Err = UnknownSubmission;
+
+    fn from_str(word: &str) -> Result<Submission, UnknownSubmission> {
+        let found = Submission::ALL.into_iter().find(|s| s.name() == word);
+        found.ok_or_else(|| UnknownSubmission(word.to_owned()))
+    }
+}
+
+// spec: ME-016, ME-020
+/// What a queue runs and a list holds (D3D12_COMMAND_LIST_TYPE). The number 1, bundles, has no queue and is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum CommandListType {
+    /// 3D: everything.
+    Direct = 0,
+    /// Dispatches, copies and fills.
+    Compute = 2,
+    /// Copies and fills.
+    Copy = 3,
+}
+
+impl CommandListType {
+    /// The word used in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            CommandListType::Direct => "direct",
+            CommandListType::Compute => "compute",
+            CommandListType::Copy => "copy",
+        }
+    }
+
+    /// Engine types (DXGK_ENGINE_TYPE) that can run such work, the one made for it first. A 3D engine runs everything, a
+    /// compute engine copies too.
+    pub(crate) fn engine_types(self) -> &'static [u32] {
+        const OTHER: u32 = 0;
+        const THREE_D: u32 = 1;
+        const COPY: u32 = 6;
+        match self {
+            CommandListType::Direct => &[THREE_D],
+            CommandListType::Compute => &[OTHER, THREE_D],
+            CommandListType::Copy => &[COPY, OTHER, THREE_D],
+        }
+    }
+}
+
+impl fmt::Display for CommandListType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Which kind of fence [`crate::Device::create_fence`] makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FenceChoice {
+    /// Native where the adapter supports it, monitored elsewhere.
+    #[default]
+    Auto,
+    /// Native, or an error.
+    Native,
+    /// Monitored.
+    Monitored,
+}
+
+/// How a device is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// The process: groups its lanes on the timeline.
+    pub process_name: String,
+    /// Which fences it makes.
+    pub fences: FenceChoice,
+    /// Slots in the ring of a user-mode queue: a power of two from 8 to 2^20.
+    pub ring_slots: u64,
+    /// Whether waits and signals of user-mode queues name the log entry that the engine shall write.
+    pub fence_logs: bool,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> DeviceOptions {
+        DeviceOptions {
+            process_name: "app".to_owned(),
+            fences: FenceChoice::Auto,
+            ring_slots: 1024,
+            fence_logs: true,
+        }
+    }
+}
+
+/// How a queue is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueDesc {
+    /// Its name in messages and on the timeline.
+    pub name: String,
+    /// What it runs.
+    pub list_type: CommandListType,
+    /// Its priority.
+    pub priority: Priority,
+    /// How its work reaches the engine.
+    pub submission: Submission,
+    /// The node (NodeOrdinal) that runs it; `None` takes the first node made for `list_type`, see
+    /// [`crate::Device::nodes_for`].
+    pub node: Option<u32>,
+}
+
+/// Where a buffer stands (D3D12_HEAP_TYPE). Every heap can be written and read by the CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Heap {
+    /// The adapter's local memory.
+    #[default]
+    Default,
+    /// System memory, for data on its way to the GPU.
+    Upload,
+    /// System memory, for data on its way from the GPU.
+    Readback,
+}
+
+/// How a buffer is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferDesc {
+    /// Its name in messages.
+    pub name: String,
+    /// Its length in bytes, not 0.
+    pub bytes: u64,
+    /// Where it stands.
+    pub heap: Heap,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    // spec: UMS-003, ME-016, ME-020
+    fn words_and_numbers_are_the_documents() {
+        for submission in Submission::ALL {
+            assert_eq!(submission.to_string().parse(), Ok(submission));
+        }
+        assert_eq!("User".parse::<Submission>(), Err(UnknownSubmission("User".to_owned())));
+        let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
+        assert_eq!(types.map(|t| t as u32), [0, 2, 3]);
+    }
+}

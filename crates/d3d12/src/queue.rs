@@ -1,0 +1,242 @@
+//! Owns queues as an application sees them: execute, wait and signal take effect in call order, and each returns at once.
+//!
+//! What is common to the three submission models stands here: the checks, the lane, the records. How work reaches the engine
+//! is the business of `umd::{packet_queue, hardware_queue, user_queue}`. A queue holds nothing back: what was executed is
+//! submitted before the call returns, and so before any wait or signal that follows.
+
+use crate::counters::QueueStats;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::fence::Fence;
+use crate::list::ClosedList;
+use crate::model::{CommandListType, QueueDesc, Submission};
+use crate::umd::QueueIdentity;
+use crate::umd::hardware_queue::HardwareQueue;
+use crate::umd::packet_queue::PacketQueue;
+use crate::umd::submit::Unit;
+use crate::umd::user_queue::UserQueue;
+use std::fmt;
+use std::sync::Arc;
+use tidegate_trace::{Kind, LaneId, LaneKind, NameId};
+
+/// A queue. Calls from several threads are taken one after the other.
+#[derive(Clone)]
+pub struct Queue {
+    pub(crate) inner: Arc<QueueInner>,
+    lane: Option<LaneId>,
+}
+
+enum Path {
+    Packet(PacketQueue),
+    Hardware(HardwareQueue),
+    User(UserQueue),
+}
+
+pub(crate) struct QueueInner {
+    /// Before `id`: kernel objects end while the device is still there.
+    path: Path,
+    list_type: CommandListType,
+    pub(crate) id: QueueIdentity,
+}
+
+impl QueueInner {
+    pub(crate) fn stats(&self) -> QueueStats {
+        match &self.path {
+            Path::Packet(queue) => queue.stats(),
+            Path::Hardware(queue) => queue.stats(),
+            Path::User(queue) => queue.stats(),
+        }
+    }
+
+    pub(crate) fn wait_idle(&self) -> Result<()> {
+        match &self.path {
+            Path::Packet(queue) => queue.wait_idle(&self.id),
+            Path::Hardware(queue) => queue.wait_idle(&self.id),
+            Path::User(queue) => queue.wait_idle(&self.id),
+        }
+    }
+
+    /// What the list at a position of the queue was called. Only user-mode queues know: positions of the others are numbers
+    /// that the scheduler gave.
+    pub(crate) fn label_at(&self, position: u64) -> Option<String> {
+        match &self.path {
+            Path::User(queue) => queue.label_at(position),
+            Path::Packet(_) | Path::Hardware(_) => None,
+        }
+    }
+}
+
+impl Drop for QueueInner {
+    fn drop(&mut self) {
+        let stats = self.stats();
+        self.id.device.queue_ended(stats);
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(device: &Device, desc: QueueDesc, lane: Option<LaneId>) -> Result<Queue> {
+        let inner = &device.inner;
+        let node = inner.node(&desc)?;
+        if desc.submission == Submission::User && !device.adapter().nodes[node as usize].user_mode_submission {
+            return Err(Error::NotSupported {
+                what: format!("user-mode submission for queue '{}'", desc.name),
+                why: "its node does not offer it; create the queue with packet or hardware submission",
+            });
+        }
+        let drawn = inner.platform.lane(LaneKind::Queue, &inner.options.process_name, &desc.name);
+        // Lanes are numbered through the whole machine, so that tags of different processes differ too.
+        let number = drawn.0 + 1;
+        let id = QueueIdentity { device: Arc::clone(inner), name: desc.name, tag: number, lane: number };
+        let path = match desc.submission {
+            Submission::Packet => Path::Packet(PacketQueue::new(&id, node, desc.priority)?),
+            Submission::Hardware => Path::Hardware(HardwareQueue::new(&id, node, desc.priority)?),
+            Submission::User => Path::User(UserQueue::new(&id, node, desc.priority)?),
+        };
+        Ok(Queue { inner: Arc::new(QueueInner { path, list_type: desc.list_type, id }), lane })
+    }
+
+    /// The same queue for a CPU thread that is drawn on `lane`: its calls are recorded there.
+    pub fn on_lane(&self, lane: LaneId) -> Queue {
+        Queue { inner: Arc::clone(&self.inner), lane: Some(lane) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.id.name
+    }
+
+    /// The number under which its work is counted; no other queue of the machine has it.
+    pub fn tag(&self) -> u32 {
+        self.inner.id.tag
+    }
+
+    /// What it runs.
+    pub fn list_type(&self) -> CommandListType {
+        self.inner.list_type
+    }
+
+    /// How its work reaches the engine.
+    pub fn submission(&self) -> Submission {
+        match &self.inner.path {
+            Path::Packet(_) => Submission::Packet,
+            Path::Hardware(_) => Submission::Hardware,
+            Path::User(_) => Submission::User,
+        }
+    }
+
+    /// Its own lane of the timeline.
+    pub fn timeline_lane(&self) -> LaneId {
+        LaneId(self.inner.id.lane - 1)
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> QueueStats {
+        self.inner.stats()
+    }
+
+    /// Blocks until the last work submitted to it is complete.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], [`Error::DeviceRemoved`].
+    pub fn wait_idle(&self) -> Result<()> {
+        self.inner.wait_idle()
+    }
+
+    // spec: ME-021, ME-023, ME-027, ME-029
+    /// Submits lists as one ordered unit, behind everything that was queued before. Returns at once, except that a user-mode
+    /// queue whose ring is full waits for room.
+    ///
+    /// # Errors
+    /// [`Error::WrongQueue`], [`Error::Foreign`], [`Error::TooManyLists`]; [`Error::DeviceRemoved`], [`Error::QueueAborted`],
+    /// [`Error::DoorbellContested`], [`Error::Stopped`].
+    #[doc(alias = "ExecuteCommandLists")]
+    pub fn execute(&self, lists: &[&ClosedList]) -> Result<()> {
+        let QueueInner { path, list_type, id } = &*self.inner;
+        for list in lists {
+            id.device.owns(&list.device, || format!("the list '{}'", list.label().unwrap_or("without a label")))?;
+            if list.list_type != *list_type {
+                return Err(Error::WrongQueue {
+                    queue: id.name.clone(),
+                    queue_type: *list_type,
+                    list_type: list.list_type,
+                });
+            }
+        }
+        let Some(first) = lists.first() else { return Ok(()) };
+        let start = id.device.stamp(self.lane);
+        let queued_ns = self.queued_ns();
+        let result = match path {
+            Path::Packet(queue) => queue.execute(id, lists, queued_ns),
+            Path::Hardware(queue) => queue.execute(id, lists, queued_ns),
+            Path::User(queue) => queue.submit(id, &Unit::Execute(lists), queued_ns),
+        };
+        let name = NameId(first.memory.trace_name.saturating_sub(1));
+        id.device.record_call(start, Kind::Submit, name, None, lists.len() as u64);
+        result
+    }
+
+    // spec: ME-026, MF-029
+    /// Holds later work of the queue back until the fence is at least `value`. The caller goes on at once.
+    ///
+    /// # Errors
+    /// [`Error::MonitoredFence`] on a user-mode queue, [`Error::Foreign`]; as [`Queue::execute`].
+    pub fn wait(&self, fence: &Fence, value: u64) -> Result<()> {
+        self.takes(fence)?;
+        let QueueInner { path, id, .. } = &*self.inner;
+        let start = id.device.stamp(self.lane);
+        let queued_ns = self.queued_ns();
+        let result = match path {
+            Path::Packet(queue) => queue.wait(id, &fence.inner, value),
+            Path::Hardware(queue) => queue.wait(id, &fence.inner, value),
+            Path::User(queue) => queue.submit(id, &Unit::Wait(&fence.inner, value), queued_ns),
+        };
+        let name = id.device.names.wait;
+        id.device.record_call(start, Kind::Submit, name, fence.inner.on_timeline(value), 0);
+        result
+    }
+
+    /// Sets the fence to `value` when all earlier work of the queue is complete. The caller goes on at once.
+    ///
+    /// # Errors
+    /// As [`Queue::wait`].
+    pub fn signal(&self, fence: &Fence, value: u64) -> Result<()> {
+        self.takes(fence)?;
+        let QueueInner { path, id, .. } = &*self.inner;
+        let start = id.device.stamp(self.lane);
+        let queued_ns = self.queued_ns();
+        let result = match path {
+            Path::Packet(queue) => queue.signal(id, &fence.inner, value),
+            Path::Hardware(queue) => queue.signal(id, &fence.inner, value),
+            Path::User(queue) => queue.submit(id, &Unit::Signal(&fence.inner, value), queued_ns),
+        };
+        let name = id.device.names.signal;
+        id.device.record_call(start, Kind::Submit, name, fence.inner.on_timeline(value), 0);
+        result
+    }
+
+    // spec: NF-143
+    fn takes(&self, fence: &Fence) -> Result<()> {
+        let id = &self.inner.id;
+        id.device.owns(&fence.inner.device, || format!("fence '{}'", fence.name()))?;
+        match &self.inner.path {
+            Path::User(_) if !fence.is_native() => {
+                Err(Error::MonitoredFence { queue: id.name.clone(), fence: fence.name().to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The CPU time that goes with a submission. Only the timeline reads it; while there is none, reading the clock would be
+    /// half the cost of a submission.
+    #[inline]
+    fn queued_ns(&self) -> u64 {
+        let platform = &self.inner.id.device.platform;
+        if platform.tracing() { platform.stamp_ns() } else { 0 }
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queue({:?}, {}, {})", self.name(), self.list_type(), self.submission())
+    }
+}

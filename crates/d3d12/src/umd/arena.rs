@@ -1,0 +1,137 @@
+//! Owns command memory: chunks of bulk allocations in system memory, handed out in powers of two from 64 bytes on, so that
+//! closing a list makes no kernel call unless a chunk is used up.
+//!
+//! Freed blocks go to a list of their size and are given out again; chunks live as long as the device. The arena's lock is
+//! not held over the kernel call that makes a chunk: two threads that both find it full make two chunks.
+
+use crate::umd::owned::{Object, Owned};
+use crate::umd::thunk::Thunk;
+use std::sync::Arc;
+use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status};
+use tidegate_gpu_abi::GpuVa;
+use tidegate_platform::{Bulk, Mutex, Platform};
+
+/// Blocks are powers of two of this many bytes or more, and aligned to it.
+const SMALLEST: u64 = 64;
+const SMALLEST_LOG2: u32 = SMALLEST.trailing_zeros();
+/// Sizes from 64 bytes to 16 MiB.
+const CLASSES: usize = 19;
+/// Chunks start small, because pages that are mapped cost page table entries, and double up to the largest.
+const FIRST_CHUNK: u64 = 64 << 10;
+const LARGEST_CHUNK: u64 = 1 << 20;
+
+/// A piece of command memory.
+pub(crate) struct Block {
+    class: usize,
+    chunk: usize,
+    offset: u64,
+    memory: Bulk,
+    /// Where engines find it.
+    pub(crate) gpu_va: GpuVa,
+}
+
+impl Block {
+    /// Copies `data` in from byte `at` on. Callers stay inside the size that they asked for.
+    pub(crate) fn write(&self, at: u64, data: &[u8]) {
+        self.memory.write(self.offset + at, data).expect("a block lies inside its chunk");
+    }
+
+    /// Copies bytes out from the start on.
+    pub(crate) fn read(&self, out: &mut [u8]) {
+        self.memory.read(self.offset, out).expect("a block lies inside its chunk");
+    }
+}
+
+struct Chunk {
+    _allocation: Owned,
+    gpu_va: u64,
+    memory: Bulk,
+    bytes: u64,
+    used: u64,
+}
+
+struct State {
+    chunks: Vec<Chunk>,
+    /// Free places (chunk, offset) by size class.
+    free: [Vec<(usize, u64)>; CLASSES],
+    next_chunk: u64,
+}
+
+pub(crate) struct Arena {
+    thunk: Arc<Thunk>,
+    device: Handle,
+    state: Mutex<State>,
+}
+
+fn class_of(bytes: u64) -> usize {
+    (bytes.max(SMALLEST).next_power_of_two().trailing_zeros() - SMALLEST_LOG2) as usize
+}
+
+impl Arena {
+    pub(crate) fn new(platform: &Platform, thunk: &Arc<Thunk>, device: Handle) -> Arena {
+        let state = State { chunks: Vec::new(), free: [const { Vec::new() }; CLASSES], next_chunk: FIRST_CHUNK };
+        Arena { thunk: Arc::clone(thunk), device, state: platform.mutex("command memory", state) }
+    }
+
+    /// A block of at least `bytes`, at most 16 MiB.
+    pub(crate) fn take(&self, bytes: u64) -> Result<Block, Status> {
+        let class = class_of(bytes);
+        loop {
+            let wanted = {
+                let mut state = self.state.lock();
+                match state.take(class) {
+                    Some(block) => return Ok(block),
+                    None => state.next_chunk.max(SMALLEST << class),
+                }
+            };
+            let chunk = self.new_chunk(wanted)?;
+            let mut state = self.state.lock();
+            state.chunks.push(chunk);
+            state.next_chunk = (state.next_chunk * 2).min(LARGEST_CHUNK);
+        }
+    }
+
+    pub(crate) fn give_back(&self, block: &Block) {
+        self.state.lock().free[block.class].push((block.chunk, block.offset));
+    }
+
+    fn new_chunk(&self, bytes: u64) -> Result<Chunk, Status> {
+        let (kind, placement) = (AllocationKind::Bulk, Placement::System);
+        let args = CreateAllocation { device: self.device, bytes, kind, placement };
+        let allocation = self.thunk.enter().create_allocation(args)?;
+        let owned = Owned::new(&self.thunk, Object::Allocation, allocation.handle);
+        let AllocationMemory::Bulk(memory) = allocation.memory else { return Err(Status::INVALID_PARAMETER) };
+        Ok(Chunk { _allocation: owned, gpu_va: allocation.gpu_va, memory, bytes, used: 0 })
+    }
+}
+
+impl State {
+    fn take(&mut self, class: usize) -> Option<Block> {
+        let size = SMALLEST << class;
+        let (chunk, offset) = match self.free[class].pop() {
+            Some(place) => place,
+            None => {
+                let index = self.chunks.len().checked_sub(1)?;
+                let last = &mut self.chunks[index];
+                if last.bytes - last.used < size {
+                    return None;
+                }
+                last.used += size;
+                (index, last.used - size)
+            }
+        };
+        let from = &self.chunks[chunk];
+        Some(Block { class, chunk, offset, memory: from.memory.clone(), gpu_va: GpuVa(from.gpu_va + offset) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_round_up_to_powers_of_two() {
+        assert_eq!([0, 1, 64, 65, 128, 129].map(class_of), [0, 0, 0, 1, 1, 2]);
+        assert_eq!(class_of(16 << 20), CLASSES - 1);
+    }
+}

@@ -1,0 +1,129 @@
+//! Owns encoding: ring packets with their log entries, and command buffers joined out of closed lists.
+//!
+//! The user-mode driver chooses the log entry of each wait and signal; entries of one queue follow each other because the
+//! submitter lock is held from the choice to the ring. Nothing waits for a log to be read: an overrun is the reader's.
+
+use crate::fence::FenceInner;
+use crate::list::{ClosedList, CommandMemory};
+use crate::umd::QueueIdentity;
+use std::sync::Arc;
+use tidegate_calls::Status;
+use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate_gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
+use tidegate_platform::Step;
+
+/// Which entry of a log the next operation writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogCursor {
+    next: u32,
+    entries: u32,
+}
+
+impl LogCursor {
+    /// A log of `entries` entries, 0 for none.
+    pub(crate) fn new(entries: u32) -> LogCursor {
+        LogCursor { next: 0, entries }
+    }
+
+    // spec: NF-180, NF-182, NF-207
+    /// The next entry's number, modulo the capacity; [`NO_LOG_ENTRY`] without a log.
+    fn take(&mut self) -> u32 {
+        if self.entries == 0 {
+            return NO_LOG_ENTRY;
+        }
+        let entry = self.next;
+        self.next = if entry + 1 == self.entries { 0 } else { entry + 1 };
+        entry
+    }
+}
+
+/// What only goes to records: the CPU time of queueing, a name or fence number plus one, the queue's lane.
+fn trace_words(id: &QueueIdentity, queued_ns: u64, name: u32) -> TraceWords {
+    TraceWords { queued_ns, name, lane: id.lane }
+}
+
+pub(crate) fn execute(id: &QueueIdentity, memory: &CommandMemory, progress: u64, queued_ns: u64) -> RingPacket {
+    RingPacket::Execute {
+        commands: memory.gpu_va(),
+        bytes: memory.bytes,
+        progress,
+        trace: trace_words(id, queued_ns, memory.trace_name),
+    }
+}
+
+// spec: NF-167, NF-178
+pub(crate) fn wait(id: &QueueIdentity, fence: &FenceInner, value: u64, log: &mut LogCursor, queued_ns: u64) -> RingPacket {
+    RingPacket::Wait {
+        current_value: GpuVa(fence.instance.current_value_gpu_va),
+        value,
+        fence_handle: fence.instance.handle.0,
+        log_entry: log.take(),
+        trace: trace_words(id, queued_ns, fence.instance.trace_fence),
+    }
+}
+
+// spec: NF-168
+pub(crate) fn signal(
+    id: &QueueIdentity,
+    fence: &FenceInner,
+    value: u64,
+    log: &mut LogCursor,
+    queued_ns: u64,
+) -> RingPacket {
+    RingPacket::Signal {
+        current_value: GpuVa(fence.instance.current_value_gpu_va),
+        monitored_value: GpuVa(fence.instance.monitored_value_gpu_va),
+        value,
+        fence_handle: fence.instance.handle.0,
+        log_entry: log.take(),
+        trace: trace_words(id, queued_ns, fence.instance.trace_fence),
+    }
+}
+
+// spec: MF-024
+/// One command buffer out of several lists, which ends with a store of `progress` to `progress_va`: how a GPU that gets
+/// packets tells user mode without a kernel call that it is done with their memory.
+pub(crate) fn joined(
+    id: &QueueIdentity,
+    lists: &[&ClosedList],
+    progress_va: GpuVa,
+    progress: u64,
+) -> Result<Arc<CommandMemory>, Status> {
+    let mut bytes = Vec::with_capacity(lists.iter().map(|l| l.memory.bytes as usize).sum::<usize>() + 64);
+    let mut tail = CommandWriter::new();
+    for list in lists {
+        let start = bytes.len();
+        bytes.resize(start + list.memory.bytes as usize, 0);
+        list.memory.block.read(&mut bytes[start..]);
+        // A label holds to the end of its list, not into the next one.
+        let mut unlabel = CommandWriter::new();
+        unlabel.push(&Command::Label { name: 0 });
+        bytes.extend(unlabel.to_bytes());
+    }
+    tail.push(&Command::WriteValue { destination: progress_va, value: progress });
+    bytes.extend(tail.to_bytes());
+    id.device.platform.spend(Step::UmdEncode);
+    let first = lists.first().map(|l| &l.memory);
+    let mut memory = CommandMemory::upload(&id.device.arena, &bytes)?;
+    memory.trace_name = first.map_or(0, |m| m.trace_name);
+    memory.label = first.and_then(|m| m.label.clone());
+    memory.buffers = lists.iter().flat_map(|l| l.memory.buffers.iter().cloned()).collect();
+    Ok(Arc::new(memory))
+}
+
+/// Bytes that [`joined`] adds at most to a single list.
+pub(crate) const JOINED_EXTRA_BYTES: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    // spec: NF-180, NF-182, NF-207
+    fn log_entries_follow_each_other_and_wrap() {
+        let mut log = LogCursor::new(3);
+        let taken: Vec<u32> = (0..7).map(|_| log.take()).collect();
+        assert_eq!(taken, [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(LogCursor::new(0).take(), NO_LOG_ENTRY);
+    }
+}

@@ -1,0 +1,137 @@
+//! Owns kernel-mode hardware queues: each command buffer is one kernel call with a progress value of the user-mode driver's
+//! making; waits and signals are software commands that the scheduler keeps in order with them.
+
+use crate::counters::QueueStats;
+use crate::error::Result;
+use crate::fence::FenceInner;
+use crate::list::{ClosedList, CommandMemory};
+use crate::umd::in_flight::InFlight;
+use crate::umd::owned::{Object, Owned};
+use crate::umd::{Failure, QueueIdentity};
+use std::sync::Arc;
+use tidegate_calls::{
+    CreateHwContext, CreateHwQueue, FenceValue, Handle, Priority, ReadOnly, SubmitCommandToHwQueue,
+};
+use tidegate_platform::{Mutex, Step};
+
+struct State {
+    /// The progress value submitted last.
+    progress: u64,
+    in_flight: InFlight,
+    stats: QueueStats,
+    /// The last command has a progress value: nothing is queued behind it.
+    ends_with_progress: bool,
+}
+
+pub(crate) struct HardwareQueue {
+    state: Mutex<State>,
+    progress: ReadOnly,
+    progress_fence: Handle,
+    hw_queue: Owned,
+    _hw_context: Owned,
+}
+
+impl HardwareQueue {
+    pub(crate) fn new(id: &QueueIdentity, node_ordinal: u32, priority: Priority) -> Result<HardwareQueue> {
+        let device = &*id.device;
+        let failed = |call| move |status| id.error(Failure::Refused(call, status));
+        let args = CreateHwContext { device: device.handle(), node_ordinal };
+        let context = device.thunk.enter().create_hw_context(args).map_err(failed("D3DKMTCreateHwContext"))?;
+        let hw_context = Owned::new(&device.thunk, Object::HwContext, context);
+        let args = CreateHwQueue {
+            hw_context: context,
+            user_mode_submission: false,
+            priority,
+            tag: id.tag,
+            lane: id.lane,
+        };
+        let queue = device.thunk.enter().create_hw_queue(args).map_err(failed("D3DKMTCreateHwQueue"))?;
+        let hw_queue = Owned::new(&device.thunk, Object::HwQueue, queue.handle);
+        let state = State {
+            progress: 0,
+            in_flight: InFlight::new(),
+            stats: QueueStats::default(),
+            ends_with_progress: true,
+        };
+        Ok(HardwareQueue {
+            state: device.platform.mutex("submitter of a hardware queue", state),
+            progress: queue.progress_value,
+            progress_fence: queue.progress_fence,
+            hw_queue,
+            _hw_context: hw_context,
+        })
+    }
+
+    pub(crate) fn execute(&self, id: &QueueIdentity, lists: &[&ClosedList], queued_ns: u64) -> Result<()> {
+        let mut state = self.state.lock_device();
+        state.in_flight.collect(&self.progress);
+        state.stats.executes += 1;
+        let submitted = lists.iter().try_for_each(|list| self.submit(&mut state, id, &list.memory, queued_ns));
+        drop(state);
+        submitted.map_err(|failure| id.error(failure))
+    }
+
+    fn submit(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        memory: &Arc<CommandMemory>,
+        queued_ns: u64,
+    ) -> std::result::Result<(), Failure> {
+        id.device.platform.spend(Step::UmdEncode);
+        let progress = state.progress + 1;
+        // Held before the call: the engine may run it before the call is back.
+        state.in_flight.hold(memory, progress, state.stats.submissions);
+        let args = SubmitCommandToHwQueue {
+            hw_queue: self.hw_queue.handle(),
+            progress_fence_id: progress,
+            commands_gpu_va: memory.gpu_va().0,
+            command_bytes: memory.bytes,
+            queued_ns,
+        };
+        let done = id.device.thunk.enter().submit_command_to_hw_queue(args);
+        done.map_err(|s| Failure::Refused("D3DKMTSubmitCommandToHwQueue", s))?;
+        state.progress = progress;
+        state.stats.submissions += 1;
+        state.ends_with_progress = true;
+        Ok(())
+    }
+
+    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
+        let fences = [FenceValue { fence: fence.instance.handle, value }];
+        let mut state = self.state.lock_device();
+        state.stats.waits += 1;
+        state.ends_with_progress = false;
+        let done = id.device.thunk.enter().submit_wait_to_hw_queue(self.hw_queue.handle(), &fences);
+        drop(state);
+        done.map_err(|s| id.error(Failure::Refused("D3DKMTSubmitWaitForSyncObjectsToHwQueue", s)))
+    }
+
+    pub(crate) fn signal(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
+        let fences = [FenceValue { fence: fence.instance.handle, value }];
+        let mut state = self.state.lock_device();
+        state.stats.signals += 1;
+        state.ends_with_progress = false;
+        let done = id.device.thunk.enter().submit_signal_to_hw_queue(self.hw_queue.handle(), &fences);
+        drop(state);
+        done.map_err(|s| id.error(Failure::Refused("D3DKMTSubmitSignalSyncObjectsToHwQueue", s)))
+    }
+
+    pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> Result<()> {
+        let (target, marked) = {
+            let mut state = self.state.lock_device();
+            let marked = match state.ends_with_progress {
+                true => Ok(()),
+                // Waits and signals have no progress value; an empty command buffer behind them has.
+                false => self.submit(&mut state, id, id.device.marker(), 0),
+            };
+            (state.progress, marked)
+        };
+        marked.map_err(|failure| id.error(failure))?;
+        id.device.wait_for_progress(id, self.progress_fence, &self.progress, target)
+    }
+
+    pub(crate) fn stats(&self) -> QueueStats {
+        self.state.lock_device().stats
+    }
+}

@@ -1,0 +1,60 @@
+//! Owns the list of what the GPU may still read: command memory stays alive until the queue's progress has passed it.
+//!
+//! Collected lazily, when the list has grown: looking at progress costs a cache line that the engine writes.
+
+use crate::list::CommandMemory;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tidegate_calls::ReadOnly;
+
+const COLLECT_FIRST: usize = 64;
+
+struct Entry {
+    progress: u64,
+    /// Ring slot or packet number of the last use.
+    position: u64,
+    memory: Arc<CommandMemory>,
+}
+
+pub(crate) struct InFlight {
+    entries: VecDeque<Entry>,
+    collect_at: usize,
+}
+
+impl InFlight {
+    pub(crate) fn new() -> InFlight {
+        InFlight { entries: VecDeque::with_capacity(2 * COLLECT_FIRST), collect_at: COLLECT_FIRST }
+    }
+
+    /// `memory` is in use until progress reaches `progress`. A list that is submitted again at once prolongs its entry.
+    #[inline]
+    pub(crate) fn hold(&mut self, memory: &Arc<CommandMemory>, progress: u64, position: u64) {
+        match self.entries.back_mut() {
+            Some(last) if Arc::ptr_eq(&last.memory, memory) => (last.progress, last.position) = (progress, position),
+            _ => self.entries.push_back(Entry { progress, position, memory: Arc::clone(memory) }),
+        }
+    }
+
+    /// Lets go of what `progress` has passed, if the list has grown enough to be worth a look.
+    #[inline]
+    pub(crate) fn collect(&mut self, progress: &ReadOnly) {
+        if self.entries.len() >= self.collect_at {
+            self.collect_now(progress);
+        }
+    }
+
+    fn collect_now(&mut self, progress: &ReadOnly) {
+        let reached = progress.load();
+        // UINT64_MAX is what every fence of a lost device reads: it says nothing about what the GPU has done.
+        while reached != u64::MAX && self.entries.front().is_some_and(|e| e.progress <= reached) {
+            self.entries.pop_front();
+        }
+        self.collect_at = COLLECT_FIRST.max(2 * self.entries.len());
+    }
+
+    /// What the list at this ring slot or packet number was called; `None` if it was not named, or is known no more.
+    pub(crate) fn label_at(&self, position: u64) -> Option<String> {
+        let entry = self.entries.iter().find(|e| e.position >= position)?;
+        entry.memory.label.clone()
+    }
+}

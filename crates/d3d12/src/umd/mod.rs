@@ -1,0 +1,62 @@
+//! The user-mode driver: what stands between the API and the kernel or the ring.
+//!
+//! Rooms: [`thunk`] (every kernel call, counted) · [`owned`] (kernel objects that end with their owner) · [`arena`] (command
+//! memory) · [`encode`] (ring packets, log entries, joined command buffers) · [`in_flight`] (what the GPU may still read) ·
+//! [`ring`] (slots and room) · [`submit`] (the published order of a user-mode submission) · [`user_queue`],
+//! [`hardware_queue`], [`packet_queue`] (the three models; they share no queueing code).
+//!
+//! `device`, `queue` and `list` call in. Locks: a queue's submitter lock comes first, the arena's second; the submitter lock
+//! orders calls and may be held over a kernel call, the arena's guards state and may not.
+
+pub(crate) mod arena;
+pub(crate) mod encode;
+pub(crate) mod hardware_queue;
+pub(crate) mod in_flight;
+pub(crate) mod owned;
+pub(crate) mod packet_queue;
+pub(crate) mod ring;
+pub(crate) mod submit;
+pub(crate) mod thunk;
+pub(crate) mod user_queue;
+
+use crate::device::DeviceInner;
+use crate::error::Error;
+use std::sync::Arc;
+use tidegate_calls::Status;
+
+/// Who a queue is: what its errors, its work and its timeline are called.
+pub(crate) struct QueueIdentity {
+    pub(crate) device: Arc<DeviceInner>,
+    pub(crate) name: String,
+    /// Number under which its work is counted.
+    pub(crate) tag: u32,
+    /// Timeline lane plus one.
+    pub(crate) lane: u32,
+}
+
+/// Why a submission failed, as seen under the submitter lock. It becomes an [`Error`] after the lock was dropped, because
+/// telling what removed a device asks its queues what they were running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The kernel refused a call.
+    Refused(&'static str, Status),
+    /// The doorbell is gone for good.
+    Aborted,
+    /// The doorbell was lost this often in a row.
+    Contested(u32),
+}
+
+impl QueueIdentity {
+    /// The error of a failed submission. Call it without the submitter lock.
+    pub(crate) fn error(&self, failure: Failure) -> Error {
+        let queue = self.name.clone();
+        match failure {
+            Failure::Refused(call, status) => self.device.error(call, &format!("queue '{queue}'"), status),
+            Failure::Contested(attempts) => Error::DoorbellContested { queue, attempts },
+            Failure::Aborted => match self.device.removed_reason() {
+                Some(reason) => Error::DeviceRemoved(reason),
+                None => Error::QueueAborted { queue },
+            },
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Owns packet queues: a context whose packets the kernel's scheduler hands to the engine one at a time. One execute is one
+//! packet, its lists joined into one command buffer.
+//!
+//! A context has no progress fence, so the user-mode driver has one of its own: a monitored fence that the last command of
+//! each packet stores to. It says when command memory may be used again; waiting for the queue goes by a software signal.
+
+use crate::counters::QueueStats;
+use crate::error::Result;
+use crate::fence::FenceInner;
+use crate::list::ClosedList;
+use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
+use crate::umd::in_flight::InFlight;
+use crate::umd::owned::{Object, Owned};
+use crate::umd::{Failure, QueueIdentity};
+use tidegate_calls::{
+    CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, ReadOnly, Status, SubmitCommand, SyncObjectFlags,
+};
+use tidegate_gpu_abi::GpuVa;
+use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
+use tidegate_platform::Mutex;
+
+struct State {
+    /// The progress value given out last.
+    progress: u64,
+    in_flight: InFlight,
+    stats: QueueStats,
+    /// A software signal of the progress fence is queued behind everything else.
+    ends_with_signal: bool,
+}
+
+pub(crate) struct PacketQueue {
+    state: Mutex<State>,
+    progress: ReadOnly,
+    progress_va: GpuVa,
+    context: Owned,
+    progress_fence: Owned,
+}
+
+impl PacketQueue {
+    pub(crate) fn new(id: &QueueIdentity, node_ordinal: u32, priority: Priority) -> Result<PacketQueue> {
+        let device = &*id.device;
+        let failed = |call| move |status| id.error(Failure::Refused(call, status));
+        let args = CreateMonitoredFence {
+            device: device.handle(),
+            initial_value: 0,
+            flags: SyncObjectFlags::empty(),
+            name: &format!("{} progress", id.name),
+        };
+        let fence = device.thunk.enter().create_monitored_fence(args);
+        let fence = fence.map_err(failed("D3DKMTCreateSynchronizationObject2"))?;
+        let progress_fence = Owned::new(&device.thunk, Object::Fence, fence.handle);
+        let args = CreateContextVirtual {
+            device: device.handle(),
+            node_ordinal,
+            priority,
+            tag: id.tag,
+            lane: id.lane,
+        };
+        let context = device.thunk.enter().create_context_virtual(args);
+        let context = context.map_err(failed("D3DKMTCreateContextVirtual"))?;
+        let state = State {
+            progress: 0,
+            in_flight: InFlight::new(),
+            stats: QueueStats::default(),
+            ends_with_signal: true,
+        };
+        Ok(PacketQueue {
+            state: device.platform.mutex("submitter of a packet queue", state),
+            progress: fence.value,
+            progress_va: GpuVa(fence.current_value_gpu_va),
+            context: Owned::new(&device.thunk, Object::Context, context),
+            progress_fence,
+        })
+    }
+
+    pub(crate) fn execute(&self, id: &QueueIdentity, lists: &[&ClosedList], queued_ns: u64) -> Result<()> {
+        let mut state = self.state.lock_device();
+        state.in_flight.collect(&self.progress);
+        state.stats.executes += 1;
+        let submitted =
+            packets(lists).try_for_each(|packet| self.submit(&mut state, id, packet, queued_ns));
+        drop(state);
+        submitted.map_err(|failure| id.error(failure))
+    }
+
+    fn submit(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        lists: &[&ClosedList],
+        queued_ns: u64,
+    ) -> std::result::Result<(), Failure> {
+        let refused = |call| move |status: Status| Failure::Refused(call, status);
+        let progress = state.progress + 1;
+        let memory = encode::joined(id, lists, self.progress_va, progress);
+        let memory = memory.map_err(refused("D3DKMTCreateAllocation2"))?;
+        // Held before the call: the engine may run it before the call is back.
+        state.in_flight.hold(&memory, progress, state.stats.submissions);
+        let args = SubmitCommand {
+            context: self.context.handle(),
+            commands_gpu_va: memory.gpu_va().0,
+            command_bytes: memory.bytes,
+            queued_ns,
+        };
+        id.device.thunk.enter().submit_command(args).map_err(refused("D3DKMTSubmitCommand"))?;
+        state.progress = progress;
+        state.stats.submissions += 1;
+        state.ends_with_signal = false;
+        Ok(())
+    }
+
+    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
+        let fences = [FenceValue { fence: fence.instance.handle, value }];
+        let mut state = self.state.lock_device();
+        state.stats.waits += 1;
+        state.ends_with_signal = false;
+        let done = id.device.thunk.enter().wait_from_gpu(self.context.handle(), &fences);
+        drop(state);
+        done.map_err(|s| id.error(Failure::Refused("D3DKMTWaitForSynchronizationObjectFromGpu", s)))
+    }
+
+    // spec: MF-022
+    /// Queues a software signal: an engine that gets packets does not write the fences of others by itself.
+    pub(crate) fn signal(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
+        let mut state = self.state.lock_device();
+        state.stats.signals += 1;
+        state.ends_with_signal = false;
+        let value = FenceValue { fence: fence.instance.handle, value };
+        let done = id.device.thunk.enter().signal_from_gpu(self.context.handle(), &[value]);
+        drop(state);
+        done.map_err(|s| id.error(Failure::Refused("D3DKMTSignalSynchronizationObjectFromGpu", s)))
+    }
+
+    pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> Result<()> {
+        let fence = self.progress_fence.handle();
+        let (target, marked) = {
+            let mut state = self.state.lock_device();
+            let mut marked = Ok(());
+            if !state.ends_with_signal {
+                let value = FenceValue { fence, value: state.progress + 1 };
+                marked = id.device.thunk.enter().signal_from_gpu(self.context.handle(), &[value]);
+                if marked.is_ok() {
+                    state.progress += 1;
+                    state.ends_with_signal = true;
+                }
+            }
+            (state.progress, marked)
+        };
+        marked.map_err(|s| id.error(Failure::Refused("D3DKMTSignalSynchronizationObjectFromGpu", s)))?;
+        id.device.wait_for_progress(id, fence, &self.progress, target)
+    }
+
+    pub(crate) fn stats(&self) -> QueueStats {
+        self.state.lock_device().stats
+    }
+}
+
+/// `lists` in as few packets as their length allows: almost always one.
+fn packets<'a>(lists: &'a [&'a ClosedList]) -> impl Iterator<Item = &'a [&'a ClosedList]> {
+    let mut rest = lists;
+    std::iter::from_fn(move || {
+        let mut bytes = 0u64;
+        let fits = |list: &&&ClosedList| {
+            bytes += u64::from(list.memory.bytes) + u64::from(JOINED_EXTRA_BYTES);
+            bytes <= u64::from(MAX_COMMAND_BYTES)
+        };
+        let count = rest.iter().take_while(fits).count().max(1).min(rest.len());
+        let (packet, after) = rest.split_at(count);
+        rest = after;
+        (!packet.is_empty()).then_some(packet)
+    })
+}

@@ -1,0 +1,216 @@
+//! Owns the ring of a user-mode queue: slots, the control area's two pointers, and how much room there is.
+//!
+//! When the ring is full the submitter must sleep, not look again and again, and all that it can sleep on is the progress
+//! fence. So every quarter of the ring holds a *checkpoint*: a slot that runs a command buffer and hence stores a progress
+//! value. A quarter of waits and signals alone gets an empty command buffer in its last slot. Progress that has reached a
+//! checkpoint says that all slots up to it were taken.
+//!
+//! Called under the queue's submitter lock. Order: [`Ring::put`] slots, then [`Ring::publish`]; the bytes of a slot are
+//! visible before the write pointer that covers it.
+
+use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
+use tidegate_gpu_abi::{CONTROL_READ_WORD, CONTROL_WRITE_WORD, RingPacket, SLOT_BYTES};
+use tidegate_platform::{Bulk, Page, Word};
+
+const QUARTERS: u64 = 4;
+/// Fewest slots: a quarter must have room for a checkpoint and something else.
+const MIN_RING_SLOTS: u64 = 2 * QUARTERS;
+
+/// Whether a ring may have this many slots.
+pub(crate) fn slots_are_valid(slots: u64) -> bool {
+    slots.is_power_of_two() && (MIN_RING_SLOTS..=MAX_RING_SLOTS).contains(&slots)
+}
+
+/// The last slot of a quarter that stores a progress value; progress 0 for none yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Checkpoint {
+    slot: u64,
+    progress: u64,
+}
+
+/// Whether slots can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There are enough.
+    Enough,
+    /// There will be when progress has reached this value.
+    AfterProgress(u64),
+}
+
+pub(crate) struct Ring {
+    memory: Bulk,
+    write_pointer: Word,
+    read_pointer: Word,
+    slots: u64,
+    /// Slots written since the queue's birth.
+    written: u64,
+    /// Slots that the engine is known to have taken; it may have taken more.
+    taken: u64,
+    checkpoints: [Checkpoint; QUARTERS as usize],
+}
+
+impl Ring {
+    pub(crate) fn new(memory: Bulk, control: &Page, slots: u64) -> Ring {
+        Ring {
+            memory,
+            write_pointer: control.word(CONTROL_WRITE_WORD),
+            read_pointer: control.word(CONTROL_READ_WORD),
+            slots,
+            written: 0,
+            taken: 0,
+            checkpoints: [Checkpoint::default(); QUARTERS as usize],
+        }
+    }
+
+    /// Most slots that one submission may need, so that half a ring of sleep always makes room for it.
+    pub(crate) fn most_per_submission(&self) -> u64 {
+        self.slots / 2
+    }
+
+    /// The number of the next slot.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Whether the engine has taken every slot.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.read_pointer.load() >= self.written
+    }
+
+    fn quarter(&self) -> u64 {
+        self.slots / QUARTERS
+    }
+
+    fn checkpoint_of(&mut self, slot: u64) -> &mut Checkpoint {
+        let index = slot / self.quarter() % QUARTERS;
+        &mut self.checkpoints[index as usize]
+    }
+
+    /// Whether the next slot is the last one of a quarter that has no checkpoint.
+    #[inline]
+    pub(crate) fn needs_checkpoint(&self) -> bool {
+        let (quarter, slot) = (self.quarter(), self.written);
+        let checkpoint = self.checkpoints[(slot / quarter % QUARTERS) as usize];
+        slot % quarter == quarter - 1 && (checkpoint.progress == 0 || checkpoint.slot < slot + 1 - quarter)
+    }
+
+    /// Whether `need` slots can be written; `progress` is only looked at when the pointers say no.
+    #[inline]
+    pub(crate) fn room(&mut self, need: u64, progress: impl FnOnce() -> u64) -> Room {
+        if self.fits(need) { Room::Enough } else { self.make_room(need, progress) }
+    }
+
+    fn fits(&self, need: u64) -> bool {
+        self.written + need - self.taken <= self.slots
+    }
+
+    fn make_room(&mut self, need: u64, progress: impl FnOnce() -> u64) -> Room {
+        self.taken = self.taken.max(self.read_pointer.load().min(self.written));
+        if self.fits(need) {
+            return Room::Enough;
+        }
+        // The engine stores the progress value first and its read pointer later; both say that a slot was taken.
+        let reached = progress();
+        for checkpoint in self.checkpoints {
+            if checkpoint.progress != 0 && checkpoint.progress <= reached {
+                self.taken = self.taken.max(checkpoint.slot + 1);
+            }
+        }
+        if self.fits(need) {
+            return Room::Enough;
+        }
+        // Half a ring back: near enough to come soon, far enough to be worth a sleep. At least one whole quarter lies
+        // between there and the next slot, so there is a checkpoint.
+        let half_back = self.written - self.slots / 2;
+        let later = self.checkpoints.iter().filter(|c| c.progress != 0 && c.slot >= half_back);
+        let next = later.min_by_key(|c| c.slot).expect("every whole quarter of a ring has a checkpoint");
+        Room::AfterProgress(next.progress)
+    }
+
+    /// Writes the next slot, which runs a command buffer and then stores `progress`.
+    pub(crate) fn put_execute(&mut self, packet: &RingPacket, progress: u64) {
+        let slot = self.written;
+        *self.checkpoint_of(slot) = Checkpoint { slot, progress };
+        self.put(packet);
+    }
+
+    /// Writes the next slot.
+    #[inline]
+    pub(crate) fn put(&mut self, packet: &RingPacket) {
+        let at = self.written % self.slots * SLOT_BYTES;
+        self.memory.write(at, &packet.encode()).expect("a slot lies inside the ring");
+        self.written += 1;
+    }
+
+    /// Stores the write pointer: what was put becomes visible to whoever looks at the control area.
+    #[inline]
+    pub(crate) fn publish(&self) {
+        self.write_pointer.store(self.written);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_gpu_abi::CONTROL_WORDS;
+    use tidegate_platform::Platform;
+
+    fn ring(slots: u64) -> (Ring, Word) {
+        let platform = Platform::host();
+        let control = platform.page(CONTROL_WORDS);
+        (Ring::new(platform.bulk((slots * SLOT_BYTES) as usize), &control, slots), control.word(CONTROL_READ_WORD))
+    }
+
+    #[test]
+    fn every_mix_of_slots_leaves_something_to_sleep_on() {
+        for slots in [8, 16, 64] {
+            for pattern in 0..64u64 {
+                let (mut ring, read) = ring(slots);
+                let mut progress = 0;
+                for n in 0..20 * slots {
+                    let execute = pattern >> (n % 6) & 1 == 1;
+                    let need = 1 + u64::from(!execute && ring.needs_checkpoint());
+                    if let Room::AfterProgress(value) = ring.room(need, || 0) {
+                        assert!(value <= progress && value > 0);
+                        // Progress alone makes room, before the read pointer has moved.
+                        assert_eq!(ring.room(need, || value), Room::Enough, "{slots} {pattern:b} {n}");
+                        let at = ring.checkpoints.iter().find(|c| c.progress == value).unwrap().slot;
+                        read.store(at + 1);
+                    }
+                    if !execute && ring.needs_checkpoint() {
+                        progress += 1;
+                        ring.put_execute(&RingPacket::Nop, progress);
+                    }
+                    if execute {
+                        progress += 1;
+                        ring.put_execute(&RingPacket::Nop, progress);
+                    } else {
+                        ring.put(&RingPacket::Nop);
+                    }
+                    assert!(ring.written() - read.load() <= slots, "a slot was overwritten before it was taken");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_half_ring_batch_always_fits_after_one_sleep() {
+        let (mut ring, _) = ring(16);
+        let mut progress = 0;
+        for _ in 0..40 {
+            if let Room::AfterProgress(value) = ring.room(8, || 0) {
+                assert_eq!(ring.room(8, || value), Room::Enough);
+            }
+            for _ in 0..8 {
+                progress += 1;
+                ring.put_execute(&RingPacket::Nop, progress);
+            }
+        }
+    }
+
+    #[test]
+    fn ring_sizes() {
+        assert!([8, 1024, 1 << 20].into_iter().all(slots_are_valid));
+        assert!([0, 4, 9, 1000, 1 << 21].into_iter().all(|s| !slots_are_valid(s)));
+    }
+}

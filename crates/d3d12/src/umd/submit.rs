@@ -1,0 +1,172 @@
+//! Owns the submission of a user-mode queue in the published order, as one function: new progress value, command buffer,
+//! last-queued cell, ring and write pointer, doorbell, status.
+//!
+//! Called under the queue's submitter lock, which is held to the end, over a connect too: were a queue connected anew
+//! between another thread's ring and its look at the status, that thread would take its lost ring for one that arrived.
+//! Calls the kernel only when the status asks for it. Does not wait for room in the ring; `user_queue` has done that.
+
+use crate::counters::QueueStats;
+use crate::fence::FenceInner;
+use crate::list::{ClosedList, CommandMemory};
+use crate::umd::encode::{self, LogCursor};
+use crate::umd::in_flight::InFlight;
+use crate::umd::ring::Ring;
+use crate::umd::{Failure, QueueIdentity};
+use std::sync::Arc;
+use tidegate_calls::{Doorbell, DoorbellStatus, ReadOnly, RingHint, Status};
+use tidegate_gpu_abi::DOORBELL_VALUE_WORD;
+use tidegate_platform::Step;
+
+/// Rings that may be lost in a row before a submission gives up. Another queue must take the doorbell away between a connect
+/// and the load that follows it, each time.
+const RETRY_LIMIT: u32 = 64;
+
+/// What is submitted in one go: it gets consecutive slots and one ring.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit<'a> {
+    /// Command buffers, in order.
+    Execute(&'a [&'a ClosedList]),
+    /// A wait of the queue.
+    Wait(&'a FenceInner, u64),
+    /// A signal of the queue.
+    Signal(&'a FenceInner, u64),
+    /// A command buffer that does nothing, for its progress value.
+    Marker,
+}
+
+/// The state of one user-mode queue that its submitter lock orders.
+pub(crate) struct Submitter {
+    pub(crate) ring: Ring,
+    pub(crate) doorbell: Doorbell,
+    /// How to find the engine after a ring; of the present connect.
+    pub(crate) hint: Option<Arc<dyn RingHint>>,
+    /// The progress value queued last.
+    pub(crate) progress: u64,
+    pub(crate) progress_fence: ReadOnly,
+    pub(crate) wait_log: LogCursor,
+    pub(crate) signal_log: LogCursor,
+    pub(crate) in_flight: InFlight,
+    pub(crate) stats: QueueStats,
+    /// The last slot stores a progress value: nothing is queued behind it.
+    pub(crate) ends_with_progress: bool,
+    /// The doorbell is gone for good.
+    pub(crate) aborted: bool,
+}
+
+impl Submitter {
+    /// Most slots that `unit` takes.
+    pub(crate) fn slots_of(&self, unit: &Unit<'_>) -> u64 {
+        match unit {
+            Unit::Execute(lists) => lists.len() as u64,
+            Unit::Wait(..) | Unit::Signal(..) => 1 + u64::from(self.ring.needs_checkpoint()),
+            Unit::Marker => 1,
+        }
+    }
+
+    // spec: UMS-001, UMS-071, UMS-084, UMS-085, NF-194
+    /// Submits `unit`; the caller has made sure that the ring has room. All stores of steps 3 to 5 are of absolute values, so
+    /// that repeating them changes nothing: a retry rings again and publishes nothing twice.
+    pub(crate) fn submit(&mut self, id: &QueueIdentity, unit: &Unit<'_>, queued_ns: u64) -> Result<(), Failure> {
+        let (platform, thunk) = (&id.device.platform, &id.device.thunk);
+        if self.aborted {
+            return Err(Failure::Aborted);
+        }
+
+        // 1. A new progress value for each command buffer, one above the one before.
+        // spec: UMS-075
+        let checkpoint = matches!(unit, Unit::Wait(..) | Unit::Signal(..)) && self.ring.needs_checkpoint();
+        let lists = if let Unit::Execute(lists) = unit { lists } else { &[][..] };
+        let buffers = lists.len() as u64 + u64::from(checkpoint || matches!(unit, Unit::Marker));
+        let mut next = self.progress;
+        self.progress += buffers;
+
+        // 2. The command buffers were filled when their lists were closed. Their last instruction, the store of the progress
+        //    value, is in the ring packet (`encode::execute`), so that a list can be submitted again with another value.
+        // spec: UMS-076
+
+        // 3. The value queued last, before the command buffers become visible to the GPU with the write pointer: the kernel
+        //    must not see an idle queue that is about to run.
+        // spec: UMS-077, UMS-073
+        if buffers > 0 {
+            self.doorbell.last_queued.store(self.progress);
+        }
+
+        // 4. The packets into the ring, then the write pointer.
+        // spec: UMS-078
+        if checkpoint || matches!(unit, Unit::Marker) {
+            next += 1;
+            self.put_buffer(id, id.device.marker(), next, queued_ns);
+        }
+        for list in lists {
+            next += 1;
+            self.put_buffer(id, &list.memory, next, queued_ns);
+        }
+        match *unit {
+            Unit::Wait(fence, value) => self.ring.put(&encode::wait(id, fence, value, &mut self.wait_log, queued_ns)),
+            Unit::Signal(fence, value) => {
+                self.ring.put(&encode::signal(id, fence, value, &mut self.signal_log, queued_ns));
+            }
+            Unit::Execute(_) | Unit::Marker => {}
+        }
+        platform.spend(Step::UmdEncode);
+        self.ends_with_progress = matches!(unit, Unit::Execute(_) | Unit::Marker);
+        self.ring.publish();
+
+        for attempt in 0.. {
+            // 5. Ring: the write pointer, absolute. The store goes through the mapping, never to a page found before, which
+            //    may be another queue's by now. The hint tells an engine that sleeps, or looks elsewhere.
+            // spec: UMS-079
+            platform.spend(Step::DoorbellStore);
+            self.doorbell.mapping.store(DOORBELL_VALUE_WORD, self.ring.written());
+            self.stats.doorbell_rings += 1;
+            if let Some(hint) = &self.hint {
+                hint.rung();
+            }
+
+            // A full fence between the ring and the look at the status. The hint's locked operations are one too on today's
+            // processors, but it is the vendor's business and absent before the first connect; without a fence the load
+            // could come first, find CONNECTED, and the store then meet a page that nobody looks at any more.
+            // spec: UMS-083
+            platform.fence();
+
+            // 6. What became of the ring.
+            // spec: UMS-080
+            match DoorbellStatus::from_word(self.doorbell.status.load()) {
+                DoorbellStatus::Connected => return Ok(()),
+                DoorbellStatus::ConnectedNotify => {
+                    let notified = thunk.enter().notify_work_submission(self.doorbell.handle);
+                    return notified.map_err(|s| Failure::Refused("D3DKMTNotifyWorkSubmission", s));
+                }
+                DoorbellStatus::DisconnectedRetry if attempt == RETRY_LIMIT => return Err(Failure::Contested(attempt)),
+                DoorbellStatus::DisconnectedRetry => self.connect(id)?,
+                DoorbellStatus::DisconnectedAbort => {
+                    self.aborted = true;
+                    return Err(Failure::Aborted);
+                }
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    fn put_buffer(&mut self, id: &QueueIdentity, memory: &Arc<CommandMemory>, progress: u64, queued_ns: u64) {
+        self.in_flight.hold(memory, progress, self.ring.written());
+        self.ring.put_execute(&encode::execute(id, memory, progress, queued_ns), progress);
+        self.stats.submissions += 1;
+    }
+
+    // spec: UMS-081, UMS-082
+    /// Gives the doorbell hardware, after a ring that met none.
+    fn connect(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
+        match id.device.thunk.enter().connect_doorbell(self.doorbell.handle) {
+            Ok(connection) => self.hint = Some(connection.hint),
+            Err(Status::DEVICE_REMOVED) => {
+                self.aborted = true;
+                return Err(Failure::Aborted);
+            }
+            Err(status) => return Err(Failure::Refused("D3DKMTConnectDoorbell", status)),
+        }
+        self.stats.retries += u64::from(self.stats.connects > 0);
+        self.stats.connects += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Owns bugs that are put in on purpose: each is a named variant of a scenario, and a search that does not find it is
+//! worth nothing.
+
+use crate::error::ExplorerError;
+use crate::explore::{Options, Report, explore};
+use crate::scenario::Scenario;
+
+/// A bug that a scenario can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlantedBug {
+    /// Short name in lower case, digits and hyphens: it stands in schedules.
+    pub name: &'static str,
+    /// What is left out or turned round, and what then goes wrong.
+    pub about: &'static str,
+}
+
+/// What a search for one planted bug came to.
+#[derive(Clone, Debug)]
+pub struct PlantedReport {
+    /// The bug.
+    pub bug: PlantedBug,
+    /// The search; found if it has a failure, after [`Report::runs`] schedules.
+    pub report: Report,
+}
+
+impl PlantedReport {
+    /// Whether the bug was found.
+    pub fn found(&self) -> bool {
+        self.report.failure.is_some()
+    }
+}
+
+/// Looks for each planted bug of `scenario` in turn.
+pub fn explore_planted(
+    scenario: &dyn Scenario,
+    options: &Options<'_>,
+) -> Result<Vec<PlantedReport>, ExplorerError> {
+    let bugs = scenario.planted().iter();
+    bugs.map(|bug| {
+        let broken = with_bug(scenario, bug.name)?;
+        Ok(PlantedReport { bug: *bug, report: explore(broken.as_ref(), options)? })
+    })
+    .collect()
+}
+
+/// `scenario` with the planted bug `bug`.
+pub(crate) fn with_bug(scenario: &dyn Scenario, bug: &str) -> Result<Box<dyn Scenario>, ExplorerError> {
+    scenario.with_bug(bug).ok_or_else(|| {
+        let names: Vec<&str> = scenario.planted().iter().map(|b| b.name).collect();
+        ExplorerError::UnknownBug {
+            scenario: scenario.name().to_owned(),
+            bug: bug.to_owned(),
+            has: if names.is_empty() { "none".to_owned() } else { names.join(", ") },
+        }
+    })
+}

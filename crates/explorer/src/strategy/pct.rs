@@ -1,0 +1,102 @@
+//! Probabilistic concurrency testing: random priorities, and d-1 random points at which the one that moves falls behind
+//! all others.
+//!
+//! **Guarantee.** In a scenario of n movers and k choices, a bug of depth d (d orderings between steps must be right for
+//! it) is found by each run with probability at least 1/(n k^(d-1)): Burckhardt, Kothari, Musuvathi, Nagarakatte, "A
+//! randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010. Here an agent and its store buffer
+//! are two movers, so n is twice the number of agents. k is not known beforehand: it is taken from the longest run so far,
+//! and the first run has no change points.
+
+use super::Strategy;
+use crate::random_numbers::Numbers;
+use tidegate_platform::{Choice, Point};
+
+/// Probabilistic concurrency testing.
+pub struct Pct {
+    depth: u32,
+    seed: u64,
+    run: u64,
+    numbers: Numbers,
+    /// Of each mover; 0 is not drawn yet. The higher moves.
+    priorities: Vec<u64>,
+    /// Choices at which the mover of the moment falls behind.
+    changes: Vec<u64>,
+    at: u64,
+    longest: u64,
+}
+
+impl Pct {
+    /// For bugs of `depth` (1 or more).
+    pub fn new(depth: u32, seed: u64) -> Pct {
+        Pct {
+            depth: depth.max(1),
+            seed,
+            run: 0,
+            numbers: Numbers::new(seed),
+            priorities: Vec::new(),
+            changes: Vec::new(),
+            at: 0,
+            longest: 0,
+        }
+    }
+
+    fn mover(choice: Choice) -> usize {
+        let agent = usize::from(choice.agent().0);
+        match choice {
+            Choice::Flush(_) => 2 * agent + 1,
+            _ => 2 * agent,
+        }
+    }
+
+    /// Random ones are above all that the change points give.
+    fn priority(&mut self, mover: usize) -> u64 {
+        if self.priorities.len() <= mover {
+            self.priorities.resize(mover + 1, 0);
+        }
+        if self.priorities[mover] == 0 {
+            self.priorities[mover] = (self.numbers.next() >> 1) + u64::from(self.depth) + 1;
+        }
+        self.priorities[mover]
+    }
+
+    fn highest(&mut self, point: &Point<'_>) -> usize {
+        let mut best = (0, 0);
+        for (index, choice) in point.choices.iter().enumerate() {
+            let priority = self.priority(Pct::mover(*choice));
+            if priority > best.0 {
+                best = (priority, index);
+            }
+        }
+        best.1
+    }
+}
+
+impl Strategy for Pct {
+    fn begin(&mut self) -> bool {
+        self.longest = self.longest.max(self.at);
+        self.numbers = Numbers::new(Numbers::new(self.seed ^ self.run.rotate_left(32)).next());
+        self.run += 1;
+        self.at = 0;
+        self.priorities.clear();
+        self.changes.clear();
+        if self.longest > 0 {
+            for _ in 1..self.depth {
+                let change = self.numbers.below(self.longest as usize) as u64;
+                self.changes.push(change);
+            }
+        }
+        true
+    }
+
+    fn choose(&mut self, point: &Point<'_>) -> usize {
+        let at = self.at;
+        self.at += 1;
+        for change in 0..self.changes.len() {
+            if self.changes[change] == at {
+                let falls = Pct::mover(point.choices[self.highest(point)]);
+                self.priorities[falls] = change as u64 + 1;
+            }
+        }
+        self.highest(point)
+    }
+}

@@ -1,0 +1,55 @@
+//! Repeats given choices, then always takes the first.
+//!
+//! **Guarantee.** The same run, if the scenario is deterministic. A choice that is not there is taken as the first, and the
+//! number of the first such place is kept: a shrinker goes on from there, a replay reports it.
+
+use super::Strategy;
+use tidegate_platform::Point;
+
+/// Repeats given choices.
+#[derive(Default)]
+pub struct Replay {
+    choices: Vec<u16>,
+    at: usize,
+    misfit: Option<u64>,
+}
+
+impl Replay {
+    /// Repeats `choices`.
+    pub fn new(choices: &[u16]) -> Replay {
+        Replay { choices: choices.to_vec(), ..Replay::default() }
+    }
+
+    /// Repeats `choices` from the next run on.
+    pub fn set(&mut self, choices: &[u16]) {
+        self.choices.clear();
+        self.choices.extend_from_slice(choices);
+        self.at = 0;
+        self.misfit = None;
+    }
+
+    /// Number of the first choice that was not there, and whether all choices were asked for.
+    pub fn misfit(&self) -> Option<u64> {
+        self.misfit.or((self.at < self.choices.len()).then_some(self.at as u64))
+    }
+}
+
+impl Strategy for Replay {
+    fn begin(&mut self) -> bool {
+        self.at = 0;
+        self.misfit = None;
+        true
+    }
+
+    fn choose(&mut self, point: &Point<'_>) -> usize {
+        let at = self.at;
+        self.at += 1;
+        let Some(choice) = self.choices.get(at) else { return 0 };
+        let choice = usize::from(*choice);
+        if choice >= point.choices.len() {
+            self.misfit.get_or_insert(at as u64);
+            return 0;
+        }
+        choice
+    }
+}

@@ -1,0 +1,168 @@
+//! Owns replay: a printed line is run again, twice, and must meet the same states both times and the line's own
+//! checksum at the end. The second run can be observed (a trace) and tells its moves.
+
+use crate::error::ExplorerError;
+use crate::execution::{Runner, Trail};
+use crate::planted::with_bug;
+use crate::property::Failure;
+use crate::scenario::Scenario;
+use crate::schedule::Schedule;
+use crate::strategy::Strategy;
+use crate::strategy::replay::Replay;
+use std::fmt;
+use tidegate_platform::{AgentIx, Choice, Object, OpKind, Platform, Point};
+
+/// One choice of a replayed run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// What happened.
+    pub choice: Choice,
+    /// What kind of step it was; for [`Choice::Flush`] the agent's own next step, which it does not take now.
+    pub op: OpKind,
+    /// What the step touched.
+    pub object: Object,
+    /// The agent that could have gone on and was left waiting.
+    pub instead_of: Option<AgentIx>,
+    /// Visible steps of the run before it.
+    pub step: u64,
+}
+
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let agent = self.choice.agent().0;
+        match self.choice {
+            Choice::Run(_) => write!(f, "agent {agent}: {}", Said(self.op, self.object))?,
+            Choice::Flush(_) => write!(f, "agent {agent}: its oldest store reaches memory")?,
+            Choice::Timeout(_) => write!(f, "agent {agent}: its time comes")?,
+        }
+        match self.instead_of {
+            Some(other) => write!(f, " (agent {} could have gone on)", other.0),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Said(OpKind, Object);
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let op = match self.0 {
+            OpKind::Start => "starts",
+            OpKind::Load => "loads",
+            OpKind::Store => "stores",
+            OpKind::Exchange => "exchanges",
+            OpKind::Fence => "passes a barrier",
+            OpKind::Lock => "takes",
+            OpKind::Wait => "sleeps on",
+            OpKind::Wake => "wakes the sleepers of",
+            OpKind::Sleep => "sleeps",
+        };
+        match self.1 {
+            Object::None => f.write_str(op),
+            Object::Word { page, index } => write!(f, "{op} word {index} of page {page}"),
+            Object::Bulk(bulk) => write!(f, "{op} bytes {bulk}"),
+            Object::Mutex(mutex) => write!(f, "{op} lock {mutex}"),
+        }
+    }
+}
+
+/// What a replay came to.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The schedule that was replayed.
+    pub schedule: Schedule,
+    /// The scenario's sentence.
+    pub about: String,
+    /// How it failed; `None` if it did not (the bug is mended, or the schedule was of a good run).
+    pub failure: Option<Failure>,
+    /// Visible steps.
+    pub steps: u64,
+    /// The choices of the run, in order.
+    pub moves: Vec<Move>,
+    /// Marks that the run reached.
+    pub reached: Vec<&'static str>,
+}
+
+/// Replays a printed line; `lookup` finds scenarios by name.
+pub fn replay(
+    line: &str,
+    lookup: &dyn Fn(&str) -> Option<Box<dyn Scenario>>,
+) -> Result<Replayed, ExplorerError> {
+    replay_observed(line, lookup, &mut |_| {}, &mut |_| {})
+}
+
+/// [`replay`] with a look at the second run's platform `before` its machine is built (switch tracing on here) and `after`
+/// it has run (take the trace here).
+pub fn replay_observed(
+    line: &str,
+    lookup: &dyn Fn(&str) -> Option<Box<dyn Scenario>>,
+    before: &mut dyn FnMut(&Platform),
+    after: &mut dyn FnMut(&Platform),
+) -> Result<Replayed, ExplorerError> {
+    let schedule: Schedule = line.parse()?;
+    let name = schedule.scenario.as_str();
+    let plain = lookup(name).ok_or_else(|| ExplorerError::UnknownScenario(name.to_owned()))?;
+    let scenario = match &schedule.bug {
+        Some(bug) => with_bug(plain.as_ref(), bug)?,
+        None => plain,
+    };
+    let first = first_run(scenario.as_ref(), &schedule)?;
+
+    let mut runner = Runner::new(Telling::new(&schedule.choices), schedule.model);
+    let platform = runner.machine();
+    before(&platform);
+    let prepared = scenario.prepare(&platform);
+    let ran = runner.finish(&platform, prepared);
+    if let Some(choice) = runner.trail(|t| t.parts_from(&first)) {
+        return Err(ExplorerError::NotDeterministic { scenario: name.to_owned(), choice });
+    }
+    after(&platform);
+    let moves = runner.strategy(|s| std::mem::take(&mut s.moves));
+    let about = scenario.about().to_owned();
+    Ok(Replayed { schedule, about, failure: ran.failure, steps: ran.steps, moves, reached: runner.reached })
+}
+
+/// Runs the schedule once and holds it against the line.
+fn first_run(scenario: &dyn Scenario, schedule: &Schedule) -> Result<Trail, ExplorerError> {
+    let does_not_fit =
+        |what: String| ExplorerError::DoesNotFit { scenario: scenario.name().to_owned(), what };
+    let mut runner = Runner::new(Replay::new(&schedule.choices), schedule.model);
+    runner.run(scenario);
+    if let Some(choice) = runner.strategy(|s| s.misfit()) {
+        return Err(does_not_fit(format!("choice {choice} is not there to be made")));
+    }
+    let trail = runner.trail(Trail::clone);
+    match schedule.checksum {
+        Some(sum) if sum != trail.checksum() => Err(does_not_fit("it ends in another state".to_owned())),
+        _ => Ok(trail),
+    }
+}
+
+/// A replay that tells its moves.
+struct Telling {
+    replay: Replay,
+    moves: Vec<Move>,
+}
+
+impl Telling {
+    fn new(choices: &[u16]) -> Telling {
+        Telling { replay: Replay::new(choices), moves: Vec::new() }
+    }
+}
+
+impl Strategy for Telling {
+    fn begin(&mut self) -> bool {
+        self.replay.begin()
+    }
+
+    fn choose(&mut self, point: &Point<'_>) -> usize {
+        let index = self.replay.choose(point);
+        let choice = point.choices[index];
+        let agent = choice.agent();
+        let pending = point.pending.get(usize::from(agent.0)).copied();
+        let (op, object) = pending.unwrap_or((OpKind::Start, Object::None));
+        let instead_of = point.current.filter(|c| *c != agent);
+        self.moves.push(Move { choice, op, object, instead_of, step: point.step });
+        index
+    }
+}

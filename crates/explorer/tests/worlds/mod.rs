@@ -1,0 +1,393 @@
+//! Small worlds for the explorer's own tests: programs as data, and a few scenarios that are broken on purpose.
+
+#![allow(dead_code)]
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use tidegate_explorer::strategy::exhaustive::Exhaustive;
+use tidegate_explorer::{
+    MemoryModel, Options, Platform, Prepared, Probe, Report, Scenario, Strategy, Verdict, explore_with,
+};
+use tidegate_platform::{AgentHandle, Step, WaitEnd, Word};
+
+/// One statement of a program.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    /// Store to a word.
+    Store(usize, u64),
+    /// Load a word; the value is part of the outcome.
+    Load(usize),
+    /// Full barrier.
+    Fence,
+    /// Exchange; the old value is part of the outcome.
+    Swap(usize, u64),
+    /// Take a lock and count up what is behind it; the count before is part of the outcome.
+    Locked(usize),
+    /// Set an event.
+    Set(usize),
+    /// Wait for an event; that it came is part of the outcome.
+    Await(usize),
+    /// Sleep a nanosecond of modelled time.
+    Nap,
+}
+
+const WORDS: usize = 2;
+/// Outcomes fit the notes of a probe.
+const OUTCOMES: usize = 10;
+
+/// What each agent does. Agent 0 is `main`.
+#[derive(Clone, Debug)]
+pub struct Program {
+    agents: Vec<Vec<Op>>,
+    /// Outcome of each run: loads of the agents in order (99 for what never came), then the final words.
+    seen: Rc<RefCell<BTreeSet<Vec<u64>>>>,
+    /// Each agent starts the next one, instead of `main` all.
+    pub chained: bool,
+    /// At its end `main` waits for the others to end, and looks at both words.
+    pub joined: bool,
+}
+
+impl Program {
+    pub fn new(agents: &[&[Op]]) -> Program {
+        Program::from(agents.iter().map(|a| a.to_vec()).collect())
+    }
+
+    pub fn from(agents: Vec<Vec<Op>>) -> Program {
+        Program { agents, seen: Rc::default(), chained: false, joined: false }
+    }
+
+    fn observing(op: &Op) -> bool {
+        matches!(op, Op::Load(_) | Op::Swap(..) | Op::Locked(_) | Op::Await(_))
+    }
+}
+
+#[derive(Clone)]
+struct Things {
+    platform: Platform,
+    words: Vec<Word>,
+    counters: Vec<Arc<tidegate_platform::Mutex<u64>>>,
+    events: Vec<tidegate_platform::Event>,
+    probe: Probe,
+}
+
+impl Things {
+    fn perform(&self, ops: &[Op], first_note: usize) {
+        let mut note = first_note;
+        for op in ops {
+            let observed = match *op {
+                Op::Store(word, value) => {
+                    self.words[word].store(value);
+                    None
+                }
+                Op::Load(word) => Some(self.words[word].load()),
+                Op::Fence => {
+                    self.platform.fence();
+                    None
+                }
+                Op::Swap(word, value) => Some(self.words[word].exchange(value)),
+                Op::Locked(lock) => {
+                    let mut count = self.counters[lock].lock();
+                    *count += 1;
+                    Some(*count - 1)
+                }
+                Op::Set(event) => {
+                    self.events[event].set(Step::ThreadWake);
+                    None
+                }
+                Op::Await(event) => match self.events[event].wait() {
+                    WaitEnd::Stopped => return,
+                    end => Some(end as u64 + 10),
+                },
+                Op::Nap => {
+                    self.platform.sleep_until(self.platform.now().after(1));
+                    None
+                }
+            };
+            if let Some(value) = observed {
+                self.probe.note(note, value);
+                note += 1;
+            }
+        }
+    }
+}
+
+fn start(things: Things, mut rest: Vec<(Vec<Op>, usize)>, chained: bool) -> Vec<AgentHandle> {
+    if rest.is_empty() {
+        return Vec::new();
+    }
+    let (ops, note) = rest.remove(0);
+    let platform = things.platform.clone();
+    let (mine, next) = (things.clone(), if chained { std::mem::take(&mut rest) } else { Vec::new() });
+    let handle = platform.spawn("agent", move || {
+        start(mine.clone(), next, chained);
+        mine.perform(&ops, note);
+    });
+    let mut handles = start(things, rest, chained);
+    handles.push(handle);
+    handles
+}
+
+impl Scenario for Program {
+    fn name(&self) -> &str {
+        "program"
+    }
+
+    fn about(&self) -> &str {
+        "agents run statements"
+    }
+
+    fn prepare(&self, platform: &Platform) -> Prepared {
+        let page = platform.page(WORDS);
+        let things = Things {
+            platform: platform.clone(),
+            words: (0..WORDS).map(|i| page.word(i)).collect(),
+            counters: ["lock 0", "lock 1"].map(|n| Arc::new(platform.mutex(n, 0))).to_vec(),
+            events: (0..2).map(|_| platform.event(false)).collect(),
+            probe: Probe::new(),
+        };
+        let mut notes = 0;
+        let agents: Vec<(Vec<Op>, usize)> = self
+            .agents
+            .iter()
+            .map(|ops| {
+                let first = notes;
+                notes += ops.iter().filter(|o| Program::observing(o)).count();
+                (ops.clone(), first)
+            })
+            .collect();
+        let (inside, seen) = (things.clone(), Rc::clone(&self.seen));
+        let (chained, joined, last_notes) = (self.chained, self.joined, notes);
+        if joined {
+            notes += WORDS;
+        }
+        assert!(notes <= OUTCOMES, "too many observations for a probe");
+        let main = move || {
+            let mut agents = agents;
+            let (own, note) = agents.remove(0);
+            let handles = start(inside.clone(), agents, chained);
+            inside.perform(&own, note);
+            if joined {
+                if handles.iter().any(|h| h.join() == WaitEnd::Stopped) {
+                    return;
+                }
+                inside.perform(&[Op::Load(0), Op::Load(1)], last_notes);
+            }
+        };
+        let check = move |_: &mut Verdict<'_>| {
+            let observed = (0..notes).map(|n| things.probe.seen(n).unwrap_or(99));
+            let outcome: Vec<u64> = observed.chain(things.words.iter().map(Word::load)).collect();
+            seen.borrow_mut().insert(outcome);
+        };
+        Prepared::new(main, check).may_block()
+    }
+}
+
+/// All outcomes of `program`, by the exhaustive strategy.
+pub fn outcomes(program: &Program, model: MemoryModel) -> BTreeSet<Vec<u64>> {
+    search(program, model, Box::new(Exhaustive::new())).0
+}
+
+/// Outcomes and report of a search that must come to its end.
+pub fn search(
+    program: &Program,
+    model: MemoryModel,
+    strategy: Box<dyn Strategy>,
+) -> (BTreeSet<Vec<u64>>, Report) {
+    program.seen.borrow_mut().clear();
+    let report = explore_with(program, &Options { model, ..Options::default() }, strategy).unwrap();
+    assert!(report.failure.is_none(), "{report:?}");
+    (program.seen.borrow().clone(), report)
+}
+
+/// A hand-made condition variable that looks, and then sleeps without looking again.
+pub struct LostWakeUp;
+
+impl Scenario for LostWakeUp {
+    fn name(&self) -> &str {
+        "lost-wake-up"
+    }
+    fn about(&self) -> &str {
+        "a flag is tested, then slept on with the wrong expectation"
+    }
+    fn prepare(&self, platform: &Platform) -> Prepared {
+        let page = platform.page(2);
+        let (flag, bell) = (page.word(0), page.word(1));
+        let p = platform.clone();
+        let main = move || {
+            let (f, b) = (flag.clone(), bell.clone());
+            p.spawn("other", move || {
+                f.exchange(1);
+                b.wake(u32::MAX, Step::ThreadWake);
+            });
+            if flag.load() == 0 {
+                bell.wait_while(0, None, "the condition");
+            }
+        };
+        Prepared::new(main, |_| {})
+    }
+}
+
+/// Two locks, taken in both orders.
+pub struct CrossedLocks;
+
+impl Scenario for CrossedLocks {
+    fn name(&self) -> &str {
+        "crossed-locks"
+    }
+    fn about(&self) -> &str {
+        "two agents take two locks in different orders"
+    }
+    fn prepare(&self, platform: &Platform) -> Prepared {
+        let (a, b) = (Arc::new(platform.mutex("a", ())), Arc::new(platform.mutex("b", ())));
+        let p = platform.clone();
+        let main = move || {
+            let (a2, b2) = (Arc::clone(&a), Arc::clone(&b));
+            p.spawn("other", move || {
+                let _b = b2.lock();
+                let _a = a2.lock();
+            });
+            let _a = a.lock();
+            let _b = b.lock();
+        };
+        Prepared::new(main, |_| {})
+    }
+}
+
+/// Two agents sleep on one word; one wake for one of them.
+pub struct OneWakeTwoSleepers;
+
+const FIRST: &str = "the first agent is woken alone";
+const SECOND: &str = "the second agent is woken alone";
+
+impl Scenario for OneWakeTwoSleepers {
+    fn name(&self) -> &str {
+        "one-wake-two-sleepers"
+    }
+    fn about(&self) -> &str {
+        "a wake of one takes who slept first"
+    }
+    fn marks(&self) -> &[&'static str] {
+        &[FIRST, SECOND]
+    }
+    fn prepare(&self, platform: &Platform) -> Prepared {
+        let word = platform.page(1).word(0);
+        let probe = Probe::new();
+        let (p, notes) = (platform.clone(), probe.clone());
+        let main = move || {
+            for slot in 0..2 {
+                let (word, notes) = (word.clone(), notes.clone());
+                p.spawn("sleeper", move || {
+                    if word.wait_while(0, None, "a wake") == WaitEnd::Woken {
+                        notes.note(slot, 1);
+                    }
+                });
+            }
+            word.wake(1, Step::ThreadWake);
+        };
+        let check = move |end: &mut Verdict<'_>| {
+            let (first, second) = (probe.seen(0).is_some(), probe.seen(1).is_some());
+            let both_slept = end.report().blocked.len() == 1;
+            end.sometimes(FIRST, both_slept && first);
+            end.sometimes(SECOND, both_slept && second);
+        };
+        Prepared::new(main, check).may_block()
+    }
+}
+
+/// Does something else in each run.
+#[derive(Default)]
+pub struct Restless {
+    runs: Cell<u64>,
+}
+
+impl Scenario for Restless {
+    fn name(&self) -> &str {
+        "restless"
+    }
+    fn about(&self) -> &str {
+        "the third run stores another value than the runs before"
+    }
+    fn prepare(&self, platform: &Platform) -> Prepared {
+        self.runs.set(self.runs.get() + 1);
+        let value = if self.runs.get() < 3 { 1 } else { 2 };
+        let (word, p) = (platform.page(1).word(0), platform.clone());
+        let main = move || {
+            let other = word.clone();
+            p.spawn("other", move || {
+                other.exchange(value);
+                other.load();
+            });
+            word.exchange(3);
+            word.load();
+        };
+        Prepared::new(main, |_| {})
+    }
+}
+
+/// Claims to show something that it never does.
+pub struct Vacuous;
+
+impl Scenario for Vacuous {
+    fn name(&self) -> &str {
+        "vacuous"
+    }
+    fn about(&self) -> &str {
+        "nobody else is there"
+    }
+    fn marks(&self) -> &[&'static str] {
+        &["the other agent is seen at work"]
+    }
+    fn prepare(&self, platform: &Platform) -> Prepared {
+        let word = platform.page(1).word(0);
+        let seen = word.clone();
+        Prepared::new(
+            move || {
+                word.load();
+            },
+            move |end| end.sometimes("the other agent is seen at work", seen.load() == 1),
+        )
+    }
+}
+
+/// Fails in each of the ways that there are.
+pub enum Broken {
+    Always,
+    Eventually,
+    Panic,
+    Check,
+}
+
+impl Scenario for Broken {
+    fn name(&self) -> &str {
+        "broken"
+    }
+    fn about(&self) -> &str {
+        "fails on some schedule"
+    }
+    fn prepare(&self, platform: &Platform) -> Prepared {
+        let page = platform.page(2);
+        let (word, total) = (page.word(0), page.word(1));
+        let panics = matches!(self, Broken::Panic);
+        let (p, w, t) = (platform.clone(), word.clone(), total.clone());
+        let main = move || {
+            let (w2, t2) = (w.clone(), t.clone());
+            p.spawn("other", move || {
+                let seen = w2.load();
+                t2.fetch_add(seen);
+                assert!(!(panics && seen == 1), "saw it");
+            });
+            w.exchange(1);
+            let seen = w.load();
+            t.fetch_add(seen);
+        };
+        let check: Box<dyn FnOnce(&mut Verdict<'_>)> = match self {
+            Broken::Always => Box::new(move |end| end.always("never two", total.load() != 2)),
+            Broken::Eventually => Box::new(move |end| end.eventually("the second store", total.load() == 2)),
+            Broken::Panic => Box::new(|_| {}),
+            Broken::Check => Box::new(move |_| assert!(total.load() != 2, "looked twice")),
+        };
+        Prepared::new(main, check)
+    }
+}

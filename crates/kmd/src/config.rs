@@ -1,0 +1,113 @@
+//! Owns what a reference driver can be told: which of the hardware models that the documents describe it plays.
+//!
+//! A configuration is checked once, when the adapter starts ([`Config::check`]); nothing else looks for mistakes in it.
+
+use crate::KmdError;
+use tidegate_ddi::EngineType;
+use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
+
+/// One node, in the order of the device's nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// What the engine does.
+    pub engine_type: EngineType,
+    /// A name for people; how a compute node is told from others, since there is no type for it.
+    pub friendly_name: String,
+    /// Whether hardware queues of this node may be fed from user mode.
+    pub user_mode_submission: bool,
+}
+
+impl NodeConfig {
+    fn with_user_mode(engine_type: EngineType, friendly_name: &str) -> NodeConfig {
+        NodeConfig { engine_type, friendly_name: friendly_name.into(), user_mode_submission: true }
+    }
+}
+
+/// How many doorbells can be connected at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoorbellModel {
+    /// One location that all queues share: nothing is ever taken away.
+    Global,
+    /// One per connected queue; when all are taken, the least recently connected one is victimised.
+    Dedicated {
+        /// How many there are; at least 1.
+        physical: u32,
+    },
+}
+
+/// What the driver says in a fence signalled interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterruptMode {
+    /// The fences, one by one.
+    FenceArray,
+    /// Nothing: the kernel scans.
+    NullArray,
+    /// The hardware queue whose logs tell (OptimizedNativeFenceSignaledInterrupt).
+    HwQueue,
+}
+
+/// What [`crate::ReferenceDriver::new`] is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The adapter's name for people.
+    pub description: String,
+    /// One entry per node of the device.
+    pub nodes: Vec<NodeConfig>,
+    /// How doorbells are given out.
+    pub doorbells: DoorbellModel,
+    /// Whether connected doorbells say CONNECTED_NOTIFY: the ring alone wakes nobody, the notification does.
+    pub notify_submissions: bool,
+    /// Whether native fences are declared when the kernel has enabled them.
+    pub native_fence: bool,
+    /// What fence signalled interrupts say.
+    pub interrupt: InterruptMode,
+    /// Slots in each ring that the driver writes (one per node, one per kernel-mode hardware queue); a power of two, at least
+    /// 2, since the kernel keeps two packets on a node unless told otherwise.
+    pub kernel_ring_slots: u32,
+}
+
+impl Config {
+    /// A 3D, a compute and a copy node, all with user-mode submission; 64 dedicated doorbells; native fences, reported one by
+    /// one.
+    pub fn standard() -> Config {
+        Config {
+            description: "tidegate reference GPU".into(),
+            nodes: vec![
+                NodeConfig::with_user_mode(EngineType::ThreeD, "3D"),
+                NodeConfig::with_user_mode(EngineType::Other, "Compute"),
+                NodeConfig::with_user_mode(EngineType::Copy, "Copy"),
+            ],
+            doorbells: DoorbellModel::Dedicated { physical: 64 },
+            notify_submissions: false,
+            native_fence: true,
+            interrupt: InterruptMode::FenceArray,
+            kernel_ring_slots: 64,
+        }
+    }
+
+    /// Whether a device with `device_nodes` nodes can be driven like this.
+    pub(crate) fn check(&self, device_nodes: u32) -> Result<(), KmdError> {
+        if self.nodes.len() as u64 != u64::from(device_nodes) {
+            return Err(KmdError::Argument(
+                "the configuration names another number of nodes than the device has",
+            ));
+        }
+        if self.nodes.is_empty() || device_nodes > MAX_NODES {
+            return Err(KmdError::Argument(
+                "a device has 1 to 56 nodes, one bit each in the interrupt cause",
+            ));
+        }
+        if !self.kernel_ring_slots.is_power_of_two()
+            || !(2..=MAX_RING_SLOTS).contains(&u64::from(self.kernel_ring_slots))
+        {
+            return Err(KmdError::Argument("kernel_ring_slots must be a power of two, from 2 to 2^20"));
+        }
+        if self.doorbells == (DoorbellModel::Dedicated { physical: 0 }) {
+            return Err(KmdError::Argument("dedicated doorbells: there must be at least 1"));
+        }
+        Ok(())
+    }
+}
+
+/// Bits 8 to 63 of the cause register.
+const MAX_NODES: u32 = 56;

@@ -1,0 +1,224 @@
+//! Owns doorbells: objects that are made without hardware, and get it when they are connected.
+//!
+//! Order of a connect when all physical doorbells are taken: 1. the least recently connected one gives its seat; 2. the kernel
+//! disconnects it (its process rings a dummy page from here on and reads RETRY); 3. the hardware drains it a last time and
+//! takes its page; 4. only now the hardware connects the new one, to a fresh page. No driver lock is held over 2.
+//!
+//! The kernel calls connect, disconnect and destroy one at a time per adapter (its transition lock), and lets the callback of
+//! step 2 in on the stack of the connect that makes it; the driver leans on that for the order of two connects.
+
+use crate::hwqueue::RingPlace;
+use crate::objects::Doorbell;
+use crate::{KmdError, ReferenceDriver};
+use std::sync::Arc;
+use tidegate_ddi::doorbell::CreateDoorbell;
+use tidegate_ddi::queue::RingAllocations;
+use tidegate_ddi::{
+    Callbacks, ConnectedDoorbell, DisconnectReason, DoorbellStatus, DriverHandle, OsHandle, Passive, RingHint,
+};
+use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
+use tidegate_gpu_abi::{
+    AdminCommand, AdminError, CONTROL_WORDS, GpuVa, QueueId, QueueKind, SLOT_BYTES, Summary,
+};
+
+/// Tells the engine that looks at this doorbell's process.
+struct SummaryHint {
+    summary: Summary,
+    bit: u32,
+}
+
+impl RingHint for SummaryHint {
+    fn rung(&self) {
+        self.summary.ring(self.bit);
+    }
+}
+
+/// Tells nobody: the notification that follows each ring does.
+struct NotifiedHint;
+
+impl RingHint for NotifiedHint {
+    fn rung(&self) {}
+}
+
+/// A doorbell whose seat goes to another one.
+struct Victim {
+    os_queue: OsHandle,
+    os_doorbell: OsHandle,
+    hardware: Option<QueueId>,
+}
+
+/// What a connect found and decided, under the lock.
+struct Claim {
+    hardware: QueueId,
+    already_connected: bool,
+    victim: Option<Victim>,
+    callbacks: Arc<dyn Callbacks>,
+}
+
+impl ReferenceDriver {
+    /// The object, and the hardware queue that its ring makes possible. No physical doorbell.
+    // spec: UMS-064
+    pub(crate) fn add_doorbell(&self, args: &CreateDoorbell) -> Result<DriverHandle, KmdError> {
+        let place = ring_place(&args.ring)?;
+        let os_queue = {
+            let objects = self.objects.lock();
+            let queue = objects.hw_queues.get(args.hw_queue)?;
+            if !queue.user_mode {
+                return Err(KmdError::Argument("a doorbell needs a queue made for user-mode submission"));
+            }
+            if queue.hardware.is_some() || queue.doorbell.is_some() {
+                return Err(KmdError::Argument("the queue has a live doorbell; destroy that one first"));
+            }
+            queue.os_handle
+        };
+        let hardware = self.make_hardware(args.hw_queue, &place)?;
+        self.keep_doorbell(args, os_queue, hardware).or_else(|error| {
+            self.retire_hardware(args.hw_queue, hardware)?;
+            Err(error)
+        })
+    }
+
+    fn keep_doorbell(
+        &self,
+        args: &CreateDoorbell,
+        os_queue: OsHandle,
+        hardware: QueueId,
+    ) -> Result<DriverHandle, KmdError> {
+        let mut objects = self.objects.lock();
+        let doorbell = objects.doorbells.insert(Doorbell {
+            os_handle: args.os_handle,
+            hw_queue: args.hw_queue,
+            os_queue,
+            hardware: Some(hardware),
+            connected: false,
+        })?;
+        objects.hw_queues.get_mut(args.hw_queue)?.doorbell = Some(doorbell);
+        Ok(doorbell)
+    }
+
+    // spec: UMS-065, UMS-098
+    pub(crate) fn connect(
+        &self,
+        level: &Passive,
+        handle: DriverHandle,
+    ) -> Result<ConnectedDoorbell, KmdError> {
+        // 1. A seat, if need be another one's. A doorbell that is connected keeps what it has.
+        let claim = self.claim_seat(handle)?;
+        if let Some(victim) = claim.victim {
+            // 2. The kernel first: after this no ring of the victim's process reaches the hardware unseen. A refusal says that
+            // the kernel let go of the doorbell already, which is as good.
+            // spec: UMS-095
+            let _gone_already = claim.callbacks.disconnect_doorbell(
+                level,
+                victim.os_queue,
+                victim.os_doorbell,
+                DisconnectReason::Retry,
+            );
+            // 3. Then the hardware, which reads the page a last time.
+            // spec: UMS-097
+            if let Some(queue) = victim.hardware {
+                self.disconnect_hardware(queue)?;
+            }
+        }
+        // 4. The new one.
+        if !claim.already_connected
+            && let Err(error) = self.mailbox.ask(AdminCommand::ConnectDoorbell { queue: claim.hardware })
+        {
+            self.objects.lock().seats.leave(handle);
+            return Err(error);
+        }
+        self.objects.lock().doorbells.get_mut(handle)?.connected = true;
+        self.connected_as(claim.hardware)
+    }
+
+    fn claim_seat(&self, handle: DriverHandle) -> Result<Claim, KmdError> {
+        let mut objects = self.objects.lock();
+        let callbacks = Arc::clone(&objects.started()?.callbacks);
+        let doorbell = objects.doorbells.get(handle)?;
+        let hardware = doorbell.hardware.ok_or(KmdError::Argument("the doorbell's queue is destroyed"))?;
+        if doorbell.connected {
+            return Ok(Claim { hardware, already_connected: true, victim: None, callbacks });
+        }
+        let victim = objects.seats.claim(handle).and_then(|victim| {
+            let victim = objects.doorbells.get_mut(victim).ok()?;
+            victim.connected = false;
+            Some(Victim {
+                os_queue: victim.os_queue,
+                os_doorbell: victim.os_handle,
+                hardware: victim.hardware,
+            })
+        });
+        Ok(Claim { hardware, already_connected: false, victim, callbacks })
+    }
+
+    /// Page, status and hint of a connected doorbell.
+    fn connected_as(&self, hardware: QueueId) -> Result<ConnectedDoorbell, KmdError> {
+        let (page, summary, bit) = self
+            .device
+            .doorbell_page(hardware)
+            .ok_or(KmdError::Argument("the device shows no page for a doorbell that it connected"))?;
+        let (status, hint): (DoorbellStatus, Arc<dyn RingHint>) = if self.config.notify_submissions {
+            (DoorbellStatus::ConnectedNotify, Arc::new(NotifiedHint))
+        } else {
+            (DoorbellStatus::Connected, Arc::new(SummaryHint { summary, bit }))
+        };
+        Ok(ConnectedDoorbell { page, status, hint })
+    }
+
+    /// A queue that is gone has no doorbell: that is what was wanted.
+    fn disconnect_hardware(&self, queue: QueueId) -> Result<(), KmdError> {
+        match self.mailbox.run(AdminCommand::DisconnectDoorbell { queue }) {
+            Err(KmdError::Refused(AdminError::NoSuchQueue)) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Takes the hardware away, if there is any. The seat is free only when the hardware has drained the page.
+    pub(crate) fn disconnect(&self, handle: DriverHandle) -> Result<(), KmdError> {
+        let connected = {
+            let objects = self.objects.lock();
+            let doorbell = objects.doorbells.get(handle)?;
+            doorbell.hardware.filter(|_| doorbell.connected)
+        };
+        let Some(queue) = connected else { return Ok(()) };
+        let drained = self.disconnect_hardware(queue);
+        let mut objects = self.objects.lock();
+        objects.seats.leave(handle);
+        if let Ok(doorbell) = objects.doorbells.get_mut(handle) {
+            doorbell.connected = false;
+        }
+        drained
+    }
+
+    /// Frees the object. The hardware queue goes with it: the kernel lets go of the ring after this.
+    pub(crate) fn remove_doorbell(&self, handle: DriverHandle) -> Result<(), KmdError> {
+        let drained = self.disconnect(handle);
+        let removed = {
+            let mut objects = self.objects.lock();
+            let removed = objects.doorbells.remove(handle)?;
+            objects.seats.leave(handle);
+            if let Ok(queue) = objects.hw_queues.get_mut(removed.hw_queue) {
+                queue.doorbell = None;
+            }
+            removed
+        };
+        let retired = removed.hardware.map_or(Ok(()), |id| self.retire_hardware(removed.hw_queue, id));
+        drained.and(retired)
+    }
+}
+
+fn ring_place(ring: &RingAllocations) -> Result<RingPlace, KmdError> {
+    let slots = ring.ring.len() / SLOT_BYTES;
+    if !ring.ring.len().is_multiple_of(SLOT_BYTES) || !slots.is_power_of_two() || slots > MAX_RING_SLOTS {
+        return Err(KmdError::Argument("a ring is a power of two of 64-byte slots, at most 2^20"));
+    }
+    if ring.control.len() < CONTROL_WORDS {
+        return Err(KmdError::Argument("a ring's control area has at least 16 words"));
+    }
+    Ok(RingPlace {
+        kind: QueueKind::User,
+        ring: GpuVa(ring.ring_gpu_va),
+        slots,
+        control: GpuVa(ring.control_gpu_va),
+    })
+}

@@ -1,0 +1,320 @@
+//! Owns the DDI table: one entry per call, each of which charges the call, hands on to its room, and turns the outcome into a
+//! status or, where the call must succeed, into a recorded [`Violation`].
+
+use crate::isr::InterruptView;
+use crate::mailbox::Mailbox;
+use crate::objects::Objects;
+use crate::{Config, KmdError, Violation, paging};
+use std::sync::Arc;
+use tidegate_ddi::caps::AdapterCaps;
+use tidegate_ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use tidegate_ddi::fence::{
+    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
+    UpdateMonitoredValue,
+};
+use tidegate_ddi::memory::{PageTableShape, Segment, UpdatePageTable};
+use tidegate_ddi::queue::{
+    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
+    SubmitCommandVirtual,
+};
+use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, InterruptService, Passive, StartInfo, Status};
+use tidegate_gpu_abi::Device;
+use tidegate_platform::{Mutex, Platform, Step, current};
+
+/// Violations that are kept word for word; more are only counted.
+const KEPT_VIOLATIONS: usize = 64;
+
+/// The reference kernel-mode driver of one adapter.
+pub struct ReferenceDriver {
+    pub(crate) platform: Platform,
+    pub(crate) config: Config,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) mailbox: Mailbox,
+    /// The interrupt lock and what the interrupt routine looks up. Outside of `objects`.
+    pub(crate) view: Mutex<InterruptView>,
+    pub(crate) objects: Mutex<Objects>,
+    violations: Mutex<Violations>,
+}
+
+#[derive(Default)]
+struct Violations {
+    count: u64,
+    kept: Vec<Violation>,
+}
+
+impl ReferenceDriver {
+    /// A driver for `device`. `config` is checked when the adapter starts.
+    pub fn new(platform: &Platform, device: Arc<dyn Device>, config: Config) -> Arc<ReferenceDriver> {
+        Arc::new(ReferenceDriver {
+            platform: platform.clone(),
+            mailbox: Mailbox::new(platform, Arc::clone(&device)),
+            device,
+            view: platform.mutex("kmd interrupt view", InterruptView::new()),
+            objects: platform.mutex("kmd objects", Objects::new(&config)),
+            violations: platform.mutex("kmd violations", Violations::default()),
+            config,
+        })
+    }
+
+    /// How often a call that must succeed could not do what it was asked: 0 on a machine where everybody keeps the contract.
+    pub fn violations(&self) -> u64 {
+        self.violations.lock().count
+    }
+
+    /// The first of them (at most 64).
+    pub fn violation_records(&self) -> Vec<Violation> {
+        self.violations.lock().kept.clone()
+    }
+
+    /// Every DDI begins here: its price, and the law that the kernel holds no lock of policy state over it.
+    fn enter(&self, ddi: &'static str) {
+        current::assert_no_guards(ddi);
+        self.platform.spend(Step::DdiCall);
+    }
+
+    /// For calls that must succeed.
+    fn must(&self, ddi: &'static str, outcome: Result<(), KmdError>) {
+        if let Err(error) = outcome {
+            self.violated(ddi, &[error]);
+        }
+    }
+
+    fn violated(&self, ddi: &'static str, errors: &[KmdError]) {
+        if errors.is_empty() {
+            return;
+        }
+        let mut violations = self.violations.lock();
+        for &error in errors {
+            violations.count += 1;
+            if violations.kept.len() < KEPT_VIOLATIONS {
+                violations.kept.push(Violation { ddi, error });
+            }
+        }
+    }
+}
+
+impl Driver for ReferenceDriver {
+    #[doc(alias = "DxgkDdiStartDevice")]
+    fn start_device(&self, _level: &Passive, start: StartInfo) -> Result<(), Status> {
+        self.enter("DxgkDdiStartDevice");
+        Ok(self.start(start)?)
+    }
+
+    #[doc(alias = "DxgkDdiStopDevice")]
+    fn stop_device(&self, _level: &Passive) {
+        self.enter("DxgkDdiStopDevice");
+        self.must("DxgkDdiStopDevice", self.stop());
+    }
+
+    #[doc(alias = "DxgkDdiQueryAdapterInfo")]
+    fn query_adapter_caps(&self, _level: &Passive) -> AdapterCaps {
+        self.enter("DxgkDdiQueryAdapterInfo");
+        self.caps()
+    }
+
+    #[doc(alias = "DXGK_GPUMMUCAPS")]
+    fn page_table_shape(&self, _level: &Passive) -> PageTableShape {
+        self.enter("DxgkDdiQueryAdapterInfo");
+        paging::shape()
+    }
+
+    #[doc(alias = "DXGKQAITYPE_QUERYSEGMENT4")]
+    fn query_segments(&self, _level: &Passive) -> Vec<Segment> {
+        self.enter("DxgkDdiQueryAdapterInfo");
+        vec![Segment { memory: self.device.local_memory().clone(), cpu_visible: true }]
+    }
+
+    #[doc(alias = "DxgkDdiBuildPagingBuffer")]
+    fn update_page_table(&self, _level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
+        self.enter("DxgkDdiBuildPagingBuffer");
+        Ok(self.write_page_table(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiSetRootPageTable")]
+    fn set_root_page_table(&self, _level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
+        self.enter("DxgkDdiSetRootPageTable");
+        Ok(self.set_root(args)?)
+    }
+
+    #[doc(alias = "DxgkDdiCreateDevice")]
+    fn create_device(&self, _level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        self.enter("DxgkDdiCreateDevice");
+        Ok(self.add_device(args)?)
+    }
+
+    #[doc(alias = "DxgkDdiDestroyDevice")]
+    fn destroy_device(&self, _level: &Passive, device: DriverHandle) {
+        self.enter("DxgkDdiDestroyDevice");
+        self.must("DxgkDdiDestroyDevice", self.remove_device(device));
+    }
+
+    #[doc(alias = "DxgkDdiCreateContext")]
+    #[doc(alias = "DxgkDdiCreateHwContext")]
+    fn create_context(&self, _level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        self.enter("DxgkDdiCreateContext");
+        Ok(self.add_context(args)?)
+    }
+
+    #[doc(alias = "DxgkDdiDestroyContext")]
+    #[doc(alias = "DxgkDdiDestroyHwContext")]
+    fn destroy_context(&self, _level: &Passive, context: DriverHandle) {
+        self.enter("DxgkDdiDestroyContext");
+        self.must("DxgkDdiDestroyContext", self.remove_context(context));
+    }
+
+    #[doc(alias = "DxgkDdiSuspendContext")]
+    fn suspend_context(
+        &self,
+        _level: &Passive,
+        context: DriverHandle,
+        _suspend_fence: u64,
+    ) -> Result<bool, Status> {
+        self.enter("DxgkDdiSuspendContext");
+        self.suspend(context)?;
+        Ok(true)
+    }
+
+    #[doc(alias = "DxgkDdiResumeContext")]
+    fn resume_context(&self, _level: &Passive, context: DriverHandle) -> Result<(), Status> {
+        self.enter("DxgkDdiResumeContext");
+        Ok(self.resume(context)?)
+    }
+
+    #[doc(alias = "DxgkDdiSubmitCommandVirtual")]
+    fn submit_command_virtual(&self, _level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+        self.enter("DxgkDdiSubmitCommandVirtual");
+        Ok(self.submit_packet(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiCreateHwQueue")]
+    fn create_hw_queue(&self, _level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+        self.enter("DxgkDdiCreateHwQueue");
+        Ok(self.add_hw_queue(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiDestroyHwQueue")]
+    fn destroy_hw_queue(&self, _level: &Passive, hw_queue: DriverHandle) {
+        self.enter("DxgkDdiDestroyHwQueue");
+        self.must("DxgkDdiDestroyHwQueue", self.remove_hw_queue(hw_queue));
+    }
+
+    #[doc(alias = "DxgkDdiSubmitCommandToHwQueue")]
+    fn submit_command_to_hw_queue(
+        &self,
+        _level: &Dispatch,
+        args: SubmitCommandToHwQueue,
+    ) -> Result<(), Status> {
+        self.enter("DxgkDdiSubmitCommandToHwQueue");
+        Ok(self.submit_to_hw_queue(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiCreateNativeFence")]
+    fn create_native_fence(
+        &self,
+        _level: &Passive,
+        args: CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), Status> {
+        self.enter("DxgkDdiCreateNativeFence");
+        Ok(self.add_fence(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiOpenNativeFence")]
+    fn open_native_fence(&self, _level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+        self.enter("DxgkDdiOpenNativeFence");
+        Ok(self.open_fence(args)?)
+    }
+
+    #[doc(alias = "DxgkDdiCloseNativeFence")]
+    fn close_native_fence(&self, _level: &Passive, local: DriverHandle) {
+        self.enter("DxgkDdiCloseNativeFence");
+        self.must("DxgkDdiCloseNativeFence", self.close_fence(local));
+    }
+
+    #[doc(alias = "DxgkDdiDestroyNativeFence")]
+    fn destroy_native_fence(&self, _level: &Passive, global: DriverHandle) {
+        self.enter("DxgkDdiDestroyNativeFence");
+        self.must("DxgkDdiDestroyNativeFence", self.remove_fence(global));
+    }
+
+    #[doc(alias = "DxgkDdiUpdateMonitoredValues")]
+    fn update_monitored_values(&self, _level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+        self.enter("DxgkDdiUpdateMonitoredValues");
+        let unknown = self.publish_monitored(fences);
+        self.violated("DxgkDdiUpdateMonitoredValues", &unknown);
+    }
+
+    #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
+    fn update_current_values_from_cpu(
+        &self,
+        _level: &Dispatch,
+        fences: &[UpdateCurrentValue],
+        mode: UpdateCurrentMode,
+    ) {
+        self.enter("DxgkDdiUpdateCurrentValuesFromCpu");
+        let failed = self.update_current(fences, mode);
+        self.violated("DxgkDdiUpdateCurrentValuesFromCpu", &failed);
+    }
+
+    #[doc(alias = "DxgkDdiSetNativeFenceLogBuffer")]
+    fn set_native_fence_log_buffer(&self, _level: &Dispatch, args: SetNativeFenceLogBuffer) {
+        self.enter("DxgkDdiSetNativeFenceLogBuffer");
+        self.must("DxgkDdiSetNativeFenceLogBuffer", self.place_log(&args));
+    }
+
+    #[doc(alias = "DxgkDdiUpdateNativeFenceLogs")]
+    fn update_native_fence_logs(&self, _level: &Dispatch, hw_queues: &[DriverHandle]) {
+        self.enter("DxgkDdiUpdateNativeFenceLogs");
+        let unknown = self.flush_logs(hw_queues);
+        self.violated("DxgkDdiUpdateNativeFenceLogs", &unknown);
+    }
+
+    #[doc(alias = "DxgkDdiCreateDoorbell")]
+    fn create_doorbell(&self, _level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+        self.enter("DxgkDdiCreateDoorbell");
+        Ok(self.add_doorbell(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiConnectDoorbell")]
+    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+        self.enter("DxgkDdiConnectDoorbell");
+        Ok(self.connect(level, doorbell)?)
+    }
+
+    #[doc(alias = "DxgkDdiDisconnectDoorbell")]
+    fn disconnect_doorbell(&self, _level: &Passive, doorbell: DriverHandle) {
+        self.enter("DxgkDdiDisconnectDoorbell");
+        self.must("DxgkDdiDisconnectDoorbell", self.disconnect(doorbell));
+    }
+
+    #[doc(alias = "DxgkDdiDestroyDoorbell")]
+    fn destroy_doorbell(&self, _level: &Passive, doorbell: DriverHandle) {
+        self.enter("DxgkDdiDestroyDoorbell");
+        self.must("DxgkDdiDestroyDoorbell", self.remove_doorbell(doorbell));
+    }
+
+    #[doc(alias = "DxgkDdiNotifyWorkSubmission")]
+    fn notify_work_submission(&self, _level: &Passive, hw_queue: DriverHandle) {
+        self.enter("DxgkDdiNotifyWorkSubmission");
+        self.must("DxgkDdiNotifyWorkSubmission", self.kick(hw_queue));
+    }
+
+    #[doc(alias = "DxgkDdiInterruptRoutine")]
+    fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
+        self.enter("DxgkDdiInterruptRoutine");
+        self.service_interrupt(level)
+    }
+
+    #[doc(alias = "DxgkDdiDpcRoutine")]
+    fn dpc_routine(&self, level: &Dispatch) {
+        self.enter("DxgkDdiDpcRoutine");
+        let callbacks = self.objects.lock().started.as_ref().map(|s| Arc::clone(&s.callbacks));
+        if let Some(callbacks) = callbacks {
+            callbacks.notify_dpc(level);
+        }
+    }
+
+    fn connect_interrupt(&self, _level: &Passive, service: Arc<dyn InterruptService>) {
+        self.enter("DxgkDdiStartDevice");
+        self.connect_line(service);
+    }
+}

@@ -1,0 +1,162 @@
+//! Owns native fences: objects, opened instances, and the two values as the CPU changes them.
+//!
+//! The driver keeps, per fence, at which addresses its CurrentValue stands: that is how an interrupt's records are turned into
+//! the kernel's handles, and how waiting queues are made to look again. It keeps no CPU address of a value: those are valid
+//! during one call only.
+//!
+//! A device in error (AlwaysSignaled): this hardware has no latch that lets all waits of a fence pass, so the driver stores
+//! `u64::MAX`, which no wait exceeds, and keeps later CPU writes away from the fence. A GPU signal that a lost device still
+//! had in flight can lower the value again; the kernel takes such a device's queues off the run list first.
+
+use crate::objects::{Fence, Instance, LocalFence};
+use crate::{Kind, KmdError, ReferenceDriver};
+use tidegate_ddi::fence::{
+    CreateNativeFence, OpenNativeFence, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
+};
+use tidegate_ddi::{DriverHandle, NativeFenceType, VidSchCaps};
+use tidegate_gpu_abi::{AdminCommand, GpuVa};
+
+/// No wait exceeds this.
+const ALWAYS: u64 = u64::MAX;
+
+impl ReferenceDriver {
+    pub(crate) fn add_fence(&self, args: &CreateNativeFence) -> Result<(DriverHandle, [u8; 64]), KmdError> {
+        let mut objects = self.objects.lock();
+        let started = objects.started()?;
+        if !started.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
+            return Err(KmdError::NotSupported("native fences, which the kernel has not enabled"));
+        }
+        if args.fence_type == NativeFenceType::IntraGpu && !started.intra_gpu_fences {
+            return Err(KmdError::NotSupported("INTRA_GPU fences, which the kernel does not offer"));
+        }
+        let fence = Fence { os_handle: args.os_handle, always_signaled: false, instances: Vec::new() };
+        Ok((objects.fences.insert(fence)?, args.private_data))
+    }
+
+    pub(crate) fn open_fence(&self, args: OpenNativeFence) -> Result<DriverHandle, KmdError> {
+        let mut view = self.view.lock_device();
+        let mut objects = self.objects.lock();
+        let address_space = objects.devices.get(args.device)?.address_space;
+        let current_value = GpuVa(args.current_value_gpu_va);
+        view.bind(&mut objects, args.global, address_space, current_value)?;
+        let local = LocalFence { global: args.global, device: args.device, address_space, current_value };
+        let handle = objects.local_fences.insert(local);
+        if handle.is_err() {
+            view.unbind(&mut objects, args.global, address_space, current_value);
+        } else {
+            objects.devices.get_mut(args.device)?.children += 1;
+        }
+        handle
+    }
+
+    /// When this returns, no interrupt routine reports the fence for a signal at the address of this instance.
+    pub(crate) fn close_fence(&self, local: DriverHandle) -> Result<(), KmdError> {
+        let mut view = self.view.lock_device();
+        let mut objects = self.objects.lock();
+        let closed = objects.local_fences.remove(local)?;
+        if let Ok(device) = objects.devices.get_mut(closed.device) {
+            device.children -= 1;
+        }
+        view.unbind(&mut objects, closed.global, closed.address_space, closed.current_value);
+        Ok(())
+    }
+
+    /// When this returns, no interrupt routine reports the fence.
+    pub(crate) fn remove_fence(&self, global: DriverHandle) -> Result<(), KmdError> {
+        let mut view = self.view.lock_device();
+        let removed = self.objects.lock().fences.remove(global)?;
+        for left in &removed.instances {
+            view.fences.remove(&(left.address_space, left.current_value));
+        }
+        match removed.instances.iter().map(|i| i.opens).sum() {
+            0 => Ok(()),
+            children => Err(KmdError::StillInUse { parent: Kind::Fence, children }),
+        }
+    }
+
+    /// Publishes MonitoredValues. The contract: when this returns, whatever CurrentValue any processor reads was stored by a
+    /// signal that saw the new MonitoredValue, or was visible already.
+    ///
+    /// 1. Store each MonitoredValue.
+    /// 2. One full barrier. An engine's signal is: store CurrentValue, full barrier, load MonitoredValue. Of two barriers one
+    ///    comes first. If ours does, that load sees the new MonitoredValue and the signal interrupts if it must. If the
+    ///    engine's does, its CurrentValue is visible to every load behind our barrier, so to the kernel that looks again after
+    ///    this call.
+    ///
+    /// There is nothing else to do, because this hardware compares with the memory itself; hardware that keeps a shadow of
+    /// MonitoredValue would have to be told here, and to look at CurrentValue once more.
+    ///
+    /// Returns the fences that nobody knows, which were left alone: their storage may belong to somebody else by now.
+    pub(crate) fn publish_monitored(&self, fences: &[UpdateMonitoredValue]) -> Vec<KmdError> {
+        let mut unknown = Vec::new();
+        let objects = self.objects.lock();
+        for update in fences {
+            match objects.fences.get(update.fence) {
+                Ok(_) => update.monitored_value.store(update.value),
+                Err(error) => unknown.push(error),
+            }
+        }
+        drop(objects);
+        // spec: NF-050
+        self.platform.fence();
+        unknown
+    }
+
+    /// A CPU signal, or news of one: 1. what is to be stored, and where waiters look, is settled under the lock; 2. the
+    /// values are stored; 3. a full barrier, so that a queue that begins to wait now sees the new value, and the hardware,
+    /// looking for queues that wait already, does too; 4. the hardware looks.
+    pub(crate) fn update_current(
+        &self,
+        fences: &[UpdateCurrentValue],
+        mode: UpdateCurrentMode,
+    ) -> Vec<KmdError> {
+        let (mut targets, mut failed) = (Vec::with_capacity(fences.len()), Vec::new());
+        let mut objects = self.objects.lock();
+        for update in fences {
+            match objects.fences.get_mut(update.fence) {
+                Ok(fence) => {
+                    targets.push((update, stored_value(fence, update.value, mode), fence.instances.clone()))
+                }
+                Err(error) => failed.push(error),
+            }
+        }
+        drop(objects);
+        for (update, value, _) in &targets {
+            if let Some(value) = value {
+                update.current_value.store(*value);
+            }
+        }
+        self.platform.fence();
+        // spec: NF-135
+        failed.extend(targets.iter().filter_map(|(_, _, instances)| self.notify_fence(instances).err()));
+        failed
+    }
+
+    /// Makes the hardware look at the queues that wait for a fence. One address is enough, since it leads to the cell; if it
+    /// was unmapped since we looked, the next one serves. A fence that nobody has open has no waiters.
+    fn notify_fence(&self, instances: &[Instance]) -> Result<(), KmdError> {
+        let mut last = Ok(());
+        for &Instance { address_space, current_value, .. } in instances {
+            last = self.mailbox.run(AdminCommand::NotifyFence { address_space, current_value });
+            if last.is_ok() {
+                break;
+            }
+        }
+        last
+    }
+}
+
+/// What the driver stores to CurrentValue, if anything.
+fn stored_value(fence: &mut Fence, value: u64, mode: UpdateCurrentMode) -> Option<u64> {
+    match mode {
+        UpdateCurrentMode::Write if fence.always_signaled => None,
+        UpdateCurrentMode::Write => Some(value),
+        // spec: NF-136
+        UpdateCurrentMode::NotificationOnly => None,
+        // The flag decides, whatever number came with it.
+        UpdateCurrentMode::AlwaysSignaled => {
+            fence.always_signaled = true;
+            Some(ALWAYS)
+        }
+    }
+}

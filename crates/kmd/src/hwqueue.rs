@@ -1,0 +1,247 @@
+//! Owns hardware queues. A kernel-mode queue is made whole at once: the driver owns its ring. A user-mode queue gets its
+//! hardware with its doorbell, because only the doorbell brings the ring; until then the driver keeps what it was told (log
+//! buffers, suspension) and applies it when the hardware is there.
+//!
+//! The order that matters when one goes: 1. the interrupt view forgets it (a routine under way has ended, no later one names
+//! it); 2. the hardware lets go of it, and with it of ring and logs; 3. the ring leaves the bus.
+
+use crate::isr::QueueView;
+use crate::kernel_ring::{KernelRing, check_command_bytes};
+use crate::objects::{HwQueue, LogPlace, Objects};
+use crate::{Kind, KmdError, ReferenceDriver};
+use std::sync::Arc;
+use tidegate_ddi::DriverHandle;
+use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
+use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
+
+/// Where the hardware finds a ring: in the process's address space, or on the bus.
+pub(crate) struct RingPlace {
+    pub(crate) kind: QueueKind,
+    pub(crate) ring: GpuVa,
+    pub(crate) slots: u64,
+    pub(crate) control: GpuVa,
+}
+
+impl ReferenceDriver {
+    pub(crate) fn add_hw_queue(&self, args: &CreateHwQueue) -> Result<DriverHandle, KmdError> {
+        let queue = self.describe_hw_queue(args)?;
+        let handle = {
+            let mut view = self.view.lock_device();
+            let mut objects = self.objects.lock();
+            if let Some(fence) = queue.progress_fence {
+                view.bind(&mut objects, fence, queue.address_space, queue.progress_current)?;
+            }
+            let (fence, at) = (queue.progress_fence, (queue.address_space, queue.progress_current));
+            let inserted = objects.hw_queues.insert(queue);
+            if let (Err(_), Some(fence)) = (&inserted, fence) {
+                view.unbind(&mut objects, fence, at.0, at.1);
+            }
+            inserted?
+        };
+        let made = if args.user_mode_submission { Ok(()) } else { self.give_kernel_ring(handle) };
+        if let Err(error) = made.and_then(|()| self.join_context(args.context, handle)) {
+            self.remove_hw_queue(handle)?;
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    /// The queue as asked for, checked, with no hardware yet.
+    fn describe_hw_queue(&self, args: &CreateHwQueue) -> Result<HwQueue, KmdError> {
+        let objects = self.objects.lock();
+        let context = objects.contexts.get(args.context)?;
+        if !context.hardware_scheduled {
+            return Err(KmdError::Argument(
+                "a hardware queue needs a context that was made for hardware queues",
+            ));
+        }
+        let node = &objects.started()?.caps.nodes[context.node as usize];
+        if args.user_mode_submission && !node.user_mode_submission {
+            return Err(KmdError::NotSupported("user-mode submission on this node"));
+        }
+        let (progress_fence, current, monitored) = match args.progress_fence {
+            ProgressFence::Native(fence) => {
+                objects.fences.get(fence)?;
+                (Some(fence), args.progress_current_gpu_va, args.progress_monitored_gpu_va)
+            }
+            ProgressFence::Monitored { gpu_va } => (None, gpu_va, 0),
+        };
+        Ok(HwQueue {
+            os_handle: args.os_handle,
+            context: args.context,
+            node: context.node,
+            address_space: context.address_space,
+            user_mode: args.user_mode_submission,
+            priority: args.priority,
+            private_data: args.private_data,
+            progress_fence,
+            progress_current: GpuVa(current),
+            progress_monitored: GpuVa(monitored),
+            hardware: None,
+            doorbell: None,
+            ring: None,
+            logs: [None; 2],
+        })
+    }
+
+    fn join_context(&self, context: DriverHandle, queue: DriverHandle) -> Result<(), KmdError> {
+        self.objects.lock().contexts.get_mut(context)?.queues.push(queue);
+        Ok(())
+    }
+
+    fn give_kernel_ring(&self, handle: DriverHandle) -> Result<(), KmdError> {
+        let memory = self.objects.lock().started()?.system_memory.clone();
+        let ring = Arc::new(KernelRing::new(&self.platform, &memory, self.config.kernel_ring_slots));
+        let place = RingPlace {
+            kind: QueueKind::Kernel,
+            ring: ring.bytes_at(),
+            slots: ring.slots(),
+            control: ring.control_at(),
+        };
+        if let Err(error) = self.make_hardware(handle, &place) {
+            ring.release(&memory);
+            return Err(error);
+        }
+        self.objects.lock().hw_queues.get_mut(handle)?.ring = Some(ring);
+        Ok(())
+    }
+
+    /// Makes the hardware's queue for `handle`, and brings it to where its object stands: known to the interrupt routine,
+    /// suspended with its context, with its logs.
+    pub(crate) fn make_hardware(&self, handle: DriverHandle, place: &RingPlace) -> Result<QueueId, KmdError> {
+        let (command, view) = {
+            let objects = self.objects.lock();
+            let queue = objects.hw_queues.get(handle)?;
+            (create_command(queue, place), QueueView::of_queue(handle, queue))
+        };
+        let id = self.mailbox.create_queue(command)?;
+        self.view.lock_device().queues.insert(id, view);
+        let caught_up = self.note_hardware(handle, id).and_then(|(suspended, logs)| {
+            if suspended {
+                self.mailbox.run(AdminCommand::SuspendQueue { queue: id })?;
+            }
+            logs.into_iter().flatten().try_for_each(|log| self.mailbox.run(set_log(id, log)))
+        });
+        if let Err(error) = caught_up {
+            self.retire_hardware(handle, id)?;
+            return Err(error);
+        }
+        Ok(id)
+    }
+
+    /// From here on suspensions and logs reach the hardware directly. Returns those that came before.
+    fn note_hardware(
+        &self,
+        handle: DriverHandle,
+        id: QueueId,
+    ) -> Result<(bool, [Option<LogPlace>; 2]), KmdError> {
+        let mut objects = self.objects.lock();
+        let queue = objects.hw_queues.get_mut(handle)?;
+        queue.hardware = Some(id);
+        let (context, logs) = (queue.context, queue.logs);
+        Ok((objects.contexts.get(context)?.suspended, logs))
+    }
+
+    /// Takes the hardware's queue away; the object stays.
+    pub(crate) fn retire_hardware(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
+        if let Ok(queue) = self.objects.lock().hw_queues.get_mut(handle) {
+            queue.hardware = None;
+        }
+        self.view.lock_device().queues.remove(&id);
+        self.mailbox.run(AdminCommand::DestroyQueue { queue: id })
+    }
+
+    pub(crate) fn remove_hw_queue(&self, handle: DriverHandle) -> Result<(), KmdError> {
+        let (queue, memory, orphan) = self.forget_hw_queue(handle)?;
+        if let Some(id) = queue.hardware {
+            self.retire_hardware(handle, id)?;
+        }
+        if let (Some(ring), Some(memory)) = (queue.ring, memory) {
+            ring.release(&memory);
+        }
+        if orphan { Err(KmdError::StillInUse { parent: Kind::HwQueue, children: 1 }) } else { Ok(()) }
+    }
+
+    /// Takes the queue out of every table. A doorbell that is still there loses its hardware and its seat, and is told about.
+    fn forget_hw_queue(
+        &self,
+        handle: DriverHandle,
+    ) -> Result<(HwQueue, Option<tidegate_platform::PhysicalMemory>, bool), KmdError> {
+        let mut view = self.view.lock_device();
+        let mut guard = self.objects.lock();
+        let objects: &mut Objects = &mut guard;
+        let queue = objects.hw_queues.remove(handle)?;
+        if let Ok(context) = objects.contexts.get_mut(queue.context) {
+            context.queues.retain(|q| *q != handle);
+        }
+        if let Some(fence) = queue.progress_fence {
+            view.unbind(objects, fence, queue.address_space, queue.progress_current);
+        }
+        let mut orphan = false;
+        if let Some(doorbell) = queue.doorbell {
+            objects.seats.leave(doorbell);
+            if let Ok(left) = objects.doorbells.get_mut(doorbell) {
+                (left.hardware, left.connected, orphan) = (None, false, true);
+            }
+        }
+        let memory = objects.started.as_ref().map(|s| s.system_memory.clone());
+        Ok((queue, memory, orphan))
+    }
+
+    pub(crate) fn submit_to_hw_queue(&self, args: &SubmitCommandToHwQueue) -> Result<(), KmdError> {
+        let bytes = check_command_bytes(args.dma_buffer_bytes)?;
+        if args.progress_fence_id == 0 {
+            return Err(KmdError::Argument(
+                "progress values begin at 1: work with progress 0 would never be seen done",
+            ));
+        }
+        let (ring, id, lane) = {
+            let objects = self.objects.lock();
+            let queue = objects.hw_queues.get(args.hw_queue)?;
+            match (&queue.ring, queue.hardware) {
+                (Some(ring), Some(id)) => (Arc::clone(ring), id, queue.private_data.lane),
+                _ => return Err(KmdError::Argument("a user-mode queue takes no kernel submission")),
+            }
+        };
+        ring.publish(&RingPacket::Execute {
+            commands: GpuVa(args.dma_buffer_gpu_va),
+            bytes,
+            progress: args.progress_fence_id,
+            trace: TraceWords { queued_ns: args.queued_ns, name: 0, lane },
+        })?;
+        self.mailbox.run(AdminCommand::KickQueue { queue: id })
+    }
+
+    /// The hardware reads the queue's write pointer anew. A queue that has no ring yet has no work either.
+    pub(crate) fn kick(&self, handle: DriverHandle) -> Result<(), KmdError> {
+        let hardware = self.objects.lock().hw_queues.get(handle)?.hardware;
+        hardware.map_or(Ok(()), |queue| self.mailbox.run(AdminCommand::KickQueue { queue }))
+    }
+}
+
+fn create_command(queue: &HwQueue, place: &RingPlace) -> AdminCommand {
+    AdminCommand::CreateQueue {
+        node: queue.node,
+        kind: place.kind,
+        address_space: queue.address_space,
+        ring: place.ring,
+        slots: place.slots,
+        control: place.control,
+        progress_current: queue.progress_current,
+        progress_monitored: queue.progress_monitored,
+        priority: queue.priority as u32,
+        tag: queue.private_data.tag,
+        lane: queue.private_data.lane,
+    }
+}
+
+/// The command that tells the hardware where a log is.
+pub(crate) fn set_log(queue: QueueId, log: LogPlace) -> AdminCommand {
+    AdminCommand::SetLogBuffer {
+        queue,
+        waits: log.waits,
+        header: log.header,
+        payload: log.payload,
+        entries: log.entries,
+    }
+}

@@ -1,0 +1,53 @@
+//! Owns fault records: from a stopped hardware queue to the report that names it the kernel's way.
+//!
+//! A record of a queue that is destroyed is taken and dropped: nobody is left to be told.
+
+use super::{InterruptView, Owner};
+use crate::ReferenceDriver;
+use tidegate_ddi::{Callbacks, Dirql, InterruptData, PageFault};
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::{QueueId, Register};
+
+impl ReferenceDriver {
+    /// Empties the list of faults.
+    pub(super) fn report_faults(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks, view: &InterruptView) {
+        loop {
+            let number = self.device.read_register(Register::FAULT_QUEUE);
+            if number == 0 || number == super::NOBODY {
+                return;
+            }
+            let gpu_va = self.device.read_register(Register::FAULT_VA);
+            let position = self.device.read_register(Register::FAULT_POSITION);
+            // The last one: reading it takes the record.
+            let kind = FaultKind::from_number(self.device.read_register(Register::FAULT_INFO));
+            let fault = PageFault { gpu_va, write: kind == Some(FaultKind::WriteUnmapped), what: text(kind) };
+            if let Some(data) = report(view, QueueId((number - 1) as u32), position, fault) {
+                callbacks.notify_interrupt(level, data);
+            }
+        }
+    }
+}
+
+fn report(view: &InterruptView, id: QueueId, position: u64, fault: PageFault) -> Option<InterruptData> {
+    let queue = view.queues.get(&id)?;
+    let node_ordinal = queue.node;
+    Some(match queue.owner {
+        Owner::Node => {
+            InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id: position as u32, fault }
+        }
+        Owner::Queue { os, .. } => {
+            InterruptData::HwQueuePageFaulted { node_ordinal, hw_queue: os, slot: position, fault }
+        }
+    })
+}
+
+fn text(kind: Option<FaultKind>) -> &'static str {
+    match kind {
+        Some(FaultKind::ReadUnmapped) => "a load from an address that is not mapped",
+        Some(FaultKind::WriteUnmapped) => "a store to an address that is not mapped or not writable",
+        Some(FaultKind::BadPacket) => "a packet that makes no sense",
+        Some(FaultKind::BadArguments) => "arguments that a program refused",
+        Some(FaultKind::WrongEngine) => "a command that this engine cannot run",
+        None => "a fault of a kind that the driver does not know",
+    }
+}

@@ -1,0 +1,76 @@
+//! Owns the interrupt routine: from the cause register to the kernel's handles.
+//!
+//! The order that matters: 1. the cause is taken, the line falls; 2. the lists that the cause speaks of are read until they
+//! are empty; 3. what they say is reported; 4. the cause is read again, and the routine ends only when it is 0, so that what
+//! happened in between is never lost; 5. the deferred routine is asked for. A cause that comes after the last look raises the
+//! line again; when an earlier routine has taken its records already, the later one finds nothing, which is harmless.
+//!
+//! The whole routine runs with the interrupt view held (see `view`).
+
+mod faults;
+mod signals;
+mod view;
+
+pub(crate) use view::{InterruptView, Owner, QueueView};
+
+use crate::ReferenceDriver;
+use signals::{Signals, reports};
+use tidegate_ddi::{Callbacks, Dirql, InterruptData};
+use tidegate_gpu_abi::{Cause, GpuVa, QueueId, Register};
+
+/// What a register reads as when nobody answers on the bus.
+const NOBODY: u64 = u64::MAX;
+
+impl ReferenceDriver {
+    /// Returns whether the interrupt was the adapter's.
+    pub(crate) fn service_interrupt(&self, level: &Dirql<'_>) -> bool {
+        let view = self.view.lock_device();
+        let Some(callbacks) = view.callbacks.as_deref() else { return false };
+        let mut ours = false;
+        loop {
+            // 1.
+            let cause = Cause(self.device.read_register(Register::INTERRUPT_CAUSE));
+            if cause.0 == 0 || cause.0 == NOBODY {
+                break;
+            }
+            ours = true;
+            // 2. and 3. Completions first, so that a fault's report finds its node's earlier packets complete.
+            self.report_completions(level, callbacks, cause);
+            if cause.has(Cause::FENCE_SIGNALED) || cause.has(Cause::FENCE_COLLAPSED) {
+                let signals = self.drain_signals(&view, cause.has(Cause::FENCE_COLLAPSED));
+                for data in reports(&signals, self.config.interrupt, &view, self.device.node_count()) {
+                    callbacks.notify_interrupt(level, data);
+                }
+            }
+            if cause.has(Cause::FAULT) {
+                self.report_faults(level, callbacks, &view);
+            }
+        }
+        if ours {
+            // 5.
+            callbacks.queue_dpc(level);
+        }
+        ours
+    }
+
+    fn report_completions(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks, cause: Cause) {
+        for node_ordinal in (0..self.device.node_count()).filter(|node| cause.has(Cause::node(*node))) {
+            let last = self.device.read_register(Register::COMPLETED_FENCE.offset(node_ordinal));
+            let data = InterruptData::DmaCompleted { node_ordinal, submission_fence_id: last as u32 };
+            callbacks.notify_interrupt(level, data);
+        }
+    }
+
+    /// Empties the list of signalled fences.
+    fn drain_signals(&self, view: &InterruptView, collapsed: bool) -> Signals {
+        let mut signals = Signals::new(collapsed);
+        loop {
+            let number = self.device.read_register(Register::SIGNALED_QUEUE);
+            if number == 0 || number == NOBODY {
+                return signals;
+            }
+            let current_value = GpuVa(self.device.read_register(Register::SIGNALED_VA));
+            signals.add(view, QueueId((number - 1) as u32), current_value);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Owns what the list of signalled fences comes to: which reports the kernel gets in each mode. Pure policy.
+//!
+//! The rule that none of this may break: a fence whose signal passed an armed MonitoredValue is named, or the report names
+//! nothing at all, which makes the kernel scan. So whatever cannot be told (the list ran over, a record of a queue that is
+//! gone, an address that no open fence has) becomes a report without names.
+
+use super::{InterruptView, Owner};
+use crate::InterruptMode;
+use std::collections::BTreeMap;
+use tidegate_ddi::{DriverHandle, InterruptData, OsHandle};
+use tidegate_gpu_abi::{GpuVa, QueueId};
+
+/// The signals of one node.
+#[derive(Default)]
+struct NodeSignals {
+    fences: Vec<OsHandle>,
+    /// `None` is the node's own queue, which the kernel knows no handle of.
+    queues: Vec<Option<DriverHandle>>,
+    /// A native fence was signalled.
+    native: bool,
+    /// A monitored fence was.
+    monitored: bool,
+    /// Some fence could not be told.
+    unknown: bool,
+}
+
+/// All signals of one look at the list.
+pub(super) struct Signals {
+    nodes: BTreeMap<u32, NodeSignals>,
+    /// Any fence of any node may be meant.
+    anything: bool,
+}
+
+impl Signals {
+    pub(super) fn new(collapsed: bool) -> Signals {
+        Signals { nodes: BTreeMap::new(), anything: collapsed }
+    }
+
+    /// One record of the list.
+    pub(super) fn add(&mut self, view: &InterruptView, id: QueueId, current_value: GpuVa) {
+        let Some(queue) = view.queues.get(&id) else {
+            self.anything = true;
+            return;
+        };
+        let node = self.nodes.entry(queue.node).or_default();
+        if !view.native_fences || queue.monitored_progress == Some(current_value) {
+            node.monitored = true;
+            return;
+        }
+        node.native = true;
+        match view.fences.get(&(queue.address_space, current_value)) {
+            Some(fence) => node.fences.push(*fence),
+            None => node.unknown = true,
+        }
+        node.queues.push(match queue.owner {
+            Owner::Node => None,
+            Owner::Queue { driver, .. } => Some(driver),
+        });
+    }
+}
+
+/// What the kernel is told.
+pub(super) fn reports(
+    signals: &Signals,
+    mode: InterruptMode,
+    view: &InterruptView,
+    node_count: u32,
+) -> Vec<InterruptData> {
+    if signals.anything {
+        return reports_of_anything(mode, view, node_count);
+    }
+    let mut reports = Vec::new();
+    for (&node_ordinal, node) in &signals.nodes {
+        if node.monitored {
+            reports.push(InterruptData::MonitoredFenceSignaled { node_ordinal });
+        }
+        if node.native {
+            reports.push(native(mode, node_ordinal, node));
+        }
+    }
+    reports
+}
+
+fn native(mode: InterruptMode, node_ordinal: u32, node: &NodeSignals) -> InterruptData {
+    let (fences, hw_queue) = match mode {
+        // spec: NF-121, NF-126
+        InterruptMode::FenceArray => ((!node.unknown).then(|| distinct(&node.fences)), None),
+        InterruptMode::NullArray => (None, None),
+        // spec: NF-222, NF-228
+        InterruptMode::HwQueue => match distinct(&node.queues)[..] {
+            [one] => (None, one),
+            _ => (None, None),
+        },
+    };
+    InterruptData::NativeFenceSignaled {
+        node_ordinal,
+        fences,
+        hw_queue,
+        evaluate_legacy_monitored_fences: false,
+    }
+}
+
+/// Nothing is named. Without an array the kernel scans all native fences of the adapter, so one report does; a report without
+/// a hardware queue is about one engine, and one on monitored fences too, so each engine gets one.
+// spec: NF-124
+fn reports_of_anything(mode: InterruptMode, view: &InterruptView, node_count: u32) -> Vec<InterruptData> {
+    if !view.native_fences {
+        let nodes = 0..node_count;
+        return nodes.map(|node_ordinal| InterruptData::MonitoredFenceSignaled { node_ordinal }).collect();
+    }
+    let monitored = view.queues.values().any(|q| q.monitored_progress.is_some());
+    let nodes = if mode == InterruptMode::HwQueue { node_count } else { 1 };
+    (0..nodes)
+        .map(|node_ordinal| InterruptData::NativeFenceSignaled {
+            node_ordinal,
+            fences: None,
+            hw_queue: None,
+            evaluate_legacy_monitored_fences: monitored,
+        })
+        .collect()
+}
+
+fn distinct<T: Copy + Ord>(all: &[T]) -> Vec<T> {
+    let mut all = all.to_vec();
+    all.sort_unstable();
+    all.dedup();
+    all
+}

@@ -1,0 +1,119 @@
+//! Owns what the interrupt routine looks up: queues by the hardware's number, fences by address.
+//!
+//! Its lock is the driver's interrupt lock: the routine holds it from cause to last report, callbacks included, and passive
+//! code takes it to change what is found here. So whoever has removed something here knows, when the lock is dropped, that no
+//! routine will name it to the kernel any more: a report of a destroyed fence would be a bug check.
+
+use crate::KmdError;
+use crate::objects::{HwQueue, Instance, Objects};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use tidegate_ddi::{Callbacks, DriverHandle, OsHandle};
+use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
+
+/// Whose hardware queue it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The driver's: packets of a node.
+    Node,
+    /// The kernel's.
+    Queue { driver: DriverHandle, os: OsHandle },
+}
+
+/// A hardware queue, as an interrupt tells of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueView {
+    pub(crate) owner: Owner,
+    pub(crate) node: u32,
+    pub(crate) address_space: AddressSpaceId,
+    /// Its progress fence, if that is a monitored one.
+    pub(crate) monitored_progress: Option<GpuVa>,
+}
+
+impl QueueView {
+    pub(crate) fn of_node(node: u32) -> QueueView {
+        QueueView { owner: Owner::Node, node, address_space: AddressSpaceId(0), monitored_progress: None }
+    }
+
+    pub(crate) fn of_queue(driver: DriverHandle, queue: &HwQueue) -> QueueView {
+        QueueView {
+            owner: Owner::Queue { driver, os: queue.os_handle },
+            node: queue.node,
+            address_space: queue.address_space,
+            monitored_progress: queue.progress_fence.is_none().then_some(queue.progress_current),
+        }
+    }
+}
+
+/// The view. Maps are looked into and never walked where an order could be seen.
+pub(crate) struct InterruptView {
+    /// `None` before start and after stop: then the routine says that no interrupt is ours.
+    pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
+    /// Whether native fences are on; without them a signal is of a monitored fence.
+    pub(crate) native_fences: bool,
+    pub(crate) queues: HashMap<QueueId, QueueView>,
+    /// The kernel's global handle of the fence whose CurrentValue stands there.
+    pub(crate) fences: HashMap<(AddressSpaceId, GpuVa), OsHandle>,
+}
+
+impl InterruptView {
+    pub(crate) fn new() -> InterruptView {
+        InterruptView {
+            callbacks: None,
+            native_fences: false,
+            queues: HashMap::new(),
+            fences: HashMap::new(),
+        }
+    }
+
+    /// Notes that CurrentValue of `global` stands at this address, once more.
+    pub(crate) fn bind(
+        &mut self,
+        objects: &mut Objects,
+        global: DriverHandle,
+        address_space: AddressSpaceId,
+        current_value: GpuVa,
+    ) -> Result<(), KmdError> {
+        let fence = objects.fences.get_mut(global)?;
+        if let Some(known) = find(&mut fence.instances, address_space, current_value) {
+            known.opens += 1;
+            return Ok(());
+        }
+        match self.fences.entry((address_space, current_value)) {
+            Entry::Occupied(_) => {
+                Err(KmdError::Argument("another open fence has its CurrentValue at this address"))
+            }
+            Entry::Vacant(free) => {
+                free.insert(fence.os_handle);
+                fence.instances.push(Instance { address_space, current_value, opens: 1 });
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes that it stands there once less.
+    pub(crate) fn unbind(
+        &mut self,
+        objects: &mut Objects,
+        global: DriverHandle,
+        address_space: AddressSpaceId,
+        current_value: GpuVa,
+    ) {
+        let Ok(fence) = objects.fences.get_mut(global) else { return };
+        let Some(known) = find(&mut fence.instances, address_space, current_value) else { return };
+        known.opens -= 1;
+        if known.opens == 0 {
+            fence.instances.retain(|i| i.opens > 0);
+            self.fences.remove(&(address_space, current_value));
+        }
+    }
+}
+
+fn find(
+    instances: &mut [Instance],
+    address_space: AddressSpaceId,
+    current_value: GpuVa,
+) -> Option<&mut Instance> {
+    instances.iter_mut().find(|i| (i.address_space, i.current_value) == (address_space, current_value))
+}

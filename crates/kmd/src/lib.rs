@@ -1,0 +1,46 @@
+//! The reference kernel-mode driver: [`ReferenceDriver`] stands between the kernel's DDI (`ddi::Driver`) and a GPU that it
+//! knows only as `gpu_abi::Device`: registers, memory, an interrupt line.
+//!
+//! Rooms: `driver` (the DDI table; nothing but entries) · `start` (start and stop) · `caps` (features, then what is declared)
+//! · `paging` (page tables) · `context` (devices and contexts, suspend and resume) · `node_ring` (the packet path) ·
+//! `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring that the driver writes) · `doorbell` (connect and
+//! victimise) and `seats` (who has one of the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the
+//! interrupt routine) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · [`handle`] · [`config`] · [`error`].
+//!
+//! Locks, outermost first:
+//!
+//! 1. the interrupt view: held by the interrupt routine from cause to last report, and by passive code while it changes what
+//!    the routine looks up. So a DDI that destroys a fence or a queue returns only when no routine can report it any more;
+//! 2. the mailbox: one admin command at a time;
+//! 3. the objects and each ring's write pointer: policy state, innermost, never held over a callback or a register.
+//!
+//! The first two order calls rather than guard policy state (`Mutex::lock_device`), and neither is taken with the other held.
+//! What the driver relies on from a device in return: it raises no interrupt from inside a mailbox command (what a command
+//! sets off is raised from an engine's turn), a mailbox command waits for no turn of an engine, and a queue's number is not
+//! given to another queue while records of the old one may still stand in its interrupt lists.
+//!
+//! It does not do: scheduling (VidSch), memory management, engine reset and power states.
+
+mod caps;
+pub mod config;
+mod context;
+mod doorbell;
+mod driver;
+pub mod error;
+mod fence;
+pub mod handle;
+mod hwqueue;
+mod isr;
+mod kernel_ring;
+mod log;
+mod mailbox;
+mod node_ring;
+mod objects;
+mod paging;
+mod seats;
+mod start;
+
+pub use config::{Config, DoorbellModel, InterruptMode, NodeConfig};
+pub use driver::ReferenceDriver;
+pub use error::{KmdError, Violation};
+pub use handle::Kind;

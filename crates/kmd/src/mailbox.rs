@@ -1,0 +1,66 @@
+//! Owns the mailbox: how the driver asks something of the CMP.
+//!
+//! The order that matters, under one lock: 1. the command's words go to the mailbox registers; 2. a write to MAILBOX_RUN runs
+//! it; 3. the status is read, and the result if there is one. The command is done when this returns.
+//!
+//! The lock orders register accesses and guards no policy state, so it is held over them; a device runs no interrupt path
+//! inside a command. A register write is ordered behind the stores to memory before it, as on any bus, so what a ring holds
+//! is there when the command that announces it arrives.
+
+use crate::KmdError;
+use std::sync::Arc;
+use tidegate_gpu_abi::admin::Mailbox as Words;
+use tidegate_gpu_abi::{AdminCommand, AdminError, Device, QueueId, Register};
+use tidegate_platform::{Mutex, Platform};
+
+/// The way to the CMP.
+pub(crate) struct Mailbox {
+    device: Arc<dyn Device>,
+    /// What the mailbox registers hold; nothing is known before the first command. Registers keep what was written, so only
+    /// words that differ are written: a kick costs two or three register writes instead of seventeen.
+    held: Mutex<Option<Words>>,
+}
+
+impl Mailbox {
+    pub(crate) fn new(platform: &Platform, device: Arc<dyn Device>) -> Mailbox {
+        Mailbox { device, held: platform.mutex("kmd mailbox", None) }
+    }
+
+    /// Runs a command that has no result.
+    pub(crate) fn run(&self, command: AdminCommand) -> Result<(), KmdError> {
+        self.exchange(&command, false).map(|_| ())
+    }
+
+    /// Runs a command whose result is one word.
+    pub(crate) fn ask(&self, command: AdminCommand) -> Result<u64, KmdError> {
+        self.exchange(&command, true)
+    }
+
+    /// Makes a hardware queue.
+    pub(crate) fn create_queue(&self, command: AdminCommand) -> Result<QueueId, KmdError> {
+        let number = self.ask(command)?;
+        u32::try_from(number).map(QueueId).map_err(|_| KmdError::Gone(number))
+    }
+
+    fn exchange(&self, command: &AdminCommand, has_result: bool) -> Result<u64, KmdError> {
+        let words = command.encode();
+        let mut held = self.held.lock_device();
+        for (number, word) in words.iter().enumerate() {
+            if held.is_none_or(|h| h[number] != *word) {
+                self.device.write_register(Register::MAILBOX.offset(number as u32), *word);
+            }
+        }
+        *held = Some(words);
+        self.device.write_register(Register::MAILBOX_RUN, 1);
+        match self.device.read_register(Register::MAILBOX_STATUS) {
+            0 if has_result => Ok(self.device.read_register(Register::MAILBOX_RESULT)),
+            0 => Ok(0),
+            number => Err(AdminError::from_number(number).map_or(KmdError::Gone(number), KmdError::Refused)),
+        }
+    }
+
+    /// Forgets what the registers hold: the device may have been without power.
+    pub(crate) fn forget(&self) {
+        *self.held.lock_device() = None;
+    }
+}

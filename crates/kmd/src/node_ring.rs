@@ -1,0 +1,71 @@
+//! Owns the packet path: one ring per node, into which DMA packets of all contexts go in the order of their submission.
+//!
+//! Called at DISPATCH level, so nothing here blocks. The kernel bounds how many packets stand on a node; a ring that is full
+//! all the same is an error that the kernel must take for a broken driver, and never a wait.
+
+use crate::kernel_ring::{KernelRing, check_command_bytes};
+use crate::{KmdError, ReferenceDriver};
+use std::sync::Arc;
+use tidegate_ddi::Priority;
+use tidegate_ddi::queue::SubmitCommandVirtual;
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
+use tidegate_platform::PhysicalMemory;
+
+/// A node's ring and the hardware queue that runs it.
+pub(crate) struct NodeRing {
+    pub(crate) queue: QueueId,
+    pub(crate) ring: KernelRing,
+}
+
+impl ReferenceDriver {
+    /// Makes the ring and the hardware queue of one node.
+    pub(crate) fn create_node_ring(&self, memory: &PhysicalMemory, node: u32) -> Result<NodeRing, KmdError> {
+        let ring = KernelRing::new(&self.platform, memory, self.config.kernel_ring_slots);
+        let made = self.mailbox.create_queue(AdminCommand::CreateQueue {
+            node,
+            kind: QueueKind::Node,
+            address_space: AddressSpaceId(0),
+            ring: ring.bytes_at(),
+            slots: ring.slots(),
+            control: ring.control_at(),
+            progress_current: GpuVa(0),
+            progress_monitored: GpuVa(0),
+            priority: Priority::Normal as u32,
+            tag: 0,
+            lane: 0,
+        });
+        match made {
+            Ok(queue) => Ok(NodeRing { queue, ring }),
+            Err(error) => {
+                ring.release(memory);
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts one DMA packet on its node.
+    pub(crate) fn submit_packet(&self, args: &SubmitCommandVirtual) -> Result<(), KmdError> {
+        let bytes = check_command_bytes(args.dma_buffer_bytes)?;
+        let (node_ring, packet) = {
+            let objects = self.objects.lock();
+            let context = objects.contexts.get(args.context)?;
+            if context.hardware_scheduled || context.node != args.node_ordinal {
+                return Err(KmdError::Argument(
+                    "a DMA packet goes to the node of its context, which has no queues",
+                ));
+            }
+            let packet = RingPacket::ExecuteDma {
+                commands: GpuVa(args.dma_buffer_gpu_va),
+                bytes,
+                address_space: context.address_space,
+                submission_fence_id: args.submission_fence_id,
+                tag: context.private_data.tag,
+                trace: TraceWords { queued_ns: args.queued_ns, name: 0, lane: context.private_data.lane },
+            };
+            let ring = objects.node_rings.get(context.node as usize).ok_or(KmdError::NotStarted)?;
+            (Arc::clone(ring), packet)
+        };
+        node_ring.ring.publish(&packet)?;
+        self.mailbox.run(AdminCommand::KickQueue { queue: node_ring.queue })
+    }
+}

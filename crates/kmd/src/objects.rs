@@ -1,0 +1,154 @@
+//! Owns what the driver keeps about the kernel's objects. Policy state: one lock, held for look-ups and changes only, never
+//! over a register, a callback or a ring.
+
+use crate::handle::{Kind, Table};
+use crate::kernel_ring::KernelRing;
+use crate::node_ring::NodeRing;
+use crate::seats::Seats;
+use crate::{Config, KmdError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tidegate_ddi::queue::QueuePrivateData;
+use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, OsHandle, Priority};
+use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
+use tidegate_platform::{PhysicalAddress, PhysicalMemory};
+
+/// A process on the adapter.
+pub(crate) struct DeviceObject {
+    pub(crate) address_space: AddressSpaceId,
+    /// Contexts and fence instances that hang on it.
+    pub(crate) children: usize,
+}
+
+/// A context of a device on a node.
+pub(crate) struct Context {
+    pub(crate) device: DriverHandle,
+    pub(crate) node: u32,
+    pub(crate) address_space: AddressSpaceId,
+    pub(crate) hardware_scheduled: bool,
+    pub(crate) private_data: QueuePrivateData,
+    pub(crate) suspended: bool,
+    pub(crate) queues: Vec<DriverHandle>,
+}
+
+/// Where a fence log stands, as the hardware is told.
+#[derive(Clone, Copy)]
+pub(crate) struct LogPlace {
+    pub(crate) waits: bool,
+    pub(crate) header: PhysicalAddress,
+    pub(crate) payload: PhysicalAddress,
+    pub(crate) entries: u32,
+}
+
+/// A hardware queue as the kernel made it. The hardware's own queue exists when `hardware` does: from the start for a
+/// kernel-mode queue, with the doorbell (which brings the ring) for a user-mode one.
+pub(crate) struct HwQueue {
+    pub(crate) os_handle: OsHandle,
+    pub(crate) context: DriverHandle,
+    pub(crate) node: u32,
+    pub(crate) address_space: AddressSpaceId,
+    pub(crate) user_mode: bool,
+    pub(crate) priority: Priority,
+    pub(crate) private_data: QueuePrivateData,
+    /// The native progress fence, if it is one.
+    pub(crate) progress_fence: Option<DriverHandle>,
+    pub(crate) progress_current: GpuVa,
+    pub(crate) progress_monitored: GpuVa,
+    pub(crate) hardware: Option<QueueId>,
+    pub(crate) doorbell: Option<DriverHandle>,
+    pub(crate) ring: Option<Arc<KernelRing>>,
+    /// Waits, signals.
+    pub(crate) logs: [Option<LogPlace>; 2],
+}
+
+/// One address at which a fence's CurrentValue stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instance {
+    pub(crate) address_space: AddressSpaceId,
+    pub(crate) current_value: GpuVa,
+    /// Opened instances and progress fences there: several devices of one process share the address.
+    pub(crate) opens: usize,
+}
+
+/// A native fence on the adapter.
+pub(crate) struct Fence {
+    pub(crate) os_handle: OsHandle,
+    pub(crate) always_signaled: bool,
+    pub(crate) instances: Vec<Instance>,
+}
+
+/// An opened instance of a native fence.
+pub(crate) struct LocalFence {
+    pub(crate) global: DriverHandle,
+    pub(crate) device: DriverHandle,
+    pub(crate) address_space: AddressSpaceId,
+    pub(crate) current_value: GpuVa,
+}
+
+/// A doorbell object, with or without hardware behind it.
+pub(crate) struct Doorbell {
+    pub(crate) os_handle: OsHandle,
+    pub(crate) hw_queue: DriverHandle,
+    pub(crate) os_queue: OsHandle,
+    /// Gone when the queue was destroyed first.
+    pub(crate) hardware: Option<QueueId>,
+    pub(crate) connected: bool,
+}
+
+/// What the kernel gave at start.
+pub(crate) struct Started {
+    pub(crate) callbacks: Arc<dyn Callbacks>,
+    pub(crate) system_memory: PhysicalMemory,
+    pub(crate) caps: AdapterCaps,
+    pub(crate) intra_gpu_fences: bool,
+}
+
+/// All of it.
+pub(crate) struct Objects {
+    pub(crate) started: Option<Started>,
+    pub(crate) node_rings: Vec<Arc<NodeRing>>,
+    /// Address spaces that have a root page table.
+    pub(crate) rooted: BTreeSet<AddressSpaceId>,
+    pub(crate) devices: Table<DeviceObject>,
+    pub(crate) contexts: Table<Context>,
+    pub(crate) hw_queues: Table<HwQueue>,
+    pub(crate) fences: Table<Fence>,
+    pub(crate) local_fences: Table<LocalFence>,
+    pub(crate) doorbells: Table<Doorbell>,
+    pub(crate) seats: Seats,
+}
+
+impl Objects {
+    pub(crate) fn new(config: &Config) -> Objects {
+        Objects {
+            started: None,
+            node_rings: Vec::new(),
+            rooted: BTreeSet::new(),
+            devices: Table::new(Kind::Device),
+            contexts: Table::new(Kind::Context),
+            hw_queues: Table::new(Kind::HwQueue),
+            fences: Table::new(Kind::Fence),
+            local_fences: Table::new(Kind::LocalFence),
+            doorbells: Table::new(Kind::Doorbell),
+            seats: Seats::new(config.doorbells),
+        }
+    }
+
+    pub(crate) fn started(&self) -> Result<&Started, KmdError> {
+        self.started.as_ref().ok_or(KmdError::NotStarted)
+    }
+
+    /// Kinds of which objects are alive, and how many; what a stop must not find.
+    pub(crate) fn leftovers(&self) -> impl Iterator<Item = (Kind, usize)> {
+        [
+            (Kind::Doorbell, self.doorbells.len()),
+            (Kind::HwQueue, self.hw_queues.len()),
+            (Kind::Context, self.contexts.len()),
+            (Kind::LocalFence, self.local_fences.len()),
+            (Kind::Fence, self.fences.len()),
+            (Kind::Device, self.devices.len()),
+        ]
+        .into_iter()
+        .filter(|(_, alive)| *alive > 0)
+    }
+}

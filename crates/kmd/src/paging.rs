@@ -1,0 +1,113 @@
+//! Owns page tables: the kernel decides what is mapped where, this room writes it in the hardware's format.
+//!
+//! The order that matters: 1. the entries; 2. a barrier; 3. the forgetting of cached translations. Stale translations may be
+//! used until 3 returns, new ones from 1 on.
+
+use crate::{KmdError, ReferenceDriver};
+use tidegate_ddi::memory::{PageTableEntry, PageTableShape, UpdatePageTable};
+use tidegate_ddi::queue::SetRootPageTable;
+use tidegate_gpu_abi::address::{TABLE_ENTRIES, TABLE_LEVELS};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, PAGE_BYTES, Pte};
+use tidegate_platform::PhysicalAddress;
+
+const ENTRY_BYTES: usize = 8;
+
+/// 4 levels of 512 entries, pages of 4 KiB.
+pub(crate) fn shape() -> PageTableShape {
+    PageTableShape {
+        page_bytes: PAGE_BYTES,
+        levels: TABLE_LEVELS,
+        index_bits: TABLE_ENTRIES.trailing_zeros(),
+        table_bytes: TABLE_ENTRIES * ENTRY_BYTES as u64,
+    }
+}
+
+/// One entry of a table of `level`: the last level maps pages, the others point to tables.
+fn encode(entry: PageTableEntry, level: u32) -> Result<Pte, KmdError> {
+    let last = level + 1 == TABLE_LEVELS;
+    let aligned = |at: PhysicalAddress| at.0.is_multiple_of(PAGE_BYTES);
+    let (pte, at) = match entry {
+        PageTableEntry::Invalid => return Ok(Pte::default()),
+        PageTableEntry::Table(at) if !last => (Pte::new(at, false), at),
+        PageTableEntry::Page { at, writable } if last => (Pte::new(at, writable), at),
+        PageTableEntry::Table(_) => {
+            return Err(KmdError::Argument("a table of the last level maps pages only"));
+        }
+        PageTableEntry::Page { .. } => {
+            return Err(KmdError::Argument("only a table of the last level maps pages"));
+        }
+    };
+    if !aligned(at) || pte.address() != at {
+        return Err(KmdError::Argument("a page table entry points to a multiple of 4 KiB below 2^52"));
+    }
+    Ok(pte)
+}
+
+impl ReferenceDriver {
+    pub(crate) fn write_page_table(&self, args: &UpdatePageTable<'_>) -> Result<(), KmdError> {
+        let end = args.start_index.checked_add(args.entries.len() as u64);
+        if args.level >= TABLE_LEVELS || end.is_none_or(|end| end > TABLE_ENTRIES) {
+            return Err(KmdError::Argument("the entries lie outside of a table, or the level is none"));
+        }
+        let mut bytes = Vec::with_capacity(args.entries.len() * ENTRY_BYTES);
+        for entry in args.entries {
+            bytes.extend_from_slice(&encode(*entry, args.level)?.0.to_le_bytes());
+        }
+        args.table.write(args.start_index * ENTRY_BYTES as u64, &bytes)?;
+        self.platform.fence();
+        let address_space = AddressSpaceId(args.address_space);
+        // Without a root nothing can have been translated, so nothing is cached.
+        if self.objects.lock().rooted.contains(&address_space) {
+            self.mailbox.run(AdminCommand::InvalidateTlb { address_space })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_root(&self, args: SetRootPageTable) -> Result<(), KmdError> {
+        let address_space = AddressSpaceId(args.address_space);
+        let replaced = {
+            let mut objects = self.objects.lock();
+            match args.root {
+                Some(_) => !objects.rooted.insert(address_space),
+                None => objects.rooted.remove(&address_space),
+            }
+        };
+        let root = args.root.unwrap_or_default();
+        self.mailbox.run(AdminCommand::SetAddressSpace { address_space, root })?;
+        if replaced && args.root.is_some() {
+            self.mailbox.run(AdminCommand::InvalidateTlb { address_space })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_written_in_the_hardware_s_format() {
+        let page = |writable| PageTableEntry::Page { at: PhysicalAddress(0x7_8000), writable };
+        assert_eq!(encode(page(true), 3), Ok(Pte(0x7_8003)));
+        assert_eq!(encode(page(false), 3), Ok(Pte(0x7_8001)));
+        assert_eq!(encode(PageTableEntry::Table(PhysicalAddress(0x9000)), 0), Ok(Pte(0x9001)));
+        assert_eq!(encode(PageTableEntry::Invalid, 2), Ok(Pte(0)));
+    }
+
+    #[test]
+    fn entries_that_the_hardware_cannot_have_are_refused() {
+        let odd = PageTableEntry::Page { at: PhysicalAddress(0x7_8008), writable: true };
+        let far = PageTableEntry::Table(PhysicalAddress(1 << 52));
+        let page = PageTableEntry::Page { at: PhysicalAddress(0x1000), writable: true };
+        let table = PageTableEntry::Table(PhysicalAddress(0x1000));
+        for (entry, level) in [(odd, 3), (far, 1), (page, 0), (page, 2), (table, 3)] {
+            assert!(encode(entry, level).is_err(), "{entry:?} at level {level}");
+        }
+    }
+
+    #[test]
+    fn the_shape_covers_48_bits() {
+        assert_eq!(shape().va_end(), tidegate_gpu_abi::address::VA_END);
+        assert_eq!(shape().table_bytes, 4096);
+    }
+}

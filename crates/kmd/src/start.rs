@@ -1,0 +1,110 @@
+//! Owns start and stop of the adapter.
+//!
+//! Order of a start: 1. the configuration is checked against the device; 2. the kernel's features are asked for; 3. each node
+//! gets its ring and its hardware queue; 4. the interrupt view learns them and the way to the kernel; 5. the adapter counts as
+//! started. A failure undoes what was done. A stop goes the same way back.
+
+use crate::caps::{Negotiated, declare};
+use crate::isr::{InterruptView, Owner, QueueView};
+use crate::node_ring::NodeRing;
+use crate::objects::{Objects, Started};
+use crate::{KmdError, ReferenceDriver};
+use std::sync::Arc;
+use tidegate_ddi::{AdapterCaps, InterruptService, StartInfo};
+use tidegate_gpu_abi::{AdminCommand, InterruptSink};
+use tidegate_platform::PhysicalMemory;
+
+/// The driver's end of the interrupt line leads straight to the kernel's dispatch.
+struct Line {
+    service: Arc<dyn InterruptService>,
+}
+
+impl InterruptSink for Line {
+    fn raise(&self) {
+        self.service.raise();
+    }
+
+    fn turn_ended(&self) {
+        self.service.turn_ended();
+    }
+}
+
+impl ReferenceDriver {
+    pub(crate) fn start(&self, info: StartInfo) -> Result<(), KmdError> {
+        self.config.check(self.device.node_count())?;
+        if self.objects.lock().started.is_some() {
+            return Err(KmdError::Argument("the adapter is started already; stop it first"));
+        }
+        self.mailbox.forget();
+        let negotiated = Negotiated::ask(&self.config, info.features.as_ref());
+        let rings = self.create_node_rings(&info.system_memory)?;
+        let mut view = self.view.lock_device();
+        view.callbacks = Some(Arc::clone(&info.callbacks));
+        view.native_fences = negotiated.native_fence;
+        for (node, ring) in rings.iter().enumerate() {
+            view.queues.insert(ring.queue, QueueView::of_node(node as u32));
+        }
+        drop(view);
+        let mut objects = self.objects.lock();
+        objects.node_rings = rings;
+        objects.started = Some(Started {
+            callbacks: info.callbacks,
+            system_memory: info.system_memory,
+            caps: declare(&self.config, Some(negotiated)),
+            intra_gpu_fences: negotiated.intra_gpu_fences,
+        });
+        Ok(())
+    }
+
+    fn create_node_rings(&self, memory: &PhysicalMemory) -> Result<Vec<Arc<NodeRing>>, KmdError> {
+        let mut rings = Vec::new();
+        for node in 0..self.device.node_count() {
+            match self.create_node_ring(memory, node) {
+                Ok(ring) => rings.push(Arc::new(ring)),
+                Err(error) => {
+                    self.destroy_node_rings(&rings, memory)?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(rings)
+    }
+
+    fn destroy_node_rings(&self, rings: &[Arc<NodeRing>], memory: &PhysicalMemory) -> Result<(), KmdError> {
+        for ring in rings {
+            self.mailbox.run(AdminCommand::DestroyQueue { queue: ring.queue })?;
+            ring.ring.release(memory);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stop(&self) -> Result<(), KmdError> {
+        let objects = std::mem::replace(&mut *self.objects.lock(), Objects::new(&self.config));
+        // From here on the interrupt routine reports nothing; a routine under way has ended.
+        let view = std::mem::replace(&mut *self.view.lock_device(), InterruptView::new());
+        let started = objects.started.as_ref().ok_or(KmdError::NotStarted)?;
+        let mut left: Vec<_> =
+            view.queues.iter().filter(|(_, q)| !matches!(q.owner, Owner::Node)).map(|(id, _)| *id).collect();
+        left.sort();
+        for queue in left {
+            self.mailbox.run(AdminCommand::DestroyQueue { queue })?;
+        }
+        for ring in objects.hw_queues.values().filter_map(|q| q.ring.as_ref()) {
+            ring.release(&started.system_memory);
+        }
+        self.destroy_node_rings(&objects.node_rings, &started.system_memory)?;
+        objects
+            .leftovers()
+            .next()
+            .map_or(Ok(()), |(parent, children)| Err(KmdError::StillInUse { parent, children }))
+    }
+
+    pub(crate) fn caps(&self) -> AdapterCaps {
+        let started = self.objects.lock().started.as_ref().map(|s| s.caps.clone());
+        started.unwrap_or_else(|| declare(&self.config, None))
+    }
+
+    pub(crate) fn connect_line(&self, service: Arc<dyn InterruptService>) {
+        self.device.connect_interrupt(Arc::new(Line { service }));
+    }
+}

@@ -1,0 +1,248 @@
+//! Doorbells: made without hardware, connected with it, and taken away in the right order.
+
+use tidegate_ddi::doorbell::CreateDoorbell;
+use tidegate_ddi::{DisconnectReason, DoorbellStatus, Driver, DriverHandle, OsHandle, Passive, Status};
+use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind};
+use tidegate_kmd::{Config, DoorbellModel};
+
+use crate::kernel::{Event, Machine, queue_args};
+
+/// A machine with `count` user-mode queues on node 1; doorbell `n` has hardware queue `3 + n`, OS queue `0x50 + n` and OS
+/// doorbell `0xD0 + n`.
+fn scene(count: u64, config: Config) -> (Machine, Vec<DriverHandle>) {
+    let machine = Machine::with(config);
+    let owned = machine.owned(5, 1);
+    let doorbells = (0..count).map(|n| {
+        let queue = machine.queue(owned.context, 0x50 + n, true, 0x8000 + 8 * n);
+        machine.doorbell(queue, 0xD0 + n)
+    });
+    let doorbells = doorbells.collect();
+    machine.journal.take();
+    (machine, doorbells)
+}
+
+fn dedicated(physical: u32) -> Config {
+    Config { doorbells: DoorbellModel::Dedicated { physical }, ..Config::standard() }
+}
+
+fn taken_from(n: u64) -> [Event; 2] {
+    let (hw_queue, doorbell) = (OsHandle(0x50 + n), OsHandle(0xD0 + n));
+    [Event::Disconnect { hw_queue, doorbell, reason: DisconnectReason::Retry }, hardware_off(n)]
+}
+
+fn hardware_off(n: u64) -> Event {
+    Event::Admin(AdminCommand::DisconnectDoorbell { queue: QueueId(3 + n as u32) })
+}
+
+fn hardware_on(n: u64) -> Event {
+    Event::Admin(AdminCommand::ConnectDoorbell { queue: QueueId(3 + n as u32) })
+}
+
+// spec: UMS-064
+#[test]
+fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
+    let machine = Machine::with(Config::standard());
+    let owned = machine.owned(5, 1);
+    let queue = machine.queue(owned.context, 0x50, true, 0x8000);
+    assert_eq!(machine.commands(), [], "a user-mode queue has no ring before its doorbell");
+    machine.doorbell(queue, 0xD0);
+    let made = AdminCommand::CreateQueue {
+        node: 1,
+        kind: QueueKind::User,
+        address_space: tidegate_gpu_abi::AddressSpaceId(5),
+        ring: GpuVa(0x10_0000),
+        slots: 16,
+        control: GpuVa(0x20_0000),
+        progress_current: GpuVa(0x8000),
+        progress_monitored: GpuVa(0),
+        priority: 2,
+        tag: 5,
+        lane: 2,
+    };
+    assert_eq!(machine.commands(), [made]);
+}
+
+// spec: UMS-065
+#[test]
+fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
+    let (machine, doorbells) = scene(2, Config::standard());
+    let level = Passive::enter();
+    let [first, second] = [0, 1].map(|n| machine.driver.connect_doorbell(&level, doorbells[n]).unwrap());
+    assert_eq!((first.status, second.status), (DoorbellStatus::Connected, DoorbellStatus::Connected));
+    assert!(!first.page.same(&second.page));
+    second.hint.rung();
+    let mut rung = Vec::new();
+    machine.device.summary.take(|bit| rung.push(bit));
+    assert_eq!(rung, [1]);
+    machine.journal.take();
+    // Connecting again changes nothing.
+    let again = machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    assert!(again.page.same(&first.page));
+    assert_eq!(machine.journal.take(), []);
+}
+
+#[test]
+fn a_notified_doorbell_wakes_by_its_notification_alone() {
+    let (machine, doorbells) = scene(1, Config { notify_submissions: true, ..Config::standard() });
+    let connected = machine.driver.connect_doorbell(&Passive::enter(), doorbells[0]).unwrap();
+    assert_eq!(connected.status, DoorbellStatus::ConnectedNotify);
+    connected.hint.rung();
+    machine.device.summary.take(|bit| panic!("doorbell {bit} was rung"));
+}
+
+// spec: UMS-095, UMS-097, UMS-098
+#[test]
+fn the_only_physical_doorbell_goes_from_one_queue_to_the_next_in_order() {
+    let (machine, doorbells) = scene(2, dedicated(1));
+    let level = Passive::enter();
+    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    assert_eq!(machine.journal.take(), [hardware_on(0)]);
+    for (taker, victim) in [(1, 0), (0, 1)] {
+        machine.driver.connect_doorbell(&level, doorbells[taker as usize]).unwrap();
+        let [kernel_first, then_hardware] = taken_from(victim);
+        assert_eq!(machine.journal.take(), [kernel_first, then_hardware, hardware_on(taker)]);
+    }
+    assert_eq!(machine.driver.violations(), 0);
+}
+
+// spec: UMS-007
+#[test]
+fn the_victim_is_the_least_recently_connected_one() {
+    let (machine, doorbells) = scene(5, dedicated(3));
+    let level = Passive::enter();
+    let connect = |n: usize| {
+        machine.driver.connect_doorbell(&level, doorbells[n]).unwrap();
+        let victims = machine.journal.take().into_iter().filter_map(|e| match e {
+            Event::Disconnect { doorbell, .. } => Some(doorbell.0 - 0xD0),
+            _ => None,
+        });
+        victims.collect::<Vec<_>>()
+    };
+    assert_eq!([connect(2), connect(0), connect(1)], [vec![], vec![], vec![]]);
+    assert_eq!(connect(3), [2]);
+    // 0 leaves by itself: the next one needs nobody's place.
+    machine.driver.disconnect_doorbell(&level, doorbells[0]);
+    assert_eq!([connect(2), connect(4), connect(0)], [vec![], vec![1], vec![3]]);
+}
+
+// spec: UMS-100
+#[test]
+fn a_global_doorbell_takes_from_nobody() {
+    let (machine, doorbells) = scene(300, Config { doorbells: DoorbellModel::Global, ..Config::standard() });
+    for doorbell in doorbells {
+        machine.driver.connect_doorbell(&Passive::enter(), doorbell).unwrap();
+    }
+    assert!(
+        machine
+            .journal
+            .take()
+            .iter()
+            .all(|e| matches!(e, Event::Admin(AdminCommand::ConnectDoorbell { .. })))
+    );
+}
+
+// spec: UMS-045
+#[test]
+fn a_suspended_queue_can_lose_its_doorbell_and_have_it_again() {
+    let (machine, doorbells) = scene(1, dedicated(1));
+    let level = Passive::enter();
+    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    let other = machine.owned(6, 1);
+    let doorbell = machine.doorbell(machine.queue(other.context, 0x51, true, 0x8000), 0xD1);
+    machine.driver.suspend_context(&level, other.context, 1).unwrap();
+    machine.journal.take();
+    machine.driver.connect_doorbell(&level, doorbell).unwrap();
+    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    machine.driver.connect_doorbell(&level, doorbell).unwrap();
+    let victims =
+        machine.journal.take().into_iter().filter(|e| matches!(e, Event::Disconnect { .. })).count();
+    assert_eq!((victims, machine.driver.violations()), (3, 0));
+}
+
+#[test]
+fn a_victim_that_the_kernel_has_let_go_of_is_taken_all_the_same() {
+    let (machine, doorbells) = scene(2, dedicated(1));
+    machine.driver.connect_doorbell(&Passive::enter(), doorbells[0]).unwrap();
+    *machine.kernel.disconnect_answer.lock_device() = Err(Status::INVALID_PARAMETER);
+    machine.journal.take();
+    machine.driver.connect_doorbell(&Passive::enter(), doorbells[1]).unwrap();
+    assert_eq!(machine.journal.take()[1..], [hardware_off(0), hardware_on(1)]);
+}
+
+#[test]
+fn a_connect_that_the_hardware_refuses_takes_no_seat() {
+    let (machine, doorbells) = scene(2, dedicated(1));
+    let level = Passive::enter();
+    machine.refuse(&AdminCommand::ConnectDoorbell { queue: QueueId(0) }, u64::MAX);
+    assert_eq!(machine.driver.connect_doorbell(&level, doorbells[0]).unwrap_err(), Status::DEVICE_REMOVED);
+    machine.accept();
+    machine.journal.take();
+    machine.driver.connect_doorbell(&level, doorbells[1]).unwrap();
+    assert_eq!(machine.journal.take(), [hardware_on(1)], "nobody had the seat");
+}
+
+// spec: UMS-066
+#[test]
+fn disconnect_destroy_and_notify_succeed_however_often_they_come() {
+    let (machine, doorbells) = scene(1, dedicated(1));
+    let level = Passive::enter();
+    machine.driver.disconnect_doorbell(&level, doorbells[0]);
+    assert_eq!(machine.journal.take(), [], "it was never connected");
+    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    machine.journal.take();
+    machine.driver.disconnect_doorbell(&level, doorbells[0]);
+    machine.driver.disconnect_doorbell(&level, doorbells[0]);
+    assert_eq!(machine.journal.take(), [hardware_off(0)]);
+    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    machine.journal.take();
+    machine.driver.destroy_doorbell(&level, doorbells[0]);
+    let gone = Event::Admin(AdminCommand::DestroyQueue { queue: QueueId(3) });
+    assert_eq!(machine.journal.take(), [hardware_off(0), gone], "drained, then off the run list");
+    assert_eq!(machine.driver.violations(), 0);
+}
+
+#[test]
+fn a_notified_submission_is_a_kick() {
+    let machine = Machine::with(Config::standard());
+    let owned = machine.owned(5, 1);
+    let queue = machine.queue(owned.context, 0x50, true, 0x8000);
+    machine.driver.notify_work_submission(&Passive::enter(), queue);
+    assert_eq!(machine.commands(), [], "no ring, no work");
+    machine.doorbell(queue, 0xD0);
+    machine.journal.take();
+    machine.driver.notify_work_submission(&Passive::enter(), queue);
+    assert_eq!(machine.commands(), [AdminCommand::KickQueue { queue: QueueId(3) }]);
+    assert_eq!(machine.driver.violations(), 0);
+}
+
+#[test]
+fn doorbells_that_cannot_be_are_refused() {
+    let machine = Machine::with(Config::standard());
+    let owned = machine.owned(5, 1);
+    let level = Passive::enter();
+    let create = |hw_queue, slots, control_words| {
+        let mut ring = machine.ring(slots);
+        ring.control = machine.platform.page(control_words);
+        machine.driver.create_doorbell(&level, CreateDoorbell { hw_queue, os_handle: OsHandle(1), ring })
+    };
+    let (kernel_mode, user_mode) =
+        (machine.queue(owned.context, 1, false, 0x8000), machine.queue(owned.context, 2, true, 0x8008));
+    assert_eq!(create(kernel_mode, 16, 16), Err(Status::INVALID_PARAMETER));
+    assert_eq!(create(user_mode, 12, 16), Err(Status::INVALID_PARAMETER));
+    assert_eq!(create(user_mode, 0, 16), Err(Status::INVALID_PARAMETER));
+    assert_eq!(create(user_mode, 16, 15), Err(Status::INVALID_PARAMETER));
+    assert!(create(user_mode, 16, 16).is_ok());
+    assert_eq!(create(user_mode, 32, 16), Err(Status::INVALID_PARAMETER), "it has one");
+}
+
+#[test]
+fn user_mode_queues_only_where_the_node_declares_them() {
+    let mut config = Config::standard();
+    config.nodes[2].user_mode_submission = false;
+    let machine = Machine::with(config);
+    let owned = machine.owned(5, 2);
+    let level = Passive::enter();
+    let refused = machine.driver.create_hw_queue(&level, queue_args(owned.context, 1, true, 0x8000));
+    assert_eq!(refused, Err(Status::NOT_SUPPORTED));
+    assert!(machine.driver.create_hw_queue(&level, queue_args(owned.context, 1, false, 0x8000)).is_ok());
+}

@@ -1,0 +1,190 @@
+//! The two values of a fence as the CPU changes them, and fence logs.
+
+use tidegate_ddi::fence::{
+    LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
+};
+use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, NativeFenceType, Passive, Status};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId};
+use tidegate_kmd::{Config, KmdError};
+use tidegate_platform::{PhysicalAddress, Platform, Word};
+
+use crate::kernel::{ALL, Machine, fence_args, open_args};
+
+fn notify(space: u32, current_value: u64) -> AdminCommand {
+    AdminCommand::NotifyFence { address_space: AddressSpaceId(space), current_value: GpuVa(current_value) }
+}
+
+fn update(
+    machine: &Machine,
+    fences: &[(DriverHandle, u64, &Word)],
+    mode: UpdateCurrentMode,
+) -> Vec<AdminCommand> {
+    let fences: Vec<_> = fences
+        .iter()
+        .map(|(fence, value, cell)| UpdateCurrentValue {
+            fence: *fence,
+            value: *value,
+            current_value: (*cell).clone(),
+        })
+        .collect();
+    machine.journal.take();
+    machine.driver.update_current_values_from_cpu(&Dispatch::enter(), &fences, mode);
+    machine.commands()
+}
+
+// spec: NF-135
+#[test]
+fn a_cpu_signal_is_stored_and_waiting_queues_look_again() {
+    let machine = Machine::with(Config::standard());
+    let [five, six] = [machine.device_for(5), machine.device_for(6)];
+    let [a, b] = [machine.fence(1), machine.fence(2)];
+    machine.open(a, five, 0x100);
+    machine.open(a, six, 0x900);
+    machine.open(b, six, 0x940);
+    let (page, mode) = (machine.platform.page(2), UpdateCurrentMode::Write);
+    let commands = update(&machine, &[(a, 42, &page.word(0)), (b, 7, &page.word(1))], mode);
+    assert_eq!((page.word(0).load(), page.word(1).load()), (42, 7));
+    assert_eq!(commands, [notify(5, 0x100), notify(6, 0x940)], "one look per fence");
+    assert_eq!(machine.driver.violations(), 0);
+}
+
+// spec: NF-136
+#[test]
+fn a_notification_alone_stores_nothing() {
+    let machine = Machine::with(Config::standard());
+    let (device, fence) = (machine.device_for(5), machine.fence(1));
+    machine.open(fence, device, 0x100);
+    let cell = machine.platform.page(1).word(0);
+    cell.store(9);
+    assert_eq!(
+        update(&machine, &[(fence, 42, &cell)], UpdateCurrentMode::NotificationOnly),
+        [notify(5, 0x100)]
+    );
+    assert_eq!(cell.load(), 9);
+}
+
+// spec: NF-138
+#[test]
+fn a_fence_of_a_lost_device_is_above_every_wait_whatever_number_came() {
+    let machine = Machine::with(Config::standard());
+    let (device, fence) = (machine.device_for(5), machine.fence(1));
+    machine.open(fence, device, 0x100);
+    let cell = machine.platform.page(1).word(0);
+    let number = u64::from(u32::MAX);
+    assert_eq!(
+        update(&machine, &[(fence, number, &cell)], UpdateCurrentMode::AlwaysSignaled),
+        [notify(5, 0x100)]
+    );
+    assert_eq!(cell.load(), u64::MAX);
+    // A CPU signal that comes later does nothing to it.
+    update(&machine, &[(fence, 3, &cell)], UpdateCurrentMode::Write);
+    assert_eq!(cell.load(), u64::MAX);
+}
+
+#[test]
+fn waiters_are_told_by_another_address_when_one_is_unmapped_meanwhile() {
+    let machine = Machine::with(Config::standard());
+    let [five, six] = [machine.device_for(5), machine.device_for(6)];
+    let fence = machine.fence(1);
+    let cell = machine.platform.page(1).word(0);
+    assert_eq!(update(&machine, &[(fence, 1, &cell)], UpdateCurrentMode::Write), [], "nobody has it open");
+    machine.open(fence, five, 0x100);
+    machine.open(fence, six, 0x900);
+    machine.refuse(&notify(0, 0), AdminError::BadAddress as u64);
+    let commands = update(&machine, &[(fence, 2, &cell)], UpdateCurrentMode::Write);
+    assert_eq!(commands, [notify(5, 0x100), notify(6, 0x900)]);
+    let records = machine.driver.violation_records();
+    assert_eq!(records[0].error, KmdError::Refused(AdminError::BadAddress));
+    assert_eq!((records.len(), records[0].ddi), (1, "DxgkDdiUpdateCurrentValuesFromCpu"));
+}
+
+#[test]
+fn monitored_values_of_known_fences_are_published() {
+    let machine = Machine::with(Config::standard());
+    let [kept, gone] = [machine.fence(1), machine.fence(2)];
+    machine.driver.destroy_native_fence(&Passive::enter(), gone);
+    let page = machine.platform.page(2);
+    let fences = [gone, kept].map(|fence| UpdateMonitoredValue {
+        fence,
+        value: 41,
+        monitored_value: page.word(usize::from(fence == gone)),
+    });
+    machine.driver.update_monitored_values(&Dirql::enter(&()), &fences);
+    assert_eq!(
+        (page.word(0).load(), page.word(1).load()),
+        (41, 0),
+        "storage of a destroyed fence is left alone"
+    );
+    assert_eq!(machine.driver.violations(), 1);
+}
+
+#[test]
+fn private_data_comes_back_and_fences_need_their_feature() {
+    let machine = Machine::with(Config::standard());
+    let level = Passive::enter();
+    assert_eq!(machine.driver.create_native_fence(&level, fence_args(9)).unwrap().1, [9; 64]);
+    let intra =
+        tidegate_ddi::fence::CreateNativeFence { fence_type: NativeFenceType::IntraGpu, ..fence_args(9) };
+    assert_eq!(machine.driver.create_native_fence(&level, intra), Err(Status::NOT_SUPPORTED));
+    let plain = Machine::cold(&Platform::host(), Config { native_fence: false, ..Config::standard() }, None);
+    plain.start(ALL).unwrap();
+    assert_eq!(plain.driver.create_native_fence(&level, fence_args(9)), Err(Status::NOT_SUPPORTED));
+}
+
+#[test]
+fn two_fences_cannot_be_open_at_one_address_of_one_process() {
+    let machine = Machine::with(Config::standard());
+    let level = Passive::enter();
+    let [five, also_five, six] = [5, 5, 6].map(|space| machine.device_for(space));
+    let [a, b] = [machine.fence(1), machine.fence(2)];
+    let instances =
+        [machine.open(a, five, 0x100), machine.open(a, also_five, 0x100), machine.open(b, six, 0x100)];
+    let clash = machine.driver.open_native_fence(&level, open_args(b, also_five, 0x100));
+    assert_eq!(clash, Err(Status::INVALID_PARAMETER));
+    instances.iter().for_each(|local| machine.driver.close_native_fence(&level, *local));
+    [a, b].iter().for_each(|fence| machine.driver.destroy_native_fence(&level, *fence));
+    [five, also_five, six].iter().for_each(|device| machine.driver.destroy_device(&level, *device));
+    assert_eq!(machine.driver.violations(), 0);
+}
+
+fn log(machine: &Machine, hw_queue: DriverHandle, log_type: LogType, at: u64) -> SetNativeFenceLogBuffer {
+    SetNativeFenceLogBuffer {
+        hw_queue,
+        log_type,
+        number_of_entries: 84,
+        header: machine.platform.page(5).word(0),
+        header_address: PhysicalAddress(at),
+        entries: machine.platform.bulk(4032),
+        entries_address: PhysicalAddress(at + 0x1000),
+    }
+}
+
+fn placed(waits: bool, at: u64) -> AdminCommand {
+    AdminCommand::SetLogBuffer {
+        queue: QueueId(3),
+        waits,
+        header: PhysicalAddress(at),
+        payload: PhysicalAddress(at + 0x1000),
+        entries: 84,
+    }
+}
+
+#[test]
+fn logs_that_come_before_the_ring_are_placed_with_it() {
+    let machine = Machine::with(Config::standard());
+    let owned = machine.owned(5, 1);
+    let queue = machine.queue(owned.context, 0x50, true, 0x8000);
+    let level = Dispatch::enter();
+    for (log_type, at) in [(LogType::Signals, 0x7000), (LogType::Waits, 0x3000), (LogType::Waits, 0x5000)] {
+        machine.driver.set_native_fence_log_buffer(&level, log(&machine, queue, log_type, at));
+    }
+    assert_eq!(machine.commands(), []);
+    machine.doorbell(queue, 0xD0);
+    assert_eq!(machine.commands()[1..], [placed(true, 0x5000), placed(false, 0x7000)]);
+    machine.driver.set_native_fence_log_buffer(&level, log(&machine, queue, LogType::Signals, 0x9000));
+    assert_eq!(machine.commands(), [placed(false, 0x9000)]);
+    machine.driver.update_native_fence_logs(&level, &[queue]);
+    assert_eq!(machine.driver.violations(), 0);
+    machine.driver.update_native_fence_logs(&level, &[queue, owned.context]);
+    assert_eq!(machine.driver.violations(), 1);
+}

@@ -1,0 +1,267 @@
+//! From start to stop: features and caps, the order of creation and destruction, and what becomes of old handles.
+
+use tidegate_ddi::doorbell::CreateDoorbell;
+use tidegate_ddi::queue::{CreateContext, ProgressFence, QueuePrivateData};
+use tidegate_ddi::{
+    Dirql, Driver, DriverHandle, EngineType, FeatureId, OsHandle, Passive, Status, VidSchCaps,
+};
+use tidegate_gpu_abi::{AdminCommand, QueueId};
+use tidegate_kmd::{Config, DoorbellModel, InterruptMode, Kind, KmdError};
+use tidegate_platform::{PhysicalAddress, Platform};
+
+use crate::kernel::{ALL, Machine, open_args, queue_args};
+
+fn caps_with(config: Config, features: &'static [FeatureId]) -> tidegate_ddi::AdapterCaps {
+    let machine = Machine::cold(&Platform::host(), config, None);
+    machine.start(features).unwrap();
+    machine.driver.query_adapter_caps(&Passive::enter())
+}
+
+// spec: NF-056, NF-057
+#[test]
+fn native_fences_are_declared_only_when_the_kernel_has_enabled_them() {
+    let native =
+        |config, features| caps_with(config, features).scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+    assert!(native(Config::standard(), ALL));
+    assert!(native(Config::standard(), &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE]));
+    assert!(!native(Config::standard(), &[FeatureId::HWSCH, FeatureId::USER_MODE_SUBMISSION]));
+    assert!(!native(Config::standard(), &[FeatureId::NATIVE_FENCE]), "no hardware scheduling");
+    assert!(!native(Config { native_fence: false, ..Config::standard() }, ALL));
+    let asleep = Machine::cold(&Platform::host(), Config::standard(), None);
+    let before = asleep.driver.query_adapter_caps(&Passive::enter());
+    assert!(!before.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE), "nothing was asked yet");
+}
+
+// spec: NF-221
+#[test]
+fn the_optimised_interrupt_is_declared_with_native_fences_only() {
+    let declared = |interrupt, features| {
+        let caps = caps_with(Config { interrupt, ..Config::standard() }, features);
+        caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT)
+    };
+    assert!(declared(InterruptMode::HwQueue, ALL));
+    assert!(!declared(InterruptMode::HwQueue, &[]));
+    assert!(!declared(InterruptMode::FenceArray, ALL));
+    assert!(!declared(InterruptMode::NullArray, ALL));
+}
+
+#[test]
+fn nodes_are_declared_as_configured_and_user_mode_submission_as_negotiated() {
+    let mut config = Config::standard();
+    config.nodes[0].user_mode_submission = false;
+    let caps = caps_with(config.clone(), ALL);
+    let nodes: Vec<_> =
+        caps.nodes.iter().map(|n| (n.engine_type, &*n.friendly_name, n.user_mode_submission)).collect();
+    let expected = [
+        (EngineType::ThreeD, "3D", false),
+        (EngineType::Other, "Compute", true),
+        (EngineType::Copy, "Copy", true),
+    ];
+    assert_eq!(nodes, expected);
+    assert_eq!(caps.user_mode_submission.doorbell_size_bytes, 8);
+    let must = VidSchCaps::MULTI_ENGINE_AWARE | VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
+    assert!(caps.scheduling.contains(must));
+    let without = caps_with(config, &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE]);
+    assert!(without.nodes.iter().all(|n| !n.user_mode_submission));
+}
+
+#[test]
+fn a_configuration_that_cannot_be_fails_the_start() {
+    let standard = Config::standard;
+    let dedicated = |physical| Config { doorbells: DoorbellModel::Dedicated { physical }, ..standard() };
+    let slots = |kernel_ring_slots| Config { kernel_ring_slots, ..standard() };
+    for config in
+        [dedicated(0), slots(0), slots(1), slots(48), slots(1 << 21), Config { nodes: vec![], ..standard() }]
+    {
+        let machine = Machine::cold(&Platform::host(), config.clone(), None);
+        assert_eq!(machine.start(ALL), Err(Status::INVALID_PARAMETER), "{config:?}");
+        assert_eq!(machine.journal.take(), []);
+    }
+}
+
+#[test]
+fn a_start_that_fails_half_way_leaves_nothing_behind() {
+    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    machine.device.script.lock_device().broken_node = Some(2);
+    assert_eq!(machine.start(ALL), Err(Status::INVALID_PARAMETER));
+    let destroyed = [0, 1].map(|n| AdminCommand::DestroyQueue { queue: QueueId(n) });
+    assert_eq!(machine.commands()[3..], destroyed);
+    assert!(!anything_placed(&machine));
+    assert!(!machine.driver.interrupt_routine(&Dirql::enter(&())));
+    machine.device.script.lock_device().broken_node = None;
+    machine.start(ALL).unwrap();
+    assert_eq!(machine.start(ALL), Err(Status::INVALID_PARAMETER), "it is started");
+    assert!(anything_placed(&machine));
+    machine.driver.stop_device(&Passive::enter());
+    assert!(!anything_placed(&machine));
+    machine.start(ALL).unwrap();
+    assert_eq!(machine.driver.violations(), 0);
+}
+
+/// Whether anything of the driver's stands in system memory.
+fn anything_placed(machine: &Machine) -> bool {
+    let (end, _) = machine.system.protocol(1);
+    machine.system.remove(end);
+    (0x10_0000..end.0).step_by(0x1000).any(|at| machine.system.resolve(PhysicalAddress(at)).is_some())
+}
+
+/// One object of each kind.
+struct Life {
+    device: DriverHandle,
+    context: DriverHandle,
+    queue: DriverHandle,
+    fence: DriverHandle,
+    local: DriverHandle,
+    doorbell: DriverHandle,
+}
+
+fn life(machine: &Machine) -> Life {
+    let owned = machine.owned(5, 1);
+    let fence = machine.fence(0xF1);
+    let mut args = queue_args(owned.context, 0x50, true, 0);
+    (args.progress_fence, args.progress_current_gpu_va) = (ProgressFence::Native(fence), 0x100);
+    let queue = machine.driver.create_hw_queue(&Passive::enter(), args).unwrap();
+    let local = machine.open(fence, owned.device, 0x100);
+    let doorbell = machine.doorbell(queue, 0xD0);
+    Life { device: owned.device, context: owned.context, queue, fence, local, doorbell }
+}
+
+#[test]
+fn what_is_destroyed_in_order_leaves_nothing_and_breaks_nothing() {
+    let machine = Machine::with(Config::standard());
+    let level = Passive::enter();
+    let life = life(&machine);
+    machine.driver.connect_doorbell(&level, life.doorbell).unwrap();
+    machine.driver.destroy_doorbell(&level, life.doorbell);
+    machine.driver.destroy_hw_queue(&level, life.queue);
+    machine.driver.destroy_context(&level, life.context);
+    machine.driver.close_native_fence(&level, life.local);
+    machine.driver.destroy_native_fence(&level, life.fence);
+    machine.driver.destroy_device(&level, life.device);
+    machine.driver.stop_device(&level);
+    assert_eq!(machine.driver.violation_records(), []);
+    let destroyed =
+        machine.commands().into_iter().filter(|c| matches!(c, AdminCommand::DestroyQueue { .. })).count();
+    assert_eq!(destroyed, 4, "the queue's and the three nodes'");
+}
+
+#[test]
+fn a_parent_that_goes_first_is_written_down_and_its_children_can_still_go() {
+    let machine = Machine::with(Config::standard());
+    let level = Passive::enter();
+    let life = life(&machine);
+    machine.driver.connect_doorbell(&level, life.doorbell).unwrap();
+    machine.driver.destroy_native_fence(&level, life.fence);
+    machine.driver.destroy_device(&level, life.device);
+    machine.driver.destroy_context(&level, life.context);
+    machine.driver.destroy_hw_queue(&level, life.queue);
+    assert_eq!(
+        machine.driver.connect_doorbell(&level, life.doorbell).unwrap_err(),
+        Status::INVALID_PARAMETER
+    );
+    machine.driver.disconnect_doorbell(&level, life.doorbell);
+    machine.driver.destroy_doorbell(&level, life.doorbell);
+    machine.driver.close_native_fence(&level, life.local);
+    let still = |parent, children| KmdError::StillInUse { parent, children };
+    let errors: Vec<_> = machine.driver.violation_records().iter().map(|v| v.error).collect();
+    let expected =
+        [still(Kind::Fence, 2), still(Kind::Device, 2), still(Kind::Context, 1), still(Kind::HwQueue, 1)];
+    assert_eq!(errors, expected);
+    machine.driver.stop_device(&level);
+    assert_eq!(machine.driver.violations(), 4);
+}
+
+#[test]
+fn a_stop_with_objects_left_takes_their_hardware_and_says_so() {
+    let machine = Machine::with(Config::standard());
+    let life = life(&machine);
+    machine.queue(life.context, 0x51, false, 0x8000);
+    machine.journal.take();
+    machine.driver.stop_device(&Passive::enter());
+    let destroyed: Vec<_> = [3, 4, 0, 1, 2].map(|n| AdminCommand::DestroyQueue { queue: QueueId(n) }).into();
+    assert_eq!(machine.commands(), destroyed);
+    assert_eq!(machine.driver.violations(), 1);
+    machine.driver.stop_device(&Passive::enter());
+    assert_eq!(machine.driver.violation_records()[1].error, KmdError::NotStarted);
+}
+
+#[test]
+fn no_handle_is_kept_after_its_destroy() {
+    let machine = Machine::with(Config::standard());
+    let level = Passive::enter();
+    let old = life(&machine);
+    machine.driver.destroy_doorbell(&level, old.doorbell);
+    machine.driver.destroy_hw_queue(&level, old.queue);
+    machine.driver.destroy_context(&level, old.context);
+    machine.driver.close_native_fence(&level, old.local);
+    machine.driver.destroy_native_fence(&level, old.fence);
+    machine.driver.destroy_device(&level, old.device);
+    // New objects may stand in the same slots; the old handles must not reach them.
+    let new = life(&machine);
+    machine.journal.take();
+    let invalid = Status::INVALID_PARAMETER;
+    let driver = &machine.driver;
+    let context = CreateContext {
+        device: old.device,
+        os_handle: OsHandle(0),
+        node_ordinal: 0,
+        hardware_scheduled: true,
+        private_data: QueuePrivateData::default(),
+    };
+    assert_eq!(driver.create_context(&level, context), Err(invalid));
+    assert_eq!(driver.create_hw_queue(&level, queue_args(old.context, 0, true, 0)), Err(invalid));
+    assert_eq!(driver.open_native_fence(&level, open_args(old.fence, new.device, 0x500)), Err(invalid));
+    assert_eq!(driver.open_native_fence(&level, open_args(new.fence, old.device, 0x500)), Err(invalid));
+    let ring = machine.ring(16);
+    let doorbell = CreateDoorbell { hw_queue: old.queue, os_handle: OsHandle(0), ring };
+    assert_eq!(driver.create_doorbell(&level, doorbell), Err(invalid));
+    assert_eq!(driver.connect_doorbell(&level, old.doorbell).unwrap_err(), invalid);
+    assert_eq!(driver.suspend_context(&level, old.context, 1), Err(invalid));
+    assert_eq!(driver.resume_context(&level, old.context), Err(invalid));
+    assert_eq!(driver.violations(), 0);
+    driver.disconnect_doorbell(&level, old.doorbell);
+    driver.destroy_doorbell(&level, old.doorbell);
+    driver.notify_work_submission(&level, old.queue);
+    driver.destroy_hw_queue(&level, old.queue);
+    driver.destroy_context(&level, old.context);
+    driver.close_native_fence(&level, old.local);
+    driver.destroy_native_fence(&level, old.fence);
+    driver.destroy_device(&level, old.device);
+    assert_eq!(driver.violations(), 8);
+    assert_eq!(machine.journal.take(), [], "the hardware heard of none of it");
+}
+
+#[test]
+fn a_node_that_is_not_there_is_refused() {
+    let machine = Machine::with(Config::standard());
+    let context = CreateContext {
+        device: machine.device_for(5),
+        os_handle: OsHandle(0),
+        node_ordinal: 3,
+        hardware_scheduled: true,
+        private_data: QueuePrivateData::default(),
+    };
+    assert_eq!(machine.driver.create_context(&Passive::enter(), context), Err(Status::INVALID_PARAMETER));
+}
+
+// spec: UMS-043, UMS-046
+#[test]
+fn a_suspended_context_has_all_its_queues_off_the_run_list() {
+    let machine = Machine::with(Config::standard());
+    let level = Passive::enter();
+    let owned = machine.owned(5, 1);
+    let [early, late] = [0x50, 0x51].map(|os| machine.queue(owned.context, os, true, 0x8000 + os));
+    machine.queue(owned.context, 0x52, false, 0x9000);
+    machine.doorbell(early, 0xD0);
+    machine.queue(machine.owned(6, 1).context, 0x60, false, 0x9000);
+    machine.journal.take();
+    assert_eq!(machine.driver.suspend_context(&level, owned.context, 1), Ok(true));
+    let suspended = |n| AdminCommand::SuspendQueue { queue: QueueId(n) };
+    assert_eq!(machine.commands(), [suspended(4), suspended(3)]);
+    // A queue whose ring comes now is born suspended.
+    machine.doorbell(late, 0xD1);
+    assert_eq!(machine.commands()[1..], [suspended(6)]);
+    machine.driver.resume_context(&level, owned.context).unwrap();
+    let resumed = [4, 6, 3].map(|n| AdminCommand::ResumeQueue { queue: QueueId(n) });
+    assert_eq!(machine.commands(), resumed);
+}

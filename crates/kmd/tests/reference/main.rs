@@ -1,0 +1,12 @@
+//! The reference driver between two doubles: a device that is scripted and remembers what it was asked, and a kernel that
+//! remembers what it was told. Both write one journal, so that orders between the two can be asserted.
+
+mod doorbells;
+mod fences;
+mod interrupts;
+mod kernel;
+mod life;
+mod paging;
+mod races;
+mod scripted;
+mod submission;

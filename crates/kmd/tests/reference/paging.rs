@@ -1,0 +1,81 @@
+//! Page tables as the GPU reads them.
+
+use tidegate_ddi::memory::{PageTableEntry, UpdatePageTable};
+use tidegate_ddi::queue::SetRootPageTable;
+use tidegate_ddi::{Driver, Passive, Status};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, Pte};
+use tidegate_kmd::Config;
+use tidegate_platform::PhysicalAddress;
+
+use crate::kernel::Machine;
+
+const SPACE: AddressSpaceId = AddressSpaceId(5);
+
+fn root(machine: &Machine, root: Option<u64>) -> Vec<AdminCommand> {
+    let args = SetRootPageTable { address_space: SPACE.0, root: root.map(PhysicalAddress) };
+    machine.driver.set_root_page_table(&Passive::enter(), args).unwrap();
+    machine.commands()
+}
+
+#[test]
+fn a_root_is_named_to_the_hardware_and_taken_away() {
+    let machine = Machine::with(Config::standard());
+    let set = |root| AdminCommand::SetAddressSpace { address_space: SPACE, root: PhysicalAddress(root) };
+    let forget = AdminCommand::InvalidateTlb { address_space: SPACE };
+    assert_eq!(root(&machine, Some(0x9000)), [set(0x9000)]);
+    assert_eq!(root(&machine, Some(0xA000)), [set(0xA000), forget]);
+    assert_eq!(root(&machine, None), [set(0)]);
+    assert_eq!(root(&machine, Some(0xB000)), [set(0xB000)]);
+}
+
+#[test]
+fn entries_are_written_where_asked_and_cached_translations_forgotten() {
+    let machine = Machine::with(Config::standard());
+    let shape = machine.driver.page_table_shape(&Passive::enter());
+    let table = machine.platform.bulk(shape.table_bytes as usize);
+    let write = |level, start_index, entries: &[PageTableEntry]| {
+        let args = UpdatePageTable { address_space: SPACE.0, table: &table, level, start_index, entries };
+        machine.driver.update_page_table(&Passive::enter(), args)
+    };
+    let page = |at, writable| PageTableEntry::Page { at: PhysicalAddress(at), writable };
+    write(3, 510, &[page(0x7000, true), page(0x8000, false)]).unwrap();
+    assert_eq!(machine.commands(), [], "nothing is cached of an address space without a root");
+    let entry = |index: u64| Pte(table.read_u64(index * 8).unwrap());
+    assert!(entry(510).is_valid() && entry(510).is_writable() && !entry(511).is_writable());
+    assert_eq!(
+        (entry(510).address(), entry(511).address()),
+        (PhysicalAddress(0x7000), PhysicalAddress(0x8000))
+    );
+    root(&machine, Some(0x9000));
+    write(3, 511, &[PageTableEntry::Invalid]).unwrap();
+    assert_eq!(machine.commands(), [AdminCommand::InvalidateTlb { address_space: SPACE }]);
+    assert_eq!((entry(510).is_valid(), entry(511)), (true, Pte(0)));
+    let refused = [
+        write(3, 511, &[page(0, true), page(0, true)]),
+        write(3, u64::MAX, &[page(0, true)]),
+        write(4, 0, &[page(0, true)]),
+        write(0, 0, &[page(0x1000, true)]),
+        write(3, 0, &[page(0x1001, true)]),
+    ];
+    assert_eq!(refused, [Err(Status::INVALID_PARAMETER); 5]);
+    assert_eq!((machine.commands(), entry(0)), (vec![], Pte(0)));
+}
+
+#[test]
+fn a_table_that_is_too_small_is_refused() {
+    let machine = Machine::with(Config::standard());
+    let table = machine.platform.bulk(64);
+    let entries = [PageTableEntry::Invalid; 9];
+    let args =
+        UpdatePageTable { address_space: 5, table: &table, level: 3, start_index: 0, entries: &entries };
+    assert_eq!(machine.driver.update_page_table(&Passive::enter(), args), Err(Status::INVALID_PARAMETER));
+}
+
+#[test]
+fn local_memory_is_one_segment_that_the_cpu_reaches() {
+    let machine = Machine::with(Config::standard());
+    let segments = machine.driver.query_segments(&Passive::enter());
+    let (at, _) = segments[0].memory.protocol(1);
+    assert!(segments.len() == 1 && segments[0].cpu_visible);
+    assert!(tidegate_gpu_abi::Device::local_memory(&*machine.device).resolve(at).is_some());
+}

@@ -1,0 +1,145 @@
+//! A device whose registers are scripted. Its mailbox is decoded and remembered; nothing runs.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use tidegate_gpu_abi::admin::Mailbox;
+use tidegate_gpu_abi::regs::MAILBOX_WORDS;
+use tidegate_gpu_abi::{AdminCommand, AdminError, Device, InterruptSink, QueueId, Register, Summary};
+use tidegate_platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, WakeWord};
+
+use crate::kernel::{Event, Journal};
+
+/// What the device will say.
+#[derive(Default)]
+pub struct Script {
+    /// One read of the cause register each.
+    pub causes: VecDeque<u64>,
+    /// Queue and address; `None` ends one look at the list.
+    pub signals: VecDeque<Option<(QueueId, u64)>>,
+    /// Queue, address, position, kind.
+    pub faults: VecDeque<(QueueId, u64, u64, u64)>,
+    /// Last completed fence id of each node.
+    pub completed: HashMap<u32, u64>,
+    /// Commands with this opcode are answered with this status.
+    pub refused: HashMap<u64, u64>,
+    /// A node for which no queue can be made.
+    pub broken_node: Option<u32>,
+    /// Register writes so far.
+    pub writes: usize,
+    mailbox: Mailbox,
+    result: u64,
+    status: u64,
+    pending_signal: u64,
+    queues: u32,
+    doorbells: HashMap<QueueId, (Page, u32)>,
+    bells: u32,
+}
+
+pub struct Scripted {
+    platform: Platform,
+    journal: Journal,
+    nodes: u32,
+    local: PhysicalMemory,
+    pub summary: Summary,
+    pub script: Mutex<Script>,
+    sink: Mutex<Option<Arc<dyn InterruptSink>>>,
+}
+
+impl Scripted {
+    pub fn new(platform: &Platform, nodes: u32, journal: Journal) -> Arc<Scripted> {
+        Arc::new(Scripted {
+            platform: platform.clone(),
+            journal,
+            nodes,
+            local: PhysicalMemory::new(platform, PhysicalAddress(1 << 40)),
+            summary: Summary::new(platform, WakeWord::new(platform)),
+            script: platform.mutex("script", Script::default()),
+            sink: platform.mutex("sink", None),
+        })
+    }
+
+    pub fn raise(&self) {
+        let sink = self.sink.lock_device().clone().expect("the line is connected");
+        sink.raise();
+        sink.turn_ended();
+    }
+
+    fn run(&self, script: &mut Script) {
+        let command = AdminCommand::decode(&script.mailbox).expect("the driver sends commands");
+        self.journal.push(Event::Admin(command));
+        script.status = script.refused.get(&script.mailbox[0]).copied().unwrap_or(0);
+        if script.status != 0 {
+            return;
+        }
+        match command {
+            AdminCommand::CreateQueue { node, .. } if script.broken_node == Some(node) => {
+                script.status = AdminError::NoSuchNode as u64;
+            }
+            AdminCommand::CreateQueue { .. } => {
+                script.result = u64::from(script.queues);
+                script.queues += 1;
+            }
+            AdminCommand::ConnectDoorbell { queue } => {
+                let bell = script.bells;
+                script.bells += 1;
+                script.doorbells.insert(queue, (self.platform.page(1), bell));
+                script.result = u64::from(bell);
+            }
+            AdminCommand::DisconnectDoorbell { queue } if script.doorbells.remove(&queue).is_none() => {
+                script.status = AdminError::NoSuchQueue as u64;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Device for Scripted {
+    fn read_register(&self, register: Register) -> u64 {
+        let mut script = self.script.lock_device();
+        match register {
+            Register::MAILBOX_STATUS => script.status,
+            Register::MAILBOX_RESULT => script.result,
+            Register::INTERRUPT_CAUSE => script.causes.pop_front().unwrap_or(0),
+            Register::SIGNALED_QUEUE => match script.signals.pop_front().flatten() {
+                Some((queue, va)) => {
+                    script.pending_signal = va;
+                    u64::from(queue.0) + 1
+                }
+                None => 0,
+            },
+            Register::SIGNALED_VA => script.pending_signal,
+            Register::FAULT_QUEUE => script.faults.front().map_or(0, |f| u64::from(f.0.0) + 1),
+            Register::FAULT_VA => script.faults[0].1,
+            Register::FAULT_POSITION => script.faults[0].2,
+            Register::FAULT_INFO => script.faults.pop_front().expect("a fault record").3,
+            other => script.completed.get(&(other.0 - Register::COMPLETED_FENCE.0)).copied().unwrap_or(0),
+        }
+    }
+
+    fn write_register(&self, register: Register, value: u64) {
+        let mut script = self.script.lock_device();
+        script.writes += 1;
+        match register {
+            Register::MAILBOX_RUN => self.run(&mut script),
+            Register(word) if word < MAILBOX_WORDS => script.mailbox[word as usize] = value,
+            other => panic!("the driver writes {other:?}"),
+        }
+    }
+
+    fn doorbell_page(&self, queue: QueueId) -> Option<(Page, Summary, u32)> {
+        let script = self.script.lock_device();
+        script.doorbells.get(&queue).map(|(page, bit)| (page.clone(), self.summary.clone(), *bit))
+    }
+
+    fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>) {
+        *self.sink.lock_device() = Some(sink);
+    }
+
+    fn local_memory(&self) -> &PhysicalMemory {
+        &self.local
+    }
+
+    fn node_count(&self) -> u32 {
+        self.nodes
+    }
+}

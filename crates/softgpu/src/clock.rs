@@ -1,0 +1,21 @@
+//! Owns the GPU's clock: nanoseconds since the adapter started. CPU time has another zero and another type.
+
+use tidegate_gpu_abi::GpuTime;
+use tidegate_platform::{CpuTime, Platform};
+
+pub(crate) struct Clock {
+    platform: Platform,
+    start: CpuTime,
+}
+
+impl Clock {
+    pub(crate) fn new(platform: &Platform) -> Clock {
+        Clock { platform: platform.clone(), start: platform.now() }
+    }
+
+    /// Never goes backwards, so that the times of a fence log do not either.
+    // spec: NF-210
+    pub(crate) fn now(&self) -> GpuTime {
+        GpuTime(self.platform.now().since(self.start))
+    }
+}

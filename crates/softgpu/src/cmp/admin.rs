@@ -1,0 +1,370 @@
+//! Owns the mailbox: what the driver asks of the CMP. A command runs on the agent that writes the run register.
+//!
+//! The order that matters for a command that changes a queue: 1. hold the queue, so that no engine takes it again; 2. wait
+//! for the end of the turn that it is in; 3. change it; 4. let it go. A turn is bounded, so the wait is; but it must not be
+//! waited for from inside that turn, which is why the interrupt routine gives no commands.
+//!
+//! One command at a time: the driver sees to that, since the mailbox is many registers.
+
+use super::{Calls, Cmp, Entry, Shared};
+use crate::log::LogBuffer;
+use crate::mmu;
+use crate::queue::{Run, Shape};
+use crate::runlist::PRIORITIES;
+use tidegate_gpu_abi::admin::Mailbox;
+use tidegate_gpu_abi::regs::MAILBOX_WORDS;
+use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
+use tidegate_gpu_abi::{
+    AdminCommand, AdminError, AddressSpaceId, CONTROL_WORDS, DOORBELL_VALUE_WORD, GpuVa, QueueId, QueueKind, QueueState,
+    SLOT_BYTES,
+};
+use tidegate_platform::{MutexGuard, PhysicalAddress, Step, Target, WaitEnd};
+
+/// Bytes of the mailbox: its words, then status and two results.
+pub(crate) const MAILBOX_BYTES: usize = (MAILBOX_WORDS as usize + 3) * 8;
+/// Where the status stands, in bytes; the results follow.
+pub(crate) const STATUS_OFFSET: u64 = MAILBOX_WORDS as u64 * 8;
+
+/// The two result registers.
+type Answer = Result<(u64, u64), AdminError>;
+const NOTHING: Answer = Ok((0, 0));
+
+impl Shared {
+    /// Runs the command in the mailbox and leaves status and results.
+    pub(crate) fn run_mailbox(&self) {
+        let mut bytes = [0; MAILBOX_WORDS as usize * 8];
+        // The mailbox has all these bytes from birth.
+        let _ = self.mailbox.read(0, &mut bytes);
+        let mut words: Mailbox = [0; MAILBOX_WORDS as usize];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = chunk.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b));
+        }
+        let answer = AdminCommand::decode(&words).and_then(|command| self.obey(command));
+        let (status, low, high) = match answer {
+            Ok((low, high)) => (0, low, high),
+            Err(error) => (error as u64, 0, 0),
+        };
+        let report: Vec<u8> = [status, low, high].iter().flat_map(|w| w.to_le_bytes()).collect();
+        let _ = self.mailbox.write(STATUS_OFFSET, &report);
+    }
+
+    fn obey(&self, command: AdminCommand) -> Answer {
+        match command {
+            AdminCommand::SetAddressSpace { address_space, root } => self.renew_space(address_space, Some(root)),
+            AdminCommand::InvalidateTlb { address_space } => self.renew_space(address_space, None),
+            AdminCommand::CreateQueue {
+                node,
+                kind,
+                address_space,
+                ring,
+                slots,
+                control,
+                progress_current,
+                progress_monitored,
+                priority,
+                tag,
+                lane,
+            } => {
+                let shape = Shape {
+                    id: QueueId(0),
+                    node,
+                    kind,
+                    address_space,
+                    ring,
+                    slots,
+                    control,
+                    progress_current,
+                    progress_monitored,
+                    tag,
+                    lane,
+                };
+                self.create_queue(shape, priority)
+            }
+            AdminCommand::DestroyQueue { queue } => self.destroy_queue(queue),
+            AdminCommand::SuspendQueue { queue } => self.suspend_queue(queue),
+            AdminCommand::ResumeQueue { queue } => self.resume_queue(queue),
+            AdminCommand::ConnectDoorbell { queue } => self.connect_doorbell(queue),
+            AdminCommand::DisconnectDoorbell { queue } => self.disconnect_doorbell(queue),
+            AdminCommand::KickQueue { queue } => self.kick_queue(queue),
+            AdminCommand::SetLogBuffer { queue, waits, header, payload, entries } => {
+                self.set_log(queue, waits, (header, payload, entries))
+            }
+            AdminCommand::NotifyFence { address_space, current_value } => {
+                self.notify_fence(address_space, current_value)
+            }
+            AdminCommand::QueryQueue { queue } => self.query_queue(queue),
+            AdminCommand::SetPriority { queue, priority } => self.set_priority(queue, priority),
+        }
+    }
+
+    /// Gives an address space a new generation, then waits for the turns that may still use the old one.
+    fn renew_space(&self, id: AddressSpaceId, root: Option<PhysicalAddress>) -> Answer {
+        if id == AddressSpaceId(u32::MAX) {
+            return Err(AdminError::BadValue);
+        }
+        let mut cmp = self.cmp.lock();
+        cmp.renew_space(id, root);
+        let turns: Vec<u64> = cmp.nodes.iter().map(|n| n.turns).collect();
+        let over = |cmp: &mut Cmp| cmp.nodes.iter().zip(&turns).all(|(n, t)| t % 2 == 0 || n.turns != *t);
+        drop(self.await_turns(cmp, over));
+        NOTHING
+    }
+
+    /// Sleeps, with the lock dropped, until `done` holds at the end of some turn. Gives up when the machine stops.
+    fn await_turns<'a>(
+        &'a self,
+        mut cmp: MutexGuard<'a, Cmp>,
+        mut done: impl FnMut(&mut Cmp) -> bool,
+    ) -> MutexGuard<'a, Cmp> {
+        cmp.turn_watchers += 1;
+        while !done(&mut cmp) {
+            let seen = self.turn_ends.load();
+            drop(cmp);
+            let end = self.turn_ends.wait_while(seen as u32, None, "the end of an engine's turn");
+            cmp = self.cmp.lock();
+            if end == WaitEnd::Stopped {
+                break;
+            }
+        }
+        cmp.turn_watchers -= 1;
+        cmp
+    }
+
+    /// The lock, with `queue` in no engine's hands.
+    fn hold(&self, queue: QueueId) -> Result<MutexGuard<'_, Cmp>, AdminError> {
+        let mut cmp = self.cmp.lock();
+        let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+        if entry.run.is_none() {
+            entry.holds += 1;
+            cmp = self.await_turns(cmp, |cmp| cmp.queue(queue).is_none_or(|e| e.run.is_some()));
+            let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+            entry.holds -= 1;
+            if entry.run.is_none() {
+                return Err(AdminError::NoSuchQueue);
+            }
+        }
+        Ok(cmp)
+    }
+
+    /// Lets a queue go on if it can, and calls its engine.
+    fn let_go(&self, mut cmp: MutexGuard<'_, Cmp>, queue: QueueId, step: Step) {
+        let mut calls = Calls::default();
+        cmp.enlist(queue, false);
+        if let Some((node, true)) = cmp.queue(queue).map(|e| (e.shape.node, e.listed)) {
+            self.call(&cmp, node, &mut calls);
+        }
+        drop(cmp);
+        self.ring(calls, step);
+    }
+
+    fn create_queue(&self, shape: Shape, priority: u32) -> Answer {
+        if shape.node as usize >= self.nodes.len() {
+            return Err(AdminError::NoSuchNode);
+        }
+        let slots_right = shape.slots.is_power_of_two() && shape.slots <= MAX_RING_SLOTS;
+        let aligned = shape.ring.0.is_multiple_of(SLOT_BYTES)
+            && [shape.control, shape.progress_current, shape.progress_monitored].iter().all(|a| a.0 % 8 == 0);
+        if !slots_right || !aligned || priority >= PRIORITIES || shape.address_space.0 == u32::MAX {
+            return Err(AdminError::BadValue);
+        }
+        if shape.kind != QueueKind::User && !self.stands_on_bus(&shape) {
+            return Err(AdminError::BadAddress);
+        }
+        let mut cmp = self.cmp.lock();
+        let id = QueueId(u32::try_from(cmp.queues.len()).map_err(|_| AdminError::BadValue)?);
+        let shape = Shape { id, ..shape };
+        cmp.queues.push(Some(Box::new(Entry {
+            shape,
+            run: Some(Box::new(Run::new(shape))),
+            priority,
+            suspended: false,
+            faulted: false,
+            holds: 0,
+            kicked: false,
+            waiting: None,
+            listed: false,
+            seat: None,
+            taken: 0,
+        })));
+        Ok((u64::from(id.0), 0))
+    }
+
+    fn stands_on_bus(&self, shape: &Shape) -> bool {
+        let ring = self.bus.resolve(PhysicalAddress(shape.ring.0));
+        let control = self.bus.resolve(PhysicalAddress(shape.control.0));
+        let ring_fits = matches!(ring, Some(Target::Bulk(bytes, start)) if bytes.len() - start >= shape.slots * SLOT_BYTES);
+        let words = CONTROL_WORDS as u64 * 8;
+        let control_fits = matches!(control, Some(Target::Protocol(p, start)) if p.len() as u64 * 8 - start >= words);
+        ring_fits && control_fits
+    }
+
+    fn destroy_queue(&self, queue: QueueId) -> Answer {
+        let mut cmp = self.hold(queue)?;
+        cmp.delist(queue);
+        let Some(entry) = cmp.queues[queue.0 as usize].take() else { return Err(AdminError::NoSuchQueue) };
+        if let Some(key) = entry.waiting {
+            cmp.waits.leave(&self.armed, key, queue);
+        }
+        if let Some(seat) = &entry.seat {
+            cmp.doorbells.disconnect(seat);
+        }
+        self.recall(cmp, entry.shape.node);
+        NOTHING
+    }
+
+    /// Makes the engine of `node` look at everything anew: what it is busy with may be gone.
+    fn recall(&self, mut cmp: MutexGuard<'_, Cmp>, node: u32) {
+        let mut calls = Calls::default();
+        cmp.nodes[node as usize].recall = true;
+        self.call(&cmp, node, &mut calls);
+        drop(cmp);
+        self.ring(calls, Step::DoorbellToFetch);
+    }
+
+    fn suspend_queue(&self, queue: QueueId) -> Answer {
+        let mut cmp = self.hold(queue)?;
+        cmp.delist(queue);
+        let now = self.platform.now();
+        let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+        entry.suspended = true;
+        if let Some(run) = &mut entry.run {
+            run.pause(now);
+        }
+        let node = entry.shape.node;
+        self.recall(cmp, node);
+        NOTHING
+    }
+
+    // spec: UMS-047
+    fn resume_queue(&self, queue: QueueId) -> Answer {
+        let mut cmp = self.hold(queue)?;
+        let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+        entry.suspended = false;
+        if let Some(run) = &mut entry.run {
+            run.state.reread = true;
+        }
+        self.let_go(cmp, queue, Step::DoorbellToFetch);
+        NOTHING
+    }
+
+    /// Waits for nothing: this is how the kernel submits, and the queue may well be running.
+    fn kick_queue(&self, queue: QueueId) -> Answer {
+        let mut cmp = self.cmp.lock();
+        let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+        match &mut entry.run {
+            Some(run) => run.state.reread = true,
+            None => entry.kicked = true,
+        }
+        self.let_go(cmp, queue, Step::DoorbellToFetch);
+        NOTHING
+    }
+
+    fn connect_doorbell(&self, queue: QueueId) -> Answer {
+        let mut cmp = self.hold(queue)?;
+        let cmp_mut = &mut *cmp;
+        let entry = cmp_mut.queues[queue.0 as usize].as_deref_mut().ok_or(AdminError::NoSuchQueue)?;
+        if entry.shape.kind != QueueKind::User {
+            return Err(AdminError::BadValue);
+        }
+        if let Some(old) = entry.seat.take() {
+            cmp_mut.doorbells.disconnect(&old);
+        }
+        let (node, known) = (entry.shape.node, entry.run.as_ref().map_or(0, |r| r.state.known));
+        let wake = &self.wakes[self.nodes[node as usize].service];
+        let who = (queue, entry.shape.address_space, node);
+        let (seat, more) = cmp_mut.doorbells.connect(&self.platform, wake, who, known);
+        if let Some(run) = &mut entry.run {
+            run.state.doorbell = Some(seat.page.word(DOORBELL_VALUE_WORD));
+        }
+        entry.seat = Some(seat);
+        if more {
+            cmp.nodes[node as usize].summaries += 1;
+            cmp.enlist(queue, false);
+            self.recall(cmp, node);
+        } else {
+            self.let_go(cmp, queue, Step::DoorbellToFetch);
+        }
+        NOTHING
+    }
+
+    // spec: UMS-009
+    fn disconnect_doorbell(&self, queue: QueueId) -> Answer {
+        let mut cmp = self.hold(queue)?;
+        let cmp_mut = &mut *cmp;
+        let entry = cmp_mut.queues[queue.0 as usize].as_deref_mut().ok_or(AdminError::NoSuchQueue)?;
+        if let Some(seat) = entry.seat.take() {
+            cmp_mut.doorbells.disconnect(&seat);
+        }
+        if let Some(run) = &mut entry.run
+            && let Some(doorbell) = run.state.doorbell.take()
+        {
+            self.platform.fence();
+            let last = doorbell.load();
+            // A suspended queue's ring is not read; resuming reads the write pointer anew.
+            if last > run.state.known && !entry.suspended {
+                run.state.last_ring = Some(last);
+            }
+        }
+        self.let_go(cmp, queue, Step::DoorbellToFetch);
+        NOTHING
+    }
+
+    fn set_log(
+        &self,
+        queue: QueueId,
+        waits: bool,
+        (header, payload, entries): (PhysicalAddress, PhysicalAddress, u32),
+    ) -> Answer {
+        let log = match entries {
+            0 => None,
+            _ => Some(LogBuffer::find(&self.bus, header, payload, entries).ok_or(AdminError::BadAddress)?),
+        };
+        let mut cmp = self.hold(queue)?;
+        if let Some(run) = cmp.queue(queue).and_then(|e| e.run.as_mut()) {
+            let state = &mut run.state;
+            *(if waits { &mut state.wait_log } else { &mut state.signal_log }) = log;
+        }
+        self.let_go(cmp, queue, Step::DoorbellToFetch);
+        NOTHING
+    }
+
+    #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
+    fn notify_fence(&self, address_space: AddressSpaceId, current_value: GpuVa) -> Answer {
+        let space = self.cmp.lock().space(address_space);
+        let (cell, word) = mmu::find_word(&self.bus, space, current_value).ok_or(AdminError::BadAddress)?;
+        self.platform.fence();
+        self.unblock(cell, word.load());
+        NOTHING
+    }
+
+    fn query_queue(&self, queue: QueueId) -> Answer {
+        let mut cmp = self.cmp.lock();
+        let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+        let state = if entry.faulted {
+            QueueState::Faulted
+        } else if entry.suspended {
+            QueueState::Suspended
+        } else if entry.waiting.is_some() {
+            QueueState::Waiting
+        } else if entry.run.as_ref().is_none_or(|r| r.has_work()) {
+            QueueState::Ready
+        } else {
+            QueueState::Idle
+        };
+        Ok((state as u64, entry.taken))
+    }
+
+    fn set_priority(&self, queue: QueueId, priority: u32) -> Answer {
+        if priority >= PRIORITIES {
+            return Err(AdminError::BadValue);
+        }
+        let mut cmp = self.cmp.lock();
+        cmp.delist(queue);
+        let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+        entry.priority = priority;
+        let node = entry.shape.node;
+        cmp.enlist(queue, false);
+        self.recall(cmp, node);
+        NOTHING
+    }
+}

@@ -1,0 +1,266 @@
+//! The context management processor: owns which queues there are, which can go on, and what each of the others waits for.
+//!
+//! [`Cmp`] is the state under the `cmp` lock; [`Shared`] is what engines and the driver's side have in common, with the few
+//! steps that take the lock and then ring a service. A queue's [`Run`] is here while no engine runs the queue.
+//!
+//! The order that matters when a queue becomes able to go on: 1. under the lock, put it on its node's list and publish the
+//! list's level in the node's attention word; 2. drop the lock; 3. ring the service's wake word (a full barrier). An engine
+//! that parks announces its sleep first and looks at attention once more after.
+//!
+//! Engines and registers call in; it calls nobody. It does not execute packets.
+
+pub(crate) mod admin;
+pub(crate) mod reports;
+pub(crate) mod waits;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::doorbell::{Doorbells, Seat};
+use crate::interrupt::InterruptLine;
+use crate::memory::Bus;
+use crate::mmu::Space;
+use crate::queue::{Run, Shape};
+use crate::runlist::RunList;
+use crate::stats::{Overlap, Stats};
+use reports::{FaultList, SignaledList};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_gpu_abi::{AddressSpaceId, QueueId};
+use tidegate_platform::{Bulk, Mutex, PhysicalAddress, Platform, Step, WakeWord, Word};
+use waits::{Armed, WaitKey, Waits};
+
+/// What the CMP knows of a queue, whether an engine runs it or not.
+pub(crate) struct Entry {
+    pub(crate) shape: Shape,
+    /// `None` while an engine runs the queue.
+    pub(crate) run: Option<Box<Run>>,
+    pub(crate) priority: u32,
+    pub(crate) suspended: bool,
+    pub(crate) faulted: bool,
+    /// Mailbox commands that wait for the queue to leave its engine.
+    pub(crate) holds: u32,
+    /// Kicked while an engine ran it: its write pointer is to be read anew.
+    pub(crate) kicked: bool,
+    pub(crate) waiting: Option<WaitKey>,
+    /// Whether it stands on its node's list.
+    pub(crate) listed: bool,
+    pub(crate) seat: Option<Seat>,
+    /// Slots taken, as of the last turn.
+    pub(crate) taken: u64,
+}
+
+/// What the CMP knows of a node.
+#[derive(Default)]
+pub(crate) struct Node {
+    pub(crate) list: RunList,
+    /// Counts turns; odd while the engine is in one.
+    pub(crate) turns: u64,
+    /// The engine must look at everything anew, whatever it is busy with.
+    pub(crate) recall: bool,
+    /// Grows with the number of summaries.
+    pub(crate) summaries: u64,
+}
+
+/// A root table and how often its translations were declared stale.
+#[derive(Clone, Copy, Default)]
+struct SpaceEntry {
+    root: PhysicalAddress,
+    generation: u32,
+}
+
+/// The state under the `cmp` lock.
+pub(crate) struct Cmp {
+    queues: Vec<Option<Box<Entry>>>,
+    pub(crate) nodes: Vec<Node>,
+    spaces: BTreeMap<AddressSpaceId, SpaceEntry>,
+    /// Counts generations given out; engines compare it to learn of any change.
+    pub(crate) invalidations: u32,
+    pub(crate) waits: Waits,
+    pub(crate) signaled: SignaledList,
+    pub(crate) faults: FaultList,
+    pub(crate) doorbells: Doorbells,
+    pub(crate) stats: Stats,
+    pub(crate) overlap: Overlap,
+    /// Mailbox commands that sleep until a turn ends.
+    pub(crate) turn_watchers: u32,
+}
+
+impl Cmp {
+    fn new(config: &Config) -> Cmp {
+        let named = |n: &crate::config::NodeConfig| crate::stats::NodeStats { name: n.name.clone(), ..Default::default() };
+        Cmp {
+            queues: Vec::new(),
+            nodes: config.nodes.iter().map(|_| Node::default()).collect(),
+            spaces: BTreeMap::new(),
+            invalidations: 0,
+            waits: Waits::default(),
+            signaled: SignaledList::new(config.signaled_list_entries),
+            faults: FaultList::default(),
+            doorbells: Doorbells::default(),
+            stats: Stats { nodes: config.nodes.iter().map(named).collect(), ..Stats::default() },
+            overlap: Overlap::default(),
+            turn_watchers: 0,
+        }
+    }
+
+    pub(crate) fn queue(&mut self, queue: QueueId) -> Option<&mut Entry> {
+        self.queues.get_mut(queue.0 as usize)?.as_deref_mut()
+    }
+
+    /// The address space as of now; one without a table maps nothing.
+    pub(crate) fn space(&self, id: AddressSpaceId) -> Space {
+        let entry = self.spaces.get(&id).copied().unwrap_or_default();
+        Space::new(id, entry.generation, entry.root)
+    }
+
+    /// Declares translations of an address space stale, and gives it another root if there is one to give.
+    fn renew_space(&mut self, id: AddressSpaceId, root: Option<PhysicalAddress>) {
+        self.invalidations = self.invalidations.wrapping_add(1);
+        let entry = self.spaces.entry(id).or_default();
+        entry.generation = self.invalidations;
+        entry.root = root.unwrap_or(entry.root);
+    }
+
+    /// Puts a queue on its node's list if it can go on and is not there yet.
+    pub(crate) fn enlist(&mut self, queue: QueueId, in_front: bool) {
+        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut()) else { return };
+        let held_back = entry.suspended || entry.faulted || entry.holds > 0 || entry.waiting.is_some();
+        let Some(run) = &entry.run else { return };
+        if entry.listed || held_back || !run.has_work() {
+            return;
+        }
+        entry.listed = true;
+        let list = &mut self.nodes[entry.shape.node as usize].list;
+        if in_front { list.push_front(queue, entry.priority) } else { list.push_back(queue, entry.priority) }
+    }
+
+    /// Takes a queue off its node's list.
+    pub(crate) fn delist(&mut self, queue: QueueId) {
+        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut()) else { return };
+        if std::mem::take(&mut entry.listed) {
+            self.nodes[entry.shape.node as usize].list.remove(queue);
+        }
+    }
+
+    /// The wait of a parked queue is satisfied: it can go on.
+    pub(crate) fn satisfy(&mut self, queue: QueueId) {
+        if let Some(entry) = self.queue(queue) {
+            entry.waiting = None;
+            if let Some(run) = &mut entry.run {
+                run.latch_wait();
+            }
+        }
+        self.enlist(queue, false);
+    }
+}
+
+/// What is outside the lock for each node.
+pub(crate) struct NodePort {
+    /// What asks for the engine: 0 nothing, else the level of its run list, or [`RECALL`].
+    pub(crate) attention: Word,
+    /// The last completed submission fence id.
+    pub(crate) completed: Word,
+    /// Number of the service that the engine belongs to.
+    pub(crate) service: usize,
+}
+
+/// Asks for an engine that is busy with anything.
+const RECALL: u64 = u64::MAX;
+
+/// What engines, registers and services have in common.
+pub(crate) struct Shared {
+    pub(crate) platform: Platform,
+    pub(crate) config: Config,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) clock: Clock,
+    pub(crate) line: InterruptLine,
+    pub(crate) cmp: Mutex<Cmp>,
+    pub(crate) armed: Armed,
+    pub(crate) nodes: Vec<NodePort>,
+    /// By service number.
+    pub(crate) wakes: Vec<WakeWord>,
+    /// Counts turns whose end a mailbox command waits for.
+    pub(crate) turn_ends: Word,
+    /// The mailbox: its words, status and results. The driver lets one command at a time into it.
+    pub(crate) mailbox: Bulk,
+}
+
+/// Services to ring, one bit each.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Calls(u64);
+
+impl Shared {
+    pub(crate) fn new(platform: &Platform, bus: Bus, config: Config) -> Shared {
+        let services = match platform.is_cooperative() {
+            true => config.nodes.len(),
+            false => config.service_threads.clamp(1, config.nodes.len()),
+        };
+        let port = |node: usize| {
+            let page = platform.page(16);
+            NodePort { attention: page.word(0), completed: page.word(8), service: node % services }
+        };
+        Shared {
+            nodes: (0..config.nodes.len()).map(port).collect(),
+            wakes: (0..services).map(|_| WakeWord::new(platform)).collect(),
+            cmp: platform.mutex("cmp", Cmp::new(&config)),
+            armed: Armed::new(platform),
+            clock: Clock::new(platform),
+            line: InterruptLine::new(platform),
+            turn_ends: platform.page(1).word(0),
+            mailbox: platform.bulk(admin::MAILBOX_BYTES),
+            platform: platform.clone(),
+            bus: Arc::new(bus),
+            config,
+        }
+    }
+
+    /// Publishes what asks for the engine of `node`; called under the lock after any change of it.
+    pub(crate) fn publish(&self, cmp: &Cmp, node: u32) {
+        let state = &cmp.nodes[node as usize];
+        let level = if state.recall { RECALL } else { state.list.level() };
+        self.nodes[node as usize].attention.store(level);
+    }
+
+    /// Publishes, and notes the node's service among those to ring once the lock is dropped.
+    fn call(&self, cmp: &Cmp, node: u32, calls: &mut Calls) {
+        self.publish(cmp, node);
+        calls.0 |= 1 << self.nodes[node as usize].service;
+    }
+
+    /// Rings the noted services.
+    pub(crate) fn ring(&self, calls: Calls, step: Step) {
+        for (service, wake) in self.wakes.iter().enumerate() {
+            if calls.0 & (1 << service) != 0 {
+                wake.ring(step);
+            }
+        }
+    }
+
+    /// An engine stored `value` to the protocol word at `cell`: the barrier, and a look at who waits for it.
+    #[inline]
+    pub(crate) fn stored(&self, cell: PhysicalAddress, value: u64) {
+        if self.config.barriers.signal_barrier {
+            self.platform.fence();
+        }
+        if self.armed.may_hold(cell) {
+            self.unblock(cell, value);
+        }
+    }
+
+    /// Puts the queues whose waits `value` satisfies back on their run lists. Their waits are latched: a value that falls
+    /// again does not undo it.
+    #[doc(alias = "GpuWaitUnblock")]
+    // spec: NF-005
+    pub(crate) fn unblock(&self, cell: PhysicalAddress, value: u64) {
+        let mut calls = Calls::default();
+        let mut cmp = self.cmp.lock();
+        while let Some(queue) = cmp.waits.take(&self.armed, cell, value) {
+            cmp.satisfy(queue);
+            if let Some(node) = cmp.queue(queue).map(|e| e.shape.node) {
+                self.call(&cmp, node, &mut calls);
+            }
+        }
+        drop(cmp);
+        self.ring(calls, Step::GpuWaitUnblock);
+    }
+}

@@ -1,0 +1,76 @@
+//! Owns what the interrupt routine fetches: the list of signalled fences and the list of faults. Both are bounded.
+
+use std::collections::VecDeque;
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::{Cause, GpuVa, QueueId};
+
+/// Fences that were signalled above their MonitoredValue: by which queue, and where CurrentValue stands.
+pub(crate) struct SignaledList {
+    entries: VecDeque<(QueueId, GpuVa)>,
+    capacity: usize,
+    /// The address that goes with the queue number read last.
+    address: u64,
+}
+
+impl SignaledList {
+    pub(crate) fn new(capacity: usize) -> SignaledList {
+        SignaledList { entries: VecDeque::with_capacity(capacity), capacity, address: 0 }
+    }
+
+    /// Adds a fence; returns the cause to raise, which tells whether it found room.
+    // spec: NF-126
+    pub(crate) fn add(&mut self, queue: QueueId, current_value: GpuVa) -> Cause {
+        if self.entries.len() >= self.capacity {
+            return Cause::FENCE_COLLAPSED;
+        }
+        self.entries.push_back((queue, current_value));
+        Cause::FENCE_SIGNALED
+    }
+
+    /// Takes the next entry: its queue number plus one, 0 when there is none.
+    pub(crate) fn take(&mut self) -> u64 {
+        let next = self.entries.pop_front();
+        self.address = next.map_or(0, |(_, at)| at.0);
+        next.map_or(0, |(queue, _)| u64::from(queue.0) + 1)
+    }
+
+    /// The address of the entry that was taken last.
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+}
+
+/// One fault.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FaultRecord {
+    pub(crate) queue: QueueId,
+    pub(crate) va: GpuVa,
+    /// Slot number, or submission fence id.
+    pub(crate) position: u64,
+    pub(crate) kind: FaultKind,
+}
+
+/// Most fault records that wait to be read; what does not fit is only counted, and the queue's state still says it.
+const FAULT_RECORDS: usize = 64;
+
+#[derive(Default)]
+pub(crate) struct FaultList {
+    records: VecDeque<FaultRecord>,
+}
+
+impl FaultList {
+    pub(crate) fn add(&mut self, record: FaultRecord) {
+        if self.records.len() < FAULT_RECORDS {
+            self.records.push_back(record);
+        }
+    }
+
+    pub(crate) fn first(&self) -> Option<&FaultRecord> {
+        self.records.front()
+    }
+
+    /// Takes the first record.
+    pub(crate) fn take(&mut self) -> Option<FaultRecord> {
+        self.records.pop_front()
+    }
+}

@@ -1,0 +1,75 @@
+//! Owns the table of waits that hold queues back, and the words by which a signaller sees that there are any.
+//!
+//! A store-buffering pair, like MonitoredValue's. Waiting queue: 1. enter the table; 2. count up its armed word (a locked
+//! operation, hence a full barrier); 3. load CurrentValue again. Signaller: 1. store CurrentValue; 2. full barrier; 3. load
+//! the armed word. Either the signaller sees the count or the queue sees the value. Steps 1 to 3 of the queue happen under
+//! the CMP's lock, which a signaller that saw the count takes, so it finds either the entry or a queue that went on.
+//!
+//! Several cells share an armed word; a signaller that finds nothing in the table lost some time and nothing else.
+
+use std::collections::BTreeSet;
+use tidegate_gpu_abi::QueueId;
+use tidegate_platform::{PhysicalAddress, Platform, Word};
+
+/// What a queue waits for: the place of CurrentValue on the bus, and the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WaitKey {
+    pub(crate) cell: PhysicalAddress,
+    pub(crate) value: u64,
+}
+
+const ARMED_WORDS: usize = 64;
+
+/// Counts of waits, by hash of the cell's address.
+pub(crate) struct Armed {
+    words: Vec<Word>,
+}
+
+impl Armed {
+    pub(crate) fn new(platform: &Platform) -> Armed {
+        let page = platform.page(ARMED_WORDS);
+        Armed { words: (0..ARMED_WORDS).map(|i| page.word(i)).collect() }
+    }
+
+    fn word(&self, cell: PhysicalAddress) -> &Word {
+        let mixed = (cell.0 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &self.words[(mixed >> 58) as usize % ARMED_WORDS]
+    }
+
+    /// Whether a queue may wait for the cell. The caller's store and a full barrier come before.
+    #[inline]
+    pub(crate) fn may_hold(&self, cell: PhysicalAddress) -> bool {
+        self.word(cell).load() != 0
+    }
+}
+
+/// The waits, in order of cell, value and queue.
+#[derive(Default)]
+pub(crate) struct Waits {
+    table: BTreeSet<(WaitKey, QueueId)>,
+}
+
+impl Waits {
+    /// Enters a wait and arms its cell: after this, load CurrentValue again.
+    pub(crate) fn enter(&mut self, armed: &Armed, key: WaitKey, queue: QueueId) {
+        if self.table.insert((key, queue)) {
+            armed.word(key.cell).fetch_add(1);
+        }
+    }
+
+    pub(crate) fn leave(&mut self, armed: &Armed, key: WaitKey, queue: QueueId) {
+        if self.table.remove(&(key, queue)) {
+            armed.word(key.cell).fetch_add(1u64.wrapping_neg());
+        }
+    }
+
+    /// Takes a queue whose wait for `cell` is satisfied by `value`, the smallest wait first.
+    // spec: NF-008
+    pub(crate) fn take(&mut self, armed: &Armed, cell: PhysicalAddress, value: u64) -> Option<QueueId> {
+        let first = (WaitKey { cell, value: 0 }, QueueId(0));
+        let last = (WaitKey { cell, value }, QueueId(u32::MAX));
+        let (key, queue) = self.table.range(first..=last).next().copied()?;
+        self.leave(armed, key, queue);
+        Some(queue)
+    }
+}

@@ -1,0 +1,103 @@
+//! Owns the hardware's variants: which nodes there are, how much an engine does in one turn, which barriers it has.
+//!
+//! A variant is fixed when the GPU is made. It says nothing about drivers or kernels.
+
+use tidegate_platform::PhysicalAddress;
+
+/// What an engine can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EngineClass {
+    /// Draws, dispatches and copies.
+    ThreeD,
+    /// Dispatches and copies.
+    Compute,
+    /// Copies and fills.
+    Copy,
+}
+
+/// One node: an engine that is scheduled on its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// What it is called on a timeline and in reports.
+    pub name: String,
+    /// What it can run.
+    pub class: EngineClass,
+}
+
+impl NodeConfig {
+    /// A node of `class` called `name`.
+    pub fn new(name: impl Into<String>, class: EngineClass) -> NodeConfig {
+        NodeConfig { name: name.into(), class }
+    }
+}
+
+/// Which memory barriers the hardware executes.
+///
+/// Without one it is a broken variant for the explorer: it loses wake-ups, which an exploration must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Barriers {
+    /// The full barrier between the store of CurrentValue and the look at who waits for it: the queues' waits and
+    /// MonitoredValue.
+    pub signal_barrier: bool,
+}
+
+impl Default for Barriers {
+    fn default() -> Barriers {
+        Barriers { signal_barrier: true }
+    }
+}
+
+/// How long real work takes on the virtual clock, where computing takes no time by itself. All 0 by default: work is
+/// free there, unless it is timed. The host's clock measures the work itself and does not read these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkRates {
+    /// Picoseconds that an engine takes to copy or fill one byte.
+    pub byte_ps: u64,
+    /// Nanoseconds that an engine takes for one thread group or tile.
+    pub group_ns: u64,
+}
+
+/// What a software GPU is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The nodes, by number; from 1 to 48.
+    pub nodes: Vec<NodeConfig>,
+    /// Where local memory begins on the bus. System memory lies below.
+    pub local_memory_base: PhysicalAddress,
+    /// Most thread groups that an engine runs in one turn.
+    pub groups_per_turn: u32,
+    /// Most ring slots and small commands that an engine takes in one turn. More of them spread the cost of a turn over
+    /// more packets; a queue of higher priority, or another engine of the same service, waits no longer than these.
+    pub slots_per_turn: u32,
+    /// On the host: threads that the engines share. Cooperative platforms give each engine a fiber of its own.
+    pub service_threads: usize,
+    /// Entries of the signalled list; one more signal collapses it into "any fence".
+    pub signaled_list_entries: usize,
+    /// Which barriers there are.
+    pub barriers: Barriers,
+    /// How long work takes on the virtual clock.
+    pub rates: WorkRates,
+}
+
+impl Default for Config {
+    /// One node each of 3D, compute and copy; local memory from 1 TiB; one service thread.
+    fn default() -> Config {
+        Config {
+            nodes: vec![
+                NodeConfig::new("3D", EngineClass::ThreeD),
+                NodeConfig::new("compute", EngineClass::Compute),
+                NodeConfig::new("copy", EngineClass::Copy),
+            ],
+            local_memory_base: PhysicalAddress(1 << 40),
+            groups_per_turn: 8,
+            slots_per_turn: 16,
+            service_threads: 1,
+            signaled_list_entries: 64,
+            barriers: Barriers::default(),
+            rates: WorkRates::default(),
+        }
+    }
+}
+
+/// Most nodes: the cause register has a bit for each from bit 8 on, and every wake-up names services in one word.
+pub const MAX_NODES: usize = 48;

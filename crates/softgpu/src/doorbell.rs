@@ -1,0 +1,96 @@
+//! Owns the doorbells: a fresh page for each connect, and the summaries by which an engine finds the ones that were rung.
+//!
+//! There is one group of doorbells, with one summary, per address space and node; a further one when it is full. The order
+//! that matters is the summary's: bits are taken first, doorbells are read after. The page of a doorbell that was taken
+//! away belongs to nobody any more, so a ring there is seen by nobody.
+
+use std::sync::Arc;
+use tidegate_gpu_abi::doorbell::SUMMARY_BITS;
+use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary};
+use tidegate_platform::{Page, Platform, WakeWord};
+
+/// Where a connected doorbell is.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    pub(crate) page: Page,
+    group: usize,
+    bit: u32,
+}
+
+struct Group {
+    address_space: AddressSpaceId,
+    node: u32,
+    summary: Arc<Summary>,
+    /// By bit number: whose doorbell it is.
+    seats: Vec<Option<QueueId>>,
+    free: Vec<u32>,
+}
+
+impl Group {
+    fn has_room(&self) -> bool {
+        !self.free.is_empty() || (self.seats.len() as u32) < SUMMARY_BITS
+    }
+
+    fn seat(&mut self, queue: QueueId) -> u32 {
+        if let Some(bit) = self.free.pop() {
+            self.seats[bit as usize] = Some(queue);
+            return bit;
+        }
+        self.seats.push(Some(queue));
+        self.seats.len() as u32 - 1
+    }
+}
+
+/// All doorbells of the GPU.
+#[derive(Default)]
+pub(crate) struct Doorbells {
+    groups: Vec<Group>,
+}
+
+impl Doorbells {
+    /// Gives `queue` a doorbell whose word shows `known` already, so that a look at it before the first ring finds
+    /// nothing new. Returns the seat, and whether the node has a summary more than before.
+    // spec: UMS-006, UMS-029
+    pub(crate) fn connect(
+        &mut self,
+        platform: &Platform,
+        wake: &WakeWord,
+        (queue, address_space, node): (QueueId, AddressSpaceId, u32),
+        known: u64,
+    ) -> (Seat, bool) {
+        let page = platform.page(8);
+        page.store(DOORBELL_VALUE_WORD, known);
+        let room = |g: &Group| g.address_space == address_space && g.node == node && g.has_room();
+        let found = self.groups.iter().position(room);
+        let group = found.unwrap_or_else(|| {
+            let summary = Arc::new(Summary::new(platform, wake.clone()));
+            self.groups.push(Group { address_space, node, summary, seats: Vec::new(), free: Vec::new() });
+            self.groups.len() - 1
+        });
+        let bit = self.groups[group].seat(queue);
+        (Seat { page, group, bit }, found.is_none())
+    }
+
+    pub(crate) fn disconnect(&mut self, seat: &Seat) {
+        if let Some(group) = self.groups.get_mut(seat.group) {
+            group.seats[seat.bit as usize] = None;
+            group.free.push(seat.bit);
+        }
+    }
+
+    /// What the ringer of a seat needs.
+    pub(crate) fn ringer(&self, seat: &Seat) -> (Page, Summary, u32) {
+        (seat.page.clone(), Summary::clone(&self.groups[seat.group].summary), seat.bit)
+    }
+
+    /// Whose doorbell has this number now.
+    pub(crate) fn owner(&self, group: usize, bit: u32) -> Option<QueueId> {
+        self.groups.get(group)?.seats.get(bit as usize).copied().flatten()
+    }
+
+    /// The summaries that an engine of `node` looks at, with the numbers of their groups.
+    pub(crate) fn of_node(&self, node: u32) -> Vec<(usize, Arc<Summary>)> {
+        let all = self.groups.iter().enumerate().filter(|(_, g)| g.node == node);
+        all.map(|(index, g)| (index, Arc::clone(&g.summary))).collect()
+    }
+}

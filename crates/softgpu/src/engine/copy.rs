@@ -1,0 +1,80 @@
+//! The copy engine: copies, fills, and timed work. Every engine class can do these.
+//!
+//! A copy goes in ascending chunks, each of which lies in one page of the source and one of the destination (at most 4 KiB)
+//! and is read whole before it is written. Source and destination that overlap are therefore copied chunk by chunk: the
+//! result is that of a move only where the destination begins below the source or a chunk or more above it.
+//!
+//! At most [`BYTES_PER_TURN`] are copied or filled in one turn.
+
+use super::Engine;
+use crate::mmu::{Fault, piece};
+use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
+use tidegate_platform::{CpuTime, PlatformKind};
+
+/// Most bytes that an engine copies or fills in one turn.
+const BYTES_PER_TURN: u64 = 256 << 10;
+
+impl Engine {
+    /// Copies a turn's worth.
+    pub(super) fn copy_part(
+        &mut self,
+        source: &mut GpuVa,
+        destination: &mut GpuVa,
+        left: &mut u64,
+    ) -> Result<(), Fault> {
+        let mut bytes = [0; PAGE_BYTES as usize];
+        let part = (*left).min(BYTES_PER_TURN);
+        let mut rest = part;
+        while rest > 0 {
+            let len = piece(*source, piece(*destination, rest));
+            let chunk = &mut bytes[..len as usize];
+            self.port.mmu.read_piece(self.work_space, *source, chunk)?;
+            self.port.write_piece(self.work_space, *destination, chunk)?;
+            (*source, *destination) = (source.plus(len), destination.plus(len));
+            *left -= len;
+            rest -= len;
+        }
+        self.spend_bytes(part);
+        Ok(())
+    }
+
+    /// Fills a turn's worth. The pattern repeats from the first byte of the whole fill.
+    pub(super) fn fill_part(&mut self, destination: &mut GpuVa, left: &mut u64, value: u32) -> Result<(), Fault> {
+        let mut bytes = [0; PAGE_BYTES as usize];
+        let part = (*left).min(BYTES_PER_TURN);
+        let mut rest = part;
+        while rest > 0 {
+            let len = piece(*destination, rest);
+            // The fill's length is a multiple of 4, so what is left tells where in the pattern this chunk begins.
+            let phase = (4 - *left % 4) as usize % 4;
+            let pattern = value.to_le_bytes();
+            for (number, byte) in bytes[..len as usize].iter_mut().enumerate() {
+                *byte = pattern[(number + phase) % 4];
+            }
+            self.port.write_piece(self.work_space, *destination, &bytes[..len as usize])?;
+            *destination = destination.plus(len);
+            *left -= len;
+            rest -= len;
+        }
+        self.spend_bytes(part);
+        Ok(())
+    }
+
+    /// Timed work: begins it, or looks whether it is over; returns until when it is not.
+    pub(super) fn timed_part(&mut self, left_ns: &mut u64, until: &mut Option<CpuTime>) -> Option<CpuTime> {
+        let platform = &self.gpu.platform;
+        if platform.kind() == PlatformKind::Explored {
+            return None;
+        }
+        let now = platform.now();
+        let end = *until.get_or_insert(now.after(*left_ns));
+        (now < end).then_some(end)
+    }
+
+    /// What copying takes on the virtual clock.
+    fn spend_bytes(&self, bytes: u64) {
+        if self.gpu.platform.kind() == PlatformKind::Virtual {
+            self.gpu.platform.busy(bytes.saturating_mul(self.gpu.config.rates.byte_ps) / 1_000);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Fences on an engine: what a wait and a signal do, in their order.
+//!
+//! Stations 1 and 2 of a fence signal are one function, [`Engine::signal`]. A wait that is not satisfied leaves its engine
+//! to other queues; the CMP puts the queue back (`cmp::waits`), and the wait ends when the engine comes to it again.
+
+use super::{Engine, Pace};
+use crate::cmp::waits::WaitKey;
+use crate::log::LogBuffer;
+use crate::mmu::{Fault, Space};
+use crate::queue::{Packet, PendingWait, Run, RunState};
+use tidegate_gpu_abi::log::{LogEntry, LogOperation};
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate_gpu_abi::{Cause, GpuTime, GpuVa, QueueId, TraceWords};
+use tidegate_platform::Step;
+use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
+
+/// A fence value to be signalled.
+#[derive(Clone, Copy)]
+pub(super) struct Signal {
+    pub(super) current_value: GpuVa,
+    /// 0: nobody is interrupted.
+    pub(super) monitored_value: GpuVa,
+    pub(super) value: u64,
+    pub(super) fence_handle: u32,
+    pub(super) log_entry: u32,
+}
+
+/// The log that an operation writes, if it is to write one: a number beyond the log's end is a mistake of the process.
+fn log_for(log: Option<&LogBuffer>, entry: u32, va: GpuVa) -> Result<Option<&LogBuffer>, Fault> {
+    match log {
+        Some(log) if entry == NO_LOG_ENTRY || log.has(entry) => Ok(Some(log).filter(|_| entry != NO_LOG_ENTRY)),
+        Some(_) => Err(Fault::new(FaultKind::BadPacket, va)),
+        None => Ok(None),
+    }
+}
+
+impl Engine {
+    /// Signals a fence. All addresses are translated before anything is stored; then, in this order:
+    /// 1. store CurrentValue;
+    /// 2. write the log entry, with the time at which the operation was complete;
+    /// 3. store the log header's index word;
+    /// 4. full barrier;
+    /// 5. unblock the queues that wait for the fence;
+    /// 6. load MonitoredValue: if the value is above it, add the fence to the signalled list, set the cause and raise the
+    ///    line, with no lock held; else nobody is interrupted, and that is counted.
+    #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
+    // spec: NF-004, NF-020, NF-196, NF-198, NF-211
+    pub(super) fn signal(
+        &mut self,
+        space: Space,
+        queue: QueueId,
+        signal: Signal,
+        log: Option<&LogBuffer>,
+    ) -> Result<(), Fault> {
+        let gpu = &self.gpu;
+        let log = log_for(log, signal.log_entry, signal.current_value)?;
+        let current = self.port.mmu.store_slot(space, signal.current_value)?;
+        let monitored = match signal.monitored_value {
+            GpuVa(0) => None,
+            at => Some(self.port.mmu.load_slot(space, at)?),
+        };
+        gpu.platform.spend(Step::FenceStore);
+        self.tally.signals += 1;
+
+        let cell = self.port.mmu.to_store(current);
+        cell.word.store(signal.value);
+        if let Some(log) = log {
+            log.write(signal.log_entry, &entry_of(&signal, gpu.clock.now()));
+        }
+        gpu.stored(cell.physical, signal.value);
+        let Some(monitored) = monitored else { return Ok(()) };
+        if signal.value <= self.port.mmu.to_load(monitored).word.load() {
+            self.tally.interrupts_suppressed += 1;
+            return Ok(());
+        }
+        let cause = self.report_signal(queue, signal.current_value);
+        self.raise(cause);
+        Ok(())
+    }
+
+    fn report_signal(&mut self, queue: QueueId, current_value: GpuVa) -> Cause {
+        let mut cmp = self.gpu.cmp.lock();
+        let cause = cmp.signaled.add(queue, current_value);
+        cmp.stats.signals_collapsed += u64::from(cause.has(Cause::FENCE_COLLAPSED));
+        self.tally.hand_over(self.node, &mut cmp.stats);
+        cause
+    }
+
+    /// A signal packet at the head of a queue.
+    pub(super) fn signal_packet(
+        &mut self,
+        state: &RunState,
+        signal: Signal,
+        trace: TraceWords,
+    ) -> Result<(), Fault> {
+        let start_ns = if self.gpu.platform.tracing() { self.gpu.platform.stamp_ns() } else { 0 };
+        self.signal(self.space, state.shape.id, signal, state.signal_log.as_ref())?;
+        self.record_fence(state, Kind::Signal, trace, signal.value, start_ns);
+        Ok(())
+    }
+
+    /// A wait packet comes to the head of its queue: satisfied, it is done; else the queue stays with it.
+    // spec: NF-189
+    pub(super) fn first_wait(&mut self, run: &mut Run, mut wait: PendingWait) -> Result<Pace, Fault> {
+        self.tally.gpu_waits += 1;
+        let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
+        log_for(run.state.wait_log.as_ref(), wait.log_entry, wait.current_value)?;
+        wait.head_ns = if self.gpu.platform.tracing() { self.gpu.platform.stamp_ns() } else { 0 };
+        if self.port.mmu.to_load(slot).word.load() >= wait.value {
+            self.end_wait(&mut run.state, &wait)?;
+            return Ok(Pace::Light);
+        }
+        self.tally.gpu_waits_stalled += 1;
+        wait.observed = self.gpu.clock.now();
+        run.packet = Some(Packet::Wait(wait));
+        self.hold_back(run)
+    }
+
+    /// The engine comes to a wait again: it was latched, or the queue was suspended, or kicked, before it was.
+    pub(super) fn resume_wait(&mut self, run: &mut Run) -> Result<Pace, Fault> {
+        match run.packet.take() {
+            Some(Packet::Wait(wait)) if wait.satisfied => {
+                let blocked = self.gpu.clock.now().0.saturating_sub(wait.observed.0);
+                self.tally.tag(run.state.shape.tag).blocked_ns += blocked;
+                self.end_wait(&mut run.state, &wait)?;
+                Ok(Pace::Light)
+            }
+            packet => {
+                run.packet = packet;
+                self.hold_back(run)
+            }
+        }
+    }
+
+    fn hold_back(&mut self, run: &Run) -> Result<Pace, Fault> {
+        let Some(Packet::Wait(wait)) = &run.packet else { return Ok(Pace::Light) };
+        let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
+        let cell = self.port.mmu.to_load(slot).physical;
+        Ok(Pace::Blocked(WaitKey { cell, value: wait.value }, slot))
+    }
+
+    /// The wait is satisfied: write its log entry, record it, and go to the next slot.
+    fn end_wait(&mut self, state: &mut RunState, wait: &PendingWait) -> Result<(), Fault> {
+        if let Some(log) = log_for(state.wait_log.as_ref(), wait.log_entry, wait.current_value)? {
+            let entry = LogEntry {
+                fence_value: wait.value,
+                fence_handle: wait.fence_handle,
+                operation: LogOperation::WaitUnblocked as u32,
+                observed_ns: wait.observed.0,
+                end_ns: self.gpu.clock.now().0,
+            };
+            log.write(wait.log_entry, &entry);
+        }
+        self.record_fence(state, Kind::Wait, wait.trace, wait.value, wait.head_ns);
+        self.finish_slot(state)
+    }
+
+    fn record_fence(&self, state: &RunState, kind: Kind, trace: TraceWords, value: u64, start_ns: u64) {
+        let platform = &self.gpu.platform;
+        let lane = state.shape.lane_of(trace);
+        if lane == 0 || !platform.tracing() {
+            return;
+        }
+        let span = Record::span(LaneId(lane - 1), kind, NameId::NONE, start_ns, platform.stamp_ns());
+        let span = span.queued(if trace.queued_ns == 0 { start_ns } else { trace.queued_ns });
+        platform.record(match trace.name {
+            0 => span,
+            name => span.on_fence(FenceId(name - 1), value),
+        });
+    }
+}
+
+fn entry_of(signal: &Signal, end: GpuTime) -> LogEntry {
+    LogEntry {
+        fence_value: signal.value,
+        fence_handle: signal.fence_handle,
+        operation: LogOperation::SignalExecuted as u32,
+        observed_ns: 0,
+        end_ns: end.0,
+    }
+}

@@ -1,0 +1,420 @@
+//! Engines: one agent per node. Owns what an engine does in one turn, and which queue it does it for.
+//!
+//! A turn: 1. look at the summaries for doorbells that were rung; 2. if nothing asks for the engine, rest; 3. under the CMP's
+//! lock, read the rung doorbells and take the queue whose turn it is; 4. without a lock, execute a bounded part of its
+//! packets; 5. under the lock, give the queue back, parked, empty or in the middle of a packet; 6. raise what is to be
+//! raised; 7. if the line went up in this turn, let deferred routines run.
+//!
+//! A turn is bounded: some ring slots and small commands, or one command that takes time, or a part of it. A queue of higher
+//! priority comes in between two turns. Timed work keeps the engine, not the turn: other engines of the service go on.
+//!
+//! Rooms: `fence` (waits and signals) · `packet` (ring slots, command buffers) · `copy` · `compute` · `graphics` · `port` (an
+//! engine's way to memory). The platform's service calls in; CMP, interrupt line and programs are called.
+
+mod compute;
+mod copy;
+mod fence;
+mod graphics;
+mod packet;
+mod port;
+
+use crate::cmp::reports::FaultRecord;
+use crate::cmp::waits::WaitKey;
+use crate::cmp::{Cmp, Shared};
+use crate::config::EngineClass;
+use crate::mmu::{Fault, Mmu, Slot, Space};
+use crate::queue::{Packet, Run};
+use crate::stats::Tally;
+use packet::Window;
+use port::Port;
+use std::sync::Arc;
+use tidegate_gpu_abi::{AddressSpaceId, Cause, QueueId, QueueKind, Summary};
+use tidegate_platform::{Agent, CpuTime, PlatformKind, Step, Turn, Word};
+use tidegate_trace::{LaneId, LaneKind};
+
+/// How a step on a queue went.
+enum Pace {
+    /// Done with something small.
+    Light,
+    /// Done with something that takes time, or with a part of it.
+    Heavy,
+    /// The ring has nothing more.
+    Empty,
+    /// The head is a wait that is not satisfied.
+    Blocked(WaitKey, Slot),
+    /// Timed work until then.
+    Until(CpuTime),
+}
+
+/// How a turn on a queue ended.
+enum Outcome {
+    /// There may be more.
+    More,
+    Empty,
+    Blocked(WaitKey, Slot),
+    Until(CpuTime),
+    /// A fault; whether it stops the queue.
+    Faulted(FaultRecord, bool),
+}
+
+/// An engine that is busy with a command: for which queue, under which tag, since when.
+struct Busy {
+    queue: QueueId,
+    tag: u32,
+    since: CpuTime,
+}
+
+/// Timed work that keeps the engine, until when, and the level of attention that it does not give way to.
+struct Rest {
+    until: CpuTime,
+    level: u64,
+}
+
+/// An engine and what it keeps between turns.
+pub(crate) struct Engine {
+    gpu: Arc<Shared>,
+    node: usize,
+    class: EngineClass,
+    attention: Word,
+    lane: LaneId,
+    port: Port,
+    summaries: Vec<(usize, Arc<Summary>)>,
+    summaries_seen: u64,
+    invalidations_seen: u32,
+    rung: Vec<(usize, u32)>,
+    tally: Tally,
+    doorbell_looks: u64,
+    busy: Option<Busy>,
+    rest: Option<Rest>,
+    /// Queue and address space that the engine worked for last.
+    context: Option<(QueueId, AddressSpaceId)>,
+    /// The present queue's own address space, and that of the packet that it is in the middle of.
+    space: Space,
+    work_space: Space,
+    window: Window,
+    /// Causes to raise once the lock is dropped.
+    causes: u64,
+    raised: bool,
+}
+
+/// Sleeping is only trusted to this much on the host; the rest of timed work is spun.
+const SLEEP_SLACK_NS: u64 = 80_000;
+
+impl Engine {
+    pub(crate) fn new(gpu: Arc<Shared>, node: usize) -> Engine {
+        let config = &gpu.config.nodes[node];
+        let nowhere = Space::new(AddressSpaceId(0), 0, tidegate_platform::PhysicalAddress(0));
+        Engine {
+            node,
+            class: config.class,
+            attention: gpu.nodes[node].attention.clone(),
+            lane: gpu.platform.lane(LaneKind::Engine, "GPU", &config.name),
+            port: Port::new(Arc::clone(&gpu), Mmu::new(Arc::clone(&gpu.bus))),
+            summaries: Vec::new(),
+            summaries_seen: u64::MAX,
+            invalidations_seen: 0,
+            rung: Vec::new(),
+            tally: Tally::default(),
+            doorbell_looks: 0,
+            busy: None,
+            rest: None,
+            context: None,
+            space: nowhere,
+            work_space: nowhere,
+            window: Window::default(),
+            causes: 0,
+            raised: false,
+            gpu,
+        }
+    }
+
+    /// Takes the numbers of the doorbells that were rung.
+    // spec: UMS-004
+    fn look(&mut self) {
+        let rung = &mut self.rung;
+        for (group, summary) in &self.summaries {
+            summary.take(|bit| rung.push((*group, bit)));
+        }
+    }
+
+    /// Whether something asks for the engine that it has not seen.
+    fn is_called(&self) -> bool {
+        let attention = self.attention.load();
+        match &self.rest {
+            None => attention != 0 || self.summaries_seen == u64::MAX,
+            Some(rest) => attention > rest.level || self.gpu.platform.now() >= rest.until,
+        }
+    }
+
+    fn rest(&self) -> Turn {
+        let Some(rest) = &self.rest else { return Turn::Park };
+        if self.gpu.platform.kind() != PlatformKind::Host {
+            return Turn::Until(rest.until);
+        }
+        match rest.until.since(self.gpu.platform.now()) {
+            left if left <= SLEEP_SLACK_NS => {
+                std::hint::spin_loop();
+                Turn::Again
+            }
+            _ => Turn::Until(CpuTime(rest.until.0 - SLEEP_SLACK_NS)),
+        }
+    }
+
+    /// Takes the queue whose turn it is, if there is one. The second value says that there are summaries not looked at yet.
+    fn check_out(&mut self) -> (Option<Box<Run>>, bool) {
+        let gpu = Arc::clone(&self.gpu);
+        let mut cmp = gpu.cmp.lock();
+        let news = self.learn(&mut cmp);
+        self.read_doorbells(&mut cmp);
+        self.rest = None;
+        cmp.nodes[self.node].recall = false;
+        let picked = cmp.nodes[self.node].list.pop();
+        self.leave_previous(&mut cmp, picked);
+        let mut run = None;
+        if let Some(queue) = picked
+            && let Some(entry) = cmp.queue(queue)
+        {
+            entry.listed = false;
+            run = entry.run.take();
+        }
+        gpu.publish(&cmp, self.node as u32);
+        if let Some(run) = &run {
+            cmp.nodes[self.node].turns += 1;
+            self.space = cmp.space(run.state.shape.address_space);
+            self.work_space = cmp.space(run.work_space());
+        }
+        (run, news)
+    }
+
+    /// Learns of new summaries and of translations that became stale.
+    fn learn(&mut self, cmp: &mut Cmp) -> bool {
+        let node = &cmp.nodes[self.node];
+        let news = self.summaries_seen != node.summaries;
+        if news {
+            self.summaries_seen = node.summaries;
+            self.summaries = cmp.doorbells.of_node(self.node as u32);
+        }
+        if self.invalidations_seen != cmp.invalidations {
+            self.invalidations_seen = cmp.invalidations;
+            self.port.mmu.forget_stale(|id| cmp.space(id));
+        }
+        news
+    }
+
+    /// Reads the doorbells that were rung and puts their queues on the run list. A suspended queue's ring is not read.
+    fn read_doorbells(&mut self, cmp: &mut Cmp) {
+        let rung = std::mem::take(&mut self.rung);
+        self.doorbell_looks += rung.len() as u64;
+        for &(group, bit) in &rung {
+            let Some(queue) = cmp.doorbells.owner(group, bit) else { continue };
+            let Some(entry) = cmp.queue(queue) else { continue };
+            if entry.suspended || entry.faulted {
+                continue;
+            }
+            let Some(run) = &mut entry.run else { continue };
+            let Some(doorbell) = &run.state.doorbell else { continue };
+            if let Err(fault) = run.state.ring(doorbell.load()) {
+                let position = run.state.taken;
+                self.fault_queue(cmp, FaultRecord { queue, va: fault.va, position, kind: fault.kind }, true);
+                continue;
+            }
+            cmp.enlist(queue, false);
+        }
+        self.rung = rung;
+        self.rung.clear();
+    }
+
+    /// The engine turns from the queue that it was busy with to another one, or to none.
+    fn leave_previous(&mut self, cmp: &mut Cmp, picked: Option<QueueId>) {
+        let previous = self.busy.as_ref().map(|b| b.queue).filter(|q| Some(*q) != picked);
+        let Some(previous) = previous else { return };
+        let now = self.end_busy_locked(cmp);
+        if let Some(run) = cmp.queue(previous).and_then(|e| e.run.as_mut()) {
+            run.pause(now);
+        }
+    }
+
+    /// Gives the queue back as the turn left it.
+    fn check_in(&mut self, mut run: Box<Run>, outcome: Outcome) {
+        let gpu = Arc::clone(&self.gpu);
+        let queue = run.state.shape.id;
+        let in_packet = run.packet.is_some();
+        let mut cmp = gpu.cmp.lock();
+        self.tally.hand_over(self.node, &mut cmp.stats);
+        cmp.stats.doorbell_looks += std::mem::take(&mut self.doorbell_looks);
+        cmp.nodes[self.node].turns += 1;
+        if let Some(entry) = cmp.queue(queue) {
+            entry.taken = run.state.taken;
+            run.state.reread |= std::mem::take(&mut entry.kicked);
+            let priority = entry.priority;
+            entry.run = Some(run);
+            match outcome {
+                Outcome::More | Outcome::Empty => {}
+                Outcome::Until(until) => self.rest = Some(Rest { until, level: u64::from(priority) + 1 }),
+                Outcome::Blocked(key, slot) => self.block(&mut cmp, queue, key, slot),
+                Outcome::Faulted(record, stops) => self.fault_queue(&mut cmp, record, stops),
+            }
+        }
+        cmp.enlist(queue, in_packet);
+        gpu.publish(&cmp, self.node as u32);
+        let watched = cmp.turn_watchers > 0;
+        if watched {
+            gpu.turn_ends.fetch_add(1);
+        }
+        drop(cmp);
+        if watched {
+            gpu.turn_ends.wake(u32::MAX, Step::ThreadWake);
+        }
+    }
+
+    /// Takes the queue off the run list until its wait is satisfied: enter the table, arm, look again.
+    fn block(&mut self, cmp: &mut Cmp, queue: QueueId, key: WaitKey, slot: Slot) {
+        cmp.waits.enter(&self.gpu.armed, key, queue);
+        if let Some(entry) = cmp.queue(queue) {
+            entry.waiting = Some(key);
+        }
+        if self.port.mmu.to_load(slot).word.load() >= key.value {
+            cmp.waits.leave(&self.gpu.armed, key, queue);
+            cmp.satisfy(queue);
+        }
+    }
+
+    fn fault_queue(&mut self, cmp: &mut Cmp, record: FaultRecord, stops: bool) {
+        cmp.faults.add(record);
+        cmp.stats.faults += 1;
+        self.causes |= Cause::FAULT.0;
+        if stops && let Some(entry) = cmp.queue(record.queue) {
+            entry.faulted = true;
+            cmp.delist(record.queue);
+        }
+    }
+
+    /// Executes a bounded part of the queue's packets.
+    fn execute(&mut self, run: &mut Run) -> Outcome {
+        let mut budget = self.gpu.config.slots_per_turn.max(1);
+        loop {
+            match self.step(run) {
+                Ok(Pace::Light) => budget -= 1,
+                Ok(Pace::Heavy) => return Outcome::More,
+                Ok(Pace::Empty) => return Outcome::Empty,
+                Ok(Pace::Blocked(key, slot)) => return Outcome::Blocked(key, slot),
+                Ok(Pace::Until(until)) => return Outcome::Until(until),
+                Err(fault) => return self.fault(run, fault),
+            }
+            if budget == 0 || self.raised {
+                return Outcome::More;
+            }
+        }
+    }
+
+    fn step(&mut self, run: &mut Run) -> Result<Pace, Fault> {
+        match &mut run.packet {
+            None => self.next_slot(run),
+            Some(Packet::Wait(_)) => self.resume_wait(run),
+            Some(Packet::Execute(work)) => {
+                let pace = self.command(&run.state, work)?;
+                if work.at == work.bytes && work.running.is_none() {
+                    self.complete(run)?;
+                }
+                Ok(pace)
+            }
+        }
+    }
+
+    /// A fault stops its queue; a DMA packet that faults is left out, since the fault is its context's and not the node's.
+    fn fault(&mut self, run: &mut Run, fault: Fault) -> Outcome {
+        self.end_busy();
+        let state = &run.state;
+        let mut record =
+            FaultRecord { queue: state.shape.id, va: fault.va, position: state.taken, kind: fault.kind };
+        let dma = run.packet.take().and_then(|p| match p {
+            Packet::Execute(work) => work.submission_fence_id(),
+            Packet::Wait(_) => None,
+        });
+        let Some(id) = dma else { return Outcome::Faulted(record, true) };
+        record.position = u64::from(id);
+        let goes_on = state.shape.kind == QueueKind::Node && self.finish_slot(&mut run.state).is_ok();
+        Outcome::Faulted(record, !goes_on)
+    }
+
+    /// The engine begins a command that takes time.
+    fn begin_busy(&mut self, queue: QueueId, tag: u32) {
+        if self.busy.is_none() {
+            let since = self.gpu.platform.now();
+            self.gpu.cmp.lock().overlap.changes(true, since.0);
+            self.busy = Some(Busy { queue, tag, since });
+        }
+    }
+
+    fn end_busy(&mut self) {
+        if self.busy.is_some() {
+            let gpu = Arc::clone(&self.gpu);
+            self.end_busy_locked(&mut gpu.cmp.lock());
+        }
+    }
+
+    fn end_busy_locked(&mut self, cmp: &mut Cmp) -> CpuTime {
+        let now = self.gpu.platform.now();
+        if let Some(busy) = self.busy.take() {
+            cmp.overlap.changes(false, now.0);
+            self.tally.tag(busy.tag).busy_ns += now.since(busy.since);
+        }
+        now
+    }
+
+    /// The engine works for this queue and address space from now on.
+    fn switch_to(&mut self, context: (QueueId, AddressSpaceId)) {
+        if self.context.is_some_and(|c| c != context) {
+            self.gpu.platform.spend(Step::ContextSwitch);
+        }
+        self.context = Some(context);
+    }
+
+    /// Sets a cause. No lock is held.
+    fn raise(&mut self, cause: Cause) {
+        self.raised |= self.gpu.line.set(cause);
+    }
+
+    fn raise_what_is_due(&mut self) {
+        let causes = std::mem::take(&mut self.causes);
+        if causes != 0 {
+            self.raise(Cause(causes));
+        }
+        if std::mem::take(&mut self.raised) {
+            self.gpu.line.turn_ended();
+        }
+    }
+}
+
+impl Agent for Engine {
+    fn turn(&mut self) -> Turn {
+        self.look();
+        if self.rung.is_empty() && !self.is_called() {
+            return self.rest();
+        }
+        let (run, news) = self.check_out();
+        let idle = run.is_none();
+        if let Some(mut run) = run {
+            self.window.forget();
+            // A node's own ring has no context of its own: the next DMA packet brings one.
+            if run.packet.is_some() || run.state.shape.kind != QueueKind::Node {
+                self.switch_to((run.state.shape.id, run.work_space()));
+            }
+            let outcome = self.execute(&mut run);
+            self.check_in(run, outcome);
+        }
+        self.raise_what_is_due();
+        if idle && !news { self.rest() } else { Turn::Again }
+    }
+}
+
+/// An engine that is stopped while it is busy does not stay busy for the counters.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.busy.is_some() && !std::thread::panicking() {
+            self.end_busy();
+            let gpu = Arc::clone(&self.gpu);
+            self.tally.hand_over(self.node, &mut gpu.cmp.lock().stats);
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Ring slots and command buffers: how an engine takes the next of either, and what follows when one is done.
+//!
+//! The order that matters: a slot's 64 bytes are copied out once and decoded from the copy, and so is each command; the read
+//! pointer moves when the slot is no longer needed. Slots and commands are written by untrusted processes and may change
+//! at any moment: nothing is read twice, and whatever makes no sense is a fault of its queue.
+
+use super::fence::Signal;
+use super::{Engine, Pace};
+use crate::mmu::{Fault, Space};
+use crate::queue::{Completion, Execution, Packet, PendingWait, Run, RunState, Running};
+use tidegate_gpu_abi::command::MAX_COMMAND_WORDS;
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate_gpu_abi::{
+    AddressSpaceId, Cause, Command, CommandReader, GpuTime, GpuVa, QueueKind, RingPacket, SLOT_BYTES, TraceWords,
+};
+use tidegate_platform::Step;
+use tidegate_trace::{Kind, LaneId, NameId, Record};
+
+/// The part of a command buffer that was copied out last.
+pub(super) struct Window {
+    words: [u64; MAX_COMMAND_WORDS],
+    /// Byte offset of the first word in its buffer, and how many words there are.
+    start: u32,
+    len: usize,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window { words: [0; MAX_COMMAND_WORDS], start: 0, len: 0 }
+    }
+}
+
+impl Window {
+    /// Nothing copied out is good any more: another buffer, or another turn.
+    pub(super) fn forget(&mut self) {
+        self.len = 0;
+    }
+
+    /// The words that were copied out from offset `at` on.
+    fn from(&self, at: u32) -> &[u64] {
+        let skip = (at.wrapping_sub(self.start) / 8) as usize;
+        if at < self.start || skip >= self.len { &[] } else { &self.words[skip..self.len] }
+    }
+}
+
+impl Execution {
+    /// The id to report for a DMA packet.
+    pub(super) fn submission_fence_id(&self) -> Option<u32> {
+        match self.completion {
+            Completion::Dma(id) => Some(id),
+            Completion::Progress(_) => None,
+        }
+    }
+}
+
+impl Engine {
+    /// Takes the next ring slot, if there is one.
+    pub(super) fn next_slot(&mut self, run: &mut Run) -> Result<Pace, Fault> {
+        let state = &mut run.state;
+        let ring_space = state.shape.ring_space(self.space);
+        if std::mem::take(&mut state.reread) {
+            let slot = self.port.mmu.load_slot(ring_space, state.shape.write_pointer())?;
+            state.publish(self.port.mmu.to_load(slot).word.load())?;
+        }
+        if let Some(last) = state.last_ring.take() {
+            state.ring(last)?;
+        }
+        if state.taken == state.known
+            && let Some(doorbell) = &state.doorbell
+        {
+            let rung = doorbell.load();
+            state.ring(rung)?;
+        }
+        if state.taken == state.known {
+            return Ok(Pace::Empty);
+        }
+        self.gpu.platform.spend(Step::RingFetch);
+        let at = state.shape.ring.plus(state.taken % state.shape.slots * SLOT_BYTES);
+        let mut bytes = [0; SLOT_BYTES as usize];
+        self.port.mmu.read_piece(ring_space, at, &mut bytes)?;
+        let packet = RingPacket::decode(&bytes).map_err(|_| Fault::new(FaultKind::BadPacket, at))?;
+        self.begin(run, packet, at)
+    }
+
+    fn begin(&mut self, run: &mut Run, packet: RingPacket, at: GpuVa) -> Result<Pace, Fault> {
+        match packet {
+            RingPacket::Nop => self.finish_slot(&mut run.state)?,
+            RingPacket::Wait { current_value, value, fence_handle, log_entry, trace } => {
+                let wait = PendingWait {
+                    current_value,
+                    value,
+                    fence_handle,
+                    log_entry,
+                    trace,
+                    observed: GpuTime(0),
+                    head_ns: 0,
+                    satisfied: false,
+                };
+                return self.first_wait(run, wait);
+            }
+            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry, trace } => {
+                let signal = Signal { current_value, monitored_value, value, fence_handle, log_entry };
+                self.signal_packet(&run.state, signal, trace)?;
+                self.finish_slot(&mut run.state)?;
+            }
+            RingPacket::Execute { commands, bytes, progress, trace } => {
+                let shape = &run.state.shape;
+                let work = (shape.address_space, shape.tag, Completion::Progress(progress));
+                self.work_space = self.space;
+                self.begin_commands(run, commands, bytes, work, trace);
+            }
+            RingPacket::ExecuteDma { commands, bytes, address_space, submission_fence_id, tag, trace } => {
+                if run.state.shape.kind == QueueKind::User {
+                    return Err(Fault::new(FaultKind::BadPacket, at));
+                }
+                self.work_space = self.gpu.cmp.lock().space(address_space);
+                self.switch_to((run.state.shape.id, address_space));
+                let work = (address_space, tag, Completion::Dma(submission_fence_id));
+                self.begin_commands(run, commands, bytes, work, trace);
+            }
+        }
+        Ok(Pace::Light)
+    }
+
+    fn begin_commands(
+        &mut self,
+        run: &mut Run,
+        commands: GpuVa,
+        bytes: u32,
+        (address_space, tag, completion): (AddressSpaceId, u32, Completion),
+        trace: TraceWords,
+    ) {
+        let platform = &self.gpu.platform;
+        self.window.forget();
+        run.packet = Some(Packet::Execute(Execution {
+            commands,
+            bytes,
+            at: 0,
+            address_space,
+            completion,
+            tag,
+            trace,
+            start_ns: if platform.tracing() { platform.stamp_ns() } else { 0 },
+            label: NameId::NONE,
+            running: None,
+            command_ns: 0,
+        }));
+    }
+
+    /// Executes the next command, or a part of it.
+    pub(super) fn command(&mut self, state: &RunState, work: &mut Execution) -> Result<Pace, Fault> {
+        if work.running.is_some() {
+            return self.advance(state, work);
+        }
+        self.gpu.platform.spend(Step::PacketDecode);
+        let at = work.commands.plus(u64::from(work.at));
+        let bad = |_| Fault::new(FaultKind::BadPacket, at);
+        let words = self.fetch(work, at)?;
+        let command = CommandReader::decode(&self.window.from(work.at)[..words]).map_err(bad)?;
+        work.at += words as u32 * 8;
+        work.running = match command {
+            Command::Label { name } => {
+                work.label = NameId(name.saturating_sub(1));
+                None
+            }
+            Command::WriteValue { destination, value } => {
+                self.port.write(self.work_space, destination, &value.to_le_bytes())?;
+                None
+            }
+            Command::Copy { source, destination, bytes } => {
+                Some(Running::Copy { source, destination, left: bytes, bytes })
+            }
+            Command::Fill { destination, bytes, value } => {
+                Some(Running::Fill { destination, left: bytes, value, bytes })
+            }
+            Command::Timed { ns } => Some(Running::Timed { left_ns: ns, until: None }),
+            Command::Dispatch { program, groups, args } => self.begin_dispatch((program, groups, args), at)?,
+            Command::Draw { program, groups, args } => self.begin_draw((program, groups, args), at)?,
+        };
+        if work.running.is_none() {
+            self.tally.tag(work.tag).commands += 1;
+            return Ok(Pace::Light);
+        }
+        if self.gpu.platform.tracing() {
+            work.command_ns = self.gpu.platform.stamp_ns();
+        }
+        self.advance(state, work)
+    }
+
+    /// Copies out the command at the present place unless it is there already; returns how many words it has.
+    fn fetch(&mut self, work: &Execution, at: GpuVa) -> Result<usize, Fault> {
+        let bad = |_| Fault::new(FaultKind::BadPacket, at);
+        let left = u64::from(work.bytes - work.at) / 8;
+        if let [head, rest @ ..] = self.window.from(work.at) {
+            let words = CommandReader::words(*head, left).map_err(bad)?;
+            if words <= rest.len() + 1 {
+                return Ok(words);
+            }
+        }
+        let len = left.min(MAX_COMMAND_WORDS as u64) as usize;
+        let mut bytes = [0; MAX_COMMAND_WORDS * 8];
+        // A command may end where the mapped memory does, and the window reach beyond: then take what its page holds.
+        let space = self.work_space;
+        let len = match self.port.mmu.read(space, at, &mut bytes[..len * 8]) {
+            Ok(()) => len,
+            Err(_) => self.fetch_one(space, at, left, &mut bytes)?,
+        };
+        for (word, chunk) in self.window.words.iter_mut().zip(bytes.as_chunks::<8>().0).take(len) {
+            *word = u64::from_le_bytes(*chunk);
+        }
+        (self.window.start, self.window.len) = (work.at, len);
+        CommandReader::words(self.window.words[0], left).map_err(bad)
+    }
+
+    /// Copies out one command alone, head first.
+    fn fetch_one(
+        &mut self,
+        space: Space,
+        at: GpuVa,
+        left: u64,
+        bytes: &mut [u8; MAX_COMMAND_WORDS * 8],
+    ) -> Result<usize, Fault> {
+        let (head, rest) = bytes.split_at_mut(8);
+        self.port.mmu.read(space, at, head)?;
+        let mut word = [0; 8];
+        word.copy_from_slice(head);
+        let bad = |_| Fault::new(FaultKind::BadPacket, at);
+        let words = CommandReader::words(u64::from_le_bytes(word), left).map_err(bad)?;
+        self.port.mmu.read(space, at.plus(8), &mut rest[..(words - 1) * 8])?;
+        Ok(words)
+    }
+
+    /// Goes on with a command that takes time, for a bounded part of it.
+    fn advance(&mut self, state: &RunState, work: &mut Execution) -> Result<Pace, Fault> {
+        self.begin_busy(state.shape.id, work.tag);
+        let Some(running) = &mut work.running else { return Ok(Pace::Light) };
+        let until = match running {
+            Running::Copy { source, destination, left, .. } => {
+                self.copy_part(source, destination, left)?;
+                None
+            }
+            Running::Fill { destination, left, value, .. } => {
+                self.fill_part(destination, left, *value)?;
+                None
+            }
+            Running::Grid { program, groups, args, done, .. } => {
+                self.run_groups((*program, *groups, args), done)?;
+                None
+            }
+            Running::Timed { left_ns, until } => self.timed_part(left_ns, until),
+        };
+        if let Some(until) = until {
+            return Ok(Pace::Until(until));
+        }
+        if is_done(running) {
+            self.end_command(work);
+        }
+        Ok(Pace::Heavy)
+    }
+
+    fn end_command(&mut self, work: &mut Execution) {
+        self.end_busy();
+        self.tally.tag(work.tag).commands += 1;
+        let Some(running) = work.running.take() else { return };
+        let platform = &self.gpu.platform;
+        if platform.tracing() {
+            let (kind, arg) = match running {
+                Running::Copy { bytes, .. } => (Kind::Copy, bytes),
+                Running::Fill { bytes, .. } => (Kind::Fill, bytes),
+                Running::Grid { draw: false, done, .. } => (Kind::Dispatch, done),
+                Running::Grid { draw: true, done, .. } => (Kind::Draw, done),
+                Running::Timed { .. } => (Kind::Timed, 0),
+            };
+            let span = Record::span(self.lane, kind, work.label, work.command_ns, platform.stamp_ns());
+            platform.record(span.queued(work.command_ns).with_arg(arg));
+        }
+    }
+
+    /// A command buffer is done: report it and go to the next slot.
+    pub(super) fn complete(&mut self, run: &mut Run) -> Result<(), Fault> {
+        let Some(Packet::Execute(work)) = run.packet.take() else { return Ok(()) };
+        self.tally.tag(work.tag).packets += 1;
+        self.record_execution(&run.state, &work);
+        match work.completion {
+            Completion::Progress(value) => {
+                self.signal_progress(&run.state, value)?;
+                self.finish_slot(&mut run.state)
+            }
+            Completion::Dma(id) => {
+                self.finish_slot(&mut run.state)?;
+                self.gpu.platform.spend(Step::DmaCompletion);
+                self.gpu.nodes[self.node].completed.store(u64::from(id));
+                self.tally.hand_over(self.node, &mut self.gpu.cmp.lock().stats);
+                self.raise(Cause(Cause::DMA_COMPLETED.0 | Cause::node(self.node as u32).0));
+                Ok(())
+            }
+        }
+    }
+
+    /// The progress fence is signalled like any other, without a log entry.
+    fn signal_progress(&mut self, state: &RunState, value: u64) -> Result<(), Fault> {
+        let shape = &state.shape;
+        if value == 0 || shape.progress_current.0 == 0 {
+            return Ok(());
+        }
+        let signal = Signal {
+            current_value: shape.progress_current,
+            monitored_value: shape.progress_monitored,
+            value,
+            fence_handle: 0,
+            log_entry: NO_LOG_ENTRY,
+        };
+        self.signal(self.space, shape.id, signal, None)
+    }
+
+    fn record_execution(&self, state: &RunState, work: &Execution) {
+        let platform = &self.gpu.platform;
+        let lane = state.shape.lane_of(work.trace);
+        if lane == 0 || !platform.tracing() {
+            return;
+        }
+        let name = NameId(work.trace.name.saturating_sub(1));
+        let queued = if work.trace.queued_ns == 0 { work.start_ns } else { work.trace.queued_ns };
+        let span = Record::span(LaneId(lane - 1), Kind::Execute, name, work.start_ns, platform.stamp_ns());
+        platform.record(span.queued(queued));
+    }
+
+    /// The slot is no longer needed: store the read pointer.
+    pub(super) fn finish_slot(&mut self, state: &mut RunState) -> Result<(), Fault> {
+        state.taken += 1;
+        let space = state.shape.ring_space(self.space);
+        let slot = self.port.mmu.store_slot(space, state.shape.read_pointer())?;
+        self.port.mmu.to_store(slot).word.store(state.taken);
+        Ok(())
+    }
+}
+
+fn is_done(running: &Running) -> bool {
+    match running {
+        Running::Copy { left, .. } | Running::Fill { left, .. } => *left == 0,
+        Running::Grid { groups, done, .. } => *done == groups.iter().map(|g| u64::from(*g)).product::<u64>(),
+        Running::Timed { .. } => true,
+    }
+}

@@ -1,0 +1,116 @@
+//! An engine's way to memory: translated loads and stores of bytes.
+//!
+//! The order that matters: a store to a protocol page is split into words, and after each word's store come the barrier
+//! and the look at who waits for it, because a copy onto a CurrentValue is a signal. A store to bulk memory is one copy.
+//! Words are stored whole: a store to a protocol page that is not aligned to words is a fault.
+//!
+//! It knows no MonitoredValue: a plain store unblocks queues and interrupts nobody.
+
+use crate::cmp::Shared;
+use crate::mmu::{Fault, Mmu, Space, piece, unmapped};
+use tidegate_programs::{ProgramFault, ProgramMemory};
+use std::sync::Arc;
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
+use tidegate_platform::{PhysicalAddress, Target};
+
+pub(super) struct Port {
+    gpu: Arc<Shared>,
+    pub(super) mmu: Mmu,
+}
+
+impl Port {
+    pub(super) fn new(gpu: Arc<Shared>, mmu: Mmu) -> Port {
+        Port { gpu, mmu }
+    }
+
+    /// Stores bytes, page by page in ascending order.
+    pub(super) fn write(&mut self, space: Space, va: GpuVa, data: &[u8]) -> Result<(), Fault> {
+        let mut done = 0;
+        while done < data.len() {
+            let at = va.plus(done as u64);
+            let len = piece(at, (data.len() - done) as u64) as usize;
+            self.write_piece(space, at, &data[done..done + len])?;
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Stores bytes that lie in one page.
+    // spec: NF-013
+    pub(super) fn write_piece(&mut self, space: Space, va: GpuVa, data: &[u8]) -> Result<(), Fault> {
+        let within = va.0 % PAGE_BYTES;
+        let entry = self.mmu.page(space, va, true)?;
+        match &entry.target {
+            Target::Bulk(bytes, start) => bytes.write(start + within, data).map_err(|_| unmapped(va, true)),
+            Target::Protocol(page, start) => {
+                let (words, rest) = data.as_chunks::<8>();
+                let first = (start + within) / 8;
+                if !(start + within).is_multiple_of(8) || !rest.is_empty() {
+                    return Err(Fault::new(FaultKind::BadPacket, va));
+                }
+                if first + words.len() as u64 > page.len() as u64 {
+                    return Err(unmapped(va, true));
+                }
+                for (number, bytes) in words.iter().enumerate() {
+                    let value = u64::from_le_bytes(*bytes);
+                    page.store(first as usize + number, value);
+                    self.gpu.stored(PhysicalAddress(entry.physical.0 + within + number as u64 * 8), value);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks that a range can be written, without writing.
+    fn check_writable(&mut self, space: Space, va: GpuVa, len: u64) -> Result<(), Fault> {
+        let mut done = 0;
+        while done < len {
+            let at = va.plus(done);
+            let within = at.0 % PAGE_BYTES;
+            let part = piece(at, len - done);
+            let (start, end) = match &self.mmu.page(space, at, true)?.target {
+                Target::Bulk(bytes, start) => (*start, bytes.len()),
+                Target::Protocol(page, start) if at.0.is_multiple_of(8) && part.is_multiple_of(8) => {
+                    (*start, page.len() as u64 * 8)
+                }
+                Target::Protocol(..) => return Err(Fault::new(FaultKind::BadPacket, at)),
+            };
+            if start + within + part > end {
+                return Err(unmapped(at, true));
+            }
+            done += part;
+        }
+        Ok(())
+    }
+}
+
+/// Memory as a program of one address space sees it.
+pub(super) struct ProgramPort<'a> {
+    pub(super) port: &'a mut Port,
+    pub(super) space: Space,
+    /// What stopped the program, exactly.
+    pub(super) fault: Option<Fault>,
+}
+
+impl ProgramPort<'_> {
+    fn note(&mut self, fault: Fault, va: u64, len: usize, write: bool) -> ProgramFault {
+        self.fault = Some(fault);
+        ProgramFault::Memory { va, len: len as u64, write }
+    }
+}
+
+impl ProgramMemory for ProgramPort<'_> {
+    fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), ProgramFault> {
+        let len = out.len();
+        let read = self.port.mmu.read(self.space, GpuVa(va), out);
+        read.map_err(|fault| self.note(fault, va, len, false))
+    }
+
+    fn write(&mut self, va: u64, data: &[u8]) -> Result<(), ProgramFault> {
+        let (space, at) = (self.space, GpuVa(va));
+        let checked = self.port.check_writable(space, at, data.len() as u64);
+        let written = checked.and_then(|()| self.port.write(space, at, data));
+        written.map_err(|fault| self.note(fault, va, data.len(), true))
+    }
+}

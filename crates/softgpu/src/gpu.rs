@@ -1,0 +1,74 @@
+//! Owns the GPU as a whole: its memory, its nodes, and the services on which its engines take their turns.
+
+use crate::cmp::Shared;
+use crate::config::{Config, MAX_NODES};
+use crate::engine::Engine;
+use crate::memory::Bus;
+use crate::stats::Stats;
+use std::sync::Arc;
+use tidegate_platform::{Agent, Mutex, PhysicalMemory, Platform, ServiceHandle};
+
+/// The software GPU. Its driver sees it as a [`tidegate_gpu_abi::Device`].
+///
+/// It runs nothing before [`SoftGpu::start`]; commands in the mailbox are obeyed before that, too.
+pub struct SoftGpu {
+    shared: Arc<Shared>,
+    services: Mutex<Vec<ServiceHandle>>,
+}
+
+impl SoftGpu {
+    /// A GPU on `platform` that reaches `system_memory` and has local memory of its own.
+    ///
+    /// # Panics
+    /// When `config` has no node, or more than 48.
+    pub fn new(platform: &Platform, system_memory: &PhysicalMemory, config: Config) -> Arc<SoftGpu> {
+        let nodes = config.nodes.len();
+        assert!((1..=MAX_NODES).contains(&nodes), "a GPU of {nodes} nodes: give it from 1 to {MAX_NODES}");
+        let local = PhysicalMemory::new(platform, config.local_memory_base);
+        let bus = Bus::new(system_memory.clone(), local, config.local_memory_base);
+        let shared = Arc::new(Shared::new(platform, bus, config));
+        Arc::new(SoftGpu { shared, services: platform.mutex("gpu services", Vec::new()) })
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Starts the engines, each with a lane of the group "GPU" on the timeline. A GPU that runs already is left alone.
+    pub fn start(&self) {
+        let mut services = self.services.lock();
+        if !services.is_empty() {
+            return;
+        }
+        let platform = &self.shared.platform;
+        let mut agents: Vec<Vec<Box<dyn Agent>>> = self.shared.wakes.iter().map(|_| Vec::new()).collect();
+        let mut names: Vec<String> = agents.iter().map(|_| "gpu".to_owned()).collect();
+        for (node, port) in self.shared.nodes.iter().enumerate() {
+            agents[port.service].push(Box::new(Engine::new(Arc::clone(&self.shared), node)));
+            names[port.service] += &format!(" {}", self.shared.config.nodes[node].name);
+        }
+        for ((agents, name), wake) in agents.into_iter().zip(names).zip(&self.shared.wakes) {
+            services.push(platform.spawn_service(name, wake.clone(), agents));
+        }
+    }
+
+    /// Stops the engines after their present turns and waits until they have stopped. What they were in the middle of
+    /// goes on when the GPU is started again.
+    pub fn stop(&self) {
+        let services = std::mem::take(&mut *self.services.lock());
+        for service in services {
+            service.stop();
+        }
+    }
+
+    /// What was counted so far. An engine hands its counts over before it interrupts and at the end of each turn.
+    pub fn stats(&self) -> Stats {
+        let now = self.shared.platform.now().0;
+        let cmp = self.shared.cmp.lock();
+        let mut stats = cmp.stats.clone();
+        stats.overlap_ns = cmp.overlap.as_of(now);
+        drop(cmp);
+        stats.interrupts_raised = self.shared.line.times_raised();
+        stats
+    }
+}

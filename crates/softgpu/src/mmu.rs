@@ -1,0 +1,304 @@
+//! Owns translation: page tables walked by physical address, and the translations that one engine keeps.
+//!
+//! Two caches, both direct-mapped and tagged with address space and generation: pages (for runs of bytes) and words (for
+//! fence cells and ring pointers, found again without touching a reference count). Loads and stores keep their words
+//! apart, so that a fence's two cells never push each other out between their translation and their use.
+//!
+//! The order that matters: the CMP gives an address space a new generation, then waits for the turns that began before.
+//! An engine learns generations at the start of its turn, so that no access with an old translation follows.
+//!
+//! Engines call in; the bus is called. Nothing here stores to memory.
+
+use crate::memory::Bus;
+use std::sync::Arc;
+use tidegate_gpu_abi::address::{TABLE_LEVELS, VA_END};
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
+use tidegate_platform::{Bulk, PhysicalAddress, Target, Word};
+
+/// What stopped an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    pub(crate) va: GpuVa,
+}
+
+impl Fault {
+    pub(crate) fn new(kind: FaultKind, va: GpuVa) -> Fault {
+        Fault { kind, va }
+    }
+}
+
+/// An address space as an engine sees it during one turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Space {
+    /// Address space and generation in one word; compared on every hit.
+    tag: u64,
+    root: PhysicalAddress,
+}
+
+impl Space {
+    /// The bus itself: addresses are physical. Kernel-owned rings stand there.
+    pub(crate) const PHYSICAL: Space = Space { tag: u64::MAX, root: PhysicalAddress(0) };
+
+    pub(crate) fn new(id: AddressSpaceId, generation: u32, root: PhysicalAddress) -> Space {
+        Space { tag: u64::from(generation) << 32 | u64::from(id.0), root }
+    }
+}
+
+/// A page of an address space.
+pub(crate) struct PageEntry {
+    tag: u64,
+    page: u64,
+    writable: bool,
+    /// Where the page stands on the bus.
+    pub(crate) physical: PhysicalAddress,
+    /// The memory, at the start of the page.
+    pub(crate) target: Target,
+}
+
+/// A word of an address space.
+pub(crate) struct WordEntry {
+    tag: u64,
+    va: GpuVa,
+    /// Where it stands on the bus: what waits are kept under.
+    pub(crate) physical: PhysicalAddress,
+    pub(crate) word: Word,
+}
+
+/// A last-level table: the entries of 2 MiB.
+struct TableEntry {
+    tag: u64,
+    region: u64,
+    table: Bulk,
+    start: u64,
+}
+
+/// Names a word that was just translated; valid until the next translation of the same kind (load or store).
+#[derive(Clone, Copy)]
+pub(crate) struct Slot(usize);
+
+/// The translations of one engine.
+pub(crate) struct Mmu {
+    bus: Arc<Bus>,
+    pages: Vec<Option<PageEntry>>,
+    tables: Vec<Option<TableEntry>>,
+    loads: Vec<Option<WordEntry>>,
+    stores: Vec<Option<WordEntry>>,
+}
+
+/// Entries of each cache; powers of two.
+const CACHE_ENTRIES: usize = 1024;
+const TABLE_CACHE_ENTRIES: usize = 64;
+
+fn cache<T>(entries: usize) -> Vec<Option<T>> {
+    (0..entries).map(|_| None).collect()
+}
+
+/// The place of `key` in a cache of `entries`; neighbours fall far apart.
+#[inline]
+fn place(key: u64, tag: u64, entries: usize) -> usize {
+    let mixed = (key ^ tag.rotate_left(40)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 40) as usize & (entries - 1)
+}
+
+impl Mmu {
+    pub(crate) fn new(bus: Arc<Bus>) -> Mmu {
+        Mmu {
+            bus,
+            pages: cache(CACHE_ENTRIES),
+            tables: cache(TABLE_CACHE_ENTRIES),
+            loads: cache(CACHE_ENTRIES),
+            stores: cache(CACHE_ENTRIES),
+        }
+    }
+
+    /// Drops the translations of address spaces that have another generation by now, so that memory that was unmapped
+    /// is not held on to.
+    pub(crate) fn forget_stale(&mut self, current: impl Fn(AddressSpaceId) -> Space) {
+        let stale = |tag: u64| tag != Space::PHYSICAL.tag && current(AddressSpaceId(tag as u32)).tag != tag;
+        drop_if(&mut self.pages, |e| stale(e.tag));
+        drop_if(&mut self.tables, |e| stale(e.tag));
+        drop_if(&mut self.loads, |e| stale(e.tag));
+        drop_if(&mut self.stores, |e| stale(e.tag));
+    }
+
+    /// The page that `va` lies in.
+    #[inline]
+    pub(crate) fn page(&mut self, space: Space, va: GpuVa, write: bool) -> Result<&PageEntry, Fault> {
+        let page = va.0 / PAGE_BYTES;
+        let index = place(page, space.tag, CACHE_ENTRIES);
+        let hit = matches!(&self.pages[index], Some(e) if e.tag == space.tag && e.page == page);
+        if !hit {
+            let found = self.walk(space, va).ok_or_else(|| unmapped(va, write))?;
+            self.pages[index] = Some(found);
+        }
+        match &self.pages[index] {
+            Some(entry) if entry.writable || !write => Ok(entry),
+            _ => Err(unmapped(va, write)),
+        }
+    }
+
+    fn walk(&mut self, space: Space, va: GpuVa) -> Option<PageEntry> {
+        let page = va.0 / PAGE_BYTES;
+        let (physical, writable) = if space == Space::PHYSICAL {
+            (PhysicalAddress(page * PAGE_BYTES), true)
+        } else {
+            let pte = self.last_entry(space, va)?;
+            (pte.address(), pte.is_writable())
+        };
+        let target = self.bus.resolve(physical)?;
+        Some(PageEntry { tag: space.tag, page, writable, physical, target })
+    }
+
+    fn last_entry(&mut self, space: Space, va: GpuVa) -> Option<Pte> {
+        let region = va.0 >> 21;
+        let index = place(region, space.tag, TABLE_CACHE_ENTRIES);
+        let hit = matches!(&self.tables[index], Some(t) if t.tag == space.tag && t.region == region);
+        if !hit {
+            let (table, start) = last_table(&self.bus, space.root, va)?;
+            self.tables[index] = Some(TableEntry { tag: space.tag, region, table, start });
+        }
+        let entry = self.tables[index].as_ref()?;
+        read_entry(&entry.table, entry.start, va, TABLE_LEVELS - 1)
+    }
+
+    /// Translates a word that will be loaded.
+    #[inline]
+    pub(crate) fn load_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
+        let index = place(va.0 >> 3, space.tag, CACHE_ENTRIES);
+        if !is_word(&self.loads[index], space, va) {
+            self.loads[index] = Some(self.find_word(space, va, false)?);
+        }
+        Ok(Slot(index))
+    }
+
+    /// Translates a word that will be stored to.
+    #[inline]
+    pub(crate) fn store_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
+        let index = place(va.0 >> 3, space.tag, CACHE_ENTRIES);
+        if !is_word(&self.stores[index], space, va) {
+            self.stores[index] = Some(self.find_word(space, va, true)?);
+        }
+        Ok(Slot(index))
+    }
+
+    /// The word that [`Mmu::load_slot`] translated last.
+    #[inline]
+    pub(crate) fn to_load(&self, slot: Slot) -> &WordEntry {
+        self.loads[slot.0].as_ref().expect("a slot names a translated word")
+    }
+
+    /// The word that [`Mmu::store_slot`] translated last.
+    #[inline]
+    pub(crate) fn to_store(&self, slot: Slot) -> &WordEntry {
+        self.stores[slot.0].as_ref().expect("a slot names a translated word")
+    }
+
+    fn find_word(&mut self, space: Space, va: GpuVa, write: bool) -> Result<WordEntry, Fault> {
+        let entry = self.page(space, va, write)?;
+        let physical = PhysicalAddress(entry.physical.0 + va.0 % PAGE_BYTES);
+        let word = word_of(&entry.target, va).ok_or(Fault::new(FaultKind::BadPacket, va))?;
+        Ok(WordEntry { tag: space.tag, va, physical, word })
+    }
+
+    /// Copies bytes out of an address space.
+    pub(crate) fn read(&mut self, space: Space, va: GpuVa, out: &mut [u8]) -> Result<(), Fault> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = va.plus(done as u64);
+            let len = piece(at, (out.len() - done) as u64) as usize;
+            self.read_piece(space, at, &mut out[done..done + len])?;
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Copies bytes that lie in one page.
+    #[inline]
+    pub(crate) fn read_piece(&mut self, space: Space, va: GpuVa, out: &mut [u8]) -> Result<(), Fault> {
+        let within = va.0 % PAGE_BYTES;
+        let done = match &self.page(space, va, false)?.target {
+            Target::Bulk(bytes, start) => bytes.read(start + within, out).is_ok(),
+            Target::Protocol(page, start) => read_words(page, start + within, out),
+        };
+        if done { Ok(()) } else { Err(unmapped(va, false)) }
+    }
+}
+
+fn drop_if<T>(entries: &mut [Option<T>], stale: impl Fn(&T) -> bool) {
+    for entry in entries {
+        if entry.as_ref().is_some_and(&stale) {
+            *entry = None;
+        }
+    }
+}
+
+#[inline]
+fn is_word(entry: &Option<WordEntry>, space: Space, va: GpuVa) -> bool {
+    matches!(entry, Some(e) if e.tag == space.tag && e.va == va)
+}
+
+/// The fault of an access to an address that is not mapped for it.
+pub(crate) fn unmapped(va: GpuVa, write: bool) -> Fault {
+    Fault::new(if write { FaultKind::WriteUnmapped } else { FaultKind::ReadUnmapped }, va)
+}
+
+/// How much of `len` bytes from `va` on lies in the page of `va`.
+#[inline]
+pub(crate) fn piece(va: GpuVa, len: u64) -> u64 {
+    len.min(PAGE_BYTES - va.0 % PAGE_BYTES)
+}
+
+/// The protocol word at `va`, whose page starts at `target`; `None` if it is none, or not aligned.
+pub(crate) fn word_of(target: &Target, va: GpuVa) -> Option<Word> {
+    let Target::Protocol(page, start) = target else { return None };
+    let offset = start + va.0 % PAGE_BYTES;
+    let index = (offset / 8) as usize;
+    (offset % 8 == 0 && index < page.len()).then(|| page.word(index))
+}
+
+fn read_words(page: &tidegate_platform::Page, start: u64, out: &mut [u8]) -> bool {
+    let mut done = 0;
+    while done < out.len() {
+        let at = start + done as u64;
+        let (index, skip) = ((at / 8) as usize, (at % 8) as usize);
+        if index >= page.len() {
+            return false;
+        }
+        let len = (8 - skip).min(out.len() - done);
+        let bytes = page.word(index).load().to_le_bytes();
+        out[done..done + len].copy_from_slice(&bytes[skip..skip + len]);
+        done += len;
+    }
+    true
+}
+
+fn read_entry(table: &Bulk, start: u64, va: GpuVa, level: u32) -> Option<Pte> {
+    let pte = Pte(table.read_u64(start + va.table_index(level) * 8).ok()?);
+    pte.is_valid().then_some(pte)
+}
+
+/// The last-level table of `va`, from the root down.
+fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Option<(Bulk, u64)> {
+    if va.0 >= VA_END || root.0 == 0 {
+        return None;
+    }
+    let mut at = root;
+    for level in 0..TABLE_LEVELS {
+        let Some(Target::Bulk(table, start)) = bus.resolve(at) else { return None };
+        if level == TABLE_LEVELS - 1 {
+            return Some((table, start));
+        }
+        at = read_entry(&table, start, va, level)?.address();
+    }
+    None
+}
+
+/// Finds a word without keeping the translation, and where it stands on the bus.
+pub(crate) fn find_word(bus: &Bus, space: Space, va: GpuVa) -> Option<(PhysicalAddress, Word)> {
+    let (table, start) = last_table(bus, space.root, va)?;
+    let page = read_entry(&table, start, va, TABLE_LEVELS - 1)?.address();
+    let word = word_of(&bus.resolve(page)?, va)?;
+    Some((PhysicalAddress(page.0 + va.0 % PAGE_BYTES), word))
+}

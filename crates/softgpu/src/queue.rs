@@ -1,0 +1,201 @@
+//! Owns what the hardware knows of one queue: its shape, its pointers, and the packet that it is in the middle of.
+//!
+//! A [`Run`] stands in the CMP while no engine runs the queue, and is moved to the engine for a turn. Whatever a
+//! preempted, waiting or suspended queue needs to go on is in it.
+
+use crate::log::LogBuffer;
+use crate::mmu::{Fault, Space};
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::{AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind, TraceWords};
+use tidegate_platform::{CpuTime, Word};
+use tidegate_trace::NameId;
+
+/// What never changes about a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) id: QueueId,
+    pub(crate) node: u32,
+    pub(crate) kind: QueueKind,
+    pub(crate) address_space: AddressSpaceId,
+    pub(crate) ring: GpuVa,
+    pub(crate) slots: u64,
+    pub(crate) control: GpuVa,
+    pub(crate) progress_current: GpuVa,
+    pub(crate) progress_monitored: GpuVa,
+    pub(crate) tag: u32,
+    pub(crate) lane: u32,
+}
+
+impl Shape {
+    /// Where ring and control area stand: kernel-owned ones on the bus, user ones in `space`, the queue's own.
+    pub(crate) fn ring_space(&self, space: Space) -> Space {
+        if self.kind == QueueKind::User { space } else { Space::PHYSICAL }
+    }
+
+    /// Where software stores the write pointer.
+    pub(crate) fn write_pointer(&self) -> GpuVa {
+        self.control.plus(CONTROL_WRITE_WORD as u64 * 8)
+    }
+
+    /// Where the engine stores the read pointer.
+    pub(crate) fn read_pointer(&self) -> GpuVa {
+        self.control.plus(CONTROL_READ_WORD as u64 * 8)
+    }
+
+    /// The timeline lane of a packet, plus one: its own, else the queue's.
+    pub(crate) fn lane_of(&self, trace: TraceWords) -> u32 {
+        if trace.lane != 0 { trace.lane } else { self.lane }
+    }
+}
+
+/// The part of a queue that its engine works on.
+pub(crate) struct Run {
+    pub(crate) state: RunState,
+    /// What the queue is in the middle of.
+    pub(crate) packet: Option<Packet>,
+}
+
+/// Pointers and places of a queue.
+pub(crate) struct RunState {
+    pub(crate) shape: Shape,
+    /// Slots that software is known to have published.
+    pub(crate) known: u64,
+    /// Slots that are finished.
+    pub(crate) taken: u64,
+    /// The write pointer in the control area must be read before anything else.
+    pub(crate) reread: bool,
+    /// The last word of a doorbell that was taken away; to be looked at in the engine's turn, which can fault.
+    pub(crate) last_ring: Option<u64>,
+    /// The value word of the connected doorbell.
+    pub(crate) doorbell: Option<Word>,
+    pub(crate) wait_log: Option<LogBuffer>,
+    pub(crate) signal_log: Option<LogBuffer>,
+}
+
+impl Run {
+    pub(crate) fn new(shape: Shape) -> Run {
+        let state = RunState {
+            shape,
+            known: 0,
+            taken: 0,
+            reread: false,
+            last_ring: None,
+            doorbell: None,
+            wait_log: None,
+            signal_log: None,
+        };
+        Run { state, packet: None }
+    }
+
+    /// Whether the engine would find something to do, unless it is a wait that is not satisfied.
+    pub(crate) fn has_work(&self) -> bool {
+        let state = &self.state;
+        self.packet.is_some() || state.taken < state.known || state.reread || state.last_ring.is_some()
+    }
+
+    /// The address space of the packet that the queue is in the middle of, else its own.
+    pub(crate) fn work_space(&self) -> AddressSpaceId {
+        match &self.packet {
+            Some(Packet::Execute(work)) => work.address_space,
+            _ => self.state.shape.address_space,
+        }
+    }
+
+    /// Stops the clock of timed work that loses its engine.
+    pub(crate) fn pause(&mut self, now: CpuTime) {
+        if let Some(Packet::Execute(work)) = &mut self.packet
+            && let Some(Running::Timed { left_ns, until }) = &mut work.running
+            && let Some(end) = until.take()
+        {
+            *left_ns = end.since(now);
+        }
+    }
+
+    /// The wait that heads the queue is satisfied; it stays so, whatever becomes of the value.
+    pub(crate) fn latch_wait(&mut self) {
+        if let Some(Packet::Wait(wait)) = &mut self.packet {
+            wait.satisfied = true;
+        }
+    }
+}
+
+impl RunState {
+    /// Takes over a write pointer that a doorbell shows. A value that is known already is a late or repeated ring.
+    // spec: UMS-008
+    pub(crate) fn ring(&mut self, value: u64) -> Result<(), Fault> {
+        if value <= self.known {
+            return Ok(());
+        }
+        self.publish(value)
+    }
+
+    /// Takes over the write pointer that the control area shows; software never moves it back.
+    pub(crate) fn publish(&mut self, value: u64) -> Result<(), Fault> {
+        if value < self.known || value - self.taken > self.shape.slots {
+            return Err(Fault::new(FaultKind::BadPacket, self.shape.write_pointer()));
+        }
+        self.known = value;
+        Ok(())
+    }
+}
+
+/// A packet that takes more than one step.
+pub(crate) enum Packet {
+    Execute(Execution),
+    Wait(PendingWait),
+}
+
+/// A wait that heads its queue and was not satisfied when it came there.
+pub(crate) struct PendingWait {
+    pub(crate) current_value: GpuVa,
+    pub(crate) value: u64,
+    pub(crate) fence_handle: u32,
+    pub(crate) log_entry: u32,
+    pub(crate) trace: TraceWords,
+    /// When it was first seen unsatisfied.
+    pub(crate) observed: GpuTime,
+    /// The same on the timeline.
+    pub(crate) head_ns: u64,
+    pub(crate) satisfied: bool,
+}
+
+/// What is reported when a command buffer is done.
+#[derive(Clone, Copy)]
+pub(crate) enum Completion {
+    /// A value for the queue's progress fence; 0 for none.
+    Progress(u64),
+    /// A submission fence id.
+    Dma(u32),
+}
+
+/// A command buffer that is being executed.
+pub(crate) struct Execution {
+    pub(crate) commands: GpuVa,
+    pub(crate) bytes: u32,
+    /// Where the next command begins, in bytes.
+    pub(crate) at: u32,
+    pub(crate) address_space: AddressSpaceId,
+    pub(crate) completion: Completion,
+    pub(crate) tag: u32,
+    pub(crate) trace: TraceWords,
+    /// When the engine took it, on the timeline.
+    pub(crate) start_ns: u64,
+    /// What the commands are called.
+    pub(crate) label: NameId,
+    /// The command that takes more than one step.
+    pub(crate) running: Option<Running>,
+    /// When it began, on the timeline.
+    pub(crate) command_ns: u64,
+}
+
+/// A command that takes more than one step.
+pub(crate) enum Running {
+    /// What is left of a copy.
+    Copy { source: GpuVa, destination: GpuVa, left: u64, bytes: u64 },
+    /// What is left of a fill.
+    Fill { destination: GpuVa, left: u64, value: u32, bytes: u64 },
+    /// A grid of thread groups or tiles, and how many of them are done.
+    Grid { draw: bool, program: u32, groups: [u32; 3], args: Vec<u64>, done: u64 },
+    /// Timed work; `until` stands while an engine is busy with it.
+    Timed { left_ns: u64, until: Option<CpuTime> },
+}

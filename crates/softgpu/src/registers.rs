@@ -1,0 +1,63 @@
+//! Owns the device's face: what each register does. Some reads take what they report.
+
+use crate::cmp::admin::STATUS_OFFSET;
+use crate::gpu::SoftGpu;
+use std::sync::Arc;
+use tidegate_gpu_abi::regs::MAILBOX_WORDS;
+use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
+use tidegate_platform::{Page, PhysicalMemory};
+
+/// Registers without meaning read as 0 and ignore writes.
+impl Device for SoftGpu {
+    fn read_register(&self, register: Register) -> u64 {
+        let gpu = self.shared();
+        match register {
+            Register::MAILBOX_STATUS => gpu.mailbox.read_u64(STATUS_OFFSET).unwrap_or(0),
+            Register::MAILBOX_RESULT => gpu.mailbox.read_u64(STATUS_OFFSET + 8).unwrap_or(0),
+            Register::MAILBOX_RESULT_HIGH => gpu.mailbox.read_u64(STATUS_OFFSET + 16).unwrap_or(0),
+            Register::INTERRUPT_CAUSE => gpu.line.take(),
+            Register::SIGNALED_QUEUE => gpu.cmp.lock().signaled.take(),
+            Register::SIGNALED_VA => gpu.cmp.lock().signaled.address(),
+            Register::CLOCK => gpu.clock.now().0,
+            Register::FAULT_QUEUE => gpu.cmp.lock().faults.first().map_or(0, |f| u64::from(f.queue.0) + 1),
+            Register::FAULT_VA => gpu.cmp.lock().faults.first().map_or(0, |f| f.va.0),
+            Register::FAULT_POSITION => gpu.cmp.lock().faults.first().map_or(0, |f| f.position),
+            Register::FAULT_INFO => gpu.cmp.lock().faults.take().map_or(0, |f| f.kind as u64),
+            Register(n) if n >= Register::COMPLETED_FENCE.0 => {
+                let node = (n - Register::COMPLETED_FENCE.0) as usize;
+                gpu.nodes.get(node).map_or(0, |n| n.completed.load())
+            }
+            _ => 0,
+        }
+    }
+
+    fn write_register(&self, register: Register, value: u64) {
+        let gpu = self.shared();
+        match register {
+            Register(n) if n < MAILBOX_WORDS => {
+                // The mailbox has these bytes from birth.
+                let _ = gpu.mailbox.write_u64(u64::from(n) * 8, value);
+            }
+            Register::MAILBOX_RUN => gpu.run_mailbox(),
+            _ => {}
+        }
+    }
+
+    fn doorbell_page(&self, queue: QueueId) -> Option<(Page, Summary, u32)> {
+        let mut cmp = self.shared().cmp.lock();
+        let seat = cmp.queue(queue)?.seat.clone()?;
+        Some(cmp.doorbells.ringer(&seat))
+    }
+
+    fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>) {
+        self.shared().line.connect(sink);
+    }
+
+    fn local_memory(&self) -> &PhysicalMemory {
+        self.shared().bus.local()
+    }
+
+    fn node_count(&self) -> u32 {
+        self.shared().nodes.len() as u32
+    }
+}

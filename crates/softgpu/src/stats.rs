@@ -1,0 +1,142 @@
+//! Owns what the hardware counts, for reports and benches. Engines count for themselves and hand over at the end of a turn.
+
+use std::collections::BTreeMap;
+
+/// What was counted under one tag (a queue, or a context of the packet model).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TagStats {
+    /// Ring slots of work that were completed.
+    pub packets: u64,
+    /// Commands that were completed.
+    pub commands: u64,
+    /// Time for which an engine was busy with its copies, fills, dispatches, draws and timed work, in nanoseconds.
+    pub busy_ns: u64,
+    /// Time for which a wait that was not satisfied headed the queue, in nanoseconds.
+    pub blocked_ns: u64,
+}
+
+impl TagStats {
+    pub(crate) fn add(&mut self, more: &TagStats) {
+        self.packets += more.packets;
+        self.commands += more.commands;
+        self.busy_ns += more.busy_ns;
+        self.blocked_ns += more.blocked_ns;
+    }
+}
+
+/// What was counted for one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeStats {
+    /// The node's name.
+    pub name: String,
+    /// As [`TagStats::packets`].
+    pub packets: u64,
+    /// As [`TagStats::busy_ns`].
+    pub busy_ns: u64,
+}
+
+/// What was counted since the GPU was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// By tag.
+    pub tags: BTreeMap<u32, TagStats>,
+    /// By node.
+    pub nodes: Vec<NodeStats>,
+    /// Fence values stored by signals, progress fences included.
+    pub signals: u64,
+    /// Times the interrupt line went up.
+    pub interrupts_raised: u64,
+    /// Signals that were compared with MonitoredValue and needed no interrupt.
+    pub interrupts_suppressed: u64,
+    /// Waits that headed a queue.
+    pub gpu_waits: u64,
+    /// Waits that were not satisfied when they headed their queue.
+    pub gpu_waits_stalled: u64,
+    /// Times the signalled list was full.
+    pub signals_collapsed: u64,
+    /// Doorbell words that were looked at because somebody rang.
+    pub doorbell_looks: u64,
+    /// Faults, those included that found the list of fault records full.
+    pub faults: u64,
+    /// Time during which at least two nodes were busy at once, in nanoseconds.
+    pub overlap_ns: u64,
+}
+
+/// What one engine counted since it last handed over.
+#[derive(Default)]
+pub(crate) struct Tally {
+    tags: Vec<(u32, TagStats)>,
+    pub(crate) signals: u64,
+    pub(crate) interrupts_suppressed: u64,
+    pub(crate) gpu_waits: u64,
+    pub(crate) gpu_waits_stalled: u64,
+}
+
+impl Tally {
+    /// The counts of `tag`. An engine sees few tags between two hand-overs.
+    pub(crate) fn tag(&mut self, tag: u32) -> &mut TagStats {
+        let index = match self.tags.iter().position(|(t, _)| *t == tag) {
+            Some(index) => index,
+            None => {
+                self.tags.push((tag, TagStats::default()));
+                self.tags.len() - 1
+            }
+        };
+        &mut self.tags[index].1
+    }
+
+    /// Adds everything to `stats` for `node` and starts over.
+    pub(crate) fn hand_over(&mut self, node: usize, stats: &mut Stats) {
+        for (tag, counts) in self.tags.drain(..) {
+            stats.tags.entry(tag).or_default().add(&counts);
+            if let Some(node) = stats.nodes.get_mut(node) {
+                node.packets += counts.packets;
+                node.busy_ns += counts.busy_ns;
+            }
+        }
+        stats.signals += std::mem::take(&mut self.signals);
+        stats.interrupts_suppressed += std::mem::take(&mut self.interrupts_suppressed);
+        stats.gpu_waits += std::mem::take(&mut self.gpu_waits);
+        stats.gpu_waits_stalled += std::mem::take(&mut self.gpu_waits_stalled);
+    }
+}
+
+/// Adds up the time during which two or more nodes are busy.
+#[derive(Default)]
+pub(crate) struct Overlap {
+    busy_nodes: u32,
+    since_ns: u64,
+    pub(crate) total_ns: u64,
+}
+
+impl Overlap {
+    /// A node became busy, or idle, at `now_ns`.
+    pub(crate) fn changes(&mut self, busy: bool, now_ns: u64) {
+        if self.busy_nodes >= 2 {
+            self.total_ns += now_ns.saturating_sub(self.since_ns);
+        }
+        self.since_ns = self.since_ns.max(now_ns);
+        self.busy_nodes = if busy { self.busy_nodes + 1 } else { self.busy_nodes.saturating_sub(1) };
+    }
+
+    /// The total as of `now_ns`.
+    pub(crate) fn as_of(&self, now_ns: u64) -> u64 {
+        let open = if self.busy_nodes >= 2 { now_ns.saturating_sub(self.since_ns) } else { 0 };
+        self.total_ns + open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Overlap;
+
+    #[test]
+    fn overlap_counts_only_the_time_of_two_or_more() {
+        let mut overlap = Overlap::default();
+        for (busy, at) in [(true, 10), (true, 20), (true, 25), (false, 30), (false, 40), (false, 60)] {
+            overlap.changes(busy, at);
+        }
+        assert_eq!(overlap.total_ns, 20);
+        assert_eq!(overlap.as_of(1_000), 20);
+    }
+}

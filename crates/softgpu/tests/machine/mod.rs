@@ -1,0 +1,489 @@
+//! A machine for tests: a GPU with its memory, processes whose page tables are built by hand, queues, fences, and an
+//! interrupt line that writes down what it reports. It stands where driver and kernel stand in a whole machine.
+
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use tidegate_gpu_abi::address::TABLE_LEVELS;
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate_gpu_abi::{
+    AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, Cause, Command,
+    CommandWriter, DOORBELL_VALUE_WORD, Device, GpuVa, InterruptSink, PAGE_BYTES, Pte, QueueId, QueueKind,
+    QueueState, Register, RingPacket, SLOT_BYTES, Summary, TraceWords,
+};
+use tidegate_platform::{
+    Bulk, Controller, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Point, Step,
+    StepCosts, WaitEnd, Word,
+};
+use tidegate_softgpu::{Config, SoftGpu};
+
+/// Node numbers of the default GPU.
+pub const THREE_D: u32 = 0;
+pub const COMPUTE: u32 = 1;
+pub const COPY: u32 = 2;
+
+/// What the interrupt line reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Signaled(QueueId, GpuVa),
+    Collapsed,
+    Completed(u32, u64),
+    Fault { queue: QueueId, va: GpuVa, position: u64, kind: FaultKind },
+}
+
+/// The other end of the interrupt line: takes everything at once and wakes whoever waits for it.
+pub struct Line {
+    gpu: Weak<SoftGpu>,
+    seen: Mutex<Vec<Seen>>,
+    news: Event,
+    pub raised: Word,
+    pub turns_ended: Word,
+}
+
+impl InterruptSink for Line {
+    fn raise(&self) {
+        tidegate_platform::current::assert_no_guards("the interrupt of a test");
+        self.raised.fetch_add(1);
+        let Some(gpu) = self.gpu.upgrade() else { return };
+        let cause = Cause(gpu.read_register(Register::INTERRUPT_CAUSE));
+        let mut seen = Vec::new();
+        if cause.has(Cause(Cause::FENCE_SIGNALED.0 | Cause::FENCE_COLLAPSED.0)) {
+            while let number @ 1.. = gpu.read_register(Register::SIGNALED_QUEUE) {
+                let va = gpu.read_register(Register::SIGNALED_VA);
+                seen.push(Seen::Signaled(QueueId(number as u32 - 1), GpuVa(va)));
+            }
+        }
+        if cause.has(Cause::FENCE_COLLAPSED) {
+            seen.push(Seen::Collapsed);
+        }
+        for node in (0..gpu.node_count()).filter(|n| cause.has(Cause::node(*n))) {
+            seen.push(Seen::Completed(node, gpu.read_register(Register::COMPLETED_FENCE.offset(node))));
+        }
+        if cause.has(Cause::FAULT) {
+            while let number @ 1.. = gpu.read_register(Register::FAULT_QUEUE) {
+                let va = GpuVa(gpu.read_register(Register::FAULT_VA));
+                let position = gpu.read_register(Register::FAULT_POSITION);
+                let kind = FaultKind::from_number(gpu.read_register(Register::FAULT_INFO)).expect("a kind of fault");
+                seen.push(Seen::Fault { queue: QueueId(number as u32 - 1), va, position, kind });
+            }
+        }
+        self.seen.lock().extend(seen);
+        self.news.set(Step::ThreadWake);
+    }
+
+    fn turn_ended(&self) {
+        self.turns_ended.fetch_add(1);
+    }
+}
+
+pub struct Machine {
+    pub platform: Platform,
+    pub system: PhysicalMemory,
+    pub gpu: Arc<SoftGpu>,
+    pub line: Arc<Line>,
+    processes: Mutex<u32>,
+}
+
+impl Machine {
+    pub fn new(platform: &Platform, config: Config) -> Arc<Machine> {
+        let system = PhysicalMemory::new(platform, PhysicalAddress(0x10_0000));
+        let gpu = SoftGpu::new(platform, &system, config);
+        let counts = platform.page(2);
+        let line = Arc::new(Line {
+            gpu: Arc::downgrade(&gpu),
+            seen: platform.mutex("seen interrupts", Vec::new()),
+            news: platform.event(false),
+            raised: counts.word(0),
+            turns_ended: counts.word(1),
+        });
+        gpu.connect_interrupt(Arc::clone(&line) as Arc<dyn InterruptSink>);
+        let processes = platform.mutex("processes", 0);
+        Arc::new(Machine { platform: platform.clone(), system, gpu, line, processes })
+    }
+
+    /// Gives the CMP a command.
+    pub fn admin(&self, command: AdminCommand) -> Result<(u64, u64), AdminError> {
+        for (number, word) in command.encode().into_iter().enumerate() {
+            self.gpu.write_register(Register::MAILBOX.offset(number as u32), word);
+        }
+        self.gpu.write_register(Register::MAILBOX_RUN, 1);
+        match self.gpu.read_register(Register::MAILBOX_STATUS) {
+            0 => Ok((
+                self.gpu.read_register(Register::MAILBOX_RESULT),
+                self.gpu.read_register(Register::MAILBOX_RESULT_HIGH),
+            )),
+            error => Err(AdminError::from_number(error).expect("a known error")),
+        }
+    }
+
+    pub fn state(&self, queue: QueueId) -> QueueState {
+        let (state, _) = self.admin(AdminCommand::QueryQueue { queue }).expect("a queue");
+        QueueState::from_number(state).expect("a known state")
+    }
+
+    /// Blocks until the interrupts that were seen satisfy `enough`, and returns them.
+    pub fn await_seen(&self, enough: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+        loop {
+            let seen = self.line.seen.lock().clone();
+            if enough(&seen) {
+                return seen;
+            }
+            let end = self.line.news.wait_for(None, "interrupts");
+            assert_ne!(end, WaitEnd::Stopped, "the machine stood still after {seen:?}");
+        }
+    }
+
+    /// Set whenever the line went up.
+    pub fn line_news(&self) -> &Event {
+        &self.line.news
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.line.seen.lock().clone()
+    }
+
+    /// Blocks until `fence` was reported `times` times.
+    pub fn await_signals(&self, fence: &Fence, times: usize) {
+        let of_fence = |s: &Seen| matches!(s, Seen::Signaled(_, va) if *va == fence.current_va);
+        self.await_seen(|seen| seen.iter().filter(|s| of_fence(s)).count() >= times);
+    }
+
+    pub fn await_fault(&self) -> Seen {
+        let seen = self.await_seen(|seen| seen.iter().any(|s| matches!(s, Seen::Fault { .. })));
+        seen.into_iter().find(|s| matches!(s, Seen::Fault { .. })).expect("it was seen")
+    }
+
+    /// A process with an address space of its own.
+    pub fn process(self: &Arc<Machine>) -> Process {
+        let number = {
+            let mut processes = self.processes.lock();
+            *processes += 1;
+            *processes
+        };
+        let (root, table) = self.system.bulk(PAGE_BYTES as usize);
+        let id = AddressSpaceId(number);
+        self.admin(AdminCommand::SetAddressSpace { address_space: id, root }).expect("an address space");
+        let tables = BTreeMap::from([((0, 0), (root, table))]);
+        let layout = self.platform.mutex("page tables", Layout { tables, next: 0x1_0000_0000 });
+        Process { machine: Arc::clone(self), id, layout }
+    }
+
+    /// A queue whose ring the kernel owns.
+    pub fn kernel_queue(self: &Arc<Machine>, node: u32, kind: QueueKind, process: &Process) -> Queue {
+        let (ring_at, ring) = self.system.bulk(64 * SLOT_BYTES as usize);
+        let (control_at, control) = self.system.protocol(CONTROL_WORDS);
+        let places = (GpuVa(ring_at.0), GpuVa(control_at.0));
+        Queue::create(process, node, kind, places, (ring, control), QueueOptions { slots: 64, ..Default::default() })
+    }
+}
+
+struct Layout {
+    /// By level and the part of the address above the table.
+    tables: BTreeMap<(u32, u64), (PhysicalAddress, Bulk)>,
+    next: u64,
+}
+
+pub struct Process {
+    pub machine: Arc<Machine>,
+    pub id: AddressSpaceId,
+    layout: Mutex<Layout>,
+}
+
+/// Bytes of a process.
+#[derive(Clone)]
+pub struct Buffer {
+    pub va: GpuVa,
+    pub bulk: Bulk,
+}
+
+impl Buffer {
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = vec![0; self.bulk.len() as usize];
+        self.bulk.read(0, &mut out).expect("inside");
+        out
+    }
+
+    pub fn put(&self, offset: u64, data: &[u8]) {
+        self.bulk.write(offset, data).expect("inside");
+    }
+}
+
+/// A fence of a process.
+#[derive(Clone)]
+pub struct Fence {
+    pub current_va: GpuVa,
+    pub monitored_va: GpuVa,
+    pub current: Word,
+    pub monitored: Word,
+    pub current_at: PhysicalAddress,
+}
+
+impl Fence {
+    pub fn wait(&self, value: u64) -> RingPacket {
+        RingPacket::Wait {
+            current_value: self.current_va,
+            value,
+            fence_handle: 7,
+            log_entry: NO_LOG_ENTRY,
+            trace: TraceWords::default(),
+        }
+    }
+
+    pub fn signal(&self, value: u64) -> RingPacket {
+        RingPacket::Signal {
+            current_value: self.current_va,
+            monitored_value: self.monitored_va,
+            value,
+            fence_handle: 7,
+            log_entry: NO_LOG_ENTRY,
+            trace: TraceWords::default(),
+        }
+    }
+}
+
+impl Process {
+    /// Maps a page.
+    pub fn map_page(&self, va: GpuVa, to: PhysicalAddress, writable: bool) {
+        let mut layout = self.layout.lock();
+        let prefix = |level: u32| if level == 0 { 0 } else { va.0 >> (12 + 9 * (TABLE_LEVELS - level)) };
+        for level in 1..TABLE_LEVELS {
+            if layout.tables.contains_key(&(level, prefix(level))) {
+                continue;
+            }
+            let (at, table) = self.machine.system.bulk(PAGE_BYTES as usize);
+            let parent = &layout.tables[&(level - 1, prefix(level - 1))].1;
+            let pte = Pte::new(at, true);
+            parent.write_u64(va.table_index(level - 1) * 8, pte.0).expect("inside a table");
+            layout.tables.insert((level, prefix(level)), (at, table));
+        }
+        let last = &layout.tables[&(TABLE_LEVELS - 1, prefix(TABLE_LEVELS - 1))].1;
+        last.write_u64(va.table_index(TABLE_LEVELS - 1) * 8, Pte::new(to, writable).0).expect("inside a table");
+    }
+
+    /// Takes a page's mapping away, in the table only.
+    pub fn unmap_page(&self, va: GpuVa) {
+        let layout = self.layout.lock();
+        let last = &layout.tables[&(TABLE_LEVELS - 1, va.0 >> 21)].1;
+        last.write_u64(va.table_index(TABLE_LEVELS - 1) * 8, 0).expect("inside a table");
+    }
+
+    /// Maps a region at fresh addresses, with a page that is not mapped behind it.
+    pub fn map(&self, at: PhysicalAddress, bytes: u64, writable: bool) -> GpuVa {
+        let pages = bytes.div_ceil(PAGE_BYTES);
+        let va = {
+            let mut layout = self.layout.lock();
+            let va = layout.next;
+            layout.next += (pages + 1) * PAGE_BYTES;
+            va
+        };
+        for page in 0..pages {
+            let offset = page * PAGE_BYTES;
+            self.map_page(GpuVa(va + offset), PhysicalAddress(at.0 + offset), writable);
+        }
+        GpuVa(va)
+    }
+
+    pub fn buffer(&self, bytes: usize) -> Buffer {
+        let (at, bulk) = self.machine.system.bulk(bytes);
+        Buffer { va: self.map(at, bytes as u64, true), bulk }
+    }
+
+    /// A buffer in the GPU's local memory.
+    pub fn local_buffer(&self, bytes: usize) -> Buffer {
+        let (at, bulk) = self.machine.gpu.local_memory().bulk(bytes);
+        Buffer { va: self.map(at, bytes as u64, true), bulk }
+    }
+
+    /// A buffer that engines may not store to.
+    pub fn read_only_buffer(&self, bytes: usize) -> Buffer {
+        let (at, bulk) = self.machine.system.bulk(bytes);
+        Buffer { va: self.map(at, bytes as u64, false), bulk }
+    }
+
+    /// Words that engines reach as memory.
+    pub fn words(&self, count: usize) -> (GpuVa, Page, PhysicalAddress) {
+        let (at, page) = self.machine.system.protocol(count);
+        (self.map(at, count as u64 * 8, true), page, at)
+    }
+
+    /// A fence at `value` that interrupts for every value above `monitored`.
+    pub fn fence(&self, value: u64, monitored: u64) -> Fence {
+        let (current_va, current, current_at) = self.words(1);
+        let (monitored_at, page) = self.machine.system.protocol(1);
+        let monitored_va = self.map(monitored_at, 8, false);
+        let (current, monitored_word) = (current.word(0), page.word(0));
+        current.store(value);
+        monitored_word.store(monitored);
+        Fence { current_va, monitored_va, current, monitored: monitored_word, current_at }
+    }
+
+    /// Command buffer memory with these commands.
+    pub fn commands(&self, commands: &[Command]) -> (GpuVa, u32) {
+        let mut writer = CommandWriter::new();
+        commands.iter().for_each(|c| writer.push(c));
+        let bytes = writer.to_bytes();
+        let buffer = self.buffer(bytes.len());
+        buffer.put(0, &bytes);
+        (buffer.va, bytes.len() as u32)
+    }
+
+    pub fn execute(&self, commands: &[Command], progress: u64) -> RingPacket {
+        let (commands, bytes) = self.commands(commands);
+        RingPacket::Execute { commands, bytes, progress, trace: TraceWords::default() }
+    }
+
+    pub fn queue(&self, node: u32) -> Queue {
+        self.queue_with(node, QueueOptions::default())
+    }
+
+    pub fn queue_with(&self, node: u32, options: QueueOptions) -> Queue {
+        let ring = self.buffer((options.slots * SLOT_BYTES) as usize);
+        let (control_va, control, _) = self.words(CONTROL_WORDS);
+        Queue::create(self, node, QueueKind::User, (ring.va, control_va), (ring.bulk, control), options)
+    }
+}
+
+#[derive(Clone)]
+pub struct QueueOptions {
+    pub slots: u64,
+    pub priority: u32,
+    pub tag: u32,
+    pub progress: Option<Fence>,
+    pub lane: u32,
+    pub connect: bool,
+}
+
+impl Default for QueueOptions {
+    fn default() -> QueueOptions {
+        QueueOptions { slots: 64, priority: 1, tag: 0, progress: None, lane: 0, connect: true }
+    }
+}
+
+pub struct Queue {
+    machine: Arc<Machine>,
+    pub id: QueueId,
+    kind: QueueKind,
+    pub ring: Bulk,
+    pub ring_va: GpuVa,
+    pub control: Page,
+    slots: u64,
+    pub written: u64,
+    pub doorbell: Option<(Page, Summary, u32)>,
+}
+
+impl Queue {
+    fn create(
+        process: &Process,
+        node: u32,
+        kind: QueueKind,
+        (ring_va, control_va): (GpuVa, GpuVa),
+        (ring, control): (Bulk, Page),
+        options: QueueOptions,
+    ) -> Queue {
+        let machine = Arc::clone(&process.machine);
+        let progress = options.progress.as_ref();
+        let (id, _) = machine
+            .admin(AdminCommand::CreateQueue {
+                node,
+                kind,
+                address_space: process.id,
+                ring: ring_va,
+                slots: options.slots,
+                control: control_va,
+                progress_current: progress.map_or(GpuVa(0), |f| f.current_va),
+                progress_monitored: progress.map_or(GpuVa(0), |f| f.monitored_va),
+                priority: options.priority,
+                tag: options.tag,
+                lane: options.lane,
+            })
+            .expect("a queue");
+        let id = QueueId(id as u32);
+        let mut queue =
+            Queue { machine, id, kind, ring, ring_va, control, slots: options.slots, written: 0, doorbell: None };
+        if kind == QueueKind::User && options.connect {
+            queue.connect();
+        }
+        queue
+    }
+
+    pub fn connect(&mut self) {
+        self.machine.admin(AdminCommand::ConnectDoorbell { queue: self.id }).expect("a doorbell");
+        self.doorbell = self.machine.gpu.doorbell_page(self.id);
+        assert!(self.doorbell.is_some());
+    }
+
+    /// Puts a packet into the ring without publishing it.
+    pub fn put(&mut self, packet: &RingPacket) {
+        self.put_bytes(&packet.encode());
+    }
+
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        self.ring.write(self.written % self.slots * SLOT_BYTES, bytes).expect("inside the ring");
+        self.written += 1;
+    }
+
+    /// Stores the write pointer.
+    pub fn publish(&self) {
+        self.control.word(CONTROL_WRITE_WORD).store(self.written);
+    }
+
+    /// Rings the doorbell, or kicks where there is none.
+    pub fn ring(&self) {
+        match (&self.doorbell, self.kind) {
+            (Some((page, summary, bit)), _) => {
+                page.store(DOORBELL_VALUE_WORD, self.written);
+                summary.ring(*bit);
+            }
+            (None, QueueKind::User) => {}
+            (None, _) => {
+                self.machine.admin(AdminCommand::KickQueue { queue: self.id }).expect("a queue");
+            }
+        }
+    }
+
+    /// Puts, publishes and rings.
+    pub fn submit(&mut self, packets: &[RingPacket]) {
+        packets.iter().for_each(|p| self.put(p));
+        self.publish();
+        self.ring();
+    }
+
+    pub fn read_pointer(&self) -> u64 {
+        self.control.word(CONTROL_READ_WORD).load()
+    }
+}
+
+/// Always lets the first choice happen.
+pub struct First;
+impl Controller for First {
+    fn choose(&mut self, _: &Point<'_>) -> usize {
+        0
+    }
+}
+
+/// Runs `test` on a started machine of each platform.
+pub fn everywhere(config: Config, test: fn(&Arc<Machine>)) {
+    let platforms: [fn() -> Platform; 3] = [
+        Platform::host,
+        || Platform::virtual_time(StepCosts::free().with(Step::GpuWaitUnblock, 100).with(Step::RingFetch, 10)),
+        || Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder),
+    ];
+    for make in platforms {
+        let platform = make();
+        on(&platform, config.clone(), test);
+    }
+}
+
+/// Runs `test` on a started machine of `platform`.
+pub fn on(platform: &Platform, config: Config, test: impl FnOnce(&Arc<Machine>) + Send + 'static) {
+    let owned = platform.clone();
+    let report = platform.run(move || {
+        let machine = Machine::new(&owned, config);
+        machine.gpu.start();
+        test(&machine);
+        machine.gpu.stop();
+    });
+    assert!(report.completed(), "{:?}: {report:?}", platform.kind());
+}

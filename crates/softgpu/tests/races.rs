@@ -1,0 +1,249 @@
+//! Races between engines, and between an engine and the CPU, in every order that a machine with store buffers allows.
+//!
+//! Each is explored to its end with the hardware as it is, and must then be found broken when the hardware leaves out the
+//! barrier of a signal: an exploration that finds nothing proves something only if it can find something.
+
+mod machine;
+
+use machine::Machine;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use tidegate_gpu_abi::{AdminCommand, Device};
+use tidegate_platform::{Controller, MemoryModel, Platform, Point, WaitEnd};
+use tidegate_softgpu::{Barriers, Config, EngineClass, NodeConfig};
+
+/// Walks all schedules depth first; a state that was seen before is not branched from again.
+#[derive(Default)]
+struct Walk {
+    /// For each choice of the present schedule: which was taken, and of how many.
+    path: Vec<(usize, usize)>,
+    depth: usize,
+    seen: HashSet<u64>,
+}
+
+impl Walk {
+    /// Prepares the next schedule; returns whether there is one.
+    fn next(&mut self) -> bool {
+        self.depth = 0;
+        while let Some((taken, of)) = self.path.pop() {
+            if taken + 1 < of {
+                self.path.push((taken + 1, of));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+struct Walker(Rc<RefCell<Walk>>);
+
+impl Controller for Walker {
+    fn choose(&mut self, point: &Point<'_>) -> usize {
+        let mut walk = self.0.borrow_mut();
+        if walk.depth == walk.path.len() {
+            let of = if walk.seen.insert(point.state) { point.choices.len() } else { 1 };
+            walk.path.push((0, of));
+        }
+        walk.depth += 1;
+        walk.path[walk.depth - 1].0
+    }
+}
+
+/// What an exploration came to.
+#[derive(Debug)]
+struct Explored {
+    schedules: u64,
+    states: usize,
+    /// Schedules in which somebody was left waiting for ever.
+    stuck: u64,
+}
+
+/// Runs `scenario` in every order, until `limit` schedules or, if `until_stuck`, the first that stands still.
+fn explore(
+    config: &Config,
+    until_stuck: bool,
+    scenario: impl Fn(&Arc<Machine>) -> Box<dyn FnOnce() + Send>,
+) -> Explored {
+    let walk = Rc::new(RefCell::new(Walk::default()));
+    let (mut schedules, mut stuck) = (0, 0);
+    loop {
+        let platform = Platform::explored(Box::new(Walker(Rc::clone(&walk))), MemoryModel::TotalStoreOrder);
+        let machine = Machine::new(&platform, config.clone());
+        let body = scenario(&machine);
+        let gpu = Arc::clone(&machine.gpu);
+        let report = platform.run(move || {
+            gpu.start();
+            body();
+        });
+        assert!(report.panics.is_empty(), "{:?}", report.panics);
+        schedules += 1;
+        stuck += u64::from(!report.blocked.is_empty());
+        let more = walk.borrow_mut().next();
+        if !more || (until_stuck && stuck > 0) {
+            return Explored { schedules, states: walk.borrow().seen.len(), stuck };
+        }
+        assert!(schedules < 2_000_000, "too many schedules to walk: {}", walk.borrow().seen.len());
+    }
+}
+
+fn hardware(nodes: &[(&str, EngineClass)], signal_barrier: bool) -> Config {
+    Config {
+        nodes: nodes.iter().map(|(name, class)| NodeConfig::new(*name, *class)).collect(),
+        barriers: Barriers { signal_barrier },
+        ..Config::default()
+    }
+}
+
+/// One engine parks a queue on a fence while another signals it.
+fn wait_meets_signal(machine: &Arc<Machine>) -> Box<dyn FnOnce() + Send> {
+    let process = machine.process();
+    let (link, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    let (mut waiter, mut signaler) = (process.queue(0), process.queue(1));
+    waiter.submit(&[link.wait(1), done.signal(1)]);
+    signaler.submit(&[link.signal(1)]);
+    let machine = Arc::clone(machine);
+    Box::new(move || {
+        let fulfilled = machine.line_news().wait();
+        assert!(fulfilled == WaitEnd::Stopped || done.current.load() == 1);
+    })
+}
+
+/// The CPU arms MonitoredValue and looks again while an engine signals.
+fn armed_wait_meets_signal(machine: &Arc<Machine>) -> Box<dyn FnOnce() + Send> {
+    let process = machine.process();
+    let fence = process.fence(0, u64::MAX);
+    let mut queue = process.queue(0);
+    queue.submit(&[fence.signal(1)]);
+    let machine = Arc::clone(machine);
+    Box::new(move || {
+        fence.monitored.store(0);
+        machine.platform.fence();
+        if fence.current.load() < 1 {
+            machine.line_news().wait();
+        }
+    })
+}
+
+/// A doorbell is rung while its engine goes to sleep.
+fn ring_meets_sleep(machine: &Arc<Machine>) -> Box<dyn FnOnce() + Send> {
+    let process = machine.process();
+    let done = process.fence(0, 0);
+    let mut queue = process.queue(0);
+    queue.put(&done.signal(1));
+    queue.publish();
+    let machine = Arc::clone(machine);
+    Box::new(move || {
+        queue.ring();
+        machine.line_news().wait();
+    })
+}
+
+/// The CPU stores a value and notifies while an engine parks a queue on it.
+fn notify_meets_wait(machine: &Arc<Machine>) -> Box<dyn FnOnce() + Send> {
+    let process = machine.process();
+    let (link, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+    let mut queue = process.queue(0);
+    queue.submit(&[link.wait(1), done.signal(1)]);
+    let machine = Arc::clone(machine);
+    Box::new(move || {
+        link.current.store(1);
+        let notify = AdminCommand::NotifyFence { address_space: process.id, current_value: link.current_va };
+        machine.admin(notify).expect("a fence");
+        machine.line_news().wait();
+    })
+}
+
+/// A queue is suspended, rung and resumed while its engine may be anywhere.
+fn resume_meets_ring(machine: &Arc<Machine>) -> Box<dyn FnOnce() + Send> {
+    let process = machine.process();
+    let done = process.fence(0, 0);
+    let mut queue = process.queue(0);
+    queue.put(&done.signal(1));
+    let machine = Arc::clone(machine);
+    Box::new(move || {
+        machine.admin(AdminCommand::SuspendQueue { queue: queue.id }).expect("a queue");
+        queue.publish();
+        queue.ring();
+        machine.admin(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
+        machine.line_news().wait();
+    })
+}
+
+/// A doorbell is taken away after it was rung, and nobody rings again.
+fn disconnect_meets_ring(machine: &Arc<Machine>) -> Box<dyn FnOnce() + Send> {
+    let process = machine.process();
+    let done = process.fence(0, 0);
+    let mut queue = process.queue(0);
+    queue.put(&done.signal(1));
+    queue.publish();
+    let machine = Arc::clone(machine);
+    Box::new(move || {
+        queue.ring();
+        machine.admin(AdminCommand::DisconnectDoorbell { queue: queue.id }).expect("a queue");
+        assert!(machine.gpu.doorbell_page(queue.id).is_none());
+        machine.line_news().wait();
+    })
+}
+
+const ONE: &[(&str, EngineClass)] = &[("copy", EngineClass::Copy)];
+const TWO: &[(&str, EngineClass)] = &[("compute", EngineClass::Compute), ("copy", EngineClass::Copy)];
+
+fn exhaust(
+    name: &str,
+    nodes: &[(&str, EngineClass)],
+    scenario: impl Fn(&Arc<Machine>) -> Box<dyn FnOnce() + Send>,
+) {
+    let right = explore(&hardware(nodes, true), false, scenario);
+    assert_eq!(right.stuck, 0, "{name}: {right:?}");
+    println!("{name}: {right:?}");
+}
+
+fn find(
+    name: &str,
+    nodes: &[(&str, EngineClass)],
+    scenario: impl Fn(&Arc<Machine>) -> Box<dyn FnOnce() + Send>,
+) {
+    let wrong = explore(&hardware(nodes, false), true, scenario);
+    assert_eq!(wrong.stuck, 1, "{name}: the missing barrier was not found: {wrong:?}");
+    println!("{name}, without the barrier: {wrong:?}");
+}
+
+// spec: NF-005
+#[test]
+fn a_queue_that_parks_while_its_fence_is_signaled_is_never_lost() {
+    exhaust("wait meets signal", TWO, wait_meets_signal);
+    find("wait meets signal", TWO, wait_meets_signal);
+}
+
+// spec: NF-054, NF-055, NF-213
+#[test]
+fn a_cpu_waiter_that_arms_while_its_fence_is_signaled_is_never_lost() {
+    exhaust("armed wait meets signal", ONE, armed_wait_meets_signal);
+    find("armed wait meets signal", ONE, armed_wait_meets_signal);
+}
+
+// spec: UMS-004
+#[test]
+fn a_ring_is_never_lost_to_an_engine_that_goes_to_sleep() {
+    exhaust("ring meets sleep", ONE, ring_meets_sleep);
+}
+
+// spec: NF-135
+#[test]
+fn a_value_from_the_cpu_is_never_lost_to_a_queue_that_parks() {
+    exhaust("notify meets wait", ONE, notify_meets_wait);
+}
+
+// spec: UMS-047
+#[test]
+fn a_ring_during_suspend_is_never_lost() {
+    exhaust("resume meets ring", ONE, resume_meets_ring);
+}
+
+// spec: UMS-009
+#[test]
+fn a_ring_before_a_disconnect_is_never_lost() {
+    exhaust("disconnect meets ring", ONE, disconnect_meets_ring);
+}

@@ -1,0 +1,47 @@
+//! tidegate: the GPU synchronisation and submission stack of WDDM 3.2 in user space.
+//!
+//! This crate is what a Cargo.toml names: the parts under their own names, and the assembly of a whole [`Machine`] from them.
+//!
+//! ```
+//! use tidegate::{Machine, MachineConfig, Platform, Submission, d3d12};
+//!
+//! let platform = Platform::host();
+//! let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+//! let device = machine.device(d3d12::DeviceOptions::default()).unwrap();
+//! let queue = d3d12::QueueDesc {
+//!     name: "compute".into(),
+//!     list_type: d3d12::CommandListType::Compute,
+//!     priority: d3d12::Priority::Normal,
+//!     submission: Submission::User,
+//!     node: None,
+//! };
+//! let report = machine.run(move || {
+//!     let queue = device.create_queue(queue).unwrap();
+//!     let fence = device.create_fence("done", 0).unwrap();
+//!     queue.signal(&fence, 42).unwrap();
+//!     fence.wait(42).unwrap();
+//! });
+//! assert!(report.completed());
+//! ```
+//!
+//! Rooms: `machine` (one adapter: platform, memory, GPU, driver, kernel) · `run` (a workload on a machine of its own).
+
+mod machine;
+mod run;
+
+pub use machine::{Machine, MachineConfig, MachineError};
+pub use run::{RunError, RunRequest, RunResult, run_workload};
+pub use tidegate_calls as calls;
+pub use tidegate_d3d12 as d3d12;
+pub use tidegate_d3d12::Submission;
+pub use tidegate_ddi as ddi;
+pub use tidegate_dxgkrnl as dxgkrnl;
+pub use tidegate_explorer as explorer;
+pub use tidegate_gpu_abi as gpu_abi;
+pub use tidegate_kmd as kmd;
+pub use tidegate_platform as platform;
+pub use tidegate_platform::Platform;
+pub use tidegate_programs as programs;
+pub use tidegate_softgpu as softgpu;
+pub use tidegate_trace as trace;
+pub use tidegate_workload as workload;
