@@ -2,7 +2,7 @@
 //!
 //! [`Driver`] is what the kernel calls (DxgkDdi…), [`Callbacks`] what the driver calls back (DxgkCb…). Rooms: [`level`]
 //! (which thread may call what, as tokens) · [`caps`] · [`fence`] · [`queue`] (contexts and hardware queues) · [`doorbell`] ·
-//! [`memory`] (page tables) · [`interrupt`] · [`feature`] · [`handle`].
+//! [`memory`] (page tables) · [`interrupt`] · [`feature`] · [`handle`] · [`recording`] (a wrapper that writes down calls).
 //!
 //! Laws: the kernel holds no lock of policy state over any of these calls; kernel CPU addresses that are handed in are
 //! valid only during the call; a broken contract is a `BugCheck` of the adapter and never an abort of the process.
@@ -17,6 +17,7 @@ pub mod interrupt;
 pub mod level;
 pub mod memory;
 pub mod queue;
+pub mod recording;
 
 pub use caps::{AdapterCaps, EngineType, NativeFenceCaps, NodeMetadata, UserModeSubmissionCaps, VidSchCaps};
 pub use doorbell::{ConnectedDoorbell, DisconnectReason};
@@ -24,5 +25,6 @@ pub use driver::{Callbacks, Driver, InterruptService, StartInfo};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};
 pub use handle::{DriverHandle, OsHandle};
 pub use interrupt::{InterruptData, PageFault};
+pub use recording::Recording;
 pub use level::{Dirql, Dispatch, Passive};
 pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status};

@@ -1,0 +1,230 @@
+//! Owns a driver that wraps a driver and writes down who called what, in order. It changes nothing: faults are other wrappers.
+
+use crate::caps::AdapterCaps;
+use crate::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use crate::driver::{Driver, InterruptService, StartInfo};
+use crate::fence::{
+    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
+    UpdateMonitoredValue,
+};
+use crate::memory::{PageTableShape, Segment, UpdatePageTable};
+use crate::queue::{
+    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue, SubmitCommandVirtual,
+};
+use crate::{Dirql, Dispatch, DriverHandle, Passive, Status};
+use std::sync::Arc;
+use tidegate_platform::{Mutex, Platform};
+
+/// One call of a DDI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// The DDI's name without its prefix.
+    pub ddi: &'static str,
+    /// What it was about: handles and values, in words.
+    pub about: String,
+}
+
+/// A driver that writes down its calls.
+pub struct Recording {
+    inner: Arc<dyn Driver>,
+    calls: Mutex<Vec<Called>>,
+}
+
+impl Recording {
+    /// Wraps `inner`.
+    pub fn new(platform: &Platform, inner: Arc<dyn Driver>) -> Arc<Recording> {
+        Arc::new(Recording { inner, calls: platform.mutex("recorded calls", Vec::new()) })
+    }
+
+    /// The calls since the last look.
+    pub fn take(&self) -> Vec<Called> {
+        std::mem::take(&mut *self.calls.lock())
+    }
+
+    /// The names of the calls since the last look, but for page tables and interrupts.
+    pub fn take_names(&self) -> Vec<&'static str> {
+        let uninteresting = ["UpdatePageTable", "InterruptRoutine", "DpcRoutine"];
+        self.take().into_iter().map(|c| c.ddi).filter(|n| !uninteresting.contains(n)).collect()
+    }
+
+    fn note(&self, ddi: &'static str, about: String) {
+        self.calls.lock().push(Called { ddi, about });
+    }
+}
+
+impl Driver for Recording {
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
+        self.note("StartDevice", String::new());
+        self.inner.start_device(level, start)
+    }
+
+    fn stop_device(&self, level: &Passive) {
+        self.note("StopDevice", String::new());
+        self.inner.stop_device(level);
+    }
+
+    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
+        self.note("QueryAdapterInfo", String::new());
+        self.inner.query_adapter_caps(level)
+    }
+
+    fn page_table_shape(&self, level: &Passive) -> PageTableShape {
+        self.inner.page_table_shape(level)
+    }
+
+    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
+        self.inner.query_segments(level)
+    }
+
+    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
+        self.note("UpdatePageTable", format!("level {} index {}", args.level, args.start_index));
+        self.inner.update_page_table(level, args)
+    }
+
+    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
+        self.note("SetRootPageTable", format!("{args:?}"));
+        self.inner.set_root_page_table(level, args)
+    }
+
+    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        self.note("CreateDevice", format!("{args:?}"));
+        self.inner.create_device(level, args)
+    }
+
+    fn destroy_device(&self, level: &Passive, device: DriverHandle) {
+        self.note("DestroyDevice", format!("{device:?}"));
+        self.inner.destroy_device(level, device);
+    }
+
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        self.note("CreateContext", format!("{args:?}"));
+        self.inner.create_context(level, args)
+    }
+
+    fn destroy_context(&self, level: &Passive, context: DriverHandle) {
+        self.note("DestroyContext", format!("{context:?}"));
+        self.inner.destroy_context(level, context);
+    }
+
+    fn suspend_context(&self, level: &Passive, context: DriverHandle, suspend_fence: u64) -> Result<bool, Status> {
+        self.note("SuspendContext", format!("{context:?} fence {suspend_fence}"));
+        self.inner.suspend_context(level, context, suspend_fence)
+    }
+
+    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
+        self.note("ResumeContext", format!("{context:?}"));
+        self.inner.resume_context(level, context)
+    }
+
+    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+        self.note("SubmitCommandVirtual", format!("id {}", args.submission_fence_id));
+        self.inner.submit_command_virtual(level, args)
+    }
+
+    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+        self.note("CreateHwQueue", format!("{args:?}"));
+        self.inner.create_hw_queue(level, args)
+    }
+
+    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle) {
+        self.note("DestroyHwQueue", format!("{hw_queue:?}"));
+        self.inner.destroy_hw_queue(level, hw_queue);
+    }
+
+    fn submit_command_to_hw_queue(&self, level: &Dispatch, args: SubmitCommandToHwQueue) -> Result<(), Status> {
+        self.note("SubmitCommandToHwQueue", format!("progress {}", args.progress_fence_id));
+        self.inner.submit_command_to_hw_queue(level, args)
+    }
+
+    fn create_native_fence(
+        &self,
+        level: &Passive,
+        args: CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), Status> {
+        let about = format!("{:?}", args.os_handle);
+        let created = self.inner.create_native_fence(level, args);
+        self.note("CreateNativeFence", about);
+        created
+    }
+
+    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+        self.note("OpenNativeFence", format!("{args:?}"));
+        self.inner.open_native_fence(level, args)
+    }
+
+    fn close_native_fence(&self, level: &Passive, local: DriverHandle) {
+        self.note("CloseNativeFence", format!("{local:?}"));
+        self.inner.close_native_fence(level, local);
+    }
+
+    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle) {
+        self.note("DestroyNativeFence", format!("{global:?}"));
+        self.inner.destroy_native_fence(level, global);
+    }
+
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+        let values: Vec<u64> = fences.iter().map(|f| f.value).collect();
+        self.note("UpdateMonitoredValues", format!("{values:?}"));
+        self.inner.update_monitored_values(level, fences);
+    }
+
+    fn update_current_values_from_cpu(
+        &self,
+        level: &Dispatch,
+        fences: &[UpdateCurrentValue],
+        mode: UpdateCurrentMode,
+    ) {
+        let values: Vec<u64> = fences.iter().map(|f| f.value).collect();
+        self.note("UpdateCurrentValuesFromCpu", format!("{values:?} {mode:?}"));
+        self.inner.update_current_values_from_cpu(level, fences, mode);
+    }
+
+    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
+        self.note("SetNativeFenceLogBuffer", format!("{:?} {}", args.log_type, args.number_of_entries));
+        self.inner.set_native_fence_log_buffer(level, args);
+    }
+
+    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
+        self.note("UpdateNativeFenceLogs", format!("{hw_queues:?}"));
+        self.inner.update_native_fence_logs(level, hw_queues);
+    }
+
+    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+        self.note("CreateDoorbell", format!("{:?}", args.os_handle));
+        self.inner.create_doorbell(level, args)
+    }
+
+    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+        self.note("ConnectDoorbell", format!("{doorbell:?}"));
+        self.inner.connect_doorbell(level, doorbell)
+    }
+
+    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.note("DisconnectDoorbell", format!("{doorbell:?}"));
+        self.inner.disconnect_doorbell(level, doorbell);
+    }
+
+    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.note("DestroyDoorbell", format!("{doorbell:?}"));
+        self.inner.destroy_doorbell(level, doorbell);
+    }
+
+    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
+        self.note("NotifyWorkSubmission", format!("{hw_queue:?}"));
+        self.inner.notify_work_submission(level, hw_queue);
+    }
+
+    fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
+        self.note("InterruptRoutine", String::new());
+        self.inner.interrupt_routine(level)
+    }
+
+    fn dpc_routine(&self, level: &Dispatch) {
+        self.note("DpcRoutine", String::new());
+        self.inner.dpc_routine(level);
+    }
+
+    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {
+        self.inner.connect_interrupt(level, service);
+    }
+}
