@@ -16,7 +16,9 @@ use crate::umd::thunk::Thunk;
 use crate::umd::{QueueIdentity, ring};
 use std::fmt;
 use std::sync::{Arc, Weak};
-use tidegate_calls::{AdapterInfo, DeviceState, FaultReport, FenceValue, Handle, Kernel, ReadOnly, Status, WaitMode};
+use tidegate_calls::{
+    AdapterInfo, DeviceState, FaultReport, FenceValue, Handle, Kernel, ReadOnly, Status, WaitMode,
+};
 use tidegate_gpu_abi::{Command, CommandWriter};
 use tidegate_platform::{Event, Mutex, Platform};
 use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
@@ -66,7 +68,10 @@ impl Device {
     pub fn new(platform: &Platform, kernel: Arc<dyn Kernel>, options: DeviceOptions) -> Result<Device> {
         if !ring::slots_are_valid(options.ring_slots) {
             let what = format!("ring_slots = {}", options.ring_slots);
-            return Err(Error::BadValue { what, why: "a ring has a power of two of slots, from 8 to 1048576" });
+            return Err(Error::BadValue {
+                what,
+                why: "a ring has a power of two of slots, from 8 to 1048576",
+            });
         }
         let thunk = Arc::new(Thunk::new(platform, kernel));
         let info = thunk.enter().query_adapter_info();
@@ -76,7 +81,10 @@ impl Device {
             FenceChoice::Native if info.native_gpu_fence_supported => true,
             FenceChoice::Native => {
                 let what = format!("native fences on '{}'", info.description);
-                return Err(Error::NotSupported { what, why: "the adapter has none; choose auto or monitored fences" });
+                return Err(Error::NotSupported {
+                    what,
+                    why: "the adapter has none; choose auto or monitored fences",
+                });
             }
         };
         let refused = |call| {
@@ -177,7 +185,12 @@ impl Device {
     ///
     /// # Errors
     /// As [`Fence::wait`]; [`Error::BadValue`] for no fences at all.
-    pub fn wait_multiple(&self, fences: &[(&Fence, u64)], mode: WaitMode, event: Option<Event>) -> Result<()> {
+    pub fn wait_multiple(
+        &self,
+        fences: &[(&Fence, u64)],
+        mode: WaitMode,
+        event: Option<Event>,
+    ) -> Result<()> {
         if fences.is_empty() {
             let what = "a wait for several fences".to_owned();
             return Err(Error::BadValue { what, why: "it names no fence; name at least one" });
@@ -199,7 +212,7 @@ impl Device {
         };
         let lost = || fences.iter().any(|(fence, _)| fence.completed_value() == u64::MAX);
         let start = self.inner.stamp(self.lane);
-        let result = self.inner.block(&values, mode, "several fences", reached, lost);
+        let result = self.inner.block(&values, mode, || "several fences".to_owned(), reached, lost);
         for (fence, value) in fences {
             self.inner.record_call(start, Kind::CpuWait, NameId::NONE, fence.inner.on_timeline(*value), 0);
         }
@@ -327,7 +340,9 @@ impl DeviceInner {
     fn describe(&self, report: &FaultReport) -> String {
         let FaultReport { tag, position, gpu_va, write, what } = report;
         let queue = self.live_queues().into_iter().find(|queue| queue.id.tag == *tag);
-        let list = queue.and_then(|queue| queue.label_at(*position)).map_or_else(String::new, |l| format!(" ('{l}')"));
+        let list = queue
+            .and_then(|queue| queue.label_at(*position))
+            .map_or_else(String::new, |l| format!(" ('{l}')"));
         let names = self.queues.lock();
         let name = names.names.iter().rev().find(|(of, _)| of == tag).map_or("?", |(_, name)| name);
         let access = if *write { "store to" } else { "load from" };
@@ -341,13 +356,16 @@ impl DeviceInner {
         &self,
         fences: &[FenceValue],
         mode: WaitMode,
-        what: &str,
+        what: impl Fn() -> String,
         reached: impl Fn() -> bool,
         lost: impl Fn() -> bool,
     ) -> Result<()> {
         self.thunk.cpu_wait_made();
         if !reached() {
-            self.thunk.enter().wait_from_cpu(fences, mode, None).map_err(|s| self.error(WAIT_CALL, what, s))?;
+            self.thunk
+                .enter()
+                .wait_from_cpu(fences, mode, None)
+                .map_err(|s| self.error(WAIT_CALL, &what(), s))?;
             self.thunk.cpu_wait_woken();
         }
         self.still_there(lost)

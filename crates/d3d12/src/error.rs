@@ -58,7 +58,9 @@ pub enum Error {
         takes: &'static str,
     },
     /// A list was given to a queue of another type.
-    #[error("queue '{queue}' runs {queue_type} lists and was given a {list_type} list; record it for this queue's type")]
+    #[error(
+        "queue '{queue}' runs {queue_type} lists and was given a {list_type} list; record it for this queue's type"
+    )]
     WrongQueue {
         /// The queue.
         queue: String,

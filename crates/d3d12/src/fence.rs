@@ -7,8 +7,8 @@ use crate::umd::owned::{Object, Owned};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, NativeFenceType, SignalFlags, SyncObjectFlags,
-    WaitMode,
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, NativeFenceType, SignalFlags,
+    SyncObjectFlags, WaitMode,
 };
 use tidegate_platform::Event;
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
@@ -111,7 +111,7 @@ impl Fence {
         let start = device.stamp(self.lane);
         let reached = || self.completed_value() >= value;
         let lost = || self.completed_value() == u64::MAX;
-        let result = device.block(&[self.inner.at(value)], WaitMode::All, &self.what(), reached, lost);
+        let result = device.block(&[self.inner.at(value)], WaitMode::All, || self.what(), reached, lost);
         device.record_call(start, Kind::CpuWait, NameId::NONE, self.inner.on_timeline(value), 0);
         result
     }
@@ -123,7 +123,8 @@ impl Fence {
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
     pub fn set_event_on_completion(&self, value: u64, event: &Event) -> Result<()> {
         let device = &self.inner.device;
-        let asked = device.thunk.enter().wait_from_cpu(&[self.inner.at(value)], WaitMode::All, Some(event.clone()));
+        let asked =
+            device.thunk.enter().wait_from_cpu(&[self.inner.at(value)], WaitMode::All, Some(event.clone()));
         asked.map_err(|s| device.error("D3DKMTWaitForSynchronizationObjectFromCpu", &self.what(), s))
     }
 

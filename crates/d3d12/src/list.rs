@@ -57,7 +57,14 @@ impl CommandMemory {
         let block = arena.take(commands.len() as u64)?;
         block.write(0, commands);
         let bytes = commands.len() as u32;
-        Ok(CommandMemory { block, bytes, trace_name: 0, label: None, buffers: Vec::new(), arena: Arc::clone(arena) })
+        Ok(CommandMemory {
+            block,
+            bytes,
+            trace_name: 0,
+            label: None,
+            buffers: Vec::new(),
+            arena: Arc::clone(arena),
+        })
     }
 
     pub(crate) fn gpu_va(&self) -> GpuVa {
@@ -201,7 +208,8 @@ impl CommandList {
     /// # Errors
     /// [`Error::BadValue`] when the list is full.
     pub fn label(&mut self, text: &str) -> Result<()> {
-        let number = if self.device.platform.tracing() { self.device.platform.trace_name(text).0 + 1 } else { 0 };
+        let number =
+            if self.device.platform.tracing() { self.device.platform.trace_name(text).0 + 1 } else { 0 };
         if self.label.is_none() {
             (self.label, self.trace_name) = (Some(text.to_owned()), number);
         }

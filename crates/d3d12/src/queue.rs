@@ -26,6 +26,7 @@ pub struct Queue {
     lane: Option<LaneId>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one for each queue, behind the queue's Arc")]
 enum Path {
     Packet(PacketQueue),
     Hardware(HardwareQueue),
@@ -77,7 +78,8 @@ impl Queue {
     pub(crate) fn new(device: &Device, desc: QueueDesc, lane: Option<LaneId>) -> Result<Queue> {
         let inner = &device.inner;
         let node = inner.node(&desc)?;
-        if desc.submission == Submission::User && !device.adapter().nodes[node as usize].user_mode_submission {
+        if desc.submission == Submission::User && !device.adapter().nodes[node as usize].user_mode_submission
+        {
             return Err(Error::NotSupported {
                 what: format!("user-mode submission for queue '{}'", desc.name),
                 why: "its node does not offer it; create the queue with packet or hardware submission",
@@ -142,7 +144,7 @@ impl Queue {
         self.inner.wait_idle()
     }
 
-    // spec: ME-021, ME-023, ME-027, ME-029
+    // spec: ME-021, ME-023, ME-027
     /// Submits lists as one ordered unit, behind everything that was queued before. Returns at once, except that a user-mode
     /// queue whose ring is full waits for room.
     ///
@@ -153,7 +155,8 @@ impl Queue {
     pub fn execute(&self, lists: &[&ClosedList]) -> Result<()> {
         let QueueInner { path, list_type, id } = &*self.inner;
         for list in lists {
-            id.device.owns(&list.device, || format!("the list '{}'", list.label().unwrap_or("without a label")))?;
+            id.device
+                .owns(&list.device, || format!("the list '{}'", list.label().unwrap_or("without a label")))?;
             if list.list_type != *list_type {
                 return Err(Error::WrongQueue {
                     queue: id.name.clone(),
@@ -164,7 +167,7 @@ impl Queue {
         }
         let Some(first) = lists.first() else { return Ok(()) };
         let start = id.device.stamp(self.lane);
-        let queued_ns = self.queued_ns();
+        let queued_ns = id.queued_ns();
         let result = match path {
             Path::Packet(queue) => queue.execute(id, lists, queued_ns),
             Path::Hardware(queue) => queue.execute(id, lists, queued_ns),
@@ -184,7 +187,7 @@ impl Queue {
         self.takes(fence)?;
         let QueueInner { path, id, .. } = &*self.inner;
         let start = id.device.stamp(self.lane);
-        let queued_ns = self.queued_ns();
+        let queued_ns = id.queued_ns();
         let result = match path {
             Path::Packet(queue) => queue.wait(id, &fence.inner, value),
             Path::Hardware(queue) => queue.wait(id, &fence.inner, value),
@@ -203,7 +206,7 @@ impl Queue {
         self.takes(fence)?;
         let QueueInner { path, id, .. } = &*self.inner;
         let start = id.device.stamp(self.lane);
-        let queued_ns = self.queued_ns();
+        let queued_ns = id.queued_ns();
         let result = match path {
             Path::Packet(queue) => queue.signal(id, &fence.inner, value),
             Path::Hardware(queue) => queue.signal(id, &fence.inner, value),
@@ -224,14 +227,6 @@ impl Queue {
             }
             _ => Ok(()),
         }
-    }
-
-    /// The CPU time that goes with a submission. Only the timeline reads it; while there is none, reading the clock would be
-    /// half the cost of a submission.
-    #[inline]
-    fn queued_ns(&self) -> u64 {
-        let platform = &self.inner.id.device.platform;
-        if platform.tracing() { platform.stamp_ns() } else { 0 }
     }
 }
 

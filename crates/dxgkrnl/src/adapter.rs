@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{AdapterCaps, Driver, OsHandle, Passive, StartInfo, Status, VidSchCaps};
 use tidegate_platform::current;
-use tidegate_platform::{Mutex, PhysicalMemory, Platform, PlatformKind, ServiceHandle, Word};
+use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, PlatformKind, ServiceHandle, Word};
 
 /// Where the interrupt routine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +198,13 @@ impl Adapter {
         let mut waits = self.sched.lock().pending_waits();
         waits.extend(self.hw_queues_of(|_| true).iter().flat_map(|q| q.pending_waits()));
         waits
+    }
+
+    /// What a hardware queue waits for whose wait names the cell at `current_value` on the bus: for reports of machines that
+    /// stand still.
+    pub fn describe_wait(&self, tag: u32, current_value: PhysicalAddress, value: u64) -> Option<PendingWait> {
+        let fences = self.fences.lock().matching(|f| f.slot.current_at == current_value);
+        fences.first()?.pending(tag, value)
     }
 
     pub(crate) fn count(&self, count: Count) {

@@ -30,8 +30,7 @@ impl Summary {
     /// The ringer's steps 2 to 4 for doorbell number `bit`.
     #[inline]
     pub fn ring(&self, bit: u32) {
-        let (leaf, mask) = (self.leaves.word((bit / 64 % 64) as usize), 1u64 << (bit % 64));
-        leaf.fetch_or(mask);
+        self.leaves.fetch_or((bit / 64 % 64) as usize, 1 << (bit % 64));
         self.root.fetch_or(1 << (bit / 64 % 64));
         self.wake.ring(Step::DoorbellToFetch);
     }
@@ -46,7 +45,7 @@ impl Summary {
         while root != 0 {
             let leaf = root.trailing_zeros();
             root &= root - 1;
-            let mut bits = self.leaves.word(leaf as usize).exchange(0);
+            let mut bits = self.leaves.exchange(leaf as usize, 0);
             while bits != 0 {
                 rung(leaf * 64 + bits.trailing_zeros());
                 bits &= bits - 1;

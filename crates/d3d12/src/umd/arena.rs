@@ -69,7 +69,8 @@ fn class_of(bytes: u64) -> usize {
 
 impl Arena {
     pub(crate) fn new(platform: &Platform, thunk: &Arc<Thunk>, device: Handle) -> Arena {
-        let state = State { chunks: Vec::new(), free: [const { Vec::new() }; CLASSES], next_chunk: FIRST_CHUNK };
+        let state =
+            State { chunks: Vec::new(), free: [const { Vec::new() }; CLASSES], next_chunk: FIRST_CHUNK };
         Arena { thunk: Arc::clone(thunk), device, state: platform.mutex("command memory", state) }
     }
 

@@ -42,7 +42,12 @@ fn trace_words(id: &QueueIdentity, queued_ns: u64, name: u32) -> TraceWords {
     TraceWords { queued_ns, name, lane: id.lane }
 }
 
-pub(crate) fn execute(id: &QueueIdentity, memory: &CommandMemory, progress: u64, queued_ns: u64) -> RingPacket {
+pub(crate) fn execute(
+    id: &QueueIdentity,
+    memory: &CommandMemory,
+    progress: u64,
+    queued_ns: u64,
+) -> RingPacket {
     RingPacket::Execute {
         commands: memory.gpu_va(),
         bytes: memory.bytes,
@@ -52,7 +57,13 @@ pub(crate) fn execute(id: &QueueIdentity, memory: &CommandMemory, progress: u64,
 }
 
 // spec: NF-167, NF-178
-pub(crate) fn wait(id: &QueueIdentity, fence: &FenceInner, value: u64, log: &mut LogCursor, queued_ns: u64) -> RingPacket {
+pub(crate) fn wait(
+    id: &QueueIdentity,
+    fence: &FenceInner,
+    value: u64,
+    log: &mut LogCursor,
+    queued_ns: u64,
+) -> RingPacket {
     RingPacket::Wait {
         current_value: GpuVa(fence.instance.current_value_gpu_va),
         value,

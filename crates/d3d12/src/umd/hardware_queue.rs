@@ -36,7 +36,8 @@ impl HardwareQueue {
         let device = &*id.device;
         let failed = |call| move |status| id.error(Failure::Refused(call, status));
         let args = CreateHwContext { device: device.handle(), node_ordinal };
-        let context = device.thunk.enter().create_hw_context(args).map_err(failed("D3DKMTCreateHwContext"))?;
+        let context =
+            device.thunk.enter().create_hw_context(args).map_err(failed("D3DKMTCreateHwContext"))?;
         let hw_context = Owned::new(&device.thunk, Object::HwContext, context);
         let args = CreateHwQueue {
             hw_context: context,
@@ -66,7 +67,8 @@ impl HardwareQueue {
         let mut state = self.state.lock_device();
         state.in_flight.collect(&self.progress);
         state.stats.executes += 1;
-        let submitted = lists.iter().try_for_each(|list| self.submit(&mut state, id, &list.memory, queued_ns));
+        let submitted =
+            lists.iter().try_for_each(|list| self.submit(&mut state, id, &list.memory, queued_ns));
         drop(state);
         submitted.map_err(|failure| id.error(failure))
     }
@@ -123,7 +125,7 @@ impl HardwareQueue {
             let marked = match state.ends_with_progress {
                 true => Ok(()),
                 // Waits and signals have no progress value; an empty command buffer behind them has.
-                false => self.submit(&mut state, id, id.device.marker(), 0),
+                false => self.submit(&mut state, id, id.device.marker(), id.queued_ns()),
             };
             (state.progress, marked)
         };

@@ -30,7 +30,9 @@ impl InFlight {
     #[inline]
     pub(crate) fn hold(&mut self, memory: &Arc<CommandMemory>, progress: u64, position: u64) {
         match self.entries.back_mut() {
-            Some(last) if Arc::ptr_eq(&last.memory, memory) => (last.progress, last.position) = (progress, position),
+            Some(last) if Arc::ptr_eq(&last.memory, memory) => {
+                (last.progress, last.position) = (progress, position)
+            }
             _ => self.entries.push_back(Entry { progress, position, memory: Arc::clone(memory) }),
         }
     }

@@ -47,6 +47,14 @@ pub(crate) enum Failure {
 }
 
 impl QueueIdentity {
+    /// The CPU time that goes with a submission. Only the timeline reads it; while there is none, reading the clock would be
+    /// half the cost of a submission.
+    #[inline]
+    pub(crate) fn queued_ns(&self) -> u64 {
+        let platform = &self.device.platform;
+        if platform.tracing() { platform.stamp_ns() } else { 0 }
+    }
+
     /// The error of a failed submission. Call it without the submitter lock.
     pub(crate) fn error(&self, failure: Failure) -> Error {
         let queue = self.name.clone();

@@ -13,7 +13,8 @@ use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::{Failure, QueueIdentity};
 use tidegate_calls::{
-    CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, ReadOnly, Status, SubmitCommand, SyncObjectFlags,
+    CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, ReadOnly, Status, SubmitCommand,
+    SyncObjectFlags,
 };
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
@@ -77,8 +78,7 @@ impl PacketQueue {
         let mut state = self.state.lock_device();
         state.in_flight.collect(&self.progress);
         state.stats.executes += 1;
-        let submitted =
-            packets(lists).try_for_each(|packet| self.submit(&mut state, id, packet, queued_ns));
+        let submitted = packets(lists).try_for_each(|packet| self.submit(&mut state, id, packet, queued_ns));
         drop(state);
         submitted.map_err(|failure| id.error(failure))
     }

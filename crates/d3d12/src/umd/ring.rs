@@ -158,7 +158,10 @@ mod tests {
     fn ring(slots: u64) -> (Ring, Word) {
         let platform = Platform::host();
         let control = platform.page(CONTROL_WORDS);
-        (Ring::new(platform.bulk((slots * SLOT_BYTES) as usize), &control, slots), control.word(CONTROL_READ_WORD))
+        (
+            Ring::new(platform.bulk((slots * SLOT_BYTES) as usize), &control, slots),
+            control.word(CONTROL_READ_WORD),
+        )
     }
 
     #[test]
@@ -187,7 +190,10 @@ mod tests {
                     } else {
                         ring.put(&RingPacket::Nop);
                     }
-                    assert!(ring.written() - read.load() <= slots, "a slot was overwritten before it was taken");
+                    assert!(
+                        ring.written() - read.load() <= slots,
+                        "a slot was overwritten before it was taken"
+                    );
                 }
             }
         }

@@ -13,7 +13,7 @@ use crate::umd::in_flight::InFlight;
 use crate::umd::ring::Ring;
 use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
-use tidegate_calls::{Doorbell, DoorbellStatus, ReadOnly, RingHint, Status};
+use tidegate_calls::{Doorbell, DoorbellStatus, RingHint, Status};
 use tidegate_gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate_platform::Step;
 
@@ -42,7 +42,6 @@ pub(crate) struct Submitter {
     pub(crate) hint: Option<Arc<dyn RingHint>>,
     /// The progress value queued last.
     pub(crate) progress: u64,
-    pub(crate) progress_fence: ReadOnly,
     pub(crate) wait_log: LogCursor,
     pub(crate) signal_log: LogCursor,
     pub(crate) in_flight: InFlight,
@@ -66,7 +65,12 @@ impl Submitter {
     // spec: UMS-001, UMS-071, UMS-084, UMS-085, NF-194
     /// Submits `unit`; the caller has made sure that the ring has room. All stores of steps 3 to 5 are of absolute values, so
     /// that repeating them changes nothing: a retry rings again and publishes nothing twice.
-    pub(crate) fn submit(&mut self, id: &QueueIdentity, unit: &Unit<'_>, queued_ns: u64) -> Result<(), Failure> {
+    pub(crate) fn submit(
+        &mut self,
+        id: &QueueIdentity,
+        unit: &Unit<'_>,
+        queued_ns: u64,
+    ) -> Result<(), Failure> {
         let (platform, thunk) = (&id.device.platform, &id.device.thunk);
         if self.aborted {
             return Err(Failure::Aborted);
@@ -102,13 +106,16 @@ impl Submitter {
             self.put_buffer(id, &list.memory, next, queued_ns);
         }
         match *unit {
-            Unit::Wait(fence, value) => self.ring.put(&encode::wait(id, fence, value, &mut self.wait_log, queued_ns)),
+            Unit::Wait(fence, value) => {
+                platform.spend(Step::UmdEncode);
+                self.ring.put(&encode::wait(id, fence, value, &mut self.wait_log, queued_ns));
+            }
             Unit::Signal(fence, value) => {
+                platform.spend(Step::UmdEncode);
                 self.ring.put(&encode::signal(id, fence, value, &mut self.signal_log, queued_ns));
             }
             Unit::Execute(_) | Unit::Marker => {}
         }
-        platform.spend(Step::UmdEncode);
         self.ends_with_progress = matches!(unit, Unit::Execute(_) | Unit::Marker);
         self.ring.publish();
 
@@ -137,7 +144,9 @@ impl Submitter {
                     let notified = thunk.enter().notify_work_submission(self.doorbell.handle);
                     return notified.map_err(|s| Failure::Refused("D3DKMTNotifyWorkSubmission", s));
                 }
-                DoorbellStatus::DisconnectedRetry if attempt == RETRY_LIMIT => return Err(Failure::Contested(attempt)),
+                DoorbellStatus::DisconnectedRetry if attempt == RETRY_LIMIT => {
+                    return Err(Failure::Contested(attempt));
+                }
                 DoorbellStatus::DisconnectedRetry => self.connect(id)?,
                 DoorbellStatus::DisconnectedAbort => {
                     self.aborted = true;
@@ -149,6 +158,7 @@ impl Submitter {
     }
 
     fn put_buffer(&mut self, id: &QueueIdentity, memory: &Arc<CommandMemory>, progress: u64, queued_ns: u64) {
+        id.device.platform.spend(Step::UmdEncode);
         self.in_flight.hold(memory, progress, self.ring.written());
         self.ring.put_execute(&encode::execute(id, memory, progress, queued_ns), progress);
         self.stats.submissions += 1;

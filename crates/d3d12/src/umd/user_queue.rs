@@ -14,8 +14,8 @@ use crate::umd::ring::{Ring, Room};
 use crate::umd::submit::{Submitter, Unit};
 use crate::umd::{Failure, QueueIdentity};
 use tidegate_calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateHwContext, CreateHwQueue, Handle,
-    LogDetail, Placement, Priority, ReadOnly, Status,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateHwContext, CreateHwQueue,
+    Handle, LogDetail, Placement, Priority, ReadOnly, Status,
 };
 use tidegate_gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
 use tidegate_platform::Mutex;
@@ -32,7 +32,11 @@ pub(crate) struct UserQueue {
     _control: Owned,
 }
 
-fn allocation(device: &DeviceInner, bytes: u64, kind: AllocationKind) -> std::result::Result<(Owned, AllocationMemory), Status> {
+fn allocation(
+    device: &DeviceInner,
+    bytes: u64,
+    kind: AllocationKind,
+) -> std::result::Result<(Owned, AllocationMemory), Status> {
     let args = CreateAllocation { device: device.handle(), bytes, kind, placement: Placement::System };
     let allocation = device.thunk.enter().create_allocation(args)?;
     Ok((Owned::new(&device.thunk, Object::Allocation, allocation.handle), allocation.memory))
@@ -64,7 +68,9 @@ impl UserQueue {
             allocation(device, slots * SLOT_BYTES, AllocationKind::Bulk).map_err(failed(create))?;
         let (control, control_memory) =
             allocation(device, CONTROL_WORDS as u64 * 8, AllocationKind::Protocol).map_err(failed(create))?;
-        let (AllocationMemory::Bulk(slot_bytes), AllocationMemory::Protocol(page)) = (ring_memory, control_memory) else {
+        let (AllocationMemory::Bulk(slot_bytes), AllocationMemory::Protocol(page)) =
+            (ring_memory, control_memory)
+        else {
             return Err(failed(create)(Status::OBJECT_TYPE_MISMATCH));
         };
 
@@ -85,7 +91,6 @@ impl UserQueue {
             doorbell,
             hint: None,
             progress: 0,
-            progress_fence: queue.progress_value.clone(),
             wait_log: LogCursor::new(logs.wait_entries),
             signal_log: LogCursor::new(logs.signal_entries),
             in_flight: InFlight::new(),
@@ -151,7 +156,7 @@ impl UserQueue {
             if drained {
                 return Ok(());
             }
-            self.submit(id, &Unit::Marker, 0)?;
+            self.submit(id, &Unit::Marker, id.queued_ns())?;
         }
         let target = self.submitter.lock_device().progress;
         id.device.wait_for_progress(id, self.progress_fence, &self.progress, target)

@@ -39,6 +39,8 @@ pub(crate) struct FenceSlot {
     pub(crate) monitored: Word,
     pub(crate) current_va: u64,
     pub(crate) monitored_va: u64,
+    /// Where CurrentValue stands on the bus.
+    pub(crate) current_at: PhysicalAddress,
 }
 
 impl FencePool {
@@ -78,6 +80,7 @@ impl FencePool {
             monitored: page.monitored.word(index * stride),
             current_va: page.current_va + offset,
             monitored_va: page.monitored_va + offset,
+            current_at: PhysicalAddress(page.at[0].0 + offset),
         })
     }
 

@@ -69,6 +69,26 @@ impl Page {
         }
     }
 
+    /// Sets bits of the word at `index`, as [`Word::fetch_or`] does.
+    #[inline]
+    pub fn fetch_or(&self, index: usize, bits: u64) -> u64 {
+        if self.inner.explored {
+            world::exchange(world::WordRef { page: &self.inner, index: index as u32 }, |v| v | bits)
+        } else {
+            self.inner.cells[index].fetch_or(bits, Ordering::SeqCst)
+        }
+    }
+
+    /// Stores to the word at `index` and returns the value before, as [`Word::exchange`] does.
+    #[inline]
+    pub fn exchange(&self, index: usize, value: u64) -> u64 {
+        if self.inner.explored {
+            world::exchange(world::WordRef { page: &self.inner, index: index as u32 }, |_| value)
+        } else {
+            self.inner.cells[index].swap(value, Ordering::SeqCst)
+        }
+    }
+
     pub(crate) fn number(&self) -> u32 {
         self.inner.id
     }
