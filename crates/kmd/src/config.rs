@@ -1,6 +1,6 @@
 //! Owns what a reference driver can be told: which of the hardware models that the documents describe it plays.
 //!
-//! A configuration is checked once, when the adapter starts ([`Config::check`]); nothing else looks for mistakes in it.
+//! A configuration is checked once, when the adapter starts (`Config::check`); nothing else looks for mistakes in it.
 
 use crate::KmdError;
 use tidegate_ddi::EngineType;

@@ -131,6 +131,8 @@ impl ReferenceDriver {
         self.connected_as(claim.hardware)
     }
 
+    /// Who is victimised depends on nothing but the time of connecting: a suspended queue's doorbell can be taken too.
+    // spec: UMS-045
     fn claim_seat(&self, handle: DriverHandle) -> Result<Claim, KmdError> {
         let mut objects = self.objects.lock();
         let callbacks = Arc::clone(&objects.started()?.callbacks);

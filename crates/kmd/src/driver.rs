@@ -72,7 +72,8 @@ impl ReferenceDriver {
         self.platform.spend(Step::DdiCall);
     }
 
-    /// For calls that must succeed.
+    /// For calls that must succeed: they do what they can, and what they could not is written down.
+    // spec: UMS-066
     fn must(&self, ddi: &'static str, outcome: Result<(), KmdError>) {
         if let Err(error) = outcome {
             self.violated(ddi, &[error]);

@@ -127,7 +127,6 @@ impl ReferenceDriver {
             }
         }
         self.platform.fence();
-        // spec: NF-135
         failed.extend(targets.iter().filter_map(|(_, _, instances)| self.notify_fence(instances).err()));
         failed
     }
@@ -154,6 +153,7 @@ fn stored_value(fence: &mut Fence, value: u64, mode: UpdateCurrentMode) -> Optio
         // spec: NF-136
         UpdateCurrentMode::NotificationOnly => None,
         // The flag decides, whatever number came with it.
+        // spec: NF-138
         UpdateCurrentMode::AlwaysSignaled => {
             fence.always_signaled = true;
             Some(ALWAYS)

@@ -5,7 +5,7 @@
 //! · `paging` (page tables) · `context` (devices and contexts, suspend and resume) · `node_ring` (the packet path) ·
 //! `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring that the driver writes) · `doorbell` (connect and
 //! victimise) and `seats` (who has one of the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the
-//! interrupt routine) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · [`handle`] · [`config`] · [`error`].
+//! interrupt routine) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
 //!
 //! Locks, outermost first:
 //!
@@ -15,9 +15,11 @@
 //! 3. the objects and each ring's write pointer: policy state, innermost, never held over a callback or a register.
 //!
 //! The first two order calls rather than guard policy state (`Mutex::lock_device`), and neither is taken with the other held.
-//! What the driver relies on from a device in return: it raises no interrupt from inside a mailbox command (what a command
-//! sets off is raised from an engine's turn), a mailbox command waits for no turn of an engine, and a queue's number is not
-//! given to another queue while records of the old one may still stand in its interrupt lists.
+//! A mailbox command may wait for the end of an engine's turn, so none is given from inside one: the interrupt routine gives
+//! none, and waits for nobody who could be waiting in one (view and objects are dropped first); the deferred routine runs when
+//! the turn is over. What the driver relies on from a device in return: it raises no interrupt from inside a mailbox command
+//! (what a command sets off is raised from an engine's turn), and it does not give a queue's number to another queue while
+//! records of the old one may still stand in its interrupt lists.
 //!
 //! It does not do: scheduling (VidSch), memory management, engine reset and power states.
 

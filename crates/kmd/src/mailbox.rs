@@ -3,8 +3,8 @@
 //! The order that matters, under one lock: 1. the command's words go to the mailbox registers; 2. a write to MAILBOX_RUN runs
 //! it; 3. the status is read, and the result if there is one. The command is done when this returns.
 //!
-//! The lock orders register accesses and guards no policy state, so it is held over them; a device runs no interrupt path
-//! inside a command. A register write is ordered behind the stores to memory before it, as on any bus, so what a ring holds
+//! The lock orders register accesses and guards no policy state, so it is held over them, also while a command waits for the
+//! end of an engine's turn; a device runs no interrupt path inside a command, and the interrupt routine gives no command. A register write is ordered behind the stores to memory before it, as on any bus, so what a ring holds
 //! is there when the command that announces it arrives.
 
 use crate::KmdError;

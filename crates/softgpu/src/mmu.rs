@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::address::{TABLE_LEVELS, VA_END};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
-use tidegate_platform::{Bulk, PhysicalAddress, Target, Word};
+use tidegate_platform::{Bulk, PhysicalAddress, Platform, PlatformKind, Target, Word};
 
 /// What stopped an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +87,10 @@ pub(crate) struct Mmu {
     stores: Vec<Option<WordEntry>>,
 }
 
-/// Entries of each cache; powers of two.
+/// Entries of each cache; a power of two.
 const CACHE_ENTRIES: usize = 1024;
-const TABLE_CACHE_ENTRIES: usize = 64;
+/// The same where machines are made by the thousand: an explored machine lives for some hundred accesses.
+const EXPLORED_CACHE_ENTRIES: usize = 32;
 
 fn cache<T>(entries: usize) -> Vec<Option<T>> {
     (0..entries).map(|_| None).collect()
@@ -103,13 +104,15 @@ fn place(key: u64, tag: u64, entries: usize) -> usize {
 }
 
 impl Mmu {
-    pub(crate) fn new(bus: Arc<Bus>) -> Mmu {
+    pub(crate) fn new(platform: &Platform, bus: Arc<Bus>) -> Mmu {
+        let explored = platform.kind() == PlatformKind::Explored;
+        let entries = if explored { EXPLORED_CACHE_ENTRIES } else { CACHE_ENTRIES };
         Mmu {
             bus,
-            pages: cache(CACHE_ENTRIES),
-            tables: cache(TABLE_CACHE_ENTRIES),
-            loads: cache(CACHE_ENTRIES),
-            stores: cache(CACHE_ENTRIES),
+            pages: cache(entries),
+            tables: cache(entries.min(64)),
+            loads: cache(entries),
+            stores: cache(entries),
         }
     }
 
@@ -127,7 +130,7 @@ impl Mmu {
     #[inline]
     pub(crate) fn page(&mut self, space: Space, va: GpuVa, write: bool) -> Result<&PageEntry, Fault> {
         let page = va.0 / PAGE_BYTES;
-        let index = place(page, space.tag, CACHE_ENTRIES);
+        let index = place(page, space.tag, self.pages.len());
         let hit = matches!(&self.pages[index], Some(e) if e.tag == space.tag && e.page == page);
         if !hit {
             let found = self.walk(space, va).ok_or_else(|| unmapped(va, write))?;
@@ -153,7 +156,7 @@ impl Mmu {
 
     fn last_entry(&mut self, space: Space, va: GpuVa) -> Option<Pte> {
         let region = va.0 >> 21;
-        let index = place(region, space.tag, TABLE_CACHE_ENTRIES);
+        let index = place(region, space.tag, self.tables.len());
         let hit = matches!(&self.tables[index], Some(t) if t.tag == space.tag && t.region == region);
         if !hit {
             let (table, start) = last_table(&self.bus, space.root, va)?;
@@ -166,7 +169,7 @@ impl Mmu {
     /// Translates a word that will be loaded.
     #[inline]
     pub(crate) fn load_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
-        let index = place(va.0 >> 3, space.tag, CACHE_ENTRIES);
+        let index = place(va.0 >> 3, space.tag, self.loads.len());
         if !is_word(&self.loads[index], space, va) {
             self.loads[index] = Some(self.find_word(space, va, false)?);
         }
@@ -176,7 +179,7 @@ impl Mmu {
     /// Translates a word that will be stored to.
     #[inline]
     pub(crate) fn store_slot(&mut self, space: Space, va: GpuVa) -> Result<Slot, Fault> {
-        let index = place(va.0 >> 3, space.tag, CACHE_ENTRIES);
+        let index = place(va.0 >> 3, space.tag, self.stores.len());
         if !is_word(&self.stores[index], space, va) {
             self.stores[index] = Some(self.find_word(space, va, true)?);
         }

@@ -1,3 +1,129 @@
-//! Runs a workload on a machine of its own.
-pub struct RunError; pub struct RunRequest; pub struct RunResult;
-pub fn run_workload() {}
+//! Runs a workload on a machine of its own: as many engines as it asks for, threads or virtual time as told.
+
+use crate::machine::{Machine, MachineConfig, MachineError};
+use std::sync::Arc;
+use tidegate_d3d12::{DeviceOptions, Submission};
+use tidegate_kmd::DoorbellModel;
+use tidegate_platform::Platform;
+use tidegate_softgpu::WorkRates;
+use tidegate_trace::Trace;
+use tidegate_workload::cost::CostModel;
+use tidegate_workload::model::Workload;
+use tidegate_workload::runner::{
+    self, Clock, MachineCounters, MachineProbe, Outcome, PendingWait, QueueCounters, RunOptions,
+};
+
+/// How long real work takes on the virtual clock: copies at 20 GB/s (the order of a PCIe 4 x16 link or of one copy engine), and
+/// 2 µs for a thread group. Traces state the duration of their work and do not use these.
+const VIRTUAL_RATES: WorkRates = WorkRates { byte_ps: 50, group_ns: 2_000 };
+
+/// What to run, and how.
+#[derive(Clone)]
+pub struct RunRequest {
+    /// The workload.
+    pub workload: Arc<Workload>,
+    /// Submission model of all queues; `None` leaves it to the workload.
+    pub submission: Option<Submission>,
+    /// Threads and real time, or one thread and modelled time.
+    pub clock: Clock,
+    /// Keep a timeline.
+    pub tracing: bool,
+    /// Physical doorbells.
+    pub doorbells: u32,
+    /// What the steps cost in virtual time.
+    pub costs: CostModel,
+    /// Called with operations done and operations in all.
+    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
+}
+
+/// Why a workload did not run at all.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The machine did not come up.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The workload cannot run on it.
+    #[error(transparent)]
+    Workload(#[from] runner::RunError),
+}
+
+/// What a run came to.
+pub struct RunResult {
+    /// Report, problems, pictures.
+    pub outcome: Outcome,
+    /// The timeline, if it was asked for.
+    pub trace: Option<Trace>,
+}
+
+struct Probe(Arc<Machine>);
+
+impl MachineProbe for Probe {
+    fn counters(&self) -> MachineCounters {
+        let (gpu, kernel) = (self.0.gpu().stats(), self.0.adapter().stats());
+        MachineCounters {
+            interrupts: kernel.interrupts,
+            interrupts_suppressed: gpu.interrupts_suppressed,
+            cpu_waits: kernel.cpu_waits,
+            cpu_wakes: kernel.cpu_wakes,
+            gpu_waits: gpu.gpu_waits + kernel.queued_waits,
+            gpu_waits_stalled: gpu.gpu_waits_stalled,
+            gpu_signals: gpu.signals + kernel.queued_signals,
+            log_entries_lost: kernel.log_entries_lost,
+            packets: kernel.packets,
+            overlap_ns: gpu.overlap_ns,
+            doorbell_connects: kernel.doorbell_connects,
+            doorbell_victims: kernel.doorbell_victims,
+        }
+    }
+
+    fn queue(&self, tag: u32) -> QueueCounters {
+        let stats = self.0.gpu().stats().tags.get(&tag).copied().unwrap_or_default();
+        QueueCounters {
+            packets: stats.packets,
+            commands: stats.commands,
+            busy_ns: stats.busy_ns,
+            blocked_ns: stats.blocked_ns,
+        }
+    }
+
+    fn pending_waits(&self) -> Vec<PendingWait> {
+        let held = self.0.adapter().pending_waits().into_iter();
+        held.map(|w| PendingWait { tag: w.tag, fence: w.fence, value: w.value, current: w.current }).collect()
+    }
+}
+
+/// Runs a workload to its end. Wrong results, deadlocks and GPU faults are problems of the outcome, not errors.
+pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
+    let platform = match request.clock {
+        Clock::Wall => Platform::host(),
+        Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
+    };
+    if request.tracing {
+        platform.enable_tracing();
+    }
+    let needs = runner::required_nodes(&request.workload);
+    let mut config = MachineConfig::standard(&platform).with_nodes(needs.three_d, needs.compute, needs.copy);
+    config.driver.doorbells = DoorbellModel::Dedicated { physical: request.doorbells };
+    if request.clock == Clock::Virtual {
+        config.gpu.rates = VIRTUAL_RATES;
+    }
+    let machine = Arc::new(Machine::new(&platform, config)?);
+    let options = DeviceOptions {
+        process_name: request.workload.name.clone(),
+        fences: runner::fence_choice(&request.workload, request.submission),
+        ..DeviceOptions::default()
+    };
+    let device = machine.device(options)?;
+    let run_options = RunOptions {
+        submission: request.submission,
+        tracing: request.tracing,
+        progress: request.progress.clone(),
+        clock: request.clock,
+    };
+    let probe = Arc::new(Probe(machine.clone()));
+    let prepared = Arc::new(runner::prepare(request.workload.clone(), device, probe, run_options)?);
+    let report = machine.run(prepared.main(&platform));
+    let trace = request.tracing.then(|| platform.take_trace(&request.workload.name));
+    let outcome = prepared.finish(&report, trace.as_ref());
+    Ok(RunResult { outcome, trace })
+}

@@ -83,7 +83,7 @@ pub(super) fn reports(
 
 fn native(mode: InterruptMode, node_ordinal: u32, node: &NodeSignals) -> InterruptData {
     let (fences, hw_queue) = match mode {
-        // spec: NF-121, NF-126
+        // spec: NF-120, NF-121, NF-126
         InterruptMode::FenceArray => ((!node.unknown).then(|| distinct(&node.fences)), None),
         InterruptMode::NullArray => (None, None),
         // spec: NF-222, NF-228

@@ -125,7 +125,6 @@ fn the_victim_is_the_least_recently_connected_one() {
     assert_eq!([connect(2), connect(4), connect(0)], [vec![], vec![1], vec![3]]);
 }
 
-// spec: UMS-100
 #[test]
 fn a_global_doorbell_takes_from_nobody() {
     let (machine, doorbells) = scene(300, Config { doorbells: DoorbellModel::Global, ..Config::standard() });

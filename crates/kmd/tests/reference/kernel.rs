@@ -45,12 +45,15 @@ impl Journal {
     }
 }
 
+/// What a test does at each notification.
+pub type Look = Box<dyn Fn(&InterruptData) + Send + Sync>;
+
 pub struct Recorder {
     journal: Journal,
     /// What DxgkCbDisconnectDoorbell answers.
     pub disconnect_answer: Mutex<Result<(), Status>>,
     /// Called at each notification, before it is written down.
-    pub on_notify: Option<Box<dyn Fn(&InterruptData) + Send + Sync>>,
+    pub on_notify: Option<Look>,
 }
 
 impl Callbacks for Recorder {
@@ -130,11 +133,7 @@ pub struct Owned {
 
 impl Machine {
     /// A machine whose adapter is not started.
-    pub fn cold(
-        platform: &Platform,
-        config: Config,
-        on_notify: Option<Box<dyn Fn(&InterruptData) + Send + Sync>>,
-    ) -> Machine {
+    pub fn cold(platform: &Platform, config: Config, on_notify: Option<Look>) -> Machine {
         let journal = Journal::new(platform);
         let device = Scripted::new(platform, config.nodes.len() as u32, journal.clone());
         let kernel = Arc::new(Recorder {

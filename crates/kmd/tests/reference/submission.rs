@@ -114,14 +114,9 @@ fn packets_that_no_node_can_run_are_refused() {
     let (software, hardware) = (machine.context(device, 1, false), machine.context(device, 1, true));
     let submit = |args| machine.driver.submit_command_virtual(&Dispatch::enter(), args);
     let bytes = |dma_buffer_bytes| SubmitCommandVirtual { dma_buffer_bytes, ..packet(software, 1, 1) };
-    for bad in [
-        packet(hardware, 1, 1),
-        packet(software, 2, 1),
-        packet(device, 1, 1),
-        bytes(0),
-        bytes(12),
-        bytes(u32::MAX & !7),
-    ] {
+    for bad in
+        [packet(hardware, 1, 1), packet(software, 2, 1), packet(device, 1, 1), bytes(0), bytes(12), bytes(!7)]
+    {
         assert_eq!(submit(bad), Err(Status::INVALID_PARAMETER), "{bad:?}");
     }
     assert_eq!(machine.commands(), []);

@@ -151,7 +151,7 @@ impl Shared {
         let mut calls = Calls::default();
         cmp.enlist(queue, false);
         if let Some((node, true)) = cmp.queue(queue).map(|e| (e.shape.node, e.listed)) {
-            self.call(&cmp, node, &mut calls);
+            self.call(&mut cmp, node, &mut calls);
         }
         drop(cmp);
         self.ring(calls, step);
@@ -216,7 +216,7 @@ impl Shared {
     fn recall(&self, mut cmp: MutexGuard<'_, Cmp>, node: u32) {
         let mut calls = Calls::default();
         cmp.nodes[node as usize].recall = true;
-        self.call(&cmp, node, &mut calls);
+        self.call(&mut cmp, node, &mut calls);
         drop(cmp);
         self.ring(calls, Step::DoorbellToFetch);
     }

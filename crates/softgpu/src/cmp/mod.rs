@@ -59,6 +59,8 @@ pub(crate) struct Node {
     pub(crate) recall: bool,
     /// Grows with the number of summaries.
     pub(crate) summaries: u64,
+    /// What the attention word says.
+    published: u64,
 }
 
 /// A root table and how often its translations were declared stale.
@@ -215,14 +217,16 @@ impl Shared {
     }
 
     /// Publishes what asks for the engine of `node`; called under the lock after any change of it.
-    pub(crate) fn publish(&self, cmp: &Cmp, node: u32) {
-        let state = &cmp.nodes[node as usize];
+    pub(crate) fn publish(&self, cmp: &mut Cmp, node: u32) {
+        let state = &mut cmp.nodes[node as usize];
         let level = if state.recall { RECALL } else { state.list.level() };
-        self.nodes[node as usize].attention.store(level);
+        if std::mem::replace(&mut state.published, level) != level {
+            self.nodes[node as usize].attention.store(level);
+        }
     }
 
     /// Publishes, and notes the node's service among those to ring once the lock is dropped.
-    fn call(&self, cmp: &Cmp, node: u32, calls: &mut Calls) {
+    fn call(&self, cmp: &mut Cmp, node: u32, calls: &mut Calls) {
         self.publish(cmp, node);
         calls.0 |= 1 << self.nodes[node as usize].service;
     }
@@ -257,7 +261,7 @@ impl Shared {
         while let Some(queue) = cmp.waits.take(&self.armed, cell, value) {
             cmp.satisfy(queue);
             if let Some(node) = cmp.queue(queue).map(|e| e.shape.node) {
-                self.call(&cmp, node, &mut calls);
+                self.call(&mut cmp, node, &mut calls);
             }
         }
         drop(cmp);

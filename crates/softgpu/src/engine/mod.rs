@@ -103,16 +103,20 @@ const SLEEP_SLACK_NS: u64 = 80_000;
 impl Engine {
     pub(crate) fn new(gpu: Arc<Shared>, node: usize) -> Engine {
         let config = &gpu.config.nodes[node];
+        let (summaries, summaries_seen, invalidations_seen) = {
+            let cmp = gpu.cmp.lock();
+            (cmp.doorbells.of_node(node as u32), cmp.nodes[node].summaries, cmp.invalidations)
+        };
         let nowhere = Space::new(AddressSpaceId(0), 0, tidegate_platform::PhysicalAddress(0));
         Engine {
             node,
             class: config.class,
             attention: gpu.nodes[node].attention.clone(),
             lane: gpu.platform.lane(LaneKind::Engine, "GPU", &config.name),
-            port: Port::new(Arc::clone(&gpu), Mmu::new(Arc::clone(&gpu.bus))),
-            summaries: Vec::new(),
-            summaries_seen: u64::MAX,
-            invalidations_seen: 0,
+            port: Port::new(Arc::clone(&gpu), Mmu::new(&gpu.platform, Arc::clone(&gpu.bus))),
+            summaries,
+            summaries_seen,
+            invalidations_seen,
             rung: Vec::new(),
             tally: Tally::default(),
             doorbell_looks: 0,
@@ -141,7 +145,7 @@ impl Engine {
     fn is_called(&self) -> bool {
         let attention = self.attention.load();
         match &self.rest {
-            None => attention != 0 || self.summaries_seen == u64::MAX,
+            None => attention != 0,
             Some(rest) => attention > rest.level || self.gpu.platform.now() >= rest.until,
         }
     }
@@ -177,7 +181,7 @@ impl Engine {
             entry.listed = false;
             run = entry.run.take();
         }
-        gpu.publish(&cmp, self.node as u32);
+        gpu.publish(&mut cmp, self.node as u32);
         if let Some(run) = &run {
             cmp.nodes[self.node].turns += 1;
             self.space = cmp.space(run.state.shape.address_space);
@@ -256,7 +260,7 @@ impl Engine {
             }
         }
         cmp.enlist(queue, in_packet);
-        gpu.publish(&cmp, self.node as u32);
+        gpu.publish(&mut cmp, self.node as u32);
         let watched = cmp.turn_watchers > 0;
         if watched {
             gpu.turn_ends.fetch_add(1);

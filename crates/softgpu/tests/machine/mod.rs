@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_gpu_abi::address::TABLE_LEVELS;
+use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{
@@ -84,6 +85,8 @@ pub struct Machine {
     pub gpu: Arc<SoftGpu>,
     pub line: Arc<Line>,
     processes: Mutex<u32>,
+    /// What the mailbox holds: a driver writes only the words that change.
+    mailbox: Mutex<Mailbox>,
 }
 
 impl Machine {
@@ -100,22 +103,32 @@ impl Machine {
         });
         gpu.connect_interrupt(Arc::clone(&line) as Arc<dyn InterruptSink>);
         let processes = platform.mutex("processes", 0);
-        Arc::new(Machine { platform: platform.clone(), system, gpu, line, processes })
+        let mailbox = platform.mutex("mailbox of the test", Mailbox::default());
+        Arc::new(Machine { platform: platform.clone(), system, gpu, line, processes, mailbox })
     }
 
-    /// Gives the CMP a command.
-    pub fn admin(&self, command: AdminCommand) -> Result<(u64, u64), AdminError> {
-        for (number, word) in command.encode().into_iter().enumerate() {
-            self.gpu.write_register(Register::MAILBOX.offset(number as u32), word);
+    /// Gives the CMP a command whose result does not matter.
+    pub fn tell(&self, command: AdminCommand) -> Result<(), AdminError> {
+        let words = command.encode();
+        let mut mailbox = self.mailbox.lock();
+        for (number, (word, old)) in words.into_iter().zip(mailbox.iter_mut()).enumerate() {
+            if word != std::mem::replace(old, word) {
+                self.gpu.write_register(Register::MAILBOX.offset(number as u32), word);
+            }
         }
+        drop(mailbox);
         self.gpu.write_register(Register::MAILBOX_RUN, 1);
         match self.gpu.read_register(Register::MAILBOX_STATUS) {
-            0 => Ok((
-                self.gpu.read_register(Register::MAILBOX_RESULT),
-                self.gpu.read_register(Register::MAILBOX_RESULT_HIGH),
-            )),
+            0 => Ok(()),
             error => Err(AdminError::from_number(error).expect("a known error")),
         }
+    }
+
+    /// Gives the CMP a command and returns its result.
+    pub fn admin(&self, command: AdminCommand) -> Result<(u64, u64), AdminError> {
+        self.tell(command)?;
+        let (low, high) = (Register::MAILBOX_RESULT, Register::MAILBOX_RESULT_HIGH);
+        Ok((self.gpu.read_register(low), self.gpu.read_register(high)))
     }
 
     pub fn state(&self, queue: QueueId) -> QueueState {
@@ -133,11 +146,6 @@ impl Machine {
             let end = self.line.news.wait_for(None, "interrupts");
             assert_ne!(end, WaitEnd::Stopped, "the machine stood still after {seen:?}");
         }
-    }
-
-    /// Set whenever the line went up.
-    pub fn line_news(&self) -> &Event {
-        &self.line.news
     }
 
     pub fn seen(&self) -> Vec<Seen> {
