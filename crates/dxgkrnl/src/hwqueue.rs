@@ -336,8 +336,9 @@ impl SoftwareQueue {
 impl Drop for HwQueue {
     fn drop(&mut self) {
         let adapter = self.adapter();
-        adapter.hw_queues.lock().remove(&self.os_handle);
+        // Until the driver has let go of it a fault may name the queue: it stays in the table until then.
         adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
+        adapter.hw_queues.lock().remove(&self.os_handle);
         if let Some(logs) = &self.logs {
             logs.remove(adapter);
         }

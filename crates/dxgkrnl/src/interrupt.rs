@@ -9,16 +9,30 @@
 
 use crate::adapter::{Adapter, InterruptDelivery};
 use crate::error::BugCheck;
+use crate::fence::Fence;
+use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use crate::{doorbell, fence, recovery, sched};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{Callbacks, Dirql, Dispatch, InterruptData, InterruptService, OsHandle, Passive, Status};
+use tidegate_ddi::{
+    Callbacks, Dirql, Dispatch, DriverHandle, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
+};
 use tidegate_platform::{Agent, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
 
-/// Reported data that waits for the deferred routine.
+/// Reported data that waits for the deferred routine. Handles are resolved when they are reported: from then on the object may
+/// be destroyed, and the report is still about it.
+enum Reported {
+    DmaCompleted { node: u32, fence_id: u32 },
+    DmaFaulted { node: u32, fence_id: u32, fault: PageFault },
+    Monitored,
+    Native { fences: Option<Vec<Arc<Fence>>>, hw_queue: Option<DriverHandle>, legacy: bool },
+    QueueFaulted { queue: Arc<HwQueue>, slot: u64, fault: PageFault },
+    Broken(BugCheck),
+}
+
 pub(crate) struct DpcQueue {
-    reported: Mutex<Vec<InterruptData>>,
+    reported: Mutex<Vec<Reported>>,
     wanted: Word,
 }
 
@@ -58,8 +72,10 @@ impl KernelCallbacks {
 
 impl Callbacks for KernelCallbacks {
     fn notify_interrupt(&self, _level: &Dirql<'_>, data: InterruptData) {
-        if let Some(adapter) = self.adapter() {
-            adapter.dpc.reported.lock().push(data);
+        if let Some(adapter) = self.adapter()
+            && let Some(reported) = resolve(&adapter, data)
+        {
+            adapter.dpc.reported.lock().push(reported);
         }
     }
 
@@ -87,31 +103,51 @@ impl Callbacks for KernelCallbacks {
     }
 }
 
+/// What a report is about; `None` when its object is being destroyed and nobody waits for it any more.
+fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
+    Some(match data {
+        InterruptData::DmaCompleted { node_ordinal, submission_fence_id } => {
+            Reported::DmaCompleted { node: node_ordinal, fence_id: submission_fence_id }
+        }
+        InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id, fault } => {
+            Reported::DmaFaulted { node: node_ordinal, fence_id: faulted_fence_id, fault }
+        }
+        InterruptData::MonitoredFenceSignaled { .. } => Reported::Monitored,
+        InterruptData::NativeFenceSignaled { fences, hw_queue, evaluate_legacy_monitored_fences, .. } => {
+            match fences.map(|handles| adapter.fences.lock().resolve(&handles)).transpose() {
+                Ok(fences) => Reported::Native { fences, hw_queue, legacy: evaluate_legacy_monitored_fences },
+                // spec: NF-122
+                Err(unknown) => Reported::Broken(BugCheck::UnknownFence(unknown.0)),
+            }
+        }
+        InterruptData::HwQueuePageFaulted { hw_queue, slot, fault, .. } => {
+            let found = adapter.hw_queues.lock().get(&hw_queue).map(Weak::upgrade);
+            match found {
+                Some(queue) => Reported::QueueFaulted { queue: queue?, slot, fault },
+                None => Reported::Broken(BugCheck::UnknownQueue(hw_queue.0)),
+            }
+        }
+    })
+}
+
 fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
     let reported = std::mem::take(&mut *adapter.dpc.reported.lock());
     for data in reported {
         match data {
-            InterruptData::DmaCompleted { node_ordinal, submission_fence_id } => {
-                sched::dma_completed(adapter, node_ordinal, submission_fence_id);
-            }
-            InterruptData::MonitoredFenceSignaled { .. } => fence::scan_monitored(adapter),
-            InterruptData::NativeFenceSignaled {
-                fences, hw_queue, evaluate_legacy_monitored_fences, ..
-            } => {
+            Reported::DmaCompleted { node, fence_id } => sched::dma_completed(adapter, node, fence_id),
+            Reported::DmaFaulted { node, fence_id, fault } => recovery::dma_faulted(adapter, node, fence_id, fault),
+            Reported::Monitored => fence::scan_monitored(adapter),
+            Reported::Native { fences, hw_queue, legacy } => {
                 fence::native_signaled(adapter, level, fences.as_deref(), hw_queue);
-                if evaluate_legacy_monitored_fences {
+                if legacy {
+                    // spec: NF-128
                     fence::scan_monitored(adapter);
                 }
             }
-            InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id, fault } => {
-                recovery::dma_faulted(adapter, node_ordinal, faulted_fence_id, fault);
+            Reported::QueueFaulted { queue, slot, fault } => {
+                recovery::hw_queue_faulted(adapter, &queue, slot, fault);
             }
-            InterruptData::HwQueuePageFaulted { hw_queue, slot, fault, .. } => {
-                match adapter.hw_queues_of(|q| q.os_handle == hw_queue).pop() {
-                    Some(queue) => recovery::hw_queue_faulted(adapter, &queue, slot, fault),
-                    None => adapter.bug_check(BugCheck::UnknownQueue(hw_queue.0)),
-                }
-            }
+            Reported::Broken(bug) => adapter.bug_check(bug),
         }
     }
 }

@@ -126,12 +126,15 @@ impl Drop for FenceInstanceObject {
         let level = Passive::enter();
         // Waiters are released, and hold no reference: their wait ends with the instance.
         monitor::release_satisfied(fence, u64::MAX);
-        fence.adapter.fences.lock().remove(fence.os_handle);
-        // Close, then Destroy; the slot goes back when the last holder drops the fence, after both.
+        // Close, then Destroy; the slot goes back when the last holder drops the fence, after both. Until Destroy has returned an
+        // interrupt may name the fence, so it stays in the table until then.
         // spec: NF-089
         if let (Some(local), Some(native)) = (self.local, &fence.native) {
             fence.adapter.driver().close_native_fence(&level, local);
             fence.adapter.driver().destroy_native_fence(&level, native.driver_global);
         }
+        fence.adapter.fences.lock().remove(fence.os_handle);
+        // Somebody may have begun to wait meanwhile, through a report or a queue that still holds the fence.
+        monitor::release_satisfied(fence, u64::MAX);
     }
 }

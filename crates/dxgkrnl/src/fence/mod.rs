@@ -72,8 +72,11 @@ impl FenceTable {
         self.all.remove(&handle);
     }
 
-    pub(crate) fn get(&self, handle: OsHandle) -> Option<Arc<Fence>> {
-        self.all.get(&handle).and_then(Weak::upgrade)
+    /// The fences of these handles, without those that are being destroyed; or the first handle that is of no fence.
+    pub(crate) fn resolve(&self, handles: &[OsHandle]) -> Result<Vec<Arc<Fence>>, OsHandle> {
+        let known = handles.iter().map(|handle| self.all.get(handle).ok_or(*handle));
+        let live: Result<Vec<Option<Arc<Fence>>>, OsHandle> = known.map(|found| found.map(Weak::upgrade)).collect();
+        Ok(live?.into_iter().flatten().collect())
     }
 
     pub(crate) fn matching(&self, which: impl Fn(&Fence) -> bool) -> Vec<Arc<Fence>> {

@@ -7,32 +7,22 @@
 use super::log::LogNews;
 use super::{Fence, monitor};
 use crate::adapter::Adapter;
-use crate::error::BugCheck;
 use crate::stats::Count;
 use std::sync::Arc;
-use tidegate_ddi::{Dispatch, DriverHandle, OsHandle, VidSchCaps};
+use tidegate_ddi::{Dispatch, DriverHandle, VidSchCaps};
 
 /// DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED.
 pub(crate) fn native_signaled(
     adapter: &Arc<Adapter>,
     level: &Dispatch,
-    fences: Option<&[OsHandle]>,
+    fences: Option<&[Arc<Fence>]>,
     hw_queue: Option<DriverHandle>,
 ) {
     if adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) {
         return logged(adapter, level, hw_queue);
     }
     match fences {
-        Some(handles) => {
-            for handle in handles {
-                let fence = adapter.fences.lock().get(*handle);
-                match fence {
-                    Some(fence) => look(&fence),
-                    // spec: NF-122
-                    None => adapter.bug_check(BugCheck::UnknownFence(handle.0)),
-                }
-            }
-        }
+        Some(fences) => fences.iter().for_each(|fence| look(fence)),
         // spec: NF-125
         None => scan(adapter, |f| f.native.is_some()),
     }
@@ -63,6 +53,8 @@ fn look(fence: &Fence) {
 fn logged(adapter: &Arc<Adapter>, level: &Dispatch, hw_queue: Option<DriverHandle>) {
     let mut overrun = false;
     for queue in adapter.hw_queues_of(|q| hw_queue.is_none_or(|h| q.driver == h)) {
+        // Progress is never logged, and a kernel-mode queue has no logs at all.
+        look(&queue.progress.fence);
         let Some(logs) = &queue.logs else { continue };
         match logs.signals.read_news(adapter, level, queue.driver) {
             LogNews::Entries(entries) => {
