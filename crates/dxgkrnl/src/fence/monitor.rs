@@ -69,7 +69,7 @@ pub(crate) fn settle(fence: &Fence) {
 fn arm(fence: &Fence) -> bool {
     let Some(native) = &fence.native else { return false };
     let held = fence.adapter.interrupt_lock.lock_device();
-    let Some(value) = fence.waiters.lock().to_publish() else { return false };
+    let Some(value) = fence.waiters.lock().take_unpublished() else { return false };
     let update = UpdateMonitoredValue {
         fence: native.driver_global,
         value,

@@ -62,7 +62,7 @@ impl<W> WaiterSet<W> {
     }
 
     /// What to publish, if it is not published yet; it counts as published from now on.
-    pub(crate) fn to_publish(&mut self) -> Option<u64> {
+    pub(crate) fn take_unpublished(&mut self) -> Option<u64> {
         let wanted = self.monitored_value();
         (wanted != self.published).then(|| {
             self.published = wanted;
@@ -84,18 +84,18 @@ mod tests {
     #[test]
     fn monitored_value_is_the_smallest_wait_less_one() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
-        assert_eq!(set.to_publish(), None);
+        assert_eq!(set.take_unpublished(), None);
         set.insert(42, "a", 0);
         set.insert(50, "b", 0);
-        assert_eq!(set.to_publish(), Some(41));
-        assert_eq!(set.to_publish(), None);
+        assert_eq!(set.take_unpublished(), Some(41));
+        assert_eq!(set.take_unpublished(), None);
         assert_eq!(set.take_satisfied(42), [("a", 0)]);
-        assert_eq!(set.to_publish(), Some(49));
+        assert_eq!(set.take_unpublished(), Some(49));
         let last = set.insert(u64::MAX, "c", 0);
         assert_eq!(set.take_satisfied(60), [("b", 0)]);
-        assert_eq!(set.to_publish(), Some(u64::MAX - 1), "a wait for the maximum is not nobody");
+        assert_eq!(set.take_unpublished(), Some(u64::MAX - 1), "a wait for the maximum is not nobody");
         assert!(set.remove(last) && !set.remove(last));
-        assert_eq!(set.to_publish(), Some(NOBODY_WAITS));
+        assert_eq!(set.take_unpublished(), Some(NOBODY_WAITS));
         assert!(set.is_empty());
     }
 

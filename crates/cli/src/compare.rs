@@ -1,0 +1,105 @@
+//! `tidegate compare`: a workload under the three submission models, one table.
+
+use crate::arguments::{self, Reading};
+use crate::run::{clock, read, run_once, show_problems, write_frames, write_timeline};
+use crate::{BadInput, End, output, tables};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidegate::workload::cost::CostModel;
+use tidegate::workload::expect::Clock;
+use tidegate::workload::model::Workload;
+use tidegate::workload::ranking::{Ranking, Robustness};
+use tidegate::workload::report::Report;
+use tidegate::{RunResult, Submission};
+
+/// Where the timeline of the frame graph goes when nobody says where.
+const DEFAULT_TIMELINE: &str = "timeline.html";
+
+#[derive(Serialize)]
+struct Comparison<'a> {
+    workload: &'a str,
+    runs: Vec<&'a Report>,
+    /// Whether the order of the models by makespan survives the ranges of the cost model; only in virtual time.
+    ranking: Option<Robustness>,
+}
+
+/// `tidegate compare`.
+pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
+    let reading = &arguments.reading;
+    let workload = read(arguments.workload.as_deref(), reading)?;
+    let timeline = timeline_path(arguments);
+    let mut results = Vec::new();
+    for submission in Submission::ALL {
+        let traced = submission == Submission::User && timeline.is_some();
+        results.push(run_once(&workload, Some(submission), reading, traced, CostModel::nominal())?);
+    }
+    let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
+    let ranking = match clock(&workload, reading) {
+        Clock::Virtual => Some(robustness(&workload, reading, &reports)?),
+        Clock::Wall => None,
+    };
+    let written = write_files(&results, timeline.as_deref())?;
+    if let Some(path) = &arguments.json {
+        let comparison = Comparison { workload: &workload.name, runs: reports.clone(), ranking: ranking.clone() };
+        output::write_json(path, &comparison)?;
+    }
+    if arguments.json.as_deref() != Some(Path::new("-")) {
+        print(&workload, &reports, ranking.as_ref(), &written);
+    }
+    for result in &results {
+        if !result.outcome.is_right() {
+            eprintln!("under {}:", result.outcome.report.submission);
+            show_problems(&result.outcome);
+        }
+    }
+    let right = results.iter().all(|r| r.outcome.is_right());
+    Ok(if right { End::Right } else { End::Wrong })
+}
+
+fn timeline_path(arguments: &arguments::Compare) -> Option<PathBuf> {
+    let default = arguments.workload.is_none().then(|| PathBuf::from(DEFAULT_TIMELINE));
+    arguments.timeline.clone().or(default)
+}
+
+fn write_files(results: &[RunResult], timeline: Option<&Path>) -> Result<Vec<PathBuf>, BadInput> {
+    let mut written = Vec::new();
+    let Some(user) = results.last() else { return Ok(written) };
+    written.extend(write_frames(&user.outcome)?);
+    if let (Some(path), Some(trace)) = (timeline, &user.trace) {
+        write_timeline(trace, path)?;
+        written.push(path.to_owned());
+    }
+    Ok(written)
+}
+
+/// Runs the models again with the cost model's constants at the ends of their ranges.
+fn robustness(workload: &Arc<Workload>, reading: &Reading, nominal: &[&Report]) -> Result<Robustness, BadInput> {
+    let mut ranking = Ranking::new(nominal.iter().map(|r| (r.submission.clone(), r.makespan_ns)));
+    let quiet = Reading { quiet: true, ..reading.clone() };
+    for variation in Ranking::plan(workload) {
+        let mut makespans = Vec::new();
+        for submission in Submission::ALL {
+            let result = run_once(workload, Some(submission), &quiet, false, variation.costs.clone())?;
+            makespans.push((submission.to_string(), result.outcome.report.makespan_ns));
+        }
+        ranking.add(&variation, makespans);
+    }
+    Ok(ranking.robustness())
+}
+
+fn print(workload: &Workload, reports: &[&Report], ranking: Option<&Robustness>, written: &[PathBuf]) {
+    println!("{}: {}", workload.name, workload.description);
+    println!("{}", tables::side_by_side(reports));
+    if let Some(report) = reports.iter().find(|r| r.replay.is_some()) {
+        for line in report.lines() {
+            println!("{line}");
+        }
+    }
+    if let Some(ranking) = ranking {
+        println!("{ranking}");
+    }
+    for path in written {
+        println!("wrote {}", path.display());
+    }
+}

@@ -1,0 +1,146 @@
+//! `tidegate run`: one workload, one submission model, a report, and a timeline if asked for.
+
+use crate::arguments::{self, Gaps, Reading};
+use crate::output;
+use crate::progress::Progress;
+use crate::tables;
+use crate::{BadInput, End};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidegate::trace::{self, Trace};
+use tidegate::workload::cost::CostModel;
+use tidegate::workload::expect::Clock;
+use tidegate::workload::kineto;
+use tidegate::workload::model::Workload;
+use tidegate::workload::runner::Outcome;
+use tidegate::{Platform, RunRequest, RunResult, Submission, run_workload, workload};
+
+/// The frame graph, which `compare` runs when it is given nothing.
+pub(crate) const FRAME_GRAPH: &str = include_str!("../../../workloads/frame-graph.toml");
+
+/// Reads a workload, or the frame graph when there is no path.
+pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Arc<Workload>, BadInput> {
+    let gaps = match reading.gaps {
+        Gaps::Keep => kineto::Gaps::Keep,
+        Gaps::Drop => kineto::Gaps::Drop,
+    };
+    let import = kineto::ImportOptions { gaps, ..workload::import_options_for(&CostModel::nominal()) };
+    let options = workload::LoadOptions { import };
+    let read = match path {
+        Some(path) => workload::load(path, &options).map(|(workload, _)| workload),
+        None => workload::toml_file::parse(FRAME_GRAPH, "workloads/frame-graph.toml"),
+    };
+    let workload = read.map_err(|e| BadInput(e.to_string()))?;
+    for warning in &workload.warnings {
+        eprintln!("warning: {}:{warning}", workload.file);
+    }
+    Ok(Arc::new(workload))
+}
+
+/// The clock that was asked for, or that fits the workload: a recorded run is replayed in modelled time.
+pub(crate) fn clock(workload: &Workload, reading: &Reading) -> Clock {
+    match reading.clock {
+        Some(arguments::Clock::Wall) => Clock::Wall,
+        Some(arguments::Clock::Virtual) => Clock::Virtual,
+        None if workload.recorded.is_some() => Clock::Virtual,
+        None => Clock::Wall,
+    }
+}
+
+/// Runs a workload once and puts the wall time of the run into its report.
+pub(crate) fn run_once(
+    workload: &Arc<Workload>,
+    submission: Option<Submission>,
+    reading: &Reading,
+    tracing: bool,
+    costs: CostModel,
+) -> Result<RunResult, BadInput> {
+    let what = submission.map_or_else(|| workload.name.clone(), |s| format!("{} ({s})", workload.name));
+    let progress = Progress::new(&what, reading.quiet);
+    let request = RunRequest {
+        workload: workload.clone(),
+        submission,
+        clock: clock(workload, reading),
+        tracing,
+        doorbells: reading.doorbells,
+        costs,
+        progress: progress.callback(),
+    };
+    let stopwatch = Platform::host();
+    let mut result = run_workload(&request).map_err(|e| BadInput(e.to_string()))?;
+    result.outcome.report.elapsed_ns = stopwatch.now().0;
+    Ok(result)
+}
+
+/// Says what went wrong, on standard error.
+pub(crate) fn show_problems(outcome: &Outcome) {
+    for problem in &outcome.problems {
+        eprintln!("{problem}");
+    }
+}
+
+/// Writes the pictures of a run beside the caller's other files; returns their names.
+pub(crate) fn write_frames(outcome: &Outcome) -> Result<Vec<PathBuf>, BadInput> {
+    let mut written = Vec::new();
+    for frame in &outcome.frames {
+        let path = PathBuf::from(&frame.file);
+        output::write(&path, |out| {
+            let mut encoder = png::Encoder::new(BufWriter::new(out), frame.width, frame.height);
+            encoder.set_color(png::ColorType::Rgba);
+            encoder.set_depth(png::BitDepth::Eight);
+            let mut writer = encoder.write_header()?;
+            writer.write_image_data(&frame.rgba)?;
+            Ok(())
+        })?;
+        written.push(path);
+    }
+    Ok(written)
+}
+
+/// Writes a timeline as one HTML page.
+pub(crate) fn write_timeline(trace: &Trace, path: &Path) -> Result<(), BadInput> {
+    output::write(path, |out| trace::html::write(trace, out))
+}
+
+/// `tidegate run`.
+pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
+    let workload = read(Some(&arguments.workload), &arguments.reading)?;
+    let wants_timeline =
+        arguments.timeline.is_some() || arguments.perfetto.is_some() || arguments.chrome.is_some();
+    let result =
+        run_once(&workload, arguments.submission, &arguments.reading, wants_timeline, CostModel::nominal())?;
+    if let Some(trace) = &result.trace {
+        if let Some(path) = &arguments.timeline {
+            write_timeline(trace, path)?;
+        }
+        if let Some(path) = &arguments.perfetto {
+            output::write(path, |out| trace::perfetto::write(trace, out))?;
+        }
+        if let Some(path) = &arguments.chrome {
+            output::write(path, |out| trace::chrome::write(trace, out))?;
+        }
+    }
+    let frames = write_frames(&result.outcome)?;
+    if let Some(path) = &arguments.json {
+        output::write_json(path, &result.outcome.report)?;
+    }
+    if arguments.json.as_deref() != Some(Path::new("-")) {
+        print_report(&workload, &result.outcome, &frames);
+    }
+    show_problems(&result.outcome);
+    Ok(if result.outcome.is_right() { End::Right } else { End::Wrong })
+}
+
+fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
+    let report = &outcome.report;
+    println!("{}: {}", report.workload, workload.description);
+    println!("{}", tables::side_by_side(&[report]));
+    println!("{}", tables::queues(report));
+    for line in report.lines() {
+        println!("{line}");
+    }
+    for frame in frames {
+        println!("wrote {}", frame.display());
+    }
+}

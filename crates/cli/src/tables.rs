@@ -1,0 +1,85 @@
+//! Owns how reports look on a terminal: one column per run, one row per figure, units spelled out.
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use tidegate::workload::report::Report;
+
+/// A duration with three significant digits and a unit.
+pub(crate) fn duration(ns: u64) -> String {
+    let scaled = |divisor: f64, unit: &str| {
+        let value = ns as f64 / divisor;
+        let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+        format!("{value:.digits$} {unit}")
+    };
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => scaled(1e3, "µs"),
+        1_000_000..1_000_000_000 => scaled(1e6, "ms"),
+        _ => scaled(1e9, "s"),
+    }
+}
+
+/// An empty table in the house style.
+pub(crate) fn table(header: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    table
+}
+
+/// Right-aligns every column but the first.
+pub(crate) fn align_numbers(table: &mut Table) {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+type Figure = (&'static str, fn(&Report) -> String);
+
+const FIGURES: &[Figure] = &[
+    ("makespan", |r| duration(r.makespan_ns)),
+    ("engines overlapped", |r| duration(r.overlap_ns)),
+    ("kernel calls", |r| r.kernel_calls.to_string()),
+    ("interrupts", |r| r.interrupts.to_string()),
+    ("interrupts suppressed", |r| r.interrupts_suppressed.to_string()),
+    ("CPU waits", |r| r.cpu_waits.to_string()),
+    ("CPU wakes", |r| r.cpu_wakes.to_string()),
+    ("GPU waits", |r| r.gpu_waits.to_string()),
+    ("GPU signals", |r| r.gpu_signals.to_string()),
+    ("results", |r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() }),
+];
+
+/// One column per report.
+pub(crate) fn side_by_side(reports: &[&Report]) -> Table {
+    let mut table = table(std::iter::once(String::new()).chain(reports.iter().map(|r| r.submission.clone())));
+    for (name, figure) in FIGURES {
+        table.add_row(std::iter::once((*name).to_owned()).chain(reports.iter().map(|r| figure(r))));
+    }
+    for metric in reports.first().map_or(&[][..], |r| &r.metrics) {
+        let of = |r: &&Report| {
+            let found = r.metrics.iter().find(|m| m.name == metric.name);
+            found.map_or_else(|| "-".to_owned(), |m| m.shown.clone())
+        };
+        table.add_row(std::iter::once(metric.name.clone()).chain(reports.iter().map(of)));
+    }
+    align_numbers(&mut table);
+    table
+}
+
+/// One row per queue.
+pub(crate) fn queues(report: &Report) -> Table {
+    let mut table = table(["queue", "engine", "packets", "busy", "blocked"]);
+    for queue in &report.queues {
+        table.add_row([
+            queue.name.clone(),
+            queue.engine.clone(),
+            queue.packets.to_string(),
+            duration(queue.busy_ns),
+            duration(queue.blocked_ns),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}

@@ -1,0 +1,180 @@
+//! The command line as a user meets it: every ready workload under every model, bad input, exit codes, JSON, files.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A directory of the test's own, so that pictures and timelines of two tests do not meet.
+fn place(name: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&place).unwrap();
+    place
+}
+
+fn tidegate(place: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).current_dir(place).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn ready_workloads() -> Vec<PathBuf> {
+    let files = std::fs::read_dir(root().join("workloads")).unwrap().map(|e| e.unwrap().path());
+    let mut files: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+    files.sort();
+    assert!(files.len() >= 12, "{files:?}");
+    files
+}
+
+fn run_all(clock: &str) {
+    let place = place(clock);
+    for workload in ready_workloads() {
+        for model in ["packet", "hardware", "user"] {
+            let path = workload.to_str().unwrap();
+            let output = tidegate(&place, &["run", path, "--submission", model, "--clock", clock, "--json", "-"]);
+            assert_eq!(output.status.code(), Some(0), "{path} under {model}: {}", text(&output));
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!((&report["completed"], &report["verified"]), (&Value::Bool(true), &Value::Bool(true)));
+            assert_eq!(report["submission"], model);
+        }
+    }
+}
+
+#[test]
+fn every_workload_is_right_under_every_model_in_virtual_time() {
+    run_all("virtual");
+}
+
+#[test]
+fn every_workload_is_right_under_every_model_on_threads() {
+    run_all("wall");
+}
+
+#[test]
+fn compare_without_argument_draws_the_frame_and_writes_a_timeline() {
+    let place = place("compare");
+    let output = tidegate(&place, &["compare"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let said = text(&output);
+    for word in ["packet", "hardware", "user", "makespan", "kernel calls", "interrupts"] {
+        assert!(said.contains(word), "{word} is missing in {said}");
+    }
+    let picture = std::fs::read(place.join("frame.png")).unwrap();
+    assert_eq!(&picture[1..4], b"PNG");
+    let page = std::fs::read_to_string(place.join("timeline.html")).unwrap();
+    assert!(page.contains("<canvas") && !page.contains("http://") && !page.contains("https://"));
+    assert!(!place.join("timeline.html.part").exists());
+}
+
+#[test]
+fn the_report_has_its_fields() {
+    let place = place("fields");
+    let workload = root().join("workloads/ring-buffer.toml");
+    let files = ["t.html", "t.pftrace", "t.json"];
+    let arguments = ["--timeline", files[0], "--perfetto", files[1], "--chrome", files[2], "--json", "report.json"];
+    let output = tidegate(&place, &[&["run", workload.to_str().unwrap()][..], &arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    for file in files {
+        assert!(std::fs::metadata(place.join(file)).unwrap().len() > 500, "{file}");
+    }
+    let report: Value = serde_json::from_slice(&std::fs::read(place.join("report.json")).unwrap()).unwrap();
+    let numbers = [
+        "elapsed_ns", "makespan_ns", "kernel_calls", "interrupts", "interrupts_suppressed", "cpu_waits", "cpu_wakes",
+        "gpu_waits", "gpu_signals", "log_entries_lost",
+    ];
+    for field in numbers {
+        assert!(report[field].is_u64(), "{field}: {}", report[field]);
+    }
+    assert!(report["recorded_ns"].is_null());
+    for field in ["name", "engine", "packets", "busy_ns", "blocked_ns"] {
+        assert!(!report["queues"][0][field].is_null(), "queues[].{field}");
+    }
+    for field in ["name", "final_value"] {
+        assert!(!report["fences"][0][field].is_null(), "fences[].{field}");
+    }
+}
+
+/// Exit 2, one screen, and the words that say what, where and what to do.
+fn refused(arguments: &[&str], words: &[&str]) {
+    let place = place("refused");
+    let output = tidegate(&place, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.lines().count() <= 30, "more than one screen: {said}");
+    for word in words {
+        assert!(said.contains(word), "'{word}' is missing in {said}");
+    }
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn bad_input_says_what_and_where() {
+    let bad = |name: &str| root().join("workloads/bad").join(name).to_str().unwrap().to_owned();
+    refused(&["run", "nowhere.toml"], &["nowhere.toml"]);
+    refused(&["run", &bad("unknown-fields.toml")], &["unknown-fields.toml:", "unknown field", "did you mean"]);
+    refused(&["run", &bad("lengths.toml")], &["lengths.toml:"]);
+    refused(&["replay", "no such line"], &["no such line"]);
+    refused(&["explore", "no-such-scenario"], &["no-such-scenario"]);
+    let place = place("refused");
+    for (name, content) in [("cut.json", "{\"traceEvents\": [{\"ph\": \"X\", \"na"), ("other.json", "{\"a\": 1}")] {
+        std::fs::write(place.join(name), content).unwrap();
+        refused(&["run", name], &[name]);
+    }
+}
+
+#[test]
+fn a_deadlock_is_reported_with_its_chain_and_ends() {
+    let place = place("deadlock");
+    let workload = root().join("workloads/bad/deadlock.toml");
+    for clock in ["virtual", "wall"] {
+        for model in ["packet", "hardware", "user"] {
+            let path = workload.to_str().unwrap();
+            let output = tidegate(&place, &["run", path, "--clock", clock, "--submission", model]);
+            let said = text(&output);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains("deadlock") && said.contains("deadlock.toml:"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_page_fault_names_queue_command_and_address() {
+    let place = place("fault");
+    let workload = root().join("workloads/bad/page-fault.toml");
+    for model in ["packet", "hardware", "user"] {
+        let path = workload.to_str().unwrap();
+        let output = tidegate(&place, &["run", path, "--submission", model, "--clock", "virtual"]);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("page fault") && said.contains("0x") && said.contains("page-fault.toml:"), "{said}");
+    }
+}
+
+#[test]
+fn real_traces_run_under_every_model() {
+    let Some(traces) = std::env::var_os("TIDEGATE_TRACES") else {
+        println!("skipped: TIDEGATE_TRACES is not set, so there are no recorded traces to run");
+        return;
+    };
+    let place = place("traces");
+    let traces = std::fs::read_dir(traces).unwrap().map(|e| e.unwrap().path());
+    let traces: Vec<PathBuf> = traces.filter(|p| p.extension().is_some_and(|e| e == "gz")).collect();
+    assert!(!traces.is_empty());
+    for trace in traces {
+        for gaps in ["keep", "drop"] {
+            let path = trace.to_str().unwrap();
+            let output = tidegate(&place, &["compare", path, "--gaps", gaps, "--json", "-"]);
+            assert_eq!(output.status.code(), Some(0), "{path}: {}", text(&output));
+            let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+            for run in comparison["runs"].as_array().unwrap() {
+                assert_eq!((&run["completed"], &run["clock"]), (&Value::Bool(true), &Value::from("virtual")));
+                assert!(run["recorded_ns"].as_u64().unwrap() > 0);
+            }
+        }
+    }
+}
