@@ -4,7 +4,7 @@ use crate::cmp::Shared;
 use crate::config::{Config, MAX_NODES};
 use crate::engine::Engine;
 use crate::memory::Bus;
-use crate::stats::Stats;
+use crate::stats::{ParkedWait, Stats};
 use std::sync::Arc;
 use tidegate_platform::{Agent, Mutex, PhysicalMemory, Platform, ServiceHandle};
 
@@ -34,6 +34,7 @@ impl SoftGpu {
         &self.shared
     }
 
+    // spec: ME-001
     /// Starts the engines, each with a lane of the group "GPU" on the timeline. A GPU that runs already is left alone.
     pub fn start(&self) {
         let mut services = self.services.lock();
@@ -59,6 +60,11 @@ impl SoftGpu {
         for service in services {
             service.stop();
         }
+    }
+
+    /// The waits that hold queues back now.
+    pub fn parked_waits(&self) -> Vec<ParkedWait> {
+        self.shared.cmp.lock().parked_waits()
     }
 
     /// What was counted so far. An engine hands its counts over before it interrupts and at the end of each turn.

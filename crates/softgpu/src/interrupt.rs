@@ -19,7 +19,11 @@ pub(crate) struct InterruptLine {
 impl InterruptLine {
     pub(crate) fn new(platform: &Platform) -> InterruptLine {
         let page = platform.page(16);
-        InterruptLine { cause: page.word(0), raised: page.word(8), sink: platform.mutex("interrupt sink", None) }
+        InterruptLine {
+            cause: page.word(0),
+            raised: page.word(8),
+            sink: platform.mutex("interrupt sink", None),
+        }
     }
 
     pub(crate) fn connect(&self, sink: Arc<dyn InterruptSink>) {

@@ -3,11 +3,11 @@
 //! Rooms: [`config`] (the hardware's variants) · `gpu` ([`SoftGpu`] and its services) · `registers` (the device's face) ·
 //! `memory` (the bus) · `mmu` (page tables, cached translations) · `doorbell` (who was rung) · `runlist` (who runs next) ·
 //! `queue` (what the hardware knows of one queue) · `cmp` (the context management processor: waits, signalled fences, the
-//! mailbox) · `engine` (one agent per node: fence, copy, compute, graphics) ·
-//! `interrupt` (the line) · `clock` (GPU time) · `log` (fence logs) · [`stats`] (what was counted).
+//! mailbox) · `engine` (one agent per node: fence, copy, compute, graphics) · `interrupt` (the line) · `clock` (GPU time) ·
+//! `log` (fence logs) · [`stats`] (what was counted).
 //!
 //! Locks, in the order in which they may be taken; none is held when the interrupt line goes up:
-//! 1. `gpu services` (start and stop), never with another;
+//! 1. `gpu services` (start and stop);
 //! 2. `cmp` (run lists, waits, queues that no engine runs at the moment, page table roots, counters);
 //! 3. `interrupt sink`, for as long as it takes to copy the sink, never with another.
 //!
@@ -16,8 +16,8 @@
 //! turn: they must not be given from inside [`tidegate_gpu_abi::InterruptSink::raise`].
 //!
 //! Who calls in: a kernel-mode driver through `Device`. Who is called: the interrupt sink, and the built-in programs that
-//! a dispatch or a draw runs. It knows no kernel, no driver
-//! and no API; packets, commands and pages are whatever software wrote, and nothing in them can panic or hang it.
+//! a dispatch or a draw runs. It knows no kernel, no driver and no API; packets, commands and pages are whatever software
+//! wrote, and nothing in them can panic or hang it.
 
 pub mod config;
 pub mod stats;
@@ -37,4 +37,4 @@ mod runlist;
 
 pub use config::{Barriers, Config, EngineClass, NodeConfig, WorkRates};
 pub use gpu::SoftGpu;
-pub use stats::{NodeStats, Stats, TagStats};
+pub use stats::{NodeStats, ParkedWait, Stats, TagStats};

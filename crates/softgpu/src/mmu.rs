@@ -258,7 +258,7 @@ pub(crate) fn word_of(target: &Target, va: GpuVa) -> Option<Word> {
     let Target::Protocol(page, start) = target else { return None };
     let offset = start + va.0 % PAGE_BYTES;
     let index = (offset / 8) as usize;
-    (offset % 8 == 0 && index < page.len()).then(|| page.word(index))
+    (offset.is_multiple_of(8) && index < page.len()).then(|| page.word(index))
 }
 
 fn read_words(page: &tidegate_platform::Page, start: u64, out: &mut [u8]) -> bool {

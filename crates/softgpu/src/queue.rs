@@ -6,7 +6,9 @@
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
 use tidegate_gpu_abi::regs::FaultKind;
-use tidegate_gpu_abi::{AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind, TraceWords};
+use tidegate_gpu_abi::{
+    AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind, TraceWords,
+};
 use tidegate_platform::{CpuTime, Word};
 use tidegate_trace::NameId;
 

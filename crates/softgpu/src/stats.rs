@@ -1,6 +1,7 @@
 //! Owns what the hardware counts, for reports and benches. Engines count for themselves and hand over at the end of a turn.
 
 use std::collections::BTreeMap;
+use tidegate_platform::PhysicalAddress;
 
 /// What was counted under one tag (a queue, or a context of the packet model).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,17 @@ impl TagStats {
         self.busy_ns += more.busy_ns;
         self.blocked_ns += more.blocked_ns;
     }
+}
+
+/// A wait that holds a queue back, for reports of machines that stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParkedWait {
+    /// The queue's tag.
+    pub tag: u32,
+    /// Where CurrentValue stands on the bus.
+    pub current_value: PhysicalAddress,
+    /// What is waited for.
+    pub value: u64,
 }
 
 /// What was counted for one node.

@@ -21,7 +21,12 @@ fn run(machine: &Arc<Machine>, process: &Process, node: u32, commands: &[Command
 }
 
 /// Runs `commands` on a new queue of `node` and returns the fault that they end in.
-fn run_into_fault(machine: &Arc<Machine>, process: &Process, node: u32, commands: &[Command]) -> (GpuVa, FaultKind) {
+fn run_into_fault(
+    machine: &Arc<Machine>,
+    process: &Process,
+    node: u32,
+    commands: &[Command],
+) -> (GpuVa, FaultKind) {
     let mut queue = process.queue(node);
     queue.submit(&[process.execute(commands, 0)]);
     let Seen::Fault { queue: faulted, va, position: 0, kind } = machine.await_fault() else {
@@ -41,7 +46,8 @@ fn a_copy_goes_through_page_tables_and_over_page_borders() {
         from.put(0, &data);
         for node in [THREE_D, COMPUTE, COPY] {
             to.put(0, &[0; 20_000]);
-            let copy = Command::Copy { source: from.va.plus(3), destination: to.va.plus(4_090), bytes: 15_000 };
+            let copy =
+                Command::Copy { source: from.va.plus(3), destination: to.va.plus(4_090), bytes: 15_000 };
             run(machine, &process, node, &[copy]);
             let mut expected = vec![0; 20_000];
             expected[4_090..19_090].copy_from_slice(&data[3..15_003]);
@@ -57,7 +63,12 @@ fn a_copy_larger_than_a_turn_is_whole() {
         let (from, to) = (process.buffer(3 << 20), process.buffer(3 << 20));
         let data: Vec<u8> = (0..3u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         from.put(0, &data);
-        run(machine, &process, COPY, &[Command::Copy { source: from.va, destination: to.va, bytes: 3 << 20 }]);
+        run(
+            machine,
+            &process,
+            COPY,
+            &[Command::Copy { source: from.va, destination: to.va, bytes: 3 << 20 }],
+        );
         assert!(to.bytes() == data);
         let stats = machine.gpu.stats();
         assert_eq!((stats.tags[&0].commands, stats.tags[&0].packets), (1, 1));
@@ -119,7 +130,8 @@ fn a_draw_paints_its_target_in_local_memory() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let colour = [200, 100, 3, 255];
-        let corner = |x, y| Vertex { position: [x, y, 0.5, 1.0], normal: [0.0, 0.0, -1.0], uv: [0.0; 2], colour };
+        let corner =
+            |x, y| Vertex { position: [x, y, 0.5, 1.0], normal: [0.0, 0.0, -1.0], uv: [0.0; 2], colour };
         let (a, b, c, d) = (corner(-1.0, -1.0), corner(-1.0, 1.0), corner(1.0, 1.0), corner(1.0, -1.0));
         let vertices = process.buffer(6 * VERTEX_LEN);
         vertices.put(0, &vertex_bytes(&[a, b, c, a, c, d]));
@@ -141,10 +153,14 @@ fn a_stored_value_is_visible_and_unblocks_but_interrupts_nobody() {
         let (first, done) = (process.fence(0, 0), process.fence(0, 0));
         let (mut storer, mut waiter) = (process.queue(COPY), process.queue(COMPUTE));
         waiter.submit(&[first.wait(5), done.signal(1)]);
-        storer.submit(&[process.execute(&[Command::WriteValue { destination: first.current_va, value: 5 }], 0)]);
+        storer.submit(&[
+            process.execute(&[Command::WriteValue { destination: first.current_va, value: 5 }], 0)
+        ]);
         machine.await_signals(&done, 1);
         assert_eq!(first.current.load(), 5);
-        assert!(!machine.seen().iter().any(|s| matches!(s, Seen::Signaled(_, va) if *va == first.current_va)));
+        assert!(
+            !machine.seen().iter().any(|s| matches!(s, Seen::Signaled(_, va) if *va == first.current_va))
+        );
     });
 }
 
@@ -164,13 +180,17 @@ fn a_copy_onto_a_current_value_is_a_signal() {
     });
 }
 
+// spec: NF-013
 #[test]
 fn a_protocol_page_takes_whole_words_only() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let (fence, bytes): (Fence, _) = (process.fence(1, u64::MAX), process.buffer(64));
         let torn = Command::Copy { source: bytes.va, destination: fence.current_va, bytes: 4 };
-        assert_eq!(run_into_fault(machine, &process, COPY, &[torn]), (fence.current_va, FaultKind::BadPacket));
+        assert_eq!(
+            run_into_fault(machine, &process, COPY, &[torn]),
+            (fence.current_va, FaultKind::BadPacket)
+        );
         assert_eq!(fence.current.load(), 1);
     });
 }
@@ -184,17 +204,16 @@ fn a_page_fault_names_its_address() {
         let fault = run_into_fault(machine, &process, COPY, &[beyond]);
         assert_eq!(fault, (GpuVa(0xDEAD_B000), FaultKind::WriteUnmapped));
         let mut queue = process.queue(COPY);
-        let mut faults = 1;
-        for (source, destination, bytes, expected) in [
+        let cases = [
             (from.va, to.va, 64, (to.va, FaultKind::WriteUnmapped)),
             (from.va.plus(8_000), from.va, 1_000, (from.va.plus(8_192), FaultKind::ReadUnmapped)),
             (GpuVa(u64::MAX - 7), from.va, 64, (GpuVa(u64::MAX - 7), FaultKind::ReadUnmapped)),
             (GpuVa(1 << 48), from.va, 64, (GpuVa(1 << 48), FaultKind::ReadUnmapped)),
-        ] {
+        ];
+        for (before, (source, destination, bytes, expected)) in cases.into_iter().enumerate() {
             queue.submit(&[process.execute(&[Command::Copy { source, destination, bytes }], 0)]);
-            faults += 1;
             let is_fault = |s: &&Seen| matches!(s, Seen::Fault { .. });
-            let seen = machine.await_seen(|s| s.iter().filter(is_fault).count() == faults);
+            let seen = machine.await_seen(|s| s.iter().filter(is_fault).count() == before + 2);
             let Some(Seen::Fault { va, kind, .. }) = seen.last() else { panic!("{seen:?}") };
             assert_eq!((*va, *kind), expected);
             queue = process.queue(COPY);

@@ -8,8 +8,10 @@ use tidegate_gpu_abi::log::{
     LOG_ENTRIES, LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogOperation,
 };
 use tidegate_gpu_abi::regs::FaultKind;
-use tidegate_gpu_abi::{AdminCommand, AdminError, Cause, Command, Device, GpuVa, QueueState, Register, RingPacket};
-use tidegate_platform::{Bulk, MemoryModel, Page, PhysicalAddress, Platform, StepCosts};
+use tidegate_gpu_abi::{
+    AdminCommand, AdminError, Cause, Command, Device, GpuVa, InterruptSink, QueueState, Register, RingPacket,
+};
+use tidegate_platform::{Bulk, MemoryModel, Page, PhysicalAddress, Platform, Step, StepCosts, Word};
 use tidegate_softgpu::Config;
 
 // spec: NF-004, NF-005, NF-008
@@ -77,7 +79,9 @@ fn chain(machine: &Arc<Machine>, links: u64) {
 #[test]
 fn a_chain_of_ten_thousand_links_between_two_engines_needs_no_cpu() {
     on(&Platform::host(), Config::default(), |machine| chain(machine, 10_000));
-    on(&Platform::host(), Config { service_threads: 3, ..Config::default() }, |machine| chain(machine, 10_000));
+    on(&Platform::host(), Config { service_threads: 3, ..Config::default() }, |machine| {
+        chain(machine, 10_000)
+    });
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| chain(machine, 10_000));
     let explored = Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder);
     on(&explored, Config::default(), |machine| chain(machine, 100));
@@ -152,7 +156,7 @@ fn a_progress_fence_is_signalled_when_its_commands_are_done() {
 
 /// A line that takes nothing: causes and lists stay as the hardware left them.
 struct Deaf;
-impl tidegate_gpu_abi::InterruptSink for Deaf {
+impl InterruptSink for Deaf {
     fn raise(&self) {}
     fn turn_ended(&self) {}
 }
@@ -213,7 +217,14 @@ impl Log {
 fn logged(packet: RingPacket, entry: u32) -> RingPacket {
     match packet {
         RingPacket::Signal { current_value, monitored_value, value, fence_handle, trace, .. } => {
-            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry: entry, trace }
+            RingPacket::Signal {
+                current_value,
+                monitored_value,
+                value,
+                fence_handle,
+                log_entry: entry,
+                trace,
+            }
         }
         RingPacket::Wait { current_value, value, fence_handle, trace, .. } => {
             RingPacket::Wait { current_value, value, fence_handle, log_entry: entry, trace }
@@ -222,7 +233,7 @@ fn logged(packet: RingPacket, entry: u32) -> RingPacket {
     }
 }
 
-// spec: NF-179, NF-181, NF-186, NF-188, NF-201
+// spec: NF-179, NF-181, NF-186, NF-200, NF-201
 #[test]
 fn a_signal_log_holds_84_entries_and_wraps() {
     everywhere(Config::default(), |machine| {
@@ -247,7 +258,7 @@ fn a_signal_log_holds_84_entries_and_wraps() {
     });
 }
 
-// spec: NF-189, NF-207, NF-210
+// spec: NF-171, NF-189, NF-207, NF-210
 #[test]
 fn a_wait_log_tells_when_the_queue_stalled_and_when_it_went_on() {
     let platform = Platform::virtual_time(StepCosts::free());
@@ -269,6 +280,55 @@ fn a_wait_log_tells_when_the_queue_stalled_and_when_it_went_on() {
     });
 }
 
+/// Looks, when the line goes up, at what is to be there by then.
+struct Witness {
+    current: Word,
+    header: Word,
+    payload: Bulk,
+    /// CurrentValue, index word, logged value.
+    saw: Page,
+}
+
+impl InterruptSink for Witness {
+    fn raise(&self) {
+        self.saw.store(0, self.current.load());
+        self.saw.store(1, self.header.load());
+        self.saw.store(2, self.payload.read_u64(0).expect("an entry"));
+    }
+
+    fn turn_ended(&self) {
+        self.saw.store(3, 1);
+        self.saw.word(3).wake(1, Step::ThreadWake);
+    }
+}
+
+// spec: NF-188, NF-196, NF-197, NF-198, NF-199
+#[test]
+fn value_and_log_entry_are_there_when_the_line_goes_up() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let fence = process.fence(0, 41);
+        let mut queue = process.queue(COPY);
+        let log = set_log(machine, queue.id, false, LOG_ENTRIES);
+        let saw = machine.platform.page(4);
+        machine.gpu.connect_interrupt(Arc::new(Witness {
+            current: fence.current.clone(),
+            header: log.header.word(LOG_INDEX_WORD),
+            payload: log.payload.clone(),
+            saw: saw.clone(),
+        }));
+        queue.submit(&[logged(fence.signal(42), 0)]);
+        while saw.word(3).load() == 0 {
+            saw.word(3).wait_while(0, None, "the end of the interrupting turn");
+        }
+        assert_eq!([0, 1, 2].map(|i| saw.word(i).load()), [42, 1, 42]);
+        assert_eq!(
+            (log.entry(0).fence_handle, log.entry(0).operation),
+            (7, LogOperation::SignalExecuted as u32)
+        );
+    });
+}
+
 #[test]
 fn a_log_entry_beyond_the_log_faults_and_a_log_must_fit_its_memory() {
     everywhere(Config::default(), |machine| {
@@ -282,7 +342,12 @@ fn a_log_entry_beyond_the_log_faults_and_a_log_must_fit_its_memory() {
         assert_eq!((fence.current.load(), log.index()), (1, (0, 1)));
         let (header, _) = machine.system.protocol(LOG_HEADER_WORDS);
         let (payload, _) = machine.system.bulk(47);
-        for (header, payload, entries) in [(header, payload, 1), (payload, payload, 1), (header, header, 1), (header, PhysicalAddress(8), 1)] {
+        for (header, payload, entries) in [
+            (header, payload, 1),
+            (payload, payload, 1),
+            (header, header, 1),
+            (header, PhysicalAddress(8), 1),
+        ] {
             let set = AdminCommand::SetLogBuffer { queue: queue.id, waits: true, header, payload, entries };
             assert_eq!(machine.admin(set), Err(AdminError::BadAddress));
         }
@@ -301,7 +366,12 @@ fn a_value_that_the_cpu_stored_is_found_by_notify() {
         while machine.state(queue.id) != QueueState::Waiting {
             machine.platform.sleep_until(machine.platform.now().after(1_000));
         }
-        let notify = || machine.admin(AdminCommand::NotifyFence { address_space: process.id, current_value: fence.current_va });
+        let notify = || {
+            machine.admin(AdminCommand::NotifyFence {
+                address_space: process.id,
+                current_value: fence.current_va,
+            })
+        };
         fence.current.store(3);
         notify().expect("a fence");
         assert_eq!(machine.state(queue.id), QueueState::Waiting);

@@ -6,13 +6,13 @@ use machine::{COMPUTE, COPY, Machine, QueueOptions, Seen, THREE_D, everywhere, o
 use std::sync::Arc;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, Device, GpuVa, QueueId, QueueKind,
-    QueueState, RingPacket, SLOT_BYTES, TraceWords,
+    AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, Device,
+    GpuVa, QueueId, QueueKind, QueueState, RingPacket, SLOT_BYTES, TraceWords,
 };
 use tidegate_platform::{CpuTime, Platform, StepCosts};
 use tidegate_softgpu::Config;
 
-// spec: UMS-001, UMS-004
+// spec: UMS-004, UMS-006
 #[test]
 fn a_ring_is_found_wherever_the_engine_is() {
     everywhere(Config::default(), |machine| {
@@ -176,7 +176,8 @@ fn dma_packets_of_several_processes_complete_in_order() {
         ring.submit(&packets);
         let last = Seen::Completed(THREE_D, 12);
         let seen = machine.await_seen(|seen| seen.contains(&last));
-        let ids: Vec<u64> = seen.iter().map(|s| if let Seen::Completed(0, id) = s { *id } else { 0 }).collect();
+        let ids: Vec<u64> =
+            seen.iter().map(|s| if let Seen::Completed(0, id) = s { *id } else { 0 }).collect();
         assert!(ids.is_sorted(), "{ids:?}");
         assert_eq!(buffers.map(|b| b.bulk.read_u64(0).unwrap()), [12, 11]);
         assert_eq!(machine.gpu.stats().tags[&5].packets, 1);
@@ -193,7 +194,8 @@ fn a_dma_packet_that_faults_is_its_contexts_fault_and_the_node_goes_on() {
         let good = [Command::WriteValue { destination: buffer.va, value: 1 }];
         ring.submit(&[dma(&process, &bad, 70), dma(&process, &good, 71)]);
         let seen = machine.await_seen(|seen| seen.contains(&Seen::Completed(COPY, 71)));
-        let fault = Seen::Fault { queue: ring.id, va: GpuVa(0x9000), position: 70, kind: FaultKind::WriteUnmapped };
+        let fault =
+            Seen::Fault { queue: ring.id, va: GpuVa(0x9000), position: 70, kind: FaultKind::WriteUnmapped };
         assert!(seen.contains(&fault) && !seen.contains(&Seen::Completed(COPY, 70)), "{seen:?}");
         assert_ne!(machine.state(ring.id), QueueState::Faulted);
     });
@@ -213,7 +215,8 @@ fn the_higher_priority_runs_first_and_equals_take_turns() {
         (0..64u64).for_each(|i| table.put(i * 8, &(i + 1).to_le_bytes()));
         let mut queues = Vec::new();
         for (number, priority) in [(0u64, 0), (1, 1), (2, 3), (3, 1), (4, 2)] {
-            let queue = process.queue_with(COPY, QueueOptions { priority, tag: number as u32, ..Default::default() });
+            let queue =
+                process.queue_with(COPY, QueueOptions { priority, tag: number as u32, ..Default::default() });
             queues.push((number, queue));
         }
         for (number, queue) in &mut queues {
@@ -281,6 +284,7 @@ fn a_write_pointer_that_jumps_stops_its_queue_alone() {
     });
 }
 
+// spec: UMS-008
 #[test]
 fn a_late_ring_of_an_old_value_is_harmless() {
     everywhere(Config::default(), |machine| {
@@ -342,7 +346,7 @@ fn garbage_commands_fault_and_never_hang() {
         for _ in 0..300 {
             let buffer = process.buffer(512);
             let mut words: Vec<u64> = (0..64).map(|_| next() % (1 << (next() % 60 + 1))).collect();
-            words[0] = next() % 9 | (next() % 10) << 16;
+            words[0] = (next() % 9) | ((next() % 10) << 16);
             // Timed work of centuries is legal and would keep the engine.
             if words[0] as u16 == 5 {
                 words[1] %= 1_000;
@@ -368,7 +372,11 @@ fn a_ring_that_rewrites_itself_harms_nobody_else() {
         garbage.put(0, &[0xEE; 64]);
         let commands = process.buffer(4_096);
         let mut writer = tidegate_gpu_abi::CommandWriter::new();
-        writer.push(&Command::Copy { source: garbage.va, destination: queue.ring_va.plus(SLOT_BYTES), bytes: 64 });
+        writer.push(&Command::Copy {
+            source: garbage.va,
+            destination: queue.ring_va.plus(SLOT_BYTES),
+            bytes: 64,
+        });
         writer.push(&Command::Copy { source: garbage.va, destination: commands.va.plus(64), bytes: 64 });
         writer.push(&Command::Label { name: 1 });
         commands.put(0, &writer.to_bytes());
@@ -468,10 +476,7 @@ fn a_destroyed_queue_takes_its_waits_and_its_doorbell_with_it() {
         queue.submit(&[fence.wait(1)]);
         let (page, summary, bit) = queue.doorbell.clone().expect("connected");
         machine.admin(AdminCommand::DestroyQueue { queue: queue.id }).expect("a queue");
-        assert_eq!(
-            machine.admin(AdminCommand::QueryQueue { queue: queue.id }),
-            Err(AdminError::NoSuchQueue)
-        );
+        assert_eq!(machine.admin(AdminCommand::QueryQueue { queue: queue.id }), Err(AdminError::NoSuchQueue));
         page.store(DOORBELL_VALUE_WORD, 2);
         summary.ring(bit);
         let mut other = process.queue(COPY);

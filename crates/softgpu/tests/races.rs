@@ -44,7 +44,10 @@ impl Controller for Walker {
         let mut walk = self.0.borrow_mut();
         // In these scenarios nobody reads bytes that another agent writes (page tables, rings and commands are there
         // before the run, the mailbox is one agent's), so reading bytes commutes with whatever the others do.
-        if point.current.is_some_and(|a| matches!(point.pending[a.0 as usize], (OpKind::Load, Object::Bulk(_)))) {
+        if point
+            .current
+            .is_some_and(|a| matches!(point.pending[a.0 as usize], (OpKind::Load, Object::Bulk(_))))
+        {
             return 0;
         }
         if walk.depth == walk.path.len() {
@@ -81,11 +84,7 @@ impl InterruptSink for Bell {
 type Body = Box<dyn FnOnce(Event) + Send>;
 
 /// Runs `scenario` in every order, until `limit` schedules or, if `until_stuck`, the first that stands still.
-fn explore(
-    config: &Config,
-    until_stuck: bool,
-    scenario: impl Fn(&Arc<Machine>) -> Body,
-) -> Explored {
+fn explore(config: &Config, until_stuck: bool, scenario: impl Fn(&Arc<Machine>) -> Body) -> Explored {
     let walk = Rc::new(RefCell::new(Walk::default()));
     let (mut schedules, mut stuck) = (0, 0);
     loop {
@@ -208,21 +207,13 @@ fn disconnect_meets_ring(machine: &Arc<Machine>) -> Body {
 const ONE: &[(&str, EngineClass)] = &[("copy", EngineClass::Copy)];
 const TWO: &[(&str, EngineClass)] = &[("compute", EngineClass::Compute), ("copy", EngineClass::Copy)];
 
-fn exhaust(
-    name: &str,
-    nodes: &[(&str, EngineClass)],
-    scenario: impl Fn(&Arc<Machine>) -> Body,
-) {
+fn exhaust(name: &str, nodes: &[(&str, EngineClass)], scenario: impl Fn(&Arc<Machine>) -> Body) {
     let right = explore(&hardware(nodes, true), false, scenario);
     assert_eq!(right.stuck, 0, "{name}: {right:?}");
     println!("{name}: {right:?}");
 }
 
-fn find(
-    name: &str,
-    nodes: &[(&str, EngineClass)],
-    scenario: impl Fn(&Arc<Machine>) -> Body,
-) {
+fn find(name: &str, nodes: &[(&str, EngineClass)], scenario: impl Fn(&Arc<Machine>) -> Body) {
     let wrong = explore(&hardware(nodes, false), true, scenario);
     assert_eq!(wrong.stuck, 1, "{name}: the missing barrier was not found: {wrong:?}");
     println!("{name}, without the barrier: {wrong:?}");
@@ -235,7 +226,7 @@ fn a_queue_that_parks_while_its_fence_is_signaled_is_never_lost() {
     find("wait meets signal", TWO, wait_meets_signal);
 }
 
-// spec: NF-054, NF-055, NF-213
+// spec: NF-054, NF-055, NF-211, NF-213
 #[test]
 fn a_cpu_waiter_that_arms_while_its_fence_is_signaled_is_never_lost() {
     exhaust("armed wait meets signal", ONE, armed_wait_meets_signal);

@@ -15,8 +15,8 @@ use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, AddressSpaceId, CONTROL_WORDS, DOORBELL_VALUE_WORD, GpuVa, QueueId, QueueKind, QueueState,
-    SLOT_BYTES,
+    AddressSpaceId, AdminCommand, AdminError, CONTROL_WORDS, DOORBELL_VALUE_WORD, GpuVa, QueueId, QueueKind,
+    QueueState, SLOT_BYTES,
 };
 use tidegate_platform::{MutexGuard, PhysicalAddress, Step, Target, WaitEnd};
 
@@ -50,7 +50,9 @@ impl Shared {
 
     fn obey(&self, command: AdminCommand) -> Answer {
         match command {
-            AdminCommand::SetAddressSpace { address_space, root } => self.renew_space(address_space, Some(root)),
+            AdminCommand::SetAddressSpace { address_space, root } => {
+                self.renew_space(address_space, Some(root))
+            }
             AdminCommand::InvalidateTlb { address_space } => self.renew_space(address_space, None),
             AdminCommand::CreateQueue {
                 node,
@@ -194,7 +196,8 @@ impl Shared {
         let control = self.bus.resolve(PhysicalAddress(shape.control.0));
         let ring_fits = matches!(ring, Some(Target::Bulk(bytes, start)) if bytes.len() - start >= shape.slots * SLOT_BYTES);
         let words = CONTROL_WORDS as u64 * 8;
-        let control_fits = matches!(control, Some(Target::Protocol(p, start)) if p.len() as u64 * 8 - start >= words);
+        let control_fits =
+            matches!(control, Some(Target::Protocol(p, start)) if p.len() as u64 * 8 - start >= words);
         ring_fits && control_fits
     }
 
@@ -333,7 +336,7 @@ impl Shared {
         let space = self.cmp.lock().space(address_space);
         let (cell, word) = mmu::find_word(&self.bus, space, current_value).ok_or(AdminError::BadAddress)?;
         self.platform.fence();
-        self.unblock(cell, word.load());
+        self.unblock(cell, word.load(), None);
         NOTHING
     }
 

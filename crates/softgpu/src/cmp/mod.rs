@@ -21,7 +21,7 @@ use crate::memory::Bus;
 use crate::mmu::Space;
 use crate::queue::{Run, Shape};
 use crate::runlist::RunList;
-use crate::stats::{Overlap, Stats};
+use crate::stats::{Overlap, ParkedWait, Stats};
 use reports::{FaultList, SignaledList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +89,10 @@ pub(crate) struct Cmp {
 
 impl Cmp {
     fn new(config: &Config) -> Cmp {
-        let named = |n: &crate::config::NodeConfig| crate::stats::NodeStats { name: n.name.clone(), ..Default::default() };
+        let named = |n: &crate::config::NodeConfig| crate::stats::NodeStats {
+            name: n.name.clone(),
+            ..Default::default()
+        };
         Cmp {
             queues: Vec::new(),
             nodes: config.nodes.iter().map(|_| Node::default()).collect(),
@@ -109,6 +112,12 @@ impl Cmp {
         self.queues.get_mut(queue.0 as usize)?.as_deref_mut()
     }
 
+    /// The waits that hold queues back now.
+    pub(crate) fn parked_waits(&self) -> Vec<ParkedWait> {
+        let parked = self.queues.iter().flatten().filter_map(|entry| Some((entry.shape.tag, entry.waiting?)));
+        parked.map(|(tag, key)| ParkedWait { tag, current_value: key.cell, value: key.value }).collect()
+    }
+
     /// The address space as of now; one without a table maps nothing.
     pub(crate) fn space(&self, id: AddressSpaceId) -> Space {
         let entry = self.spaces.get(&id).copied().unwrap_or_default();
@@ -125,7 +134,9 @@ impl Cmp {
 
     /// Puts a queue on its node's list if it can go on and is not there yet.
     pub(crate) fn enlist(&mut self, queue: QueueId, in_front: bool) {
-        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut()) else { return };
+        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut()) else {
+            return;
+        };
         let held_back = entry.suspended || entry.faulted || entry.holds > 0 || entry.waiting.is_some();
         let Some(run) = &entry.run else { return };
         if entry.listed || held_back || !run.has_work() {
@@ -138,7 +149,9 @@ impl Cmp {
 
     /// Takes a queue off its node's list.
     pub(crate) fn delist(&mut self, queue: QueueId) {
-        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut()) else { return };
+        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut()) else {
+            return;
+        };
         if std::mem::take(&mut entry.listed) {
             self.nodes[entry.shape.node as usize].list.remove(queue);
         }
@@ -233,29 +246,28 @@ impl Shared {
 
     /// Rings the noted services.
     pub(crate) fn ring(&self, calls: Calls, step: Step) {
-        for (service, wake) in self.wakes.iter().enumerate() {
-            if calls.0 & (1 << service) != 0 {
-                wake.ring(step);
-            }
+        let mut left = calls.0;
+        while left != 0 {
+            self.wakes[left.trailing_zeros() as usize].ring(step);
+            left &= left - 1;
         }
     }
 
-    /// An engine stored `value` to the protocol word at `cell`: the barrier, and a look at who waits for it.
+    /// The engine of `node` stored `value` to the protocol word at `cell`: the barrier, and a look at who waits for it.
     #[inline]
-    pub(crate) fn stored(&self, cell: PhysicalAddress, value: u64) {
+    pub(crate) fn stored(&self, cell: PhysicalAddress, value: u64, node: usize) {
         if self.config.barriers.signal_barrier {
             self.platform.fence();
         }
         if self.armed.may_hold(cell) {
-            self.unblock(cell, value);
+            self.unblock(cell, value, Some(node));
         }
     }
 
     /// Puts the queues whose waits `value` satisfies back on their run lists. Their waits are latched: a value that falls
-    /// again does not undo it.
-    #[doc(alias = "GpuWaitUnblock")]
+    /// again does not undo it. `by` is the node whose engine calls, if one does: its service is awake.
     // spec: NF-005
-    pub(crate) fn unblock(&self, cell: PhysicalAddress, value: u64) {
+    pub(crate) fn unblock(&self, cell: PhysicalAddress, value: u64, by: Option<usize>) {
         let mut calls = Calls::default();
         let mut cmp = self.cmp.lock();
         while let Some(queue) = cmp.waits.take(&self.armed, cell, value) {
@@ -265,6 +277,9 @@ impl Shared {
             }
         }
         drop(cmp);
+        if let Some(node) = by {
+            calls.0 &= !(1 << self.nodes[node].service);
+        }
         self.ring(calls, Step::GpuWaitUnblock);
     }
 }

@@ -18,7 +18,6 @@ impl SignaledList {
     }
 
     /// Adds a fence; returns the cause to raise, which tells whether it found room.
-    // spec: NF-126
     pub(crate) fn add(&mut self, queue: QueueId, current_value: GpuVa) -> Cause {
         if self.entries.len() >= self.capacity {
             return Cause::FENCE_COLLAPSED;

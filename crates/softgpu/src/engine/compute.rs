@@ -7,11 +7,11 @@ use super::Engine;
 use super::port::ProgramPort;
 use crate::config::EngineClass;
 use crate::mmu::Fault;
-use tidegate_programs::{Dispatch, ProgramFault, ProgramId, run_group, validate};
 use crate::queue::Running;
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_platform::PlatformKind;
+use tidegate_programs::{Dispatch, ProgramFault, ProgramId, run_group, validate};
 
 /// Program, grid and arguments as a command has them.
 pub(super) type Grid = (u32, [u32; 3], Vec<u64>);

@@ -39,7 +39,12 @@ impl Engine {
     }
 
     /// Fills a turn's worth. The pattern repeats from the first byte of the whole fill.
-    pub(super) fn fill_part(&mut self, destination: &mut GpuVa, left: &mut u64, value: u32) -> Result<(), Fault> {
+    pub(super) fn fill_part(
+        &mut self,
+        destination: &mut GpuVa,
+        left: &mut u64,
+        value: u32,
+    ) -> Result<(), Fault> {
         let mut bytes = [0; PAGE_BYTES as usize];
         let part = (*left).min(BYTES_PER_TURN);
         let mut rest = part;

@@ -29,7 +29,9 @@ pub(super) struct Signal {
 /// The log that an operation writes, if it is to write one: a number beyond the log's end is a mistake of the process.
 fn log_for(log: Option<&LogBuffer>, entry: u32, va: GpuVa) -> Result<Option<&LogBuffer>, Fault> {
     match log {
-        Some(log) if entry == NO_LOG_ENTRY || log.has(entry) => Ok(Some(log).filter(|_| entry != NO_LOG_ENTRY)),
+        Some(log) if entry == NO_LOG_ENTRY || log.has(entry) => {
+            Ok(Some(log).filter(|_| entry != NO_LOG_ENTRY))
+        }
         Some(_) => Err(Fault::new(FaultKind::BadPacket, va)),
         None => Ok(None),
     }
@@ -45,7 +47,8 @@ impl Engine {
     /// 6. load MonitoredValue: if the value is above it, add the fence to the signalled list, set the cause and raise the
     ///    line, with no lock held; else nobody is interrupted, and that is counted.
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
-    // spec: NF-004, NF-020, NF-196, NF-198, NF-211
+    // spec: NF-004, NF-006, NF-020, NF-196
+    // spec: NF-197, NF-198, NF-199, NF-211, NF-213
     pub(super) fn signal(
         &mut self,
         space: Space,
@@ -68,7 +71,7 @@ impl Engine {
         if let Some(log) = log {
             log.write(signal.log_entry, &entry_of(&signal, gpu.clock.now()));
         }
-        gpu.stored(cell.physical, signal.value);
+        gpu.stored(cell.physical, signal.value, self.node);
         let Some(monitored) = monitored else { return Ok(()) };
         if signal.value <= self.port.mmu.to_load(monitored).word.load() {
             self.tally.interrupts_suppressed += 1;
@@ -108,7 +111,7 @@ impl Engine {
         log_for(run.state.wait_log.as_ref(), wait.log_entry, wait.current_value)?;
         wait.head_ns = if self.gpu.platform.tracing() { self.gpu.platform.stamp_ns() } else { 0 };
         if self.port.mmu.to_load(slot).word.load() >= wait.value {
-            self.end_wait(&mut run.state, &wait)?;
+            self.end_wait(&mut run.state, &wait, None)?;
             return Ok(Pace::Light);
         }
         self.tally.gpu_waits_stalled += 1;
@@ -121,9 +124,9 @@ impl Engine {
     pub(super) fn resume_wait(&mut self, run: &mut Run) -> Result<Pace, Fault> {
         match run.packet.take() {
             Some(Packet::Wait(wait)) if wait.satisfied => {
-                let blocked = self.gpu.clock.now().0.saturating_sub(wait.observed.0);
-                self.tally.tag(run.state.shape.tag).blocked_ns += blocked;
-                self.end_wait(&mut run.state, &wait)?;
+                let now = self.gpu.clock.now();
+                self.tally.tag(run.state.shape.tag).blocked_ns += now.0.saturating_sub(wait.observed.0);
+                self.end_wait(&mut run.state, &wait, Some(now))?;
                 Ok(Pace::Light)
             }
             packet => {
@@ -140,15 +143,21 @@ impl Engine {
         Ok(Pace::Blocked(WaitKey { cell, value: wait.value }, slot))
     }
 
-    /// The wait is satisfied: write its log entry, record it, and go to the next slot.
-    fn end_wait(&mut self, state: &mut RunState, wait: &PendingWait) -> Result<(), Fault> {
+    /// The wait is satisfied (`at` says when, if the clock was read): write its log entry, record it, and go to the next
+    /// slot.
+    fn end_wait(
+        &mut self,
+        state: &mut RunState,
+        wait: &PendingWait,
+        at: Option<GpuTime>,
+    ) -> Result<(), Fault> {
         if let Some(log) = log_for(state.wait_log.as_ref(), wait.log_entry, wait.current_value)? {
             let entry = LogEntry {
                 fence_value: wait.value,
                 fence_handle: wait.fence_handle,
                 operation: LogOperation::WaitUnblocked as u32,
                 observed_ns: wait.observed.0,
-                end_ns: self.gpu.clock.now().0,
+                end_ns: at.unwrap_or_else(|| self.gpu.clock.now()).0,
             };
             log.write(wait.log_entry, &entry);
         }
@@ -171,6 +180,7 @@ impl Engine {
     }
 }
 
+// spec: NF-188
 fn entry_of(signal: &Signal, end: GpuTime) -> LogEntry {
     LogEntry {
         fence_value: signal.value,

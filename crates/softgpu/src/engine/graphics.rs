@@ -4,10 +4,10 @@ use super::Engine;
 use super::compute::{Grid, begin_grid};
 use crate::config::EngineClass;
 use crate::mmu::Fault;
-use tidegate_programs::ProgramId;
 use crate::queue::Running;
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_programs::ProgramId;
 
 impl Engine {
     /// Begins a draw; `at` is where its command stands.

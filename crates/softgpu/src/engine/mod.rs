@@ -22,7 +22,7 @@ use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
 use crate::cmp::{Cmp, Shared};
 use crate::config::EngineClass;
-use crate::mmu::{Fault, Mmu, Slot, Space};
+use crate::mmu::{Fault, Slot, Space};
 use crate::queue::{Packet, Run};
 use crate::stats::Tally;
 use packet::Window;
@@ -113,7 +113,7 @@ impl Engine {
             class: config.class,
             attention: gpu.nodes[node].attention.clone(),
             lane: gpu.platform.lane(LaneKind::Engine, "GPU", &config.name),
-            port: Port::new(Arc::clone(&gpu), Mmu::new(&gpu.platform, Arc::clone(&gpu.bus))),
+            port: Port::new(Arc::clone(&gpu), node),
             summaries,
             summaries_seen,
             invalidations_seen,
@@ -165,8 +165,7 @@ impl Engine {
     }
 
     /// Takes the queue whose turn it is, if there is one. The second value says that there are summaries not looked at yet.
-    fn check_out(&mut self) -> (Option<Box<Run>>, bool) {
-        let gpu = Arc::clone(&self.gpu);
+    fn check_out(&mut self, gpu: &Shared) -> (Option<Box<Run>>, bool) {
         let mut cmp = gpu.cmp.lock();
         let news = self.learn(&mut cmp);
         self.read_doorbells(&mut cmp);
@@ -239,8 +238,7 @@ impl Engine {
     }
 
     /// Gives the queue back as the turn left it.
-    fn check_in(&mut self, mut run: Box<Run>, outcome: Outcome) {
-        let gpu = Arc::clone(&self.gpu);
+    fn check_in(&mut self, gpu: &Shared, mut run: Box<Run>, outcome: Outcome) {
         let queue = run.state.shape.id;
         let in_packet = run.packet.is_some();
         let mut cmp = gpu.cmp.lock();
@@ -396,7 +394,8 @@ impl Agent for Engine {
         if self.rung.is_empty() && !self.is_called() {
             return self.rest();
         }
-        let (run, news) = self.check_out();
+        let gpu = Arc::clone(&self.gpu);
+        let (run, news) = self.check_out(&gpu);
         let idle = run.is_none();
         if let Some(mut run) = run {
             self.window.forget();
@@ -405,7 +404,7 @@ impl Agent for Engine {
                 self.switch_to((run.state.shape.id, run.work_space()));
             }
             let outcome = self.execute(&mut run);
-            self.check_in(run, outcome);
+            self.check_in(&gpu, run, outcome);
         }
         self.raise_what_is_due();
         if idle && !news { self.rest() } else { Turn::Again }

@@ -12,7 +12,8 @@ use tidegate_gpu_abi::command::MAX_COMMAND_WORDS;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{
-    AddressSpaceId, Cause, Command, CommandReader, GpuTime, GpuVa, QueueKind, RingPacket, SLOT_BYTES, TraceWords,
+    AddressSpaceId, Cause, Command, CommandReader, GpuTime, GpuVa, QueueKind, RingPacket, SLOT_BYTES,
+    TraceWords,
 };
 use tidegate_platform::Step;
 use tidegate_trace::{Kind, LaneId, NameId, Record};
@@ -175,7 +176,9 @@ impl Engine {
                 Some(Running::Fill { destination, left: bytes, value, bytes })
             }
             Command::Timed { ns } => Some(Running::Timed { left_ns: ns, until: None }),
-            Command::Dispatch { program, groups, args } => self.begin_dispatch((program, groups, args), at)?,
+            Command::Dispatch { program, groups, args } => {
+                self.begin_dispatch((program, groups, args), at)?
+            }
             Command::Draw { program, groups, args } => self.begin_draw((program, groups, args), at)?,
         };
         if work.running.is_none() {

@@ -8,20 +8,22 @@
 
 use crate::cmp::Shared;
 use crate::mmu::{Fault, Mmu, Space, piece, unmapped};
-use tidegate_programs::{ProgramFault, ProgramMemory};
 use std::sync::Arc;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
 use tidegate_platform::{PhysicalAddress, Target};
+use tidegate_programs::{ProgramFault, ProgramMemory};
 
 pub(super) struct Port {
     gpu: Arc<Shared>,
+    node: usize,
     pub(super) mmu: Mmu,
 }
 
 impl Port {
-    pub(super) fn new(gpu: Arc<Shared>, mmu: Mmu) -> Port {
-        Port { gpu, mmu }
+    pub(super) fn new(gpu: Arc<Shared>, node: usize) -> Port {
+        let mmu = Mmu::new(&gpu.platform, Arc::clone(&gpu.bus));
+        Port { gpu, node, mmu }
     }
 
     /// Stores bytes, page by page in ascending order.
@@ -55,7 +57,8 @@ impl Port {
                 for (number, bytes) in words.iter().enumerate() {
                     let value = u64::from_le_bytes(*bytes);
                     page.store(first as usize + number, value);
-                    self.gpu.stored(PhysicalAddress(entry.physical.0 + within + number as u64 * 8), value);
+                    let cell = PhysicalAddress(entry.physical.0 + within + number as u64 * 8);
+                    self.gpu.stored(cell, value, self.node);
                 }
                 Ok(())
             }

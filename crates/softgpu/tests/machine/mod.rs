@@ -10,13 +10,13 @@ use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, Cause, Command,
-    CommandWriter, DOORBELL_VALUE_WORD, Device, GpuVa, InterruptSink, PAGE_BYTES, Pte, QueueId, QueueKind,
-    QueueState, Register, RingPacket, SLOT_BYTES, Summary, TraceWords,
+    AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, Cause,
+    Command, CommandWriter, DOORBELL_VALUE_WORD, Device, GpuVa, InterruptSink, PAGE_BYTES, Pte, QueueId,
+    QueueKind, QueueState, Register, RingPacket, SLOT_BYTES, Summary, TraceWords,
 };
 use tidegate_platform::{
-    Bulk, Controller, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Point, Step,
-    StepCosts, WaitEnd, Word,
+    Bulk, Controller, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Point,
+    Step, StepCosts, WaitEnd, Word,
 };
 use tidegate_softgpu::{Config, SoftGpu};
 
@@ -66,7 +66,8 @@ impl InterruptSink for Line {
             while let number @ 1.. = gpu.read_register(Register::FAULT_QUEUE) {
                 let va = GpuVa(gpu.read_register(Register::FAULT_VA));
                 let position = gpu.read_register(Register::FAULT_POSITION);
-                let kind = FaultKind::from_number(gpu.read_register(Register::FAULT_INFO)).expect("a kind of fault");
+                let kind =
+                    FaultKind::from_number(gpu.read_register(Register::FAULT_INFO)).expect("a kind of fault");
                 seen.push(Seen::Fault { queue: QueueId(number as u32 - 1), va, position, kind });
             }
         }
@@ -183,7 +184,14 @@ impl Machine {
         let (ring_at, ring) = self.system.bulk(64 * SLOT_BYTES as usize);
         let (control_at, control) = self.system.protocol(CONTROL_WORDS);
         let places = (GpuVa(ring_at.0), GpuVa(control_at.0));
-        Queue::create(process, node, kind, places, (ring, control), QueueOptions { slots: 64, ..Default::default() })
+        Queue::create(
+            process,
+            node,
+            kind,
+            places,
+            (ring, control),
+            QueueOptions { slots: 64, ..Default::default() },
+        )
     }
 }
 
@@ -267,7 +275,8 @@ impl Process {
             layout.tables.insert((level, prefix(level)), (at, table));
         }
         let last = &layout.tables[&(TABLE_LEVELS - 1, prefix(TABLE_LEVELS - 1))].1;
-        last.write_u64(va.table_index(TABLE_LEVELS - 1) * 8, Pte::new(to, writable).0).expect("inside a table");
+        last.write_u64(va.table_index(TABLE_LEVELS - 1) * 8, Pte::new(to, writable).0)
+            .expect("inside a table");
     }
 
     /// Takes a page's mapping away, in the table only.
@@ -408,8 +417,17 @@ impl Queue {
             })
             .expect("a queue");
         let id = QueueId(id as u32);
-        let mut queue =
-            Queue { machine, id, kind, ring, ring_va, control, slots: options.slots, written: 0, doorbell: None };
+        let mut queue = Queue {
+            machine,
+            id,
+            kind,
+            ring,
+            ring_va,
+            control,
+            slots: options.slots,
+            written: 0,
+            doorbell: None,
+        };
         if kind == QueueKind::User && options.connect {
             queue.connect();
         }
@@ -475,7 +493,11 @@ impl Controller for First {
 pub fn everywhere(config: Config, test: fn(&Arc<Machine>)) {
     let platforms: [fn() -> Platform; 3] = [
         Platform::host,
-        || Platform::virtual_time(StepCosts::free().with(Step::GpuWaitUnblock, 100).with(Step::RingFetch, 10)),
+        || {
+            Platform::virtual_time(
+                StepCosts::free().with(Step::GpuWaitUnblock, 100).with(Step::RingFetch, 10),
+            )
+        },
         || Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder),
     ];
     for make in platforms {
