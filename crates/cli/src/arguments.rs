@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
-use tidegate::Submission;
+use tidegate::workload::model::Submission;
 
 /// GPU synchronisation and submission, in user space: run multi-engine workloads under three submission models, see every wait
 /// and signal, explore every interleaving.
@@ -74,7 +74,7 @@ pub(crate) struct Run {
     /// The workload
     pub(crate) workload: PathBuf,
     /// Submission model of all queues: packet, hardware or user (default: what the workload says, else user)
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = submission)]
     pub(crate) submission: Option<Submission>,
     #[command(flatten)]
     pub(crate) reading: Reading,
@@ -140,4 +140,9 @@ pub(crate) struct Bench {
     /// Passes; the median pass counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) passes: u32,
+}
+
+fn submission(word: &str) -> Result<Submission, String> {
+    let found = Submission::ALL.into_iter().find(|s| s.name() == word);
+    found.ok_or_else(|| "say packet, hardware or user".to_owned())
 }

@@ -1,27 +1,30 @@
 //! `tidegate compare`: a workload under the three submission models, one table.
 
 use crate::arguments::{self, Reading};
-use crate::run::{clock, read, run_once, show_problems, write_frames, write_timeline};
+use crate::run::{clock, print_details, read, run_once, show_problems, write_frames, write_timeline};
 use crate::{BadInput, End, output, tables};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::workload::cost::CostModel;
 use tidegate::workload::expect::Clock;
-use tidegate::workload::model::Workload;
-use tidegate::workload::ranking::{Ranking, Robustness};
+use tidegate::workload::model::{Submission, Workload};
+use tidegate::workload::ranking::{self, Measurement, Ranking};
 use tidegate::workload::report::Report;
-use tidegate::{RunResult, Submission};
+use tidegate::RunResult;
 
 /// Where the timeline of the frame graph goes when nobody says where.
 const DEFAULT_TIMELINE: &str = "timeline.html";
+
+/// A run that takes longer than this is not repeated for every constant of the cost model.
+const SLOW_RUN_NS: u64 = 250_000_000;
 
 #[derive(Serialize)]
 struct Comparison<'a> {
     workload: &'a str,
     runs: Vec<&'a Report>,
     /// Whether the order of the models by makespan survives the ranges of the cost model; only in virtual time.
-    ranking: Option<Robustness>,
+    ranking: Option<Ranking>,
 }
 
 /// `tidegate compare`.
@@ -36,7 +39,7 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     }
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
     let ranking = match clock(&workload, reading) {
-        Clock::Virtual => Some(robustness(&workload, reading, &reports)?),
+        Clock::Virtual => ranking(&workload, reading, &reports)?,
         Clock::Wall => None,
     };
     let written = write_files(&results, timeline.as_deref())?;
@@ -48,12 +51,12 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
         print(&workload, &reports, ranking.as_ref(), &written);
     }
     for result in &results {
-        if !result.outcome.is_right() {
+        if !result.outcome.report.is_right() {
             eprintln!("under {}:", result.outcome.report.submission);
             show_problems(&result.outcome);
         }
     }
-    let right = results.iter().all(|r| r.outcome.is_right());
+    let right = results.iter().all(|r| r.outcome.report.is_right());
     Ok(if right { End::Right } else { End::Wrong })
 }
 
@@ -73,31 +76,34 @@ fn write_files(results: &[RunResult], timeline: Option<&Path>) -> Result<Vec<Pat
     Ok(written)
 }
 
-/// Runs the models again with the cost model's constants at the ends of their ranges.
-fn robustness(workload: &Arc<Workload>, reading: &Reading, nominal: &[&Report]) -> Result<Robustness, BadInput> {
-    let mut ranking = Ranking::new(nominal.iter().map(|r| (r.submission.clone(), r.makespan_ns)));
+/// Runs the models on machines with the cost model's constants at the ends of their ranges. Long replays get only the ends of
+/// everything at once.
+fn ranking(workload: &Arc<Workload>, reading: &Reading, nominal: &[&Report]) -> Result<Option<Ranking>, BadInput> {
     let quiet = Reading { quiet: true, ..reading.clone() };
-    for variation in Ranking::plan(workload) {
+    let slow = nominal.iter().any(|r| r.elapsed_ns > SLOW_RUN_NS);
+    let plan = if slow { ranking::short_plan() } else { ranking::plan(&ranking::DECISIVE) };
+    let mut measurements = Vec::new();
+    for variation in plan {
         let mut makespans = Vec::new();
         for submission in Submission::ALL {
             let result = run_once(workload, Some(submission), &quiet, false, variation.costs.clone())?;
-            makespans.push((submission.to_string(), result.outcome.report.makespan_ns));
+            makespans.push((submission, result.outcome.report.makespan_ns));
         }
-        ranking.add(&variation, makespans);
+        measurements.push(Measurement::new(&variation, &makespans));
     }
-    Ok(ranking.robustness())
+    Ok(ranking::judge(measurements))
 }
 
-fn print(workload: &Workload, reports: &[&Report], ranking: Option<&Robustness>, written: &[PathBuf]) {
+fn print(workload: &Workload, reports: &[&Report], ranking: Option<&Ranking>, written: &[PathBuf]) {
     println!("{}: {}", workload.name, workload.description);
     println!("{}", tables::side_by_side(reports));
-    if let Some(report) = reports.iter().find(|r| r.replay.is_some()) {
-        for line in report.lines() {
-            println!("{line}");
-        }
+    // A recording was made under hardware scheduling, so that is the run to hold against it.
+    let recorded_model = reports.iter().find(|r| r.submission == Submission::Hardware.name());
+    if let Some(report) = recorded_model {
+        print_details(report);
     }
-    if let Some(ranking) = ranking {
-        println!("{ranking}");
+    for line in ranking.iter().flat_map(|r| r.lines()) {
+        println!("{line}");
     }
     for path in written {
         println!("wrote {}", path.display());

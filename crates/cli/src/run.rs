@@ -5,16 +5,16 @@ use crate::output;
 use crate::progress::Progress;
 use crate::tables;
 use crate::{BadInput, End};
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::trace::{self, Trace};
-use tidegate::workload::cost::CostModel;
+use tidegate::workload::cost::{self, CostModel};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::kineto;
-use tidegate::workload::model::Workload;
+use tidegate::workload::model::{Submission, Workload};
+use tidegate::workload::report::Report;
 use tidegate::workload::runner::Outcome;
-use tidegate::{Platform, RunRequest, RunResult, Submission, run_workload, workload};
+use tidegate::{Platform, RunRequest, RunResult, run_workload, workload};
 
 /// The frame graph, which `compare` runs when it is given nothing.
 pub(crate) const FRAME_GRAPH: &str = include_str!("../../../workloads/frame-graph.toml");
@@ -25,7 +25,7 @@ pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Arc<Workloa
         Gaps::Keep => kineto::Gaps::Keep,
         Gaps::Drop => kineto::Gaps::Drop,
     };
-    let import = kineto::ImportOptions { gaps, ..workload::import_options_for(&CostModel::nominal()) };
+    let import = kineto::ImportOptions { gaps, ..cost::import_options_for(&CostModel::nominal()) };
     let options = workload::LoadOptions { import };
     let read = match path {
         Some(path) => workload::load(path, &options).map(|(workload, _)| workload),
@@ -33,7 +33,7 @@ pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Arc<Workloa
     };
     let workload = read.map_err(|e| BadInput(e.to_string()))?;
     for warning in &workload.warnings {
-        eprintln!("warning: {}:{warning}", workload.file);
+        eprintln!("warning: {}:{}:{}: {}", workload.file, warning.line, warning.column, warning.text);
     }
     Ok(Arc::new(workload))
 }
@@ -56,7 +56,7 @@ pub(crate) fn run_once(
     tracing: bool,
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
-    let what = submission.map_or_else(|| workload.name.clone(), |s| format!("{} ({s})", workload.name));
+    let what = submission.map_or_else(|| workload.name.clone(), |s| format!("{} ({})", workload.name, s.name()));
     let progress = Progress::new(&what, reading.quiet);
     let request = RunRequest {
         workload: workload.clone(),
@@ -75,22 +75,22 @@ pub(crate) fn run_once(
 
 /// Says what went wrong, on standard error.
 pub(crate) fn show_problems(outcome: &Outcome) {
-    for problem in &outcome.problems {
-        eprintln!("{problem}");
+    for line in outcome.report.problem_lines() {
+        eprintln!("{line}");
     }
 }
 
 /// Writes the pictures of a run beside the caller's other files; returns their names.
 pub(crate) fn write_frames(outcome: &Outcome) -> Result<Vec<PathBuf>, BadInput> {
     let mut written = Vec::new();
-    for frame in &outcome.frames {
-        let path = PathBuf::from(&frame.file);
+    for (file, width, height, rgba) in &outcome.frames {
+        let path = PathBuf::from(file);
         output::write(&path, |out| {
-            let mut encoder = png::Encoder::new(BufWriter::new(out), frame.width, frame.height);
+            let mut encoder = png::Encoder::new(out, *width, *height);
             encoder.set_color(png::ColorType::Rgba);
             encoder.set_depth(png::BitDepth::Eight);
             let mut writer = encoder.write_header()?;
-            writer.write_image_data(&frame.rgba)?;
+            writer.write_image_data(rgba)?;
             Ok(())
         })?;
         written.push(path);
@@ -129,7 +129,17 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
         print_report(&workload, &result.outcome, &frames);
     }
     show_problems(&result.outcome);
-    Ok(if result.outcome.is_right() { End::Right } else { End::Wrong })
+    Ok(if result.outcome.report.is_right() { End::Right } else { End::Wrong })
+}
+
+/// The lines below the tables: metrics, and for a recorded run how near the replay is and what was found in the recording.
+pub(crate) fn print_details(report: &Report) {
+    let mut lines = report.metric_lines();
+    lines.extend(report.replay.iter().map(|r| r.line()));
+    lines.extend(report.import.iter().flat_map(|i| i.lines()));
+    for line in lines {
+        println!("{line}");
+    }
 }
 
 fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
@@ -137,9 +147,7 @@ fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
     println!("{}: {}", report.workload, workload.description);
     println!("{}", tables::side_by_side(&[report]));
     println!("{}", tables::queues(report));
-    for line in report.lines() {
-        println!("{line}");
-    }
+    print_details(report);
     for frame in frames {
         println!("wrote {}", frame.display());
     }

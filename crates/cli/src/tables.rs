@@ -1,6 +1,7 @@
 //! Owns how reports look on a terminal: one column per run, one row per figure, units spelled out.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
+use tidegate::workload::MetricRow;
 use tidegate::workload::report::Report;
 
 /// A duration with three significant digits and a unit.
@@ -22,6 +23,8 @@ pub(crate) fn duration(ns: u64) -> String {
 pub(crate) fn table(header: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.remove_style(TableComponent::HorizontalLines);
+    table.remove_style(TableComponent::MiddleIntersections);
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
     table
@@ -38,6 +41,7 @@ type Figure = (&'static str, fn(&Report) -> String);
 
 const FIGURES: &[Figure] = &[
     ("makespan", |r| duration(r.makespan_ns)),
+    ("recorded makespan", |r| r.recorded_ns.map_or_else(String::new, duration)),
     ("engines overlapped", |r| duration(r.overlap_ns)),
     ("kernel calls", |r| r.kernel_calls.to_string()),
     ("interrupts", |r| r.interrupts.to_string()),
@@ -51,19 +55,35 @@ const FIGURES: &[Figure] = &[
 
 /// One column per report.
 pub(crate) fn side_by_side(reports: &[&Report]) -> Table {
-    let mut table = table(std::iter::once(String::new()).chain(reports.iter().map(|r| r.submission.clone())));
+    let mut table = table(std::iter::once(String::new()).chain(reports.iter().map(|r| r.submission.to_owned())));
     for (name, figure) in FIGURES {
-        table.add_row(std::iter::once((*name).to_owned()).chain(reports.iter().map(|r| figure(r))));
+        let figures: Vec<String> = reports.iter().map(|r| figure(r)).collect();
+        // What applies to no run has no row.
+        if figures.iter().any(|f| !f.is_empty()) {
+            table.add_row(std::iter::once((*name).to_owned()).chain(figures));
+        }
     }
-    for metric in reports.first().map_or(&[][..], |r| &r.metrics) {
-        let of = |r: &&Report| {
-            let found = r.metrics.iter().find(|m| m.name == metric.name);
-            found.map_or_else(|| "-".to_owned(), |m| m.shown.clone())
-        };
-        table.add_row(std::iter::once(metric.name.clone()).chain(reports.iter().map(of)));
+    for (row, metric) in reports.first().map_or(&[][..], |r| &r.metrics).iter().enumerate() {
+        let of = |r: &&Report| r.metrics.get(row).map_or_else(String::new, measured);
+        table.add_row(std::iter::once(metric_name(metric)).chain(reports.iter().map(of)));
     }
     align_numbers(&mut table);
     table
+}
+
+/// A metric's name for people: its unit stands beside the value.
+fn metric_name(metric: &MetricRow) -> String {
+    let name = metric.name.trim_end_matches("_ns").replace('_', " ");
+    if metric.queues.is_empty() { name } else { format!("{name} of {}", metric.queues.join(", ")) }
+}
+
+fn measured(metric: &MetricRow) -> String {
+    let value = match metric.value {
+        None => "-".to_owned(),
+        Some(ns) if metric.name.ends_with("_ns") => duration(ns),
+        Some(value) => value.to_string(),
+    };
+    if metric.met == Some(false) { format!("{value} (not met)") } else { value }
 }
 
 /// One row per queue.
@@ -72,7 +92,7 @@ pub(crate) fn queues(report: &Report) -> Table {
     for queue in &report.queues {
         table.add_row([
             queue.name.clone(),
-            queue.engine.clone(),
+            queue.engine.to_owned(),
             queue.packets.to_string(),
             duration(queue.busy_ns),
             duration(queue.blocked_ns),

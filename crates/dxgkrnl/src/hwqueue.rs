@@ -69,9 +69,13 @@ struct SoftwareQueue {
     next_ticket: u64,
     /// The progress value of the last command given to the driver.
     submitted: u64,
+    /// Commands with the driver that are not complete, oldest first.
+    in_flight: VecDeque<u64>,
+    /// How many of them there may be (MaxInFlightHwQueueBuffers).
+    most_in_flight: usize,
     /// The largest progress value that a process announced.
     announced: u64,
-    /// The progress value that a waiter is entered for, so that it is entered once.
+    /// The progress value that a waiter is entered for: until it is reached, no other is needed.
     awaiting: u64,
     running: bool,
 }
@@ -130,6 +134,11 @@ impl HwQueue {
             items: VecDeque::new(),
             next_ticket: PROGRESS,
             submitted: 0,
+            in_flight: VecDeque::new(),
+            most_in_flight: match node.max_in_flight_hw_queue_buffers {
+                0 => usize::MAX,
+                most => usize::from(most),
+            },
             announced: 0,
             awaiting: 0,
             running: false,
@@ -308,28 +317,40 @@ impl SoftwareQueue {
     }
 
     fn decide(&mut self, completed: u64, now_ns: u64) -> Option<Action> {
+        while self.in_flight.front().is_some_and(|id| *id <= completed) {
+            self.in_flight.pop_front();
+        }
         let head = self.items.front_mut()?;
         let head_ns = *head.head_ns.get_or_insert(now_ns);
         let queued_ns = head.queued_ns;
         match &mut head.work {
             Work::Wait { remaining, .. } if *remaining > 0 => return None,
-            Work::Signal(_) if completed < self.submitted => {
-                if self.awaiting >= self.submitted {
-                    return None;
-                }
-                self.awaiting = self.submitted;
-                return Some(Action::AwaitProgress(self.submitted));
+            Work::Signal(_) if completed < self.submitted => return self.await_progress(self.submitted, completed),
+            Work::Command(_) if self.in_flight.len() >= self.most_in_flight => {
+                // When half of them are complete there is room for as many, with one wake-up for all.
+                let half = self.in_flight[self.in_flight.len() / 2];
+                return self.await_progress(half, completed);
             }
             _ => {}
         }
         Some(match self.items.pop_front()?.work {
             Work::Command(command) => {
                 self.submitted = command.progress_fence_id;
+                self.in_flight.push_back(command.progress_fence_id);
                 Action::Submit(command)
             }
             Work::Wait { fences, .. } => Action::WaitOver { fences, queued_ns, head_ns },
             Work::Signal(fences) => Action::Signal { fences, queued_ns, head_ns },
         })
+    }
+
+    /// Asks to be run again when the progress fence reaches `value`, unless somebody is entered for less already.
+    fn await_progress(&mut self, value: u64, completed: u64) -> Option<Action> {
+        if self.awaiting > completed {
+            return None;
+        }
+        self.awaiting = value;
+        Some(Action::AwaitProgress(value))
     }
 }
 

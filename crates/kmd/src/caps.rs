@@ -53,8 +53,9 @@ pub(crate) fn declare(config: &Config, with: Option<Negotiated>) -> AdapterCaps 
         engine_type: node.engine_type,
         friendly_name: node.friendly_name.clone(),
         user_mode_submission: node.user_mode_submission && user_mode,
-        // What the driver's own ring holds, so that the kernel never meets a full one.
-        max_in_flight_hw_queue_buffers: u16::try_from(config.kernel_ring_slots).unwrap_or(u16::MAX),
+        // Half of what the driver's own ring holds, so that the kernel never meets a full one: an engine stores the progress of
+        // a slot before it gives the slot back.
+        max_in_flight_hw_queue_buffers: u16::try_from(config.kernel_ring_slots / 2).unwrap_or(u16::MAX),
     });
     AdapterCaps {
         description: config.description.clone(),

@@ -27,10 +27,10 @@
 //! Rooms: `machine` (one adapter: platform, memory, GPU, driver, kernel) · `run` (a workload on a machine of its own).
 
 mod machine;
-// mod run;
+mod run;
 
 pub use machine::{Machine, MachineConfig, MachineError};
-// pub use run::{RunError, RunRequest, RunResult, run_workload};
+pub use run::{RunError, RunRequest, RunResult, run_workload};
 pub use tidegate_calls as calls;
 pub use tidegate_d3d12 as d3d12;
 pub use tidegate_d3d12::Submission;

@@ -2,15 +2,16 @@
 
 use crate::machine::{Machine, MachineConfig, MachineError};
 use std::sync::Arc;
-use tidegate_d3d12::{DeviceOptions, Submission};
+use tidegate_d3d12::DeviceOptions;
 use tidegate_kmd::DoorbellModel;
 use tidegate_platform::Platform;
 use tidegate_softgpu::WorkRates;
 use tidegate_trace::Trace;
 use tidegate_workload::cost::CostModel;
-use tidegate_workload::model::Workload;
+use tidegate_workload::model::{Submission, Workload};
+use tidegate_workload::expect::Clock;
 use tidegate_workload::runner::{
-    self, Clock, MachineCounters, MachineProbe, Outcome, PendingWait, QueueCounters, RunOptions,
+    self, MachineCounters, MachineProbe, Outcome, PendingWait, Progress, QueueCounters, RunOptions,
 };
 
 /// How long real work takes on the virtual clock: copies at 20 GB/s (the order of a PCIe 4 x16 link or of one copy engine), and
@@ -33,7 +34,7 @@ pub struct RunRequest {
     /// What the steps cost in virtual time.
     pub costs: CostModel,
     /// Called with operations done and operations in all.
-    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
+    pub progress: Option<Progress>,
 }
 
 /// Why a workload did not run at all.
@@ -63,13 +64,9 @@ impl MachineProbe for Probe {
         MachineCounters {
             interrupts: kernel.interrupts,
             interrupts_suppressed: gpu.interrupts_suppressed,
-            cpu_waits: kernel.cpu_waits,
-            cpu_wakes: kernel.cpu_wakes,
-            gpu_waits: gpu.gpu_waits + kernel.queued_waits,
             gpu_waits_stalled: gpu.gpu_waits_stalled,
-            gpu_signals: gpu.signals + kernel.queued_signals,
             log_entries_lost: kernel.log_entries_lost,
-            packets: kernel.packets,
+            packets: kernel.packets + kernel.hw_queue_commands,
             overlap_ns: gpu.overlap_ns,
             doorbell_connects: kernel.doorbell_connects,
             doorbell_victims: kernel.doorbell_victims,
@@ -87,7 +84,10 @@ impl MachineProbe for Probe {
     }
 
     fn pending_waits(&self) -> Vec<PendingWait> {
-        let held = self.0.adapter().pending_waits().into_iter();
+        let adapter = self.0.adapter();
+        let parked = self.0.gpu().parked_waits().into_iter();
+        let on_engines = parked.filter_map(|w| adapter.describe_wait(w.tag, w.current_value, w.value));
+        let held = adapter.pending_waits().into_iter().chain(on_engines);
         held.map(|w| PendingWait { tag: w.tag, fence: w.fence, value: w.value, current: w.current }).collect()
     }
 }
@@ -98,7 +98,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         Clock::Wall => Platform::host(),
         Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
     };
-    if request.tracing {
+    let tracing = request.tracing || runner::wants_trace(&request.workload);
+    if tracing {
         platform.enable_tracing();
     }
     let needs = runner::required_nodes(&request.workload);
@@ -116,14 +117,13 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     let device = machine.device(options)?;
     let run_options = RunOptions {
         submission: request.submission,
-        tracing: request.tracing,
         progress: request.progress.clone(),
         clock: request.clock,
     };
     let probe = Arc::new(Probe(machine.clone()));
-    let prepared = Arc::new(runner::prepare(request.workload.clone(), device, probe, run_options)?);
+    let prepared = Arc::new(runner::prepare(&platform, request.workload.clone(), device, probe, run_options)?);
     let report = machine.run(prepared.main(&platform));
-    let trace = request.tracing.then(|| platform.take_trace(&request.workload.name));
+    let trace = tracing.then(|| platform.take_trace(&request.workload.name));
     let outcome = prepared.finish(&report, trace.as_ref());
     Ok(RunResult { outcome, trace })
 }

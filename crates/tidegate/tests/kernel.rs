@@ -1,89 +1,13 @@
 //! The kernel through its call surface, with the reference driver and the software GPU behind it: what the documents promise of
 //! fences, their interrupts, and the calls of a driver.
 
-use std::sync::Arc;
+mod world;
+
 use tidegate::calls::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, FenceInstance,
-    FenceValue, Handle, Kernel, NativeFenceType, Priority, SignalFlags, Status, SubmitCommandToHwQueue,
-    SyncObjectFlags, WaitMode,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceInstance, FenceValue, Handle,
+    Priority, Status, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
 };
-use tidegate::ddi::Recording;
-use tidegate::platform::StepCosts;
-use tidegate::{Machine, MachineConfig, Platform};
-
-struct World {
-    platform: Platform,
-    machine: Machine,
-    driver: Arc<Recording>,
-    kernel: Arc<dyn Kernel>,
-    device: Handle,
-}
-
-fn world() -> World {
-    world_with(|config| config)
-}
-
-fn world_with(change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
-    let platform = Platform::virtual_time(StepCosts::free());
-    let config = change(MachineConfig::standard(&platform));
-    let mut recording = None;
-    let machine = Machine::with_driver(&platform, config, |driver| {
-        let wrapped = Recording::new(&platform, driver);
-        recording = Some(wrapped.clone());
-        wrapped
-    })
-    .unwrap();
-    let kernel = machine.open("test").unwrap();
-    let device = kernel.create_device().unwrap();
-    let driver = recording.unwrap();
-    driver.take();
-    World { platform, machine, driver, kernel, device }
-}
-
-impl World {
-    fn native(&self, initial_value: u64) -> FenceInstance {
-        let args = CreateNativeFence {
-            device: self.device,
-            initial_value,
-            fence_type: NativeFenceType::Default,
-            flags: SyncObjectFlags::empty(),
-            name: "f",
-        };
-        self.kernel.create_native_fence(args).unwrap()
-    }
-
-    fn monitored(&self, initial_value: u64) -> FenceInstance {
-        let flags = SyncObjectFlags::empty();
-        let args = CreateMonitoredFence { device: self.device, initial_value, flags, name: "m" };
-        self.kernel.create_monitored_fence(args).unwrap()
-    }
-
-    fn wait_event(&self, fence: &FenceInstance, value: u64) -> tidegate::platform::Event {
-        let event = self.platform.event(true);
-        let wanted = [FenceValue { fence: fence.handle, value }];
-        self.kernel.wait_from_cpu(&wanted, WaitMode::All, Some(event.clone())).unwrap();
-        event
-    }
-
-    fn signal(&self, fence: &FenceInstance, value: u64) {
-        let wanted = [FenceValue { fence: fence.handle, value }];
-        self.kernel.signal_from_cpu(&wanted, SignalFlags::empty()).unwrap();
-    }
-
-    fn armed(&self) -> Vec<String> {
-        let calls = self.driver.take().into_iter();
-        calls.filter(|c| c.ddi == "UpdateMonitoredValues").map(|c| c.about).collect()
-    }
-
-    /// A hardware queue of the kernel-mode kind on node 0.
-    fn hw_queue(&self) -> tidegate::calls::HwQueue {
-        let context = CreateHwContext { device: self.device, node_ordinal: 0 };
-        let hw_context = self.kernel.create_hw_context(context).unwrap();
-        let user_mode_submission = false;
-        let queue = CreateHwQueue { hw_context, user_mode_submission, priority: Priority::Normal, tag: 1, lane: 0 };
-        self.kernel.create_hw_queue(queue).unwrap()
-    }
-}
+use world::{World, world, world_with};
 
 // spec: NF-014, NF-015, NF-022, NF-037
 #[test]

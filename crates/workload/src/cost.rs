@@ -6,10 +6,13 @@
 //! used: published figures, named with each constant, and the recorded A100 traces and the measured rows of
 //! `docs/performance.md`, which give the order of magnitude of everything that involves the operating system.
 //!
-//! Whoever builds a virtual machine takes a [`CostModel`]; reports print [`rows`]. Work itself is not priced here: it
-//! takes as long as a workload says.
+//! Whoever builds a virtual machine takes a [`CostModel`], and [`WORK`] for work that computes something; modelled work
+//! takes as long as a workload says. Reports print [`rows`]. [`import_options_for`] tells the reader of recordings what the
+//! replaying machine takes by itself.
 
 use tidegate_platform::{Step, StepCosts};
+
+use crate::kineto::ImportOptions;
 
 /// One constant of the model. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,6 +174,26 @@ pub const COSTS: [Cost; Step::COUNT] = [
     ),
 ];
 
+/// How long real work takes on a virtual machine, where computing takes no time by itself. The same for every submission
+/// model, so no ranking hangs on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkPrice {
+    /// Picoseconds to copy or fill one byte.
+    pub byte_ps: u64,
+    /// Nanoseconds for one thread group of a dispatch or one tile of a draw.
+    pub group_ns: u64,
+    /// Where the numbers come from.
+    pub source: &'static str,
+}
+
+/// What work costs.
+pub const WORK: WorkPrice = WorkPrice {
+    byte_ps: 40,
+    group_ns: 500,
+    source: "40 ps a byte are 25 GB/s, what PCIe 4.0 x16 carries after its overhead (32 GB/s raw); 500 ns a group is the \
+             order of 100,000 operations on one multiprocessor at 1.4 GHz with 128 lanes",
+};
+
 /// A whole table of prices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostModel {
@@ -215,6 +238,30 @@ impl CostModel {
     }
 }
 
+/// How a recording is read for replay under kernel-mode hardware queues on a machine of these prices: what that machine
+/// takes by itself is taken off the recorded distances, so that it is not counted twice.
+pub fn import_options_for(costs: &CostModel) -> ImportOptions {
+    let sum = |steps: &[Step]| -> u64 { steps.iter().map(|step| costs.ns(*step)).sum() };
+    let call_ns = sum(&[Step::UmdEncode, Step::KernelCall, Step::VidSchDispatch, Step::DdiCall]);
+    // From the end of work to the value behind it: the progress fence interrupts, and VidSch makes the signal.
+    let seen_ns = sum(&[Step::FenceStore, Step::InterruptDelivery, Step::Dpc, Step::VidSchDispatch])
+        + 3 * costs.ns(Step::DdiCall);
+    // Every command has its label before it on the timeline.
+    let command_ns = 2 * costs.ns(Step::PacketDecode);
+    ImportOptions {
+        // A submission to the start of its work on an idle engine.
+        launch_ns: call_ns + sum(&[Step::DoorbellToFetch, Step::RingFetch]) + command_ns,
+        // The end of one piece of work to the start of the next.
+        turnaround_ns: sum(&[Step::FenceStore, Step::RingFetch]) + command_ns,
+        // The end of the work that a thread waits for to the thread's return.
+        wake_ns: seen_ns + costs.ns(Step::ThreadWake),
+        seen_ns,
+        call_ns,
+        command_ns,
+        ..ImportOptions::default()
+    }
+}
+
 /// One row of the table that a report prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -252,6 +299,16 @@ mod tests {
             assert!(cost.low_ns < cost.value_ns && cost.value_ns < cost.high_ns, "{}", step.name());
             assert!(cost.source.len() > 20, "{}", step.name());
         }
+    }
+
+    #[test]
+    fn a_machine_without_costs_takes_nothing_off_a_recording() {
+        let free = CostModel { name: "free", steps: StepCosts::free() };
+        assert_eq!(import_options_for(&free), ImportOptions::default());
+        let nominal = import_options_for(&CostModel::nominal());
+        assert_eq!((nominal.call_ns, nominal.launch_ns), (3_250, 5_950));
+        assert_eq!((nominal.turnaround_ns, nominal.command_ns), (2_100, 1_000));
+        assert_eq!((nominal.seen_ns, nominal.wake_ns), (7_800, 19_800));
     }
 
     #[test]

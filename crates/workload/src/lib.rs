@@ -5,21 +5,33 @@
 //! run of a real program (`kineto`), and both end in the same intermediate form, [`model::Workload`].
 //!
 //! The order that matters: read ([`load`]) → check and resolve names (`toml_file`, `kineto`) → a `Workload` that
-//! names nothing by text any more → run. Whoever runs a workload sees only `model`, `expression`, `expect` and
-//! `cost`.
+//! names nothing by text any more → run on queues (`runner`) → numbers (`measure`), judgement (`verify`), and where
+//! it went wrong the reason (`deadlock`, `fault`) → [`report`]. `ranking` says whether a comparison of submission models
+//! outlives the ranges of `cost`.
 //!
-//! What it does not do: it touches no queue, fence or clock itself; nothing here knows which submission model or
-//! platform will carry the work.
+//! What it does not do: it builds no machine. Whoever has one hands in a device and a
+//! [`MachineProbe`](runner::MachineProbe); which submission model or platform carries the work is a word here.
 
 pub mod content;
 pub mod cost;
+mod deadlock;
 mod error;
 pub mod expect;
 pub mod expression;
+mod fault;
 pub mod kineto;
 mod load;
+mod measure;
 pub mod model;
+pub mod ranking;
+pub mod report;
+pub mod runner;
+pub mod scene;
 pub mod toml_file;
+mod verify;
 
 pub use error::{Error, Problem};
 pub use load::{LoadOptions, Loaded, load, load_bytes};
+pub use measure::replay::ReplayError;
+pub use report::Report;
+pub use verify::MetricRow;

@@ -205,7 +205,6 @@ mod ideal {
                         OpKind::Host { until_ns, work_ns } => {
                             let paced = i128::from(*until_ns) + thread.lag;
                             thread.now = u64::try_from(paced.max(i128::from(thread.now + work_ns))).unwrap();
-                            thread.lag = i128::from(thread.now) - i128::from(*until_ns);
                         }
                         OpKind::Resume { at_ns } => thread.lag = i128::from(thread.now) - i128::from(*at_ns),
                         OpKind::Mark { mark } => drop(marks.insert(*mark, thread.now)),

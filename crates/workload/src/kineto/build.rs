@@ -32,6 +32,7 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
         timeline: &timeline,
         options,
         recorded: Vec::with_capacity(timeline.joined.work.len()),
+        late: vec![Late::default(); timeline.joined.streams.len()],
         bodies: vec![Body::default(); timeline.joined.threads.len()],
     };
     builder.heads();
@@ -72,6 +73,11 @@ fn name(file: &str) -> String {
 }
 
 impl ImportOptions {
+    /// Whether a thread whose wait was met at `done` came back sooner than a sleeper is woken.
+    fn polled(&self, entry: &Entry, done: u64) -> bool {
+        done > entry.submit && entry.end.saturating_sub(done) < self.wake_ns
+    }
+
     /// The recorded moment from which a thread's own time counts again after a wait that was met at `done`.
     fn resumes_at(&self, entry: &Entry, done: u64) -> u64 {
         if done <= entry.submit {
@@ -79,7 +85,8 @@ impl ImportOptions {
             return entry.submit;
         }
         // What the recorded return took longer than the replaying machine takes is the host's own time too.
-        entry.end.min(done.saturating_add(self.wake_ns))
+        let own = if self.polled(entry, done) { self.seen_ns } else { self.wake_ns };
+        entry.end.min(done.saturating_add(own))
     }
 }
 
@@ -191,12 +198,40 @@ impl Body {
     }
 }
 
+/// How late the replay of a stream is against its recording, in nanoseconds, as far as gaps that are shorter than the
+/// replaying machine's own turn-around make it so. What one gap cannot give, the next ones give back.
+#[derive(Debug, Clone, Copy, Default)]
+struct Late(i128);
+
+impl Late {
+    /// The delay before an item whose start takes the machine `own` by itself; a delay is a command, and takes `command`.
+    fn delay(&mut self, item: &Item, own: u64, command: u64) -> u64 {
+        if item.ready != Ready::Previous {
+            // The host or another stream says when it starts: nothing of this stream's past counts.
+            self.0 = 0;
+        }
+        let wanted = i128::from(item.gap_ns) - self.0;
+        match u64::try_from(wanted - i128::from(own) - i128::from(command)) {
+            Ok(delay) if delay > 0 => {
+                self.0 = 0;
+                delay
+            }
+            _ => {
+                self.0 = i128::from(own) - wanted;
+                0
+            }
+        }
+    }
+}
+
 struct Builder<'a> {
     timeline: &'a Timeline,
     options: &'a ImportOptions,
     values: Vec<Option<u64>>,
     marks: Marks,
     recorded: Vec<RecordedItem>,
+    /// By stream.
+    late: Vec<Late>,
     bodies: Vec<Body>,
 }
 
@@ -208,7 +243,7 @@ impl Builder<'_> {
         for (stream, items) in &timeline.heads {
             let feeder = timeline.entries.iter().find(|entry| entry.stream == Some(*stream));
             let thread = feeder.map_or(timeline.joined.threads.len(), |entry| entry.thread);
-            let commands = items.iter().flat_map(|item| self.commands(item, *stream)).collect();
+            let commands = self.list(items, *stream);
             if self.bodies.len() <= thread {
                 self.bodies.resize_with(thread + 1, Body::default);
             }
@@ -225,7 +260,7 @@ impl Builder<'_> {
         }
         match (&entry.action, entry.stream) {
             (Action::Launch { items, .. }, Some(stream)) => {
-                let commands = items.iter().flat_map(|item| self.commands(item, stream)).collect();
+                let commands = self.list(items, stream);
                 self.bodies[entry.thread].push(OpKind::Submit { queue: queue(stream), commands });
             }
             (Action::StreamWait { on }, Some(stream)) => {
@@ -262,7 +297,10 @@ impl Builder<'_> {
         let of: Vec<FenceWait> = on.into_iter().filter_map(|on| self.reached(on)).collect();
         let body = &mut self.bodies[entry.thread];
         if !of.is_empty() {
-            body.push(OpKind::CpuWait { any: false, of, chosen: None });
+            body.push(match self.options.polled(entry, done) {
+                true => OpKind::PollWait { of, done_ns: done },
+                false => OpKind::CpuWait { any: false, of, chosen: None },
+            });
         }
         body.resume(self.options.resumes_at(entry, done));
     }
@@ -273,8 +311,14 @@ impl Builder<'_> {
         Some(FenceWait { fence: fence(stream), value: Expr::number(self.values[entry]?) })
     }
 
+    /// The commands of one submission.
+    fn list(&mut self, items: &[Item], stream: usize) -> Vec<Command> {
+        let each = |(place, item): (usize, &Item)| self.commands(item, stream, place == 0);
+        items.iter().enumerate().flat_map(each).collect()
+    }
+
     /// The work of an item, after a delay for what the trace leaves open.
-    fn commands(&mut self, item: &Item, stream: usize) -> Vec<Command> {
+    fn commands(&mut self, item: &Item, stream: usize, first: bool) -> Vec<Command> {
         let work = &self.timeline.joined.work[item.work];
         let number = u32::try_from(self.recorded.len()).unwrap_or(u32::MAX);
         self.recorded.push(RecordedItem {
@@ -286,11 +330,12 @@ impl Builder<'_> {
             unexplained: item.unexplained,
         });
         let own = match item.ready {
+            _ if !first => self.options.command_ns,
             Ready::Launch => self.options.launch_ns,
             Ready::Previous | Ready::Dependency | Ready::Unknown => self.options.turnaround_ns,
         };
         let delay_ns = match self.options.gaps {
-            Gaps::Keep => item.gap_ns.saturating_sub(own),
+            Gaps::Keep => self.late[stream].delay(item, own, self.options.command_ns),
             Gaps::Drop => 0,
         };
         let command = |kind| Command { kind, span: Span::default() };
@@ -314,4 +359,25 @@ fn queue(stream: usize) -> QueueRef {
 
 fn fence(stream: usize) -> FenceRef {
     FenceRef::to(FenceId(u32::try_from(stream).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_short_gap_cannot_give_the_next_one_gives_back() {
+        let item = |ready, gap_ns| Item { work: 0, ready, gap_ns, unexplained: false };
+        let mut late = Late::default();
+        let mut delay = |ready, gap_ns| late.delay(&item(ready, gap_ns), 2_000, 500);
+        assert_eq!(delay(Ready::Previous, 1_000), 0, "1 us late");
+        assert_eq!(delay(Ready::Previous, 5_000), 1_500, "of 5 us: 1 late, 2 by itself, 0.5 for the delay");
+        assert_eq!(delay(Ready::Previous, 2_300), 0, "0.3 us early: too little for a delay");
+        assert_eq!(delay(Ready::Previous, 2_300), 100);
+        assert_eq!(delay(Ready::Previous, 0), 0);
+        assert_eq!(delay(Ready::Launch, 2_600), 100, "a launch begins anew");
+        let mut ideal = Late::default();
+        assert_eq!(ideal.delay(&item(Ready::Previous, 7), 0, 0), 7);
+        assert_eq!(ideal.delay(&item(Ready::Previous, 0), 0, 0), 0);
+    }
 }

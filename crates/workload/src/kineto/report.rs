@@ -6,7 +6,7 @@ use super::Gaps;
 use super::correlate::Joined;
 
 /// Counts of one import.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct ImportReport {
     /// Events in the file.
     pub events: u64,

@@ -48,6 +48,8 @@ pub struct Entry {
     pub thread: usize,
     /// The stream that it feeds; `None` for a host wait.
     pub stream: Option<usize>,
+    /// When the call began.
+    pub start: u64,
     /// When the call handed its work over, as late as the recording allows.
     pub submit: u64,
     pub end: u64,
@@ -81,6 +83,7 @@ pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
     let entries = walk.entries;
     let mut timeline = Timeline { joined, entries, heads: BTreeMap::new() };
     timeline.place_unlaunched();
+    timeline.leave_room_for_calls(options.call_ns);
     timeline.explain(options);
     timeline
 }
@@ -131,6 +134,7 @@ impl Walk<'_> {
         self.entries.push(Entry {
             thread: call.thread,
             stream,
+            start: call.start.min(submit),
             submit,
             end: call.end.max(submit),
             action,
@@ -193,6 +197,18 @@ impl Timeline {
         }
     }
 
+    /// Lets submissions begin so early that they are back when the recorded call was; never before that call began.
+    fn leave_room_for_calls(&mut self, call_ns: u64) {
+        for entry in &mut self.entries {
+            if let Action::Launch { .. } = entry.action {
+                // A submission that something waits for is followed by a signal.
+                let calls = 1 + u64::from(entry.awaited);
+                let latest = entry.end.saturating_sub(call_ns.saturating_mul(calls)).max(entry.start);
+                entry.submit = entry.submit.min(latest);
+            }
+        }
+    }
+
     /// Finds for every piece of work what it waited for last, and for every host wait when it was met.
     fn explain(&mut self, options: &ImportOptions) {
         let mut tails = vec![Tail::default(); self.joined.streams.len()];
@@ -251,10 +267,9 @@ impl Timeline {
         self.joined.report = report.with_gaps(options.gaps);
     }
 
-    /// When the recording ends.
+    /// When the last work ends.
     pub fn makespan_ns(&self) -> u64 {
-        let work = self.joined.work.iter().map(|work| work.end).max().unwrap_or(0);
-        self.entries.iter().map(|entry| entry.submit).max().unwrap_or(0).max(work)
+        self.joined.work.iter().map(|work| work.end).max().unwrap_or(0)
     }
 }
 

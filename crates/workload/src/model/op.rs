@@ -105,14 +105,22 @@ pub enum OpKind {
         otherwise: Vec<Op>,
     },
     /// A recorded thread goes on to a point of its recording: it resumes at
-    /// `max(now + work_ns, until_ns + lag)`, and `lag` becomes that time less `until_ns`. The lag starts as the
-    /// start of the run. So a thread keeps its recorded pace, and one that is late stays late by the same amount
-    /// instead of hurrying: its own work between two calls takes as long as it did.
+    /// `max(now + work_ns, until_ns + lag)`. The lag starts as the start of the run. So a thread keeps its recorded
+    /// pace: its own work between two calls takes as long as it did, and one that was late in a wait stays late by
+    /// the same amount. What a slow call cost it may make up for in calls that are faster than they were.
     Host {
         /// Recorded time, in nanoseconds from the start of the recording.
         until_ns: u64,
         /// What the thread did by itself since its last call, in nanoseconds.
         work_ns: u64,
+    },
+    /// A recorded thread that looked again and again until all fences were there: in the recording it went on sooner
+    /// than anything that sleeps is woken. One that has to look for much longer than it did sleeps after all.
+    PollWait {
+        /// All of them.
+        of: Vec<FenceWait>,
+        /// Recorded time at which they were there.
+        done_ns: u64,
     },
     /// A recorded thread comes out of a wait: from here on its `lag` is now less `at_ns`.
     Resume {

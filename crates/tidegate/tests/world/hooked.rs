@@ -1,0 +1,316 @@
+//! Owns a driver that stands before the reference driver and can be told to misbehave, or to do something in the middle of a
+//! call: it declares other caps, fails a call, reports interrupts of its own, and keeps what the kernel handed in.
+
+use std::sync::Arc;
+use tidegate::ddi::caps::AdapterCaps;
+use tidegate::ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use tidegate::ddi::fence::{
+    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
+    UpdateMonitoredValue,
+};
+use tidegate::ddi::memory::{PageTableEntry, PageTableShape, Segment, UpdatePageTable};
+use tidegate::ddi::queue::{
+    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue, SubmitCommandVirtual,
+};
+use tidegate::ddi::{
+    Dirql, Dispatch, Driver, DriverHandle, InterruptData, InterruptService, OsHandle, Passive, StartInfo, Status,
+};
+use tidegate::platform::{Mutex, PhysicalAddress, Platform};
+
+/// What a test has done on the way into a call.
+type Hook = Arc<dyn Fn() + Send + Sync>;
+
+/// What a test changes in the declaration.
+pub type ChangeCaps = Box<dyn Fn(&mut AdapterCaps) + Send + Sync>;
+
+/// What the kernel handed in so far, in order.
+#[derive(Clone, Default)]
+pub struct Told {
+    /// Native fences: the kernel's handle and the driver's.
+    pub fences: Vec<(OsHandle, DriverHandle)>,
+    /// Instances: what was asked for, and the driver's handle.
+    pub instances: Vec<(OpenNativeFence, DriverHandle)>,
+    pub queues: Vec<(CreateHwQueue, DriverHandle)>,
+    pub doorbells: Vec<(CreateDoorbell, DriverHandle)>,
+    pub logs: Vec<SetNativeFenceLogBuffer>,
+    pub current: Vec<(UpdateCurrentValue, UpdateCurrentMode)>,
+    pub monitored: Vec<UpdateMonitoredValue>,
+    /// Pages that were mapped: where on the bus, and whether engines may store there.
+    pub pages: Vec<(PhysicalAddress, bool)>,
+    /// Queues whose logs were flushed, call by call.
+    pub flushed: Vec<Vec<DriverHandle>>,
+}
+
+/// The driver in the middle.
+pub struct Hooked {
+    inner: Arc<dyn Driver>,
+    caps: Option<ChangeCaps>,
+    start: Mutex<Option<StartInfo>>,
+    service: Mutex<Option<Arc<dyn InterruptService>>>,
+    told: Mutex<Told>,
+    hooks: Mutex<Vec<(&'static str, Hook)>>,
+    failing: Mutex<Option<(&'static str, Status)>>,
+    reports: Mutex<Vec<InterruptData>>,
+}
+
+impl Hooked {
+    pub fn new(platform: &Platform, inner: Arc<dyn Driver>, caps: Option<ChangeCaps>) -> Arc<Hooked> {
+        Arc::new(Hooked {
+            inner,
+            caps,
+            start: platform.mutex("start info", None),
+            service: platform.mutex("interrupt service", None),
+            told: platform.mutex("what the driver was told", Told::default()),
+            hooks: platform.mutex("hooks", Vec::new()),
+            failing: platform.mutex("failing call", None),
+            reports: platform.mutex("planted reports", Vec::new()),
+        })
+    }
+
+    /// What the kernel handed in so far.
+    pub fn told(&self) -> Told {
+        self.told.lock().clone()
+    }
+
+    /// What the kernel gave at start.
+    pub fn start_info(&self) -> StartInfo {
+        self.start.lock().clone().expect("the driver was started")
+    }
+
+    /// Has `hook` called on the way into every call of `ddi`, with no lock of this driver held.
+    pub fn on(&self, ddi: &'static str, hook: impl Fn() + Send + Sync + 'static) {
+        self.hooks.lock().push((ddi, Arc::new(hook)));
+    }
+
+    /// Has the next call of `ddi` fail.
+    pub fn fail_next(&self, ddi: &'static str, status: Status) {
+        *self.failing.lock() = Some((ddi, status));
+    }
+
+    /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred routine.
+    pub fn raise(&self, data: &[InterruptData]) {
+        self.reports.lock().extend_from_slice(data);
+        self.service().raise();
+    }
+
+    /// Both halves of an interrupt that reports `data`, where they run inline.
+    pub fn interrupt(&self, data: InterruptData) {
+        self.raise(&[data]);
+        self.turn_ended();
+    }
+
+    /// The raising agent's turn is over: the deferred routine runs, where interrupts run inline.
+    pub fn turn_ended(&self) {
+        self.service().turn_ended();
+    }
+
+    fn service(&self) -> Arc<dyn InterruptService> {
+        self.service.lock().clone().expect("the interrupt is connected")
+    }
+
+    fn enter(&self, ddi: &'static str) -> Result<(), Status> {
+        let hooks: Vec<Hook> =
+            self.hooks.lock().iter().filter(|(of, _)| *of == ddi).map(|(_, hook)| hook.clone()).collect();
+        hooks.iter().for_each(|hook| hook());
+        match self.failing.lock().take_if(|(of, _)| *of == ddi) {
+            Some((_, status)) => Err(status),
+            None => Ok(()),
+        }
+    }
+
+    /// For calls that cannot fail.
+    fn pass(&self, ddi: &'static str) {
+        self.enter(ddi).expect("this call has no way to fail");
+    }
+}
+
+impl Driver for Hooked {
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
+        *self.start.lock() = Some(start.clone());
+        self.enter("StartDevice")?;
+        self.inner.start_device(level, start)
+    }
+
+    fn stop_device(&self, level: &Passive) {
+        self.inner.stop_device(level);
+    }
+
+    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
+        let mut caps = self.inner.query_adapter_caps(level);
+        if let Some(change) = &self.caps {
+            change(&mut caps);
+        }
+        caps
+    }
+
+    fn page_table_shape(&self, level: &Passive) -> PageTableShape {
+        self.inner.page_table_shape(level)
+    }
+
+    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
+        self.inner.query_segments(level)
+    }
+
+    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
+        let pages = args.entries.iter().filter_map(|entry| match entry {
+            PageTableEntry::Page { at, writable } => Some((*at, *writable)),
+            _ => None,
+        });
+        self.told.lock().pages.extend(pages);
+        self.inner.update_page_table(level, args)
+    }
+
+    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
+        self.inner.set_root_page_table(level, args)
+    }
+
+    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        self.inner.create_device(level, args)
+    }
+
+    fn destroy_device(&self, level: &Passive, device: DriverHandle) {
+        self.inner.destroy_device(level, device);
+    }
+
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        self.inner.create_context(level, args)
+    }
+
+    fn destroy_context(&self, level: &Passive, context: DriverHandle) {
+        self.inner.destroy_context(level, context);
+    }
+
+    fn suspend_context(&self, level: &Passive, context: DriverHandle, suspend_fence: u64) -> Result<bool, Status> {
+        self.inner.suspend_context(level, context, suspend_fence)
+    }
+
+    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
+        self.inner.resume_context(level, context)
+    }
+
+    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+        self.enter("SubmitCommandVirtual")?;
+        self.inner.submit_command_virtual(level, args)
+    }
+
+    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+        self.enter("CreateHwQueue")?;
+        let made = self.inner.create_hw_queue(level, args)?;
+        self.told.lock().queues.push((args, made));
+        Ok(made)
+    }
+
+    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle) {
+        self.inner.destroy_hw_queue(level, hw_queue);
+    }
+
+    fn submit_command_to_hw_queue(&self, level: &Dispatch, args: SubmitCommandToHwQueue) -> Result<(), Status> {
+        self.enter("SubmitCommandToHwQueue")?;
+        self.inner.submit_command_to_hw_queue(level, args)
+    }
+
+    fn create_native_fence(
+        &self,
+        level: &Passive,
+        args: CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), Status> {
+        self.enter("CreateNativeFence")?;
+        let os_handle = args.os_handle;
+        let made = self.inner.create_native_fence(level, args)?;
+        self.told.lock().fences.push((os_handle, made.0));
+        Ok(made)
+    }
+
+    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+        self.enter("OpenNativeFence")?;
+        let made = self.inner.open_native_fence(level, args)?;
+        self.told.lock().instances.push((args, made));
+        Ok(made)
+    }
+
+    fn close_native_fence(&self, level: &Passive, local: DriverHandle) {
+        self.pass("CloseNativeFence");
+        self.inner.close_native_fence(level, local);
+    }
+
+    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle) {
+        self.pass("DestroyNativeFence");
+        self.inner.destroy_native_fence(level, global);
+    }
+
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+        self.told.lock().monitored.extend_from_slice(fences);
+        self.pass("UpdateMonitoredValues");
+        self.inner.update_monitored_values(level, fences);
+    }
+
+    fn update_current_values_from_cpu(
+        &self,
+        level: &Dispatch,
+        fences: &[UpdateCurrentValue],
+        mode: UpdateCurrentMode,
+    ) {
+        self.told.lock().current.extend(fences.iter().map(|f| (f.clone(), mode)));
+        self.pass("UpdateCurrentValuesFromCpu");
+        self.inner.update_current_values_from_cpu(level, fences, mode);
+    }
+
+    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
+        self.told.lock().logs.push(args.clone());
+        self.inner.set_native_fence_log_buffer(level, args);
+    }
+
+    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
+        self.told.lock().flushed.push(hw_queues.to_vec());
+        self.pass("UpdateNativeFenceLogs");
+        self.inner.update_native_fence_logs(level, hw_queues);
+    }
+
+    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+        self.enter("CreateDoorbell")?;
+        let made = self.inner.create_doorbell(level, args.clone())?;
+        self.told.lock().doorbells.push((args, made));
+        Ok(made)
+    }
+
+    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+        self.enter("ConnectDoorbell")?;
+        self.inner.connect_doorbell(level, doorbell)
+    }
+
+    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.pass("DisconnectDoorbell");
+        self.inner.disconnect_doorbell(level, doorbell);
+    }
+
+    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.pass("DestroyDoorbell");
+        self.inner.destroy_doorbell(level, doorbell);
+    }
+
+    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
+        self.pass("NotifyWorkSubmission");
+        self.inner.notify_work_submission(level, hw_queue);
+    }
+
+    fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
+        self.pass("InterruptRoutine");
+        let reports = std::mem::take(&mut *self.reports.lock());
+        let planted = !reports.is_empty();
+        if planted {
+            let callbacks = self.start_info().callbacks;
+            reports.into_iter().for_each(|data| callbacks.notify_interrupt(level, data));
+            callbacks.queue_dpc(level);
+        }
+        self.inner.interrupt_routine(level) || planted
+    }
+
+    fn dpc_routine(&self, level: &Dispatch) {
+        self.inner.dpc_routine(level);
+    }
+
+    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {
+        *self.service.lock() = Some(service.clone());
+        self.inner.connect_interrupt(level, service);
+    }
+}

@@ -1,0 +1,188 @@
+//! A GPU page fault, said so that a person finds the line: queue, submission, command, address, and the buffer that was
+//! meant.
+//!
+//! This room owns the search. The device tells queue and address; which command that was follows from what was submitted
+//! to the queue: the first one that touches the address, for an earlier one would have faulted before. Called by the runner
+//! after a run.
+
+use tidegate_programs::{Dispatch, ProgramId, buffers};
+
+use crate::model::{BufferId, Span, Workload};
+use crate::runner::log::{Entry, QueueLog};
+use crate::runner::{Evaluated, RecordedList};
+
+/// A buffer where the GPU sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) name: String,
+    pub(crate) gpu_va: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What the device's reason says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reason<'a> {
+    pub(crate) queue: &'a str,
+    pub(crate) address: u64,
+    pub(crate) write: bool,
+    /// What kind of fault.
+    pub(crate) what: &'a str,
+}
+
+/// Reads `queue 'copy', packet 2, store to 0x1000: …`; `None` for a reason of another kind.
+pub(crate) fn read_reason(text: &str) -> Option<Reason<'_>> {
+    let (_, rest) = text.split_once("queue '")?;
+    let (queue, rest) = rest.split_once('\'')?;
+    let (access, rest) = rest.split_once("0x")?;
+    let (address, what) = rest.split_once(':')?;
+    let address = u64::from_str_radix(address.trim(), 16).ok()?;
+    Some(Reason { queue, address, write: access.contains("store"), what: what.trim() })
+}
+
+/// The report. `log` is that of the queue that the reason names.
+pub(crate) fn explain(
+    workload: &Workload,
+    reason: &Reason<'_>,
+    log: Option<&QueueLog>,
+    placed: &[Placed],
+) -> String {
+    let access = if reason.write { "store to" } else { "load from" };
+    let address = reason.address;
+    let near = nearest(placed, address).map_or_else(String::new, |near| format!(", {near}"));
+    let queue = reason.queue;
+    let what = reason.what;
+    match log.and_then(|log| culprit(log, placed, address)) {
+        Some(culprit) => format!(
+            "{}: GPU page fault in queue '{queue}', submission {}, command {} ({}): {access} {address:#x}{near} ({what}); \
+             the device is lost: correct the offset or the length",
+            workload.place(culprit.span),
+            culprit.submission,
+            culprit.command,
+            culprit.label(workload)
+        ),
+        None => format!(
+            "{}: GPU page fault in queue '{queue}': {access} {address:#x}{near} ({what}); the device is lost",
+            workload.file
+        ),
+    }
+}
+
+struct Culprit<'a> {
+    span: Span,
+    submission: u64,
+    /// Which command of its list, from 1.
+    command: usize,
+    evaluated: &'a Evaluated,
+}
+
+impl Culprit<'_> {
+    fn label(&self, workload: &Workload) -> String {
+        self.evaluated.label(workload)
+    }
+}
+
+fn culprit<'a>(log: &'a QueueLog, placed: &[Placed], address: u64) -> Option<Culprit<'a>> {
+    log.entries.iter().find_map(|entry| {
+        let Entry::Submit { list, span, number, .. } = entry else { return None };
+        let list: &RecordedList = list;
+        let touches = |command: &Evaluated| {
+            ranges(command, placed).iter().any(|(va, len)| address >= *va && address - va < *len)
+        };
+        let command = list.commands.iter().position(touches)?;
+        let own = list.spans.get(command).copied().filter(|span| span.line > 0);
+        let (span, evaluated) = (own.unwrap_or(*span), &list.commands[command]);
+        Some(Culprit { span, submission: *number, command: command + 1, evaluated })
+    })
+}
+
+/// What a command may touch: (first address, length).
+fn ranges(command: &Evaluated, placed: &[Placed]) -> Vec<(u64, u64)> {
+    let at = |buffer: &BufferId, offset: &u64| placed[buffer.0 as usize].gpu_va.saturating_add(*offset);
+    match command {
+        Evaluated::Copy { src, src_offset, dst, dst_offset, bytes } => {
+            vec![(at(src, src_offset), *bytes), (at(dst, dst_offset), *bytes)]
+        }
+        Evaluated::Fill { dst, offset, bytes, .. } => vec![(at(dst, offset), *bytes)],
+        Evaluated::Grid { program, groups, words, .. } => {
+            let dispatch = Dispatch { program: ProgramId(program.number()), groups: *groups, args: words };
+            let spans = buffers(&dispatch).unwrap_or_default();
+            spans.into_iter().map(|span| (span.va, span.len)).collect()
+        }
+        Evaluated::Work { .. } | Evaluated::Delay { .. } => Vec::new(),
+    }
+}
+
+/// Where the address lies beside the nearest buffer.
+fn nearest(placed: &[Placed], address: u64) -> Option<String> {
+    let distance = |buffer: &Placed| match address.checked_sub(buffer.gpu_va) {
+        None => (buffer.gpu_va - address, false),
+        Some(from_start) => (from_start.saturating_sub(buffer.bytes), true),
+    };
+    let buffer = placed.iter().min_by_key(|buffer| distance(buffer).0)?;
+    let (name, bytes) = (&buffer.name, buffer.bytes);
+    Some(match distance(buffer) {
+        (before, false) => format!("{before} bytes before the start of buffer '{name}'"),
+        (0, true) if address < buffer.gpu_va + bytes => {
+            format!("byte {} of buffer '{name}' of {bytes} bytes", address - buffer.gpu_va)
+        }
+        (0, true) => format!("the first byte beyond the end of buffer '{name}' of {bytes} bytes"),
+        (beyond, true) => format!("{beyond} bytes beyond the end of buffer '{name}' of {bytes} bytes"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{LoadOptions, load_bytes};
+
+    fn placed() -> Vec<Placed> {
+        let at = |name: &str, gpu_va, bytes| Placed { name: name.into(), gpu_va, bytes };
+        vec![at("source", 0x1_0000, 0x1000), at("destination", 0x2_0000, 0x2000)]
+    }
+
+    #[test]
+    fn the_devices_reason_is_read() {
+        let text =
+            "queue 'copy', packet 4 ('copy a to b'), store to 0x22000: the address is not mapped for writing";
+        let reason = read_reason(text).unwrap();
+        assert_eq!((reason.queue, reason.address, reason.write), ("copy", 0x2_2000, true));
+        assert_eq!(reason.what, "the address is not mapped for writing");
+        assert!(!read_reason("queue 'a b', packet 1, load from 0x10: x").unwrap().write);
+        assert_eq!(read_reason("the adapter stopped"), None);
+    }
+
+    #[test]
+    fn addresses_are_told_by_the_nearest_buffer() {
+        let near = |address| nearest(&placed(), address).unwrap();
+        assert_eq!(near(0x2_2000), "the first byte beyond the end of buffer 'destination' of 8192 bytes");
+        assert_eq!(near(0x1_1010), "16 bytes beyond the end of buffer 'source' of 4096 bytes");
+        assert_eq!(near(0x2_0004), "byte 4 of buffer 'destination' of 8192 bytes");
+        assert_eq!(near(0xfff0), "16 bytes before the start of buffer 'source'");
+    }
+
+    #[test]
+    fn commands_touch_what_they_name() {
+        let copy = Evaluated::Copy {
+            src: BufferId(0),
+            src_offset: 16,
+            dst: BufferId(1),
+            dst_offset: u64::MAX,
+            bytes: 8,
+        };
+        assert_eq!(ranges(&copy, &placed()), [(0x1_0010, 8), (u64::MAX, 8)]);
+        assert!(ranges(&Evaluated::Delay { ns: 5 }, &placed()).is_empty());
+    }
+
+    #[test]
+    fn without_a_culprit_the_queue_and_the_address_are_told() {
+        let text = "[[queue]]\nname = \"copy\"\nengine = \"copy\"\nprogram = [{ work_ns = 1 }]\n";
+        let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
+        let reason = Reason { queue: "copy", address: 0x2_2010, write: false, what: "not mapped" };
+        let text = explain(&workload, &reason, Some(&QueueLog::default()), &placed());
+        assert_eq!(
+            text,
+            "w.toml: GPU page fault in queue 'copy': load from 0x22010, 16 bytes beyond the end of buffer \
+             'destination' of 8192 bytes (not mapped); the device is lost"
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! What a run came to, as data: the fields of `--json`, and the lines that people read.
+//!
+//! This room owns the names and the meaning of the fields; whoever ran the workload fills them. What does not apply is 0
+//! or null.
+
+use serde::Serialize;
+
+use crate::kineto::ImportReport;
+use crate::measure::replay::ReplayError;
+use crate::verify::MetricRow;
+
+/// Problems that are shown to people at once: one screen.
+const SHOWN_PROBLEMS: usize = 12;
+
+/// One queue of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueueRow {
+    /// Its name.
+    pub name: String,
+    /// The kind of engine that ran it.
+    pub engine: &'static str,
+    /// How its work reached the engine.
+    pub submission: &'static str,
+    /// Command buffers handed to it.
+    pub packets: u64,
+    /// How long an engine was busy with its commands, in nanoseconds. Gaps that a replay keeps do not count.
+    pub busy_ns: u64,
+    /// How long its waits held it, in nanoseconds.
+    pub blocked_ns: u64,
+}
+
+/// One fence of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FenceRow {
+    /// Its name.
+    pub name: String,
+    /// Its last value; 2^64 - 1 when the device was lost.
+    pub final_value: u64,
+}
+
+/// A run. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Name of the workload.
+    pub workload: String,
+    /// `packet`, `hardware`, `user`, or `mixed`.
+    pub submission: &'static str,
+    /// `wall` or `virtual`.
+    pub clock: &'static str,
+    /// How long the run took on the machine that ran it. The caller, who has a clock, sets it.
+    pub elapsed_ns: u64,
+    /// From the start of the threads to the end of the last work, on the run's clock.
+    pub makespan_ns: u64,
+    /// The same in the recording that is replayed.
+    pub recorded_ns: Option<u64>,
+    /// Every thread came to its end and every queue is idle.
+    pub completed: bool,
+    /// It completed, and everything that is expected holds.
+    pub verified: bool,
+    /// Expectations that were compared.
+    pub judged: u64,
+    /// Calls into the kernel that the application caused.
+    pub kernel_calls: u64,
+    /// Times the interrupt line went up.
+    pub interrupts: u64,
+    /// Signals that needed no interrupt.
+    pub interrupts_suppressed: u64,
+    /// Times that a thread waited for a fence.
+    pub cpu_waits: u64,
+    /// Those that had to sleep and were woken.
+    pub cpu_wakes: u64,
+    /// Waits queued on queues.
+    pub gpu_waits: u64,
+    /// Of these, waits that engines met unsatisfied.
+    pub gpu_waits_stalled: u64,
+    /// Signals queued on queues.
+    pub gpu_signals: u64,
+    /// Fence log entries overwritten before they were read.
+    pub log_entries_lost: u64,
+    /// Stores to doorbells.
+    pub doorbell_rings: u64,
+    /// Doorbells connected.
+    pub doorbell_connects: u64,
+    /// Doorbells taken away for another queue.
+    pub doorbell_victims: u64,
+    /// Packets and command buffers that went through the kernel.
+    pub kernel_packets: u64,
+    /// How long at least two engines were busy.
+    pub overlap_ns: u64,
+    /// By queue, in the order of the file.
+    pub queues: Vec<QueueRow>,
+    /// By fence, in the order of the file.
+    pub fences: Vec<FenceRow>,
+    /// The numbers that the workload asks for.
+    pub metrics: Vec<MetricRow>,
+    /// How far a replay is from its recording.
+    pub replay: Option<ReplayError>,
+    /// What was found in the recording.
+    pub import: Option<ImportReport>,
+    /// What went wrong, one text each, with file and line.
+    pub problems: Vec<String>,
+}
+
+impl Report {
+    /// Whether it ran and was right.
+    pub fn is_right(&self) -> bool {
+        self.completed && self.verified && self.problems.is_empty()
+    }
+
+    /// The problems for a person: at most one screen.
+    pub fn problem_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.problems.iter().take(SHOWN_PROBLEMS).cloned().collect();
+        if let Some(more) = self.problems.len().checked_sub(SHOWN_PROBLEMS).filter(|more| *more > 0) {
+            lines.push(format!("and {more} more; mend these first"));
+        }
+        lines
+    }
+
+    /// The metrics for a person, one line each.
+    pub fn metric_lines(&self) -> Vec<String> {
+        let line = |row: &MetricRow| {
+            let value = row.value.map_or_else(|| "not measured".to_owned(), |value| value.to_string());
+            let of =
+                if row.queues.is_empty() { String::new() } else { format!(" of {}", row.queues.join(", ")) };
+            let bounds = match (row.at_least, row.at_most) {
+                (None, None) => String::new(),
+                (Some(least), None) => format!(" (at least {least})"),
+                (None, Some(most)) => format!(" (at most {most})"),
+                (Some(least), Some(most)) => format!(" ({least} to {most})"),
+            };
+            let wrong = if row.met == Some(false) { " — not met" } else { "" };
+            let says = if row.says.is_empty() { String::new() } else { format!(": {}", row.says) };
+            format!("{}{of} = {value}{bounds}{wrong}{says}", row.name)
+        };
+        self.metrics.iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn report() -> Report {
+        Report {
+            workload: "w".into(),
+            submission: "user",
+            clock: "virtual",
+            elapsed_ns: 0,
+            makespan_ns: 5,
+            recorded_ns: None,
+            completed: true,
+            verified: true,
+            judged: 1,
+            kernel_calls: 0,
+            interrupts: 0,
+            interrupts_suppressed: 0,
+            cpu_waits: 0,
+            cpu_wakes: 0,
+            gpu_waits: 0,
+            gpu_waits_stalled: 0,
+            gpu_signals: 0,
+            log_entries_lost: 0,
+            doorbell_rings: 0,
+            doorbell_connects: 0,
+            doorbell_victims: 0,
+            kernel_packets: 0,
+            overlap_ns: 0,
+            queues: vec![QueueRow {
+                name: "q".into(),
+                engine: "copy",
+                submission: "user",
+                packets: 1,
+                busy_ns: 2,
+                blocked_ns: 3,
+            }],
+            fences: vec![FenceRow { name: "f".into(), final_value: u64::MAX }],
+            metrics: Vec::new(),
+            replay: None,
+            import: None,
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_documented_fields_are_there() {
+        let json = serde_json::to_value(report()).unwrap();
+        for field in [
+            "workload",
+            "submission",
+            "clock",
+            "elapsed_ns",
+            "makespan_ns",
+            "recorded_ns",
+            "completed",
+            "verified",
+            "kernel_calls",
+            "interrupts",
+            "interrupts_suppressed",
+            "cpu_waits",
+            "cpu_wakes",
+            "gpu_waits",
+            "gpu_signals",
+            "log_entries_lost",
+            "queues",
+            "fences",
+        ] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        assert!(json["recorded_ns"].is_null());
+        assert_eq!(json["queues"][0]["blocked_ns"], 3);
+        assert_eq!(json["queues"][0]["engine"], "copy");
+        assert_eq!(json["fences"][0]["final_value"], u64::MAX);
+    }
+
+    #[test]
+    fn problems_fit_a_screen() {
+        let report = Report { problems: (0..20).map(|n| format!("p{n}")).collect(), ..report() };
+        assert_eq!(report.problem_lines().len(), 13);
+        assert!(!report.is_right());
+    }
+
+    #[test]
+    fn metrics_read_as_sentences() {
+        let row = MetricRow {
+            name: "busy_ns",
+            queues: vec!["q".into()],
+            value: Some(7),
+            at_least: Some(9),
+            at_most: None,
+            met: Some(false),
+            says: "it works".into(),
+        };
+        let report = Report { metrics: vec![row], ..report() };
+        assert_eq!(report.metric_lines(), ["busy_ns of q = 7 (at least 9) — not met: it works"]);
+    }
+}

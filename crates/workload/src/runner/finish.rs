@@ -1,0 +1,354 @@
+//! From what a run left behind to its report: the only reader of the run's state.
+//!
+//! The order that matters: counters and the timeline first, then what went wrong (failures before a standstill: who
+//! failed leaves others waiting), and expectations only of a run that came to its end.
+
+use std::collections::BTreeMap;
+
+use tidegate_platform::RunReport;
+use tidegate_trace::{Kind, Trace};
+
+use super::log::{Entry, QueueLog};
+use super::machine::PendingWait;
+use super::prepare::Prepared;
+use super::state::RunState;
+use crate::deadlock::{self, Standstill};
+use crate::expect::{Clock, Metric};
+use crate::fault::{self, Placed};
+use crate::measure::metrics::{Measured, QueueNumbers, last_end};
+use crate::measure::replay::{self, ReplayError};
+use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
+use crate::model::{BufferId, FenceId, QueueId, Submission, Workload};
+use crate::report::{FenceRow, QueueRow, Report};
+use crate::runner::lists::Evaluated;
+use crate::scene::Scenes;
+use crate::verify::{self, Circumstances, Evidence, Judgement};
+
+/// A picture: file name, width, height, and four bytes a pixel (red, green, blue, alpha).
+pub type Picture = (String, u32, u32, Vec<u8>);
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its numbers.
+    pub report: Report,
+    /// What went wrong, one text of at most one screen each; the same as in the report.
+    pub problems: Vec<String>,
+    /// The pictures that the workload asks for; none of a run that did not complete.
+    pub frames: Vec<Picture>,
+}
+
+/// What buffers, fences and counters say after the run.
+struct After<'a> {
+    run: &'a Prepared,
+    fences: Vec<u64>,
+    measured: Measured,
+}
+
+impl Evidence for After<'_> {
+    fn fence(&self, fence: FenceId) -> u64 {
+        self.fences[fence.0 as usize]
+    }
+
+    fn read(&self, buffer: BufferId, offset: u64, bytes: u64) -> Result<Vec<u8>, String> {
+        let buffer = &self.run.buffers[buffer.0 as usize];
+        let fits = offset.checked_add(bytes).is_some_and(|end| end <= buffer.bytes());
+        let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if !fits {
+            let (name, size) = (buffer.name(), buffer.bytes());
+            return Err(format!("{bytes} bytes from {offset} leave buffer '{name}' of {size} bytes"));
+        }
+        let mut out = vec![0; len];
+        buffer.read(offset, &mut out).map_err(|error| error.to_string())?;
+        Ok(out)
+    }
+
+    fn metric(&self, metric: Metric, queues: &[usize]) -> Option<u64> {
+        self.measured.value(metric, queues)
+    }
+}
+
+impl Prepared {
+    /// Judges a run that is over. `trace` is its timeline, if there is one: without it times of queues are unknown, and
+    /// expectations about them are not judged. The report's `elapsed_ns` is left to the caller.
+    pub fn finish(&self, run: &RunReport, trace: Option<&Trace>) -> Outcome {
+        let state = std::mem::take(&mut *self.state.lock());
+        let logs: Vec<QueueLog> = self.logs.iter().map(|log| std::mem::take(&mut *log.lock())).collect();
+        let fences: Vec<u64> = self.fences.iter().map(tidegate_d3d12::Fence::completed_value).collect();
+        let times = trace.map(|trace| queue_times(trace, &self.on_timeline(&logs)));
+        let replay = times.as_ref().and_then(|times| self.replay(&logs, times, state.started_ns));
+        let measured = self.measure(&state, &logs, times, run);
+        let after = After { run: self, fences, measured };
+
+        let mut problems = run.panics.clone();
+        problems.extend(self.what_failed(&state, &logs, &after.fences, run));
+        let all_ended = state.finished_threads == self.workload.threads.len() && state.idle_ns.is_some();
+        let completed = all_ended && run.completed() && problems.is_empty();
+        let judgement = match completed {
+            true => self.judge(&after),
+            false => Judgement { metrics: self.judge(&after).metrics, ..Judgement::default() },
+        };
+        problems.extend(judgement.problems.iter().cloned());
+        let mut frames = Vec::new();
+        if completed {
+            for frame in self.frames(&after) {
+                match frame {
+                    Ok(frame) => frames.push(frame),
+                    Err(problem) => problems.push(problem),
+                }
+            }
+        }
+        let report = self.report(&state, after, judgement, (completed, replay, problems.clone()));
+        Outcome { report, problems, frames }
+    }
+
+    fn on_timeline(&self, logs: &[QueueLog]) -> Vec<QueueOnTimeline> {
+        let queues = self.queues.iter().zip(&self.nodes).zip(logs);
+        let on = |((queue, node), log): ((&tidegate_d3d12::Queue, &u32), &QueueLog)| QueueOnTimeline {
+            lane: queue.timeline_lane(),
+            node: *node,
+            submissions: log.submissions,
+        };
+        queues.map(on).collect()
+    }
+
+    /// The model of all queues; `None` when they differ.
+    fn submission(&self) -> Option<Submission> {
+        let mut models =
+            self.workload.queues.iter().map(|q| super::submission_of(q, self.options.submission));
+        let first = models.next().or(self.options.submission).unwrap_or(Submission::User);
+        models.all(|model| model == first).then_some(first)
+    }
+
+    fn measure(
+        &self,
+        state: &RunState,
+        logs: &[QueueLog],
+        times: Option<Vec<QueueTimes>>,
+        run: &RunReport,
+    ) -> Measured {
+        let calls = state.calls.since(&state.before.device);
+        let machine = state.after.machine.since(&state.before.machine);
+        let end_ns = state.idle_ns.unwrap_or(run.end.0);
+        let worked_until = times.as_ref().and_then(|all| last_end(&all.iter().collect::<Vec<_>>()));
+        let makespan_ns = worked_until.unwrap_or(end_ns).saturating_sub(state.started_ns);
+        let stats = || self.queues.iter().map(tidegate_d3d12::Queue::stats);
+        let queues = logs.iter().enumerate().map(|(number, log)| {
+            let counted = |all: &[super::QueueCounters]| all.get(number).copied().unwrap_or_default();
+            let (before, after) = (counted(&state.before.queues), counted(&state.after.queues));
+            let blocked_ns = match &times {
+                Some(times) => times[number].blocked_ns,
+                None => after.blocked_ns.saturating_sub(before.blocked_ns),
+            };
+            QueueNumbers {
+                packets: log.submissions,
+                busy_ns: after.busy_ns.saturating_sub(before.busy_ns).saturating_sub(log.delay_ns),
+                blocked_ns,
+            }
+        });
+        Measured {
+            started_ns: state.started_ns,
+            makespan_ns: Some(makespan_ns),
+            kernel_calls: calls.kernel_calls,
+            interrupts: machine.interrupts,
+            interrupts_suppressed: machine.interrupts_suppressed,
+            cpu_waits: calls.cpu_waits,
+            cpu_wakes: calls.cpu_wakes,
+            gpu_waits: stats().map(|queue| queue.waits).sum(),
+            gpu_signals: stats().map(|queue| queue.signals).sum(),
+            queues: queues.collect(),
+            times,
+        }
+    }
+
+    /// Failures of threads and a lost device; a standstill when there are none of these.
+    fn what_failed(
+        &self,
+        state: &RunState,
+        logs: &[QueueLog],
+        fences: &[u64],
+        run: &RunReport,
+    ) -> Vec<String> {
+        let mut problems = state.failures.clone();
+        if let Some(reason) = &state.removed {
+            problems.push(self.removal(reason, logs));
+        }
+        if !problems.is_empty() || !run.panics.is_empty() || run.blocked.is_empty() {
+            return problems;
+        }
+        let parked = self.parked();
+        let standstill = Standstill {
+            workload: &self.workload,
+            fences,
+            stuck: &state.stuck,
+            parked,
+            logs: logs.iter().collect(),
+            largest: &state.largest,
+        };
+        problems.push(deadlock::explain(&standstill).unwrap_or_else(|| unexplained(&self.workload, run)));
+        problems
+    }
+
+    /// Waits at which queues of this workload are parked.
+    fn parked(&self) -> Vec<(QueueId, PendingWait)> {
+        let by_tag: BTreeMap<u32, QueueId> =
+            (0u32..).zip(&self.queues).map(|(number, queue)| (queue.tag(), QueueId(number))).collect();
+        let waits = self.probe.pending_waits().into_iter();
+        let mut parked: Vec<(QueueId, PendingWait)> =
+            waits.filter_map(|wait| Some((*by_tag.get(&wait.tag)?, wait))).collect();
+        parked.sort_by_key(|(queue, _)| *queue);
+        parked.dedup_by_key(|(queue, _)| *queue);
+        parked
+    }
+
+    fn removal(&self, text: &str, logs: &[QueueLog]) -> String {
+        let Some(reason) = fault::read_reason(text) else {
+            return format!("{}: the device was lost: {text}", self.workload.file);
+        };
+        let queue = self.workload.queues.iter().position(|queue| queue.name == reason.queue);
+        let placed: Vec<Placed> = self
+            .buffers
+            .iter()
+            .map(|buffer| Placed {
+                name: buffer.name().to_owned(),
+                gpu_va: buffer.gpu_va(),
+                bytes: buffer.bytes(),
+            })
+            .collect();
+        fault::explain(&self.workload, &reason, queue.map(|queue| &logs[queue]), &placed)
+    }
+
+    fn judge(&self, after: &After<'_>) -> Judgement {
+        let run = Circumstances { submission: self.submission(), clock: self.options.clock };
+        verify::judge(&self.workload, after, &Scenes::new(), run)
+    }
+
+    fn frames(&self, after: &After<'_>) -> Vec<Result<Picture, String>> {
+        let picture = |frame: &crate::model::Frame| {
+            let placed = |text: String| format!("{}: {text}", self.workload.place(frame.span));
+            let buffer =
+                frame.buffer.resolve(&crate::expression::Constants).map_err(|e| placed(e.to_string()))?;
+            let bytes = u64::from(frame.width) * u64::from(frame.height) * 4;
+            let pixels = after.read(buffer, 0, bytes).map_err(placed)?;
+            Ok((frame.file.clone(), frame.width, frame.height, pixels))
+        };
+        self.workload.frames.iter().map(picture).collect()
+    }
+
+    /// Actual starts of recorded items beside their recorded ones.
+    fn replay(&self, logs: &[QueueLog], times: &[QueueTimes], started_ns: u64) -> Option<ReplayError> {
+        let recorded = self.workload.recorded.as_ref()?;
+        let mut starts: Vec<Option<u64>> = vec![None; recorded.items.len()];
+        for (log, times) in logs.iter().zip(times) {
+            let mut commands = times.commands.iter().filter(|command| command.kind == Kind::Timed).peekable();
+            let submits = log.entries.iter().filter_map(|entry| match entry {
+                Entry::Submit { list, first_item, .. } => Some((list, *first_item)),
+                _ => None,
+            });
+            for (execution, (list, first_item)) in submits.enumerate() {
+                let mut item = first_item.map(|item| item as usize);
+                for command in &list.commands {
+                    let Some(span) = commands.next_if(|span| span.execution == execution) else { continue };
+                    if let (Evaluated::Work { .. }, Some(now)) = (command, item) {
+                        if let Some(start) = starts.get_mut(now) {
+                            *start = Some(span.start_ns.saturating_sub(started_ns));
+                        }
+                        item = Some(now + 1);
+                    }
+                }
+            }
+        }
+        Some(replay::compare(recorded, &starts))
+    }
+
+    fn report(
+        &self,
+        state: &RunState,
+        after: After<'_>,
+        judgement: Judgement,
+        (completed, replay, problems): (bool, Option<ReplayError>, Vec<String>),
+    ) -> Report {
+        let machine = state.after.machine.since(&state.before.machine);
+        let rings = state.after.device.since(&state.before.device);
+        let After { fences, measured, .. } = after;
+        let queues = self.workload.queues.iter().zip(&measured.queues).map(|(queue, numbers)| QueueRow {
+            name: queue.name.clone(),
+            engine: queue.engine.name(),
+            submission: super::submission_of(queue, self.options.submission).name(),
+            packets: numbers.packets,
+            busy_ns: numbers.busy_ns,
+            blocked_ns: numbers.blocked_ns,
+        });
+        let fences = self.workload.fences.iter().zip(fences);
+        Report {
+            workload: self.workload.name.clone(),
+            submission: self.submission().map_or("mixed", Submission::name),
+            clock: clock_name(self.options.clock),
+            elapsed_ns: 0,
+            makespan_ns: measured.makespan_ns.unwrap_or(0),
+            recorded_ns: self.workload.recorded.as_ref().map(|recorded| recorded.makespan_ns),
+            completed,
+            verified: completed && problems.is_empty(),
+            judged: judgement.judged as u64,
+            kernel_calls: measured.kernel_calls,
+            interrupts: measured.interrupts,
+            interrupts_suppressed: measured.interrupts_suppressed,
+            cpu_waits: measured.cpu_waits,
+            cpu_wakes: measured.cpu_wakes,
+            gpu_waits: measured.gpu_waits,
+            gpu_waits_stalled: machine.gpu_waits_stalled,
+            gpu_signals: measured.gpu_signals,
+            log_entries_lost: machine.log_entries_lost,
+            doorbell_rings: rings.doorbell_rings,
+            doorbell_connects: machine.doorbell_connects,
+            doorbell_victims: machine.doorbell_victims,
+            kernel_packets: machine.packets,
+            overlap_ns: machine.overlap_ns,
+            queues: queues.collect(),
+            fences: fences
+                .map(|(fence, final_value)| FenceRow { name: fence.name.clone(), final_value })
+                .collect(),
+            metrics: judgement.metrics,
+            replay,
+            import: self.workload.recorded.as_ref().map(|recorded| recorded.report.clone()),
+            problems,
+        }
+    }
+}
+
+fn clock_name(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Wall => "wall",
+        Clock::Virtual => "virtual",
+    }
+}
+
+/// A standstill of which only the platform knows something.
+fn unexplained(workload: &Workload, run: &RunReport) -> String {
+    let mut text = format!("{}: deadlock: nothing can move any more", workload.file);
+    for (agent, what) in run.blocked.iter().take(8) {
+        let what = if what.is_empty() { "something" } else { what };
+        text += &format!("\n  '{agent}' waits for {what}");
+    }
+    if run.blocked.len() > 8 {
+        text += &format!("\n  and {} more", run.blocked.len() - 8);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{LoadOptions, load_bytes};
+
+    #[test]
+    fn a_standstill_is_told_even_when_only_the_platform_knows_of_it() {
+        let text = "[[thread]]\nname = \"t\"\nprogram = [{ sleep_ns = 1 }]\n";
+        let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
+        let blocked = (0..10).map(|n| (format!("agent{n}"), "fence 'f' to reach 1".to_owned())).collect();
+        let run = RunReport { blocked, ..RunReport::default() };
+        let text = unexplained(&workload, &run);
+        assert_eq!(text.lines().count(), 10);
+        assert!(text.ends_with("and 2 more"));
+    }
+}

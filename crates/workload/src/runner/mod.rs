@@ -1,0 +1,98 @@
+//! Runs a workload on queues: from the intermediate form to a report.
+//!
+//! The order that matters:
+//! 1. [`prepare`] makes queues, fences and buffers with their first contents, and closes the lists of a recorded
+//!    workload, all outside the measured time;
+//! 2. the caller hands [`Prepared::main`] to [`Platform::run`](tidegate_platform::Platform::run): one agent per thread
+//!    of the workload (`thread`), then a wait until every queue is idle;
+//! 3. [`Prepared::finish`] reads what is left: counters, fences, buffers, the trace; and judges (`crate::verify`).
+//!
+//! Rooms: `prepare` · `lists` (commands → closed lists) · `thread` (the operations of one thread) · `log` (what was
+//! submitted, for messages) · `finish`. Calls go to `d3d12` alone; what only the machine knows is asked of a
+//! [`MachineProbe`]. It builds no machine and knows no submission model but by name.
+
+mod finish;
+mod lists;
+pub(crate) mod log;
+mod machine;
+mod prepare;
+mod state;
+mod thread;
+
+use std::sync::Arc;
+
+use crate::content::ContentError;
+use crate::expect::Clock;
+use crate::model::Submission;
+
+pub use finish::{Outcome, Picture};
+pub(crate) use lists::{Evaluated, RecordedList, words as argument_words};
+pub use machine::{
+    MachineCounters, MachineProbe, NodeNeeds, PendingWait, QueueCounters, fence_choice, required_nodes,
+    submission_of, wants_trace,
+};
+pub use prepare::{Prepared, prepare};
+pub(crate) use state::{Largest, Obstacle, StuckThread};
+
+/// Told how many operations are done, and how many there are as far as that can be known before.
+pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
+/// How a workload is run.
+#[derive(Clone)]
+pub struct RunOptions {
+    /// All queues submit so; `None` leaves each queue its own choice, and `user` to those that have none.
+    pub submission: Option<Submission>,
+    /// Which clock the machine has.
+    pub clock: Clock,
+    /// Called now and then by the agents that run; must not block.
+    pub progress: Option<Progress>,
+}
+
+impl RunOptions {
+    /// Every queue's own choice, and nobody told of progress.
+    pub fn new(clock: Clock) -> Self {
+        Self { submission: None, clock, progress: None }
+    }
+}
+
+/// Why a workload could not be prepared. Nothing of it ran.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A buffer's first content cannot be made.
+    #[error("{place}: buffer '{buffer}': {source}")]
+    Content {
+        /// Where it is declared.
+        place: String,
+        /// Its name.
+        buffer: String,
+        /// Why.
+        source: ContentError,
+    },
+    /// A queue, a fence, a buffer or a list could not be made.
+    #[error("{place}: {source}")]
+    Object {
+        /// Where it is declared.
+        place: String,
+        /// What the device said.
+        source: tidegate_d3d12::Error,
+    },
+    /// The machine has fewer engines of a kind than the workload names.
+    #[error(
+        "{place}: queue '{queue}' wants {engine} engine {node} and the machine has {have}; give it more engines"
+    )]
+    NoNode {
+        /// Where it is declared.
+        place: String,
+        /// The queue.
+        queue: String,
+        /// The kind of engine.
+        engine: &'static str,
+        /// Which of that kind, from 0.
+        node: u32,
+        /// How many there are.
+        have: usize,
+    },
+    /// A list that was to be closed before the run cannot be made.
+    #[error("{0}")]
+    List(String),
+}

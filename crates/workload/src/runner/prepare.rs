@@ -1,0 +1,285 @@
+//! Objects of a workload, made before its time is measured, and the first agent, which starts and joins the others.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use tidegate_d3d12::{
+    Buffer, BufferDesc, Device, Fence, Heap, Priority, Queue, QueueDesc, Submission as D3dSubmission,
+};
+use tidegate_platform::{AgentHandle, Event, Mutex, Platform, Word};
+use tidegate_trace::{LaneId, LaneKind};
+
+use super::lists::{self, Contents, RecordedList};
+use super::log::QueueLog;
+use super::machine::{MachineProbe, submission_of};
+use super::state::{Counted, RunState};
+use super::thread;
+use super::{RunError, RunOptions};
+use crate::content::initial_bytes;
+use crate::expression::Constants;
+use crate::model::{self, OpKind, Submission, Workload};
+use crate::scene::Scenes;
+
+/// Lists by what is in them.
+pub(super) type Lists = HashMap<Contents, Arc<RecordedList>>;
+
+/// A workload whose objects exist and that has not run yet, or is running, or has run.
+pub struct Prepared {
+    pub(super) workload: Arc<Workload>,
+    pub(super) device: Device,
+    pub(super) probe: Arc<dyn MachineProbe>,
+    pub(super) options: RunOptions,
+    pub(super) queues: Vec<Queue>,
+    /// Engine of each queue, as the adapter numbers them.
+    pub(super) nodes: Vec<u32>,
+    pub(super) fences: Vec<Fence>,
+    pub(super) buffers: Vec<Buffer>,
+    /// Lists of a recorded workload, whose host time has their recording in it already.
+    pub(super) lists: Lists,
+    pub(super) marks: Vec<Event>,
+    pub(super) lanes: Vec<LaneId>,
+    pub(super) logs: Vec<Mutex<QueueLog>>,
+    pub(super) state: Mutex<RunState>,
+    /// Operations done so far, and how many there are as far as that is known before.
+    pub(super) done: Word,
+    pub(super) total: u64,
+}
+
+/// Makes queues, fences and buffers, and fills the buffers.
+///
+/// `device` should be made with [`super::fence_choice`] and the workload's name as process name; a machine for it needs
+/// the engines of [`super::required_nodes`].
+///
+/// # Errors
+/// [`RunError`]; nothing has run then.
+pub fn prepare(
+    platform: &Platform,
+    workload: Arc<Workload>,
+    device: Device,
+    probe: Arc<dyn MachineProbe>,
+    options: RunOptions,
+) -> Result<Arc<Prepared>, RunError> {
+    let (queues, nodes) = make_queues(&workload, &device, &options)?;
+    let object = |span| {
+        let workload = &workload;
+        move |source| RunError::Object { place: workload.place(span), source }
+    };
+    let fence =
+        |fence: &model::Fence| device.create_fence(&fence.name, fence.initial).map_err(object(fence.span));
+    let fences = workload.fences.iter().map(fence).collect::<Result<Vec<_>, _>>()?;
+    let buffers = make_buffers(&workload, &device)?;
+    let lists = match workload.recorded {
+        Some(_) => close_lists(&workload, &device, &buffers)?,
+        None => Lists::new(),
+    };
+    let lane = |name: &str| platform.lane(LaneKind::CpuThread, &workload.name, name);
+    Ok(Arc::new(Prepared {
+        nodes,
+        fences,
+        buffers,
+        lists,
+        marks: (0..workload.marks).map(|_| device.create_event(true)).collect(),
+        lanes: workload.threads.iter().map(|thread| lane(&thread.name)).collect(),
+        logs: queues.iter().map(|_| platform.mutex("what a queue was given", QueueLog::default())).collect(),
+        state: platform.mutex("the state of a run", RunState::default()),
+        done: platform.page(1).word(0),
+        total: workload.threads.iter().map(|thread| count(&thread.body)).fold(0, u64::saturating_add),
+        queues,
+        workload,
+        device,
+        probe,
+        options,
+    }))
+}
+
+fn make_queues(
+    workload: &Workload,
+    device: &Device,
+    options: &RunOptions,
+) -> Result<(Vec<Queue>, Vec<u32>), RunError> {
+    let mut nodes = Vec::with_capacity(workload.queues.len());
+    let mut queues = Vec::with_capacity(workload.queues.len());
+    for queue in &workload.queues {
+        let list_type = lists::list_type(queue.engine);
+        let of_type = device.nodes_for(list_type);
+        let place = workload.place(queue.span);
+        let Some(&node) = of_type.get(queue.node as usize) else {
+            return Err(RunError::NoNode {
+                place,
+                queue: queue.name.clone(),
+                engine: queue.engine.name(),
+                node: queue.node,
+                have: of_type.len(),
+            });
+        };
+        let desc = QueueDesc {
+            name: queue.name.clone(),
+            list_type,
+            priority: priority(queue.priority),
+            submission: submission(submission_of(queue, options.submission)),
+            node: Some(node),
+        };
+        queues.push(device.create_queue(desc).map_err(|source| RunError::Object { place, source })?);
+        nodes.push(node);
+    }
+    Ok((queues, nodes))
+}
+
+fn priority(priority: model::Priority) -> Priority {
+    match priority {
+        model::Priority::Idle => Priority::Idle,
+        model::Priority::Normal => Priority::Normal,
+        model::Priority::High => Priority::High,
+        model::Priority::Realtime => Priority::Realtime,
+    }
+}
+
+fn submission(submission: Submission) -> D3dSubmission {
+    match submission {
+        Submission::Packet => D3dSubmission::Packet,
+        Submission::Hardware => D3dSubmission::Hardware,
+        Submission::User => D3dSubmission::User,
+    }
+}
+
+fn make_buffers(workload: &Workload, device: &Device) -> Result<Vec<Buffer>, RunError> {
+    let scenes = Scenes::new();
+    let mut buffers = Vec::with_capacity(workload.buffers.len());
+    for buffer in &workload.buffers {
+        let place = || workload.place(buffer.span);
+        let desc = BufferDesc { name: buffer.name.clone(), bytes: buffer.bytes, heap: Heap::Default };
+        let made =
+            device.create_buffer(desc).map_err(|source| RunError::Object { place: place(), source })?;
+        let content = initial_bytes(buffer, &scenes).map_err(|source| RunError::Content {
+            place: place(),
+            buffer: buffer.name.clone(),
+            source,
+        })?;
+        if let Some(bytes) = content {
+            made.write(0, &bytes).map_err(|source| RunError::Object { place: place(), source })?;
+        }
+        buffers.push(made);
+    }
+    Ok(buffers)
+}
+
+/// Closes the lists of a recorded workload, whose numbers are all known.
+fn close_lists(workload: &Workload, device: &Device, buffers: &[Buffer]) -> Result<Lists, RunError> {
+    let mut made = Lists::new();
+    for op in workload.threads.iter().flat_map(|thread| thread.body.iter()) {
+        let OpKind::Submit { queue, commands } = &op.kind else { continue };
+        let list_type = lists::list_type(workload.queue(queue.first).engine);
+        let list = lists::evaluate(commands, buffers, &Constants).and_then(|evaluated| {
+            let contents = Contents { list_type, place: (op.span.line, op.span.column), commands: evaluated };
+            if let Entry::Vacant(place) = made.entry(contents) {
+                let spans = commands.iter().map(|command| command.span).collect();
+                let list = lists::record(device, workload, buffers, place.key(), spans)?;
+                place.insert(Arc::new(list));
+            }
+            Ok(())
+        });
+        list.map_err(|refused| RunError::List(thread::refusal(workload, &refused)))?;
+    }
+    Ok(made)
+}
+
+/// Operations of a body as far as they can be counted before it runs.
+fn count(ops: &[model::Op]) -> u64 {
+    let one = |op: &model::Op| match &op.kind {
+        OpKind::Loop { from, to, body, .. } => {
+            let rounds = match (from.constant(), to.constant()) {
+                (Some(from), Some(to)) => {
+                    u64::try_from(to.saturating_sub(from).saturating_add(1)).unwrap_or(0)
+                }
+                _ => 1,
+            };
+            rounds.saturating_mul(count(body))
+        }
+        OpKind::When { body, otherwise, .. } => count(body).max(count(otherwise)),
+        _ => 1,
+    };
+    ops.iter().map(one).fold(0, u64::saturating_add)
+}
+
+impl Prepared {
+    /// The workload.
+    pub fn workload(&self) -> &Arc<Workload> {
+        &self.workload
+    }
+
+    /// The first agent's body, for [`Platform::run`]: starts an agent for each thread of the workload, waits for all of
+    /// them, and then until every queue is idle. To be run once.
+    pub fn main(self: &Arc<Self>, platform: &Platform) -> impl FnOnce() + Send + 'static + use<> {
+        let (prepared, platform) = (Arc::clone(self), platform.clone());
+        move || {
+            prepared.begin(&platform);
+            let threads: Vec<AgentHandle> = (0..prepared.workload.threads.len())
+                .map(|number| {
+                    let (run, on) = (Arc::clone(&prepared), platform.clone());
+                    let name = prepared.workload.threads[number].name.clone();
+                    platform.spawn(name, move || thread::run(&run, &on, number))
+                })
+                .collect();
+            for thread in &threads {
+                thread.join();
+            }
+            prepared.end(&platform);
+        }
+    }
+
+    fn begin(&self, platform: &Platform) {
+        let before = self.count_now();
+        let started_ns = platform.stamp_ns();
+        let mut state = self.state.lock();
+        (state.before, state.started_ns) = (before, started_ns);
+    }
+
+    fn end(&self, platform: &Platform) {
+        let calls = self.device.counters();
+        self.state.lock().calls = calls;
+        let idle = self.device.wait_idle();
+        let idle_ns = idle.is_ok().then(|| platform.stamp_ns());
+        let after = self.count_now();
+        let removed = self.device.removed_reason();
+        let mut state = self.state.lock();
+        (state.idle_ns, state.after) = (idle_ns, after);
+        if let Some(reason) = removed {
+            state.removed.get_or_insert(reason);
+        }
+        match idle {
+            Ok(()) | Err(tidegate_d3d12::Error::Stopped | tidegate_d3d12::Error::DeviceRemoved(_)) => {}
+            Err(error) => state.failures.push(format!("{}: {error}", self.workload.file)),
+        }
+    }
+
+    fn count_now(&self) -> Counted {
+        Counted {
+            machine: self.probe.counters(),
+            device: self.device.counters(),
+            queues: self.queues.iter().map(|queue| self.probe.queue(queue.tag())).collect(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Prepared({:?}, {} queues)", self.workload.name, self.queues.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{LoadOptions, load_bytes};
+
+    #[test]
+    fn operations_are_counted_through_loops() {
+        let text = "[[fence]]\nname = \"f\"\n[[thread]]\nname = \"t\"\nvariables = { n = 3 }\nprogram = [\n\
+                    { loop = \"i\", from = 1, to = 5, do = [{ cpu_signal = \"f\", value = \"i\" }, { sleep_ns = 1 }] },\n\
+                    { loop = \"j\", from = 1, to = \"n\", do = [{ sleep_ns = 1 }] },\n\
+                    { when = \"n > 3\", do = [{ sleep_ns = 1 }, { sleep_ns = 1 }] },\n]\n";
+        let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
+        assert_eq!(count(&workload.threads[0].body), 10 + 1 + 2);
+    }
+}
