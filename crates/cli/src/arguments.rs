@@ -7,14 +7,19 @@ use tidegate::workload::model::Submission;
 /// GPU synchronisation and submission, in user space: run multi-engine workloads under three submission models, see every wait
 /// and signal, explore every interleaving.
 #[derive(Parser)]
-#[command(name = "tidegate", version, max_term_width = 100, after_help = "\
+#[command(
+    name = "tidegate",
+    version,
+    max_term_width = 100,
+    after_help = "\
 Exit codes: 0 ran and right, 1 ran and wrong, 2 bad input.
 
 Examples:
   tidegate compare                                  the frame graph under the three models
   tidegate run workloads/ring-buffer.toml --timeline ring.html
   tidegate compare trace.json.gz                    a PyTorch profiler trace under the three models
-  tidegate explore --list                           the scenarios, with their planted bugs")]
+  tidegate explore --list                           the scenarios, with their planted bugs"
+)]
 pub(crate) struct Tidegate {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -6,12 +6,12 @@ use crate::{BadInput, End, output, tables};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate::RunResult;
 use tidegate::workload::cost::CostModel;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::ranking::{self, Measurement, Ranking};
 use tidegate::workload::report::Report;
-use tidegate::RunResult;
 
 /// Where the timeline of the frame graph goes when nobody says where.
 const DEFAULT_TIMELINE: &str = "timeline.html";
@@ -44,7 +44,8 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     };
     let written = write_files(&results, timeline.as_deref())?;
     if let Some(path) = &arguments.json {
-        let comparison = Comparison { workload: &workload.name, runs: reports.clone(), ranking: ranking.clone() };
+        let comparison =
+            Comparison { workload: &workload.name, runs: reports.clone(), ranking: ranking.clone() };
         output::write_json(path, &comparison)?;
     }
     if arguments.json.as_deref() != Some(Path::new("-")) {
@@ -78,7 +79,11 @@ fn write_files(results: &[RunResult], timeline: Option<&Path>) -> Result<Vec<Pat
 
 /// Runs the models on machines with the cost model's constants at the ends of their ranges. Long replays get only the ends of
 /// everything at once.
-fn ranking(workload: &Arc<Workload>, reading: &Reading, nominal: &[&Report]) -> Result<Option<Ranking>, BadInput> {
+fn ranking(
+    workload: &Arc<Workload>,
+    reading: &Reading,
+    nominal: &[&Report],
+) -> Result<Option<Ranking>, BadInput> {
     let quiet = Reading { quiet: true, ..reading.clone() };
     let slow = nominal.iter().any(|r| r.elapsed_ns > SLOW_RUN_NS);
     let plan = if slow { ranking::short_plan() } else { ranking::plan(&ranking::DECISIVE) };

@@ -6,7 +6,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// Writes a file, or standard output for `-`.
-pub(crate) fn write(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), BadInput> {
+pub(crate) fn write(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), BadInput> {
     let result = if path == Path::new("-") { to_stdout(write) } else { to_file(path, write) };
     result.map_err(|e| BadInput(format!("cannot write {}: {e}", path.display())))
 }

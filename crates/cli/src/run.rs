@@ -56,7 +56,8 @@ pub(crate) fn run_once(
     tracing: bool,
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
-    let what = submission.map_or_else(|| workload.name.clone(), |s| format!("{} ({})", workload.name, s.name()));
+    let what =
+        submission.map_or_else(|| workload.name.clone(), |s| format!("{} ({})", workload.name, s.name()));
     let progress = Progress::new(&what, reading.quiet);
     let request = RunRequest {
         workload: workload.clone(),

@@ -55,7 +55,8 @@ const FIGURES: &[Figure] = &[
 
 /// One column per report.
 pub(crate) fn side_by_side(reports: &[&Report]) -> Table {
-    let mut table = table(std::iter::once(String::new()).chain(reports.iter().map(|r| r.submission.to_owned())));
+    let mut table =
+        table(std::iter::once(String::new()).chain(reports.iter().map(|r| r.submission.to_owned())));
     for (name, figure) in FIGURES {
         let figures: Vec<String> = reports.iter().map(|r| figure(r)).collect();
         // What applies to no run has no row.

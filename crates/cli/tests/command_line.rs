@@ -36,7 +36,8 @@ fn run_all(clock: &str) {
     for workload in ready_workloads() {
         for model in ["packet", "hardware", "user"] {
             let path = workload.to_str().unwrap();
-            let output = tidegate(&place, &["run", path, "--submission", model, "--clock", clock, "--json", "-"]);
+            let output =
+                tidegate(&place, &["run", path, "--submission", model, "--clock", clock, "--json", "-"]);
             assert_eq!(output.status.code(), Some(0), "{path} under {model}: {}", text(&output));
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!((&report["completed"], &report["verified"]), (&Value::Bool(true), &Value::Bool(true)));
@@ -76,7 +77,8 @@ fn the_report_has_its_fields() {
     let place = place("fields");
     let workload = root().join("workloads/ring-buffer.toml");
     let files = ["t.html", "t.pftrace", "t.json"];
-    let arguments = ["--timeline", files[0], "--perfetto", files[1], "--chrome", files[2], "--json", "report.json"];
+    let arguments =
+        ["--timeline", files[0], "--perfetto", files[1], "--chrome", files[2], "--json", "report.json"];
     let output = tidegate(&place, &[&["run", workload.to_str().unwrap()][..], &arguments].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     for file in files {
@@ -84,8 +86,16 @@ fn the_report_has_its_fields() {
     }
     let report: Value = serde_json::from_slice(&std::fs::read(place.join("report.json")).unwrap()).unwrap();
     let numbers = [
-        "elapsed_ns", "makespan_ns", "kernel_calls", "interrupts", "interrupts_suppressed", "cpu_waits", "cpu_wakes",
-        "gpu_waits", "gpu_signals", "log_entries_lost",
+        "elapsed_ns",
+        "makespan_ns",
+        "kernel_calls",
+        "interrupts",
+        "interrupts_suppressed",
+        "cpu_waits",
+        "cpu_wakes",
+        "gpu_waits",
+        "gpu_signals",
+        "log_entries_lost",
     ];
     for field in numbers {
         assert!(report[field].is_u64(), "{field}: {}", report[field]);
@@ -116,12 +126,17 @@ fn refused(arguments: &[&str], words: &[&str]) {
 fn bad_input_says_what_and_where() {
     let bad = |name: &str| root().join("workloads/bad").join(name).to_str().unwrap().to_owned();
     refused(&["run", "nowhere.toml"], &["nowhere.toml"]);
-    refused(&["run", &bad("unknown-fields.toml")], &["unknown-fields.toml:", "unknown field", "did you mean"]);
+    refused(
+        &["run", &bad("unknown-fields.toml")],
+        &["unknown-fields.toml:", "unknown field", "did you mean"],
+    );
     refused(&["run", &bad("lengths.toml")], &["lengths.toml:"]);
     refused(&["replay", "no such line"], &["no such line"]);
     refused(&["explore", "no-such-scenario"], &["no-such-scenario"]);
     let place = place("refused");
-    for (name, content) in [("cut.json", "{\"traceEvents\": [{\"ph\": \"X\", \"na"), ("other.json", "{\"a\": 1}")] {
+    for (name, content) in
+        [("cut.json", "{\"traceEvents\": [{\"ph\": \"X\", \"na"), ("other.json", "{\"a\": 1}")]
+    {
         std::fs::write(place.join(name), content).unwrap();
         refused(&["run", name], &[name]);
     }
@@ -151,7 +166,10 @@ fn a_page_fault_names_queue_command_and_address() {
         let output = tidegate(&place, &["run", path, "--submission", model, "--clock", "virtual"]);
         let said = text(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("page fault") && said.contains("0x") && said.contains("page-fault.toml:"), "{said}");
+        assert!(
+            said.contains("page fault") && said.contains("0x") && said.contains("page-fault.toml:"),
+            "{said}"
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use tidegate_calls::Priority;
 
 // spec: UMS-003
 /// How a queue's work reaches its engine. Chosen for each queue; queues of all three share engines and fences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Submission {
     /// Contexts with a software queue in the scheduler; waits are held on the CPU, packets handed to the engine.
     Packet,

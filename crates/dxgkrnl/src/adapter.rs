@@ -18,7 +18,9 @@ use std::sync::{Arc, Weak};
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{AdapterCaps, Driver, OsHandle, Passive, StartInfo, Status, VidSchCaps};
 use tidegate_platform::current;
-use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, PlatformKind, ServiceHandle, Word};
+use tidegate_platform::{
+    Mutex, PhysicalAddress, PhysicalMemory, Platform, PlatformKind, ServiceHandle, Word,
+};
 
 /// Where the interrupt routine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -221,9 +221,14 @@ impl HwQueue {
             return;
         }
         loop {
-            let completed = self.progress.fence.current.load();
             let now = self.adapter().platform.stamp_ns();
-            let Some(step) = self.software.lock().next(completed, now) else { return };
+            let next = {
+                let mut software = self.software.lock();
+                // Progress is looked at inside the lock: whoever was told of it and left because this agent runs, left before.
+                let completed = self.progress.fence.current.load();
+                software.next(completed, now)
+            };
+            let Some(step) = next else { return };
             self.carry_out(step);
         }
     }
@@ -325,7 +330,9 @@ impl SoftwareQueue {
         let queued_ns = head.queued_ns;
         match &mut head.work {
             Work::Wait { remaining, .. } if *remaining > 0 => return None,
-            Work::Signal(_) if completed < self.submitted => return self.await_progress(self.submitted, completed),
+            Work::Signal(_) if completed < self.submitted => {
+                return self.await_progress(self.submitted, completed);
+            }
             Work::Command(_) if self.in_flight.len() >= self.most_in_flight => {
                 // When half of them are complete there is room for as many, with one wake-up for all.
                 let half = self.in_flight[self.in_flight.len() / 2];

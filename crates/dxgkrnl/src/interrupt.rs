@@ -16,7 +16,8 @@ use crate::{doorbell, fence, recovery, sched};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{
-    Callbacks, Dirql, Dispatch, DriverHandle, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
+    Callbacks, Dirql, Dispatch, DriverHandle, InterruptData, InterruptService, OsHandle, PageFault, Passive,
+    Status,
 };
 use tidegate_platform::{Agent, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
 
@@ -135,7 +136,9 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
     for data in reported {
         match data {
             Reported::DmaCompleted { node, fence_id } => sched::dma_completed(adapter, node, fence_id),
-            Reported::DmaFaulted { node, fence_id, fault } => recovery::dma_faulted(adapter, node, fence_id, fault),
+            Reported::DmaFaulted { node, fence_id, fault } => {
+                recovery::dma_faulted(adapter, node, fence_id, fault)
+            }
             Reported::Monitored => fence::scan_monitored(adapter),
             Reported::Native { fences, hw_queue, legacy } => {
                 fence::native_signaled(adapter, level, fences.as_deref(), hw_queue);

@@ -50,8 +50,8 @@ pub(crate) struct Host {
 }
 
 /// How often the watch looks, and how many looks in a row must find nothing moving: a second in all.
-const WATCH_PERIOD: Duration = Duration::from_millis(25);
-const WATCH_QUIET_LOOKS: u32 = 40;
+const WATCH_PERIOD: Duration = Duration::from_millis(50);
+const WATCH_QUIET_LOOKS: u32 = 20;
 /// Sleeping is only trusted to this much; the rest of a busy time is spun.
 const SLEEP_SLACK_NS: u64 = 80_000;
 
@@ -183,6 +183,7 @@ impl Host {
                 self.threads().panics.push(panic_text("main", payload.as_ref()));
             }
             finished.store(true, Ordering::Release);
+            watch.thread().unpark();
             blocked = watch.join().unwrap_or_default();
         });
         self.threads().live -= 1;
@@ -201,7 +202,7 @@ impl Host {
     fn watch(&self, finished: &AtomicBool) -> Vec<(String, String)> {
         let (mut quiet, mut seen) = (0, self.parking_counts());
         while !finished.load(Ordering::Acquire) {
-            std::thread::sleep(WATCH_PERIOD);
+            std::thread::park_timeout(WATCH_PERIOD);
             let (blocked, counts) = (self.blocked_agents(), self.parking_counts());
             quiet = if blocked.is_empty() || counts != seen { 0 } else { quiet + 1 };
             seen = counts;

@@ -12,6 +12,17 @@ use tidegate_gpu_abi::{
 use tidegate_platform::{CpuTime, Word};
 use tidegate_trace::NameId;
 
+/// Tells contexts apart, of which an engine has one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContextKey(u64, AddressSpaceId);
+
+impl ContextKey {
+    /// The context that a DMA packet belongs to. Numbers of queues have 32 bits.
+    pub(crate) fn of_packet(address_space: AddressSpaceId, tag: u32) -> ContextKey {
+        ContextKey(1 << 32 | u64::from(tag), address_space)
+    }
+}
+
 /// What never changes about a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -100,6 +111,19 @@ impl Run {
         match &self.packet {
             Some(Packet::Execute(work)) => work.address_space,
             _ => self.state.shape.address_space,
+        }
+    }
+
+    /// Whose state the engine needs: that of a queue, or, for DMA packets of a node's ring, that of the packet's context. `None`
+    /// between two packets of such a ring.
+    pub(crate) fn context(&self) -> Option<ContextKey> {
+        let queue = u64::from(self.state.shape.id.0);
+        match &self.packet {
+            Some(Packet::Execute(work)) if self.state.shape.kind == QueueKind::Node => {
+                Some(ContextKey::of_packet(work.address_space, work.tag))
+            }
+            _ if self.state.shape.kind == QueueKind::Node => None,
+            _ => Some(ContextKey(queue, self.work_space())),
         }
     }
 

@@ -7,16 +7,12 @@ use tidegate_kmd::DoorbellModel;
 use tidegate_platform::Platform;
 use tidegate_softgpu::WorkRates;
 use tidegate_trace::Trace;
-use tidegate_workload::cost::CostModel;
-use tidegate_workload::model::{Submission, Workload};
+use tidegate_workload::cost::{self, CostModel};
 use tidegate_workload::expect::Clock;
+use tidegate_workload::model::{Submission, Workload};
 use tidegate_workload::runner::{
     self, MachineCounters, MachineProbe, Outcome, PendingWait, Progress, QueueCounters, RunOptions,
 };
-
-/// How long real work takes on the virtual clock: copies at 20 GB/s (the order of a PCIe 4 x16 link or of one copy engine), and
-/// 2 µs for a thread group. Traces state the duration of their work and do not use these.
-const VIRTUAL_RATES: WorkRates = WorkRates { byte_ps: 50, group_ns: 2_000 };
 
 /// What to run, and how.
 #[derive(Clone)]
@@ -106,7 +102,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     let mut config = MachineConfig::standard(&platform).with_nodes(needs.three_d, needs.compute, needs.copy);
     config.driver.doorbells = DoorbellModel::Dedicated { physical: request.doorbells };
     if request.clock == Clock::Virtual {
-        config.gpu.rates = VIRTUAL_RATES;
+        config.gpu.rates = WorkRates { byte_ps: cost::WORK.byte_ps, group_ns: cost::WORK.group_ns };
     }
     let machine = Arc::new(Machine::new(&platform, config)?);
     let options = DeviceOptions {
@@ -121,7 +117,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         clock: request.clock,
     };
     let probe = Arc::new(Probe(machine.clone()));
-    let prepared = Arc::new(runner::prepare(&platform, request.workload.clone(), device, probe, run_options)?);
+    let prepared = runner::prepare(&platform, request.workload.clone(), device, probe, run_options)?;
     let report = machine.run(prepared.main(&platform));
     let trace = tracing.then(|| platform.take_trace(&request.workload.name));
     let outcome = prepared.finish(&report, trace.as_ref());

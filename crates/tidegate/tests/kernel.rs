@@ -4,8 +4,8 @@
 mod world;
 
 use tidegate::calls::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceInstance, FenceValue, Handle,
-    Priority, Status, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceInstance, FenceValue,
+    Handle, Priority, SignalFlags, Status, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
 };
 use world::{World, world, world_with};
 
@@ -144,13 +144,8 @@ fn kernel_submission_to_a_user_mode_queue_is_refused() {
     let w = world();
     let hw_context =
         w.kernel.create_hw_context(CreateHwContext { device: w.device, node_ordinal: 0 }).unwrap();
-    let args = CreateHwQueue {
-        hw_context,
-        user_mode_submission: true,
-        priority: Priority::Normal,
-        tag: 1,
-        lane: 0,
-    };
+    let args =
+        CreateHwQueue { hw_context, user_mode_submission: true, priority: Priority::Normal, tag: 1, lane: 0 };
     let queue = w.kernel.create_hw_queue(args).unwrap();
     let fence = w.native(0);
     let command = SubmitCommandToHwQueue {

@@ -19,7 +19,12 @@ fn platforms() -> [fn() -> Platform; 3] {
     ]
 }
 
-fn queue(device: &Device, name: &str, list_type: CommandListType, submission: Submission) -> tidegate::d3d12::Queue {
+fn queue(
+    device: &Device,
+    name: &str,
+    list_type: CommandListType,
+    submission: Submission,
+) -> tidegate::d3d12::Queue {
     let priority = calls::Priority::Normal;
     device.create_queue(QueueDesc { name: name.into(), list_type, priority, submission, node: None }).unwrap()
 }

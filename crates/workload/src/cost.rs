@@ -246,8 +246,7 @@ pub fn import_options_for(costs: &CostModel) -> ImportOptions {
     // From the end of work to the value behind it: the progress fence interrupts, and VidSch makes the signal.
     let seen_ns = sum(&[Step::FenceStore, Step::InterruptDelivery, Step::Dpc, Step::VidSchDispatch])
         + 3 * costs.ns(Step::DdiCall);
-    // Every command has its label before it on the timeline.
-    let command_ns = 2 * costs.ns(Step::PacketDecode);
+    let command_ns = costs.ns(Step::PacketDecode);
     ImportOptions {
         // A submission to the start of its work on an idle engine.
         launch_ns: call_ns + sum(&[Step::DoorbellToFetch, Step::RingFetch]) + command_ns,

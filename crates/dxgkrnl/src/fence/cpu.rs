@@ -152,6 +152,8 @@ pub(crate) fn signal(fence: &Fence, value: u64) {
 
 fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     match &fence.native {
+        // The last instance is being closed: the driver may not hear of the fence any more, and nobody waits for it.
+        Some(_) if fence.waiters.lock().is_closed() => fence.current.store(value),
         // spec: NF-135
         Some(native) => {
             let update = UpdateCurrentValue {

@@ -124,6 +124,13 @@ impl Drop for FenceInstanceObject {
     fn drop(&mut self) {
         let fence = &self.fence;
         let level = Passive::enter();
+        // A deferred routine or a signal that still holds the fence must not name it to the driver once the driver has destroyed
+        // it. Both look under the lock that they hold over their DDI call.
+        {
+            let _no_signal = fence.update.lock_device();
+            let _no_arming = fence.adapter.interrupt_lock.lock_device();
+            fence.waiters.lock().close();
+        }
         // Waiters are released, and hold no reference: their wait ends with the instance.
         monitor::release_satisfied(fence, u64::MAX);
         // Close, then Destroy; the slot goes back when the last holder drops the fence, after both. Until Destroy has returned an
@@ -134,7 +141,5 @@ impl Drop for FenceInstanceObject {
             fence.adapter.driver().destroy_native_fence(&level, native.driver_global);
         }
         fence.adapter.fences.lock().remove(fence.os_handle);
-        // Somebody may have begun to wait meanwhile, through a report or a queue that still holds the fence.
-        monitor::release_satisfied(fence, u64::MAX);
     }
 }

@@ -75,7 +75,8 @@ impl FenceTable {
     /// The fences of these handles, without those that are being destroyed; or the first handle that is of no fence.
     pub(crate) fn resolve(&self, handles: &[OsHandle]) -> Result<Vec<Arc<Fence>>, OsHandle> {
         let known = handles.iter().map(|handle| self.all.get(handle).ok_or(*handle));
-        let live: Result<Vec<Option<Arc<Fence>>>, OsHandle> = known.map(|found| found.map(Weak::upgrade)).collect();
+        let live: Result<Vec<Option<Arc<Fence>>>, OsHandle> =
+            known.map(|found| found.map(Weak::upgrade)).collect();
         Ok(live?.into_iter().flatten().collect())
     }
 

@@ -24,8 +24,8 @@ pub(crate) fn wait(fence: &Fence, value: u64, wakee: Arc<dyn Wakee>, ticket: u64
     if value == 0 || fence.current.load() >= value {
         return None;
     }
-    // 2. Enter.
-    let id = fence.waiters.lock().insert(value, wakee, ticket);
+    // 2. Enter; a fence that is being destroyed holds nobody.
+    let id = fence.waiters.lock().insert(value, wakee, ticket)?;
     // 3. Arm and look again.
     settle(fence);
     Some(id)

@@ -21,21 +21,36 @@ pub(crate) struct WaiterSet<W> {
     by_value: BTreeMap<WaiterId, (W, u64)>,
     registrations: u64,
     published: u64,
+    /// The fence is being destroyed: nobody enters any more, and nothing is published.
+    closed: bool,
 }
 
 impl<W> WaiterSet<W> {
     /// Nobody waits, and `published` is what MonitoredValue holds.
     pub(crate) fn new(published: u64) -> WaiterSet<W> {
-        WaiterSet { by_value: BTreeMap::new(), registrations: 0, published }
+        WaiterSet { by_value: BTreeMap::new(), registrations: 0, published, closed: false }
     }
 
-    /// Enters a waiter for `value`, which must not be 0.
-    pub(crate) fn insert(&mut self, value: u64, waiter: W, ticket: u64) -> WaiterId {
+    /// Enters a waiter for `value`, which must not be 0; `None` when the set is closed.
+    pub(crate) fn insert(&mut self, value: u64, waiter: W, ticket: u64) -> Option<WaiterId> {
         debug_assert!(value > 0, "a wait for 0 is satisfied");
+        if self.closed {
+            return None;
+        }
         self.registrations += 1;
         let id = WaiterId { value, number: self.registrations };
         self.by_value.insert(id, (waiter, ticket));
-        id
+        Some(id)
+    }
+
+    /// Ends the set: who is in it stays until taken, nobody enters, and nothing is published from now on.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether the set is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Takes a registration back; `false` when it was satisfied or taken back already.
@@ -64,7 +79,7 @@ impl<W> WaiterSet<W> {
     /// What to publish, if it is not published yet; it counts as published from now on.
     pub(crate) fn take_unpublished(&mut self) -> Option<u64> {
         let wanted = self.monitored_value();
-        (wanted != self.published).then(|| {
+        (!self.closed && wanted != self.published).then(|| {
             self.published = wanted;
             wanted
         })
@@ -91,12 +106,21 @@ mod tests {
         assert_eq!(set.take_unpublished(), None);
         assert_eq!(set.take_satisfied(42), [("a", 0)]);
         assert_eq!(set.take_unpublished(), Some(49));
-        let last = set.insert(u64::MAX, "c", 0);
+        let last = set.insert(u64::MAX, "c", 0).unwrap();
         assert_eq!(set.take_satisfied(60), [("b", 0)]);
         assert_eq!(set.take_unpublished(), Some(u64::MAX - 1), "a wait for the maximum is not nobody");
         assert!(set.remove(last) && !set.remove(last));
         assert_eq!(set.take_unpublished(), Some(NOBODY_WAITS));
         assert!(set.is_empty());
+    }
+
+    #[test]
+    fn a_closed_set_publishes_nothing_and_lets_nobody_in() {
+        let mut set = WaiterSet::new(NOBODY_WAITS);
+        set.insert(5, "a", 0);
+        set.close();
+        assert_eq!((set.take_unpublished(), set.insert(6, "b", 0)), (None, None));
+        assert_eq!(set.take_satisfied(u64::MAX), [("a", 0)]);
     }
 
     #[test]

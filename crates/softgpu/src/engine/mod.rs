@@ -23,7 +23,7 @@ use crate::cmp::waits::WaitKey;
 use crate::cmp::{Cmp, Shared};
 use crate::config::EngineClass;
 use crate::mmu::{Fault, Slot, Space};
-use crate::queue::{Packet, Run};
+use crate::queue::{ContextKey, Packet, Run};
 use crate::stats::Tally;
 use packet::Window;
 use port::Port;
@@ -87,7 +87,7 @@ pub(crate) struct Engine {
     busy: Option<Busy>,
     rest: Option<Rest>,
     /// Queue and address space that the engine worked for last.
-    context: Option<(QueueId, AddressSpaceId)>,
+    context: Option<ContextKey>,
     /// The present queue's own address space, and that of the packet that it is in the middle of.
     space: Space,
     work_space: Space,
@@ -364,8 +364,8 @@ impl Engine {
         now
     }
 
-    /// The engine works for this queue and address space from now on.
-    fn switch_to(&mut self, context: (QueueId, AddressSpaceId)) {
+    /// The engine works for this context from now on.
+    fn switch_to(&mut self, context: ContextKey) {
         if self.context.is_some_and(|c| c != context) {
             self.gpu.platform.spend(Step::ContextSwitch);
         }
@@ -400,8 +400,8 @@ impl Agent for Engine {
         if let Some(mut run) = run {
             self.window.forget();
             // A node's own ring has no context of its own: the next DMA packet brings one.
-            if run.packet.is_some() || run.state.shape.kind != QueueKind::Node {
-                self.switch_to((run.state.shape.id, run.work_space()));
+            if let Some(context) = run.context() {
+                self.switch_to(context);
             }
             let outcome = self.execute(&mut run);
             self.check_in(&gpu, run, outcome);

@@ -7,7 +7,7 @@
 use super::fence::Signal;
 use super::{Engine, Pace};
 use crate::mmu::{Fault, Space};
-use crate::queue::{Completion, Execution, Packet, PendingWait, Run, RunState, Running};
+use crate::queue::{Completion, ContextKey, Execution, Packet, PendingWait, Run, RunState, Running};
 use tidegate_gpu_abi::command::MAX_COMMAND_WORDS;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
@@ -116,7 +116,7 @@ impl Engine {
                     return Err(Fault::new(FaultKind::BadPacket, at));
                 }
                 self.work_space = self.gpu.cmp.lock().space(address_space);
-                self.switch_to((run.state.shape.id, address_space));
+                self.switch_to(ContextKey::of_packet(address_space, tag));
                 let work = (address_space, tag, Completion::Dma(submission_fence_id));
                 self.begin_commands(run, commands, bytes, work, trace);
             }
@@ -154,12 +154,15 @@ impl Engine {
         if work.running.is_some() {
             return self.advance(state, work);
         }
-        self.gpu.platform.spend(Step::PacketDecode);
         let at = work.commands.plus(u64::from(work.at));
         let bad = |_| Fault::new(FaultKind::BadPacket, at);
         let words = self.fetch(work, at)?;
         let command = CommandReader::decode(&self.window.from(work.at)[..words]).map_err(bad)?;
         work.at += words as u32 * 8;
+        // A label is there only while somebody looks, and looking must not change the times.
+        if !matches!(command, Command::Label { .. }) {
+            self.gpu.platform.spend(Step::PacketDecode);
+        }
         work.running = match command {
             Command::Label { name } => {
                 work.label = NameId(name.saturating_sub(1));

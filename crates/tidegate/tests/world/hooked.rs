@@ -10,10 +10,12 @@ use tidegate::ddi::fence::{
 };
 use tidegate::ddi::memory::{PageTableEntry, PageTableShape, Segment, UpdatePageTable};
 use tidegate::ddi::queue::{
-    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue, SubmitCommandVirtual,
+    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
+    SubmitCommandVirtual,
 };
 use tidegate::ddi::{
-    Dirql, Dispatch, Driver, DriverHandle, InterruptData, InterruptService, OsHandle, Passive, StartInfo, Status,
+    Dirql, Dispatch, Driver, DriverHandle, InterruptData, InterruptService, OsHandle, Passive, StartInfo,
+    Status,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform};
 
@@ -180,7 +182,12 @@ impl Driver for Hooked {
         self.inner.destroy_context(level, context);
     }
 
-    fn suspend_context(&self, level: &Passive, context: DriverHandle, suspend_fence: u64) -> Result<bool, Status> {
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status> {
         self.inner.suspend_context(level, context, suspend_fence)
     }
 
@@ -204,7 +211,11 @@ impl Driver for Hooked {
         self.inner.destroy_hw_queue(level, hw_queue);
     }
 
-    fn submit_command_to_hw_queue(&self, level: &Dispatch, args: SubmitCommandToHwQueue) -> Result<(), Status> {
+    fn submit_command_to_hw_queue(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandToHwQueue,
+    ) -> Result<(), Status> {
         self.enter("SubmitCommandToHwQueue")?;
         self.inner.submit_command_to_hw_queue(level, args)
     }

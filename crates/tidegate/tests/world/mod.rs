@@ -10,29 +10,39 @@ pub use hooked::{ChangeCaps, Hooked};
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateDoorbell,
-    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, Doorbell, FenceInstance, FenceValue,
-    Handle, HwQueue, Kernel, NativeFenceType, Placement, Priority, RingHint, SignalFlags, Status, SubmitCommand,
-    SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
+    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, Doorbell, FenceInstance,
+    FenceValue, Handle, HwQueue, Kernel, NativeFenceType, Placement, Priority, RingHint, SignalFlags, Status,
+    SubmitCommand, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
 };
 use tidegate::ddi::{Driver, InterruptData, OsHandle, Recording};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::gpu_abi::{
-    CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
-    TraceWords,
+    CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa, RingPacket,
+    SLOT_BYTES, TraceWords,
 };
 use tidegate::platform::{Bulk, Event, Mutex, Page, RunReport, StepCosts, Word};
 use tidegate::{Machine, MachineConfig, MachineError, Platform};
 
 /// A machine, and what the tests do with it.
 pub struct World {
-    pub platform: Platform,
+    pub kernel: Arc<dyn Kernel>,
+    pub device: Handle,
+    /// After the process: a machine is stopped when nobody is left on it.
     pub machine: Machine,
     /// Who was called, in order.
     pub driver: Arc<Recording>,
     /// The driver in the middle.
     pub hooked: Arc<Hooked>,
-    pub kernel: Arc<dyn Kernel>,
-    pub device: Handle,
+    pub platform: Platform,
+}
+
+/// A thread has one machine at a time, and its services end with its run: one that was never run is run here.
+impl Drop for World {
+    fn drop(&mut self) {
+        if !self.platform.is_stopped() && !std::thread::panicking() {
+            self.machine.run(|| ());
+        }
+    }
 }
 
 /// A machine of the standard kind.
@@ -74,7 +84,7 @@ pub fn start(
     let kernel = machine.open("test")?;
     let device = kernel.create_device().map_err(MachineError::Open)?;
     driver.take();
-    Ok(World { platform, machine, driver, hooked, kernel, device })
+    Ok(World { kernel, device, machine, driver, hooked, platform })
 }
 
 impl World {
@@ -84,7 +94,13 @@ impl World {
 
     pub fn try_native(&self, initial_value: u64, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
         let (device, fence_type) = (self.device, NativeFenceType::Default);
-        self.kernel.create_native_fence(CreateNativeFence { device, initial_value, fence_type, flags, name: "f" })
+        self.kernel.create_native_fence(CreateNativeFence {
+            device,
+            initial_value,
+            fence_type,
+            flags,
+            name: "f",
+        })
     }
 
     pub fn monitored(&self, initial_value: u64) -> FenceInstance {
@@ -140,7 +156,13 @@ impl World {
 
     pub fn try_hw_queue(&self, node_ordinal: u32, user_mode_submission: bool) -> Result<HwQueue, Status> {
         let (hw_context, priority) = (self.hw_context(node_ordinal), Priority::Normal);
-        self.kernel.create_hw_queue(CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1, lane: 0 })
+        self.kernel.create_hw_queue(CreateHwQueue {
+            hw_context,
+            user_mode_submission,
+            priority,
+            tag: 1,
+            lane: 0,
+        })
     }
 
     /// A context for packets.
@@ -176,15 +198,22 @@ impl World {
     pub fn submit(&self, queue: &HwQueue, progress_fence_id: u64, commands: &[Command]) {
         let (commands_gpu_va, command_bytes) = self.commands(commands);
         let hw_queue = queue.handle;
-        let args =
-            SubmitCommandToHwQueue { hw_queue, progress_fence_id, commands_gpu_va, command_bytes, queued_ns: 0 };
+        let args = SubmitCommandToHwQueue {
+            hw_queue,
+            progress_fence_id,
+            commands_gpu_va,
+            command_bytes,
+            queued_ns: 0,
+        };
         self.kernel.submit_command_to_hw_queue(args).unwrap();
     }
 
     /// Gives commands to a context for packets.
     pub fn submit_packet(&self, context: Handle, commands: &[Command]) {
         let (commands_gpu_va, command_bytes) = self.commands(commands);
-        self.kernel.submit_command(SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 }).unwrap();
+        self.kernel
+            .submit_command(SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 })
+            .unwrap();
     }
 
     /// Blocks until the fence has reached `value`.
@@ -202,7 +231,12 @@ impl World {
         let (world, report) = self.run_to_report(main);
         assert!(report.completed(), "{report:?}");
         assert_eq!(world.machine.adapter().bug_checks(), []);
-        assert_eq!(world.machine.driver().violations(), 0, "{:?}", world.machine.driver().violation_records());
+        assert_eq!(
+            world.machine.driver().violations(),
+            0,
+            "{:?}",
+            world.machine.driver().violation_records()
+        );
         world
     }
 

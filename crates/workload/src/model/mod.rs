@@ -7,6 +7,8 @@
 //!
 //! `toml_file` and `kineto` call in. It calls nobody and executes nothing.
 
+pub use tidegate_d3d12::{Priority, Submission};
+
 mod op;
 mod program;
 mod recorded;
@@ -247,57 +249,6 @@ impl fmt::Display for Engine {
     }
 }
 
-/// A queue's priority, lowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub enum Priority {
-    /// Runs when nothing else wants the engine.
-    Idle,
-    /// The default.
-    #[default]
-    Normal,
-    /// Runs before normal work and interrupts it.
-    High,
-    /// Runs before everything else.
-    Realtime,
-}
-
-impl Priority {
-    /// The word used in files and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Normal => "normal",
-            Self::High => "high",
-            Self::Realtime => "realtime",
-        }
-    }
-}
-
-/// How work reaches an engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Submission {
-    /// Software queues in the scheduler, monitored fences, packets handed to the engine one at a time.
-    Packet,
-    /// Hardware queues fed by kernel-mode submission.
-    Hardware,
-    /// Ring and doorbell, no kernel call for a submission.
-    User,
-}
-
-impl Submission {
-    /// All three, in the order in which they are compared.
-    pub const ALL: [Self; 3] = [Self::Packet, Self::Hardware, Self::User];
-
-    /// The word used in files, tables and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Packet => "packet",
-            Self::Hardware => "hardware",
-            Self::User => "user",
-        }
-    }
-}
-
 /// A GPU queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queue {
@@ -309,7 +260,7 @@ pub struct Queue {
     pub node: u32,
     /// Its priority.
     pub priority: Priority,
-    /// A submission model of its own, whatever the run is asked for.
+    /// A submission model of its own, for runs that are not asked for one.
     pub submission: Option<Submission>,
     /// Where it is declared.
     pub span: Span,

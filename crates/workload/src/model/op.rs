@@ -228,7 +228,7 @@ pub enum CommandKind {
         /// Which item of [`super::Recorded::items`] it replays.
         recorded: Option<u32>,
     },
-    /// The queue does nothing while the engine is free for others: a gap that a trace shows and does not explain.
+    /// The queue and its engine do nothing: a gap that a trace shows and does not explain. It is not counted as work.
     Delay {
         /// For how long, in nanoseconds.
         ns: Expr,

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use tidegate_d3d12::{
-    Buffer, BufferDesc, Device, Fence, Heap, Priority, Queue, QueueDesc, Submission as D3dSubmission,
-};
+use tidegate_d3d12::{Buffer, BufferDesc, Device, Fence, Heap, Queue, QueueDesc};
 use tidegate_platform::{AgentHandle, Event, Mutex, Platform, Word};
 use tidegate_trace::{LaneId, LaneKind};
 
@@ -18,7 +16,7 @@ use super::thread;
 use super::{RunError, RunOptions};
 use crate::content::initial_bytes;
 use crate::expression::Constants;
-use crate::model::{self, OpKind, Submission, Workload};
+use crate::model::{self, OpKind, Workload};
 use crate::scene::Scenes;
 
 /// Lists by what is in them.
@@ -116,31 +114,14 @@ fn make_queues(
         let desc = QueueDesc {
             name: queue.name.clone(),
             list_type,
-            priority: priority(queue.priority),
-            submission: submission(submission_of(queue, options.submission)),
+            priority: queue.priority,
+            submission: submission_of(queue, options.submission),
             node: Some(node),
         };
         queues.push(device.create_queue(desc).map_err(|source| RunError::Object { place, source })?);
         nodes.push(node);
     }
     Ok((queues, nodes))
-}
-
-fn priority(priority: model::Priority) -> Priority {
-    match priority {
-        model::Priority::Idle => Priority::Idle,
-        model::Priority::Normal => Priority::Normal,
-        model::Priority::High => Priority::High,
-        model::Priority::Realtime => Priority::Realtime,
-    }
-}
-
-fn submission(submission: Submission) -> D3dSubmission {
-    match submission {
-        Submission::Packet => D3dSubmission::Packet,
-        Submission::Hardware => D3dSubmission::Hardware,
-        Submission::User => D3dSubmission::User,
-    }
 }
 
 fn make_buffers(workload: &Workload, device: &Device) -> Result<Vec<Buffer>, RunError> {

@@ -1,0 +1,399 @@
+//! The queue rules of the multi-engine document, through the queue API, in every submission model and with both kinds of
+//! fence.
+
+use tidegate::d3d12::{
+    Arg, Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Fence, FenceChoice, Heap, Queue,
+    QueueDesc,
+};
+use tidegate::calls::{Priority, WaitMode};
+use tidegate::platform::StepCosts;
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+/// Work that keeps an engine for this long, in nanoseconds.
+const LONG_NS: u64 = 1_000_000;
+
+/// What a program of these tests has.
+struct Api {
+    platform: Platform,
+    device: Device,
+    submission: Submission,
+}
+
+/// Runs `program` in every model that there is, with each kind of fence that the model takes.
+fn in_every_model(program: impl Fn(&Api) + Clone + Send + 'static) {
+    for (submission, fences) in [
+        (Submission::Packet, FenceChoice::Monitored),
+        (Submission::Packet, FenceChoice::Native),
+        (Submission::Hardware, FenceChoice::Monitored),
+        (Submission::Hardware, FenceChoice::Native),
+        (Submission::User, FenceChoice::Native),
+    ] {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+        let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
+        let api = Api { platform: platform.clone(), device, submission };
+        let program = program.clone();
+        let report = machine.run(move || program(&api));
+        assert!(report.completed(), "{submission} {fences:?}: {report:?}");
+        assert_eq!(machine.adapter().bug_checks(), []);
+        assert_eq!(machine.driver().violations(), 0, "{:?}", machine.driver().violation_records());
+    }
+}
+
+impl Api {
+    fn queue(&self, list_type: CommandListType) -> Queue {
+        let (name, submission) = (list_type.name().to_owned(), self.submission);
+        let desc = QueueDesc { name, list_type, priority: Priority::Normal, submission, node: None };
+        self.device.create_queue(desc).unwrap()
+    }
+
+    fn queues(&self) -> [Queue; 3] {
+        [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy].map(|t| self.queue(t))
+    }
+
+    fn fence(&self, initial: u64) -> Fence {
+        self.device.create_fence("fence", initial).unwrap()
+    }
+
+    fn buffer(&self, bytes: u64) -> Buffer {
+        self.device.create_buffer(BufferDesc { name: "buffer".into(), bytes, heap: Heap::Readback }).unwrap()
+    }
+
+    /// A list that keeps the engine for a while and then fills the first word.
+    fn work(&self, queue: &Queue, buffer: &Buffer, ns: u64, value: u32) -> ClosedList {
+        let mut list = self.device.create_command_list(queue.list_type());
+        list.timed(ns).unwrap();
+        list.fill(buffer, 0, 4, value).unwrap();
+        list.close().unwrap()
+    }
+
+    /// Lets the machine move for so long.
+    fn pass(&self, ns: u64) {
+        self.platform.sleep_until(self.platform.now().after(ns));
+    }
+
+    fn now(&self) -> u64 {
+        self.platform.now().0
+    }
+}
+
+fn word(buffer: &Buffer) -> u32 {
+    let mut bytes = [0; 4];
+    buffer.read(0, &mut bytes).unwrap();
+    u32::from_le_bytes(bytes)
+}
+
+// spec: ME-003
+#[test]
+fn queues_have_no_order_among_each_other_but_by_fences() {
+    in_every_model(|api| {
+        let [direct, compute, copy] = api.queues();
+        let (never, slow, fast, ordered) = (api.fence(0), api.fence(0), api.fence(0), api.fence(0));
+        let buffer = api.buffer(4);
+        direct.execute(&[&api.work(&direct, &buffer, LONG_NS, 1)]).unwrap();
+        direct.signal(&slow, 1).unwrap();
+        compute.wait(&never, 1).unwrap();
+        copy.signal(&fast, 1).unwrap();
+        copy.wait(&slow, 1).unwrap();
+        copy.signal(&ordered, 1).unwrap();
+        api.pass(LONG_NS / 2);
+        let values = [&slow, &fast, &ordered].map(Fence::completed_value);
+        assert_eq!(values, [0, 1, 0], "what came later went first, and what waits, waits");
+        api.pass(LONG_NS);
+        assert_eq!(ordered.completed_value(), 1);
+        never.signal(1).unwrap();
+    });
+}
+
+// spec: ME-014, ME-022
+#[test]
+fn a_queue_is_one_line_of_work() {
+    in_every_model(|api| {
+        for queue in api.queues() {
+            let buffer = api.buffer(4);
+            let start = api.now();
+            for value in 1..=4 {
+                queue.execute(&[&api.work(&queue, &buffer, LONG_NS, value)]).unwrap();
+            }
+            // Each list is alone on the queue: its end is the next one's beginning.
+            for value in 0..4 {
+                api.pass(start + u64::from(value) * LONG_NS + LONG_NS / 2 - api.now());
+                assert_eq!(word(&buffer), value);
+            }
+            queue.wait_idle().unwrap();
+            assert_eq!((word(&buffer), api.now() - start), (4, 4 * LONG_NS));
+        }
+    });
+}
+
+// spec: ME-024, ME-025, ME-026, ME-027
+#[test]
+fn executes_waits_and_signals_of_a_queue_take_effect_in_call_order() {
+    in_every_model(|api| {
+        for queue in api.queues() {
+            let (gate, buffer) = (api.fence(0), api.buffer(4));
+            let steps = [api.fence(0), api.fence(0), api.fence(0)];
+            let start = api.now();
+            queue.execute(&[&api.work(&queue, &buffer, LONG_NS, 1)]).unwrap();
+            queue.signal(&steps[0], 7).unwrap();
+            queue.wait(&gate, 5).unwrap();
+            queue.signal(&steps[1], 8).unwrap();
+            queue.execute(&[&api.work(&queue, &buffer, LONG_NS, 2)]).unwrap();
+            queue.signal(&steps[2], 9).unwrap();
+            assert_eq!(api.now(), start, "every call returned at once");
+            let values = || (steps.each_ref().map(Fence::completed_value), word(&buffer));
+            api.pass(LONG_NS / 2);
+            assert_eq!(values(), ([0, 0, 0], 0));
+            api.pass(10 * LONG_NS);
+            assert_eq!(values(), ([7, 0, 0], 1));
+            gate.signal(4).unwrap();
+            api.pass(LONG_NS);
+            assert_eq!(values(), ([7, 0, 0], 1));
+            gate.signal(5).unwrap();
+            api.pass(LONG_NS / 2);
+            assert_eq!(values(), ([7, 8, 0], 1));
+            api.pass(LONG_NS);
+            assert_eq!(values(), ([7, 8, 9], 2));
+        }
+    });
+}
+
+// spec: ME-021
+#[test]
+fn lists_of_one_call_run_as_one_unit_in_order() {
+    in_every_model(|api| {
+        let [direct, ..] = api.queues();
+        let (source, target) = (api.buffer(64), api.buffer(64));
+        let lists: Vec<ClosedList> = (0..20u32)
+            .map(|n| {
+                let mut list = api.device.create_command_list(CommandListType::Direct);
+                let (from, to) = if n % 2 == 0 { (&source, &target) } else { (&target, &source) };
+                // Each takes what the one before it left, and puts a word of its own behind.
+                list.copy(to, 0, from, 0, 60).unwrap();
+                list.fill(to, 60, 4, n).unwrap();
+                list.copy(to, 0, to, 4, 60).unwrap();
+                list.close().unwrap()
+            })
+            .collect();
+        direct.execute(&lists.iter().collect::<Vec<_>>()).unwrap();
+        direct.execute(&[]).unwrap();
+        direct.wait_idle().unwrap();
+        let mut bytes = [0; 60];
+        source.read(0, &mut bytes).unwrap();
+        let words: Vec<u32> = bytes.chunks(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect();
+        assert_eq!(words, (5..20).collect::<Vec<u32>>());
+    });
+}
+
+// spec: ME-031, ME-032, ME-033, ME-034
+#[test]
+fn a_fence_is_64_bits_that_signals_set_and_waits_compare() {
+    in_every_model(|api| {
+        let fence = api.fence(1 << 63);
+        assert_eq!(fence.completed_value(), 1 << 63);
+        let [_, compute, copy] = api.queues();
+        let (far, near) = (api.fence(0), api.fence(0));
+        let value = (1 << 63) + (1 << 40);
+        compute.wait(&fence, value).unwrap();
+        compute.signal(&far, 1).unwrap();
+        copy.wait(&fence, 5).unwrap();
+        copy.signal(&near, 1).unwrap();
+        let events = [value - 1, value, value + 1].map(|v| {
+            let event = api.device.create_event(true);
+            fence.set_event_on_completion(v, &event).unwrap();
+            event
+        });
+        near.wait(1).unwrap();
+        assert_eq!((far.completed_value(), events[0].is_set()), (0, false));
+        copy.signal(&fence, value).unwrap();
+        far.wait(1).unwrap();
+        api.pass(LONG_NS);
+        assert_eq!(fence.completed_value(), value);
+        assert_eq!(events.each_ref().map(tidegate::platform::Event::is_set), [true, true, false]);
+    });
+}
+
+// spec: ME-037
+#[test]
+fn every_node_can_wait_for_every_other() {
+    in_every_model(|api| {
+        let queues = api.queues();
+        let fence = api.fence(0);
+        let mut value = 0;
+        for waiter in &queues {
+            for signaller in &queues {
+                let done = api.fence(0);
+                value += 1;
+                if waiter.list_type() != signaller.list_type() {
+                    waiter.wait(&fence, value).unwrap();
+                }
+                signaller.signal(&fence, value).unwrap();
+                waiter.signal(&done, 1).unwrap();
+                done.wait(1).unwrap();
+            }
+        }
+        assert_eq!(fence.completed_value(), 9);
+    });
+}
+
+// spec: ME-035, ME-038, ME-039, ME-040
+#[test]
+fn a_fence_that_was_rewound_is_waited_for_anew() {
+    in_every_model(|api| {
+        let [direct, ..] = api.queues();
+        for by_queue in [false, true] {
+            let (fence, done) = (api.fence(0), api.fence(0));
+            let set = |value| match by_queue {
+                true => {
+                    direct.signal(&fence, value).unwrap();
+                    direct.wait_idle().unwrap();
+                    assert_eq!(fence.completed_value(), value);
+                }
+                false => {
+                    fence.signal(value).unwrap();
+                    assert_eq!(fence.completed_value(), value, "at once");
+                }
+            };
+            set(10);
+            set(3);
+            let event = api.device.create_event(true);
+            fence.set_event_on_completion(8, &event).unwrap();
+            let other = api.queue(CommandListType::Compute);
+            other.wait(&fence, 8).unwrap();
+            other.signal(&done, 1).unwrap();
+            api.pass(LONG_NS);
+            assert_eq!((event.is_set(), done.completed_value()), (false, 0), "it is at 3, although it was at 10");
+            set(8);
+            done.wait(1).unwrap();
+            api.pass(LONG_NS);
+            assert!(event.is_set());
+        }
+    });
+}
+
+// spec: ME-041, ME-042
+#[test]
+fn of_two_signals_that_race_the_last_one_stays_and_either_satisfies() {
+    in_every_model(|api| {
+        let [direct, compute, copy] = api.queues();
+        let (fence, done, buffer) = (api.fence(0), api.fence(0), api.buffer(4));
+        copy.wait(&fence, 5).unwrap();
+        copy.signal(&done, 1).unwrap();
+        direct.execute(&[&api.work(&direct, &buffer, LONG_NS, 1)]).unwrap();
+        direct.signal(&fence, 6).unwrap();
+        compute.execute(&[&api.work(&compute, &buffer, 2 * LONG_NS, 2)]).unwrap();
+        compute.signal(&fence, 4).unwrap();
+        done.wait(1).unwrap();
+        compute.wait_idle().unwrap();
+        assert_eq!(fence.completed_value(), 4);
+        // And from the CPU, where both come before the waiter has moved.
+        let event = api.device.create_event(true);
+        fence.set_event_on_completion(9, &event).unwrap();
+        fence.signal(9).unwrap();
+        fence.signal(2).unwrap();
+        assert!(event.is_set() && fence.completed_value() == 2);
+    });
+}
+
+// spec: ME-036, ME-044, ME-045
+#[test]
+fn the_cpu_waits_for_one_for_all_and_for_any() {
+    in_every_model(|api| {
+        let [direct, compute, _] = api.queues();
+        let (slow, fast, buffer) = (api.fence(0), api.fence(0), api.buffer(4));
+        let both = [(&slow, 1), (&fast, 1)];
+        direct.execute(&[&api.work(&direct, &buffer, 2 * LONG_NS, 1)]).unwrap();
+        direct.signal(&slow, 1).unwrap();
+        compute.execute(&[&api.work(&compute, &buffer, LONG_NS, 2)]).unwrap();
+        compute.signal(&fast, 1).unwrap();
+        let [all, any] = [WaitMode::All, WaitMode::Any].map(|mode| {
+            let event = api.device.create_event(true);
+            api.device.wait_multiple(&both, mode, Some(event.clone())).unwrap();
+            event
+        });
+        let start = api.now();
+        api.device.wait_multiple(&both, WaitMode::Any, None).unwrap();
+        assert_eq!((api.now() - start, slow.completed_value(), all.is_set()), (LONG_NS, 0, false));
+        api.device.wait_multiple(&both, WaitMode::All, None).unwrap();
+        assert_eq!(api.now() - start, 2 * LONG_NS);
+        slow.wait(1).unwrap();
+        api.pass(LONG_NS);
+        assert!(all.is_set() && any.is_set());
+    });
+}
+
+// spec: ME-004, ME-023
+#[test]
+fn several_threads_submit_to_one_queue_and_to_many() {
+    in_every_model(|api| {
+        let [direct, compute, copy] = api.queues();
+        let (count, threads) = (25, 4);
+        let buffer = api.buffer(4 * threads);
+        let workers: Vec<_> = (0..threads)
+            .map(|number| {
+                let (device, queues) = (api.device.clone(), [direct.clone(), compute.clone(), copy.clone()]);
+                let (buffer, fence) = (buffer.clone(), api.fence(0));
+                api.platform.spawn(format!("thread {number}"), move || {
+                    for round in 1..=count {
+                        // The whole row of one thread goes through one queue after the other, over a fence of its own.
+                        let queue = &queues[round as usize % 3];
+                        let mut list = device.create_command_list(queue.list_type());
+                        list.fill(&buffer, 4 * number, 4, round).unwrap();
+                        queue.wait(&fence, u64::from(round) - 1).unwrap();
+                        queue.execute(&[&list.close().unwrap()]).unwrap();
+                        queue.signal(&fence, u64::from(round)).unwrap();
+                    }
+                    fence.wait(u64::from(count)).unwrap();
+                })
+            })
+            .collect();
+        workers.iter().for_each(|w| _ = w.join());
+        let mut bytes = vec![0; 4 * threads as usize];
+        buffer.read(0, &mut bytes).unwrap();
+        assert!(bytes.chunks(4).all(|c| c == count.to_le_bytes()), "{bytes:?}");
+    });
+}
+
+// spec: ME-048
+#[test]
+fn waiting_for_the_maximum_is_legal_and_tells_of_removal() {
+    for (submission, fences) in [(Submission::Hardware, FenceChoice::Monitored), (Submission::User, FenceChoice::Native)] {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+        let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
+        let api = Api { platform: platform.clone(), device, submission };
+        let report = machine.run(move || {
+            let (fence, removed) = (api.fence(0), api.device.create_event(true));
+            fence.set_event_on_completion(u64::MAX, &removed).unwrap();
+            let queue = api.queue(CommandListType::Copy);
+            queue.signal(&fence, u64::MAX - 1).unwrap();
+            api.pass(LONG_NS);
+            assert!(!removed.is_set() && api.device.removed_reason().is_none());
+            let mut list = api.device.create_command_list(CommandListType::Copy);
+            list.fill_unchecked(0x10, 4, 0).unwrap();
+            queue.execute(&[&list.close().unwrap()]).unwrap();
+            api.pass(LONG_NS);
+            assert!(removed.is_set());
+            assert_eq!(fence.completed_value(), u64::MAX);
+            assert!(api.device.removed_reason().unwrap().contains("queue 'copy'"));
+        });
+        assert!(report.completed(), "{report:?}");
+    }
+}
+
+// spec: ME-001
+#[test]
+fn engines_of_different_kinds_work_at_the_same_time() {
+    in_every_model(|api| {
+        let queues = api.queues();
+        let (start, buffer) = (api.now(), api.buffer(4));
+        for queue in &queues {
+            queue.execute(&[&api.work(queue, &buffer, LONG_NS, 1)]).unwrap();
+        }
+        api.device.wait_idle().unwrap();
+        assert_eq!(api.now() - start, LONG_NS);
+        // A list is refused where its queue has no such engine.
+        let mut list = api.device.create_command_list(CommandListType::Copy);
+        assert!(list.dispatch(0, [1; 3], &[Arg::U32(0)]).is_err());
+    });
+}

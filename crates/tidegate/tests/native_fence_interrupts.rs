@@ -1,0 +1,196 @@
+//! What the kernel makes of the signalled interrupt: which fences it looks at, when it releases, and what it does about a
+//! driver that names what is not there.
+
+mod world;
+
+use tidegate::calls::{FenceInstance, Status};
+use tidegate::ddi::{InterruptData, OsHandle};
+use tidegate::dxgkrnl::BugCheck;
+use tidegate::platform::Event;
+use world::{World, inline_world, native_signalled, signalled, world};
+
+/// A fence whose value a GPU has raised to 5 without a word to anybody, with somebody who waits for 5.
+struct Raised {
+    fence: FenceInstance,
+    os_handle: OsHandle,
+    event: Event,
+}
+
+impl Raised {
+    fn native(w: &World) -> Raised {
+        let fence = w.native(0);
+        let os_handle = w.last_os_handle();
+        let (cell, event) = (w.current_word(&fence), w.wait_event(&fence, 5));
+        cell.store(5);
+        Raised { fence, os_handle, event }
+    }
+
+    fn released(&self) -> bool {
+        self.event.is_set()
+    }
+}
+
+/// A monitored fence that a GPU has raised to 5, with somebody who waits for 5. To be made in a run.
+fn raised_monitored(w: &World) -> (FenceInstance, Event) {
+    let (fence, queue) = (w.monitored(0), w.hw_queue_on(2));
+    let event = w.wait_event(&fence, 5);
+    w.submit(&queue, 1, &[world::store(fence.current_value_gpu_va, 5)]);
+    w.wait(queue.progress_fence, 1).unwrap();
+    assert!(!event.is_set() && fence.value.load() == 5, "nobody was told yet");
+    (fence, event)
+}
+
+// spec: NF-219
+#[test]
+fn an_array_names_the_fences_that_are_looked_at() {
+    let w = inline_world();
+    let [first, second, third] = [(); 3].map(|()| Raised::native(&w));
+    w.hooked.interrupt(signalled(&[first.os_handle, third.os_handle, first.os_handle]));
+    assert!(first.released() && third.released());
+    assert!(!second.released(), "its fence was not named");
+    // A name alone releases nobody: CurrentValue decides.
+    let late = w.wait_event(&first.fence, 6);
+    w.hooked.interrupt(signalled(&[first.os_handle]));
+    assert!(!late.is_set());
+    assert_eq!(w.machine.adapter().bug_checks(), []);
+}
+
+// spec: NF-125
+#[test]
+fn without_an_array_every_native_fence_with_waiters_is_looked_at() {
+    let w = inline_world();
+    let raised = [(); 5].map(|()| Raised::native(&w));
+    let lonely = w.native(0);
+    let reads = w.machine.adapter().stats().fence_reads;
+    w.hooked.interrupt(native_signalled(None, false));
+    assert!(raised.iter().all(Raised::released));
+    assert_eq!(w.machine.adapter().stats().fence_reads - reads, 5, "not the one that nobody waits for");
+    drop(lonely);
+}
+
+// spec: NF-127, NF-128, MF-026
+#[test]
+fn monitored_fences_are_looked_at_when_the_interrupt_says_so() {
+    for (data, released) in [
+        (native_signalled(None, false), false),
+        (native_signalled(Some(Vec::new()), false), false),
+        (native_signalled(None, true), true),
+        (native_signalled(Some(Vec::new()), true), true),
+        (InterruptData::MonitoredFenceSignaled { node_ordinal: 0 }, true),
+    ] {
+        inline_world().run(move |w| {
+            let native = Raised::native(w);
+            let (_fence, event) = raised_monitored(w);
+            w.hooked.interrupt(data.clone());
+            assert_eq!(event.is_set(), released, "{data:?}");
+            let scans_native = matches!(data, InterruptData::NativeFenceSignaled { fences: None, .. });
+            assert_eq!(native.released(), scans_native, "{data:?}");
+        });
+    }
+}
+
+// spec: NF-130, NF-131
+#[test]
+fn waiters_are_released_in_the_deferred_part_by_what_the_notification_said() {
+    let w = inline_world();
+    let (kept, gone) = (Raised::native(&w), Raised::native(&w));
+    w.hooked.raise(&[signalled(&[kept.os_handle]), signalled(&[gone.os_handle])]);
+    assert!(!kept.released(), "the interrupt routine only notifies");
+    // What was reported is the kernel's own by now: a fence that goes meanwhile was reported rightly.
+    w.kernel.destroy_synchronization_object(gone.fence.handle).unwrap();
+    w.hooked.turn_ended();
+    assert!(kept.released());
+    assert_eq!(w.machine.adapter().bug_checks(), []);
+}
+
+// spec: NF-053
+#[test]
+fn an_interrupt_that_finds_nobody_is_harmless() {
+    let w = inline_world();
+    let fence = w.native(7);
+    let (os_handle, waiting) = (w.last_os_handle(), w.wait_event(&fence, 9));
+    w.driver.take();
+    for _ in 0..3 {
+        w.hooked.interrupt(signalled(&[os_handle]));
+        w.hooked.interrupt(signalled(&[]));
+        w.hooked.interrupt(native_signalled(None, true));
+        w.hooked.interrupt(InterruptData::MonitoredFenceSignaled { node_ordinal: 1 });
+        w.hooked.turn_ended();
+    }
+    assert!(!waiting.is_set());
+    assert_eq!((fence.value.load(), w.armed()), (7, Vec::new()));
+    assert_eq!(w.machine.adapter().bug_checks(), []);
+    w.signal(&fence, 9);
+    assert!(waiting.is_set());
+}
+
+// spec: NF-122, NF-123
+#[test]
+fn a_fence_that_is_gone_or_never_was_is_a_bug_check() {
+    for destroyed in [true, false] {
+        let w = inline_world();
+        // A device stands in error only when there is one that works on the adapter.
+        let (_queue, bystander) = (w.hw_queue(), Raised::native(&w));
+        let named = match destroyed {
+            true => {
+                let fence = w.native(0);
+                let os_handle = w.last_os_handle();
+                w.kernel.destroy_synchronization_object(fence.handle).unwrap();
+                os_handle
+            }
+            false => OsHandle(0xDEAD_BEEF),
+        };
+        w.hooked.interrupt(signalled(&[bystander.os_handle, named]));
+        assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownFence(named.0)]);
+        assert!(bystander.released(), "nobody is left behind");
+        let lost =
+            w.kernel.signal_from_cpu(&world::at(&bystander.fence, 6), tidegate::calls::SignalFlags::empty());
+        assert_eq!(lost, Err(Status::DEVICE_REMOVED));
+    }
+}
+
+#[test]
+fn packets_and_queues_that_are_not_there_are_bug_checks() {
+    let fault = tidegate::ddi::PageFault { gpu_va: 0x10, write: false, what: "a planted fault" };
+    let (node_ordinal, hw_queue) = (1, OsHandle(0xDEAD_BEEF));
+    let cases = [
+        (
+            InterruptData::DmaCompleted { node_ordinal, submission_fence_id: 7 },
+            BugCheck::UnknownPacket { node: 1, fence_id: 7 },
+        ),
+        (
+            InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id: 3, fault },
+            BugCheck::UnknownPacket { node: 1, fence_id: 3 },
+        ),
+        (
+            InterruptData::HwQueuePageFaulted { node_ordinal, hw_queue, slot: 0, fault },
+            BugCheck::UnknownQueue(hw_queue.0),
+        ),
+    ];
+    for (data, bug) in cases {
+        let w = inline_world();
+        w.hooked.interrupt(data);
+        assert_eq!(w.machine.adapter().bug_checks(), [bug]);
+    }
+}
+
+// spec: NF-006, NF-126
+#[test]
+fn a_gpu_interrupts_only_for_a_value_that_somebody_on_the_cpu_waits_for() {
+    let w = world().run(|w| {
+        let (fence, queue) = (w.native(0), w.connected_queue(0));
+        for value in 1..=50 {
+            queue.push(&world::signal_packet(&fence, value, u32::MAX));
+        }
+        w.pass(1_000_000);
+        assert_eq!((fence.value.load(), w.machine.adapter().stats().interrupts), (50, 0));
+        let event = w.wait_event(&fence, 60);
+        for value in 51..=60 {
+            queue.push(&world::signal_packet(&fence, value, u32::MAX));
+        }
+        w.pass(1_000_000);
+        assert!(event.is_set());
+        assert_eq!(w.machine.adapter().stats().interrupts, 1);
+    });
+    drop(w);
+}
