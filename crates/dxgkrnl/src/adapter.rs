@@ -21,6 +21,7 @@ use tidegate_platform::current;
 use tidegate_platform::{
     Mutex, PhysicalAddress, PhysicalMemory, Platform, PlatformKind, ServiceHandle, Word,
 };
+use tidegate_trace::{LaneId, LaneKind};
 
 /// Where the interrupt routine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,8 @@ pub struct Adapter {
     pub(crate) hw_queues: Mutex<BTreeMap<OsHandle, Weak<HwQueue>>>,
     pub(crate) doorbells: Mutex<BTreeMap<OsHandle, Weak<Doorbell>>>,
     pub(crate) dpc: DpcQueue,
+    /// The timeline's lane of interrupt and deferred routines.
+    pub(crate) interrupt_lane: LaneId,
     pub(crate) stats: Stats,
     next_handle: Word,
     bug_checks: Mutex<Vec<BugCheck>>,
@@ -131,6 +134,7 @@ impl Adapter {
             hw_queues: platform.mutex("hardware queues", BTreeMap::new()),
             doorbells: platform.mutex("doorbells", BTreeMap::new()),
             dpc: DpcQueue::new(platform),
+            interrupt_lane: platform.lane(LaneKind::Interrupt, "GPU", "interrupts"),
             stats: Stats::new(platform),
             next_handle: platform.page(1).word(0),
             bug_checks: platform.mutex("bug checks", Vec::new()),

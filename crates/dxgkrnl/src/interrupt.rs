@@ -20,6 +20,7 @@ use tidegate_ddi::{
     Status,
 };
 use tidegate_platform::{Agent, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
+use tidegate_trace::{Kind, NameId, Record};
 
 /// Reported data that waits for the deferred routine. Handles are resolved when they are reported: from then on the object may
 /// be destroyed, and the report is still about it.
@@ -158,8 +159,12 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
 /// Runs the interrupt routine under the interrupt lock.
 fn interrupt_routine(adapter: &Adapter) {
     adapter.count(Count::interrupts);
-    let held = adapter.interrupt_lock.lock_device();
-    adapter.driver().interrupt_routine(&Dirql::enter(&held));
+    let start_ns = adapter.platform.stamp_ns();
+    {
+        let held = adapter.interrupt_lock.lock_device();
+        adapter.driver().interrupt_routine(&Dirql::enter(&held));
+    }
+    record(adapter, Kind::Interrupt, start_ns);
 }
 
 /// Runs the deferred routine if somebody asked for it.
@@ -167,9 +172,20 @@ fn deferred_routine(adapter: &Adapter) -> bool {
     let wanted = adapter.dpc.wanted.load() != 0 && adapter.dpc.wanted.exchange(0) != 0;
     if wanted {
         adapter.count(Count::dpcs);
+        let start_ns = adapter.platform.stamp_ns();
         adapter.driver().dpc_routine(&Dispatch::enter());
+        record(adapter, Kind::Dpc, start_ns);
     }
     wanted
+}
+
+/// Puts a routine that ran until now on the timeline.
+fn record(adapter: &Adapter, kind: Kind, start_ns: u64) {
+    let platform = &adapter.platform;
+    if platform.tracing() {
+        let lane = adapter.interrupt_lane;
+        platform.record(Record::span(lane, kind, NameId::NONE, start_ns, platform.stamp_ns()));
+    }
 }
 
 struct Inline(Weak<Adapter>);
