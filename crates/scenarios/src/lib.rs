@@ -1,10 +1,92 @@
-//! x
+//! Worlds to explore: the races that the documents of native fences and user-mode submission describe, run by the code that
+//! users run. Each has its own file, whose header says which race it is and in which document; each states what some run must
+//! reach, and the bugs that can be put in on purpose: a search that does not find those proves nothing.
+//!
+//! | scenario | race |
+//! |---|---|
+//! | `litmus`, `litmus-1x2` | CurrentValue and MonitoredValue alone (the explorer's own) |
+//! | `seven-stations`, `-hardware`, `-packet` | a signal against a CPU wait, through each submission model |
+//! | `gpu-wait` | a GPU wait against a GPU signal |
+//! | `cpu-signal-against-park` | a GPU wait against a CPU signal |
+//! | `cancel-against-signal` | taking a wait back against its signal |
+//! | `two-signallers` | an engine and a CPU thread signal one fence |
+//! | `destroy-against-signal` | the end of a fence against its signal |
+//! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
+//! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
+//!
+//! Shared rooms: `world` (the machine, built outside the run) · `seam` (a driver around the driver: looks, and leaves things
+//! out) · `race` (the shape of a scenario) · `plan` (how far each is searched). The command line and the tests call in.
+
+mod cancel_against_signal;
+mod cpu_signal_against_park;
+mod destroy_against_signal;
+mod doorbell_order;
+mod gpu_wait;
 mod plan;
 mod race;
+mod ring_against_park;
+mod ring_against_victimise;
 mod seam;
 mod seven_stations;
+mod seven_stations_hardware;
+mod seven_stations_packet;
+mod two_signallers;
+mod wake_word;
 mod world;
+
 pub use plan::Plan;
-use tidegate::explorer::Scenario;
-/// x
-pub fn all() -> Vec<Box<dyn Scenario>> { vec![Box::new(seven_stations::RACE)] }
+
+use race::Race;
+use tidegate::explorer::{Litmus, Scenario};
+
+/// In the order of the table above.
+const RACES: [&Race; 12] = [
+    &seven_stations::RACE,
+    &seven_stations_hardware::RACE,
+    &seven_stations_packet::RACE,
+    &gpu_wait::RACE,
+    &cpu_signal_against_park::RACE,
+    &cancel_against_signal::RACE,
+    &two_signallers::RACE,
+    &destroy_against_signal::RACE,
+    &ring_against_park::RACE,
+    &wake_word::RACE,
+    &ring_against_victimise::RACE,
+    &doorbell_order::RACE,
+];
+
+/// How scenarios that are not this crate's are searched: they are small.
+const LITMUS_PLAN: Plan = Plan::exhaustive(5_000_000);
+
+/// All scenarios, smallest machine first.
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    let litmus: [Box<dyn Scenario>; 2] = [Litmus::boxed(), Box::new(Litmus::new(1, 2))];
+    let races = RACES.iter().map(|race| Box::new(**race) as Box<dyn Scenario>);
+    litmus.into_iter().chain(races).collect()
+}
+
+/// The scenario of this name; beside those of [`all`], `litmus-FxV` for any F fences and V values.
+pub fn find(name: &str) -> Option<Box<dyn Scenario>> {
+    let race = RACES.iter().find(|race| race.name == name);
+    race.map(|race| Box::new(**race) as Box<dyn Scenario>).or_else(|| Litmus::named(name))
+}
+
+/// How to search the scenario `name`: in the short form, or in the `full` one.
+pub fn plan(name: &str, full: bool) -> Plan {
+    let plans = RACES.iter().find(|race| race.name == name).map(|race| race.plans);
+    plans.map_or(LITMUS_PLAN, |plans| if full { plans.full } else { plans.short })
+}
+
+/// How to search for the planted bugs of the scenario `name`: they must be found within this.
+pub fn plan_of_bugs(name: &str) -> Plan {
+    RACES.iter().find(|race| race.name == name).map_or(LITMUS_PLAN, |race| race.plans.bugs)
+}
+
+/// What the agents of the scenario `name` are called, by number; empty where nobody says.
+pub fn agents(name: &str) -> &'static [&'static str] {
+    match RACES.iter().find(|race| race.name == name) {
+        Some(race) => race.agents,
+        None if name == "litmus" || name.starts_with("litmus-1x") => &["waiter", "engine"],
+        None => &[],
+    }
+}

@@ -94,18 +94,31 @@ fn overlap_ns(queues: &[&QueueTimes]) -> u64 {
     let spans = queues.iter().enumerate().flat_map(|(number, queue)| {
         queue.executions.iter().filter(|e| e.end_ns > e.start_ns).map(move |e| (e.start_ns, e.end_ns, number))
     });
-    let (mut running, mut active, mut since, mut total) = (vec![0u32; queues.len()], 0, 0, 0);
-    for (at, begins, queue) in changes(spans) {
+    time_shared(spans, queues.len())
+}
+
+/// How long at least two nodes worked at once, gaps left out.
+pub(crate) fn work_overlap_ns(queues: &[QueueTimes]) -> u64 {
+    let nodes = queues.iter().map(|queue| queue.node as usize + 1).max().unwrap_or(0);
+    let work = queues.iter().flat_map(|queue| queue.commands.iter().map(move |c| (c, queue.node as usize)));
+    let work = work.filter(|(command, _)| !command.gap && command.end_ns > command.start_ns);
+    time_shared(work.map(|(command, node)| (command.start_ns, command.end_ns, node)), nodes)
+}
+
+/// How long at least two of `groups` groups had a span open; a span is (start, end, group).
+fn time_shared(spans: impl Iterator<Item = (u64, u64, usize)>, groups: usize) -> u64 {
+    let (mut running, mut active, mut since, mut total) = (vec![0u32; groups], 0, 0, 0);
+    for (at, begins, group) in changes(spans) {
         if active >= 2 {
             total += at - since;
         }
         since = at;
         if begins {
-            active += usize::from(running[queue] == 0);
-            running[queue] += 1;
+            active += usize::from(running[group] == 0);
+            running[group] += 1;
         } else {
-            running[queue] -= 1;
-            active -= usize::from(running[queue] == 0);
+            running[group] -= 1;
+            active -= usize::from(running[group] == 0);
         }
     }
     total

@@ -27,9 +27,14 @@ pub(crate) struct CommandSpan {
     /// Index into the queue's executions.
     pub(crate) execution: usize,
     pub(crate) kind: Kind,
+    /// Time that a replay lets pass where the recording says nothing: the engine stands still, whatever the timeline shows.
+    pub(crate) gap: bool,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
 }
+
+/// The label of time that a replay lets pass.
+pub(crate) const GAP_LABEL: &str = "gap";
 
 /// What the timeline says about one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +99,7 @@ pub(crate) fn queue_times(trace: &Trace, queues: &[QueueOnTimeline]) -> Vec<Queu
         })
         .collect();
     for (node, records) in commands.into_iter().enumerate() {
-        attribute(&mut times, node as u32, &records);
+        attribute(trace, &mut times, node as u32, &records);
     }
     times
 }
@@ -128,7 +133,7 @@ fn of_node(times: &[QueueTimes], node: u32) -> Vec<(usize, usize, Execution)> {
 
 /// Gives each command of an engine to the buffer that was running then: the one that began last, where one interrupted
 /// another.
-fn attribute(times: &mut [QueueTimes], node: u32, commands: &[&Record]) {
+fn attribute(trace: &Trace, times: &mut [QueueTimes], node: u32, commands: &[&Record]) {
     let executions = of_node(times, node);
     let mut open: Vec<(usize, usize, Execution)> = Vec::new();
     let mut next = 0;
@@ -145,6 +150,7 @@ fn attribute(times: &mut [QueueTimes], node: u32, commands: &[&Record]) {
         times[*queue].commands.push(CommandSpan {
             execution: *execution,
             kind: command.kind,
+            gap: command.kind == Kind::Timed && trace.name_of(command) == GAP_LABEL,
             start_ns: command.start_ns,
             end_ns: command.end_ns,
         });

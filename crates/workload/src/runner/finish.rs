@@ -15,7 +15,7 @@ use super::state::RunState;
 use crate::deadlock::{self, Standstill};
 use crate::expect::{Clock, Metric};
 use crate::fault::{self, Placed};
-use crate::measure::metrics::{Measured, QueueNumbers, last_end};
+use crate::measure::metrics::{Measured, QueueNumbers, last_end, work_overlap_ns};
 use crate::measure::replay::{self, ReplayError};
 use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
 use crate::model::{BufferId, FenceId, QueueId, Submission, Workload};
@@ -280,6 +280,11 @@ impl Prepared {
             blocked_ns: numbers.blocked_ns,
         });
         let fences = self.workload.fences.iter().zip(fences);
+        // The machine counts the gaps of a replay as work.
+        let overlap_ns = match (&self.workload.recorded, &measured.times) {
+            (Some(_), Some(times)) => work_overlap_ns(times),
+            _ => machine.overlap_ns,
+        };
         Report {
             workload: self.workload.name.clone(),
             submission: self.submission().map_or("mixed", Submission::name),
@@ -303,7 +308,7 @@ impl Prepared {
             doorbell_connects: machine.doorbell_connects,
             doorbell_victims: machine.doorbell_victims,
             kernel_packets: machine.packets,
-            overlap_ns: machine.overlap_ns,
+            overlap_ns,
             queues: queues.collect(),
             fences: fences
                 .map(|(fence, final_value)| FenceRow { name: fence.name.clone(), final_value })

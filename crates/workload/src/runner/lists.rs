@@ -161,7 +161,7 @@ impl Evaluated {
             Self::Fill { dst, .. } => format!("fill {}", name(dst)),
             Self::Grid { program, .. } => program.name().to_owned(),
             Self::Work { label, .. } => label.as_deref().unwrap_or("work").to_owned(),
-            Self::Delay { .. } => "gap".to_owned(),
+            Self::Delay { .. } => crate::measure::GAP_LABEL.to_owned(),
         }
     }
 }

@@ -1,0 +1,130 @@
+//! The order of a disconnect, as a model on the platform's own mapping: why the kernel writes the status before the doorbell's
+//! page stops being looked at. The documents' order (turn the mapping, then write the status) loses a ring, and the kernel
+//! offers no seam at which its order could be turned round, so the two orders stand here side by side.
+//!
+//! The process: 1. stores to the doorbell through the mapping; 2. full barrier; 3. loads the status; on RETRY it connects (a
+//! fresh page, status CONNECTED) and rings again. The system: 1. stores the status, full barrier; 2. turns the mapping; 3.
+//! the hardware looks at the old page a last time. Whichever of the two comes first, the ring is seen by that last look, or
+//! the process reads RETRY. The same race through the real code is `ring-against-victimise`.
+
+use crate::plan::{Plan, Plans};
+use crate::race::Race;
+use std::sync::Arc;
+use tidegate::Platform;
+use tidegate::explorer::{PlantedBug, Prepared, Probe, Verdict};
+use tidegate::platform::{Mapping, Mutex, Page, Word};
+
+const LAST_LOOK: &str = "the hardware's last look found the ring";
+const REPEATED: &str = "the process read RETRY and rang again";
+const BEFORE: &str = "the ring came when the doorbell was gone already";
+
+const PLANTED: &[PlantedBug] = &[
+    PlantedBug {
+        name: "rotate-before-status",
+        about: "the published order: a ring meets the dummy page while the status still says CONNECTED",
+    },
+    PlantedBug {
+        name: "no-ring-barrier",
+        about: "the process loads the status while its ring is still in its store buffer",
+    },
+    PlantedBug {
+        name: "no-last-look",
+        about: "the hardware leaves the old page without looking at it a last time",
+    },
+];
+
+pub(crate) const RACE: Race = Race {
+    name: "doorbell-order",
+    about: "a process rings while its doorbell is taken away: the hardware hears of the ring (a model of the two orders)",
+    marks: &[LAST_LOOK, REPEATED, BEFORE],
+    agents: &["process", "system"],
+    planted: PLANTED,
+    plans: Plans {
+        short: Plan::exhaustive(1_000_000),
+        full: Plan::exhaustive(1_000_000),
+        bugs: Plan::exhaustive(1_000_000),
+    },
+    prepare,
+    bug: None,
+};
+
+const CONNECTED: u64 = 0;
+const RETRY: u64 = 2;
+
+/// What process and system share.
+#[derive(Clone)]
+struct Bell {
+    platform: Platform,
+    mapping: Mapping,
+    status: Word,
+    /// One connect or disconnect at a time, as in the kernel.
+    transition: Arc<Mutex<()>>,
+    bug: Option<&'static str>,
+    probe: Probe,
+}
+
+impl Bell {
+    fn new(platform: &Platform, bug: Option<&'static str>) -> Bell {
+        let mapping = Mapping::new(platform, platform.page(1));
+        let transition = Arc::new(platform.mutex("transition", ()));
+        let status = platform.page(1).word(0);
+        Bell { platform: platform.clone(), mapping, status, transition, bug, probe: Probe::new() }
+    }
+
+    /// The process rings until a connected doorbell took it.
+    fn ring(&self, write_pointer: u64) {
+        self.mapping.store(0, write_pointer);
+        if self.bug != Some("no-ring-barrier") {
+            self.platform.fence();
+        }
+        if self.status.load() == RETRY {
+            self.probe.note(0, 1);
+            let transition = self.transition.lock();
+            self.mapping.rotate(self.platform.page(1));
+            self.status.store(CONNECTED);
+            drop(transition);
+            self.mapping.store(0, write_pointer);
+        }
+    }
+
+    /// The system takes the doorbell away from the page that it has had so far.
+    fn disconnect(&self, page: &Page) {
+        let _transition = self.transition.lock();
+        if self.bug == Some("rotate-before-status") {
+            self.turn_away(page);
+            self.status.store(RETRY);
+        } else {
+            self.status.store(RETRY);
+            self.platform.fence();
+            self.turn_away(page);
+        }
+    }
+
+    /// Shows a dummy page, then the hardware looks at the old one a last time.
+    fn turn_away(&self, page: &Page) {
+        self.mapping.rotate(self.platform.page(1));
+        if self.bug != Some("no-last-look") {
+            self.probe.note(1, page.word(0).load());
+        }
+    }
+}
+
+fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
+    let bell = Bell::new(platform, bug);
+    let (process, system, first) = (bell.clone(), bell.clone(), bell.mapping.page());
+    let main = move || {
+        let spawner = process.platform.clone();
+        spawner.spawn("system", move || system.disconnect(&first));
+        process.ring(1);
+    };
+    Prepared::new(main, move |end: &mut Verdict<'_>| {
+        let last_look = bell.probe.seen(1) == Some(1);
+        let repeated = bell.probe.seen(0).is_some();
+        // A doorbell that was connected anew is looked at by hardware.
+        let heard = last_look || (repeated && bell.mapping.page().word(0).load() == 1);
+        end.eventually("the hardware hears of the ring", heard);
+        end.sometimes(LAST_LOOK, last_look && !repeated);
+        end.sometimes(REPEATED, repeated);
+        end.sometimes(BEFORE, repeated && !last_look);
+    })
+}

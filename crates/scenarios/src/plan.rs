@@ -1,0 +1,40 @@
+//! Owns how each scenario is searched: by which strategy, and how far. The short form is for every change, the full one for
+//! a night.
+
+use tidegate::explorer::StrategyKind;
+
+/// How to search one scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Who moves next.
+    pub strategy: StrategyKind,
+    /// Runs to make at most.
+    pub max_runs: u64,
+    /// Different states to keep at most.
+    pub max_states: u64,
+}
+
+impl Plan {
+    /// Everything, but for a limit that is a safeguard and not meant to be met.
+    pub(crate) const fn exhaustive(max_runs: u64) -> Plan {
+        Plan { strategy: StrategyKind::Exhaustive, max_runs, max_states: max_runs }
+    }
+
+    /// A number of runs by probabilistic concurrency testing.
+    pub(crate) const fn sampled(runs: u64) -> Plan {
+        Plan { strategy: StrategyKind::Pct(3), max_runs: runs, max_states: u64::MAX }
+    }
+
+    /// Up to so many forced switches.
+    pub(crate) const fn bounded(switches: u32, max_runs: u64) -> Plan {
+        Plan { strategy: StrategyKind::Bounded(switches), max_runs, max_states: max_runs }
+    }
+}
+
+/// How a scenario and its planted bugs are searched.
+#[derive(Clone, Copy)]
+pub(crate) struct Plans {
+    pub(crate) short: Plan,
+    pub(crate) full: Plan,
+    pub(crate) bugs: Plan,
+}

@@ -1,0 +1,303 @@
+//! Owns a driver around the driver: it tells a scenario's check what passed through the DDI, and leaves out one step when it
+//! is told to. It changes nothing else, takes no lock and touches no shared word of its own, so it adds no choice.
+
+use std::sync::{Arc, OnceLock};
+use tidegate::ddi::caps::AdapterCaps;
+use tidegate::ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use tidegate::ddi::fence::{
+    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
+    UpdateMonitoredValue,
+};
+use tidegate::ddi::memory::{PageTableShape, Segment, UpdatePageTable};
+use tidegate::ddi::queue::{
+    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
+    SubmitCommandVirtual,
+};
+use tidegate::ddi::{
+    Callbacks, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, InterruptData, InterruptService,
+    OsHandle, Passive, RingHint, StartInfo, Status,
+};
+use tidegate::explorer::Probe;
+use tidegate::platform::Word;
+
+/// The step that the wrapper leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeftOut {
+    /// Nothing.
+    Nothing,
+    /// The barrier of UpdateMonitoredValues.
+    CpuBarrier,
+    /// The hint after a doorbell's store: nobody looks whether the engine sleeps.
+    RingHint,
+    /// UpdateMonitoredValues to the maximum, when nobody waits any more.
+    Disarm,
+    /// The look at waiting queues in UpdateCurrentValuesFromCpu: the value is stored, and that is all.
+    Notification,
+    /// The call by which the kernel learns that a doorbell is taken away.
+    VictimNotice,
+}
+
+/// Notes that the wrapper takes, by number.
+pub(crate) mod notes {
+    /// UpdateMonitoredValues was called for a waiter (any value but the maximum).
+    pub(crate) const ARMED: usize = 0;
+    /// The interrupt routine ran.
+    pub(crate) const INTERRUPTED: usize = 1;
+    /// A doorbell was given hardware.
+    pub(crate) const CONNECTED: usize = 2;
+    /// NotifyWorkSubmission was called.
+    pub(crate) const NOTIFIED: usize = 3;
+    /// A doorbell was taken away from a queue.
+    pub(crate) const VICTIMISED: usize = 4;
+    /// First number that a scenario may use for itself.
+    pub(crate) const OWN: usize = 5;
+}
+
+/// Most fences whose MonitoredValue is watched.
+const WATCHED: usize = 4;
+
+/// The MonitoredValue cells that the kernel had updated.
+#[derive(Clone, Default)]
+pub(crate) struct Monitored {
+    cells: Arc<[OnceLock<(DriverHandle, Word)>; WATCHED]>,
+}
+
+impl Monitored {
+    fn note(&self, update: &UpdateMonitoredValue) {
+        for cell in self.cells.iter() {
+            let (fence, _) = cell.get_or_init(|| (update.fence, update.monitored_value.clone()));
+            if *fence == update.fence {
+                return;
+            }
+        }
+    }
+
+    /// Whether every MonitoredValue that was ever updated says that nobody waits. To be asked outside the run.
+    pub(crate) fn nobody_waits(&self) -> bool {
+        self.cells.iter().filter_map(OnceLock::get).all(|(_, word)| word.load() == u64::MAX)
+    }
+}
+
+/// A driver with a look at its calls.
+pub(crate) struct Seam {
+    pub(crate) inner: Arc<dyn Driver>,
+    pub(crate) probe: Probe,
+    pub(crate) monitored: Monitored,
+    pub(crate) left_out: LeftOut,
+}
+
+/// The kernel's callbacks, as the driver behind a [`Seam`] sees them.
+struct Callback {
+    inner: Arc<dyn Callbacks>,
+    probe: Probe,
+    left_out: LeftOut,
+}
+
+impl Callbacks for Callback {
+    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
+        self.inner.notify_interrupt(level, data);
+    }
+
+    fn queue_dpc(&self, level: &Dirql<'_>) {
+        self.inner.queue_dpc(level);
+    }
+
+    fn notify_dpc(&self, level: &Dispatch) {
+        self.inner.notify_dpc(level);
+    }
+
+    fn disconnect_doorbell(
+        &self,
+        level: &Passive,
+        hw_queue: OsHandle,
+        doorbell: OsHandle,
+        reason: DisconnectReason,
+    ) -> Result<(), Status> {
+        self.probe.note(notes::VICTIMISED, 1);
+        if self.left_out == LeftOut::VictimNotice {
+            return Ok(());
+        }
+        self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
+    }
+}
+
+struct NoHint;
+
+impl RingHint for NoHint {
+    fn rung(&self) {}
+}
+
+impl Driver for Seam {
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
+        let callbacks =
+            Callback { inner: start.callbacks, probe: self.probe.clone(), left_out: self.left_out };
+        self.inner.start_device(level, StartInfo { callbacks: Arc::new(callbacks), ..start })
+    }
+
+    fn stop_device(&self, level: &Passive) {
+        self.inner.stop_device(level);
+    }
+
+    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
+        self.inner.query_adapter_caps(level)
+    }
+
+    fn page_table_shape(&self, level: &Passive) -> PageTableShape {
+        self.inner.page_table_shape(level)
+    }
+
+    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
+        self.inner.query_segments(level)
+    }
+
+    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
+        self.inner.update_page_table(level, args)
+    }
+
+    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
+        self.inner.set_root_page_table(level, args)
+    }
+
+    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        self.inner.create_device(level, args)
+    }
+
+    fn destroy_device(&self, level: &Passive, device: DriverHandle) {
+        self.inner.destroy_device(level, device);
+    }
+
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        self.inner.create_context(level, args)
+    }
+
+    fn destroy_context(&self, level: &Passive, context: DriverHandle) {
+        self.inner.destroy_context(level, context);
+    }
+
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status> {
+        self.inner.suspend_context(level, context, suspend_fence)
+    }
+
+    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
+        self.inner.resume_context(level, context)
+    }
+
+    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+        self.inner.submit_command_virtual(level, args)
+    }
+
+    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+        self.inner.create_hw_queue(level, args)
+    }
+
+    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle) {
+        self.inner.destroy_hw_queue(level, hw_queue);
+    }
+
+    fn submit_command_to_hw_queue(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandToHwQueue,
+    ) -> Result<(), Status> {
+        self.inner.submit_command_to_hw_queue(level, args)
+    }
+
+    fn create_native_fence(
+        &self,
+        level: &Passive,
+        args: CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), Status> {
+        self.inner.create_native_fence(level, args)
+    }
+
+    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+        self.inner.open_native_fence(level, args)
+    }
+
+    fn close_native_fence(&self, level: &Passive, local: DriverHandle) {
+        self.inner.close_native_fence(level, local);
+    }
+
+    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle) {
+        self.inner.destroy_native_fence(level, global);
+    }
+
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+        if let Some(armed) = fences.iter().find(|f| f.value != u64::MAX) {
+            self.probe.note(notes::ARMED, armed.value);
+        }
+        fences.iter().for_each(|f| self.monitored.note(f));
+        match self.left_out {
+            LeftOut::CpuBarrier => {
+                return fences.iter().for_each(|f| f.monitored_value.store(f.value));
+            }
+            LeftOut::Disarm if fences.iter().all(|f| f.value == u64::MAX) => return,
+            _ => {}
+        }
+        self.inner.update_monitored_values(level, fences);
+    }
+
+    fn update_current_values_from_cpu(
+        &self,
+        level: &Dispatch,
+        fences: &[UpdateCurrentValue],
+        mode: UpdateCurrentMode,
+    ) {
+        if self.left_out == LeftOut::Notification {
+            return fences.iter().for_each(|f| f.current_value.store(f.value));
+        }
+        self.inner.update_current_values_from_cpu(level, fences, mode);
+    }
+
+    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
+        self.inner.set_native_fence_log_buffer(level, args);
+    }
+
+    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
+        self.inner.update_native_fence_logs(level, hw_queues);
+    }
+
+    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+        self.inner.create_doorbell(level, args)
+    }
+
+    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+        self.probe.note(notes::CONNECTED, 1);
+        let mut connected = self.inner.connect_doorbell(level, doorbell)?;
+        if self.left_out == LeftOut::RingHint {
+            connected.hint = Arc::new(NoHint);
+        }
+        Ok(connected)
+    }
+
+    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.inner.disconnect_doorbell(level, doorbell);
+    }
+
+    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.inner.destroy_doorbell(level, doorbell);
+    }
+
+    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
+        self.probe.note(notes::NOTIFIED, 1);
+        self.inner.notify_work_submission(level, hw_queue);
+    }
+
+    fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
+        self.probe.note(notes::INTERRUPTED, 1);
+        self.inner.interrupt_routine(level)
+    }
+
+    fn dpc_routine(&self, level: &Dispatch) {
+        self.inner.dpc_routine(level);
+    }
+
+    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {
+        self.inner.connect_interrupt(level, service);
+    }
+}

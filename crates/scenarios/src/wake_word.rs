@@ -1,0 +1,100 @@
+//! The wake word's protocol on words of its own, so that its barriers can be left out: the platform's own wake word, which all
+//! engines sleep on, has them inside. The same race through the real code is `ring-against-park`.
+//!
+//! The ringer: 1. stores the doorbell; 2. full barrier; 3. loads the wake word, and wakes if it says asleep. The engine: 1.
+//! sets the wake word (a locked operation, hence a barrier); 2. looks at the doorbell once more; 3. sleeps.
+
+use crate::plan::{Plan, Plans};
+use crate::race::Race;
+use tidegate::Platform;
+use tidegate::explorer::{PlantedBug, Prepared, Probe, Verdict};
+use tidegate::platform::{Step, WaitEnd, Word};
+
+const AWAKE: u64 = 0;
+const ASLEEP: u64 = 1;
+
+const WOKEN: &str = "the ringer woke the engine";
+const FOUND: &str = "the engine found the ring before it slept";
+
+const PLANTED: &[PlantedBug] = &[
+    PlantedBug {
+        name: "no-barrier",
+        about: "the ringer loads the wake word while its ring is still in its store buffer",
+    },
+    PlantedBug { name: "no-second-look", about: "the engine sleeps without another look at its doorbell" },
+    PlantedBug {
+        name: "plain-announce",
+        about: "the engine stores the wake word without a barrier and looks while the store is still in its buffer",
+    },
+];
+
+pub(crate) const RACE: Race = Race {
+    name: "wake-word",
+    about: "a ringer looks at the wake word while the engine goes to sleep: the ring is taken (a model of the protocol)",
+    marks: &[WOKEN, FOUND],
+    agents: &["ringer", "engine"],
+    planted: PLANTED,
+    plans: Plans {
+        short: Plan::exhaustive(1_000_000),
+        full: Plan::exhaustive(1_000_000),
+        bugs: Plan::exhaustive(1_000_000),
+    },
+    prepare,
+    bug: None,
+};
+
+#[derive(Clone)]
+struct Pair {
+    platform: Platform,
+    doorbell: Word,
+    wake: Word,
+    bug: Option<&'static str>,
+    probe: Probe,
+}
+
+impl Pair {
+    fn ring(&self) {
+        self.doorbell.store(1);
+        if self.bug != Some("no-barrier") {
+            self.platform.fence();
+        }
+        if self.wake.load() == ASLEEP {
+            self.probe.note(0, 1);
+            self.wake.exchange(AWAKE);
+            self.wake.wake(1, Step::DoorbellToFetch);
+        }
+    }
+
+    /// Until the ring is taken.
+    fn serve(&self) {
+        while self.doorbell.load() == 0 {
+            if self.bug == Some("plain-announce") {
+                self.wake.store(ASLEEP);
+            } else {
+                self.wake.exchange(ASLEEP);
+            }
+            if self.bug != Some("no-second-look") && self.doorbell.load() != 0 {
+                self.probe.note(1, 1);
+                return;
+            }
+            if self.wake.wait_while(ASLEEP as u32, None, "a ring") == WaitEnd::Stopped {
+                return;
+            }
+        }
+    }
+}
+
+fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
+    let (doorbell, wake) = (platform.page(1).word(0), platform.page(1).word(0));
+    let pair = Pair { platform: platform.clone(), doorbell, wake, bug, probe: Probe::new() };
+    let (ringer, engine, probe) = (pair.clone(), pair.clone(), pair.probe.clone());
+    let main = move || {
+        let spawner = ringer.platform.clone();
+        spawner.spawn("engine", move || engine.serve());
+        ringer.ring();
+    };
+    Prepared::new(main, move |end: &mut Verdict<'_>| {
+        end.sometimes(WOKEN, probe.seen(0).is_some());
+        end.sometimes(FOUND, probe.seen(1).is_some());
+    })
+}

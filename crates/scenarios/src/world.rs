@@ -1,0 +1,145 @@
+//! Owns the machine that a scenario races on: as few engines as it needs, one process, small rings. It is built outside the
+//! run, so none of it is explored, and it is taken down after the check, outside the run as well.
+//!
+//! The order that matters: what a run uses is kept by the check too, so that the last handle of a queue or a fence is not
+//! dropped inside the run, where its teardown would be explored.
+
+use crate::seam::{LeftOut, Monitored, Seam};
+use std::sync::Arc;
+use tidegate::calls::Priority;
+use tidegate::d3d12::{
+    ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice, Queue, QueueDesc,
+};
+use tidegate::ddi::EngineType;
+use tidegate::dxgkrnl::InterruptDelivery;
+use tidegate::explorer::{Probe, Verdict};
+use tidegate::kmd::DoorbellModel;
+use tidegate::softgpu::{Barriers, EngineClass};
+use tidegate::trace::LaneKind;
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+/// What the machine of a scenario is like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// Copy engines.
+    pub(crate) engines: u32,
+    /// Where interrupts run.
+    pub(crate) interrupts: InterruptDelivery,
+    /// Which fences the device makes.
+    pub(crate) fences: FenceChoice,
+    /// Whether a GPU signal has its barrier.
+    pub(crate) signal_barrier: bool,
+    /// What the driver leaves out.
+    pub(crate) left_out: LeftOut,
+    /// Physical doorbells.
+    pub(crate) doorbells: u32,
+}
+
+impl Default for Setting {
+    fn default() -> Setting {
+        Setting {
+            engines: 1,
+            interrupts: InterruptDelivery::Inline,
+            fences: FenceChoice::Native,
+            signal_barrier: true,
+            left_out: LeftOut::Nothing,
+            doorbells: 64,
+        }
+    }
+}
+
+/// Slots of a ring: so few that it is quickly made, so many that three submissions need no checkpoint among them.
+const RING_SLOTS: u64 = 16;
+
+/// A machine with one process.
+pub(crate) struct World {
+    /// Before the machine: kernel objects end while it is there.
+    pub(crate) device: Device,
+    pub(crate) machine: Machine,
+    /// What passed through the DDI, and the scenario's own notes.
+    pub(crate) probe: Probe,
+    /// The MonitoredValues that the kernel had updated.
+    pub(crate) monitored: Monitored,
+}
+
+impl World {
+    pub(crate) fn new(platform: &Platform, setting: Setting) -> World {
+        let mut config = MachineConfig::standard(platform);
+        config.kernel.interrupts = setting.interrupts;
+        config.kernel.log_entries = 1;
+        config.gpu.barriers = Barriers { signal_barrier: setting.signal_barrier };
+        config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };
+        config.driver.kernel_ring_slots = 2;
+        config.gpu.nodes.clear();
+        config.driver.nodes.clear();
+        for number in 0..setting.engines {
+            let name = format!("copy {number}");
+            config.gpu.nodes.push(tidegate::softgpu::NodeConfig::new(name.clone(), EngineClass::Copy));
+            config.driver.nodes.push(tidegate::kmd::NodeConfig {
+                engine_type: EngineType::Copy,
+                friendly_name: name,
+                user_mode_submission: true,
+            });
+        }
+        let (probe, monitored) = (Probe::new(), Monitored::default());
+        let (seen, published, left_out) = (probe.clone(), monitored.clone(), setting.left_out);
+        let machine = Machine::with_driver(platform, config, |inner| {
+            Arc::new(Seam { inner, probe: seen, monitored: published, left_out })
+        });
+        let machine = machine.expect("the machine of a scenario starts");
+        let options = DeviceOptions {
+            process_name: "app".to_owned(),
+            fences: setting.fences,
+            ring_slots: RING_SLOTS,
+            fence_logs: false,
+        };
+        let mut device = machine.device(options).expect("a device");
+        if platform.tracing() {
+            device = device.with_lane(platform.lane(LaneKind::CpuThread, "app", "main"));
+        }
+        World { device, machine, probe, monitored }
+    }
+
+    /// A queue on engine `node`.
+    pub(crate) fn queue(&self, name: &str, submission: Submission, node: u32) -> Queue {
+        let desc = QueueDesc {
+            name: name.to_owned(),
+            list_type: CommandListType::Copy,
+            priority: Priority::Normal,
+            submission,
+            node: Some(node),
+        };
+        self.device.create_queue(desc).expect("a queue")
+    }
+
+    /// A fence at 0.
+    pub(crate) fn fence(&self, name: &str) -> Fence {
+        self.device.create_fence(name, 0).expect("a fence")
+    }
+
+    /// A list that does nothing, for its completion.
+    pub(crate) fn empty_list(&self) -> ClosedList {
+        let mut list = self.device.create_command_list(CommandListType::Copy);
+        list.label("nothing").expect("a label");
+        list.close().expect("a list")
+    }
+
+    /// What every run of every scenario must keep: the driver kept its contract, and the kernel saw no broken one.
+    pub(crate) fn must_be_sound(&self, end: &mut Verdict<'_>) {
+        end.always("the driver keeps its contract", self.machine.driver().violations() == 0);
+        end.always("the kernel sees no broken contract", self.machine.adapter().bug_checks().is_empty());
+    }
+}
+
+/// Sleeps until nothing else in the machine can move: under exploration time passes only then.
+pub(crate) fn until_quiet(platform: &Platform) {
+    platform.sleep_until(platform.now().after(1));
+}
+
+/// For calls of the run. A call that ends because the machine stopped says nothing: who was blocked is the failure.
+pub(crate) fn ends_well(call: Result<(), Error>) {
+    match call {
+        Ok(()) | Err(Error::Stopped) => {}
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,158 @@
+//! Every scenario holds, reaches what it is for, and finds the bugs that are put into it. The searches that end are pinned by
+//! their number of states: a change there is a change of the machine's steps or of what a state is, and is to be explained.
+//!
+//! The sampled ones make fewer runs here than on the command line.
+
+use tidegate::explorer::{
+    Coverage, Failure, Options, Report, Scenario, StrategyKind, explore, explore_planted, replay,
+};
+use tidegate_scenarios::{Plan, agents, all, find, plan, plan_of_bugs};
+
+/// Runs of a sampled search here.
+const SAMPLES: u64 = 6_000;
+
+fn options(plan: Plan) -> Options<'static> {
+    let samples = matches!(plan.strategy, StrategyKind::Pct(_));
+    let max_runs = if samples { plan.max_runs.min(SAMPLES) } else { plan.max_runs };
+    let max_states = plan.max_states;
+    Options { strategy: plan.strategy, max_runs, max_states, shrink_runs: 300, ..Options::default() }
+}
+
+fn scenario(name: &str) -> Box<dyn Scenario> {
+    find(name).unwrap_or_else(|| panic!("no scenario {name}"))
+}
+
+/// Searches as the short plan says: nothing fails, every mark is reached.
+fn holds(name: &str) -> Report {
+    let report = explore(scenario(name).as_ref(), &options(plan(name, false))).unwrap();
+    assert_eq!(report.failure.as_ref().map(|f| f.failure.to_string()), None, "{name}: {:?}", report.failure);
+    assert_eq!(report.never_reached, [""; 0], "{name} does not show what it is for");
+    report
+}
+
+fn is_exhausted_in(name: &str, states: u64) {
+    let report = holds(name);
+    assert_eq!((report.coverage, report.states), (Coverage::Everything, states), "{name}");
+}
+
+fn is_sampled(name: &str) {
+    assert_eq!(holds(name).coverage, Coverage::Sampled, "{name}");
+}
+
+/// Every planted bug is found, and its line fails in the same way when it is replayed.
+fn finds_its_bugs(name: &str) {
+    let scenario = scenario(name);
+    assert!(!scenario.planted().is_empty());
+    for planted in explore_planted(scenario.as_ref(), &options(plan_of_bugs(name))).unwrap() {
+        let bug = planted.bug.name;
+        let found = planted.report.failure.unwrap_or_else(|| panic!("{name} misses {bug}"));
+        let again = replay(&found.shrunk_line, &|name| find(name)).unwrap();
+        assert_eq!(again.failure.as_ref(), Some(&found.failure), "{}", found.shrunk_line);
+        let names = agents(name).len();
+        assert!(
+            again.moves.iter().all(|m| usize::from(m.choice.agent().0) < names),
+            "{name} has {names} agents"
+        );
+    }
+}
+
+// spec: NF-050, NF-051, NF-054, NF-055
+#[test]
+fn a_signal_through_seven_stations_loses_no_waiter() {
+    is_exhausted_in("seven-stations", 8_726);
+    finds_its_bugs("seven-stations");
+}
+
+#[test]
+fn the_litmus_scenarios_are_exhausted() {
+    is_exhausted_in("litmus", 35);
+    is_exhausted_in("litmus-1x2", 910);
+    finds_its_bugs("litmus");
+    finds_its_bugs("litmus-1x2");
+}
+
+#[test]
+fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
+    is_sampled("seven-stations-hardware");
+    finds_its_bugs("seven-stations-hardware");
+}
+
+#[test]
+fn a_signal_behind_a_packet_loses_no_waiter() {
+    is_exhausted_in("seven-stations-packet", 43_539);
+}
+
+// spec: NF-005, NF-006
+#[test]
+fn a_queue_that_waits_for_another_engine_goes_on() {
+    is_sampled("gpu-wait");
+    finds_its_bugs("gpu-wait");
+}
+
+// spec: NF-003, NF-135
+#[test]
+fn a_queue_that_waits_for_the_cpu_goes_on() {
+    is_exhausted_in("cpu-signal-against-park", 13_170);
+    finds_its_bugs("cpu-signal-against-park");
+}
+
+// spec: NF-015, NF-048, NF-053
+#[test]
+fn a_wait_that_is_taken_back_leaves_nothing_armed() {
+    let report = holds("cancel-against-signal");
+    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 46_398));
+    finds_its_bugs("cancel-against-signal");
+}
+
+// spec: NF-009, NF-021
+#[test]
+fn two_signallers_release_the_waiter_in_every_order() {
+    is_sampled("two-signallers");
+}
+
+// spec: NF-089
+#[test]
+fn a_fence_can_end_while_it_is_signalled() {
+    is_exhausted_in("destroy-against-signal", 18_917);
+}
+
+// spec: UMS-004
+#[test]
+fn a_ring_reaches_an_engine_that_goes_to_sleep() {
+    is_exhausted_in("ring-against-park", 1_994);
+    finds_its_bugs("ring-against-park");
+    is_exhausted_in("wake-word", 13);
+    finds_its_bugs("wake-word");
+}
+
+// spec: UMS-009, UMS-084, UMS-095, UMS-097, UMS-098
+#[test]
+fn two_queues_with_one_doorbell_run_everything_once() {
+    is_sampled("ring-against-victimise");
+    finds_its_bugs("ring-against-victimise");
+}
+
+// spec: UMS-083, UMS-101
+#[test]
+fn the_status_goes_before_the_mapping() {
+    is_exhausted_in("doorbell-order", 20);
+    let published = scenario("doorbell-order").with_bug("rotate-before-status").unwrap();
+    let report = explore(published.as_ref(), &Options::default()).unwrap();
+    let lost = "the hardware hears of the ring".to_owned();
+    assert_eq!(report.failure.map(|f| f.failure), Some(Failure::Eventually(lost)));
+    finds_its_bugs("doorbell-order");
+}
+
+#[test]
+fn every_scenario_is_found_by_its_name_and_has_a_test() {
+    let source = include_str!("scenarios.rs");
+    for scenario in all() {
+        let name = scenario.name();
+        assert_eq!(find(name).map(|s| s.name().to_owned()).as_deref(), Some(name));
+        assert!(source.contains(&format!("\"{name}\"")), "{name} has no test");
+        assert!(!agents(name).is_empty() && !scenario.marks().is_empty(), "{name}");
+        let full = plan(name, true);
+        assert!(full.max_runs >= plan(name, false).max_runs, "{name}: the full form covers less");
+    }
+    assert!(find("litmus-2x1").is_some() && find("nothing").is_none());
+}
