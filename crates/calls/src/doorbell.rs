@@ -24,8 +24,10 @@ pub struct Doorbell {
     /// DoorbellCPUVirtualAddress: stays the same over connects; store the write pointer to word 0.
     pub mapping: Mapping,
     /// DoorbellStatusCPUVirtualAddress.
+    // spec: UMS-028
     pub status: ReadOnly,
     /// HwQueueProgressFenceLastQueuedValueCPUVirtualAddress: the process stores its latest queued progress value here.
+    // spec: UMS-072
     pub last_queued: Word,
 }
 

@@ -39,6 +39,7 @@ pub struct CreateNativeFence<'a> {
     pub name: &'a str,
 }
 
+// spec: NF-016
 /// A created or opened fence.
 #[derive(Clone, Debug)]
 pub struct FenceInstance {
@@ -75,6 +76,7 @@ pub enum WaitMode {
     Any,
 }
 
+// spec: NF-175
 /// D3DKMT_GETNATIVEFENCELOGDETAIL: how many entries a user-mode queue's logs have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogDetail {

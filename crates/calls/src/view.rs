@@ -2,6 +2,7 @@
 
 use tidegate_platform::Word;
 
+// spec: NF-010, MF-009
 /// A word that this process may look at and not change.
 #[derive(Clone, Debug)]
 pub struct ReadOnly(Word);

@@ -1,5 +1,6 @@
 //! Owns the doorbell's status word and the hint that goes with a ring.
 
+// spec: UMS-027
 /// D3DDDI_DOORBELLSTATUS. The kernel writes it, the user-mode driver reads it as a 64-bit word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]

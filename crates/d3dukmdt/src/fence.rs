@@ -1,5 +1,6 @@
 //! Owns fence types, creation flags and priorities.
 
+// spec: NF-098
 /// D3DDDI_NATIVEFENCE_TYPE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]

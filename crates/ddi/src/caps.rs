@@ -13,8 +13,10 @@ bitflags::bitflags! {
         /// DxgkDdiCancelCommand is there.
         const CANCEL_COMMAND_AWARE = 1 << 4;
         /// Only 32 bits are stored atomically.
+        // spec: MF-017
         const NO_64BIT_ATOMICS = 1 << 5;
         /// Native fences.
+        // spec: NF-070
         const NATIVE_GPU_FENCE = 1 << 11;
         /// The interrupt names a hardware queue instead of fences.
         const OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT = 1 << 12;
@@ -41,6 +43,7 @@ pub struct NodeMetadata {
     /// A name for people.
     pub friendly_name: String,
     /// DXGK_NODEMETADATA_FLAGS::UserModeSubmission.
+    // spec: UMS-010
     pub user_mode_submission: bool,
     /// MaxInFlightHwQueueBuffers; 0 is no limit.
     pub max_in_flight_hw_queue_buffers: u16,

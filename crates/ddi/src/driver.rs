@@ -112,6 +112,7 @@ pub trait Driver: Send + Sync {
         args: SubmitCommandToHwQueue,
     ) -> Result<(), Status>;
 
+    // spec: NF-078, NF-079
     /// A native fence, once per adapter. Returns the driver's global handle and the private data to give back.
     #[doc(alias = "DxgkDdiCreateNativeFence")]
     fn create_native_fence(
@@ -135,10 +136,12 @@ pub trait Driver: Send + Sync {
     /// The smallest value that a CPU waiter waits for has changed. When this returns, any CurrentValue that any processor reads
     /// was written by an agent that had seen the new MonitoredValue.
     #[doc(alias = "DxgkDdiUpdateMonitoredValues")]
+    // spec: NF-132
     fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]);
 
     /// A CPU signal, a propagation from another adapter, or a device in error.
     #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
+    // spec: NF-133
     fn update_current_values_from_cpu(
         &self,
         level: &Dispatch,
@@ -211,6 +214,7 @@ pub trait Callbacks: Send + Sync {
     #[doc(alias = "DxgkCbNotifyDpc")]
     fn notify_dpc(&self, level: &Dispatch);
 
+    // spec: UMS-068
     /// Takes a doorbell away from a queue (victimising). Only after it returns may the driver treat the physical doorbell as
     /// free. INVALID_PARAMETER when the kernel knows no such doorbell for that queue; success in every other case, also if
     /// it is disconnected already.

@@ -10,6 +10,7 @@ impl FeatureId {
     /// DXGK_FEATURE_USER_MODE_SUBMISSION
     pub const USER_MODE_SUBMISSION: FeatureId = FeatureId(4);
     /// DXGK_FEATURE_NATIVE_FENCE
+    // spec: NF-059
     pub const NATIVE_FENCE: FeatureId = FeatureId(37);
 }
 
@@ -42,5 +43,6 @@ pub trait FeatureInterface: Send + Sync {
     /// The kernel's native fence table, version 1 (DXGKCBINT_FEATURE_NATIVEFENCE_1::GetOSCaps); `None` while the feature is
     /// off.
     #[doc(alias = "DXGKCB_FEATURE_NATIVEFENCE_CAPS_1")]
+    // spec: NF-063
     fn native_fence_os_caps(&self) -> Option<NativeFenceOsCaps>;
 }

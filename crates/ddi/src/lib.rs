@@ -25,6 +25,6 @@ pub use driver::{Callbacks, Driver, InterruptService, StartInfo};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};
 pub use handle::{DriverHandle, OsHandle};
 pub use interrupt::{InterruptData, PageFault};
-pub use recording::Recording;
 pub use level::{Dirql, Dispatch, Passive};
+pub use recording::Recording;
 pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status};

@@ -50,6 +50,7 @@ pub struct CreateContext {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressFence {
     /// A native fence (flag NativeProgressFence): the driver's handle.
+    // spec: NF-116
     Native(DriverHandle),
     /// A monitored fence: where its value stands in the process's GPU address space.
     Monitored {

@@ -9,7 +9,8 @@ use crate::fence::{
 };
 use crate::memory::{PageTableShape, Segment, UpdatePageTable};
 use crate::queue::{
-    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue, SubmitCommandVirtual,
+    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
+    SubmitCommandVirtual,
 };
 use crate::{Dirql, Dispatch, DriverHandle, Passive, Status};
 use std::sync::Arc;
@@ -106,7 +107,12 @@ impl Driver for Recording {
         self.inner.destroy_context(level, context);
     }
 
-    fn suspend_context(&self, level: &Passive, context: DriverHandle, suspend_fence: u64) -> Result<bool, Status> {
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status> {
         self.note("SuspendContext", format!("{context:?} fence {suspend_fence}"));
         self.inner.suspend_context(level, context, suspend_fence)
     }
@@ -131,7 +137,11 @@ impl Driver for Recording {
         self.inner.destroy_hw_queue(level, hw_queue);
     }
 
-    fn submit_command_to_hw_queue(&self, level: &Dispatch, args: SubmitCommandToHwQueue) -> Result<(), Status> {
+    fn submit_command_to_hw_queue(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandToHwQueue,
+    ) -> Result<(), Status> {
         self.note("SubmitCommandToHwQueue", format!("progress {}", args.progress_fence_id));
         self.inner.submit_command_to_hw_queue(level, args)
     }

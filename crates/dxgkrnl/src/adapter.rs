@@ -224,6 +224,7 @@ fn check_caps(caps: &AdapterCaps, features: Features) -> Result<(), StartError> 
     if caps.nodes.is_empty() || caps.nodes.len() > 64 {
         return Err(StartError::Nodes(caps.nodes.len()));
     }
+    // spec: PRE-007
     if has(VidSchCaps::PREEMPTION_AWARE) && !has(VidSchCaps::MULTI_ENGINE_AWARE) {
         return Err(StartError::CapDependency("PreemptionAware", "MultiEngineAware"));
     }
@@ -241,9 +242,11 @@ fn check_caps(caps: &AdapterCaps, features: Features) -> Result<(), StartError> 
         if !features.native_fence {
             return Err(StartError::NativeFenceNotEnabled);
         }
+        // spec: NF-069
         if has(VidSchCaps::NO_64BIT_ATOMICS) {
             return Err(StartError::NativeFenceWithout64BitAtomics);
         }
+        // spec: NF-028
         let stride = caps.native_fence.monitored_value_stride;
         if !stride.is_power_of_two() || !(8..=4096).contains(&stride) {
             return Err(StartError::FenceStride(stride));

@@ -33,10 +33,12 @@ pub(crate) struct Doorbell {
     driver: DriverHandle,
     pub(crate) queue: Arc<HwQueue>,
     /// The kernel keeps ring and control area alive while the doorbell lives.
+    // spec: UMS-034, UMS-035
     _ring: Arc<AllocationObject>,
     _control: Arc<AllocationObject>,
     pub(crate) mapping: Mapping,
     pub(crate) status: Word,
+    // spec: UMS-086
     pub(crate) last_queued: Untrusted<Word>,
     state: Mutex<State>,
 }
@@ -101,9 +103,11 @@ impl Doorbell {
         let transition = adapter.transition.lock_device();
         {
             let state = self.state.lock();
+            // spec: UMS-042
             if state.aborted {
                 return Err(Status::DEVICE_REMOVED);
             }
+            // spec: UMS-031
             if let Some(hint) = &state.hint {
                 return Ok(Connection { hint: hint.clone() });
             }
@@ -120,6 +124,7 @@ impl Doorbell {
         // spec: UMS-026
         self.mapping.rotate(connected.page);
         // 4. Then say so.
+        // spec: UMS-099
         self.state.lock().hint = Some(connected.hint.clone());
         self.status.store(connected.status as u64);
         drop(transition);
@@ -128,6 +133,7 @@ impl Doorbell {
 
     /// Writes a DISCONNECTED status, so that whoever rings from now on reads it; `false` when it was disconnected already.
     // spec: UMS-101
+    // spec: UMS-038
     fn announce_disconnect(&self, reason: DisconnectReason) -> bool {
         let mut state = self.state.lock();
         state.aborted |= reason == DisconnectReason::Abort;
@@ -145,6 +151,7 @@ impl Doorbell {
     }
 
     /// The kernel takes the hardware away.
+    // spec: UMS-039
     pub(crate) fn disconnect(&self, reason: DisconnectReason) {
         let transition = self.adapter.transition.lock_device();
         // 1. Status first.
@@ -197,6 +204,7 @@ pub(crate) fn disconnected_by_driver(
     doorbell: OsHandle,
     reason: DisconnectReason,
 ) -> Result<(), Status> {
+    // spec: UMS-069
     let found = adapter.doorbells_of(|d| d.os_handle == doorbell && d.queue.os_handle == hw_queue).next();
     let doorbell = found.ok_or(Status::INVALID_PARAMETER)?;
     // spec: UMS-070

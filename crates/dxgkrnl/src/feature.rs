@@ -11,6 +11,7 @@ pub(crate) struct Features {
 }
 
 impl FeatureInterface for Features {
+    // spec: NF-060
     fn is_feature_enabled(&self, feature: FeatureId) -> FeatureState {
         let (known, enabled) = match feature {
             FeatureId::HWSCH => (true, true),

@@ -34,6 +34,7 @@ pub(crate) struct HwQueue {
     pub(crate) device: Arc<crate::device::Device>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
+    // spec: UMS-002
     pub(crate) user_mode_submission: bool,
     pub(crate) tag: u32,
     lane: u32,
@@ -95,6 +96,7 @@ impl HwQueue {
     pub(crate) fn new(context: &Arc<Context>, desc: &HwQueueDesc) -> Result<Arc<HwQueue>, Status> {
         let (device, adapter) = (&context.device, &context.device.adapter);
         let node = &adapter.caps.nodes[context.node_ordinal as usize];
+        // spec: UMS-011, UMS-012
         if desc.user_mode_submission && !(node.user_mode_submission && adapter.config.user_mode_submission) {
             return Err(Status::NOT_SUPPORTED);
         }
@@ -117,6 +119,7 @@ impl HwQueue {
             context: context.driver,
             os_handle,
             user_mode_submission: desc.user_mode_submission,
+            // spec: NF-117
             progress_fence: ProgressFence::Native(global),
             progress_current_gpu_va: progress.fence.slot.current_va,
             progress_monitored_gpu_va: progress.fence.slot.monitored_va,

@@ -106,6 +106,7 @@ impl Callbacks for KernelCallbacks {
 }
 
 /// What a report is about; `None` when its object is being destroyed and nobody waits for it any more.
+// spec: NF-131
 fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
     Some(match data {
         InterruptData::DmaCompleted { node_ordinal, submission_fence_id } => {
@@ -119,6 +120,7 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
             match fences.map(|handles| adapter.fences.lock().resolve(&handles)).transpose() {
                 Ok(fences) => Reported::Native { fences, hw_queue, legacy: evaluate_legacy_monitored_fences },
                 // spec: NF-122
+                // spec: NF-123
                 Err(unknown) => Reported::Broken(BugCheck::UnknownFence(unknown.0)),
             }
         }
@@ -132,6 +134,7 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
     })
 }
 
+// spec: NF-130
 fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
     let reported = std::mem::take(&mut *adapter.dpc.reported.lock());
     for data in reported {
@@ -140,6 +143,7 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::DmaFaulted { node, fence_id, fault } => {
                 recovery::dma_faulted(adapter, node, fence_id, fault)
             }
+            // spec: MF-026
             Reported::Monitored => fence::scan_monitored(adapter),
             Reported::Native { fences, hw_queue, legacy } => {
                 fence::native_signaled(adapter, level, fences.as_deref(), hw_queue);

@@ -128,6 +128,7 @@ impl Process {
         Ok(targets)
     }
 
+    // spec: MF-006
     fn create_fence(&self, device: Handle, args: &CreateFence<'_>) -> Result<FenceInstance, Status> {
         let device = self.live_device(device)?;
         let instance = Arc::new(FenceInstanceObject::create(&device, args)?);
@@ -135,6 +136,7 @@ impl Process {
         let fence = &instance.fence;
         Ok(FenceInstance {
             handle,
+            // spec: MF-007
             value: ReadOnly::new(fence.current.clone()),
             current_value_gpu_va: fence.slot.current_va,
             monitored_value_gpu_va: if fence.native.is_some() { fence.slot.monitored_va } else { 0 },
@@ -171,6 +173,7 @@ impl Kernel for Process {
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
         let device = self.device(device)?;
         let os_handle = device.os_handle;
+        // spec: UMS-036
         // All that belongs to it, doorbells first: what holds others goes before what is held.
         let of_device = |object: &Object| match object {
             Object::Doorbell(d) => (d.queue.device.os_handle == os_handle).then_some(0),
@@ -300,6 +303,7 @@ impl Kernel for Process {
         Ok(())
     }
 
+    // spec: MF-001
     fn create_monitored_fence(&self, args: CreateMonitoredFence<'_>) -> Result<FenceInstance, Status> {
         let create = CreateFence {
             name: args.name,
@@ -310,6 +314,7 @@ impl Kernel for Process {
         self.create_fence(args.device, &create)
     }
 
+    // spec: NF-091
     fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status> {
         let create = CreateFence {
             name: args.name,
@@ -320,6 +325,7 @@ impl Kernel for Process {
         self.create_fence(args.device, &create)
     }
 
+    // spec: NF-093, MF-051
     fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status> {
         self.remove(fence, |o| matches!(o, Object::Fence(_))).map(drop)
     }
@@ -333,6 +339,7 @@ impl Kernel for Process {
         let targets = self.targets(fences, SyncObjectFlags::NO_WAIT)?;
         let blocking = event.is_none();
         cpu::wait(&self.adapter, &targets, mode, event)?;
+        // spec: MF-050
         // A lost device's fences read as their maximum; its own waits say why they ended.
         if blocking {
             for wanted in fences {
@@ -342,6 +349,7 @@ impl Kernel for Process {
         Ok(())
     }
 
+    // spec: NF-003
     fn signal_from_cpu(&self, fences: &[FenceValue], _flags: SignalFlags) -> Result<(), Status> {
         for (fence, value) in self.targets(fences, SyncObjectFlags::NO_SIGNAL)? {
             cpu::signal(&fence, value);
@@ -363,6 +371,7 @@ impl Kernel for Process {
         Ok(())
     }
 
+    // spec: UMS-018
     fn create_doorbell(&self, args: CreateDoorbell) -> Result<tidegate_calls::Doorbell, Status> {
         let queue = self.hw_queue(args.hw_queue)?;
         queue.device.check()?;
@@ -376,14 +385,17 @@ impl Kernel for Process {
         })
     }
 
+    // spec: UMS-019
     fn connect_doorbell(&self, doorbell: Handle) -> Result<Connection, Status> {
         self.doorbell(doorbell)?.connect()
     }
 
+    // spec: UMS-020
     fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status> {
         self.remove(doorbell, |o| matches!(o, Object::Doorbell(_))).map(drop)
     }
 
+    // spec: UMS-021
     fn notify_work_submission(&self, doorbell: Handle) -> Result<(), Status> {
         self.doorbell(doorbell)?.notify();
         Ok(())
@@ -402,6 +414,7 @@ impl Kernel for Process {
 impl Process {
     /// A queue that takes work through the kernel, of a device that lives.
     // spec: UMS-017
+    // spec: UMS-016
     fn kernel_mode_queue(&self, handle: Handle) -> Result<Arc<HwQueue>, Status> {
         let queue = self.hw_queue(handle)?;
         queue.device.check()?;

@@ -59,6 +59,7 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
         drop(given_up);
     }
     // 3. Fences that it made read as their maximum.
+    // spec: MF-048
     // spec: MF-049
     let fences = adapter.fences.lock().matching(|f| of_device(f.device));
     for fence in fences.iter().filter(|f| !f.flags.contains(SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR)) {

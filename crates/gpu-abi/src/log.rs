@@ -13,12 +13,14 @@ pub const LOG_HEADER_WORDS: usize = 5;
 /// Bytes of one entry.
 pub const LOG_ENTRY_BYTES: u64 = 48;
 /// Entries in a log of 4 KiB.
+// spec: NF-186
 pub const LOG_ENTRIES: u32 = ((LOG_BYTES - LOG_HEADER_BYTES) / LOG_ENTRY_BYTES) as u32;
 /// Word of the header with index and wraparound count.
 pub const LOG_INDEX_WORD: usize = 0;
 
 const _: () = assert!(LOG_ENTRIES == 84);
 
+// spec: NF-187
 /// What a log entry reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -29,6 +31,7 @@ pub enum LogOperation {
     WaitUnblocked = 1,
 }
 
+// spec: NF-193
 /// One entry (DXGK_NATIVE_FENCE_LOG_ENTRY).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEntry {
@@ -45,6 +48,7 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
+    // spec: NF-185
     /// The entry's 48 bytes.
     pub fn encode(&self) -> [u8; LOG_ENTRY_BYTES as usize] {
         let mut bytes = [0; LOG_ENTRY_BYTES as usize];
@@ -73,6 +77,7 @@ impl LogEntry {
     }
 }
 
+// spec: NF-184
 /// The header word after the entry at `index` was written: the next index, or 0 with one more wraparound.
 pub fn next_index_word(word: u64, index: u32, entries: u32) -> u64 {
     let wraparounds = word >> 32;

@@ -150,6 +150,7 @@ impl Platform {
         }
     }
 
+    // spec: NF-055
     /// A full (sequentially consistent) memory barrier: every store of this agent is visible before its next load.
     #[inline]
     pub fn fence(&self) {

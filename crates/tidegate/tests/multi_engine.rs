@@ -1,11 +1,11 @@
 //! The queue rules of the multi-engine document, through the queue API, in every submission model and with both kinds of
 //! fence.
 
-use tidegate::d3d12::{
-    Arg, Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Fence, FenceChoice, Heap, Queue,
-    QueueDesc,
-};
 use tidegate::calls::{Priority, WaitMode};
+use tidegate::d3d12::{
+    Arg, Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Fence, FenceChoice, Heap,
+    Queue, QueueDesc,
+};
 use tidegate::platform::StepCosts;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
@@ -262,7 +262,11 @@ fn a_fence_that_was_rewound_is_waited_for_anew() {
             other.wait(&fence, 8).unwrap();
             other.signal(&done, 1).unwrap();
             api.pass(LONG_NS);
-            assert_eq!((event.is_set(), done.completed_value()), (false, 0), "it is at 3, although it was at 10");
+            assert_eq!(
+                (event.is_set(), done.completed_value()),
+                (false, 0),
+                "it is at 3, although it was at 10"
+            );
             set(8);
             done.wait(1).unwrap();
             api.pass(LONG_NS);
@@ -271,7 +275,7 @@ fn a_fence_that_was_rewound_is_waited_for_anew() {
     });
 }
 
-// spec: ME-041, ME-042
+// spec: ME-041
 #[test]
 fn of_two_signals_that_race_the_last_one_stays_and_either_satisfies() {
     in_every_model(|api| {
@@ -357,7 +361,9 @@ fn several_threads_submit_to_one_queue_and_to_many() {
 // spec: ME-048
 #[test]
 fn waiting_for_the_maximum_is_legal_and_tells_of_removal() {
-    for (submission, fences) in [(Submission::Hardware, FenceChoice::Monitored), (Submission::User, FenceChoice::Native)] {
+    for (submission, fences) in
+        [(Submission::Hardware, FenceChoice::Monitored), (Submission::User, FenceChoice::Native)]
+    {
         let platform = Platform::virtual_time(StepCosts::free());
         let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
         let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();

@@ -476,7 +476,6 @@ fn destroying_closes_the_instance_and_then_the_fence_once() {
     assert_eq!(w.machine.driver().violations(), 0);
 }
 
-// spec: NF-107
 #[test]
 fn destroying_a_fence_frees_the_queue_that_waits_for_it_and_costs_no_device() {
     let w = world();

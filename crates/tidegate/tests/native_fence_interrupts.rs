@@ -89,6 +89,20 @@ fn monitored_fences_are_looked_at_when_the_interrupt_says_so() {
     }
 }
 
+// spec: NF-022
+#[test]
+fn after_a_release_monitored_value_goes_to_the_next_waiter() {
+    let w = inline_world();
+    let raised = Raised::native(&w);
+    let _later = w.wait_event(&raised.fence, 9);
+    w.driver.take();
+    w.hooked.interrupt(signalled(&[raised.os_handle]));
+    assert!(raised.released());
+    assert_eq!(w.armed(), ["[8]"]);
+    w.signal(&raised.fence, 9);
+    assert_eq!(w.armed(), [format!("[{}]", u64::MAX)]);
+}
+
 // spec: NF-130, NF-131
 #[test]
 fn waiters_are_released_in_the_deferred_part_by_what_the_notification_said() {

@@ -151,7 +151,7 @@ fn a_log_entry_has_no_room_for_a_cpu_time() {
     assert_eq!((reserved, LogEntry::decode(&bytes)), ([true, true], whole));
 }
 
-// spec: NF-222, NF-223, NF-227
+// spec: NF-222, NF-223
 #[test]
 fn one_interrupt_serves_every_signal_logged_by_the_queue_that_it_names() {
     named_queues(84).run(|w| {

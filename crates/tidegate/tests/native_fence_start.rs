@@ -200,9 +200,12 @@ fn native_fence_types_have_the_published_numbers() {
     assert_eq!([NativeFenceType::Default as u32, NativeFenceType::IntraGpu as u32], [0, 1]);
 }
 
+/// What Create returns.
+type Created = Result<(DriverHandle, [u8; 64]), DdiStatus>;
+
 /// A driver's entries, with the level that each demands as a type: this compiles only while they are what is written here.
 struct LifeOfAFence {
-    _create: fn(&dyn Driver, &Passive, DdiCreate) -> Result<(DriverHandle, [u8; 64]), DdiStatus>,
+    _create: fn(&dyn Driver, &Passive, DdiCreate) -> Created,
     _open: fn(&dyn Driver, &Passive, OpenNativeFence) -> Result<DriverHandle, DdiStatus>,
     _close: fn(&dyn Driver, &Passive, DriverHandle),
     _destroy: fn(&dyn Driver, &Passive, DriverHandle),

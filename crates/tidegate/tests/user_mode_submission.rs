@@ -34,7 +34,11 @@ fn os_handles(w: &World) -> (OsHandle, OsHandle) {
 }
 
 /// The driver takes a doorbell away, of its own accord.
-fn take_away(w: &World, (queue, doorbell): (OsHandle, OsHandle), reason: DisconnectReason) -> Result<(), Status> {
+fn take_away(
+    w: &World,
+    (queue, doorbell): (OsHandle, OsHandle),
+    reason: DisconnectReason,
+) -> Result<(), Status> {
     w.hooked.start_info().callbacks.disconnect_doorbell(&Passive::enter(), queue, doorbell, reason)
 }
 
@@ -63,7 +67,8 @@ fn only_nodes_that_state_it_take_user_mode_queues() {
         config.driver.nodes[1].user_mode_submission = false;
         config
     });
-    let offered: Vec<bool> = w.kernel.query_adapter_info().nodes.iter().map(|n| n.user_mode_submission).collect();
+    let offered: Vec<bool> =
+        w.kernel.query_adapter_info().nodes.iter().map(|n| n.user_mode_submission).collect();
     assert_eq!(offered, [true, false, true]);
     for (node, offered) in (0..).zip(offered) {
         w.driver.take();
@@ -153,8 +158,11 @@ fn destroying_a_doorbell_leaves_ring_and_control() {
         assert_eq!(w.kernel.destroy_doorbell(queue.doorbell.handle), Err(Status::INVALID_PARAMETER));
         // The memory is the process's as before, and serves another doorbell.
         queue.put(&signal_packet(&fence, 2, u32::MAX));
-        let args =
-            CreateDoorbell { hw_queue: queue.queue.handle, ring: queue.ring.handle, control: queue.control.handle };
+        let args = CreateDoorbell {
+            hw_queue: queue.queue.handle,
+            ring: queue.ring.handle,
+            control: queue.control.handle,
+        };
         let again = w.kernel.create_doorbell(args).unwrap();
         let connection = w.kernel.connect_doorbell(again.handle).unwrap();
         again.mapping.store(DOORBELL_VALUE_WORD, 2);
@@ -210,14 +218,21 @@ fn a_user_mode_queue_takes_nothing_from_the_kernel() {
     let (commands_gpu_va, command_bytes) = w.commands(&[Command::Timed { ns: 1 }]);
     w.driver.take();
     let hw_queue = queue.queue.handle;
-    let args = SubmitCommandToHwQueue { hw_queue, progress_fence_id: 1, commands_gpu_va, command_bytes, queued_ns: 0 };
+    let args = SubmitCommandToHwQueue {
+        hw_queue,
+        progress_fence_id: 1,
+        commands_gpu_va,
+        command_bytes,
+        queued_ns: 0,
+    };
     assert_eq!(w.kernel.submit_command_to_hw_queue(args), Err(Status::INVALID_PARAMETER));
     assert_eq!(w.kernel.submit_wait_to_hw_queue(hw_queue, &at(&fence, 1)), Err(Status::INVALID_PARAMETER));
     assert_eq!(w.kernel.submit_signal_to_hw_queue(hw_queue, &at(&fence, 1)), Err(Status::INVALID_PARAMETER));
     assert_eq!(w.driver.take_names(), Vec::<&str>::new());
     // Nor has a queue of the other kind a doorbell.
     let other = w.hw_queue();
-    let args = CreateDoorbell { hw_queue: other.handle, ring: queue.ring.handle, control: queue.control.handle };
+    let args =
+        CreateDoorbell { hw_queue: other.handle, ring: queue.ring.handle, control: queue.control.handle };
     assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::INVALID_PARAMETER));
 }
 
@@ -234,12 +249,21 @@ fn the_end_of_a_device_is_the_end_of_queues_doorbells_and_rings() {
     names.retain(|name| !name.contains("Fence"));
     assert_eq!(
         names,
-        ["DestroyDoorbell", "DestroyDoorbell", "DestroyHwQueue", "DestroyHwQueue", "DestroyContext", "DestroyContext"]
-            .into_iter()
-            .chain(["DestroyDevice"])
-            .collect::<Vec<_>>()
+        [
+            "DestroyDoorbell",
+            "DestroyDoorbell",
+            "DestroyHwQueue",
+            "DestroyHwQueue",
+            "DestroyContext",
+            "DestroyContext"
+        ]
+        .into_iter()
+        .chain(["DestroyDevice"])
+        .collect::<Vec<_>>()
     );
-    for handle in [first.queue.handle, first.doorbell.handle, second.ring.handle, second.control.handle, w.device] {
+    for handle in
+        [first.queue.handle, first.doorbell.handle, second.ring.handle, second.control.handle, w.device]
+    {
         assert_eq!(w.kernel.destroy_allocation(handle), Err(Status::INVALID_PARAMETER));
         assert_eq!(w.kernel.connect_doorbell(handle).err(), Some(Status::INVALID_PARAMETER));
     }
@@ -274,7 +298,10 @@ fn the_only_doorbell_goes_from_queue_to_queue() {
         }
     });
     let stats = w.machine.adapter().stats();
-    assert!(stats.doorbell_victims >= 2 && stats.doorbell_connects == stats.doorbell_victims + 1, "{stats:?}");
+    assert!(
+        stats.doorbell_victims >= 2 && stats.doorbell_connects == stats.doorbell_victims + 1,
+        "{stats:?}"
+    );
 }
 
 /// What a queue does that fills a buffer and then says so.
@@ -315,7 +342,9 @@ fn the_driver_may_disconnect_what_there_is_as_often_as_it_likes() {
     let handles = os_handles(&w);
     let second = w.connected_queue(0);
     let others = os_handles(&w);
-    for unknown in [(handles.0, others.1), (others.0, handles.1), (OsHandle(0), handles.1), (handles.0, OsHandle(0))] {
+    for unknown in
+        [(handles.0, others.1), (others.0, handles.1), (OsHandle(0), handles.1), (handles.0, OsHandle(0))]
+    {
         for reason in [DisconnectReason::Retry, DisconnectReason::Abort] {
             assert_eq!(take_away(&w, unknown, reason), Err(Status::INVALID_PARAMETER));
         }

@@ -305,8 +305,8 @@ mod tests {
         let free = CostModel { name: "free", steps: StepCosts::free() };
         assert_eq!(import_options_for(&free), ImportOptions::default());
         let nominal = import_options_for(&CostModel::nominal());
-        assert_eq!((nominal.call_ns, nominal.launch_ns), (3_250, 5_950));
-        assert_eq!((nominal.turnaround_ns, nominal.command_ns), (2_100, 1_000));
+        assert_eq!((nominal.call_ns, nominal.launch_ns), (3_250, 5_450));
+        assert_eq!((nominal.turnaround_ns, nominal.command_ns), (1_600, 500));
         assert_eq!((nominal.seen_ns, nominal.wake_ns), (7_800, 19_800));
     }
 

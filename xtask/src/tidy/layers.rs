@@ -36,13 +36,13 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 const BELOW_THE_FACADE: &[&str] = &[
-    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl", "kmd",
-    "d3d12", "service", "workload",
+    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl",
+    "kmd", "d3d12", "service", "workload",
 ];
 
 const WITH_THE_FACADE: &[&str] = &[
-    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl", "kmd",
-    "d3d12", "service", "workload", "tidegate",
+    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl",
+    "kmd", "d3d12", "service", "workload", "tidegate",
 ];
 
 const WITH_SCENARIOS: &[&str] = &[

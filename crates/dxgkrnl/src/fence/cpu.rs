@@ -35,6 +35,7 @@ impl CpuWait {
         if state.done {
             return None;
         }
+        // spec: MF-043
         state.remaining = state.remaining.saturating_sub(1);
         if state.remaining > 0 {
             return None;
@@ -69,6 +70,7 @@ impl Wakee for CpuWait {
 }
 
 /// D3DKMTWaitForSynchronizationObjectFromCpu: with an event, returns at once; else blocks.
+// spec: NF-002, MF-040
 pub(crate) fn wait(
     adapter: &Arc<Adapter>,
     fences: &[(Arc<Fence>, u64)],
@@ -83,6 +85,7 @@ pub(crate) fn wait(
         state: platform.mutex(
             "a CPU wait",
             WaitState {
+                // spec: MF-042
                 remaining: if mode == WaitMode::All { fences.len() } else { 1 },
                 done: false,
                 registered: Vec::new(),
@@ -115,6 +118,7 @@ pub(crate) fn wait(
     if blocking { block(&wait, fences, mode) } else { Ok(()) }
 }
 
+// spec: MF-039
 fn block(wait: &CpuWait, fences: &[(Arc<Fence>, u64)], mode: WaitMode) -> Result<(), Status> {
     if wait.event.try_take() {
         return Ok(());
@@ -137,6 +141,7 @@ fn block(wait: &CpuWait, fences: &[(Arc<Fence>, u64)], mode: WaitMode) -> Result
 /// satisfied, whatever is stored next. CPU signals of one fence are ordered by its update lock, rewinds among them, so no
 /// wait that was made after a rewind is released by the value before it.
 #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
+// spec: NF-141, MF-036
 pub(crate) fn signal(fence: &Fence, value: u64) {
     let satisfied = {
         let _ordered = fence.update.lock_device();
@@ -159,11 +164,13 @@ fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
             let update = UpdateCurrentValue {
                 fence: native.driver_global,
                 value,
+                // spec: NF-011
                 current_value: fence.current.clone(),
             };
             fence.adapter.driver().update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
         }
         None => {
+            // spec: MF-035
             fence.current.store(value);
             fence.adapter.platform.fence();
         }
@@ -171,6 +178,7 @@ fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
 }
 
 /// The device that may signal the fence is lost: it reads as its maximum, and everybody is released.
+// spec: ME-048
 pub(crate) fn signal_always(fence: &Fence) {
     let satisfied = {
         let _ordered = fence.update.lock_device();

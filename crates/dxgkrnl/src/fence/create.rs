@@ -36,6 +36,7 @@ impl FenceInstanceObject {
         let adapter = &device.adapter;
         let level = Passive::enter();
         // 1. Is it allowed here?
+        // spec: NF-104
         check_flags(args.flags)?;
         if let Some(fence_type) = args.native {
             // spec: NF-077
@@ -48,9 +49,11 @@ impl FenceInstanceObject {
         }
         // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits.
         let slot = device.fence_pool.allocate()?;
+        // spec: NF-099, MF-004
         slot.current.store(args.initial_value);
         slot.monitored.store(NOBODY_WAITS);
         // 3. The mappings came with the slot's page.
+        // spec: NF-083
         let os_handle = adapter.new_handle();
         // 4. The driver's global fence.
         let native = match args.native {
@@ -105,6 +108,7 @@ impl FenceInstanceObject {
     }
 }
 
+// spec: MF-005, MF-016
 fn check_flags(flags: SyncObjectFlags) -> Result<(), Status> {
     let both = |a, b| flags.contains(a) && flags.contains(b);
     if flags.contains(SyncObjectFlags::NT_SECURITY_SHARING) && !flags.contains(SyncObjectFlags::SHARED) {
@@ -133,6 +137,7 @@ impl Drop for FenceInstanceObject {
         }
         // Waiters are released, and hold no reference: their wait ends with the instance.
         monitor::release_satisfied(fence, u64::MAX);
+        // spec: NF-090
         // Close, then Destroy; the slot goes back when the last holder drops the fence, after both. Until Destroy has returned an
         // interrupt may name the fence, so it stays in the table until then.
         // spec: NF-089

@@ -91,6 +91,7 @@ impl FenceLog {
     fn new(adapter: &Arc<Adapter>, log_type: LogType) -> FenceLog {
         let capacity = adapter.config.log_entries;
         let (header_at, header) = adapter.system_memory.protocol(HEADER_WORDS);
+        // spec: NF-183
         header.word(1).store(log_type as u64);
         header.word(2).store(u64::from(capacity));
         let (entries_at, entries) = adapter.system_memory.bulk((u64::from(capacity) * ENTRY_BYTES) as usize);
@@ -108,6 +109,7 @@ impl FenceLog {
         let capacity = u64::from(self.capacity);
         // 1. The index, as one word: wraparounds above, first free entry below. It comes from hardware that a process feeds, so
         // the index is bounded by our own capacity.
+        // spec: NF-192, NF-214
         let word = self.header.load();
         let position = (word >> 32) * capacity + (word & 0xFFFF_FFFF).min(capacity);
         let from = {
@@ -120,8 +122,11 @@ impl FenceLog {
             return LogNews::Entries(Vec::new());
         }
         // 2. The driver's barrier.
+        // spec: NF-215
         adapter.driver().update_native_fence_logs(level, &[queue]);
         // 3. The entries.
+        // spec: NF-217
+        // spec: NF-202
         if position - from > capacity {
             let lost = position - from - capacity;
             adapter.stats.add(Count::log_entries_lost, lost);
@@ -130,6 +135,7 @@ impl FenceLog {
         LogNews::Entries((from..position).map(|p| self.entry(p % capacity)).collect())
     }
 
+    // spec: NF-208
     fn entry(&self, index: u64) -> LogEntry {
         // The index is below the capacity that the bytes were made for.
         let word = self.entries.read_u64(index * ENTRY_BYTES + 8).unwrap_or(0);

@@ -48,10 +48,12 @@ pub(crate) struct Fence {
     pub(crate) flags: SyncObjectFlags,
     /// The device that made it: when that is lost, the fence goes to its maximum.
     pub(crate) device: OsHandle,
+    // spec: NF-009, MF-013, ME-031, ME-038, ME-041
     pub(crate) current: Word,
     pub(crate) native: Option<NativeParts>,
     pub(crate) waiters: Mutex<WaiterSet<Arc<dyn Wakee>>>,
     /// Orders CPU updates of the value, so that the value handed to the driver is the latest.
+    // spec: NF-140
     pub(crate) update: Mutex<()>,
     /// Gives the cells back when the fence dies.
     pub(crate) slot: FenceSlot,

@@ -21,6 +21,7 @@ pub(crate) type Satisfied = Vec<(Arc<dyn Wakee>, u64)>;
 pub(crate) fn wait(fence: &Fence, value: u64, wakee: Arc<dyn Wakee>, ticket: u64) -> Option<WaiterId> {
     // 1. Reached already (0 always is): never enters the list.
     // spec: NF-023
+    // spec: MF-041, ME-032, ME-039, ME-040
     if value == 0 || fence.current.load() >= value {
         return None;
     }
@@ -41,6 +42,7 @@ pub(crate) fn cancel(fence: &Fence, id: WaiterId) -> bool {
 }
 
 /// Publishes MonitoredValue and looks again, until quiet.
+// spec: NF-048, NF-054
 pub(crate) fn settle(fence: &Fence) {
     loop {
         // 1. Arm, if the minimum has changed.
@@ -68,11 +70,13 @@ pub(crate) fn settle(fence: &Fence) {
 // spec: NF-037
 fn arm(fence: &Fence) -> bool {
     let Some(native) = &fence.native else { return false };
+    // spec: NF-049
     let held = fence.adapter.interrupt_lock.lock_device();
     let Some(value) = fence.waiters.lock().take_unpublished() else { return false };
     let update = UpdateMonitoredValue {
         fence: native.driver_global,
         value,
+        // spec: NF-017
         monitored_value: native.monitored.clone(),
     };
     fence.adapter.count(Count::monitored_updates);

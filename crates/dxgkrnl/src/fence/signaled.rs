@@ -22,8 +22,10 @@ pub(crate) fn native_signaled(
         return logged(adapter, level, hw_queue);
     }
     match fences {
+        // spec: NF-219
         Some(fences) => fences.iter().for_each(|fence| look(fence)),
         // spec: NF-125
+        // spec: NF-127
         None => scan(adapter, |f| f.native.is_some()),
     }
 }
@@ -42,6 +44,7 @@ fn scan(adapter: &Arc<Adapter>, which: impl Fn(&Fence) -> bool) {
     }
 }
 
+// spec: NF-022, NF-053
 fn look(fence: &Fence) {
     fence.adapter.count(Count::fence_reads);
     let current = fence.current.load();
@@ -52,12 +55,14 @@ fn look(fence: &Fence) {
 
 fn logged(adapter: &Arc<Adapter>, level: &Dispatch, hw_queue: Option<DriverHandle>) {
     let mut overrun = false;
+    // spec: NF-224
     for queue in adapter.hw_queues_of(|q| hw_queue.is_none_or(|h| q.driver == h)) {
         // Progress is never logged, and a kernel-mode queue has no logs at all.
         look(&queue.progress.fence);
         let Some(logs) = &queue.logs else { continue };
         match logs.signals.read_news(adapter, level, queue.driver) {
             LogNews::Entries(entries) => {
+                // spec: NF-223
                 for entry in entries {
                     if let Some(fence) = queue.device.fence_of_handle(entry.fence_handle) {
                         look(&fence);
@@ -70,6 +75,7 @@ fn logged(adapter: &Arc<Adapter>, level: &Dispatch, hw_queue: Option<DriverHandl
             }
         }
     }
+    // spec: NF-203, NF-225
     if overrun {
         scan(adapter, |f| f.native.is_some());
     }

@@ -14,6 +14,7 @@ use tidegate_platform::{Mutex, Page, PhysicalAddress, Word};
 const PAGE_WORDS: usize = 512;
 const WORD_BYTES: u64 = 8;
 
+// spec: NF-025
 struct FencePage {
     current: Page,
     monitored: Page,
@@ -85,10 +86,12 @@ impl FencePool {
     }
 
     fn new_page(&self) -> Result<FencePage, Status> {
+        // spec: NF-032, NF-035, NF-038
         let memory = &self.adapter.system_memory;
         let (current_at, current) = memory.protocol(PAGE_WORDS);
         let (monitored_at, monitored) = memory.protocol(PAGE_WORDS);
         let bytes = PAGE_WORDS as u64 * WORD_BYTES;
+        // spec: NF-012, MF-011, MF-012, ME-037
         let current_va = self.space.map(current_at, bytes, true)?;
         // spec: NF-018
         let monitored_va = self.space.map(monitored_at, bytes, false)?;
@@ -114,6 +117,7 @@ impl Drop for FencePool {
 impl Drop for FenceSlot {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.upgrade() {
+            // spec: NF-042
             pool.pages.lock()[self.page].free.push(self.index);
         }
     }

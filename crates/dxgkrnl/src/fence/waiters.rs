@@ -17,6 +17,7 @@ pub(crate) struct WaiterId {
 }
 
 /// Waiters of one fence, each with a ticket that means something to it.
+// spec: NF-019
 pub(crate) struct WaiterSet<W> {
     by_value: BTreeMap<WaiterId, (W, u64)>,
     registrations: u64,
@@ -72,6 +73,7 @@ impl<W> WaiterSet<W> {
 
     /// What MonitoredValue should hold.
     // spec: NF-014
+    // spec: NF-015, NF-024
     pub(crate) fn monitored_value(&self) -> u64 {
         self.by_value.keys().next().map_or(NOBODY_WAITS, |first| first.value - 1)
     }

@@ -10,6 +10,7 @@ use tidegate_platform::{PhysicalAddress, PhysicalMemory};
 const MAX_BYTES: u64 = 1 << 36;
 
 /// One allocation of a device. It lives while a handle, a doorbell or a fence holds it.
+// spec: UMS-037
 pub(crate) struct AllocationObject {
     space: Arc<AddressSpace>,
     bus: PhysicalMemory,

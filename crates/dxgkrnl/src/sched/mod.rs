@@ -38,6 +38,7 @@ pub(crate) fn submit_command(
 }
 
 /// Queues a wait for all of `fences` on a context. Each latches from now on, also while earlier work holds the queue.
+// spec: MF-030, MF-033
 pub(crate) fn wait_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
     let adapter = &context.device.adapter;
     adapter.count(Count::queued_waits);

@@ -140,6 +140,7 @@ impl<F: Clone> VidSch<F> {
         let ticket = self.next_ticket;
         if let Some(queue) = self.contexts.get_mut(&context) {
             let queued_ns = if let Work::Command(c) = &work { c.queued_ns } else { now_ns };
+            // spec: MF-032
             queue.items.push_back(Item { ticket, queued_ns, head_ns: None, work });
         }
         self.touch(context, now_ns);
@@ -268,6 +269,7 @@ impl<F: Clone> VidSch<F> {
         let Some(queue) = self.contexts.get_mut(&context) else { return };
         while let Some(head) = queue.items.front_mut() {
             let start_ns = *head.head_ns.get_or_insert(now_ns);
+            // spec: MF-031, MF-034
             let Work::Wait { fences, remaining: 0 } = &mut head.work else { break };
             let (fences, queued_ns) = (std::mem::take(fences), head.queued_ns);
             self.finished.push(Finished {
@@ -288,6 +290,7 @@ impl<F: Clone> VidSch<F> {
                 queue.listed = true;
                 self.nodes[queue.node as usize].ready[queue.priority as usize].push_back(context);
             }
+            // spec: MF-023
             Some(Work::Signal(_)) if queue.in_flight == 0 => {
                 queue.listed = true;
                 self.signals.push_back(context);

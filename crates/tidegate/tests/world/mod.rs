@@ -39,7 +39,7 @@ pub struct World {
 /// A thread has one machine at a time, and its services end with its run: one that was never run is run here.
 impl Drop for World {
     fn drop(&mut self) {
-        if !self.platform.is_stopped() && !std::thread::panicking() {
+        if !self.platform.is_stopped() {
             self.machine.run(|| ());
         }
     }
