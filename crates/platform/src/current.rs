@@ -48,6 +48,11 @@ pub fn name() -> String {
     with(|m| m.name.clone())
 }
 
+/// Whether the calling agent is unwinding from a panic: a destructor that takes locks had better not.
+pub fn is_panicking() -> bool {
+    std::thread::panicking()
+}
+
 /// How many platform locks the calling agent holds.
 pub fn guards_held() -> u32 {
     with(|m| m.guards)

@@ -414,7 +414,7 @@ impl Agent for Engine {
 /// An engine that is stopped while it is busy does not stay busy for the counters.
 impl Drop for Engine {
     fn drop(&mut self) {
-        if self.busy.is_some() && !std::thread::panicking() {
+        if self.busy.is_some() && !tidegate_platform::current::is_panicking() {
             self.end_busy();
             let gpu = Arc::clone(&self.gpu);
             self.tally.hand_over(self.node, &mut gpu.cmp.lock().stats);
