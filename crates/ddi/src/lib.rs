@@ -2,7 +2,7 @@
 //!
 //! [`Driver`] is what the kernel calls (DxgkDdi…), [`Callbacks`] what the driver calls back (DxgkCb…). Rooms: [`level`]
 //! (which thread may call what, as tokens) · [`caps`] · [`fence`] · [`queue`] (contexts and hardware queues) · [`doorbell`] ·
-//! [`memory`] (page tables) · [`interrupt`] · [`feature`] · [`handle`] · [`recording`] (a wrapper that writes down calls).
+//! [`memory`] (page tables) · [`interrupt`] · [`feature`] · [`handle`] · [`layer`] (a driver around a driver) · [`recording`] (one that writes down calls).
 //!
 //! Laws: the kernel holds no lock of policy state over any of these calls; kernel CPU addresses that are handed in are
 //! valid only during the call; a broken contract is a `BugCheck` of the adapter and never an abort of the process.
@@ -14,6 +14,7 @@ pub mod feature;
 pub mod fence;
 pub mod handle;
 pub mod interrupt;
+pub mod layer;
 pub mod level;
 pub mod memory;
 pub mod queue;
@@ -25,6 +26,7 @@ pub use driver::{Callbacks, Driver, InterruptService, StartInfo};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};
 pub use handle::{DriverHandle, OsHandle};
 pub use interrupt::{InterruptData, PageFault};
+pub use layer::DriverLayer;
 pub use level::{Dirql, Dispatch, Passive};
 pub use recording::Recording;
 pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status};

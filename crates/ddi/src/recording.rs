@@ -2,12 +2,13 @@
 
 use crate::caps::AdapterCaps;
 use crate::doorbell::{ConnectedDoorbell, CreateDoorbell};
-use crate::driver::{Driver, InterruptService, StartInfo};
+use crate::driver::{Driver, StartInfo};
 use crate::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
 };
-use crate::memory::{PageTableShape, Segment, UpdatePageTable};
+use crate::layer::DriverLayer;
+use crate::memory::UpdatePageTable;
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -53,7 +54,11 @@ impl Recording {
     }
 }
 
-impl Driver for Recording {
+impl DriverLayer for Recording {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
         self.note("StartDevice", String::new());
         self.inner.start_device(level, start)
@@ -67,14 +72,6 @@ impl Driver for Recording {
     fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
         self.note("QueryAdapterInfo", String::new());
         self.inner.query_adapter_caps(level)
-    }
-
-    fn page_table_shape(&self, level: &Passive) -> PageTableShape {
-        self.inner.page_table_shape(level)
-    }
-
-    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
-        self.inner.query_segments(level)
     }
 
     fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
@@ -232,9 +229,5 @@ impl Driver for Recording {
     fn dpc_routine(&self, level: &Dispatch) {
         self.note("DpcRoutine", String::new());
         self.inner.dpc_routine(level);
-    }
-
-    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {
-        self.inner.connect_interrupt(level, service);
     }
 }

@@ -2,20 +2,11 @@
 //! is told to. It changes nothing else, takes no lock and touches no shared word of its own, so it adds no choice.
 
 use std::sync::{Arc, OnceLock};
-use tidegate::ddi::caps::AdapterCaps;
-use tidegate::ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
-use tidegate::ddi::fence::{
-    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
-    UpdateMonitoredValue,
-};
-use tidegate::ddi::memory::{PageTableShape, Segment, UpdatePageTable};
-use tidegate::ddi::queue::{
-    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
-    SubmitCommandVirtual,
-};
+use tidegate::ddi::doorbell::ConnectedDoorbell;
+use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
 use tidegate::ddi::{
-    Callbacks, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, InterruptData, InterruptService,
-    OsHandle, Passive, RingHint, StartInfo, Status,
+    Callbacks, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData, OsHandle,
+    Passive, RingHint, StartInfo, Status,
 };
 use tidegate::explorer::Probe;
 use tidegate::platform::Word;
@@ -127,104 +118,15 @@ impl RingHint for NoHint {
     fn rung(&self) {}
 }
 
-impl Driver for Seam {
+impl DriverLayer for Seam {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
         let callbacks =
             Callback { inner: start.callbacks, probe: self.probe.clone(), left_out: self.left_out };
         self.inner.start_device(level, StartInfo { callbacks: Arc::new(callbacks), ..start })
-    }
-
-    fn stop_device(&self, level: &Passive) {
-        self.inner.stop_device(level);
-    }
-
-    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
-        self.inner.query_adapter_caps(level)
-    }
-
-    fn page_table_shape(&self, level: &Passive) -> PageTableShape {
-        self.inner.page_table_shape(level)
-    }
-
-    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
-        self.inner.query_segments(level)
-    }
-
-    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
-        self.inner.update_page_table(level, args)
-    }
-
-    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
-        self.inner.set_root_page_table(level, args)
-    }
-
-    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
-        self.inner.create_device(level, args)
-    }
-
-    fn destroy_device(&self, level: &Passive, device: DriverHandle) {
-        self.inner.destroy_device(level, device);
-    }
-
-    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
-        self.inner.create_context(level, args)
-    }
-
-    fn destroy_context(&self, level: &Passive, context: DriverHandle) {
-        self.inner.destroy_context(level, context);
-    }
-
-    fn suspend_context(
-        &self,
-        level: &Passive,
-        context: DriverHandle,
-        suspend_fence: u64,
-    ) -> Result<bool, Status> {
-        self.inner.suspend_context(level, context, suspend_fence)
-    }
-
-    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
-        self.inner.resume_context(level, context)
-    }
-
-    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
-        self.inner.submit_command_virtual(level, args)
-    }
-
-    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
-        self.inner.create_hw_queue(level, args)
-    }
-
-    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle) {
-        self.inner.destroy_hw_queue(level, hw_queue);
-    }
-
-    fn submit_command_to_hw_queue(
-        &self,
-        level: &Dispatch,
-        args: SubmitCommandToHwQueue,
-    ) -> Result<(), Status> {
-        self.inner.submit_command_to_hw_queue(level, args)
-    }
-
-    fn create_native_fence(
-        &self,
-        level: &Passive,
-        args: CreateNativeFence,
-    ) -> Result<(DriverHandle, [u8; 64]), Status> {
-        self.inner.create_native_fence(level, args)
-    }
-
-    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
-        self.inner.open_native_fence(level, args)
-    }
-
-    fn close_native_fence(&self, level: &Passive, local: DriverHandle) {
-        self.inner.close_native_fence(level, local);
-    }
-
-    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle) {
-        self.inner.destroy_native_fence(level, global);
     }
 
     fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
@@ -254,18 +156,6 @@ impl Driver for Seam {
         self.inner.update_current_values_from_cpu(level, fences, mode);
     }
 
-    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
-        self.inner.set_native_fence_log_buffer(level, args);
-    }
-
-    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
-        self.inner.update_native_fence_logs(level, hw_queues);
-    }
-
-    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
-        self.inner.create_doorbell(level, args)
-    }
-
     fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
         self.probe.note(notes::CONNECTED, 1);
         let mut connected = self.inner.connect_doorbell(level, doorbell)?;
@@ -273,14 +163,6 @@ impl Driver for Seam {
             connected.hint = Arc::new(NoHint);
         }
         Ok(connected)
-    }
-
-    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
-        self.inner.disconnect_doorbell(level, doorbell);
-    }
-
-    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
-        self.inner.destroy_doorbell(level, doorbell);
     }
 
     fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
@@ -291,13 +173,5 @@ impl Driver for Seam {
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
         self.probe.note(notes::INTERRUPTED, 1);
         self.inner.interrupt_routine(level)
-    }
-
-    fn dpc_routine(&self, level: &Dispatch) {
-        self.inner.dpc_routine(level);
-    }
-
-    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {
-        self.inner.connect_interrupt(level, service);
     }
 }

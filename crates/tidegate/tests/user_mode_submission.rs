@@ -312,7 +312,7 @@ fn fill(w: &World, progress: u64) -> (RingPacket, tidegate::platform::Bulk) {
     (RingPacket::Execute { commands: GpuVa(commands), bytes, progress, trace }, memory)
 }
 
-// spec: UMS-038, UMS-039, UMS-096
+// spec: UMS-038, UMS-039
 #[test]
 fn a_doorbell_that_is_taken_away_rings_nobody_and_its_ring_stays() {
     with_doorbells(1).run(|w| {

@@ -14,7 +14,7 @@ use tidegate::ddi::queue::{
     SubmitCommandVirtual,
 };
 use tidegate::ddi::{
-    Dirql, Dispatch, Driver, DriverHandle, InterruptData, InterruptService, OsHandle, Passive, StartInfo,
+    Dirql, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData, InterruptService, OsHandle, Passive, StartInfo,
     Status,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform};
@@ -126,15 +126,15 @@ impl Hooked {
     }
 }
 
-impl Driver for Hooked {
+impl DriverLayer for Hooked {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
         *self.start.lock() = Some(start.clone());
         self.enter("StartDevice")?;
         self.inner.start_device(level, start)
-    }
-
-    fn stop_device(&self, level: &Passive) {
-        self.inner.stop_device(level);
     }
 
     fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
@@ -145,14 +145,6 @@ impl Driver for Hooked {
         caps
     }
 
-    fn page_table_shape(&self, level: &Passive) -> PageTableShape {
-        self.inner.page_table_shape(level)
-    }
-
-    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
-        self.inner.query_segments(level)
-    }
-
     fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
         let pages = args.entries.iter().filter_map(|entry| match entry {
             PageTableEntry::Page { at, writable } => Some((*at, *writable)),
@@ -160,39 +152,6 @@ impl Driver for Hooked {
         });
         self.told.lock().pages.extend(pages);
         self.inner.update_page_table(level, args)
-    }
-
-    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
-        self.inner.set_root_page_table(level, args)
-    }
-
-    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
-        self.inner.create_device(level, args)
-    }
-
-    fn destroy_device(&self, level: &Passive, device: DriverHandle) {
-        self.inner.destroy_device(level, device);
-    }
-
-    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
-        self.inner.create_context(level, args)
-    }
-
-    fn destroy_context(&self, level: &Passive, context: DriverHandle) {
-        self.inner.destroy_context(level, context);
-    }
-
-    fn suspend_context(
-        &self,
-        level: &Passive,
-        context: DriverHandle,
-        suspend_fence: u64,
-    ) -> Result<bool, Status> {
-        self.inner.suspend_context(level, context, suspend_fence)
-    }
-
-    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
-        self.inner.resume_context(level, context)
     }
 
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
@@ -205,10 +164,6 @@ impl Driver for Hooked {
         let made = self.inner.create_hw_queue(level, args)?;
         self.told.lock().queues.push((args, made));
         Ok(made)
-    }
-
-    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle) {
-        self.inner.destroy_hw_queue(level, hw_queue);
     }
 
     fn submit_command_to_hw_queue(
@@ -314,10 +269,6 @@ impl Driver for Hooked {
             callbacks.queue_dpc(level);
         }
         self.inner.interrupt_routine(level) || planted
-    }
-
-    fn dpc_routine(&self, level: &Dispatch) {
-        self.inner.dpc_routine(level);
     }
 
     fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {

@@ -1,0 +1,358 @@
+//! Owns what every driver around a driver has in common: it passes each call on. A recording or a faulty driver says only what it
+//! does differently.
+
+use crate::caps::AdapterCaps;
+use crate::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use crate::driver::{Driver, InterruptService, StartInfo};
+use crate::fence::{
+    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
+    UpdateMonitoredValue,
+};
+use crate::memory::{PageTableShape, Segment, UpdatePageTable};
+use crate::queue::{
+    CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
+    SubmitCommandVirtual,
+};
+use crate::{Dirql, Dispatch, DriverHandle, Passive, Status};
+use std::sync::Arc;
+
+/// A driver that stands in front of another one.
+pub trait DriverLayer: Send + Sync {
+    /// The driver behind it.
+    fn inner(&self) -> &dyn Driver;
+
+    /// See [`Driver::start_device`].
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
+        self.inner().start_device(level, start)
+    }
+
+    /// See [`Driver::stop_device`].
+    fn stop_device(&self, level: &Passive) {
+        self.inner().stop_device(level);
+    }
+
+    /// See [`Driver::query_adapter_caps`].
+    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
+        self.inner().query_adapter_caps(level)
+    }
+
+    /// See [`Driver::page_table_shape`].
+    fn page_table_shape(&self, level: &Passive) -> PageTableShape {
+        self.inner().page_table_shape(level)
+    }
+
+    /// See [`Driver::query_segments`].
+    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
+        self.inner().query_segments(level)
+    }
+
+    /// See [`Driver::update_page_table`].
+    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
+        self.inner().update_page_table(level, args)
+    }
+
+    /// See [`Driver::set_root_page_table`].
+    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
+        self.inner().set_root_page_table(level, args)
+    }
+
+    /// See [`Driver::create_device`].
+    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        self.inner().create_device(level, args)
+    }
+
+    /// See [`Driver::destroy_device`].
+    fn destroy_device(&self, level: &Passive, device: DriverHandle) {
+        self.inner().destroy_device(level, device);
+    }
+
+    /// See [`Driver::create_context`].
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        self.inner().create_context(level, args)
+    }
+
+    /// See [`Driver::destroy_context`].
+    fn destroy_context(&self, level: &Passive, context: DriverHandle) {
+        self.inner().destroy_context(level, context);
+    }
+
+    /// See [`Driver::suspend_context`].
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status> {
+        self.inner().suspend_context(level, context, suspend_fence)
+    }
+
+    /// See [`Driver::resume_context`].
+    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
+        self.inner().resume_context(level, context)
+    }
+
+    /// See [`Driver::submit_command_virtual`].
+    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+        self.inner().submit_command_virtual(level, args)
+    }
+
+    /// See [`Driver::create_hw_queue`].
+    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+        self.inner().create_hw_queue(level, args)
+    }
+
+    /// See [`Driver::destroy_hw_queue`].
+    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle) {
+        self.inner().destroy_hw_queue(level, hw_queue);
+    }
+
+    /// See [`Driver::submit_command_to_hw_queue`].
+    fn submit_command_to_hw_queue(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandToHwQueue,
+    ) -> Result<(), Status> {
+        self.inner().submit_command_to_hw_queue(level, args)
+    }
+
+    /// See [`Driver::create_native_fence`].
+    fn create_native_fence(
+        &self,
+        level: &Passive,
+        args: CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), Status> {
+        self.inner().create_native_fence(level, args)
+    }
+
+    /// See [`Driver::open_native_fence`].
+    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+        self.inner().open_native_fence(level, args)
+    }
+
+    /// See [`Driver::close_native_fence`].
+    fn close_native_fence(&self, level: &Passive, local: DriverHandle) {
+        self.inner().close_native_fence(level, local);
+    }
+
+    /// See [`Driver::destroy_native_fence`].
+    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle) {
+        self.inner().destroy_native_fence(level, global);
+    }
+
+    /// See [`Driver::update_monitored_values`].
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+        self.inner().update_monitored_values(level, fences);
+    }
+
+    /// See [`Driver::update_current_values_from_cpu`].
+    fn update_current_values_from_cpu(
+        &self,
+        level: &Dispatch,
+        fences: &[UpdateCurrentValue],
+        mode: UpdateCurrentMode,
+    ) {
+        self.inner().update_current_values_from_cpu(level, fences, mode);
+    }
+
+    /// See [`Driver::set_native_fence_log_buffer`].
+    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
+        self.inner().set_native_fence_log_buffer(level, args);
+    }
+
+    /// See [`Driver::update_native_fence_logs`].
+    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
+        self.inner().update_native_fence_logs(level, hw_queues);
+    }
+
+    /// See [`Driver::create_doorbell`].
+    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+        self.inner().create_doorbell(level, args)
+    }
+
+    /// See [`Driver::connect_doorbell`].
+    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+        self.inner().connect_doorbell(level, doorbell)
+    }
+
+    /// See [`Driver::disconnect_doorbell`].
+    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.inner().disconnect_doorbell(level, doorbell);
+    }
+
+    /// See [`Driver::destroy_doorbell`].
+    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.inner().destroy_doorbell(level, doorbell);
+    }
+
+    /// See [`Driver::notify_work_submission`].
+    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
+        self.inner().notify_work_submission(level, hw_queue);
+    }
+
+    /// See [`Driver::interrupt_routine`].
+    fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
+        self.inner().interrupt_routine(level)
+    }
+
+    /// See [`Driver::dpc_routine`].
+    fn dpc_routine(&self, level: &Dispatch) {
+        self.inner().dpc_routine(level);
+    }
+
+    /// See [`Driver::connect_interrupt`].
+    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {
+        self.inner().connect_interrupt(level, service);
+    }
+}
+
+impl<T: DriverLayer> Driver for T {
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
+        DriverLayer::start_device(self, level, start)
+    }
+
+    fn stop_device(&self, level: &Passive) {
+        DriverLayer::stop_device(self, level);
+    }
+
+    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
+        DriverLayer::query_adapter_caps(self, level)
+    }
+
+    fn page_table_shape(&self, level: &Passive) -> PageTableShape {
+        DriverLayer::page_table_shape(self, level)
+    }
+
+    fn query_segments(&self, level: &Passive) -> Vec<Segment> {
+        DriverLayer::query_segments(self, level)
+    }
+
+    fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
+        DriverLayer::update_page_table(self, level, args)
+    }
+
+    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
+        DriverLayer::set_root_page_table(self, level, args)
+    }
+
+    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        DriverLayer::create_device(self, level, args)
+    }
+
+    fn destroy_device(&self, level: &Passive, device: DriverHandle) {
+        DriverLayer::destroy_device(self, level, device);
+    }
+
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        DriverLayer::create_context(self, level, args)
+    }
+
+    fn destroy_context(&self, level: &Passive, context: DriverHandle) {
+        DriverLayer::destroy_context(self, level, context);
+    }
+
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status> {
+        DriverLayer::suspend_context(self, level, context, suspend_fence)
+    }
+
+    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
+        DriverLayer::resume_context(self, level, context)
+    }
+
+    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+        DriverLayer::submit_command_virtual(self, level, args)
+    }
+
+    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+        DriverLayer::create_hw_queue(self, level, args)
+    }
+
+    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle) {
+        DriverLayer::destroy_hw_queue(self, level, hw_queue);
+    }
+
+    fn submit_command_to_hw_queue(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandToHwQueue,
+    ) -> Result<(), Status> {
+        DriverLayer::submit_command_to_hw_queue(self, level, args)
+    }
+
+    fn create_native_fence(
+        &self,
+        level: &Passive,
+        args: CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), Status> {
+        DriverLayer::create_native_fence(self, level, args)
+    }
+
+    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+        DriverLayer::open_native_fence(self, level, args)
+    }
+
+    fn close_native_fence(&self, level: &Passive, local: DriverHandle) {
+        DriverLayer::close_native_fence(self, level, local);
+    }
+
+    fn destroy_native_fence(&self, level: &Passive, global: DriverHandle) {
+        DriverLayer::destroy_native_fence(self, level, global);
+    }
+
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+        DriverLayer::update_monitored_values(self, level, fences);
+    }
+
+    fn update_current_values_from_cpu(
+        &self,
+        level: &Dispatch,
+        fences: &[UpdateCurrentValue],
+        mode: UpdateCurrentMode,
+    ) {
+        DriverLayer::update_current_values_from_cpu(self, level, fences, mode);
+    }
+
+    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
+        DriverLayer::set_native_fence_log_buffer(self, level, args);
+    }
+
+    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
+        DriverLayer::update_native_fence_logs(self, level, hw_queues);
+    }
+
+    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+        DriverLayer::create_doorbell(self, level, args)
+    }
+
+    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+        DriverLayer::connect_doorbell(self, level, doorbell)
+    }
+
+    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        DriverLayer::disconnect_doorbell(self, level, doorbell);
+    }
+
+    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        DriverLayer::destroy_doorbell(self, level, doorbell);
+    }
+
+    fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
+        DriverLayer::notify_work_submission(self, level, hw_queue);
+    }
+
+    fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
+        DriverLayer::interrupt_routine(self, level)
+    }
+
+    fn dpc_routine(&self, level: &Dispatch) {
+        DriverLayer::dpc_routine(self, level);
+    }
+
+    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {
+        DriverLayer::connect_interrupt(self, level, service);
+    }
+}
