@@ -1,4 +1,110 @@
-//! Placeholder until the room is built.
-pub(crate) fn command(_: &crate::arguments::Bench) -> Result<crate::End, crate::BadInput> {
-    Ok(crate::End::Right)
+//! `tidegate bench`: measures the stack, each row beside the physical floor of what it does, in the same run.
+//!
+//! Absolute times move by a factor of two with the machine's other guests, so what counts is the ratio of a row to its floor.
+//! The order: pass by pass, and in each pass row by row; a row's floor is measured directly before the row. Of all passes the
+//! one with the median ratio counts. `docs/performance.md` says what the rows mean and why some are off their goals.
+//!
+//! Rooms: `rows` (what is measured) · `floors` (beside what) · `measure` (samples, counts, threads) · `report`. A goal that is
+//! missed is no failure of a run; a count that must not happen is.
+
+mod floors;
+mod measure;
+mod report;
+mod rows;
+
+use crate::{BadInput, End, arguments, output};
+use indicatif::{ProgressBar, ProgressStyle};
+use measure::{CLIENT_CPU, SERVICE_CPU, Trouble, on_own_thread, pin};
+use report::{Finished, Pass, Results};
+use rows::{ROWS, Row};
+use std::path::Path;
+
+/// Most passes: more tell nothing new and take the better part of an hour.
+const MOST_PASSES: u32 = 99;
+
+/// `tidegate bench`.
+pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
+    let wanted = chosen(arguments.filter.as_deref().unwrap_or(""))?;
+    if !(1..=MOST_PASSES).contains(&arguments.passes) {
+        return Err(BadInput(format!("--passes {}: say 1 to {MOST_PASSES}", arguments.passes)));
+    }
+    needs_two_processors()?;
+    if cfg!(debug_assertions) {
+        eprintln!("tidegate: this is a debug build; its figures say nothing: build with --release");
+    }
+    let mut passes: Vec<Vec<Pass>> = wanted.iter().map(|_| Vec::new()).collect();
+    if let Err(trouble) = measure_all(&wanted, arguments.passes, &mut passes) {
+        eprintln!("tidegate: {trouble}");
+        return Ok(End::Wrong);
+    }
+    let finished: Vec<Finished> =
+        wanted.into_iter().zip(passes).filter_map(|(row, passes)| Finished::new(row, passes)).collect();
+    if let Some(path) = &arguments.json {
+        output::write_json(path, &Results::of(&finished, arguments.passes))?;
+    }
+    if arguments.json.as_deref() != Some(Path::new("-")) {
+        println!("{}\n\n{}", report::table(&finished), report::remarks(&finished));
+    }
+    let mut end = End::Right;
+    for row in &finished {
+        for count in row.wrong_counts() {
+            let right = count.must_be.unwrap_or_default();
+            eprintln!("tidegate: {}: {} {}, must be {right}", row.name(), count.value, count.name);
+            end = End::Wrong;
+        }
+    }
+    Ok(end)
+}
+
+fn chosen(filter: &str) -> Result<Vec<&'static Row>, BadInput> {
+    // A whole name is that row, though it may begin another one's.
+    if let Some(row) = ROWS.iter().find(|row| row.name == filter) {
+        return Ok(vec![row]);
+    }
+    let wanted: Vec<&Row> = ROWS.iter().filter(|row| row.name.contains(filter)).collect();
+    if wanted.is_empty() {
+        let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        return Err(BadInput(format!("no row's name contains '{filter}'; rows: {}", names.join(", "))));
+    }
+    Ok(wanted)
+}
+
+/// Rows put the client on one processor and the engines on another: looking for a value on one processor only waits for
+/// the scheduler.
+fn needs_two_processors() -> Result<(), BadInput> {
+    let bind = || pin(SERVICE_CPU).and_then(|()| pin(CLIENT_CPU));
+    on_own_thread(bind).map_err(|trouble| {
+        BadInput(format!("{trouble}; the bench needs processors {CLIENT_CPU} and {SERVICE_CPU}"))
+    })
+}
+
+fn measure_all(wanted: &[&'static Row], count: u32, passes: &mut [Vec<Pass>]) -> Result<(), Trouble> {
+    let bar = ProgressBar::new(u64::from(count) * wanted.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    for _ in 0..count {
+        for (row, passes) in wanted.iter().zip(&mut *passes) {
+            bar.set_message(row.name);
+            let said = |trouble: Trouble| format!("{}: {trouble}", row.name);
+            let floor = (row.floor.measure)().map_err(said)?;
+            passes.push(Pass { floor, row: (row.measure)().map_err(said)? });
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_chosen_by_a_part_of_their_name() {
+        assert_eq!(chosen("").map_or(0, |rows| rows.len()), ROWS.len());
+        assert_eq!(chosen("litmus").map_or(0, |rows| rows.len()), 2);
+        assert_eq!(chosen("release_1_of_10").map_or(0, |rows| rows.len()), 1);
+        assert!(chosen("nothing of this name").is_err());
+    }
 }

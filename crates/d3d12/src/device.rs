@@ -140,7 +140,7 @@ impl Device {
         kinds.into_iter().find(|nodes| !nodes.is_empty()).unwrap_or_default()
     }
 
-    // spec: ME-015
+    // spec: ME-015, ME-003
     /// A queue.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId};
 
+// spec: ME-004, ME-014, ME-019
 /// A queue. Calls from several threads are taken one after the other.
 #[derive(Clone)]
 pub struct Queue {
@@ -144,7 +145,7 @@ impl Queue {
         self.inner.wait_idle()
     }
 
-    // spec: ME-021, ME-023, ME-027
+    // spec: ME-021, ME-023, ME-027, ME-022
     /// Submits lists as one ordered unit, behind everything that was queued before. Returns at once, except that a user-mode
     /// queue whose ring is full waits for room.
     ///
@@ -178,7 +179,7 @@ impl Queue {
         result
     }
 
-    // spec: ME-026, MF-029
+    // spec: ME-026, MF-029, ME-025
     /// Holds later work of the queue back until the fence is at least `value`. The caller goes on at once.
     ///
     /// # Errors
@@ -198,6 +199,7 @@ impl Queue {
         result
     }
 
+    // spec: ME-024
     /// Sets the fence to `value` when all earlier work of the queue is complete. The caller goes on at once.
     ///
     /// # Errors

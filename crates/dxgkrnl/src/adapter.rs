@@ -4,6 +4,7 @@
 //! driver contract later is a [`BugCheck`]: it is kept, devices are lost, and calls return DEVICE_REMOVED.
 
 use crate::context::Context;
+use crate::device::Device;
 use crate::doorbell::Doorbell;
 use crate::error::{BugCheck, StartError};
 use crate::feature::Features;
@@ -87,6 +88,10 @@ pub struct Adapter {
     pub(crate) contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
     pub(crate) hw_queues: Mutex<BTreeMap<OsHandle, Weak<HwQueue>>>,
     pub(crate) doorbells: Mutex<BTreeMap<OsHandle, Weak<Doorbell>>>,
+    /// Doorbells that the driver took away inside the present transition; see `doorbell`.
+    pub(crate) victims: Mutex<Vec<Arc<Doorbell>>>,
+    /// Devices of all processes.
+    pub(crate) devices: Mutex<BTreeMap<OsHandle, Weak<Device>>>,
     pub(crate) dpc: DpcQueue,
     /// The timeline's lane of interrupt and deferred routines.
     pub(crate) interrupt_lane: LaneId,
@@ -133,6 +138,8 @@ impl Adapter {
             contexts: platform.mutex("contexts", BTreeMap::new()),
             hw_queues: platform.mutex("hardware queues", BTreeMap::new()),
             doorbells: platform.mutex("doorbells", BTreeMap::new()),
+            victims: platform.mutex("victims", Vec::new()),
+            devices: platform.mutex("devices", BTreeMap::new()),
             dpc: DpcQueue::new(platform),
             interrupt_lane: platform.lane(LaneKind::Interrupt, "GPU", "interrupts"),
             stats: Stats::new(platform),
@@ -189,9 +196,16 @@ impl Adapter {
         all.into_iter().filter(move |d| which(d))
     }
 
+    /// Keeps a broken contract and stops the adapter.
+    // spec: PRE-054
     pub(crate) fn bug_check(self: &Arc<Adapter>, bug: BugCheck) {
         self.bug_checks.lock().push(bug);
         self.lose_all_devices();
+    }
+
+    /// DEVICE_REMOVED once a driver contract was broken: nothing begins on this adapter any more.
+    pub(crate) fn check(&self) -> Result<(), Status> {
+        if self.bug_checks.lock().is_empty() { Ok(()) } else { Err(Status::DEVICE_REMOVED) }
     }
 
     /// A handle that names a kernel object to the driver; never given twice.

@@ -29,11 +29,12 @@ impl Device {
         space: &Arc<AddressSpace>,
         fence_pool: &Arc<FencePool>,
         handles: HandleLookup,
-    ) -> Result<Device, Status> {
+    ) -> Result<Arc<Device>, Status> {
+        adapter.check()?;
         let os_handle = adapter.new_handle();
         let args = CreateDevice { os_handle, address_space: space.number };
         let driver = adapter.driver().create_device(&Passive::enter(), args)?;
-        Ok(Device {
+        let device = Arc::new(Device {
             adapter: adapter.clone(),
             os_handle,
             driver,
@@ -41,7 +42,11 @@ impl Device {
             fence_pool: fence_pool.clone(),
             handles,
             state: adapter.platform.mutex("device state", DeviceState::Active),
-        })
+        });
+        adapter.devices.lock().insert(os_handle, Arc::downgrade(&device));
+        // A contract that was broken meanwhile has lost the devices that were in the table then.
+        adapter.check()?;
+        Ok(device)
     }
 
     /// How it stands.
@@ -75,6 +80,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        self.adapter.devices.lock().remove(&self.os_handle);
         self.adapter.driver().destroy_device(&Passive::enter(), self.driver);
     }
 }

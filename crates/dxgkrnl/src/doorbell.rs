@@ -18,7 +18,7 @@ use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{AllocationMemory, DoorbellStatus, RingHint, Status};
 use tidegate_ddi::doorbell::{CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
-use tidegate_ddi::{DriverHandle, OsHandle, Passive};
+use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};
 use tidegate_platform::{Mapping, Mutex, Untrusted, Word};
 
 struct State {
@@ -114,11 +114,26 @@ impl Doorbell {
         }
         adapter.count(Count::doorbell_connects);
         // 2. The driver finds hardware, and may take it from another doorbell by the callback.
-        let connected = adapter.driver().connect_doorbell(&Passive::enter(), self.driver)?;
+        let connected = adapter.driver().connect_doorbell(&Passive::enter(), self.driver);
+        let victims = std::mem::take(&mut *adapter.victims.lock());
+        let connected = connected.map_err(Some).and_then(|c| self.show(c));
+        drop(transition);
+        // 5. Whoever lost hardware for it may have lost a ring, too: their disconnect is complete by now.
+        victims.iter().for_each(|victim| victim.notify_pending_work());
+        match connected {
+            Err(None) => {
+                adapter.bug_check(BugCheck::DoorbellStatus);
+                Err(Status::DEVICE_REMOVED)
+            }
+            Err(Some(status)) => Err(status),
+            Ok(hint) => Ok(Connection { hint }),
+        }
+    }
+
+    /// What the driver connected becomes visible; `Err(None)` when it did not connect anything.
+    fn show(&self, connected: ConnectedDoorbell) -> Result<Arc<dyn RingHint>, Option<Status>> {
         if !connected.status.is_connected() {
-            drop(transition);
-            adapter.bug_check(BugCheck::DoorbellStatus);
-            return Err(Status::DEVICE_REMOVED);
+            return Err(None);
         }
         // 3. Show the location behind the same address.
         // spec: UMS-026
@@ -127,8 +142,7 @@ impl Doorbell {
         // spec: UMS-099
         self.state.lock().hint = Some(connected.hint.clone());
         self.status.store(connected.status as u64);
-        drop(transition);
-        Ok(Connection { hint: connected.hint })
+        Ok(connected.hint)
     }
 
     /// Writes a DISCONNECTED status, so that whoever rings from now on reads it; `false` when it was disconnected already.
@@ -169,6 +183,7 @@ impl Doorbell {
 
     /// Work that the process announced and the GPU has not completed goes to the driver, in case its ring was lost.
     // spec: UMS-102
+    // spec: UMS-074
     fn notify_pending_work(&self) {
         self.adapter.platform.fence();
         if self.last_queued.load_once() > self.queue.progress.fence.current.load() {
@@ -210,9 +225,14 @@ pub(crate) fn disconnected_by_driver(
     // spec: UMS-070
     let inside = adapter.transition.is_mine();
     let transition = (!inside).then(|| adapter.transition.lock_device());
-    if doorbell.announce_disconnect(reason) {
-        adapter.count(Count::doorbell_victims);
-    }
+    let was_connected = doorbell.announce_disconnect(reason);
     drop(transition);
+    if was_connected {
+        adapter.count(Count::doorbell_victims);
+        // Inside a connect the hardware goes after this returns, and the connect looks at what is pending then.
+        if inside && reason == DisconnectReason::Retry {
+            adapter.victims.lock().push(doorbell);
+        }
+    }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub(crate) struct HwQueueDesc {
 /// One hardware queue.
 pub(crate) struct HwQueue {
     /// The context outlives its queues.
-    _context: Arc<Context>,
+    context: Arc<Context>,
     pub(crate) device: Arc<crate::device::Device>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
@@ -147,7 +147,7 @@ impl HwQueue {
             running: false,
         };
         let queue = Arc::new(HwQueue {
-            _context: context.clone(),
+            context: context.clone(),
             device: device.clone(),
             os_handle,
             driver,
@@ -292,6 +292,13 @@ impl HwQueue {
             let lost = Record::instant(LaneId(self.lane - 1), Kind::Lost, NameId::NONE, platform.stamp_ns());
             platform.record(lost.with_arg(entries));
         }
+    }
+
+    /// Takes the queue's context off the run list: the device is lost. Nobody resumes it.
+    pub(crate) fn suspend(&self) {
+        let driver = self.context.driver;
+        // A driver that cannot suspend leaves the queue to its fault; there is nothing else to be done from here.
+        let _ = self.adapter().driver().suspend_context(&Passive::enter(), driver, 0);
     }
 
     /// Gives up what is queued: the device is lost.

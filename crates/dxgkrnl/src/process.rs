@@ -24,6 +24,8 @@ use tidegate_platform::{Event, Mutex};
 
 /// Most objects in one wait or signal call.
 const MAX_OBJECTS: usize = 4096;
+/// Most fences in one CPU signal (D3DDDI_MAX_OBJECT_SIGNALED).
+const MAX_SIGNALLED: usize = 32;
 
 #[derive(Clone)]
 enum Object {
@@ -134,11 +136,13 @@ impl Process {
         let instance = Arc::new(FenceInstanceObject::create(&device, args)?);
         let handle = self.insert(Object::Fence(instance.clone()))?;
         let fence = &instance.fence;
+        let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);
         Ok(FenceInstance {
             handle,
             // spec: MF-007
             value: ReadOnly::new(fence.current.clone()),
-            current_value_gpu_va: fence.slot.current_va,
+            // spec: MF-021
+            current_value_gpu_va: if no_gpu { 0 } else { fence.slot.current_va },
             monitored_value_gpu_va: if fence.native.is_some() { fence.slot.monitored_va } else { 0 },
             native: fence.native.is_some(),
             trace_fence: fence.trace.0 + 1,
@@ -167,7 +171,7 @@ impl Kernel for Process {
     fn create_device(&self) -> Result<Handle, Status> {
         let handles = HandleLookup(Arc::downgrade(&self.objects));
         let device = Device::new(&self.adapter, &self.space, &self.fence_pool, handles)?;
-        self.insert(Object::Device(Arc::new(device)))
+        self.insert(Object::Device(device))
     }
 
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
@@ -351,6 +355,10 @@ impl Kernel for Process {
 
     // spec: NF-003
     fn signal_from_cpu(&self, fences: &[FenceValue], _flags: SignalFlags) -> Result<(), Status> {
+        // spec: MF-037
+        if fences.len() > MAX_SIGNALLED {
+            return Err(Status::INVALID_PARAMETER);
+        }
         for (fence, value) in self.targets(fences, SyncObjectFlags::NO_SIGNAL)? {
             cpu::signal(&fence, value);
         }

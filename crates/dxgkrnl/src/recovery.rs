@@ -49,8 +49,9 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
     for doorbell in doorbells {
         doorbell.disconnect(DisconnectReason::Abort);
     }
-    // 2. Queued work is given up.
+    // 2. Its hardware queues leave the run list, so that none of them goes on when the fences pass; queued work is given up.
     for queue in adapter.hw_queues_of(|q| of_device(q.device.os_handle)) {
+        queue.suspend();
         queue.give_up();
     }
     let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();
@@ -59,6 +60,7 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
         drop(given_up);
     }
     // 3. Fences that it made read as their maximum.
+    // spec: ME-047
     // spec: MF-048
     // spec: MF-049
     let fences = adapter.fences.lock().matching(|f| of_device(f.device));
@@ -70,11 +72,9 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
 impl Adapter {
     /// The driver broke its contract: nothing of this adapter can be trusted any more.
     pub(crate) fn lose_all_devices(self: &Arc<Adapter>) {
-        let queues = self.hw_queues_of(|_| true);
-        let contexts: Vec<_> = self.contexts.lock().values().filter_map(Weak::upgrade).collect();
-        let devices = queues.iter().map(|q| &q.device).chain(contexts.iter().map(|c| &c.device));
+        let devices: Vec<_> = self.devices.lock().values().filter_map(Weak::upgrade).collect();
         for device in devices {
-            lose_device(self, device, DeviceState::Stopped);
+            lose_device(self, &device, DeviceState::Stopped);
         }
     }
 }

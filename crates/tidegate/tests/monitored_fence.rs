@@ -313,12 +313,28 @@ fn calls_on_a_lost_device_say_so() {
     });
 }
 
+// spec: MF-037
 #[test]
-fn a_cpu_signal_names_several_fences_at_once() {
+fn a_cpu_signal_names_one_to_32_fences() {
     let w = world();
     let fences: Vec<FenceInstance> = (0..32).map(|_| w.monitored(0)).collect();
     let targets: Vec<FenceValue> = fences.iter().zip(1..).map(|(fence, n)| at(fence, n)[0]).collect();
     w.kernel.signal_from_cpu(&targets, SignalFlags::empty()).unwrap();
     assert_eq!(fences.iter().map(|f| f.value.load()).collect::<Vec<_>>(), (1..=32).collect::<Vec<_>>());
-    assert_eq!(w.kernel.signal_from_cpu(&[], SignalFlags::empty()), Err(Status::INVALID_PARAMETER));
+    let one_more = [&targets[..], &targets[..1]].concat();
+    for other in [&[][..], &one_more] {
+        assert_eq!(w.kernel.signal_from_cpu(other, SignalFlags::empty()), Err(Status::INVALID_PARAMETER));
+    }
+}
+
+// spec: MF-021
+#[test]
+fn a_fence_without_gpu_access_has_no_gpu_address() {
+    let w = world();
+    let fence = w.try_monitored(0, SyncObjectFlags::NO_GPU_ACCESS).unwrap();
+    assert_eq!((fence.current_value_gpu_va, fence.monitored_value_gpu_va), (0, 0));
+    let context = w.context(0);
+    let event = w.wait_event(&fence, 1 << 40);
+    signal_from_gpu(&w, context, &fence, 1 << 40);
+    assert!(event.is_set(), "queued packets signal it, all 64 bits of it");
 }

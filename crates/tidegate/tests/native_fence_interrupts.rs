@@ -208,3 +208,23 @@ fn a_gpu_interrupts_only_for_a_value_that_somebody_on_the_cpu_waits_for() {
     });
     drop(w);
 }
+
+// spec: PRE-054
+#[test]
+fn a_bug_check_stops_the_adapter_with_a_typed_error() {
+    let w = inline_world();
+    // A device with nothing on it but a fence, and one of another process.
+    let fence = w.native(0);
+    let other = w.machine.open("other").unwrap();
+    let device = other.create_device().unwrap();
+    w.hooked.interrupt(signalled(&[OsHandle(0xDEAD_BEEF)]));
+    let [bug] = &w.machine.adapter().bug_checks()[..] else { panic!("one contract was broken") };
+    assert!(bug.to_string().contains("0xdeadbeef"), "{bug}");
+    assert_eq!(w.kernel.device_state(w.device), Ok(tidegate::calls::DeviceState::Stopped));
+    assert_eq!(other.device_state(device), Ok(tidegate::calls::DeviceState::Stopped));
+    assert_eq!(fence.value.load(), u64::MAX);
+    assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));
+    // The process goes on, and ends what it has.
+    w.kernel.destroy_device(w.device).unwrap();
+    drop(other);
+}

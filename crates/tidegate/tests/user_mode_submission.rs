@@ -446,3 +446,54 @@ fn a_global_doorbell_victimises_nobody() {
     });
     assert_eq!(w.machine.adapter().stats().doorbell_victims, 0);
 }
+
+// spec: UMS-074, UMS-102
+#[test]
+fn what_a_victim_has_queued_and_not_done_goes_to_the_driver() {
+    with_doorbells(1).run(|w| {
+        let (victim, other) = (w.connected_queue(0), w.user_queue(0));
+        let notified = |w: &World| w.driver.take_names().contains(&"NotifyWorkSubmission");
+        w.driver.take();
+        other.connect(w).unwrap();
+        assert!(!notified(w), "nothing is queued");
+        for (last_queued, pending) in [(1, true), (0, false)] {
+            victim.connect(w).unwrap();
+            victim.doorbell.last_queued.store(last_queued);
+            w.driver.take();
+            other.connect(w).unwrap();
+            assert_eq!(notified(w), pending);
+        }
+        // Done is not pending.
+        victim.connect(w).unwrap();
+        victim.doorbell.last_queued.store(1);
+        let (packet, _memory) = fill(w, 1);
+        victim.push(&packet);
+        w.wait(victim.queue.progress_fence, 1).unwrap();
+        w.driver.take();
+        other.connect(w).unwrap();
+        assert!(!notified(w));
+        // A packet that was announced and never rung runs by the notification alone.
+        victim.connect(w).unwrap();
+        victim.doorbell.last_queued.store(2);
+        victim.put(&fill(w, 2).0);
+        other.connect(w).unwrap();
+        w.wait(victim.queue.progress_fence, 2).unwrap();
+    });
+}
+
+// spec: ME-047
+#[test]
+fn a_queue_of_a_lost_device_does_not_go_on() {
+    let (_, report) = world().run_to_report(|w| {
+        let (never, marker, parked) = (w.native(0), w.native(0), w.connected_queue(0));
+        parked.push(&wait_packet(&never, 5, u32::MAX));
+        parked.push(&signal_packet(&marker, 9, u32::MAX));
+        let other = w.connected_queue(1);
+        let (commands, progress, trace) = (GpuVa(0x10), 1, TraceWords::default());
+        other.push(&RingPacket::Execute { commands, bytes: 8, progress, trace });
+        w.pass(SETTLED_NS);
+        let fences = [never.value.load(), marker.value.load(), parked.queue.progress_value.load()];
+        assert_eq!(fences, [u64::MAX; 3], "the wait that passed let nobody signal");
+    });
+    assert!(report.completed(), "{report:?}");
+}

@@ -72,6 +72,7 @@ impl Submitter {
         queued_ns: u64,
     ) -> Result<(), Failure> {
         let (platform, thunk) = (&id.device.platform, &id.device.thunk);
+        // spec: UMS-041
         if self.aborted {
             return Err(Failure::Aborted);
         }

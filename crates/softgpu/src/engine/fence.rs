@@ -143,6 +143,7 @@ impl Engine {
         Ok(Pace::Blocked(WaitKey { cell, value: wait.value }, slot))
     }
 
+    // spec: NF-170
     /// The wait is satisfied (`at` says when, if the clock was read): write its log entry, record it, and go to the next
     /// slot.
     fn end_wait(
@@ -180,7 +181,7 @@ impl Engine {
     }
 }
 
-// spec: NF-188
+// spec: NF-169, NF-188
 fn entry_of(signal: &Signal, end: GpuTime) -> LogEntry {
     LogEntry {
         fence_value: signal.value,

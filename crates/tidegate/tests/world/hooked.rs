@@ -14,8 +14,8 @@ use tidegate::ddi::queue::{
     SubmitCommandVirtual,
 };
 use tidegate::ddi::{
-    Dirql, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData, InterruptService, OsHandle, Passive, StartInfo,
-    Status,
+    Dirql, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData, InterruptService, OsHandle, Passive,
+    StartInfo, Status,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform};
 

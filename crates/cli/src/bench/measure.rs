@@ -1,0 +1,159 @@
+//! Owns what a measurement is: samples in nanoseconds for one operation, what was counted meanwhile, and the threads that
+//! measure.
+//!
+//! Everything is kept as time for one operation, rates too, so that "times the floor" means the same in every row and less is
+//! always better. A measurement runs on a thread of its own: it binds itself to a processor, and the next one must not inherit
+//! that.
+
+use std::hint::spin_loop;
+use std::sync::{Arc, OnceLock};
+use tidegate::Platform;
+use tidegate::platform::os::{pin_to_cpu, process_cpu_ns};
+
+/// The processor of the measuring thread, which is the client.
+pub(crate) const CLIENT_CPU: usize = 0;
+/// The processor of whoever serves it: the engines' thread, or the other side of a floor.
+pub(crate) const SERVICE_CPU: usize = 1;
+
+/// Why a row has no figure, in words.
+pub(crate) type Trouble = String;
+
+/// Times for one operation, in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Samples(Vec<f64>);
+
+impl Samples {
+    pub(crate) fn push(&mut self, ns: f64) {
+        self.0.push(ns);
+    }
+
+    /// A batch of `operations` that took `ns` together.
+    pub(crate) fn push_batch(&mut self, ns: u64, operations: u64) {
+        self.0.push(ns as f64 / operations.max(1) as f64);
+    }
+
+    /// The sample below which `part` (0 to 1) of all lie; 0 without samples.
+    fn at(&self, part: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len().saturating_sub(1);
+        sorted.get((last as f64 * part).round() as usize).copied().unwrap_or(0.0)
+    }
+
+    pub(crate) fn median(&self) -> f64 {
+        self.at(0.5)
+    }
+
+    pub(crate) fn p99(&self) -> f64 {
+        self.at(0.99)
+    }
+}
+
+/// Something that was counted while a row was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) name: &'static str,
+    pub(crate) value: u64,
+    /// The only right value, if there is one.
+    pub(crate) must_be: Option<u64>,
+}
+
+impl Count {
+    pub(crate) fn of(name: &'static str, value: u64) -> Count {
+        Count { name, value, must_be: None }
+    }
+
+    pub(crate) fn exactly(name: &'static str, value: u64, must_be: u64) -> Count {
+        Count { name, value, must_be: Some(must_be) }
+    }
+
+    pub(crate) fn is_right(&self) -> bool {
+        self.must_be.is_none_or(|right| right == self.value)
+    }
+}
+
+/// What one pass of a row gave.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) samples: Samples,
+    /// CPU time of the whole process for one operation, in nanoseconds.
+    pub(crate) cpu_ns: f64,
+    pub(crate) counts: Vec<Count>,
+    /// A sentence on the figure, with the numbers that belong to it.
+    pub(crate) note: Option<String>,
+}
+
+/// Adds up the process's CPU time from here to [`CpuMeter::per`].
+pub(crate) struct CpuMeter(u64);
+
+impl CpuMeter {
+    pub(crate) fn start() -> CpuMeter {
+        CpuMeter(process_cpu_ns())
+    }
+
+    pub(crate) fn per(&self, operations: u64) -> f64 {
+        process_cpu_ns().saturating_sub(self.0) as f64 / operations.max(1) as f64
+    }
+}
+
+/// Runs `measure` on a thread of its own and gives back what it found.
+pub(crate) fn on_own_thread<T: Clone + Send + Sync + 'static>(
+    measure: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
+) -> Result<T, Trouble> {
+    let platform = Platform::host();
+    let found: Arc<OnceLock<Result<T, Trouble>>> = Arc::default();
+    let (spawner, filled) = (platform.clone(), Arc::clone(&found));
+    let report = platform.run(move || {
+        let body = move || {
+            // The cell was made above, and nobody else fills it.
+            let _ = filled.set(measure());
+        };
+        spawner.spawn("bench", body).join();
+    });
+    match found.get() {
+        Some(found) => found.clone(),
+        None => Err(report.panics.join("; ")),
+    }
+}
+
+/// Binds the calling thread, and the threads that it makes from now on, to one processor.
+pub(crate) fn pin(cpu: usize) -> Result<(), Trouble> {
+    if pin_to_cpu(cpu) { Ok(()) } else { Err(format!("cannot run on processor {cpu}")) }
+}
+
+/// Looks until `done`, rarely enough that the looking does not slow down who stores.
+pub(crate) fn spin_rarely(mut done: impl FnMut() -> bool) {
+    const PAUSES_BETWEEN_LOOKS: u32 = 100;
+    while !done() {
+        (0..PAUSES_BETWEEN_LOOKS).for_each(|_| spin_loop());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_and_p99_of_a_hundred() {
+        let mut samples = Samples::default();
+        assert_eq!(samples.median(), 0.0);
+        (0..=100).rev().for_each(|n| samples.push(f64::from(n)));
+        assert_eq!((samples.median(), samples.p99()), (50.0, 99.0));
+        samples.push_batch(1000, 0);
+        assert_eq!(samples.at(1.0), 1000.0);
+    }
+
+    #[test]
+    fn counts_know_what_is_right() {
+        assert!(Count::of("interrupts", 7).is_right());
+        assert!(Count::exactly("interrupts", 0, 0).is_right());
+        assert!(!Count::exactly("interrupts", 1, 0).is_right());
+    }
+
+    #[test]
+    fn a_measurement_that_panics_is_trouble() {
+        assert_eq!(on_own_thread(|| Ok(7)), Ok(7));
+        let trouble = on_own_thread::<u32>(|| panic!("no figure")).unwrap_err();
+        assert!(trouble.contains("no figure"), "{trouble}");
+    }
+}

@@ -1,0 +1,288 @@
+//! Owns what the passes of a row come to, and how that is shown: the median pass, by its ratio to the floor of the same pass.
+
+use super::measure::{Count, Measured, Samples};
+use super::rows::{Goal, Row, Unit};
+use crate::tables;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One pass of one row, with the floor that was measured just before it.
+pub(super) struct Pass {
+    pub(super) row: Measured,
+    pub(super) floor: Samples,
+}
+
+impl Pass {
+    fn ratio(&self) -> f64 {
+        self.row.samples.median() / self.floor.median().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// A row with all its passes; in order of their ratios.
+pub(super) struct Finished {
+    row: &'static Row,
+    passes: Vec<Pass>,
+}
+
+/// How far a row is from its goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Met,
+    /// Missed, by less than three times.
+    Near,
+    Far,
+    /// Something was counted that must not happen.
+    Wrong,
+}
+
+impl Verdict {
+    /// From the factor by which the goal is missed.
+    fn of(off: f64) -> Verdict {
+        match off {
+            ..=1.0 => Verdict::Met,
+            ..=3.0 => Verdict::Near,
+            _ => Verdict::Far,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Near => "within 3x",
+            Verdict::Far => "off: docs/performance.md",
+            Verdict::Wrong => "WRONG",
+        }
+    }
+}
+
+impl Finished {
+    /// `None` without a pass.
+    pub(super) fn new(row: &'static Row, mut passes: Vec<Pass>) -> Option<Finished> {
+        passes.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+        (!passes.is_empty()).then_some(Finished { row, passes })
+    }
+
+    fn median_pass(&self) -> &Pass {
+        &self.passes[self.passes.len() / 2]
+    }
+
+    /// Counts that have another value than the only right one, in any pass.
+    pub(super) fn wrong_counts(&self) -> Vec<Count> {
+        let all = self.passes.iter().flat_map(|p| &p.row.counts);
+        all.filter(|count| !count.is_right()).copied().collect()
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    /// How many times worse than the goal; at most 1 is met.
+    fn off(&self) -> f64 {
+        let pass = self.median_pass();
+        match self.row.goal {
+            Goal::TimesFloor(times) => pass.ratio() / times,
+            Goal::PerSecond(rate) => pass.row.samples.median() * rate / 1e9,
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        if self.wrong_counts().is_empty() { Verdict::of(self.off()) } else { Verdict::Wrong }
+    }
+
+    fn shown(&self, ns: f64) -> String {
+        match self.row.unit {
+            Unit::Time => time(ns),
+            Unit::Rate => rate(1e9 / ns),
+        }
+    }
+
+    fn goal(&self) -> String {
+        match self.row.goal {
+            Goal::TimesFloor(times) => format!("≤ {times}x"),
+            Goal::PerSecond(at_least) => format!("≥ {}", rate(at_least)),
+        }
+    }
+}
+
+/// Nanoseconds with three digits and a unit.
+fn time(ns: f64) -> String {
+    match ns {
+        ..1_000.0 if ns < 100.0 => format!("{ns:.1} ns"),
+        _ => tables::duration(ns.round() as u64),
+    }
+}
+
+fn rate(per_second: f64) -> String {
+    match per_second {
+        1e6.. => format!("{:.2} M/s", per_second / 1e6),
+        1e3.. => format!("{:.1} k/s", per_second / 1e3),
+        _ => format!("{per_second:.1} /s"),
+    }
+}
+
+/// One line for each row.
+pub(super) fn table(rows: &[Finished]) -> Table {
+    let mut table = tables::table(["row", "median", "p99", "floor", "", "ratio", "goal", "verdict"]);
+    for finished in rows {
+        let pass = finished.median_pass();
+        table.add_row([
+            finished.name().to_owned(),
+            finished.shown(pass.row.samples.median()),
+            finished.shown(pass.row.samples.p99()),
+            finished.row.floor.name.to_owned(),
+            finished.shown(pass.floor.median()),
+            format!("{:.2}x", pass.ratio()),
+            finished.goal(),
+            finished.verdict().words().to_owned(),
+        ]);
+    }
+    for column in [1, 2, 4, 5, 6] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// What was counted, and what there is to say: one paragraph for each row.
+pub(super) fn remarks(rows: &[Finished]) -> String {
+    let mut text = String::new();
+    for finished in rows {
+        let pass = finished.median_pass();
+        let counts = pass.row.counts.iter().map(|c| format!("{} {}", c.value, c.name));
+        let said: Vec<String> = counts.chain(pass.row.note.clone()).collect();
+        if !said.is_empty() {
+            text += &format!("  {}: {}\n", finished.name(), said.join(", "));
+        }
+    }
+    text
+}
+
+/// The JSON form of everything.
+#[derive(Serialize)]
+pub(super) struct Results {
+    passes: u32,
+    right: bool,
+    rows: Vec<RowResult>,
+}
+
+#[derive(Serialize)]
+struct RowResult {
+    name: &'static str,
+    about: &'static str,
+    median_ns: f64,
+    p99_ns: f64,
+    per_second: f64,
+    cpu_ns: f64,
+    floor: FloorResult,
+    ratio: f64,
+    goal_ratio: Option<f64>,
+    goal_per_second: Option<f64>,
+    times_off_goal: f64,
+    verdict: &'static str,
+    counts: BTreeMap<&'static str, u64>,
+    note: Option<String>,
+    passes: Vec<PassResult>,
+}
+
+#[derive(Serialize)]
+struct FloorResult {
+    name: &'static str,
+    median_ns: f64,
+    p99_ns: f64,
+}
+
+#[derive(Serialize)]
+struct PassResult {
+    median_ns: f64,
+    floor_ns: f64,
+    ratio: f64,
+}
+
+impl Results {
+    pub(super) fn of(rows: &[Finished], passes: u32) -> Results {
+        let right = rows.iter().all(|row| row.wrong_counts().is_empty());
+        Results { passes, right, rows: rows.iter().map(RowResult::of).collect() }
+    }
+}
+
+impl RowResult {
+    fn of(finished: &Finished) -> RowResult {
+        let (row, pass) = (finished.row, finished.median_pass());
+        let median_ns = pass.row.samples.median();
+        let (goal_ratio, goal_per_second) = match row.goal {
+            Goal::TimesFloor(times) => (Some(times), None),
+            Goal::PerSecond(rate) => (None, Some(rate)),
+        };
+        RowResult {
+            name: row.name,
+            about: row.about,
+            median_ns,
+            p99_ns: pass.row.samples.p99(),
+            per_second: 1e9 / median_ns,
+            cpu_ns: pass.row.cpu_ns,
+            floor: FloorResult {
+                name: row.floor.name,
+                median_ns: pass.floor.median(),
+                p99_ns: pass.floor.p99(),
+            },
+            ratio: pass.ratio(),
+            goal_ratio,
+            goal_per_second,
+            times_off_goal: finished.off(),
+            verdict: finished.verdict().words(),
+            counts: pass.row.counts.iter().map(|c| (c.name, c.value)).collect(),
+            note: pass.row.note.clone(),
+            passes: finished.passes.iter().map(PassResult::of).collect(),
+        }
+    }
+}
+
+impl PassResult {
+    fn of(pass: &Pass) -> PassResult {
+        PassResult {
+            median_ns: pass.row.samples.median(),
+            floor_ns: pass.floor.median(),
+            ratio: pass.ratio(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::rows::ROWS;
+
+    fn pass(row_ns: f64, floor_ns: f64) -> Pass {
+        let mut pass = Pass { row: Measured::default(), floor: Samples::default() };
+        pass.row.samples.push(row_ns);
+        pass.floor.push(floor_ns);
+        pass
+    }
+
+    #[test]
+    fn the_median_pass_is_chosen_by_its_ratio() {
+        let passes = vec![pass(300.0, 100.0), pass(1_000.0, 1_000.0), pass(200.0, 100.0)];
+        let finished = Finished::new(&ROWS[0], passes).unwrap();
+        assert_eq!(finished.median_pass().ratio(), 2.0);
+        assert_eq!(finished.verdict(), Verdict::Near);
+        assert!(Finished::new(&ROWS[0], Vec::new()).is_none());
+    }
+
+    #[test]
+    fn a_count_that_must_not_happen_is_wrong_in_any_pass() {
+        let mut bad = pass(900.0, 100.0);
+        bad.row.counts.push(Count::exactly("interrupts", 1, 0));
+        let finished = Finished::new(&ROWS[0], vec![pass(100.0, 100.0), bad, pass(100.0, 100.0)]).unwrap();
+        assert_eq!(finished.verdict(), Verdict::Wrong);
+        assert!(!Results::of(&[finished], 3).right);
+    }
+
+    #[test]
+    fn figures_have_units() {
+        assert_eq!([time(7.04), time(370.4), time(12_340.0)], ["7.0 ns", "370 ns", "12.3 µs"]);
+        assert_eq!([rate(2.5e6), rate(50_400.0), rate(12.0)], ["2.50 M/s", "50.4 k/s", "12.0 /s"]);
+        assert_eq!([0.9, 2.0, 4.0].map(Verdict::of), [Verdict::Met, Verdict::Near, Verdict::Far]);
+    }
+}

@@ -1,0 +1,138 @@
+//! Owns the machine under measurement: built anew for each measurement, its service threads on one processor, the client on the
+//! other.
+
+use crate::bench::measure::{CLIENT_CPU, Count, SERVICE_CPU, Trouble, pin};
+use tidegate::d3d12::{
+    ClosedList, CommandListType, Counters, Device, DeviceOptions, Priority, Queue, QueueDesc,
+};
+use tidegate::dxgkrnl::KernelStats;
+use tidegate::platform::ParkingCounts;
+use tidegate::softgpu::Stats;
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+/// A machine on the host with a device.
+pub(super) struct Bed {
+    pub(super) platform: Platform,
+    pub(super) machine: Machine,
+    pub(super) device: Device,
+}
+
+/// What a bed is to be.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) ring_slots: u64,
+    pub(super) fence_logs: bool,
+    /// Threads that the engines share.
+    pub(super) service_threads: usize,
+    pub(super) tracing: bool,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape { ring_slots: 1024, fence_logs: false, service_threads: 1, tracing: false }
+    }
+}
+
+/// Everything that is counted, at one moment.
+pub(super) struct Counted {
+    gpu: Stats,
+    kernel: KernelStats,
+    device: Counters,
+    parking: ParkingCounts,
+}
+
+/// What happened between two moments.
+pub(super) struct Happened {
+    pub(super) interrupts: u64,
+    pub(super) suppressed: u64,
+    pub(super) kernel_calls: u64,
+    pub(super) parks: u64,
+    pub(super) wake_calls: u64,
+    pub(super) events_set: u64,
+}
+
+impl Bed {
+    /// A machine whose services are bound to their processor when there is one of them, and the calling thread to the
+    /// client's.
+    pub(super) fn new(shape: Shape) -> Result<Bed, Trouble> {
+        let alone = shape.service_threads == 1;
+        if alone {
+            // Threads start where the thread that makes them is bound.
+            pin(SERVICE_CPU)?;
+        }
+        let platform = Platform::host();
+        if shape.tracing {
+            platform.enable_tracing();
+        }
+        let mut config = MachineConfig::standard(&platform);
+        config.gpu.service_threads = shape.service_threads;
+        let machine = Machine::new(&platform, config).map_err(|e| e.to_string())?;
+        let options = DeviceOptions {
+            process_name: "bench".to_owned(),
+            ring_slots: shape.ring_slots,
+            fence_logs: shape.fence_logs,
+            ..DeviceOptions::default()
+        };
+        let device = machine.device(options).map_err(|e| e.to_string())?;
+        if alone {
+            pin(CLIENT_CPU)?;
+        }
+        Ok(Bed { platform, machine, device })
+    }
+
+    /// A user-mode queue.
+    pub(super) fn queue(&self, list_type: CommandListType) -> Result<Queue, Trouble> {
+        let desc = QueueDesc {
+            name: list_type.name().to_owned(),
+            list_type,
+            priority: Priority::Normal,
+            submission: Submission::User,
+            node: None,
+        };
+        self.device.create_queue(desc).map_err(|e| e.to_string())
+    }
+
+    /// A closed list with nothing in it.
+    pub(super) fn empty_list(&self, list_type: CommandListType) -> Result<ClosedList, Trouble> {
+        self.device.create_command_list(list_type).close().map_err(|e| e.to_string())
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.platform.now().0
+    }
+
+    pub(super) fn counted(&self) -> Counted {
+        Counted {
+            gpu: self.machine.gpu().stats(),
+            kernel: self.machine.adapter().stats(),
+            device: self.device.counters(),
+            parking: self.platform.parking_counts(),
+        }
+    }
+}
+
+impl Counted {
+    pub(super) fn since(&self, earlier: &Counted) -> Happened {
+        Happened {
+            interrupts: self.gpu.interrupts_raised - earlier.gpu.interrupts_raised,
+            suppressed: self.gpu.interrupts_suppressed - earlier.gpu.interrupts_suppressed,
+            kernel_calls: self.device.since(&earlier.device).kernel_calls,
+            parks: self.parking.sleeps - earlier.parking.sleeps,
+            wake_calls: self.parking.wakes - earlier.parking.wakes,
+            events_set: self.kernel.cpu_wakes - earlier.kernel.cpu_wakes,
+        }
+    }
+}
+
+impl Happened {
+    /// What may not have happened, and the one thing that may: a service that has run out of work, or was kept from its
+    /// processor for its whole spin window, parks, which is no cost of any operation.
+    pub(super) fn nothing(&self) -> Vec<Count> {
+        vec![
+            Count::exactly("interrupts", self.interrupts, 0),
+            Count::exactly("kernel calls", self.kernel_calls, 0),
+            Count::exactly("system calls to wake", self.wake_calls, 0),
+            Count::of("parks of an idle service", self.parks),
+        ]
+    }
+}

@@ -1,0 +1,203 @@
+//! Owns the table of rows: what each measures, beside which floor, and what its goal is.
+//!
+//! Rooms: `submit` (doorbells and streams) · `signal` (signals that nobody waits for) · `wake` (a parked thread) · `link`
+//! (engine to engine) · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` · `bed` (the machine under
+//! measurement). A row only measures; what is printed is the report's business.
+
+mod bed;
+pub(super) mod explore;
+mod link;
+pub(super) mod release;
+mod seam;
+mod signal;
+mod submit;
+pub(super) mod virtual_time;
+mod wake;
+
+use super::floors;
+use super::measure::{Measured, Samples, Trouble};
+
+/// How a row's figure is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Time for one operation.
+    Time,
+    /// Operations in a second.
+    Rate,
+}
+
+/// What a row is to reach.
+#[derive(Clone, Copy)]
+pub(super) enum Goal {
+    /// At most so many times the floor.
+    TimesFloor(f64),
+    /// At least so many operations in a second.
+    PerSecond(f64),
+}
+
+/// The physical floor of a row.
+pub(super) struct Floor {
+    pub(super) name: &'static str,
+    pub(super) measure: fn() -> Result<Samples, Trouble>,
+}
+
+/// One line of the bench.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// One operation, in words.
+    pub(super) about: &'static str,
+    pub(super) unit: Unit,
+    pub(super) floor: Floor,
+    pub(super) goal: Goal,
+    pub(super) measure: fn() -> Result<Measured, Trouble>,
+}
+
+const fn floor(name: &'static str, measure: fn() -> Result<Samples, Trouble>) -> Floor {
+    Floor { name, measure }
+}
+
+/// All rows, in the order in which they are measured and shown.
+// monster: one table, read as a whole
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        name: "doorbell_to_fence_seen",
+        about: "user-mode queue: one packet, doorbell, engine, the fence seen by a client that looks all the time",
+        unit: Unit::Time,
+        floor: floor("doorbell_round_trip", floors::doorbell_round_trip),
+        goal: Goal::TimesFloor(1.5),
+        measure: submit::doorbell_to_fence_seen,
+    },
+    Row {
+        name: "submissions_streamed",
+        about: "one of many command buffers through a user-mode queue: queued value, packet, doorbell, progress fence",
+        unit: Unit::Time,
+        floor: floor("streamed_packet", floors::streamed_packet),
+        goal: Goal::TimesFloor(5.0),
+        measure: submit::submissions_streamed,
+    },
+    Row {
+        name: "signal_unwaited",
+        about: "an engine's signal packet for which nobody waits, fetch and decode included, no log",
+        unit: Unit::Time,
+        floor: floor("unlogged_signal", floors::unlogged_signal),
+        goal: Goal::TimesFloor(1.5),
+        measure: signal::unlogged,
+    },
+    Row {
+        name: "signal_unwaited_logged",
+        about: "the same with a fence log entry",
+        unit: Unit::Time,
+        floor: floor("logged_signal", floors::logged_signal),
+        goal: Goal::TimesFloor(1.5),
+        measure: signal::logged,
+    },
+    Row {
+        name: "wake_parked_thread",
+        about: "from an engine's signal to the thread that was parked on the fence, on the other processor",
+        unit: Unit::Time,
+        floor: floor("wake_to_run", floors::wake_to_run),
+        goal: Goal::TimesFloor(1.15),
+        measure: wake::parked_thread,
+    },
+    Row {
+        name: "link_one_thread",
+        about: "one wait and signal of a chain that alternates between two engines of one service thread, logged",
+        unit: Unit::Time,
+        floor: floor("logged_signal", floors::logged_signal),
+        goal: Goal::TimesFloor(6.0),
+        measure: link::one_thread,
+    },
+    Row {
+        name: "link_two_threads",
+        about: "the same with the two engines on two processors",
+        unit: Unit::Time,
+        floor: floor("line_one_way", floors::line_one_way),
+        goal: Goal::TimesFloor(3.0),
+        measure: link::two_threads,
+    },
+    Row {
+        name: "release_1_of_10",
+        about: "a CPU signal that releases one of 10 waiting events",
+        unit: Unit::Time,
+        floor: floor("ordered_release_of_10", floors::ordered_release_of_10),
+        goal: Goal::TimesFloor(1.5),
+        measure: release::of_10,
+    },
+    Row {
+        name: "release_1_of_100000",
+        about: "a CPU signal that releases one of 100,000 waiting events",
+        unit: Unit::Time,
+        floor: floor("ordered_release_of_100000", floors::ordered_release_of_100_000),
+        goal: Goal::TimesFloor(1.5),
+        measure: release::of_100_000,
+    },
+    Row {
+        name: "interrupt_release_1_of_10",
+        about: "doorbell, GPU signal, interrupt, one of 10 waiting events set and seen",
+        unit: Unit::Time,
+        floor: floor("doorbell_and_release_of_10", floors::doorbell_and_release_of_10),
+        goal: Goal::TimesFloor(1.5),
+        measure: release::by_interrupt_of_10,
+    },
+    Row {
+        name: "interrupt_release_1_of_100000",
+        about: "doorbell, GPU signal, interrupt, one of 100,000 waiting events set and seen",
+        unit: Unit::Time,
+        floor: floor("doorbell_and_release_of_100000", floors::doorbell_and_release_of_100_000),
+        goal: Goal::TimesFloor(1.5),
+        measure: release::by_interrupt_of_100_000,
+    },
+    Row {
+        name: "litmus_schedules",
+        about: "one random schedule of the litmus pair, store buffers on",
+        unit: Unit::Rate,
+        floor: floor("empty_schedule", explore::empty_schedules),
+        goal: Goal::PerSecond(2_000_000.0),
+        measure: explore::litmus_schedules,
+    },
+    Row {
+        name: "seven_stations_schedules",
+        about: "one random schedule of the whole stack: submission, signal, interrupt, wait",
+        unit: Unit::Rate,
+        floor: floor("empty_schedule", explore::empty_schedules),
+        goal: Goal::PerSecond(50_000.0),
+        measure: explore::seven_stations_schedules,
+    },
+    Row {
+        name: "litmus_verdict",
+        about: "the litmus protocol with two fences of one value each, every state, to the verdict",
+        unit: Unit::Time,
+        floor: floor("packed_search", floors::packed_search),
+        goal: Goal::TimesFloor(0.4),
+        measure: explore::litmus_verdict,
+    },
+    Row {
+        name: "seam_word",
+        about: "store, full barrier and load through the seam",
+        unit: Unit::Time,
+        floor: floor("store_fence_load", floors::store_fence_load),
+        goal: Goal::TimesFloor(1.1),
+        measure: seam::word,
+    },
+    Row {
+        name: "virtual_time_events",
+        about: "one agent turn of a machine of 48 engines in virtual time: submit, work, signal, interrupt, wait",
+        unit: Unit::Rate,
+        floor: floor("heap_of_48", floors::heap_of_48),
+        goal: Goal::TimesFloor(6.0),
+        measure: virtual_time::events,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::ROWS;
+
+    #[test]
+    fn names_are_unique_and_rows_say_what_they_are() {
+        for (index, row) in ROWS.iter().enumerate() {
+            assert!(ROWS[..index].iter().all(|other| other.name != row.name), "{}", row.name);
+            assert!(!row.about.is_empty() && !row.floor.name.is_empty());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Measures signals that nobody waits for: a ring is filled while its queue is held back by a wait, then the engine runs
+//! through it. No interrupt, no kernel call and no system call may happen meanwhile; all three are counted.
+//!
+//! A signal packet costs fetch, decode and the signal step. A second pass over waits that are satisfied already shows what
+//! fetch and decode alone come to.
+
+use super::bed::{Bed, Happened, Shape};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely};
+use tidegate::d3d12::{CommandListType, Fence, Queue};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Row `signal_unwaited`.
+pub(super) fn unlogged() -> std::result::Result<Measured, Trouble> {
+    on_own_thread(|| measure(false).map_err(|e| e.to_string()))
+}
+
+/// Row `signal_unwaited_logged`.
+pub(super) fn logged() -> std::result::Result<Measured, Trouble> {
+    on_own_thread(|| measure(true).map_err(|e| e.to_string()))
+}
+
+const SLOTS: u64 = 65_536;
+/// Operations in one filling of the ring, with room for gate, marks and checkpoints.
+const OPERATIONS: u64 = 60_000;
+const BATCHES: u64 = 6;
+
+struct Rig {
+    bed: Bed,
+    queue: Queue,
+    /// Opens the queue for a batch.
+    gate: Fence,
+    /// Signalled before a batch and behind it. A fence of its own, since looking at a value takes its line from the engine.
+    mark: Fence,
+    fence: Fence,
+    batch: u64,
+}
+
+impl Rig {
+    fn new(fence_logs: bool) -> Result<Rig> {
+        let bed = Bed::new(Shape { ring_slots: SLOTS, fence_logs, ..Shape::default() })?;
+        let queue = bed.queue(CommandListType::Compute)?;
+        let gate = bed.device.create_fence("gate", 0)?;
+        // Other fences between them keep the values that are looked at off the lines of the one that is measured.
+        let mark = bed.device.create_fence("mark", 0)?;
+        let _apart: Vec<Fence> = (0..16)
+            .map(|n| bed.device.create_fence(&format!("apart {n}"), 0))
+            .collect::<std::result::Result<_, _>>()?;
+        let fence = bed.device.create_fence("unwaited", 0)?;
+        Ok(Rig { bed, queue, gate, mark, fence, batch: 0 })
+    }
+
+    /// Fills the ring by `queue_one`, opens the gate, and times the engine until the second mark; counts from the first one on.
+    fn run(
+        &mut self,
+        queue_one: impl Fn(&Queue, &Fence, u64) -> tidegate::d3d12::Result<()>,
+    ) -> Result<(u64, Happened)> {
+        let Rig { bed, queue, gate, mark, fence, batch } = self;
+        *batch += 1;
+        queue.wait(gate, *batch)?;
+        queue.signal(mark, 2 * *batch - 1)?;
+        for n in 1..=OPERATIONS {
+            queue_one(queue, fence, (*batch - 1) * OPERATIONS + n)?;
+        }
+        queue.signal(mark, 2 * *batch)?;
+        // From the opening, not from the first mark: a client that is kept from its processor sees that late, and then
+        // would time only the rest.
+        let start = bed.now_ns();
+        gate.signal(*batch)?;
+        spin_rarely(|| mark.completed_value() >= 2 * *batch - 1);
+        let before = bed.counted();
+        spin_rarely(|| mark.completed_value() >= 2 * *batch);
+        let took = bed.now_ns() - start;
+        Ok((took, bed.counted().since(&before)))
+    }
+}
+
+fn measure(fence_logs: bool) -> Result<Measured> {
+    let mut rig = Rig::new(fence_logs)?;
+    let (mut signals, mut waits) = (Samples::default(), Samples::default());
+    let mut total =
+        Happened { interrupts: 0, suppressed: 0, kernel_calls: 0, parks: 0, wake_calls: 0, events_set: 0 };
+    let mut cpu_ns = 0.0;
+    for batch in 0..=BATCHES {
+        let cpu = CpuMeter::start();
+        let (took, happened) = rig.run(|queue, fence, value| queue.signal(fence, value))?;
+        if batch > 0 {
+            signals.push_batch(took, OPERATIONS);
+            cpu_ns += cpu.per(OPERATIONS * BATCHES);
+            total.interrupts += happened.interrupts;
+            total.suppressed += happened.suppressed;
+            total.kernel_calls += happened.kernel_calls;
+            total.parks += happened.parks;
+            total.wake_calls += happened.wake_calls;
+        }
+        // Half as many rounds of waits are enough for their median.
+        if batch % 2 == 0 {
+            let (took, _) = rig.run(|queue, fence, _| queue.wait(fence, 1))?;
+            waits.push_batch(took, OPERATIONS);
+        }
+    }
+    let mut counts = total.nothing();
+    counts.push(Count::of("interrupts suppressed", total.suppressed));
+    let decode = waits.median();
+    let note = format!(
+        "a satisfied wait, which is fetch and decode with a load, takes {decode:.0} ns, so the signal step itself about \
+         {:.0} ns",
+        (signals.median() - decode).max(0.0)
+    );
+    Ok(Measured { samples: signals, cpu_ns, counts, note: Some(note) })
+}

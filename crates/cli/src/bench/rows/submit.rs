@@ -1,0 +1,93 @@
+//! Measures submission through a user-mode queue: one packet until its fence is seen, and packets in a stream.
+//!
+//! The packet of the first row is a signal without a log entry: for the engine the same store, barrier and comparison as the
+//! progress fence of a command buffer, and a value that the client can look at.
+
+use super::bed::{Bed, Shape};
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely};
+use std::hint::spin_loop;
+use tidegate::d3d12::CommandListType;
+
+/// Row `doorbell_to_fence_seen`.
+pub(super) fn doorbell_to_fence_seen() -> Result<Measured, Trouble> {
+    on_own_thread(|| measure_doorbell().map_err(|e| e.to_string()))
+}
+
+const DOORBELLS: u64 = 30_000;
+const WARM_UP: u64 = 2_000;
+
+fn measure_doorbell() -> Result<Measured, Box<dyn std::error::Error>> {
+    let bed = Bed::new(Shape::default())?;
+    let queue = bed.queue(CommandListType::Compute)?;
+    let fence = bed.device.create_fence("seen", 0)?;
+    let mut samples = Samples::default();
+    let (mut cpu, mut before) = (CpuMeter::start(), bed.counted());
+    for value in 1..=DOORBELLS {
+        if value == WARM_UP + 1 {
+            (cpu, before) = (CpuMeter::start(), bed.counted());
+        }
+        let start = bed.now_ns();
+        queue.signal(&fence, value)?;
+        while fence.completed_value() < value {
+            spin_loop();
+        }
+        let took = bed.now_ns() - start;
+        if value > WARM_UP {
+            samples.push(took as f64);
+        }
+    }
+    let cpu_ns = cpu.per(DOORBELLS - WARM_UP);
+    let happened = bed.counted().since(&before);
+    let counts = vec![
+        Count::exactly("interrupts", happened.interrupts, 0),
+        Count::exactly("kernel calls", happened.kernel_calls, 0),
+        Count::of("parks of an idle service", happened.parks),
+    ];
+    Ok(Measured { samples, cpu_ns, counts, note: None })
+}
+
+/// Row `submissions_streamed`.
+pub(super) fn submissions_streamed() -> Result<Measured, Trouble> {
+    on_own_thread(|| measure_stream().map_err(|e| e.to_string()))
+}
+
+/// The ring holds a whole batch, so that no submission waits for room.
+const STREAM_SLOTS: u64 = 65_536;
+const STREAM: u64 = 60_000;
+const BATCHES: u64 = 6;
+
+fn measure_stream() -> Result<Measured, Box<dyn std::error::Error>> {
+    let bed = Bed::new(Shape { ring_slots: STREAM_SLOTS, ..Shape::default() })?;
+    let queue = bed.queue(CommandListType::Compute)?;
+    let list = bed.empty_list(CommandListType::Compute)?;
+    let fence = bed.device.create_fence("end of a batch", 0)?;
+    let mut samples = Samples::default();
+    let mut submit_ns = 0;
+    let (mut cpu, mut before) = (CpuMeter::start(), bed.counted());
+    for batch in 0..=BATCHES {
+        if batch == 1 {
+            (cpu, before) = (CpuMeter::start(), bed.counted());
+        }
+        let start = bed.now_ns();
+        for _ in 0..STREAM {
+            queue.execute(&[&list])?;
+        }
+        let submitted = bed.now_ns();
+        queue.signal(&fence, batch + 1)?;
+        spin_rarely(|| fence.completed_value() > batch);
+        if batch > 0 {
+            samples.push_batch(bed.now_ns() - start, STREAM);
+            submit_ns += submitted - start;
+        }
+    }
+    let cpu_ns = cpu.per(STREAM * BATCHES);
+    let happened = bed.counted().since(&before);
+    let counts = vec![
+        Count::exactly("interrupts", happened.interrupts, 0),
+        Count::exactly("kernel calls", happened.kernel_calls, 0),
+        Count::of("parks of an idle service", happened.parks),
+    ];
+    let share = submit_ns as f64 / (STREAM * BATCHES) as f64;
+    let note = format!("the client's part of a submission: {share:.0} ns; the engine overlaps it");
+    Ok(Measured { samples, cpu_ns, counts, note: Some(note) })
+}

@@ -1,0 +1,76 @@
+//! Measures the wake-up of a thread that is parked on a fence: from the engine's signal to the return of the wait.
+//!
+//! Both times are read off the timeline that the machine records, since only there the engine's time stands. The engine is
+//! busy for the time that the thread needs to park, and does not sleep itself meanwhile.
+
+use super::bed::{Bed, Shape};
+use crate::bench::floors::ASLEEP_NS;
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use tidegate::d3d12::{CommandListType, Fence, Queue};
+use tidegate::trace::{Kind, LaneKind, Trace};
+
+/// Row `wake_parked_thread`.
+pub(super) fn parked_thread() -> Result<Measured, Trouble> {
+    on_own_thread(|| measure().map_err(|e| e.to_string()))
+}
+
+const WAKES: u64 = 400;
+
+fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
+    let bed = Bed::new(Shape { tracing: true, ..Shape::default() })?;
+    let lane = bed.platform.lane(LaneKind::CpuThread, "bench", "client");
+    let queue = bed.queue(CommandListType::Compute)?;
+    let fence = bed.device.with_lane(lane).create_fence("awaited", 0)?;
+    let mut work = bed.device.create_command_list(CommandListType::Compute);
+    work.timed(ASLEEP_NS)?;
+    let work = work.close()?;
+    let (before, cpu) = (bed.counted(), CpuMeter::start());
+    let ended: Arc<OnceLock<Result<(), Trouble>>> = Arc::default();
+    let (filled, waited) = (Arc::clone(&ended), fence.clone());
+    let report = bed.machine.run(move || {
+        let wakes = |queue: &Queue, fence: &Fence| -> tidegate::d3d12::Result<()> {
+            for value in 1..=WAKES {
+                queue.execute(&[&work])?;
+                queue.signal(fence, value)?;
+                fence.wait(value)?;
+            }
+            Ok(())
+        };
+        // The cell was made above, and nobody else fills it.
+        let _ = filled.set(wakes(&queue, &waited).map_err(|e| e.to_string()));
+    });
+    let (cpu_ns, happened) = (cpu.per(WAKES), bed.counted().since(&before));
+    if let Some(Err(trouble)) = ended.get() {
+        return Err(trouble.clone().into());
+    }
+    if !report.completed() {
+        return Err(format!("the client did not come to its end: {:?}", report.panics).into());
+    }
+    let trace = bed.platform.take_trace("wake of a parked thread");
+    let samples = wakes_of(&trace);
+    let counts = vec![
+        Count::of("wakes", WAKES),
+        Count::of("interrupts", happened.interrupts),
+        Count::of("released", happened.events_set),
+    ];
+    Ok(Measured { samples, cpu_ns, counts, note: None })
+}
+
+/// For each value: the time from the signal's record to the wait's.
+fn wakes_of(trace: &Trace) -> Samples {
+    let mut signalled = BTreeMap::new();
+    let mut samples = Samples::default();
+    for record in trace.records.iter().filter(|r| r.kind == Kind::Signal) {
+        signalled.extend(record.fence.map(|at| (at, record.start_ns)));
+    }
+    for record in trace.records.iter().filter(|r| r.kind == Kind::CpuWait) {
+        let Some(at) = record.fence.and_then(|at| signalled.get(&at)) else { continue };
+        // A wait that came after its signal did not park.
+        if record.start_ns < *at {
+            samples.push(record.end_ns.saturating_sub(*at) as f64);
+        }
+    }
+    samples
+}
