@@ -39,7 +39,7 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTCreateAllocation2")]
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status>;
 
-    /// Frees an allocation. ALLOCATION in use by a doorbell: INVALID_PARAMETER.
+    /// Gives an allocation back. Its memory lives on while a doorbell uses it.
     #[doc(alias = "D3DKMTDestroyAllocation2")]
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status>;
 

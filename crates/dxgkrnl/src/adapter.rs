@@ -122,7 +122,7 @@ impl Adapter {
         };
         driver.start_device(&level, start).map_err(StartError::Driver)?;
         let caps = driver.query_adapter_caps(&level);
-        check_caps(&caps, features)?;
+        check_caps(&caps, features).inspect_err(|_| driver.stop_device(&level))?;
         let adapter = Arc::new(Adapter {
             platform: platform.clone(),
             shape: driver.page_table_shape(&level),
@@ -264,6 +264,9 @@ fn check_caps(caps: &AdapterCaps, features: Features) -> Result<(), StartError> 
         let stride = caps.native_fence.monitored_value_stride;
         if !stride.is_power_of_two() || !(8..=4096).contains(&stride) {
             return Err(StartError::FenceStride(stride));
+        }
+        if caps.native_fence.map_to_gpu_system_process {
+            return Err(StartError::SystemProcessMapping);
         }
     }
     let node = caps.nodes.iter().position(|n| n.user_mode_submission);

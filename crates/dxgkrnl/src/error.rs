@@ -19,6 +19,11 @@ pub enum StartError {
     /// A stride that no page can be divided by.
     #[error("the driver declares a fence stride of {0} bytes: it must be a power of two from 8 to 4096")]
     FenceStride(u32),
+    /// A mapping that this kernel does not make.
+    #[error(
+        "the driver asks for fences in the system process's address space, which this kernel does not map"
+    )]
+    SystemProcessMapping,
     /// A node takes user-mode submission without native fences.
     #[error(
         "node {0} supports user-mode submission, which needs native fences, and the driver declares none"
