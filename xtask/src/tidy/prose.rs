@@ -9,7 +9,7 @@ use crate::tree;
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc", "manager"];
 const UNFINISHED_WORDS: &[&str] = &["TODO", "FIXME", "XXX"];
 /// Beginnings of paths that exist on one machine only.
-const MACHINE_PATHS: &[&str] = &["/home/", "/root/", "/work/", "/Users/"];
+const MACHINE_PATHS: &[&str] = &["/home/", "/root/", "/srv/", "/Users/"];
 const FOLDERS: &[&str] = &["crates", "xtask", "docs", "decisions", "spec", "workloads"];
 
 /// Checks all names and documents.
@@ -66,7 +66,7 @@ fn text(path: &Path, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether an absolute path begins so; `docs/work/` is a relative one, and a URL has a host in front.
+/// Whether an absolute path begins so; `docs/srv/` is a relative one, and a URL has a host in front.
 fn has_path(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         line[..at]
@@ -92,7 +92,7 @@ mod tests {
     fn documents_are_finished_and_belong_to_no_machine() {
         let found = text(
             Path::new("docs/a.md"),
-            "fine\nTODO: more\nsee /home/ann/x\nsee docs/work/x\nhttps://a.org/work/x",
+            "fine\nTODO: more\nsee /home/ann/x\nsee docs/srv/x\nhttps://a.org/srv/x",
         );
         let lines: Vec<usize> = found.iter().map(|f| f.line).collect();
         assert_eq!(lines, [2, 3]);
