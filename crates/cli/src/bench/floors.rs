@@ -186,11 +186,11 @@ pub(super) fn line_one_way() -> Result<Samples, Trouble> {
     })
 }
 
-/// Times `step` in batches of a thousand on the client's processor.
-fn batches(mut step: impl FnMut(u64) + Send) -> Result<Samples, Trouble> {
+/// Times `step` in batches of a thousand on the processor where the row does the same.
+fn batches(cpu: usize, mut step: impl FnMut(u64) + Send) -> Result<Samples, Trouble> {
     const BATCH: u64 = 1_000;
     let measure = move || {
-        pin(CLIENT_CPU)?;
+        pin(cpu)?;
         let mut samples = Samples::default();
         for batch in 0..500 {
             let start = Instant::now();
@@ -206,7 +206,7 @@ fn batches(mut step: impl FnMut(u64) + Send) -> Result<Samples, Trouble> {
 pub(super) fn unlogged_signal() -> Result<Samples, Trouble> {
     let (current, monitored) = (Line::default(), Line::default());
     monitored.0.store(u64::MAX, Ordering::Relaxed);
-    batches(|value| {
+    batches(SERVICE_CPU, |value| {
         let (current, monitored) = black_box((&current, &monitored));
         current.0.store(value, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -221,7 +221,7 @@ pub(super) fn logged_signal() -> Result<Samples, Trouble> {
     let log: Vec<[AtomicU64; 4]> = (0..ENTRIES).map(|_| Default::default()).collect();
     monitored.0.store(u64::MAX, Ordering::Relaxed);
     let start = Instant::now();
-    batches(|value| {
+    batches(SERVICE_CPU, |value| {
         let (current, monitored, log) = black_box((&current, &monitored, &log));
         current.0.store(value, Ordering::Release);
         let entry = [value, 7, 0, ns(start)];
@@ -236,7 +236,7 @@ pub(super) fn logged_signal() -> Result<Samples, Trouble> {
 /// Floor of one word of the seam: store, full barrier, load of another word.
 pub(super) fn store_fence_load() -> Result<Samples, Trouble> {
     let (own, other) = (Line::default(), Line::default());
-    batches(|value| {
+    batches(CLIENT_CPU, |value| {
         let (own, other) = black_box((&own, &other));
         own.0.store(value, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -368,7 +368,7 @@ pub(super) fn heap_of_48() -> Result<Samples, Trouble> {
     };
     let mut heap: BinaryHeap<std::cmp::Reverse<(u64, u64)>> =
         (0..super::rows::virtual_time::NODES).map(|n| std::cmp::Reverse((later(), u64::from(n)))).collect();
-    batches(move |_| {
+    batches(CLIENT_CPU, move |_| {
         if let Some(std::cmp::Reverse((now, who))) = heap.pop() {
             heap.push(std::cmp::Reverse((now + later(), black_box(who))));
         }
