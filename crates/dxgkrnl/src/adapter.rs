@@ -114,7 +114,7 @@ impl Adapter {
         let features =
             Features { native_fence: config.native_fence, user_mode_submission: config.user_mode_submission };
         // The kernel's side of the callbacks exists before the adapter does: the driver may keep it from its first call on.
-        let callbacks = Arc::new(interrupt::KernelCallbacks::new(platform));
+        let callbacks = Arc::new(interrupt::KernelCallbacks::new());
         let start = StartInfo {
             callbacks: callbacks.clone(),
             features: Arc::new(features),

@@ -50,12 +50,11 @@ impl DpcQueue {
 /// The kernel as the driver calls it. Made before the adapter, attached to it right after.
 pub(crate) struct KernelCallbacks {
     adapter: OnceLock<Weak<Adapter>>,
-    early: Mutex<u64>,
 }
 
 impl KernelCallbacks {
-    pub(crate) fn new(platform: &Platform) -> KernelCallbacks {
-        KernelCallbacks { adapter: OnceLock::new(), early: platform.mutex("early callbacks", 0) }
+    pub(crate) fn new() -> KernelCallbacks {
+        KernelCallbacks { adapter: OnceLock::new() }
     }
 
     pub(crate) fn attach(&self, adapter: &Arc<Adapter>) {
@@ -63,12 +62,9 @@ impl KernelCallbacks {
         debug_assert!(first, "callbacks serve one adapter");
     }
 
+    /// `None` before the adapter is there: a driver has nothing to report then.
     fn adapter(&self) -> Option<Arc<Adapter>> {
-        let adapter = self.adapter.get().and_then(Weak::upgrade);
-        if adapter.is_none() {
-            *self.early.lock() += 1;
-        }
-        adapter
+        self.adapter.get().and_then(Weak::upgrade)
     }
 }
 

@@ -33,7 +33,6 @@ impl fmt::Display for Move {
         match self.choice {
             Choice::Run(_) => write!(f, "agent {agent}: {}", Said(self.op, self.object))?,
             Choice::Flush(_) => write!(f, "agent {agent}: its oldest store reaches memory")?,
-            Choice::Timeout(_) => write!(f, "agent {agent}: its time comes")?,
         }
         match self.instead_of {
             Some(other) => write!(f, " (agent {} could have gone on)", other.0),

@@ -24,15 +24,13 @@ pub enum Choice {
     Run(AgentIx),
     /// The oldest store in the agent's buffer reaches memory.
     Flush(AgentIx),
-    /// Nothing else can happen: the earliest sleeper's time comes.
-    Timeout(AgentIx),
 }
 
 impl Choice {
     /// The agent that the choice is about.
     pub fn agent(self) -> AgentIx {
         match self {
-            Choice::Run(a) | Choice::Flush(a) | Choice::Timeout(a) => a,
+            Choice::Run(a) | Choice::Flush(a) => a,
         }
     }
 }

@@ -143,13 +143,23 @@ fn block(wait: &CpuWait, fences: &[(Arc<Fence>, u64)], mode: WaitMode) -> Result
 #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
 // spec: NF-141, MF-036
 pub(crate) fn signal(fence: &Fence, value: u64) {
+    fence.adapter.count(Count::cpu_signals);
+    store_and_release(fence, value, UpdateCurrentMode::Write);
+}
+
+/// The device that may signal the fence is lost: it reads as its maximum, and everybody is released.
+// spec: ME-048
+pub(crate) fn signal_always(fence: &Fence) {
+    store_and_release(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+}
+
+fn store_and_release(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     let satisfied = {
         let _ordered = fence.update.lock_device();
-        store(fence, value, UpdateCurrentMode::Write);
+        store(fence, value, mode);
         let reached = value.max(fence.current.load());
         fence.waiters.lock().take_satisfied(reached)
     };
-    fence.adapter.count(Count::cpu_signals);
     if monitor::release(satisfied) {
         monitor::settle(fence);
     }
@@ -174,18 +184,5 @@ fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
             fence.current.store(value);
             fence.adapter.platform.fence();
         }
-    }
-}
-
-/// The device that may signal the fence is lost: it reads as its maximum, and everybody is released.
-// spec: ME-048
-pub(crate) fn signal_always(fence: &Fence) {
-    let satisfied = {
-        let _ordered = fence.update.lock_device();
-        store(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
-        fence.waiters.lock().take_satisfied(u64::MAX)
-    };
-    if monitor::release(satisfied) {
-        monitor::settle(fence);
     }
 }

@@ -282,7 +282,6 @@ impl World {
                     return Some(agent);
                 }
                 Choice::Flush(agent) => self.flush_one(agent),
-                Choice::Timeout(_) => {}
             }
         }
     }
