@@ -47,6 +47,8 @@ pub struct FenceInstance {
     pub handle: Handle,
     /// The value, for polling.
     pub value: ReadOnly,
+    /// The epoch of the fence's cell, which a ring's wait packet carries; `None` where the hardware keeps no history.
+    pub epoch: Option<ReadOnly>,
     /// Where engines find the value (CurrentValue of a native fence).
     pub current_value_gpu_va: u64,
     /// Where engines find MonitoredValue; 0 for a monitored fence.

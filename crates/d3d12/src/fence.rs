@@ -7,9 +7,10 @@ use crate::umd::owned::{Object, Owned};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, NativeFenceType, SignalFlags,
-    SyncObjectFlags, WaitMode,
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, NativeFenceType, ReadOnly,
+    SignalFlags, SyncObjectFlags, WaitMode,
 };
+use tidegate_d3dukmdt::fence_cell::{NO_EPOCH, REACHED};
 use tidegate_platform::Event;
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
@@ -30,6 +31,13 @@ pub(crate) struct FenceInner {
 impl FenceInner {
     pub(crate) fn at(&self, value: u64) -> FenceValue {
         FenceValue { fence: self.instance.handle, value }
+    }
+
+    /// What a ring's wait for `value` carries so that it latches from now on: the epoch, loaded before the value.
+    // spec: ME-043
+    pub(crate) fn wait_epoch(&self, value: u64) -> u64 {
+        let epoch = self.instance.epoch.as_ref().map_or(NO_EPOCH, ReadOnly::load);
+        if self.instance.value.load() >= value { REACHED } else { epoch }
     }
 
     /// The fence and a value as a record names them.

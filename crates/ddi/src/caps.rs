@@ -86,4 +86,7 @@ pub struct AdapterCaps {
     pub native_fence: NativeFenceCaps,
     /// Asked for only when a node supports user-mode submission.
     pub user_mode_submission: UserModeSubmissionCaps,
+    /// Whether the hardware keeps what a fence's value has been, so that waits latch over a rewind. Ours; no cap of the
+    /// documents. Without it a wait that hardware holds is judged by the value at the moment of the look.
+    pub fence_history: bool,
 }

@@ -1,6 +1,7 @@
 //! Owns the arguments of the native fence DDIs.
 
 use crate::{DriverHandle, NativeFenceType, OsHandle};
+use tidegate_d3dukmdt::FenceCell;
 use tidegate_platform::{Bulk, PhysicalAddress, Word};
 
 /// DXGKARG_CREATENATIVEFENCE.
@@ -50,7 +51,7 @@ pub struct UpdateCurrentValue {
     /// What CurrentValue becomes.
     pub value: u64,
     /// Kernel CPU address of CurrentValue, for the duration of the call.
-    pub current_value: Word,
+    pub current_value: FenceCell,
 }
 
 /// DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS, of which at most one is set.

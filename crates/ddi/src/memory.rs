@@ -50,6 +50,9 @@ pub enum PageTableEntry {
         at: PhysicalAddress,
         /// Whether engines may store through it.
         writable: bool,
+        /// Whether fence values stand in it, with their histories behind it on the bus (see `fence_cell`): the hardware keeps
+        /// them, if its caps say so.
+        fence_values: bool,
     },
 }
 

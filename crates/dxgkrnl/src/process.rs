@@ -140,7 +140,8 @@ impl Process {
         Ok(FenceInstance {
             handle,
             // spec: MF-007
-            value: ReadOnly::new(fence.current.clone()),
+            value: ReadOnly::new(fence.current.word().clone()),
+            epoch: fence.current.epoch_word().map(ReadOnly::new),
             // spec: MF-021
             current_value_gpu_va: if no_gpu { 0 } else { fence.slot.current_va },
             monitored_value_gpu_va: if fence.native.is_some() { fence.slot.monitored_va } else { 0 },
@@ -268,7 +269,7 @@ impl Kernel for Process {
         Ok(tidegate_calls::HwQueue {
             handle,
             progress_fence,
-            progress_value: ReadOnly::new(fence.current.clone()),
+            progress_value: ReadOnly::new(fence.current.word().clone()),
             progress_gpu_va: fence.slot.current_va,
             native_progress_fence: fence.native.is_some(),
         })

@@ -41,18 +41,32 @@ pub struct GpuTime(pub u64);
 
 /// One page table entry.
 ///
-/// Bit 0 valid, bit 1 writable (last level only), bits 12 to 51 the physical page.
+/// Bit 0 valid, bit 1 writable and bit 2 fence values (last level only), bits 12 to 51 the physical page.
+///
+/// Fence values: the page holds values of fences, behind which their histories stand on the bus (see `fence_cell`). The
+/// hardware stores to such a page by words and keeps the histories; nothing else can reach them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pte(pub u64);
 
 impl Pte {
     const VALID: u64 = 1;
     const WRITABLE: u64 = 2;
+    const FENCE_VALUES: u64 = 4;
     const ADDRESS: u64 = 0x000F_FFFF_FFFF_F000;
 
     /// An entry that points to a page or to the next table.
     pub fn new(to: PhysicalAddress, writable: bool) -> Pte {
         Pte((to.0 & Pte::ADDRESS) | Pte::VALID | if writable { Pte::WRITABLE } else { 0 })
+    }
+
+    /// The same entry for a page of fence values.
+    pub fn of_fence_values(self) -> Pte {
+        Pte(self.0 | Pte::FENCE_VALUES)
+    }
+
+    /// Whether the page holds fence values.
+    pub fn has_fence_values(self) -> bool {
+        self.0 & Pte::FENCE_VALUES != 0
     }
 
     /// Whether it points anywhere.

@@ -62,12 +62,15 @@ pub enum RingPacket {
         /// For the timeline.
         trace: TraceWords,
     },
-    /// Hold the queue until the fence's CurrentValue is at least `value`.
+    /// Hold the queue until the fence's CurrentValue is at least `value`, or has been since `epoch`.
     Wait {
         /// Where CurrentValue stands.
         current_value: GpuVa,
         /// What is waited for.
         value: u64,
+        /// The epoch of the fence's cell when the wait was called (see `fence_cell`), so that the wait latches from then on,
+        /// also while it stands behind other packets. 0: the value alone decides, when the engine looks.
+        epoch: u64,
         /// The process's handle of the fence, for the log.
         fence_handle: u32,
         /// Which log entry to write, or [`NO_LOG_ENTRY`].
@@ -142,11 +145,11 @@ impl RingPacket {
                 ]);
                 trace
             }
-            RingPacket::Wait { current_value, value, fence_handle, log_entry, trace } => {
+            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry, trace } => {
                 w[..5].copy_from_slice(&[
                     head(WAIT) | u64::from(fence_handle) << 32,
                     current_value.0,
-                    0,
+                    epoch,
                     value,
                     u64::from(log_entry),
                 ]);
@@ -204,6 +207,7 @@ impl RingPacket {
             WAIT => RingPacket::Wait {
                 current_value: GpuVa(w[1]),
                 value: w[3],
+                epoch: w[2],
                 fence_handle: upper,
                 log_entry: w[4] as u32,
                 trace,
@@ -249,6 +253,7 @@ mod tests {
             RingPacket::Wait {
                 current_value: GpuVa(8),
                 value: u64::MAX,
+                epoch: 6,
                 fence_handle: 0x40,
                 log_entry: 83,
                 trace,

@@ -64,5 +64,6 @@ pub(crate) fn declare(config: &Config, with: Option<Negotiated>) -> AdapterCaps 
         nodes: nodes.collect(),
         native_fence: NativeFenceCaps::default(),
         user_mode_submission: UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES },
+        fence_history: config.fence_history,
     }
 }

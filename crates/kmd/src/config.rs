@@ -61,6 +61,8 @@ pub struct Config {
     pub native_fence: bool,
     /// What fence signalled interrupts say.
     pub interrupt: InterruptMode,
+    /// Whether the hardware keeps the histories of fence values, so that waits latch over a rewind.
+    pub fence_history: bool,
     /// Slots in each ring that the driver writes (one per node, one per kernel-mode hardware queue); a power of two, at least
     /// 2, since the kernel keeps two packets on a node unless told otherwise.
     pub kernel_ring_slots: u32,
@@ -81,6 +83,7 @@ impl Config {
             notify_submissions: false,
             native_fence: true,
             interrupt: InterruptMode::FenceArray,
+            fence_history: true,
             kernel_ring_slots: 64,
         }
     }

@@ -4,9 +4,10 @@
 //! the kernel's handles, and how waiting queues are made to look again. It keeps no CPU address of a value: those are valid
 //! during one call only.
 //!
-//! A device in error (AlwaysSignaled): this hardware has no latch that lets all waits of a fence pass, so the driver stores
-//! `u64::MAX`, which no wait exceeds, and keeps later CPU writes away from the fence. A GPU signal that a lost device still
-//! had in flight can lower the value again; the kernel takes such a device's queues off the run list first.
+//! A device in error (AlwaysSignaled): the fence's cell is condemned, so that every wait passes and no signal changes it; the
+//! value itself is not the driver's business then. Hardware that keeps no histories has no such mark: there the driver stores
+//! `u64::MAX`, which no wait exceeds, and a GPU signal that a lost device still had in flight can lower the value again; the
+//! kernel takes such a device's queues off the run list first.
 
 use crate::objects::{Fence, Instance, LocalFence};
 use crate::{Kind, KmdError, ReferenceDriver};
@@ -15,9 +16,6 @@ use tidegate_ddi::fence::{
 };
 use tidegate_ddi::{DriverHandle, NativeFenceType, VidSchCaps};
 use tidegate_gpu_abi::{AdminCommand, GpuVa};
-
-/// No wait exceeds this.
-const ALWAYS: u64 = u64::MAX;
 
 impl ReferenceDriver {
     pub(crate) fn add_fence(&self, args: &CreateNativeFence) -> Result<(DriverHandle, [u8; 64]), KmdError> {
@@ -114,16 +112,18 @@ impl ReferenceDriver {
         let mut objects = self.objects.lock();
         for update in fences {
             match objects.fences.get_mut(update.fence) {
-                Ok(fence) => {
-                    targets.push((update, stored_value(fence, update.value, mode), fence.instances.clone()))
-                }
+                Ok(fence) => targets.push((update, change_of(fence, mode), fence.instances.clone())),
                 Err(error) => failed.push(error),
             }
         }
         drop(objects);
-        for (update, value, _) in &targets {
-            if let Some(value) = value {
-                update.current_value.store(*value);
+        for (update, change, _) in &targets {
+            match change {
+                Change::Store => {
+                    update.current_value.store(update.value);
+                }
+                Change::Condemn => update.current_value.condemn(),
+                Change::Nothing => {}
             }
         }
         self.platform.fence();
@@ -145,18 +145,24 @@ impl ReferenceDriver {
     }
 }
 
-/// What the driver stores to CurrentValue, if anything.
-fn stored_value(fence: &mut Fence, value: u64, mode: UpdateCurrentMode) -> Option<u64> {
+/// What becomes of a fence's cell.
+enum Change {
+    Store,
+    Condemn,
+    Nothing,
+}
+
+fn change_of(fence: &mut Fence, mode: UpdateCurrentMode) -> Change {
     match mode {
-        UpdateCurrentMode::Write if fence.always_signaled => None,
-        UpdateCurrentMode::Write => Some(value),
+        UpdateCurrentMode::Write if fence.always_signaled => Change::Nothing,
+        UpdateCurrentMode::Write => Change::Store,
         // spec: NF-136
-        UpdateCurrentMode::NotificationOnly => None,
+        UpdateCurrentMode::NotificationOnly => Change::Nothing,
         // The flag decides, whatever number came with it.
-        // spec: NF-138
+        // spec: NF-137, NF-138
         UpdateCurrentMode::AlwaysSignaled => {
             fence.always_signaled = true;
-            Some(ALWAYS)
+            Change::Condemn
         }
     }
 }

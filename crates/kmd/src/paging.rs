@@ -29,7 +29,10 @@ fn encode(entry: PageTableEntry, level: u32) -> Result<Pte, KmdError> {
     let (pte, at) = match entry {
         PageTableEntry::Invalid => return Ok(Pte::default()),
         PageTableEntry::Table(at) if !last => (Pte::new(at, false), at),
-        PageTableEntry::Page { at, writable } if last => (Pte::new(at, writable), at),
+        PageTableEntry::Page { at, writable, fence_values } if last => {
+            let pte = Pte::new(at, writable);
+            (if fence_values { pte.of_fence_values() } else { pte }, at)
+        }
         PageTableEntry::Table(_) => {
             return Err(KmdError::Argument("a table of the last level maps pages only"));
         }
@@ -87,18 +90,23 @@ mod tests {
 
     #[test]
     fn entries_are_written_in_the_hardware_s_format() {
-        let page = |writable| PageTableEntry::Page { at: PhysicalAddress(0x7_8000), writable };
+        let at = PhysicalAddress(0x7_8000);
+        let page = |writable| PageTableEntry::Page { at, writable, fence_values: false };
+        let fences = PageTableEntry::Page { at, writable: true, fence_values: true };
         assert_eq!(encode(page(true), 3), Ok(Pte(0x7_8003)));
         assert_eq!(encode(page(false), 3), Ok(Pte(0x7_8001)));
+        assert_eq!(encode(fences, 3), Ok(Pte(0x7_8007)));
         assert_eq!(encode(PageTableEntry::Table(PhysicalAddress(0x9000)), 0), Ok(Pte(0x9001)));
         assert_eq!(encode(PageTableEntry::Invalid, 2), Ok(Pte(0)));
     }
 
     #[test]
     fn entries_that_the_hardware_cannot_have_are_refused() {
-        let odd = PageTableEntry::Page { at: PhysicalAddress(0x7_8008), writable: true };
+        let page_at =
+            |at| PageTableEntry::Page { at: PhysicalAddress(at), writable: true, fence_values: false };
+        let odd = page_at(0x7_8008);
         let far = PageTableEntry::Table(PhysicalAddress(1 << 52));
-        let page = PageTableEntry::Page { at: PhysicalAddress(0x1000), writable: true };
+        let page = page_at(0x1000);
         let table = PageTableEntry::Table(PhysicalAddress(0x1000));
         for (entry, level) in [(odd, 3), (far, 1), (page, 0), (page, 2), (table, 3)] {
             assert!(encode(entry, level).is_err(), "{entry:?} at level {level}");

@@ -151,7 +151,10 @@ impl DriverLayer for Seam {
         mode: UpdateCurrentMode,
     ) {
         if self.left_out == LeftOut::Notification {
-            return fences.iter().for_each(|f| f.current_value.store(f.value));
+            for fence in fences {
+                fence.current_value.store(fence.value);
+            }
+            return;
         }
         self.inner.update_current_values_from_cpu(level, fences, mode);
     }

@@ -59,7 +59,7 @@ fn finds_its_bugs(name: &str) {
 // spec: NF-050, NF-051, NF-054, NF-055
 #[test]
 fn a_signal_through_seven_stations_loses_no_waiter() {
-    is_exhausted_in("seven-stations", 8_726);
+    is_exhausted_in("seven-stations", 6_852);
     finds_its_bugs("seven-stations");
 }
 
@@ -79,7 +79,7 @@ fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
 
 #[test]
 fn a_signal_behind_a_packet_loses_no_waiter() {
-    is_exhausted_in("seven-stations-packet", 43_539);
+    is_exhausted_in("seven-stations-packet", 33_638);
 }
 
 // spec: NF-005, NF-006
@@ -92,7 +92,7 @@ fn a_queue_that_waits_for_another_engine_goes_on() {
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_goes_on() {
-    is_exhausted_in("cpu-signal-against-park", 13_170);
+    is_exhausted_in("cpu-signal-against-park", 12_200);
     finds_its_bugs("cpu-signal-against-park");
 }
 
@@ -100,7 +100,7 @@ fn a_queue_that_waits_for_the_cpu_goes_on() {
 #[test]
 fn a_wait_that_is_taken_back_leaves_nothing_armed() {
     let report = holds("cancel-against-signal");
-    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 46_398));
+    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 33_850));
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -113,13 +113,13 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_end_while_it_is_signalled() {
-    is_exhausted_in("destroy-against-signal", 18_917);
+    is_exhausted_in("destroy-against-signal", 189_756);
 }
 
 // spec: UMS-004
 #[test]
 fn a_ring_reaches_an_engine_that_goes_to_sleep() {
-    is_exhausted_in("ring-against-park", 1_994);
+    is_exhausted_in("ring-against-park", 2_069);
     finds_its_bugs("ring-against-park");
     is_exhausted_in("wake-word", 13);
     finds_its_bugs("wake-word");

@@ -1,7 +1,8 @@
 //! Owns translation: page tables walked by physical address, and the translations that one engine keeps.
 //!
 //! Two caches, both direct-mapped and tagged with address space and generation: pages (for runs of bytes) and words (for
-//! fence cells and ring pointers, found again without touching a reference count). Loads and stores keep their words
+//! fence cells and ring pointers, found again without touching a reference count). A word of a page of fence values is
+//! found with its history. Loads and stores keep their words
 //! apart, so that a fence's two cells never push each other out between their translation and their use.
 //!
 //! The order that matters: the CMP gives an address space a new generation, then waits for the turns that began before.
@@ -11,10 +12,12 @@
 
 use crate::memory::Bus;
 use std::sync::Arc;
+use tidegate_d3dukmdt::FenceCell;
+use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_gpu_abi::address::{TABLE_LEVELS, VA_END};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
-use tidegate_platform::{Bulk, PhysicalAddress, Platform, PlatformKind, Target, Word};
+use tidegate_platform::{Bulk, Page, PhysicalAddress, Platform, PlatformKind, Target};
 
 /// What stopped an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,7 @@ pub(crate) struct PageEntry {
     tag: u64,
     page: u64,
     writable: bool,
+    fence_values: bool,
     /// Where the page stands on the bus.
     pub(crate) physical: PhysicalAddress,
     /// The memory, at the start of the page.
@@ -63,7 +67,19 @@ pub(crate) struct WordEntry {
     va: GpuVa,
     /// Where it stands on the bus: what waits are kept under.
     pub(crate) physical: PhysicalAddress,
-    pub(crate) word: Word,
+    pub(crate) cell: FenceCell,
+}
+
+impl PageEntry {
+    /// Number `number` of the words of `page`, which begins at `start`, with its history if the page has fence values.
+    pub(crate) fn cell(&self, page: &Page, start: u64, number: usize) -> FenceCell {
+        let word = page.word(number);
+        if self.fence_values {
+            FenceCell::in_fence_page(word, start as usize / 8)
+        } else {
+            FenceCell::plain(word)
+        }
+    }
 }
 
 /// A last-level table: the entries of 2 MiB.
@@ -144,14 +160,15 @@ impl Mmu {
 
     fn walk(&mut self, space: Space, va: GpuVa) -> Option<PageEntry> {
         let page = va.0 / PAGE_BYTES;
-        let (physical, writable) = if space == Space::PHYSICAL {
-            (PhysicalAddress(page * PAGE_BYTES), true)
+        let (physical, writable, fence_values) = if space == Space::PHYSICAL {
+            (PhysicalAddress(page * PAGE_BYTES), true, false)
         } else {
             let pte = self.last_entry(space, va)?;
-            (pte.address(), pte.is_writable())
+            (pte.address(), pte.is_writable(), pte.has_fence_values())
         };
         let target = self.bus.resolve(physical)?;
-        Some(PageEntry { tag: space.tag, page, writable, physical, target })
+        let fence_values = fence_values && is_fence_page(&target);
+        Some(PageEntry { tag: space.tag, page, writable, fence_values, physical, target })
     }
 
     fn last_entry(&mut self, space: Space, va: GpuVa) -> Option<Pte> {
@@ -201,8 +218,8 @@ impl Mmu {
     fn find_word(&mut self, space: Space, va: GpuVa, write: bool) -> Result<WordEntry, Fault> {
         let entry = self.page(space, va, write)?;
         let physical = PhysicalAddress(entry.physical.0 + va.0 % PAGE_BYTES);
-        let word = word_of(&entry.target, va).ok_or(Fault::new(FaultKind::BadPacket, va))?;
-        Ok(WordEntry { tag: space.tag, va, physical, word })
+        let cell = cell_of(entry, va).ok_or(Fault::new(FaultKind::BadPacket, va))?;
+        Ok(WordEntry { tag: space.tag, va, physical, cell })
     }
 
     /// Copies bytes out of an address space.
@@ -253,12 +270,17 @@ pub(crate) fn piece(va: GpuVa, len: u64) -> u64 {
     len.min(PAGE_BYTES - va.0 % PAGE_BYTES)
 }
 
-/// The protocol word at `va`, whose page starts at `target`; `None` if it is none, or not aligned.
-pub(crate) fn word_of(target: &Target, va: GpuVa) -> Option<Word> {
-    let Target::Protocol(page, start) = target else { return None };
+/// Whether histories stand behind the page.
+fn is_fence_page(target: &Target) -> bool {
+    matches!(target, Target::Protocol(page, start) if page.len() as u64 * 8 >= start + PAGE_WORDS as u64 * 8)
+}
+
+/// The protocol word at `va`, which lies in the page of `entry`; `None` if it is none, or not aligned.
+fn cell_of(entry: &PageEntry, va: GpuVa) -> Option<FenceCell> {
+    let Target::Protocol(page, start) = &entry.target else { return None };
     let offset = start + va.0 % PAGE_BYTES;
     let index = (offset / 8) as usize;
-    (offset.is_multiple_of(8) && index < page.len()).then(|| page.word(index))
+    (offset.is_multiple_of(8) && index < page.len()).then(|| entry.cell(page, *start, index))
 }
 
 fn read_words(page: &tidegate_platform::Page, start: u64, out: &mut [u8]) -> bool {
@@ -298,10 +320,19 @@ fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Option<(Bulk, u64)
     None
 }
 
-/// Finds a word without keeping the translation, and where it stands on the bus.
-pub(crate) fn find_word(bus: &Bus, space: Space, va: GpuVa) -> Option<(PhysicalAddress, Word)> {
+/// Finds a fence's cell without keeping the translation, and where it stands on the bus.
+pub(crate) fn find_cell(bus: &Bus, space: Space, va: GpuVa) -> Option<(PhysicalAddress, FenceCell)> {
     let (table, start) = last_table(bus, space.root, va)?;
-    let page = read_entry(&table, start, va, TABLE_LEVELS - 1)?.address();
-    let word = word_of(&bus.resolve(page)?, va)?;
-    Some((PhysicalAddress(page.0 + va.0 % PAGE_BYTES), word))
+    let pte = read_entry(&table, start, va, TABLE_LEVELS - 1)?;
+    let (physical, target) = (pte.address(), bus.resolve(pte.address())?);
+    let fence_values = pte.has_fence_values() && is_fence_page(&target);
+    let entry = PageEntry {
+        tag: space.tag,
+        page: va.0 / PAGE_BYTES,
+        writable: false,
+        fence_values,
+        physical,
+        target,
+    };
+    Some((PhysicalAddress(physical.0 + va.0 % PAGE_BYTES), cell_of(&entry, va)?))
 }

@@ -5,6 +5,7 @@
 
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
+use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind, TraceWords,
@@ -174,7 +175,7 @@ pub(crate) enum Packet {
 /// A wait that heads its queue and was not satisfied when it came there.
 pub(crate) struct PendingWait {
     pub(crate) current_value: GpuVa,
-    pub(crate) value: u64,
+    pub(crate) wait: FenceWait,
     pub(crate) fence_handle: u32,
     pub(crate) log_entry: u32,
     pub(crate) trace: TraceWords,

@@ -226,8 +226,8 @@ fn logged(packet: RingPacket, entry: u32) -> RingPacket {
                 trace,
             }
         }
-        RingPacket::Wait { current_value, value, fence_handle, trace, .. } => {
-            RingPacket::Wait { current_value, value, fence_handle, log_entry: entry, trace }
+        RingPacket::Wait { current_value, value, epoch, fence_handle, trace, .. } => {
+            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry: entry, trace }
         }
         other => other,
     }
@@ -312,7 +312,7 @@ fn value_and_log_entry_are_there_when_the_line_goes_up() {
         let log = set_log(machine, queue.id, false, LOG_ENTRIES);
         let saw = machine.platform.page(4);
         machine.gpu.connect_interrupt(Arc::new(Witness {
-            current: fence.current.clone(),
+            current: fence.current.word().clone(),
             header: log.header.word(LOG_INDEX_WORD),
             payload: log.payload.clone(),
             saw: saw.clone(),

@@ -32,6 +32,7 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
             RingPacket::Wait {
                 current_value: ready.current_va,
                 value: 4,
+                epoch: 0,
                 fence_handle: 0,
                 log_entry: NO_LOG_ENTRY,
                 trace: words(fence_name.0 + 1, 40),

@@ -34,6 +34,7 @@ pub use run::{RunError, RunRequest, RunResult, run_workload};
 pub use tidegate_calls as calls;
 pub use tidegate_d3d12 as d3d12;
 pub use tidegate_d3d12::Submission;
+pub use tidegate_d3dukmdt as d3dukmdt;
 pub use tidegate_ddi as ddi;
 pub use tidegate_dxgkrnl as dxgkrnl;
 pub use tidegate_explorer as explorer;

@@ -54,6 +54,7 @@ fn a_process_sees_current_value_alone_and_cannot_write_it() {
         let FenceInstance {
             handle: _,
             value,
+            epoch: _,
             current_value_gpu_va: _,
             monitored_value_gpu_va: _,
             native: _,

@@ -15,13 +15,13 @@ use crate::finding::Finding;
 /// Each crate and those that it may name.
 const LAYERS: &[(&str, &[&str])] = &[
     ("trace", &[]),
-    ("d3dukmdt", &[]),
     ("programs", &[]),
     ("platform", &["trace"]),
+    ("d3dukmdt", &["platform"]),
     ("ddi", &["d3dukmdt", "platform", "trace"]),
-    ("gpu-abi", &["platform"]),
+    ("gpu-abi", &["d3dukmdt", "platform"]),
     ("calls", &["d3dukmdt", "platform", "trace"]),
-    ("softgpu", &["gpu-abi", "platform", "programs", "trace"]),
+    ("softgpu", &["d3dukmdt", "gpu-abi", "platform", "programs", "trace"]),
     ("explorer", &["platform"]),
     ("dxgkrnl", &["ddi", "calls", "d3dukmdt", "platform", "trace"]),
     ("kmd", &["ddi", "gpu-abi", "d3dukmdt", "platform", "trace"]),

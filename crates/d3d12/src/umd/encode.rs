@@ -67,6 +67,7 @@ pub(crate) fn wait(
     RingPacket::Wait {
         current_value: GpuVa(fence.instance.current_value_gpu_va),
         value,
+        epoch: fence.wait_epoch(value),
         fence_handle: fence.instance.handle.0,
         log_entry: log.take(),
         trace: trace_words(id, queued_ns, fence.instance.trace_fence),

@@ -217,6 +217,7 @@ impl Double {
         Ok(FenceInstance {
             handle,
             value: ReadOnly::new(word.word(0)),
+            epoch: None,
             current_value_gpu_va: va,
             monitored_value_gpu_va: if native { va + 0x800 } else { 0 },
             native,

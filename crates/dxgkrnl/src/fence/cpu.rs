@@ -4,7 +4,7 @@
 //! registrations comes first, and the others are taken back.
 
 use super::waiters::WaiterId;
-use super::{Fence, Wakee, monitor};
+use super::{Fence, NativeParts, Wakee, monitor};
 use crate::adapter::Adapter;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
@@ -137,9 +137,9 @@ fn block(wait: &CpuWait, fences: &[(Arc<Fence>, u64)], mode: WaitMode) -> Result
 
 /// Signals one fence from the CPU: the value is visible, then everybody whom it satisfies is released.
 ///
-/// The value itself releases, not what a later look would find: a waiter that was there when the value was stored is
-/// satisfied, whatever is stored next. CPU signals of one fence are ordered by its update lock, rewinds among them, so no
-/// wait that was made after a rewind is released by the value before it.
+/// A waiter that was there when the value was stored is satisfied, whatever is stored next: the cell remembers. Where it does
+/// not (hardware without histories), the value itself releases: CPU signals of one fence are ordered by its update lock, so
+/// no wait that was made after a rewind by the CPU is released by the value before it.
 #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
 // spec: NF-141, MF-036
 pub(crate) fn signal(fence: &Fence, value: u64) {
@@ -153,12 +153,24 @@ pub(crate) fn signal_always(fence: &Fence) {
     store_and_release(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
 }
 
+/// The fence ends: every wait for it passes, also one that hardware holds or has yet to come to.
+pub(crate) fn let_all_pass(fence: &Fence) {
+    fence.current.condemn();
+    // Only a queue that user mode feeds can have given a wait to the hardware.
+    let user_queues = fence.adapter.hw_queues_of(|queue| queue.user_mode_submission);
+    if let Some(native) = &fence.native
+        && !user_queues.is_empty()
+    {
+        let _ordered = fence.update.lock_device();
+        update(fence, native, u64::MAX, UpdateCurrentMode::NotificationOnly);
+    }
+}
+
 fn store_and_release(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     let satisfied = {
         let _ordered = fence.update.lock_device();
         store(fence, value, mode);
-        let reached = value.max(fence.current.load());
-        fence.waiters.lock().take_satisfied(reached)
+        monitor::take_satisfied(fence, if fence.adapter.caps.fence_history { 0 } else { value })
     };
     if monitor::release(satisfied) {
         monitor::settle(fence);
@@ -168,21 +180,29 @@ fn store_and_release(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
 fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     match &fence.native {
         // The last instance is being closed: the driver may not hear of the fence any more, and nobody waits for it.
-        Some(_) if fence.waiters.lock().is_closed() => fence.current.store(value),
-        // spec: NF-135
-        Some(native) => {
-            let update = UpdateCurrentValue {
-                fence: native.driver_global,
-                value,
-                // spec: NF-011
-                current_value: fence.current.clone(),
-            };
-            fence.adapter.driver().update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
+        Some(_) if fence.waiters.lock().is_closed() => {
+            fence.current.store(value);
         }
+        // spec: NF-135
+        Some(native) => update(fence, native, value, mode),
         None => {
             // spec: MF-035
-            fence.current.store(value);
-            fence.adapter.platform.fence();
+            match mode {
+                UpdateCurrentMode::AlwaysSignaled => fence.current.condemn(),
+                _ => {
+                    fence.current.store(value);
+                }
+            }
         }
     }
+}
+
+fn update(fence: &Fence, native: &NativeParts, value: u64, mode: UpdateCurrentMode) {
+    let update = UpdateCurrentValue {
+        fence: native.driver_global,
+        value,
+        // spec: NF-011
+        current_value: fence.current.clone(),
+    };
+    fence.adapter.driver().update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
 }

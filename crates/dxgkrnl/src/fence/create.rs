@@ -2,7 +2,7 @@
 //! in reverse.
 
 use super::waiters::{NOBODY_WAITS, WaiterSet};
-use super::{Fence, NativeParts, monitor};
+use super::{Fence, NativeParts, cpu, monitor};
 use crate::device::Device;
 use std::sync::Arc;
 use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
@@ -50,7 +50,7 @@ impl FenceInstanceObject {
         // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits.
         let slot = device.fence_pool.allocate()?;
         // spec: NF-099, MF-004
-        slot.current.store(args.initial_value);
+        slot.current.renew(args.initial_value, device.fence_pool.stride_bytes());
         slot.monitored.store(NOBODY_WAITS);
         // 3. The mappings came with the slot's page.
         // spec: NF-083
@@ -135,8 +135,12 @@ impl Drop for FenceInstanceObject {
             let _no_arming = fence.adapter.interrupt_lock.lock_device();
             fence.waiters.lock().close();
         }
-        // Waiters are released, and hold no reference: their wait ends with the instance.
-        monitor::release_satisfied(fence, u64::MAX);
+        // Waiters are released, and hold no reference: their wait ends with the fence. So do waits that stand in rings, those
+        // that hold their queue and those that nobody has looked at yet.
+        // spec: NF-107
+        let waiting = fence.waiters.lock().take_all();
+        monitor::release(waiting);
+        cpu::let_all_pass(fence);
         // spec: NF-090
         // Close, then Destroy; the slot goes back when the last holder drops the fence, after both. Until Destroy has returned an
         // interrupt may name the fence, so it stays in the table until then.

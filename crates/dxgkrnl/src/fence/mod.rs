@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use storage::FenceSlot;
 use tidegate_calls::SyncObjectFlags;
+use tidegate_d3dukmdt::FenceCell;
 use tidegate_ddi::{DriverHandle, OsHandle};
 use tidegate_platform::{Mutex, Word};
 use tidegate_trace::FenceId;
@@ -48,8 +49,7 @@ pub(crate) struct Fence {
     pub(crate) flags: SyncObjectFlags,
     /// The device that made it: when that is lost, the fence goes to its maximum.
     pub(crate) device: OsHandle,
-    // spec: NF-009, MF-013, ME-031, ME-038, ME-041
-    pub(crate) current: Word,
+    pub(crate) current: FenceCell,
     pub(crate) native: Option<NativeParts>,
     pub(crate) waiters: Mutex<WaiterSet<Arc<dyn Wakee>>>,
     /// Orders CPU updates of the value, so that the value handed to the driver is the latest.

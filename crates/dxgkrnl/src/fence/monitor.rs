@@ -11,6 +11,7 @@ use super::waiters::WaiterId;
 use super::{Fence, Wakee};
 use crate::stats::Count;
 use std::sync::Arc;
+use tidegate_d3dukmdt::fence_cell::{Look, REACHED};
 use tidegate_ddi::Dirql;
 use tidegate_ddi::fence::UpdateMonitoredValue;
 
@@ -18,15 +19,22 @@ use tidegate_ddi::fence::UpdateMonitoredValue;
 pub(crate) type Satisfied = Vec<(Arc<dyn Wakee>, u64)>;
 
 /// Enters `wakee` for `value`. Returns `None` when the fence is there already: nothing was entered and nobody is called.
+///
+/// The wait latches from here on: whatever the fence becomes after it has reached the value.
+// spec: ME-042
 pub(crate) fn wait(fence: &Fence, value: u64, wakee: Arc<dyn Wakee>, ticket: u64) -> Option<WaiterId> {
     // 1. Reached already (0 always is): never enters the list.
     // spec: NF-023
     // spec: MF-041, ME-032, ME-039, ME-040
-    if value == 0 || fence.current.load() >= value {
+    if value == 0 {
+        return None;
+    }
+    let wait = fence.current.wait_for(value);
+    if wait.epoch == REACHED {
         return None;
     }
     // 2. Enter; a fence that is being destroyed holds nobody.
-    let id = fence.waiters.lock().insert(value, wakee, ticket)?;
+    let id = fence.waiters.lock().insert(wait, wakee, ticket)?;
     // 3. Arm and look again.
     settle(fence);
     Some(id)
@@ -55,12 +63,9 @@ pub(crate) fn settle(fence: &Fence) {
             // write; the barrier makes either this look see the write, or that scan see the new waiter.
             fence.adapter.platform.fence();
         }
-        // 2. Look again.
-        // spec: NF-051
-        let current = fence.current.load();
-        // 3. Release what is satisfied; the minimum has changed then, so go round again.
-        // spec: NF-052
-        if !release_satisfied(fence, current) {
+        // 2. Look again, and release what is satisfied; the minimum has changed then, so go round again.
+        // spec: NF-051, NF-052
+        if !release_satisfied(fence) {
             return;
         }
     }
@@ -84,10 +89,25 @@ fn arm(fence: &Fence) -> bool {
     true
 }
 
-/// Takes the waiters that `value` satisfies and releases them; returns whether there were any.
-pub(crate) fn release_satisfied(fence: &Fence, value: u64) -> bool {
-    let satisfied = fence.waiters.lock().take_satisfied(value);
-    release(satisfied)
+/// Takes the waiters that the fence's value satisfies, or has satisfied since they came, and releases them; returns whether
+/// there were any.
+pub(crate) fn release_satisfied(fence: &Fence) -> bool {
+    release(take_satisfied(fence, 0))
+}
+
+/// The same without the release; `stored` is a value that counts although the fence may be below it already.
+pub(crate) fn take_satisfied(fence: &Fence, stored: u64) -> Satisfied {
+    let (mut satisfied, left) = {
+        let mut waiters = fence.waiters.lock();
+        // Loaded inside the lock: whoever is in the set came before this look, so no value is held against a later wait.
+        let value = fence.current.load().max(stored);
+        (waiters.take_satisfied(&Look::at_value(value)), waiters.oldest_epoch())
+    };
+    // Whoever is left came before the fence reached its value, or before it fell from it.
+    if let Some(look) = left.and_then(|epoch| fence.current.look_since(epoch)) {
+        satisfied.extend(fence.waiters.lock().take_satisfied(&look));
+    }
+    satisfied
 }
 
 /// The one place where waiters are released, with no lock held: a waiter may go on to signal other fences. Returns whether

@@ -47,8 +47,7 @@ fn scan(adapter: &Arc<Adapter>, which: impl Fn(&Fence) -> bool) {
 // spec: NF-022, NF-053
 fn look(fence: &Fence) {
     fence.adapter.count(Count::fence_reads);
-    let current = fence.current.load();
-    if monitor::release_satisfied(fence, current) {
+    if monitor::release_satisfied(fence) {
         monitor::settle(fence);
     }
 }

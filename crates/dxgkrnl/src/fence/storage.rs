@@ -5,13 +5,13 @@
 //! stride is the driver's. A slot is used again only after its fence died, which is after the driver destroyed it.
 
 use crate::adapter::Adapter;
-use crate::memory::AddressSpace;
+use crate::memory::{Access, AddressSpace};
 use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
+use tidegate_d3dukmdt::FenceCell;
+use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES, VALUE_WORDS};
 use tidegate_platform::{Mutex, Page, PhysicalAddress, Word};
 
-/// Words of a fence page.
-const PAGE_WORDS: usize = 512;
 const WORD_BYTES: u64 = 8;
 
 // spec: NF-025
@@ -36,7 +36,7 @@ pub(crate) struct FenceSlot {
     pool: Weak<FencePool>,
     page: usize,
     index: usize,
-    pub(crate) current: Word,
+    pub(crate) current: FenceCell,
     pub(crate) monitored: Word,
     pub(crate) current_va: u64,
     pub(crate) monitored_va: u64,
@@ -77,7 +77,7 @@ impl FencePool {
             pool: Arc::downgrade(self),
             page: number,
             index,
-            current: page.current.word(index * stride),
+            current: self.cell(page, index * stride),
             monitored: page.monitored.word(index * stride),
             current_va: page.current_va + offset,
             monitored_va: page.monitored_va + offset,
@@ -85,28 +85,43 @@ impl FencePool {
         })
     }
 
+    fn cell(&self, page: &FencePage, number: usize) -> FenceCell {
+        let word = page.current.word(number);
+        if self.adapter.caps.fence_history {
+            FenceCell::in_fence_page(word, 0)
+        } else {
+            FenceCell::plain(word)
+        }
+    }
+
+    /// Bytes of a page that one fence has.
+    pub(crate) fn stride_bytes(&self) -> u64 {
+        self.stride_words() as u64 * WORD_BYTES
+    }
+
     fn new_page(&self) -> Result<FencePage, Status> {
         // spec: NF-032, NF-035, NF-038
         let memory = &self.adapter.system_memory;
-        let (current_at, current) = memory.protocol(PAGE_WORDS);
-        let (monitored_at, monitored) = memory.protocol(PAGE_WORDS);
-        let bytes = PAGE_WORDS as u64 * WORD_BYTES;
+        let history = self.adapter.caps.fence_history;
+        let (current_at, current) = memory.protocol(if history { PAGE_WORDS } else { VALUE_WORDS });
+        let (monitored_at, monitored) = memory.protocol(VALUE_WORDS);
+        let access = if history { Access::FenceValues } else { Access::ReadWrite };
+        // The histories are not mapped: nobody but the hardware and the kernel reaches them.
         // spec: NF-012, MF-011, MF-012, ME-037
-        let current_va = self.space.map(current_at, bytes, true)?;
+        let current_va = self.space.map(current_at, VALUE_BYTES, access)?;
         // spec: NF-018
-        let monitored_va = self.space.map(monitored_at, bytes, false)?;
-        let free = (0..PAGE_WORDS / self.stride_words()).rev().collect();
+        let monitored_va = self.space.map(monitored_at, VALUE_BYTES, Access::Read)?;
+        let free = (0..VALUE_WORDS / self.stride_words()).rev().collect();
         Ok(FencePage { current, monitored, current_va, monitored_va, at: [current_at, monitored_at], free })
     }
 }
 
 impl Drop for FencePool {
     fn drop(&mut self) {
-        let bytes = PAGE_WORDS as u64 * WORD_BYTES;
         let pages = std::mem::take(&mut *self.pages.lock());
         for page in pages {
-            self.space.unmap(page.current_va, bytes);
-            self.space.unmap(page.monitored_va, bytes);
+            self.space.unmap(page.current_va, VALUE_BYTES);
+            self.space.unmap(page.monitored_va, VALUE_BYTES);
             for at in page.at {
                 self.adapter.system_memory.remove(at);
             }

@@ -3,8 +3,13 @@
 //! MonitoredValue is the smallest value that somebody waits for, less one, or the maximum when nobody waits. A wait for 0 is
 //! never entered (it is satisfied), so the subtraction cannot underflow; a wait for the maximum is armed one below it, so it
 //! is not mistaken for nobody.
+//!
+//! A waiter has the epoch of its call (see `fence_cell`): a value that the fence had before does not satisfy it, one that it
+//! had since does, also when it has fallen again.
 
 use std::collections::BTreeMap;
+use tidegate_d3dukmdt::FenceWait;
+use tidegate_d3dukmdt::fence_cell::Look;
 
 /// MonitoredValue when nobody waits.
 pub(crate) const NOBODY_WAITS: u64 = u64::MAX;
@@ -16,10 +21,18 @@ pub(crate) struct WaiterId {
     number: u64,
 }
 
+struct Waiter<W> {
+    who: W,
+    ticket: u64,
+    epoch: u64,
+}
+
 /// Waiters of one fence, each with a ticket that means something to it.
 // spec: NF-019
 pub(crate) struct WaiterSet<W> {
-    by_value: BTreeMap<WaiterId, (W, u64)>,
+    by_value: BTreeMap<WaiterId, Waiter<W>>,
+    /// No waiter is of an earlier epoch.
+    oldest_epoch: u64,
     registrations: u64,
     published: u64,
     /// The fence is being destroyed: nobody enters any more, and nothing is published.
@@ -29,19 +42,26 @@ pub(crate) struct WaiterSet<W> {
 impl<W> WaiterSet<W> {
     /// Nobody waits, and `published` is what MonitoredValue holds.
     pub(crate) fn new(published: u64) -> WaiterSet<W> {
-        WaiterSet { by_value: BTreeMap::new(), registrations: 0, published, closed: false }
+        WaiterSet { by_value: BTreeMap::new(), oldest_epoch: 0, registrations: 0, published, closed: false }
     }
 
-    /// Enters a waiter for `value`, which must not be 0; `None` when the set is closed.
-    pub(crate) fn insert(&mut self, value: u64, waiter: W, ticket: u64) -> Option<WaiterId> {
-        debug_assert!(value > 0, "a wait for 0 is satisfied");
+    /// Enters a waiter, whose value must not be 0; `None` when the set is closed.
+    pub(crate) fn insert(&mut self, wait: FenceWait, who: W, ticket: u64) -> Option<WaiterId> {
+        debug_assert!(wait.value > 0, "a wait for 0 is satisfied");
         if self.closed {
             return None;
         }
+        self.oldest_epoch =
+            if self.by_value.is_empty() { wait.epoch } else { self.oldest_epoch.min(wait.epoch) };
         self.registrations += 1;
-        let id = WaiterId { value, number: self.registrations };
-        self.by_value.insert(id, (waiter, ticket));
+        let id = WaiterId { value: wait.value, number: self.registrations };
+        self.by_value.insert(id, Waiter { who, ticket, epoch: wait.epoch });
         Some(id)
+    }
+
+    /// An epoch before which no waiter was entered; `None` when nobody waits.
+    pub(crate) fn oldest_epoch(&self) -> Option<u64> {
+        (!self.by_value.is_empty()).then_some(self.oldest_epoch)
     }
 
     /// Ends the set: who is in it stays until taken, nobody enters, and nothing is published from now on.
@@ -59,16 +79,18 @@ impl<W> WaiterSet<W> {
         self.by_value.remove(&id).is_some()
     }
 
-    /// Takes every waiter that `value` satisfies, smallest value first, in order of registration.
-    pub(crate) fn take_satisfied(&mut self, value: u64) -> Vec<(W, u64)> {
-        let mut taken = Vec::new();
-        while let Some(first) = self.by_value.first_entry() {
-            if first.key().value > value {
-                break;
-            }
-            taken.push(first.remove());
-        }
-        taken
+    /// Takes every waiter that `look` satisfies, smallest value first, in order of registration.
+    pub(crate) fn take_satisfied(&mut self, look: &Look) -> Vec<(W, u64)> {
+        let within = WaiterId { value: look.highest(), number: u64::MAX };
+        let taken = self.by_value.extract_if(..=within, |id, waiter| {
+            look.satisfies(FenceWait { value: id.value, epoch: waiter.epoch })
+        });
+        taken.map(|(_, waiter)| (waiter.who, waiter.ticket)).collect()
+    }
+
+    /// Takes every waiter.
+    pub(crate) fn take_all(&mut self) -> Vec<(W, u64)> {
+        std::mem::take(&mut self.by_value).into_values().map(|waiter| (waiter.who, waiter.ticket)).collect()
     }
 
     /// What MonitoredValue should hold.
@@ -97,19 +119,27 @@ impl<W> WaiterSet<W> {
 mod tests {
     use super::*;
 
+    fn wait(value: u64) -> FenceWait {
+        FenceWait { value, epoch: 0 }
+    }
+
+    fn at(value: u64) -> Look {
+        Look::at_value(value)
+    }
+
     // spec: NF-014, NF-015, NF-022, NF-024
     #[test]
     fn monitored_value_is_the_smallest_wait_less_one() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
         assert_eq!(set.take_unpublished(), None);
-        set.insert(42, "a", 0);
-        set.insert(50, "b", 0);
+        set.insert(wait(42), "a", 0);
+        set.insert(wait(50), "b", 0);
         assert_eq!(set.take_unpublished(), Some(41));
         assert_eq!(set.take_unpublished(), None);
-        assert_eq!(set.take_satisfied(42), [("a", 0)]);
+        assert_eq!(set.take_satisfied(&at(42)), [("a", 0)]);
         assert_eq!(set.take_unpublished(), Some(49));
-        let last = set.insert(u64::MAX, "c", 0).unwrap();
-        assert_eq!(set.take_satisfied(60), [("b", 0)]);
+        let last = set.insert(wait(u64::MAX), "c", 0).unwrap();
+        assert_eq!(set.take_satisfied(&at(60)), [("b", 0)]);
         assert_eq!(set.take_unpublished(), Some(u64::MAX - 1), "a wait for the maximum is not nobody");
         assert!(set.remove(last) && !set.remove(last));
         assert_eq!(set.take_unpublished(), Some(NOBODY_WAITS));
@@ -119,19 +149,19 @@ mod tests {
     #[test]
     fn a_closed_set_publishes_nothing_and_lets_nobody_in() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
-        set.insert(5, "a", 0);
+        set.insert(wait(5), "a", 0);
         set.close();
-        assert_eq!((set.take_unpublished(), set.insert(6, "b", 0)), (None, None));
-        assert_eq!(set.take_satisfied(u64::MAX), [("a", 0)]);
+        assert_eq!((set.take_unpublished(), set.insert(wait(6), "b", 0)), (None, None));
+        assert_eq!(set.take_satisfied(&at(u64::MAX)), [("a", 0)]);
     }
 
     #[test]
     fn equal_values_are_released_in_order_of_registration() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
         for ticket in 0..5 {
-            set.insert(7, (), ticket);
+            set.insert(wait(7), (), ticket);
         }
-        let tickets: Vec<u64> = set.take_satisfied(7).into_iter().map(|(_, t)| t).collect();
+        let tickets: Vec<u64> = set.take_satisfied(&at(7)).into_iter().map(|(_, t)| t).collect();
         assert_eq!(tickets, [0, 1, 2, 3, 4]);
     }
 }

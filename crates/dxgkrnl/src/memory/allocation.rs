@@ -2,6 +2,7 @@
 
 use super::AddressSpace;
 use crate::adapter::Adapter;
+use crate::memory::Access;
 use std::sync::Arc;
 use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Placement, Status};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory};
@@ -48,7 +49,7 @@ impl AllocationObject {
                 (at, AllocationMemory::Protocol(page))
             }
         };
-        let gpu_va = space.map(at, args.bytes, true).inspect_err(|_| {
+        let gpu_va = space.map(at, args.bytes, Access::ReadWrite).inspect_err(|_| {
             bus.remove(at);
         })?;
         Ok(AllocationObject { space: space.clone(), bus, at, gpu_va, bytes: args.bytes, memory, device })

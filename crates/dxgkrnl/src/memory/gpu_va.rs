@@ -17,6 +17,17 @@ const FIRST_VA: u64 = 0x1_0000;
 /// Most entries written in one call.
 const ENTRIES_PER_UPDATE: usize = 512;
 
+/// What engines may do with a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Load.
+    Read,
+    /// Load and store.
+    ReadWrite,
+    /// Load and store, and every store is one to a fence's cell.
+    FenceValues,
+}
+
 struct Table {
     at: PhysicalAddress,
     memory: Bulk,
@@ -51,7 +62,7 @@ impl AddressSpace {
     }
 
     /// Maps `bytes` from physical address `from` at a fresh place and returns it.
-    pub(crate) fn map(&self, from: PhysicalAddress, bytes: u64, writable: bool) -> Result<u64, Status> {
+    pub(crate) fn map(&self, from: PhysicalAddress, bytes: u64, access: Access) -> Result<u64, Status> {
         let page = self.adapter.shape.page_bytes;
         let pages = bytes.div_ceil(page).max(1);
         let mut tables = self.tables.lock_device();
@@ -60,7 +71,11 @@ impl AddressSpace {
         let end = pages.checked_add(1).and_then(|p| p.checked_mul(page)).and_then(|b| va.checked_add(b));
         let end = end.filter(|e| *e <= self.adapter.shape.va_end()).ok_or(Status::NO_MEMORY)?;
         tables.next_va = end;
-        let entry = |i: u64| PageTableEntry::Page { at: PhysicalAddress(from.0 + i * page), writable };
+        let entry = |i: u64| PageTableEntry::Page {
+            at: PhysicalAddress(from.0 + i * page),
+            writable: access != Access::Read,
+            fence_values: access == Access::FenceValues,
+        };
         self.write_pages(&mut tables, va, pages, entry)?;
         Ok(va)
     }

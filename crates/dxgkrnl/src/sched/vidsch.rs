@@ -332,6 +332,7 @@ mod tests {
             nodes: vec![node],
             native_fence: NativeFenceCaps::default(),
             user_mode_submission: UserModeSubmissionCaps { doorbell_size_bytes: 8 },
+            fence_history: false,
         })
     }
 

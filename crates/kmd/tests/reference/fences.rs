@@ -1,5 +1,6 @@
 //! The two values of a fence as the CPU changes them, and fence logs.
 
+use tidegate_d3dukmdt::FenceCell;
 use tidegate_ddi::fence::{
     LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
@@ -24,7 +25,7 @@ fn update(
         .map(|(fence, value, cell)| UpdateCurrentValue {
             fence: *fence,
             value: *value,
-            current_value: (*cell).clone(),
+            current_value: FenceCell::plain((*cell).clone()),
         })
         .collect();
     machine.journal.take();

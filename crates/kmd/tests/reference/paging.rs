@@ -37,7 +37,7 @@ fn entries_are_written_where_asked_and_cached_translations_forgotten() {
         let args = UpdatePageTable { address_space: SPACE.0, table: &table, level, start_index, entries };
         machine.driver.update_page_table(&Passive::enter(), args)
     };
-    let page = |at, writable| PageTableEntry::Page { at: PhysicalAddress(at), writable };
+    let page = |at, writable| PageTableEntry::Page { at: PhysicalAddress(at), writable, fence_values: false };
     write(3, 510, &[page(0x7000, true), page(0x8000, false)]).unwrap();
     assert_eq!(machine.commands(), [], "nothing is cached of an address space without a root");
     let entry = |index: u64| Pte(table.read_u64(index * 8).unwrap());

@@ -140,6 +140,18 @@ impl Word {
         if self.page.explored { Some(world::WordRef { page: &self.page, index: self.index }) } else { None }
     }
 
+    /// Which word of its page it is.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    /// The word at `index` of the same page; panics beyond its end.
+    pub fn sibling(&self, index: usize) -> Word {
+        assert!(index < self.page.cells.len(), "word {index} of a page of {} words", self.page.cells.len());
+        Word { page: Arc::clone(&self.page), index: index as u32 }
+    }
+
     /// Loads with acquire order.
     #[inline]
     pub fn load(&self) -> u64 {

@@ -334,9 +334,9 @@ impl Shared {
     #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
     fn notify_fence(&self, address_space: AddressSpaceId, current_value: GpuVa) -> Answer {
         let space = self.cmp.lock().space(address_space);
-        let (cell, word) = mmu::find_word(&self.bus, space, current_value).ok_or(AdminError::BadAddress)?;
+        let (at, cell) = mmu::find_cell(&self.bus, space, current_value).ok_or(AdminError::BadAddress)?;
         self.platform.fence();
-        self.unblock(cell, word.load(), None);
+        self.unblock(&cell, at, None);
         NOTHING
     }
 

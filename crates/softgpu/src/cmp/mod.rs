@@ -25,6 +25,7 @@ use crate::stats::{Overlap, ParkedWait, Stats};
 use reports::{FaultList, SignaledList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tidegate_d3dukmdt::FenceCell;
 use tidegate_gpu_abi::{AddressSpaceId, QueueId};
 use tidegate_platform::{Bulk, Mutex, PhysicalAddress, Platform, Step, WakeWord, Word};
 use waits::{Armed, WaitKey, Waits};
@@ -115,7 +116,7 @@ impl Cmp {
     /// The waits that hold queues back now.
     pub(crate) fn parked_waits(&self) -> Vec<ParkedWait> {
         let parked = self.queues.iter().flatten().filter_map(|entry| Some((entry.shape.tag, entry.waiting?)));
-        parked.map(|(tag, key)| ParkedWait { tag, current_value: key.cell, value: key.value }).collect()
+        parked.map(|(tag, key)| ParkedWait { tag, current_value: key.cell, value: key.wait.value }).collect()
     }
 
     /// The address space as of now; one without a table maps nothing.
@@ -253,24 +254,32 @@ impl Shared {
         }
     }
 
-    /// The engine of `node` stored `value` to the protocol word at `cell`: the barrier, and a look at who waits for it.
+    /// An engine stores to a protocol word: a fence's cell keeps what it has been. A full barrier, which the look of
+    /// [`Shared::stored`] rests on.
     #[inline]
-    pub(crate) fn stored(&self, cell: PhysicalAddress, value: u64, node: usize) {
+    pub(crate) fn store(&self, cell: &FenceCell, value: u64) {
         if self.config.barriers.signal_barrier {
-            self.platform.fence();
-        }
-        if self.armed.may_hold(cell) {
-            self.unblock(cell, value, Some(node));
+            cell.store(value);
+        } else {
+            cell.word().store(value);
         }
     }
 
-    /// Puts the queues whose waits `value` satisfies back on their run lists. Their waits are latched: a value that falls
-    /// again does not undo it. `by` is the node whose engine calls, if one does: its service is awake.
+    /// The engine of `node` stored to the cell at `at`: a look at who waits for it.
+    #[inline]
+    pub(crate) fn stored(&self, cell: &FenceCell, at: PhysicalAddress, node: usize) {
+        if self.armed.may_hold(at) {
+            self.unblock(cell, at, Some(node));
+        }
+    }
+
+    /// Puts the queues whose waits for the cell are satisfied back on their run lists. Their waits are latched: a value that
+    /// falls again does not undo it. `by` is the node whose engine calls, if one does: its service is awake.
     // spec: NF-005
-    pub(crate) fn unblock(&self, cell: PhysicalAddress, value: u64, by: Option<usize>) {
+    pub(crate) fn unblock(&self, cell: &FenceCell, at: PhysicalAddress, by: Option<usize>) {
         let mut calls = Calls::default();
         let mut cmp = self.cmp.lock();
-        while let Some(queue) = cmp.waits.take(&self.armed, cell, value) {
+        while let Some(queue) = cmp.waits.take(&self.armed, at, |wait| cell.satisfies(wait)) {
             cmp.satisfy(queue);
             if let Some(node) = cmp.queue(queue).map(|e| e.shape.node) {
                 self.call(&mut cmp, node, &mut calls);

@@ -8,14 +8,15 @@
 //! Several cells share an armed word; a signaller that finds nothing in the table lost some time and nothing else.
 
 use std::collections::BTreeSet;
+use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::QueueId;
 use tidegate_platform::{PhysicalAddress, Platform, Word};
 
-/// What a queue waits for: the place of CurrentValue on the bus, and the value.
+/// What a queue waits for: the place of CurrentValue on the bus, the value and the epoch of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaitKey {
     pub(crate) cell: PhysicalAddress,
-    pub(crate) value: u64,
+    pub(crate) wait: FenceWait,
 }
 
 const ARMED_WORDS: usize = 64;
@@ -63,12 +64,16 @@ impl Waits {
         }
     }
 
-    /// Takes a queue whose wait for `cell` is satisfied by `value`, the smallest wait first.
-    // spec: NF-008
-    pub(crate) fn take(&mut self, armed: &Armed, cell: PhysicalAddress, value: u64) -> Option<QueueId> {
-        let first = (WaitKey { cell, value: 0 }, QueueId(0));
-        let last = (WaitKey { cell, value }, QueueId(u32::MAX));
-        let (key, queue) = self.table.range(first..=last).next().copied()?;
+    /// Takes a queue whose wait for `cell` is satisfied, the smallest wait first.
+    pub(crate) fn take(
+        &mut self,
+        armed: &Armed,
+        cell: PhysicalAddress,
+        satisfied: impl Fn(FenceWait) -> bool,
+    ) -> Option<QueueId> {
+        let first = (WaitKey { cell, wait: FenceWait { value: 0, epoch: 0 } }, QueueId(0));
+        let of_cell = self.table.range(first..).take_while(|(key, _)| key.cell == cell);
+        let (key, queue) = of_cell.copied().find(|(key, _)| satisfied(key.wait))?;
         self.leave(armed, key, queue);
         Some(queue)
     }

@@ -39,10 +39,10 @@ fn log_for(log: Option<&LogBuffer>, entry: u32, va: GpuVa) -> Result<Option<&Log
 
 impl Engine {
     /// Signals a fence. All addresses are translated before anything is stored; then, in this order:
-    /// 1. store CurrentValue;
+    /// 1. store CurrentValue, which is a full barrier;
     /// 2. write the log entry, with the time at which the operation was complete;
     /// 3. store the log header's index word;
-    /// 4. full barrier;
+    /// 4. full barrier behind the log;
     /// 5. unblock the queues that wait for the fence;
     /// 6. load MonitoredValue: if the value is above it, add the fence to the signalled list, set the cause and raise the
     ///    line, with no lock held; else nobody is interrupted, and that is counted.
@@ -66,14 +66,17 @@ impl Engine {
         gpu.platform.spend(Step::FenceStore);
         self.tally.signals += 1;
 
-        let cell = self.port.mmu.to_store(current);
-        cell.word.store(signal.value);
+        let entry = self.port.mmu.to_store(current);
+        gpu.store(&entry.cell, signal.value);
         if let Some(log) = log {
             log.write(signal.log_entry, &entry_of(&signal, gpu.clock.now()));
+            if gpu.config.barriers.signal_barrier {
+                gpu.platform.fence();
+            }
         }
-        gpu.stored(cell.physical, signal.value, self.node);
+        gpu.stored(&entry.cell, entry.physical, self.node);
         let Some(monitored) = monitored else { return Ok(()) };
-        if signal.value <= self.port.mmu.to_load(monitored).word.load() {
+        if signal.value <= self.port.mmu.to_load(monitored).cell.load() {
             self.tally.interrupts_suppressed += 1;
             return Ok(());
         }
@@ -110,7 +113,7 @@ impl Engine {
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
         log_for(run.state.wait_log.as_ref(), wait.log_entry, wait.current_value)?;
         wait.head_ns = if self.gpu.platform.tracing() { self.gpu.platform.stamp_ns() } else { 0 };
-        if self.port.mmu.to_load(slot).word.load() >= wait.value {
+        if self.port.mmu.to_load(slot).cell.satisfies(wait.wait) {
             self.end_wait(&mut run.state, &wait, None)?;
             return Ok(Pace::Light);
         }
@@ -140,7 +143,7 @@ impl Engine {
         let Some(Packet::Wait(wait)) = &run.packet else { return Ok(Pace::Light) };
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
         let cell = self.port.mmu.to_load(slot).physical;
-        Ok(Pace::Blocked(WaitKey { cell, value: wait.value }, slot))
+        Ok(Pace::Blocked(WaitKey { cell, wait: wait.wait }, slot))
     }
 
     // spec: NF-170
@@ -154,7 +157,7 @@ impl Engine {
     ) -> Result<(), Fault> {
         if let Some(log) = log_for(state.wait_log.as_ref(), wait.log_entry, wait.current_value)? {
             let entry = LogEntry {
-                fence_value: wait.value,
+                fence_value: wait.wait.value,
                 fence_handle: wait.fence_handle,
                 operation: LogOperation::WaitUnblocked as u32,
                 observed_ns: wait.observed.0,
@@ -162,7 +165,7 @@ impl Engine {
             };
             log.write(wait.log_entry, &entry);
         }
-        self.record_fence(state, Kind::Wait, wait.trace, wait.value, wait.head_ns);
+        self.record_fence(state, Kind::Wait, wait.trace, wait.wait.value, wait.head_ns);
         self.finish_slot(state)
     }
 

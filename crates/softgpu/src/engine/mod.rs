@@ -275,7 +275,7 @@ impl Engine {
         if let Some(entry) = cmp.queue(queue) {
             entry.waiting = Some(key);
         }
-        if self.port.mmu.to_load(slot).word.load() >= key.value {
+        if self.port.mmu.to_load(slot).cell.satisfies(key.wait) {
             cmp.waits.leave(&self.gpu.armed, key, queue);
             cmp.satisfy(queue);
         }

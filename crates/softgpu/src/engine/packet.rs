@@ -8,6 +8,7 @@ use super::fence::Signal;
 use super::{Engine, Pace};
 use crate::mmu::{Fault, Space};
 use crate::queue::{Completion, ContextKey, Execution, Packet, PendingWait, Run, RunState, Running};
+use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::command::MAX_COMMAND_WORDS;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
@@ -62,7 +63,7 @@ impl Engine {
         let ring_space = state.shape.ring_space(self.space);
         if std::mem::take(&mut state.reread) {
             let slot = self.port.mmu.load_slot(ring_space, state.shape.write_pointer())?;
-            state.publish(self.port.mmu.to_load(slot).word.load())?;
+            state.publish(self.port.mmu.to_load(slot).cell.load())?;
         }
         if let Some(last) = state.last_ring.take() {
             state.ring(last)?;
@@ -87,10 +88,10 @@ impl Engine {
     fn begin(&mut self, run: &mut Run, packet: RingPacket, at: GpuVa) -> Result<Pace, Fault> {
         match packet {
             RingPacket::Nop => self.finish_slot(&mut run.state)?,
-            RingPacket::Wait { current_value, value, fence_handle, log_entry, trace } => {
+            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry, trace } => {
                 let wait = PendingWait {
                     current_value,
-                    value,
+                    wait: FenceWait { value, epoch },
                     fence_handle,
                     log_entry,
                     trace,
@@ -337,7 +338,7 @@ impl Engine {
         state.taken += 1;
         let space = state.shape.ring_space(self.space);
         let slot = self.port.mmu.store_slot(space, state.shape.read_pointer())?;
-        self.port.mmu.to_store(slot).word.store(state.taken);
+        self.port.mmu.to_store(slot).cell.word().store(state.taken);
         Ok(())
     }
 }

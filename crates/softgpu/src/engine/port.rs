@@ -56,9 +56,10 @@ impl Port {
                 }
                 for (number, bytes) in words.iter().enumerate() {
                     let value = u64::from_le_bytes(*bytes);
-                    page.store(first as usize + number, value);
-                    let cell = PhysicalAddress(entry.physical.0 + within + number as u64 * 8);
-                    self.gpu.stored(cell, value, self.node);
+                    let cell = entry.cell(page, *start, first as usize + number);
+                    let at = PhysicalAddress(entry.physical.0 + within + number as u64 * 8);
+                    self.gpu.store(&cell, value);
+                    self.gpu.stored(&cell, at, self.node);
                 }
                 Ok(())
             }

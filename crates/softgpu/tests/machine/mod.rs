@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use tidegate_d3dukmdt::FenceCell;
+use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES};
 use tidegate_gpu_abi::address::TABLE_LEVELS;
 use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::regs::FaultKind;
@@ -231,7 +233,7 @@ impl Buffer {
 pub struct Fence {
     pub current_va: GpuVa,
     pub monitored_va: GpuVa,
-    pub current: Word,
+    pub current: FenceCell,
     pub monitored: Word,
     pub current_at: PhysicalAddress,
 }
@@ -241,6 +243,7 @@ impl Fence {
         RingPacket::Wait {
             current_value: self.current_va,
             value,
+            epoch: self.current.wait_for(value).epoch,
             fence_handle: 7,
             log_entry: NO_LOG_ENTRY,
             trace: TraceWords::default(),
@@ -262,6 +265,10 @@ impl Fence {
 impl Process {
     /// Maps a page.
     pub fn map_page(&self, va: GpuVa, to: PhysicalAddress, writable: bool) {
+        self.write_entry(va, Pte::new(to, writable));
+    }
+
+    fn write_entry(&self, va: GpuVa, entry: Pte) {
         let mut layout = self.layout.lock();
         let prefix = |level: u32| if level == 0 { 0 } else { va.0 >> (12 + 9 * (TABLE_LEVELS - level)) };
         for level in 1..TABLE_LEVELS {
@@ -275,8 +282,7 @@ impl Process {
             layout.tables.insert((level, prefix(level)), (at, table));
         }
         let last = &layout.tables[&(TABLE_LEVELS - 1, prefix(TABLE_LEVELS - 1))].1;
-        last.write_u64(va.table_index(TABLE_LEVELS - 1) * 8, Pte::new(to, writable).0)
-            .expect("inside a table");
+        last.write_u64(va.table_index(TABLE_LEVELS - 1) * 8, entry.0).expect("inside a table");
     }
 
     /// Takes a page's mapping away, in the table only.
@@ -327,11 +333,13 @@ impl Process {
 
     /// A fence at `value` that interrupts for every value above `monitored`.
     pub fn fence(&self, value: u64, monitored: u64) -> Fence {
-        let (current_va, current, current_at) = self.words(1);
+        let (current_at, current) = self.machine.system.protocol(PAGE_WORDS);
+        let current_va = self.map(current_at, VALUE_BYTES, true);
+        self.write_entry(current_va, Pte::new(current_at, true).of_fence_values());
         let (monitored_at, page) = self.machine.system.protocol(1);
         let monitored_va = self.map(monitored_at, 8, false);
-        let (current, monitored_word) = (current.word(0), page.word(0));
-        current.store(value);
+        let (current, monitored_word) = (FenceCell::in_fence_page(current.word(0), 0), page.word(0));
+        current.renew(value, 64);
         monitored_word.store(monitored);
         Fence { current_va, monitored_va, current, monitored: monitored_word, current_at }
     }

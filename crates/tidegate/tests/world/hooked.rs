@@ -147,7 +147,7 @@ impl DriverLayer for Hooked {
 
     fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
         let pages = args.entries.iter().filter_map(|entry| match entry {
-            PageTableEntry::Page { at, writable } => Some((*at, *writable)),
+            PageTableEntry::Page { at, writable, .. } => Some((*at, *writable)),
             _ => None,
         });
         self.told.lock().pages.extend(pages);

@@ -14,6 +14,8 @@ use tidegate::calls::{
     FenceValue, Handle, HwQueue, Kernel, NativeFenceType, Placement, Priority, RingHint, SignalFlags, Status,
     SubmitCommand, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
 };
+use tidegate::d3dukmdt::FenceCell;
+use tidegate::d3dukmdt::fence_cell::REACHED;
 use tidegate::ddi::{Driver, InterruptData, OsHandle, Recording};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::gpu_abi::{
@@ -130,7 +132,7 @@ impl World {
     }
 
     /// CurrentValue as the kernel's CPU reaches it: a store there is a GPU signal that nobody was told of.
-    pub fn current_word(&self, fence: &FenceInstance) -> Word {
+    pub fn current_word(&self, fence: &FenceInstance) -> FenceCell {
         self.signal(fence, fence.value.load());
         self.hooked.told().current.last().unwrap().0.current_value.clone()
     }
@@ -296,10 +298,17 @@ pub fn wait_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingPac
     RingPacket::Wait {
         current_value: GpuVa(fence.current_value_gpu_va),
         value,
+        epoch: epoch_of_wait(fence, value),
         fence_handle: fence.handle.0,
         log_entry,
         trace: TraceWords::default(),
     }
+}
+
+/// What a wait carries so that it latches from its call on.
+pub fn epoch_of_wait(fence: &FenceInstance, value: u64) -> u64 {
+    let epoch = fence.epoch.as_ref().map_or(0, |word| word.load());
+    if fence.value.load() >= value { REACHED } else { epoch }
 }
 
 /// A user-mode queue as a user-mode driver holds it, with nothing that hides the steps.

@@ -1,0 +1,458 @@
+//! Owns the cell in which a fence's value stands, as everybody stores and looks at it: engines, driver, graphics kernel.
+//!
+//! A fence's value may go down as well as up, and a wait that was once satisfied stays so. Therefore a cell remembers what
+//! it has been: within an *epoch* its value only rises, and a store below the present value closes the epoch. Beside the value
+//! stand the number of the present epoch and the falling peaks of closed ones. A wait carries the epoch of its call, and is
+//! satisfied by the value, or by a peak of an epoch that was closed after the call. Nothing has to look at the right moment, so
+//! it does not matter whether the waiting queue was running, suspended or without a doorbell meanwhile.
+//!
+//! A store, in order:
+//! 1. load the value; if the new one is not below it, compare-exchange: done, and that was the full barrier;
+//! 2. else it is a rewind. Make the epoch odd: rewinds of a cell are one after the other;
+//! 3. load the value (the peak), then give the rewind its label: the next odd number;
+//! 4. push label and peak; an older entry that is not larger is dropped, since the newer one satisfies whatever it did;
+//! 5. compare-exchange the value; if somebody raised it meanwhile, go to 3;
+//! 6. make the epoch even, one above the label.
+//!
+//! A wait, in order: 1. load the epoch; 2. load the value: reached already, or not. A wait satisfied by a peak has an epoch
+//! below the peak's label. A wait that read the very label came after step 3 and looked at the value after that: until step 5
+//! the value was the peak, so it has either seen the peak in step 2 or come after the rewind.
+//!
+//! Who stores looks at the waits of the cell afterwards (that is their room's work), so [`FenceCell::satisfies`] may answer no
+//! in the middle of a rewind: the one who rewinds will look again. [`FenceCell::look`] waits the few steps out instead.
+//!
+//! A cell without a history is hardware's that stores values by itself. There a wait is judged by the value alone, as the
+//! documents allow.
+
+use tidegate_platform::{Step, Word};
+
+/// Bytes of values in a fence page: what is mapped into address spaces.
+pub const VALUE_BYTES: u64 = 4096;
+/// Words of values in a fence page.
+pub const VALUE_WORDS: usize = VALUE_BYTES as usize / 8;
+/// Words of history that stand behind the values for each word of values.
+const HISTORY_WORDS_PER_VALUE: usize = 8;
+/// Words of a fence page: the values, then their histories.
+pub const PAGE_WORDS: usize = VALUE_WORDS * (1 + HISTORY_WORDS_PER_VALUE);
+
+/// The epoch that a wait carries when its value was reached at the call: it is satisfied, whatever comes.
+pub const REACHED: u64 = u64::MAX;
+/// The epoch of a wait that nobody asked the cell for: it is judged by the value alone.
+pub const NO_EPOCH: u64 = 0;
+/// In the place of the first epoch: every wait passes and no store changes anything.
+const ALWAYS: u64 = u64::MAX;
+
+/// Words of a history, from its start.
+mod at {
+    /// The present epoch; odd while a rewind is under way.
+    pub(super) const EPOCH: usize = 0;
+    /// Waits of earlier epochs are for a fence that stood here before: they pass.
+    pub(super) const FIRST_EPOCH: usize = 1;
+    /// How many peaks are kept (low half) and how many there is room for (high half).
+    pub(super) const DEPTH: usize = 2;
+    /// How many peaks were dropped for want of room.
+    pub(super) const LOST: usize = 3;
+    /// Pairs of label and peak: labels rise, peaks fall.
+    pub(super) const PEAKS: usize = 4;
+}
+
+/// A wait as a cell judges it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FenceWait {
+    /// Satisfied at this value or above.
+    pub value: u64,
+    /// The cell's epoch at the call, [`REACHED`] or [`NO_EPOCH`].
+    pub epoch: u64,
+}
+
+/// The cell of one fence.
+#[derive(Clone, Debug)]
+pub struct FenceCell {
+    value: Word,
+    /// First word of the history, in the page of the value.
+    history: Option<usize>,
+}
+
+/// A closed epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Peak {
+    label: u64,
+    value: u64,
+}
+
+/// What a cell has been, as of one look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The value.
+    pub value: u64,
+    first_epoch: u64,
+    /// Labels rise, values fall.
+    peaks: Vec<Peak>,
+}
+
+impl Look {
+    /// A look at a value that has no history.
+    pub fn at_value(value: u64) -> Look {
+        Look { value, first_epoch: 0, peaks: Vec::new() }
+    }
+
+    /// Whether the wait is satisfied.
+    // spec: NF-008
+    pub fn satisfies(&self, wait: FenceWait) -> bool {
+        if wait.value <= self.value || wait.epoch == REACHED {
+            return true;
+        }
+        // The first peak since the call is the largest.
+        let peak = self.peaks.iter().find(|p| wait.epoch < p.label);
+        wait.epoch != NO_EPOCH
+            && (wait.epoch < self.first_epoch || peak.is_some_and(|p| wait.value <= p.value))
+    }
+
+    /// No wait for more than this is satisfied, save those of an earlier fence.
+    pub fn highest(&self) -> u64 {
+        if self.first_epoch == ALWAYS {
+            return u64::MAX;
+        }
+        self.peaks.first().map_or(self.value, |p| p.value.max(self.value))
+    }
+}
+
+impl FenceCell {
+    /// A cell whose history stands behind it; `value` is a word of the values of a fence page that begins at word `page_start`
+    /// of its memory.
+    pub fn in_fence_page(value: Word, page_start: usize) -> FenceCell {
+        let index = value.index() - page_start;
+        debug_assert!(index < VALUE_WORDS, "a value stands in the first part of a fence page");
+        let history = page_start + VALUE_WORDS + index * HISTORY_WORDS_PER_VALUE;
+        FenceCell { value, history: Some(history) }
+    }
+
+    /// A cell without a history.
+    pub fn plain(value: Word) -> FenceCell {
+        FenceCell { value, history: None }
+    }
+
+    /// The word of the value.
+    #[inline]
+    pub fn word(&self) -> &Word {
+        &self.value
+    }
+
+    /// The word of the epoch, which a wait call loads before the value; `None` without a history.
+    pub fn epoch_word(&self) -> Option<Word> {
+        self.history.map(|start| self.value.sibling(start + at::EPOCH))
+    }
+
+    /// The value now.
+    #[inline]
+    pub fn load(&self) -> u64 {
+        self.value.load()
+    }
+
+    /// A wait for `value` that is made now.
+    pub fn wait_for(&self, value: u64) -> FenceWait {
+        let epoch = self.epoch_word().map_or(NO_EPOCH, |word| word.load());
+        FenceWait { value, epoch: if self.load() >= value { REACHED } else { epoch } }
+    }
+
+    /// Makes the cell that of a new fence; waits for an earlier one pass. `stride_bytes` is the room of the fence in its page.
+    pub fn renew(&self, value: u64, stride_bytes: u64) {
+        let Some(history) = self.history() else { return self.value.store(value) };
+        let epoch = history.lock() + 1;
+        let room = (stride_bytes as usize / 8 * HISTORY_WORDS_PER_VALUE).saturating_sub(at::PEAKS) / 2;
+        history.word(at::DEPTH).store((room as u64) << 32);
+        history.word(at::LOST).store(0);
+        history.word(at::FIRST_EPOCH).store(epoch);
+        self.value.exchange(value);
+        history.unlock(epoch);
+    }
+
+    /// From now on every wait passes and no store changes anything.
+    pub fn condemn(&self) {
+        let Some(history) = self.history() else {
+            self.value.exchange(u64::MAX);
+            return;
+        };
+        let epoch = history.lock() + 1;
+        history.word(at::FIRST_EPOCH).store(ALWAYS);
+        // Readers see the maximum; a store of less is a rewind, which finds the mark.
+        self.value.exchange(u64::MAX);
+        history.unlock(epoch);
+    }
+
+    /// Stores a value. A full barrier. Returns the peak if the value fell.
+    // spec: NF-009, MF-013, ME-031, ME-038, ME-041
+    #[inline]
+    pub fn store(&self, value: u64) -> Option<u64> {
+        let Some(start) = self.history else {
+            self.value.exchange(value);
+            return None;
+        };
+        // 1.
+        let mut seen = self.value.load();
+        while value >= seen {
+            match self.value.compare_exchange(seen, value) {
+                Ok(_) => return None,
+                Err(now) => seen = now,
+            }
+        }
+        self.rewind(&History { of: &self.value, start }, value)
+    }
+
+    /// Steps 2 to 6.
+    #[cold]
+    fn rewind(&self, history: &History<'_>, value: u64) -> Option<u64> {
+        // 2.
+        let mut label = history.lock();
+        if history.word(at::FIRST_EPOCH).load() == ALWAYS {
+            history.unlock(label + 1);
+            return None;
+        }
+        let fell = loop {
+            // 3.
+            let peak = self.value.load();
+            if value < peak {
+                label += 2;
+                history.word(at::EPOCH).store(label);
+                // 4.
+                history.push(Peak { label, value: peak });
+            }
+            // 5.
+            if self.value.compare_exchange(peak, value).is_ok() {
+                break (value < peak).then_some(peak);
+            }
+        };
+        // 6.
+        history.unlock(label + 1);
+        fell
+    }
+
+    /// Whether the wait is satisfied; no in the middle of a rewind, whose maker looks again afterwards.
+    pub fn satisfies(&self, wait: FenceWait) -> bool {
+        if self.value.load() >= wait.value || wait.epoch == REACHED {
+            return true;
+        }
+        let Some(history) = self.history() else { return false };
+        let epoch = history.word(at::EPOCH).load();
+        if epoch == wait.epoch || wait.epoch == NO_EPOCH || epoch % 2 == 1 {
+            return false;
+        }
+        let (first_epoch, peaks) = history.read();
+        let steady = history.word(at::EPOCH).load() == epoch;
+        steady && Look { value: 0, first_epoch, peaks }.satisfies(wait)
+    }
+
+    /// What the cell is and has been. Waits out a rewind that is under way.
+    pub fn look(&self) -> Look {
+        self.history().map_or_else(|| Look::at_value(self.load()), |history| history.look())
+    }
+
+    /// The same for waits of this epoch or later ones; `None` when no epoch was closed since, which one load tells.
+    pub fn look_since(&self, epoch: u64) -> Option<Look> {
+        let history = self.history()?;
+        (history.word(at::EPOCH).load() != epoch).then(|| history.look())
+    }
+
+    /// How many peaks were dropped for want of room since the fence was made: each may have lost a waiter.
+    pub fn history_lost(&self) -> u64 {
+        self.history().map_or(0, |history| history.word(at::LOST).load())
+    }
+
+    fn history(&self) -> Option<History<'_>> {
+        self.history.map(|start| History { of: &self.value, start })
+    }
+}
+
+struct History<'a> {
+    of: &'a Word,
+    start: usize,
+}
+
+impl History<'_> {
+    fn word(&self, number: usize) -> Word {
+        self.of.sibling(self.start + number)
+    }
+
+    /// Makes the epoch odd and returns it.
+    fn lock(&self) -> u64 {
+        let word = self.word(at::EPOCH);
+        loop {
+            let epoch = self.quiet_epoch();
+            if word.compare_exchange(epoch, epoch + 1).is_ok() {
+                return epoch + 1;
+            }
+        }
+    }
+
+    /// Makes the epoch even: `epoch`. A full barrier, since whoever rewinds looks at the waits next.
+    fn unlock(&self, epoch: u64) {
+        let word = self.word(at::EPOCH);
+        word.exchange(epoch);
+        word.wake(u32::MAX, Step::ThreadWake);
+    }
+
+    /// The epoch, once no rewind is under way.
+    fn quiet_epoch(&self) -> u64 {
+        let word = self.word(at::EPOCH);
+        loop {
+            let epoch = word.load();
+            if epoch % 2 == 0 {
+                return epoch;
+            }
+            word.wait_while(epoch as u32, None, "the end of a rewind of a fence");
+        }
+    }
+
+    fn look(&self) -> Look {
+        loop {
+            let (value, epoch) = (self.of.load(), self.quiet_epoch());
+            let (first_epoch, peaks) = self.read();
+            if self.word(at::EPOCH).load() == epoch {
+                return Look { value, first_epoch, peaks };
+            }
+        }
+    }
+
+    fn peak(&self, number: usize) -> Peak {
+        let word = at::PEAKS + number * 2;
+        Peak { label: self.word(word).load(), value: self.word(word + 1).load() }
+    }
+
+    fn set_peak(&self, number: usize, peak: Peak) {
+        let word = at::PEAKS + number * 2;
+        self.word(word).store(peak.label);
+        self.word(word + 1).store(peak.value);
+    }
+
+    /// Adds a peak. Without room the oldest goes, which served only the oldest waits; that is counted.
+    fn push(&self, peak: Peak) {
+        let depth_word = self.word(at::DEPTH).load();
+        let (room, mut depth) = ((depth_word >> 32) as usize, depth_word as u32 as usize);
+        while depth > 0 && self.peak(depth - 1).value <= peak.value {
+            depth -= 1;
+        }
+        if depth >= room {
+            let lost = self.word(at::LOST);
+            lost.store(lost.load() + 1);
+            for number in 1..depth {
+                self.set_peak(number - 1, self.peak(number));
+            }
+            depth = depth.saturating_sub(1);
+        }
+        if room > 0 {
+            self.set_peak(depth, peak);
+            depth += 1;
+        }
+        self.word(at::DEPTH).store((room as u64) << 32 | depth as u64);
+    }
+
+    fn read(&self) -> (u64, Vec<Peak>) {
+        let first_epoch = self.word(at::FIRST_EPOCH).load();
+        let depth_word = self.word(at::DEPTH).load();
+        let depth = (depth_word as u32 as usize).min((depth_word >> 32) as usize);
+        (first_epoch, (0..depth).map(|number| self.peak(number)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_platform::Platform;
+
+    fn cell(stride_bytes: u64) -> FenceCell {
+        let page = Platform::host().page(PAGE_WORDS);
+        let cell = FenceCell::in_fence_page(page.word(8), 0);
+        cell.renew(0, stride_bytes);
+        cell
+    }
+
+    // spec: ME-042, NF-008
+    #[test]
+    fn a_wait_latches_over_a_rewind_and_a_later_one_does_not() {
+        let cell = cell(64);
+        let before = cell.wait_for(5);
+        let by_value = FenceWait { value: 5, epoch: NO_EPOCH };
+        assert!(!cell.satisfies(before));
+        assert_eq!(cell.store(7), None);
+        assert_eq!(cell.store(0), Some(7));
+        let after = cell.wait_for(5);
+        assert!(cell.satisfies(before) && cell.look().satisfies(before));
+        for unsatisfied in [after, by_value] {
+            assert!(!cell.satisfies(unsatisfied) && !cell.look().satisfies(unsatisfied));
+        }
+        assert!(!cell.satisfies(FenceWait { value: 8, ..before }), "the peak was 7");
+        cell.store(5);
+        assert!(cell.satisfies(after));
+    }
+
+    #[test]
+    fn a_wait_is_satisfied_by_the_largest_peak_since_its_call() {
+        let cell = cell(64);
+        let first = cell.wait_for(9);
+        for value in [9, 0, 7, 0] {
+            cell.store(value);
+        }
+        let second = cell.wait_for(6);
+        for value in [6, 0, 3, 0] {
+            cell.store(value);
+        }
+        let look = cell.look();
+        assert!(look.satisfies(first) && look.satisfies(second));
+        assert!(!look.satisfies(FenceWait { value: 7, ..second }), "7 was before the call");
+        assert_eq!((look.highest(), cell.history_lost()), (9, 0));
+    }
+
+    #[test]
+    fn what_was_reached_at_the_call_stays_so_and_the_maximum_is_a_value() {
+        let cell = cell(64);
+        cell.store(3);
+        let reached = cell.wait_for(3);
+        assert_eq!(reached.epoch, REACHED);
+        cell.store(1);
+        assert!(cell.satisfies(reached) && cell.satisfies(cell.wait_for(0)));
+        let maximum = cell.wait_for(u64::MAX);
+        assert!(!cell.satisfies(maximum));
+        cell.store(u64::MAX);
+        cell.store(0);
+        assert!(cell.satisfies(maximum));
+    }
+
+    #[test]
+    fn a_new_fence_in_the_cell_lets_the_waits_for_the_old_one_pass() {
+        let cell = cell(64);
+        let old = cell.wait_for(100);
+        cell.condemn();
+        assert!(cell.satisfies(old));
+        assert_eq!((cell.store(3), cell.load()), (None, u64::MAX), "signals do nothing");
+        cell.renew(2, 64);
+        assert!(cell.satisfies(old), "it waited for a fence that is gone");
+        let new = cell.wait_for(3);
+        assert!(!cell.satisfies(new) && cell.load() == 2);
+    }
+
+    #[test]
+    fn a_full_history_drops_the_oldest_peak_and_counts_it() {
+        let cell = cell(8);
+        let waits: Vec<FenceWait> = [9, 8, 7]
+            .into_iter()
+            .map(|value| {
+                let wait = cell.wait_for(value);
+                cell.store(value);
+                cell.store(0);
+                wait
+            })
+            .collect();
+        assert_eq!(waits.iter().map(|w| cell.satisfies(*w)).collect::<Vec<_>>(), [false, true, true]);
+        assert_eq!(cell.history_lost(), 1);
+    }
+
+    #[test]
+    fn a_cell_without_a_history_is_judged_by_its_value() {
+        let cell = FenceCell::plain(Platform::host().page(1).word(0));
+        let wait = cell.wait_for(5);
+        cell.store(5);
+        assert!(cell.satisfies(wait));
+        cell.store(0);
+        assert!(!cell.satisfies(wait));
+    }
+}
