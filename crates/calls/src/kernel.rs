@@ -14,6 +14,7 @@ use crate::doorbell::{Connection, CreateDoorbell, Doorbell};
 use crate::fence::{
     CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags, WaitMode,
 };
+use crate::share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 use crate::{Handle, Status};
 use tidegate_platform::Event;
 
@@ -90,6 +91,19 @@ pub trait Kernel: Send + Sync {
     /// A native fence.
     #[doc(alias = "D3DKMTCreateNativeFence")]
     fn create_native_fence(&self, args: CreateNativeFence<'_>) -> Result<FenceInstance, Status>;
+
+    /// A handle by which other processes can open these objects: here, one shareable fence. INVALID_PARAMETER when the fence
+    /// was not made shareable, ACCESS_DENIED for rights that this instance does not have.
+    #[doc(alias = "D3DKMTShareObjects")]
+    fn share_objects(&self, objects: &[Handle], access: SyncObjectAccess) -> Result<NtHandle, Status>;
+
+    /// Opens a shared fence, whichever kind it is on this adapter.
+    #[doc(alias = "D3DKMTOpenSyncObjectFromNtHandle2")]
+    fn open_sync_object_from_nt_handle(&self, args: OpenSyncObject<'_>) -> Result<FenceInstance, Status>;
+
+    /// Opens a shared fence that is native on this adapter; OBJECT_TYPE_MISMATCH when it is not.
+    #[doc(alias = "D3DKMTOpenNativeFenceFromNtHandle")]
+    fn open_native_fence_from_nt_handle(&self, args: OpenSyncObject<'_>) -> Result<FenceInstance, Status>;
 
     /// Closes this process's instance of a fence; its waiters are released.
     #[doc(alias = "D3DKMTDestroySynchronizationObject")]

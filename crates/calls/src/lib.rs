@@ -2,7 +2,7 @@
 //!
 //! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel itself; the service's
 //! socket end will be the other. Rooms: [`adapter`] · [`allocation`] · [`device`] (devices, contexts, hardware queues) ·
-//! [`doorbell`] · [`fence`] · [`handle`] · [`view`].
+//! [`doorbell`] · [`fence`] · [`share`] · [`handle`] · [`view`].
 //!
 //! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may only look.
 
@@ -13,6 +13,7 @@ pub mod doorbell;
 pub mod fence;
 pub mod handle;
 pub mod kernel;
+pub mod share;
 pub mod view;
 
 pub use adapter::{AdapterInfo, NodeInfo};
@@ -27,5 +28,6 @@ pub use fence::{
 };
 pub use handle::Handle;
 pub use kernel::Kernel;
+pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status, SyncObjectFlags};
 pub use view::ReadOnly;

@@ -45,5 +45,7 @@ bitflags::bitflags! {
         const NO_SIGNAL_MAX_VALUE_ON_TDR = 1 << 6;
         /// No GPU mapping.
         const NO_GPU_ACCESS = 1 << 7;
+        /// CPU waiters stay until the shared fence goes, also when the instance by which they wait is destroyed.
+        const UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY = 1 << 10;
     }
 }

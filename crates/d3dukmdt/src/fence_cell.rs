@@ -85,6 +85,8 @@ struct Peak {
 pub struct Look {
     /// The value.
     pub value: u64,
+    /// The last epoch of which the value is known to have been: it was loaded before the value.
+    epoch: u64,
     first_epoch: u64,
     /// Labels rise, values fall.
     peaks: Vec<Peak>,
@@ -93,13 +95,13 @@ pub struct Look {
 impl Look {
     /// A look at a value that has no history.
     pub fn at_value(value: u64) -> Look {
-        Look { value, first_epoch: 0, peaks: Vec::new() }
+        Look { value, epoch: REACHED, first_epoch: 0, peaks: Vec::new() }
     }
 
     /// Whether the wait is satisfied.
     // spec: NF-008
     pub fn satisfies(&self, wait: FenceWait) -> bool {
-        if wait.value <= self.value || wait.epoch == REACHED {
+        if wait.epoch == REACHED || (wait.value <= self.value && wait.epoch <= self.epoch) {
             return true;
         }
         // The first peak since the call is the largest.
@@ -234,12 +236,12 @@ impl FenceCell {
         }
         let Some(history) = self.history() else { return false };
         let epoch = history.word(at::EPOCH).load();
-        if epoch == wait.epoch || wait.epoch == NO_EPOCH || epoch % 2 == 1 {
+        if epoch == wait.epoch || wait.epoch == NO_EPOCH || !epoch.is_multiple_of(2) {
             return false;
         }
         let (first_epoch, peaks) = history.read();
         let steady = history.word(at::EPOCH).load() == epoch;
-        steady && Look { value: 0, first_epoch, peaks }.satisfies(wait)
+        steady && Look { value: 0, epoch, first_epoch, peaks }.satisfies(wait)
     }
 
     /// What the cell is and has been. Waits out a rewind that is under way.
@@ -247,10 +249,17 @@ impl FenceCell {
         self.history().map_or_else(|| Look::at_value(self.load()), |history| history.look())
     }
 
-    /// The same for waits of this epoch or later ones; `None` when no epoch was closed since, which one load tells.
-    pub fn look_since(&self, epoch: u64) -> Option<Look> {
-        let history = self.history()?;
-        (history.word(at::EPOCH).load() != epoch).then(|| history.look())
+    /// The value alone, which may be held against waits that were called before this glance: a wait that comes after a rewind
+    /// has a later epoch.
+    pub fn glance(&self) -> Look {
+        let epoch = self.epoch_word().map_or(REACHED, |word| word.load());
+        // In the middle of a rewind, the value may be that before it, and a wait may have read the very label after it.
+        Look { value: self.load(), epoch: epoch & !1, first_epoch: 0, peaks: Vec::new() }
+    }
+
+    /// What the cell has been, if it was rewound between `epoch` and this glance.
+    pub fn look_behind(&self, glance: &Look, epoch: u64) -> Option<Look> {
+        (self.history.is_some() && epoch < glance.epoch).then(|| self.look())
     }
 
     /// How many peaks were dropped for want of room since the fence was made: each may have lost a waiter.
@@ -296,7 +305,7 @@ impl History<'_> {
         let word = self.word(at::EPOCH);
         loop {
             let epoch = word.load();
-            if epoch % 2 == 0 {
+            if epoch.is_multiple_of(2) {
                 return epoch;
             }
             word.wait_while(epoch as u32, None, "the end of a rewind of a fence");
@@ -305,10 +314,11 @@ impl History<'_> {
 
     fn look(&self) -> Look {
         loop {
-            let (value, epoch) = (self.of.load(), self.quiet_epoch());
+            let epoch = self.quiet_epoch();
+            let value = self.of.load();
             let (first_epoch, peaks) = self.read();
             if self.word(at::EPOCH).load() == epoch {
-                return Look { value, first_epoch, peaks };
+                return Look { value, epoch, first_epoch, peaks };
             }
         }
     }

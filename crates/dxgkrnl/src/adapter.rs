@@ -9,13 +9,14 @@ use crate::doorbell::Doorbell;
 use crate::error::{BugCheck, StartError};
 use crate::feature::Features;
 use crate::fence::FenceTable;
+use crate::fence::storage::Grave;
 use crate::hwqueue::HwQueue;
 use crate::interrupt::{self, DpcQueue};
 use crate::process::Process;
 use crate::sched::VidSch;
 use crate::stats::{Count, KernelStats, Stats};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{AdapterCaps, Driver, OsHandle, Passive, StartInfo, Status, VidSchCaps};
 use tidegate_platform::current;
@@ -83,6 +84,8 @@ pub struct Adapter {
     pub(crate) interrupt_lock: Mutex<()>,
     /// The doorbell transition lock: every connect, disconnect and destroy; owned by an agent, see `doorbell`.
     pub(crate) transition: Mutex<()>,
+    /// What is mapped where shareable fences stood that are over.
+    grave: OnceLock<Grave>,
     pub(crate) fences: Mutex<FenceTable>,
     pub(crate) sched: Mutex<VidSch>,
     pub(crate) contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
@@ -134,6 +137,7 @@ impl Adapter {
             system_memory: system_memory.clone(),
             interrupt_lock: platform.mutex("interrupt lock", ()),
             transition: platform.mutex("doorbell transition", ()),
+            grave: OnceLock::new(),
             fences: platform.mutex("fence table", FenceTable::default()),
             contexts: platform.mutex("contexts", BTreeMap::new()),
             hw_queues: platform.mutex("hardware queues", BTreeMap::new()),
@@ -223,8 +227,13 @@ impl Adapter {
     /// What a hardware queue waits for whose wait names the cell at `current_value` on the bus: for reports of machines that
     /// stand still.
     pub fn describe_wait(&self, tag: u32, current_value: PhysicalAddress, value: u64) -> Option<PendingWait> {
-        let fences = self.fences.lock().matching(|f| f.slot.current_at == current_value);
+        let fences = self.fences.lock().matching(|f| f.storage.current_at == current_value);
         fences.first()?.pending(tag, value)
+    }
+
+    /// Where what is left of ended fences leads.
+    pub(crate) fn grave(&self) -> &Grave {
+        self.grave.get_or_init(|| Grave::new(&self.system_memory, self.caps.fence_history))
     }
 
     pub(crate) fn count(&self, count: Count) {

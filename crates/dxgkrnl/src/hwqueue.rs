@@ -121,8 +121,8 @@ impl HwQueue {
             user_mode_submission: desc.user_mode_submission,
             // spec: NF-117
             progress_fence: ProgressFence::Native(global),
-            progress_current_gpu_va: progress.fence.slot.current_va,
-            progress_monitored_gpu_va: progress.fence.slot.monitored_va,
+            progress_current_gpu_va: progress.mapping.current_va,
+            progress_monitored_gpu_va: progress.mapping.monitored_va,
             priority: desc.priority,
             private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
         };

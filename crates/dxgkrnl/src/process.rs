@@ -5,8 +5,9 @@ use crate::adapter::Adapter;
 use crate::context::{Context, ContextDesc};
 use crate::device::Device;
 use crate::doorbell::Doorbell;
+use crate::fence::cpu::CpuWaitTarget;
 use crate::fence::storage::FencePool;
-use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu};
+use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu, sharing};
 use crate::handle::HandleTable;
 use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::{AddressSpace, AllocationObject};
@@ -16,8 +17,8 @@ use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState, FenceInstance, FenceValue, Handle,
-    Kernel, LogDetail, NodeInfo, ReadOnly, SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SyncObjectFlags, WaitMode,
+    Kernel, LogDetail, NodeInfo, NtHandle, OpenSyncObject, ReadOnly, SignalFlags, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate_ddi::VidSchCaps;
 use tidegate_platform::{Event, Mutex};
@@ -121,7 +122,8 @@ impl Process {
         for wanted in fences {
             let instance = self.fence(wanted.fence)?;
             // spec: MF-044
-            if instance.fence.flags.contains(refused) {
+            // spec: NF-102
+            if instance.flags.contains(refused) {
                 return Err(Status::ACCESS_DENIED);
             }
             instance.device.check()?;
@@ -130,10 +132,31 @@ impl Process {
         Ok(targets)
     }
 
+    /// The same for a CPU wait, which goes with the instance.
+    fn cpu_targets(&self, fences: &[FenceValue]) -> Result<Vec<CpuWaitTarget>, Status> {
+        let targets = self.targets(fences, SyncObjectFlags::NO_WAIT)?.into_iter();
+        targets
+            .zip(fences)
+            .map(|((fence, value), wanted)| {
+                Ok(CpuWaitTarget { fence, value, instance: self.fence(wanted.fence)?.id })
+            })
+            .collect()
+    }
+
     // spec: MF-006
     fn create_fence(&self, device: Handle, args: &CreateFence<'_>) -> Result<FenceInstance, Status> {
         let device = self.live_device(device)?;
-        let instance = Arc::new(FenceInstanceObject::create(&device, args)?);
+        self.enter_fence(FenceInstanceObject::create(&device, args)?)
+    }
+
+    fn open_fence(&self, args: &OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
+        let device = self.live_device(args.device)?;
+        self.enter_fence(sharing::open(&device, args.nt_handle, args.flags, native)?)
+    }
+
+    /// Gives an instance its handle, and tells the process about it.
+    fn enter_fence(&self, instance: FenceInstanceObject) -> Result<FenceInstance, Status> {
+        let instance = Arc::new(instance);
         let handle = self.insert(Object::Fence(instance.clone()))?;
         let fence = &instance.fence;
         let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);
@@ -143,8 +166,8 @@ impl Process {
             value: ReadOnly::new(fence.current.word().clone()),
             epoch: fence.current.epoch_word().map(ReadOnly::new),
             // spec: MF-021
-            current_value_gpu_va: if no_gpu { 0 } else { fence.slot.current_va },
-            monitored_value_gpu_va: if fence.native.is_some() { fence.slot.monitored_va } else { 0 },
+            current_value_gpu_va: if no_gpu { 0 } else { instance.mapping.current_va },
+            monitored_value_gpu_va: if fence.native.is_some() { instance.mapping.monitored_va } else { 0 },
             native: fence.native.is_some(),
             trace_fence: fence.trace.0 + 1,
         })
@@ -264,13 +287,14 @@ impl Kernel for Process {
         };
         let queue = HwQueue::new(&context, &desc)?;
         let fence = queue.progress.fence.clone();
+        let progress_gpu_va = queue.progress.mapping.current_va;
         let progress_fence = self.insert(Object::Fence(queue.progress.clone()))?;
         let handle = self.insert(Object::HwQueue(queue))?;
         Ok(tidegate_calls::HwQueue {
             handle,
             progress_fence,
             progress_value: ReadOnly::new(fence.current.word().clone()),
-            progress_gpu_va: fence.slot.current_va,
+            progress_gpu_va,
             native_progress_fence: fence.native.is_some(),
         })
     }
@@ -330,6 +354,21 @@ impl Kernel for Process {
         self.create_fence(args.device, &create)
     }
 
+    fn share_objects(&self, objects: &[Handle], access: SyncObjectAccess) -> Result<NtHandle, Status> {
+        match objects {
+            [fence] => sharing::share(&*self.fence(*fence)?, access),
+            _ => Err(Status::INVALID_PARAMETER),
+        }
+    }
+
+    fn open_sync_object_from_nt_handle(&self, args: OpenSyncObject<'_>) -> Result<FenceInstance, Status> {
+        self.open_fence(&args, false)
+    }
+
+    fn open_native_fence_from_nt_handle(&self, args: OpenSyncObject<'_>) -> Result<FenceInstance, Status> {
+        self.open_fence(&args, true)
+    }
+
     // spec: NF-093, MF-051
     fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status> {
         self.remove(fence, |o| matches!(o, Object::Fence(_))).map(drop)
@@ -341,7 +380,7 @@ impl Kernel for Process {
         mode: WaitMode,
         event: Option<Event>,
     ) -> Result<(), Status> {
-        let targets = self.targets(fences, SyncObjectFlags::NO_WAIT)?;
+        let targets = self.cpu_targets(fences)?;
         let blocking = event.is_none();
         cpu::wait(&self.adapter, &targets, mode, event)?;
         // spec: MF-050

@@ -63,7 +63,7 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
     // spec: ME-047
     // spec: MF-048
     // spec: MF-049
-    let fences = adapter.fences.lock().matching(|f| of_device(f.device));
+    let fences = adapter.fences.lock().matching(|f| f.may_be_signalled_by(device.os_handle));
     for fence in fences.iter().filter(|f| !f.flags.contains(SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR)) {
         cpu::signal_always(fence);
     }

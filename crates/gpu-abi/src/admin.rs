@@ -110,6 +110,8 @@ pub enum AdminCommand {
         /// Where CurrentValue stands.
         current_value: GpuVa,
     },
+    /// Some fence was changed: look at all queues that wait.
+    RescanWaits,
     /// Result: the queue's [`QueueState`] and the slots it has taken.
     QueryQueue {
         /// Which.
@@ -230,6 +232,7 @@ impl AdminCommand {
             }
             AdminCommand::QueryQueue { queue } => put(&[12, queue.0.into()]),
             AdminCommand::SetPriority { queue, priority } => put(&[13, queue.0.into(), priority.into()]),
+            AdminCommand::RescanWaits => put(&[14]),
         }
         m
     }
@@ -281,6 +284,7 @@ impl AdminCommand {
             },
             12 => AdminCommand::QueryQueue { queue: queue()? },
             13 => AdminCommand::SetPriority { queue: queue()?, priority: narrow(m[2])? },
+            14 => AdminCommand::RescanWaits,
             _ => return Err(AdminError::Malformed),
         })
     }

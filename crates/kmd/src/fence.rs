@@ -132,8 +132,12 @@ impl ReferenceDriver {
     }
 
     /// Makes the hardware look at the queues that wait for a fence. One address is enough, since it leads to the cell; if it
-    /// was unmapped since we looked, the next one serves. A fence that nobody has open has no waiters.
+    /// was unmapped since we looked, the next one serves. A fence that nobody has open may still have queues that wait, from
+    /// before it was closed: then all are looked at.
     fn notify_fence(&self, instances: &[Instance]) -> Result<(), KmdError> {
+        if instances.is_empty() {
+            return self.mailbox.run(AdminCommand::RescanWaits);
+        }
         let mut last = Ok(());
         for &Instance { address_space, current_value, .. } in instances {
             last = self.mailbox.run(AdminCommand::NotifyFence { address_space, current_value });

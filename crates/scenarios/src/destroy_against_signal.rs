@@ -20,9 +20,9 @@ pub(crate) const RACE: Race = Race {
     agents: &["engine", "main"],
     planted: &[],
     plans: Plans {
-        short: Plan::exhaustive(1_000_000),
-        full: Plan::exhaustive(1_000_000),
-        bugs: Plan::exhaustive(1_000_000),
+        short: Plan::bounded(1, 1_000_000),
+        full: Plan::exhaustive(5_000_000),
+        bugs: Plan::bounded(1, 1_000_000),
     },
     prepare,
     bug: None,

@@ -320,19 +320,10 @@ fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Option<(Bulk, u64)
     None
 }
 
-/// Finds a fence's cell without keeping the translation, and where it stands on the bus.
-pub(crate) fn find_cell(bus: &Bus, space: Space, va: GpuVa) -> Option<(PhysicalAddress, FenceCell)> {
+/// Where a protocol word stands on the bus, without keeping the translation.
+pub(crate) fn find_physical(bus: &Bus, space: Space, va: GpuVa) -> Option<PhysicalAddress> {
     let (table, start) = last_table(bus, space.root, va)?;
-    let pte = read_entry(&table, start, va, TABLE_LEVELS - 1)?;
-    let (physical, target) = (pte.address(), bus.resolve(pte.address())?);
-    let fence_values = pte.has_fence_values() && is_fence_page(&target);
-    let entry = PageEntry {
-        tag: space.tag,
-        page: va.0 / PAGE_BYTES,
-        writable: false,
-        fence_values,
-        physical,
-        target,
-    };
-    Some((PhysicalAddress(physical.0 + va.0 % PAGE_BYTES), cell_of(&entry, va)?))
+    let page = read_entry(&table, start, va, TABLE_LEVELS - 1)?.address();
+    let is_word = va.0.is_multiple_of(8) && matches!(bus.resolve(page)?, Target::Protocol(..));
+    is_word.then_some(PhysicalAddress(page.0 + va.0 % PAGE_BYTES))
 }

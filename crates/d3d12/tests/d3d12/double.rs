@@ -475,6 +475,18 @@ impl Kernel for Double {
         self.create_fence(args.initial_value, true)
     }
 
+    fn share_objects(&self, _: &[Handle], _: SyncObjectAccess) -> Result<NtHandle, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    fn open_sync_object_from_nt_handle(&self, _: OpenSyncObject<'_>) -> Result<FenceInstance, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    fn open_native_fence_from_nt_handle(&self, _: OpenSyncObject<'_>) -> Result<FenceInstance, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
     fn destroy_synchronization_object(&self, _: Handle) -> Result<(), Status> {
         self.remove("fence")
     }

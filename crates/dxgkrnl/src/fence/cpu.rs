@@ -9,9 +9,16 @@ use crate::adapter::Adapter;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Status, WaitMode};
-use tidegate_ddi::Dispatch;
 use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
+use tidegate_ddi::{Dispatch, OsHandle};
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
+
+/// One condition of a CPU wait; it goes with the instance by which it was asked.
+pub(crate) struct CpuWaitTarget {
+    pub(crate) fence: Arc<Fence>,
+    pub(crate) value: u64,
+    pub(crate) instance: OsHandle,
+}
 
 /// One CPU wait: blocking, or with an event of the caller.
 struct CpuWait {
@@ -73,7 +80,7 @@ impl Wakee for CpuWait {
 // spec: NF-002, MF-040
 pub(crate) fn wait(
     adapter: &Arc<Adapter>,
-    fences: &[(Arc<Fence>, u64)],
+    fences: &[CpuWaitTarget],
     mode: WaitMode,
     event: Option<Event>,
 ) -> Result<(), Status> {
@@ -93,8 +100,8 @@ pub(crate) fn wait(
         ),
     });
     let mut waited = false;
-    for (fence, value) in fences {
-        match monitor::wait(fence, *value, wait.clone(), 0) {
+    for CpuWaitTarget { fence, value, instance } in fences {
+        match monitor::wait_of(fence, *value, wait.clone(), 0, Some(*instance)) {
             Some(id) => {
                 waited = true;
                 wait.state.lock().registered.push((Arc::downgrade(fence), id));
@@ -119,12 +126,12 @@ pub(crate) fn wait(
 }
 
 // spec: MF-039
-fn block(wait: &CpuWait, fences: &[(Arc<Fence>, u64)], mode: WaitMode) -> Result<(), Status> {
+fn block(wait: &CpuWait, fences: &[CpuWaitTarget], mode: WaitMode) -> Result<(), Status> {
     if wait.event.try_take() {
         return Ok(());
     }
     let join = if mode == WaitMode::All { " and " } else { " or " };
-    let what: Vec<String> = fences.iter().map(|(f, v)| f.wait_text(*v)).collect();
+    let what: Vec<String> = fences.iter().map(|t| t.fence.wait_text(t.value)).collect();
     match wait.event.wait_for(None, &what.join(join)) {
         WaitEnd::Woken => Ok(()),
         WaitEnd::TimedOut | WaitEnd::Stopped => {

@@ -1,13 +1,18 @@
-//! Owns making and destroying fences. The order of the creation of a native fence is the published one; what fails is undone
-//! in reverse.
+//! Owns making, opening, closing and destroying fences on one adapter. The order of the creation of a native fence is the
+//! published one; what fails is undone in reverse.
+//!
+//! A fence lives while somebody holds it: its instances and, for a shareable one, its NT handles. The driver sees Create once,
+//! Open and Close for each instance, and Destroy last, whoever goes first.
 
+use super::storage::{FenceStorage, Mapping};
 use super::waiters::{NOBODY_WAITS, WaiterSet};
-use super::{Fence, NativeParts, cpu, monitor};
+use super::{Fence, NativeParts, Opener, cpu, monitor};
+use crate::adapter::Adapter;
 use crate::device::Device;
 use std::sync::Arc;
 use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
-use tidegate_ddi::{DriverHandle, Passive, VidSchCaps};
+use tidegate_ddi::{DriverHandle, OsHandle, Passive, VidSchCaps};
 
 /// What a fence is made with.
 pub(crate) struct CreateFence<'a> {
@@ -18,10 +23,53 @@ pub(crate) struct CreateFence<'a> {
     pub(crate) native: Option<NativeFenceType>,
 }
 
-/// One process's instance of a fence. Its death closes the instance; the last one destroys the fence.
+/// Keeps a fence from its end.
+pub(crate) struct FenceHold(Arc<Fence>);
+
+impl FenceHold {
+    /// One more holder; `None` when the fence has ended already.
+    pub(crate) fn new(fence: &Arc<Fence>) -> Option<FenceHold> {
+        let mut holders = fence.holders.lock();
+        *holders = holders.checked_add(1)?;
+        Some(FenceHold(fence.clone()))
+    }
+
+    pub(crate) fn fence(&self) -> &Arc<Fence> {
+        &self.0
+    }
+}
+
+/// In the place of the number of holders: the fence has ended.
+const ENDED: u32 = u32::MAX;
+
+impl Drop for FenceHold {
+    fn drop(&mut self) {
+        let last = {
+            let mut holders = self.0.holders.lock();
+            *holders -= 1;
+            let last = *holders == 0;
+            if last {
+                *holders = ENDED;
+            }
+            last
+        };
+        // spec: NF-088
+        if last {
+            end(&self.0);
+        }
+    }
+}
+
+/// One device's instance of a fence. Its death closes the instance.
 pub(crate) struct FenceInstanceObject {
+    /// Goes after the instance was closed.
+    _hold: FenceHold,
     pub(crate) fence: Arc<Fence>,
     local: Option<DriverHandle>,
+    pub(crate) id: OsHandle,
+    /// What this instance may do.
+    pub(crate) flags: SyncObjectFlags,
+    pub(crate) mapping: Arc<Mapping>,
     /// An instance belongs to a device and is closed before it.
     pub(crate) device: Arc<Device>,
 }
@@ -34,91 +82,118 @@ impl FenceInstanceObject {
         args: &CreateFence<'_>,
     ) -> Result<FenceInstanceObject, Status> {
         let adapter = &device.adapter;
-        let level = Passive::enter();
         // 1. Is it allowed here?
         // spec: NF-104
         check_flags(args.flags)?;
-        if let Some(fence_type) = args.native {
-            // spec: NF-077
-            if !adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
-                return Err(Status::NOT_SUPPORTED);
-            }
-            if fence_type != NativeFenceType::Default {
-                return Err(Status::NOT_SUPPORTED);
-            }
-        }
+        check_kind(adapter, args)?;
         // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits.
-        let slot = device.fence_pool.allocate()?;
-        // spec: NF-099, MF-004
-        slot.current.renew(args.initial_value, device.fence_pool.stride_bytes());
-        slot.monitored.store(NOBODY_WAITS);
-        // 3. The mappings came with the slot's page.
-        // spec: NF-083
-        let os_handle = adapter.new_handle();
-        // 4. The driver's global fence.
-        let native = match args.native {
-            None => None,
-            Some(fence_type) => {
-                let create = CreateNativeFence {
-                    os_handle,
-                    fence_type,
-                    system_process_va: None,
-                    private_data: [0; 64],
-                };
-                let (driver_global, _) = adapter.driver().create_native_fence(&level, create)?;
-                Some(NativeParts { monitored: slot.monitored.clone(), driver_global })
-            }
+        let storage = match args.flags.contains(SyncObjectFlags::SHARED) {
+            true => FenceStorage::of_its_own(adapter),
+            false => device.fence_pool.allocate()?,
         };
+        // spec: NF-099, MF-004
+        storage.current.renew(args.initial_value, storage.stride_bytes);
+        storage.monitored.store(NOBODY_WAITS);
+        // 3. The mappings come with the instance.
+        // 4. The driver's global fence.
+        let hold = make(adapter, args, storage)?;
         // 5. The creator's instance.
         // spec: NF-086
-        let local =
-            match &native {
-                None => None,
-                Some(native) => {
-                    let open = OpenNativeFence {
-                        global: native.driver_global,
-                        os_handle: adapter.new_handle(),
-                        device: device.driver,
-                        current_value_gpu_va: slot.current_va,
-                        monitored_value_gpu_va: slot.monitored_va,
-                    };
-                    let opened = adapter.driver().open_native_fence(&level, open);
-                    // spec: NF-084
-                    Some(opened.inspect_err(|_| {
-                        adapter.driver().destroy_native_fence(&level, native.driver_global)
-                    })?)
-                }
-            };
-        // 6. The kernel's object.
-        let fence = Arc::new(Fence {
-            adapter: adapter.clone(),
-            os_handle,
-            name: args.name.to_owned(),
-            trace: adapter.platform.trace_fence(args.name),
-            flags: args.flags,
-            device: device.os_handle,
-            current: slot.current.clone(),
-            native,
-            waiters: adapter.platform.mutex("waiters of a fence", WaiterSet::new(NOBODY_WAITS)),
-            update: adapter.platform.mutex("CPU updates of a fence", ()),
-            slot,
-        });
-        adapter.fences.lock().insert(&fence);
-        Ok(FenceInstanceObject { fence, local, device: device.clone() })
+        FenceInstanceObject::open(hold, device, args.flags)
+    }
+
+    /// Opens an instance for a device. When it fails, the hold goes, and with the last one the fence.
+    pub(crate) fn open(
+        hold: FenceHold,
+        device: &Arc<Device>,
+        flags: SyncObjectFlags,
+    ) -> Result<FenceInstanceObject, Status> {
+        check_flags(flags)?;
+        let fence = hold.fence().clone();
+        // spec: NF-083
+        let mapping = fence.storage.map(fence.os_handle, &device.fence_pool)?;
+        fence.keep(&mapping);
+        let id = fence.adapter.new_handle();
+        let local = match &fence.native {
+            None => None,
+            Some(native) => {
+                let open = OpenNativeFence {
+                    global: native.driver_global,
+                    os_handle: id,
+                    device: device.driver,
+                    current_value_gpu_va: mapping.current_va,
+                    monitored_value_gpu_va: mapping.monitored_va,
+                };
+                // spec: NF-084, NF-087
+                Some(fence.adapter.driver().open_native_fence(&Passive::enter(), open)?)
+            }
+        };
+        fence.openers.lock().push(Opener { instance: id, device: device.os_handle, flags });
+        Ok(FenceInstanceObject { _hold: hold, fence, local, id, flags, mapping, device: device.clone() })
     }
 }
 
-// spec: MF-005, MF-016
+fn check_kind(adapter: &Adapter, args: &CreateFence<'_>) -> Result<(), Status> {
+    let Some(fence_type) = args.native else { return Ok(()) };
+    // spec: NF-077
+    if !adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    if fence_type != NativeFenceType::Default {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    Ok(())
+}
+
+/// The kernel's object and the driver's global fence, with the first hold on them.
+// spec: NF-085
+pub(crate) fn make(
+    adapter: &Arc<Adapter>,
+    args: &CreateFence<'_>,
+    storage: FenceStorage,
+) -> Result<FenceHold, Status> {
+    let os_handle = adapter.new_handle();
+    let native = match args.native {
+        None => None,
+        Some(fence_type) => {
+            let create =
+                CreateNativeFence { os_handle, fence_type, system_process_va: None, private_data: [0; 64] };
+            let (driver_global, _) = adapter.driver().create_native_fence(&Passive::enter(), create)?;
+            Some(NativeParts { monitored: storage.monitored.clone(), driver_global })
+        }
+    };
+    let platform = &adapter.platform;
+    let fence = Arc::new(Fence {
+        adapter: adapter.clone(),
+        os_handle,
+        name: args.name.to_owned(),
+        trace: platform.trace_fence(args.name),
+        flags: args.flags,
+        current: storage.current.clone(),
+        native,
+        waiters: platform.mutex("waiters of a fence", WaiterSet::new(NOBODY_WAITS)),
+        update: platform.mutex("CPU updates of a fence", ()),
+        openers: platform.mutex("openers of a fence", Vec::new()),
+        mappings: platform.mutex("mappings of a fence", Vec::new()),
+        holders: platform.mutex("holders of a fence", 1),
+        storage,
+    });
+    adapter.fences.lock().insert(&fence);
+    Ok(FenceHold(fence))
+}
+
+// spec: MF-005, MF-016, NF-101
 fn check_flags(flags: SyncObjectFlags) -> Result<(), Status> {
     let both = |a, b| flags.contains(a) && flags.contains(b);
-    if flags.contains(SyncObjectFlags::NT_SECURITY_SHARING) && !flags.contains(SyncObjectFlags::SHARED) {
+    let (shared, secured) = (SyncObjectFlags::SHARED, SyncObjectFlags::NT_SECURITY_SHARING);
+    // A shareable fence is shared by handles with security, and nothing else is.
+    if flags.contains(shared) != flags.contains(secured) {
         return Err(Status::INVALID_PARAMETER);
     }
     if both(SyncObjectFlags::NO_SIGNAL, SyncObjectFlags::NO_WAIT) {
         return Err(Status::INVALID_PARAMETER);
     }
-    // Sharing between processes and adapters comes with the service.
-    if flags.intersects(SyncObjectFlags::SHARED | SyncObjectFlags::CROSS_ADAPTER) {
+    if flags.contains(SyncObjectFlags::CROSS_ADAPTER) {
         return Err(Status::NOT_SUPPORTED);
     }
     Ok(())
@@ -127,28 +202,56 @@ fn check_flags(flags: SyncObjectFlags) -> Result<(), Status> {
 impl Drop for FenceInstanceObject {
     fn drop(&mut self) {
         let fence = &self.fence;
-        let level = Passive::enter();
-        // A deferred routine or a signal that still holds the fence must not name it to the driver once the driver has destroyed
-        // it. Both look under the lock that they hold over their DDI call.
-        {
-            let _no_signal = fence.update.lock_device();
-            let _no_arming = fence.adapter.interrupt_lock.lock_device();
-            fence.waiters.lock().close();
+        fence.openers.lock().retain(|opener| opener.instance != self.id);
+        // CPU waiters of this instance go with it, unless they are to stay until the fence goes.
+        // spec: MF-047
+        if !fence.flags.contains(SyncObjectFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY) {
+            let waiting = fence.waiters.lock().take_of(self.id);
+            if monitor::release(waiting) {
+                monitor::settle(fence);
+            }
         }
-        // Waiters are released, and hold no reference: their wait ends with the fence. So do waits that stand in rings, those
-        // that hold their queue and those that nobody has looked at yet.
-        // spec: NF-107
-        let waiting = fence.waiters.lock().take_all();
-        monitor::release(waiting);
-        cpu::let_all_pass(fence);
+        if fence.is_held_once() {
+            // The last holder: nothing is done to a fence any more once its waiters are released.
+            close_waiters(fence);
+        }
         // spec: NF-090
-        // Close, then Destroy; the slot goes back when the last holder drops the fence, after both. Until Destroy has returned an
-        // interrupt may name the fence, so it stays in the table until then.
-        // spec: NF-089
-        if let (Some(local), Some(native)) = (self.local, &fence.native) {
-            fence.adapter.driver().close_native_fence(&level, local);
-            fence.adapter.driver().destroy_native_fence(&level, native.driver_global);
+        if let Some(local) = self.local {
+            fence.adapter.driver().close_native_fence(&Passive::enter(), local);
         }
-        fence.adapter.fences.lock().remove(fence.os_handle);
     }
+}
+
+/// Releases everybody who waits. A deferred routine or a signal that still holds the fence must not name it to the driver
+/// once the driver has destroyed it: both look under the lock that they hold over their DDI call.
+fn close_waiters(fence: &Fence) {
+    {
+        let _no_signal = fence.update.lock_device();
+        let _no_arming = fence.adapter.interrupt_lock.lock_device();
+        let mut waiters = fence.waiters.lock();
+        if waiters.is_closed() {
+            return;
+        }
+        waiters.close();
+    }
+    // Waiters are released, and hold no reference: their wait ends with the fence. So do waits that stand in rings, those that
+    // hold their queue and those that nobody has looked at yet.
+    // spec: NF-107
+    let waiting = fence.waiters.lock().take_all();
+    monitor::release(waiting);
+    cpu::let_all_pass(fence);
+}
+
+/// The last holder is gone.
+fn end(fence: &Arc<Fence>) {
+    close_waiters(fence);
+    // Close came with the last instance; now Destroy. The slot goes back when the last reference drops the fence, after it.
+    // Until Destroy has returned an interrupt may name the fence, so it stays in the table until then.
+    // spec: NF-089
+    if let Some(native) = &fence.native {
+        fence.adapter.driver().destroy_native_fence(&Passive::enter(), native.driver_global);
+    }
+    fence.adapter.fences.lock().remove(fence.os_handle);
+    let mapped = std::mem::take(&mut *fence.mappings.lock());
+    drop(mapped);
 }

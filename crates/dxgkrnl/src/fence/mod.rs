@@ -2,7 +2,8 @@
 //!
 //! A native fence has two cells, CurrentValue and MonitoredValue; a monitored fence has one. Rooms: `storage` (where the cells
 //! stand) · `waiters` (who waits for what: pure) · `monitor` (arm, look again, until quiet) · `signaled` (what an interrupt
-//! means) · `log` (fence logs) · `create` (making and destroying) · `cpu` (the calls that wait and signal).
+//! means) · `log` (fence logs) · `create` (making, opening, destroying) · `sharing` (NT handles) · `cpu` (the calls that wait and
+//! signal).
 //!
 //! Waiters are released in one place: `monitor::release_satisfied`.
 
@@ -10,6 +11,7 @@ pub(crate) mod cpu;
 pub(crate) mod create;
 pub(crate) mod log;
 pub(crate) mod monitor;
+pub(crate) mod sharing;
 mod signaled;
 pub(crate) mod storage;
 pub(crate) mod waiters;
@@ -20,7 +22,7 @@ pub(crate) use signaled::{native_signaled, scan_monitored};
 use crate::adapter::Adapter;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use storage::FenceSlot;
+use storage::{FenceStorage, Mapping};
 use tidegate_calls::SyncObjectFlags;
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_ddi::{DriverHandle, OsHandle};
@@ -46,17 +48,30 @@ pub(crate) struct Fence {
     pub(crate) os_handle: OsHandle,
     pub(crate) name: String,
     pub(crate) trace: FenceId,
+    /// What it was made with; NO_SIGNAL and NO_WAIT are its instances'.
     pub(crate) flags: SyncObjectFlags,
-    /// The device that made it: when that is lost, the fence goes to its maximum.
-    pub(crate) device: OsHandle,
     pub(crate) current: FenceCell,
     pub(crate) native: Option<NativeParts>,
     pub(crate) waiters: Mutex<WaiterSet<Arc<dyn Wakee>>>,
     /// Orders CPU updates of the value, so that the value handed to the driver is the latest.
     // spec: NF-140
     pub(crate) update: Mutex<()>,
+    /// Its instances.
+    pub(crate) openers: Mutex<Vec<Opener>>,
+    /// Where it was ever opened: it stays there until it ends.
+    mappings: Mutex<Vec<Arc<Mapping>>>,
+    /// How many instances and NT handles keep it from its end.
+    holders: Mutex<u32>,
     /// Gives the cells back when the fence dies.
-    pub(crate) slot: FenceSlot,
+    pub(crate) storage: FenceStorage,
+}
+
+/// An instance as its fence knows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Opener {
+    instance: OsHandle,
+    pub(crate) device: OsHandle,
+    flags: SyncObjectFlags,
 }
 
 /// The fences of an adapter, by the kernel's handle; weak, since processes hold them.
@@ -88,6 +103,23 @@ impl FenceTable {
 }
 
 impl Fence {
+    /// Whether the device has it open with the right to signal it: when that device is lost, the fence goes to its maximum.
+    pub(crate) fn may_be_signalled_by(&self, device: OsHandle) -> bool {
+        let may = |o: &Opener| o.device == device && !o.flags.contains(SyncObjectFlags::NO_SIGNAL);
+        self.openers.lock().iter().any(may)
+    }
+
+    fn is_held_once(&self) -> bool {
+        *self.holders.lock() == 1
+    }
+
+    fn keep(&self, mapping: &Arc<Mapping>) {
+        let mut mappings = self.mappings.lock();
+        if !mappings.iter().any(|known| Arc::ptr_eq(known, mapping)) {
+            mappings.push(mapping.clone());
+        }
+    }
+
     /// What a report says that somebody waits for.
     pub(crate) fn wait_text(&self, value: u64) -> String {
         format!("fence '{}' to reach {value} (it is at {})", self.name, self.current.load())

@@ -11,9 +11,9 @@ use super::waiters::WaiterId;
 use super::{Fence, Wakee};
 use crate::stats::Count;
 use std::sync::Arc;
-use tidegate_d3dukmdt::fence_cell::{Look, REACHED};
-use tidegate_ddi::Dirql;
+use tidegate_d3dukmdt::fence_cell::REACHED;
 use tidegate_ddi::fence::UpdateMonitoredValue;
+use tidegate_ddi::{Dirql, OsHandle};
 
 /// Waiters taken off a fence, each with its ticket.
 pub(crate) type Satisfied = Vec<(Arc<dyn Wakee>, u64)>;
@@ -23,6 +23,17 @@ pub(crate) type Satisfied = Vec<(Arc<dyn Wakee>, u64)>;
 /// The wait latches from here on: whatever the fence becomes after it has reached the value.
 // spec: ME-042
 pub(crate) fn wait(fence: &Fence, value: u64, wakee: Arc<dyn Wakee>, ticket: u64) -> Option<WaiterId> {
+    wait_of(fence, value, wakee, ticket, None)
+}
+
+/// The same for a wait that goes with an instance.
+pub(crate) fn wait_of(
+    fence: &Fence,
+    value: u64,
+    wakee: Arc<dyn Wakee>,
+    ticket: u64,
+    instance: Option<OsHandle>,
+) -> Option<WaiterId> {
     // 1. Reached already (0 always is): never enters the list.
     // spec: NF-023
     // spec: MF-041, ME-032, ME-039, ME-040
@@ -34,7 +45,7 @@ pub(crate) fn wait(fence: &Fence, value: u64, wakee: Arc<dyn Wakee>, ticket: u64
         return None;
     }
     // 2. Enter; a fence that is being destroyed holds nobody.
-    let id = fence.waiters.lock().insert(wait, wakee, ticket)?;
+    let id = fence.waiters.lock().insert(wait, wakee, ticket, instance)?;
     // 3. Arm and look again.
     settle(fence);
     Some(id)
@@ -97,14 +108,14 @@ pub(crate) fn release_satisfied(fence: &Fence) -> bool {
 
 /// The same without the release; `stored` is a value that counts although the fence may be below it already.
 pub(crate) fn take_satisfied(fence: &Fence, stored: u64) -> Satisfied {
+    let mut glance = fence.current.glance();
+    glance.value = glance.value.max(stored);
     let (mut satisfied, left) = {
         let mut waiters = fence.waiters.lock();
-        // Loaded inside the lock: whoever is in the set came before this look, so no value is held against a later wait.
-        let value = fence.current.load().max(stored);
-        (waiters.take_satisfied(&Look::at_value(value)), waiters.oldest_epoch())
+        (waiters.take_satisfied(&glance), waiters.oldest_epoch())
     };
     // Whoever is left came before the fence reached its value, or before it fell from it.
-    if let Some(look) = left.and_then(|epoch| fence.current.look_since(epoch)) {
+    if let Some(look) = left.and_then(|epoch| fence.current.look_behind(&glance, epoch)) {
         satisfied.extend(fence.waiters.lock().take_satisfied(&look));
     }
     satisfied

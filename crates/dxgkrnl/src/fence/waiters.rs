@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::Look;
+use tidegate_ddi::OsHandle;
 
 /// MonitoredValue when nobody waits.
 pub(crate) const NOBODY_WAITS: u64 = u64::MAX;
@@ -25,6 +26,8 @@ struct Waiter<W> {
     who: W,
     ticket: u64,
     epoch: u64,
+    /// The instance that it goes with; a queue's wait goes with the fence.
+    instance: Option<OsHandle>,
 }
 
 /// Waiters of one fence, each with a ticket that means something to it.
@@ -46,7 +49,13 @@ impl<W> WaiterSet<W> {
     }
 
     /// Enters a waiter, whose value must not be 0; `None` when the set is closed.
-    pub(crate) fn insert(&mut self, wait: FenceWait, who: W, ticket: u64) -> Option<WaiterId> {
+    pub(crate) fn insert(
+        &mut self,
+        wait: FenceWait,
+        who: W,
+        ticket: u64,
+        instance: Option<OsHandle>,
+    ) -> Option<WaiterId> {
         debug_assert!(wait.value > 0, "a wait for 0 is satisfied");
         if self.closed {
             return None;
@@ -55,7 +64,7 @@ impl<W> WaiterSet<W> {
             if self.by_value.is_empty() { wait.epoch } else { self.oldest_epoch.min(wait.epoch) };
         self.registrations += 1;
         let id = WaiterId { value: wait.value, number: self.registrations };
-        self.by_value.insert(id, Waiter { who, ticket, epoch: wait.epoch });
+        self.by_value.insert(id, Waiter { who, ticket, epoch: wait.epoch, instance });
         Some(id)
     }
 
@@ -86,6 +95,12 @@ impl<W> WaiterSet<W> {
             look.satisfies(FenceWait { value: id.value, epoch: waiter.epoch })
         });
         taken.map(|(_, waiter)| (waiter.who, waiter.ticket)).collect()
+    }
+
+    /// Takes every waiter that goes with this instance.
+    pub(crate) fn take_of(&mut self, instance: OsHandle) -> Vec<(W, u64)> {
+        let of_instance = self.by_value.extract_if(.., |_, waiter| waiter.instance == Some(instance));
+        of_instance.map(|(_, waiter)| (waiter.who, waiter.ticket)).collect()
     }
 
     /// Takes every waiter.
@@ -132,13 +147,13 @@ mod tests {
     fn monitored_value_is_the_smallest_wait_less_one() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
         assert_eq!(set.take_unpublished(), None);
-        set.insert(wait(42), "a", 0);
-        set.insert(wait(50), "b", 0);
+        set.insert(wait(42), "a", 0, None);
+        set.insert(wait(50), "b", 0, None);
         assert_eq!(set.take_unpublished(), Some(41));
         assert_eq!(set.take_unpublished(), None);
         assert_eq!(set.take_satisfied(&at(42)), [("a", 0)]);
         assert_eq!(set.take_unpublished(), Some(49));
-        let last = set.insert(wait(u64::MAX), "c", 0).unwrap();
+        let last = set.insert(wait(u64::MAX), "c", 0, None).unwrap();
         assert_eq!(set.take_satisfied(&at(60)), [("b", 0)]);
         assert_eq!(set.take_unpublished(), Some(u64::MAX - 1), "a wait for the maximum is not nobody");
         assert!(set.remove(last) && !set.remove(last));
@@ -149,9 +164,9 @@ mod tests {
     #[test]
     fn a_closed_set_publishes_nothing_and_lets_nobody_in() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
-        set.insert(wait(5), "a", 0);
+        set.insert(wait(5), "a", 0, None);
         set.close();
-        assert_eq!((set.take_unpublished(), set.insert(wait(6), "b", 0)), (None, None));
+        assert_eq!((set.take_unpublished(), set.insert(wait(6), "b", 0, None)), (None, None));
         assert_eq!(set.take_satisfied(&at(u64::MAX)), [("a", 0)]);
     }
 
@@ -159,7 +174,7 @@ mod tests {
     fn equal_values_are_released_in_order_of_registration() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
         for ticket in 0..5 {
-            set.insert(wait(7), (), ticket);
+            set.insert(wait(7), (), ticket, None);
         }
         let tickets: Vec<u64> = set.take_satisfied(&at(7)).into_iter().map(|(_, t)| t).collect();
         assert_eq!(tickets, [0, 1, 2, 3, 4]);

@@ -28,6 +28,16 @@ pub(crate) enum Access {
     FenceValues,
 }
 
+impl Access {
+    fn entry(self, region: PhysicalAddress, offset: u64) -> PageTableEntry {
+        PageTableEntry::Page {
+            at: PhysicalAddress(region.0 + offset),
+            writable: self != Access::Read,
+            fence_values: self == Access::FenceValues,
+        }
+    }
+}
+
 struct Table {
     at: PhysicalAddress,
     memory: Bulk,
@@ -71,13 +81,17 @@ impl AddressSpace {
         let end = pages.checked_add(1).and_then(|p| p.checked_mul(page)).and_then(|b| va.checked_add(b));
         let end = end.filter(|e| *e <= self.adapter.shape.va_end()).ok_or(Status::NO_MEMORY)?;
         tables.next_va = end;
-        let entry = |i: u64| PageTableEntry::Page {
-            at: PhysicalAddress(from.0 + i * page),
-            writable: access != Access::Read,
-            fence_values: access == Access::FenceValues,
-        };
-        self.write_pages(&mut tables, va, pages, entry)?;
+        self.write_pages(&mut tables, va, pages, |i| access.entry(from, i * page))?;
         Ok(va)
+    }
+
+    /// Maps another region where one is mapped: what stood there is not reached any more when this returns.
+    pub(crate) fn remap(&self, va: u64, to: PhysicalAddress, bytes: u64, access: Access) {
+        let page = self.adapter.shape.page_bytes;
+        let mut tables = self.tables.lock_device();
+        // Tables that exist are written, so this cannot run out of anything.
+        let _ =
+            self.write_pages(&mut tables, va, bytes.div_ceil(page).max(1), |i| access.entry(to, i * page));
     }
 
     /// Takes a mapping away. Its addresses are not used again.

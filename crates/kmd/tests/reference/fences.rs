@@ -88,7 +88,8 @@ fn waiters_are_told_by_another_address_when_one_is_unmapped_meanwhile() {
     let [five, six] = [machine.device_for(5), machine.device_for(6)];
     let fence = machine.fence(1);
     let cell = machine.platform.page(1).word(0);
-    assert_eq!(update(&machine, &[(fence, 1, &cell)], UpdateCurrentMode::Write), [], "nobody has it open");
+    let all = [AdminCommand::RescanWaits];
+    assert_eq!(update(&machine, &[(fence, 1, &cell)], UpdateCurrentMode::Write), all, "nobody has it open");
     machine.open(fence, five, 0x100);
     machine.open(fence, six, 0x900);
     machine.refuse(&notify(0, 0), AdminError::BadAddress as u64);

@@ -94,6 +94,11 @@ impl Shared {
             AdminCommand::NotifyFence { address_space, current_value } => {
                 self.notify_fence(address_space, current_value)
             }
+            AdminCommand::RescanWaits => {
+                self.platform.fence();
+                self.unblock(None, None);
+                NOTHING
+            }
             AdminCommand::QueryQueue { queue } => self.query_queue(queue),
             AdminCommand::SetPriority { queue, priority } => self.set_priority(queue, priority),
         }
@@ -334,9 +339,9 @@ impl Shared {
     #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
     fn notify_fence(&self, address_space: AddressSpaceId, current_value: GpuVa) -> Answer {
         let space = self.cmp.lock().space(address_space);
-        let (at, cell) = mmu::find_cell(&self.bus, space, current_value).ok_or(AdminError::BadAddress)?;
+        let at = mmu::find_physical(&self.bus, space, current_value).ok_or(AdminError::BadAddress)?;
         self.platform.fence();
-        self.unblock(&cell, at, None);
+        self.unblock(Some(at), None);
         NOTHING
     }
 

@@ -267,19 +267,19 @@ impl Shared {
 
     /// The engine of `node` stored to the cell at `at`: a look at who waits for it.
     #[inline]
-    pub(crate) fn stored(&self, cell: &FenceCell, at: PhysicalAddress, node: usize) {
+    pub(crate) fn stored(&self, at: PhysicalAddress, node: usize) {
         if self.armed.may_hold(at) {
-            self.unblock(cell, at, Some(node));
+            self.unblock(Some(at), Some(node));
         }
     }
 
-    /// Puts the queues whose waits for the cell are satisfied back on their run lists. Their waits are latched: a value that
+    /// Puts the queues whose waits for the cell at `at`, or for any, are satisfied back on their run lists. Their waits are latched: a value that
     /// falls again does not undo it. `by` is the node whose engine calls, if one does: its service is awake.
     // spec: NF-005
-    pub(crate) fn unblock(&self, cell: &FenceCell, at: PhysicalAddress, by: Option<usize>) {
+    pub(crate) fn unblock(&self, at: Option<PhysicalAddress>, by: Option<usize>) {
         let mut calls = Calls::default();
         let mut cmp = self.cmp.lock();
-        while let Some(queue) = cmp.waits.take(&self.armed, at, |wait| cell.satisfies(wait)) {
+        while let Some(queue) = cmp.waits.take(&self.armed, at) {
             cmp.satisfy(queue);
             if let Some(node) = cmp.queue(queue).map(|e| e.shape.node) {
                 self.call(&mut cmp, node, &mut calls);

@@ -7,8 +7,8 @@
 //!
 //! Several cells share an armed word; a signaller that finds nothing in the table lost some time and nothing else.
 
-use std::collections::BTreeSet;
-use tidegate_d3dukmdt::FenceWait;
+use std::collections::BTreeMap;
+use tidegate_d3dukmdt::{FenceCell, FenceWait};
 use tidegate_gpu_abi::QueueId;
 use tidegate_platform::{PhysicalAddress, Platform, Word};
 
@@ -44,36 +44,34 @@ impl Armed {
     }
 }
 
-/// The waits, in order of cell, value and queue.
+/// The waits, in order of cell, value and queue, each with the cell that it is judged by.
 #[derive(Default)]
 pub(crate) struct Waits {
-    table: BTreeSet<(WaitKey, QueueId)>,
+    table: BTreeMap<(WaitKey, QueueId), FenceCell>,
 }
 
 impl Waits {
     /// Enters a wait and arms its cell: after this, load CurrentValue again.
-    pub(crate) fn enter(&mut self, armed: &Armed, key: WaitKey, queue: QueueId) {
-        if self.table.insert((key, queue)) {
+    pub(crate) fn enter(&mut self, armed: &Armed, key: WaitKey, queue: QueueId, cell: &FenceCell) {
+        if self.table.insert((key, queue), cell.clone()).is_none() {
             armed.word(key.cell).fetch_add(1);
         }
     }
 
     pub(crate) fn leave(&mut self, armed: &Armed, key: WaitKey, queue: QueueId) {
-        if self.table.remove(&(key, queue)) {
+        if self.table.remove(&(key, queue)).is_some() {
             armed.word(key.cell).fetch_add(1u64.wrapping_neg());
         }
     }
 
-    /// Takes a queue whose wait for `cell` is satisfied, the smallest wait first.
-    pub(crate) fn take(
-        &mut self,
-        armed: &Armed,
-        cell: PhysicalAddress,
-        satisfied: impl Fn(FenceWait) -> bool,
-    ) -> Option<QueueId> {
-        let first = (WaitKey { cell, wait: FenceWait { value: 0, epoch: 0 } }, QueueId(0));
-        let of_cell = self.table.range(first..).take_while(|(key, _)| key.cell == cell);
-        let (key, queue) = of_cell.copied().find(|(key, _)| satisfied(key.wait))?;
+    /// Takes a queue whose wait is satisfied, the smallest wait first; of `cell`, or of any.
+    pub(crate) fn take(&mut self, armed: &Armed, cell: Option<PhysicalAddress>) -> Option<QueueId> {
+        let from = cell.unwrap_or_default();
+        let first = (WaitKey { cell: from, wait: FenceWait { value: 0, epoch: 0 } }, QueueId(0));
+        let of_cell =
+            self.table.range(first..).take_while(|((key, _), _)| cell.is_none_or(|c| key.cell == c));
+        let ((key, queue), _) = of_cell.into_iter().find(|((key, _), cell)| cell.satisfies(key.wait))?;
+        let (key, queue) = (*key, *queue);
         self.leave(armed, key, queue);
         Some(queue)
     }

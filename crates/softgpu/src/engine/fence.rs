@@ -74,7 +74,7 @@ impl Engine {
                 gpu.platform.fence();
             }
         }
-        gpu.stored(&entry.cell, entry.physical, self.node);
+        gpu.stored(entry.physical, self.node);
         let Some(monitored) = monitored else { return Ok(()) };
         if signal.value <= self.port.mmu.to_load(monitored).cell.load() {
             self.tally.interrupts_suppressed += 1;

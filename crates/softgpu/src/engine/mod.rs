@@ -271,11 +271,12 @@ impl Engine {
 
     /// Takes the queue off the run list until its wait is satisfied: enter the table, arm, look again.
     fn block(&mut self, cmp: &mut Cmp, queue: QueueId, key: WaitKey, slot: Slot) {
-        cmp.waits.enter(&self.gpu.armed, key, queue);
+        let cell = &self.port.mmu.to_load(slot).cell;
+        cmp.waits.enter(&self.gpu.armed, key, queue, cell);
         if let Some(entry) = cmp.queue(queue) {
             entry.waiting = Some(key);
         }
-        if self.port.mmu.to_load(slot).cell.satisfies(key.wait) {
+        if cell.satisfies(key.wait) {
             cmp.waits.leave(&self.gpu.armed, key, queue);
             cmp.satisfy(queue);
         }

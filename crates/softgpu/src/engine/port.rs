@@ -59,7 +59,7 @@ impl Port {
                     let cell = entry.cell(page, *start, first as usize + number);
                     let at = PhysicalAddress(entry.physical.0 + within + number as u64 * 8);
                     self.gpu.store(&cell, value);
-                    self.gpu.stored(&cell, at, self.node);
+                    self.gpu.stored(at, self.node);
                 }
                 Ok(())
             }

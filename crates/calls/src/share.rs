@@ -1,0 +1,56 @@
+//! Owns sharing: handles by which an object goes from one process to another, and the arguments of opening it there.
+
+use crate::Handle;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use tidegate_d3dukmdt::SyncObjectFlags;
+
+/// Most objects behind one NT handle (D3DKMT_MAX_OBJECTS_PER_HANDLE).
+pub const MAX_OBJECTS_PER_HANDLE: usize = 3;
+
+/// An NT handle: keeps what was shared alive, and can be given to another process. Each clone is one more handle.
+#[derive(Clone)]
+pub struct NtHandle(Arc<dyn Any + Send + Sync>);
+
+impl NtHandle {
+    /// For the kernel: a handle of `object`.
+    pub fn new(object: impl Any + Send + Sync) -> NtHandle {
+        NtHandle(Arc::new(object))
+    }
+
+    /// For the kernel: the object, if it is of this kind.
+    pub fn object<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for NtHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NtHandle({:p})", Arc::as_ptr(&self.0))
+    }
+}
+
+bitflags::bitflags! {
+    /// What whoever opens a handle of a synchronisation object may do: D3DDDI_SYNC_OBJECT_WAIT, D3DDDI_SYNC_OBJECT_SIGNAL.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct SyncObjectAccess: u32 {
+        /// Wait for it.
+        const WAIT = 1;
+        /// Signal it.
+        const SIGNAL = 2;
+    }
+}
+
+/// D3DKMTOpenSyncObjectFromNtHandle2 and D3DKMTOpenNativeFenceFromNtHandle.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenSyncObject<'a> {
+    /// The device that opens it.
+    pub device: Handle,
+    /// What to open.
+    pub nt_handle: &'a NtHandle,
+    /// What the new instance may do: NO_SIGNAL or NO_WAIT, or neither.
+    pub flags: SyncObjectFlags,
+    /// The physical adapters whose engines reach it; 0 for all.
+    pub engine_affinity: u32,
+}

@@ -1,0 +1,74 @@
+//! Owns what is behind an NT handle of a fence, and opening it.
+//!
+//! A handle holds the fence like an instance does: the fence lives until the last of both is gone. What may be done with an
+//! instance is the handle's access and the flags of the open, whichever is less.
+
+use super::FenceInstanceObject;
+use super::create::FenceHold;
+use crate::device::Device;
+use std::sync::Arc;
+use tidegate_calls::{NtHandle, Status, SyncObjectAccess, SyncObjectFlags};
+
+/// A fence behind an NT handle.
+struct SharedFence {
+    hold: FenceHold,
+    access: SyncObjectAccess,
+}
+
+/// Makes an NT handle of a fence.
+// spec: MF-045
+pub(crate) fn share(instance: &FenceInstanceObject, access: SyncObjectAccess) -> Result<NtHandle, Status> {
+    let fence = &instance.fence;
+    if !fence.flags.contains(SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    if access.is_empty() {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    // Nobody gives on what he may not do himself.
+    if !allowed_by(instance.flags).contains(access) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    // spec: MF-046
+    let hold = FenceHold::new(fence).ok_or(Status::INVALID_PARAMETER)?;
+    Ok(NtHandle::new(SharedFence { hold, access }))
+}
+
+/// Opens a fence for a device; `native` says by which of the two calls.
+#[doc(alias = "D3DKMTOpenSyncObjectFromNtHandle2")]
+// spec: NF-092
+pub(crate) fn open(
+    device: &Arc<Device>,
+    nt_handle: &NtHandle,
+    flags: SyncObjectFlags,
+    native: bool,
+) -> Result<FenceInstanceObject, Status> {
+    let shared: &SharedFence = nt_handle.object().ok_or(Status::OBJECT_TYPE_MISMATCH)?;
+    let rights = SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT;
+    if !rights.contains(flags) {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let fence = shared.hold.fence();
+    if !Arc::ptr_eq(&fence.adapter, &device.adapter) {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    if native && fence.native.is_none() {
+        return Err(Status::OBJECT_TYPE_MISMATCH);
+    }
+    let hold = FenceHold::new(fence).ok_or(Status::INVALID_PARAMETER)?;
+    FenceInstanceObject::open(hold, device, flags | refused_by(shared.access))
+}
+
+fn allowed_by(flags: SyncObjectFlags) -> SyncObjectAccess {
+    let mut access = SyncObjectAccess::all();
+    access.set(SyncObjectAccess::SIGNAL, !flags.contains(SyncObjectFlags::NO_SIGNAL));
+    access.set(SyncObjectAccess::WAIT, !flags.contains(SyncObjectFlags::NO_WAIT));
+    access
+}
+
+fn refused_by(access: SyncObjectAccess) -> SyncObjectFlags {
+    let mut flags = SyncObjectFlags::empty();
+    flags.set(SyncObjectFlags::NO_SIGNAL, !access.contains(SyncObjectAccess::SIGNAL));
+    flags.set(SyncObjectFlags::NO_WAIT, !access.contains(SyncObjectAccess::WAIT));
+    flags
+}
