@@ -9,6 +9,8 @@ pub struct NodeInfo {
     pub name: String,
     /// Whether user-mode queues and doorbells may be made on it.
     pub user_mode_submission: bool,
+    /// Whether command streams on it can write a fence; without that it takes packets, and the kernel signals for them.
+    pub writes_fences: bool,
 }
 
 /// What the adapter offers.

@@ -36,7 +36,7 @@ pub(crate) struct DeviceInner {
     pub(crate) options: DeviceOptions,
     pub(crate) native_fences: bool,
     pub(crate) names: CallNames,
-    info: AdapterInfo,
+    pub(crate) info: AdapterInfo,
     queues: Mutex<Queues>,
     marker: Arc<CommandMemory>,
     pub(crate) arena: Arc<Arena>,

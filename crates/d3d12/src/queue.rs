@@ -86,6 +86,12 @@ impl Queue {
                 why: "its node does not offer it; create the queue with packet or hardware submission",
             });
         }
+        if desc.submission == Submission::Hardware && !device.adapter().nodes[node as usize].writes_fences {
+            return Err(Error::NotSupported {
+                what: format!("hardware submission for queue '{}'", desc.name),
+                why: "its node cannot write a progress fence; create the queue with packet submission",
+            });
+        }
         let drawn = inner.platform.lane(LaneKind::Queue, &inner.options.process_name, &desc.name);
         // Lanes are numbered through the whole machine, so that tags of different processes differ too.
         let number = drawn.0 + 1;

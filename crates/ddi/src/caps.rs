@@ -35,6 +35,16 @@ pub enum EngineType {
     Copy = 6,
 }
 
+/// How the kernel learns that an engine wrote a monitored fence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MonitoredNotification {
+    /// It does not: when a packet completes, the fences of its process that somebody waits for are read.
+    #[default]
+    Basic,
+    /// The engine raises DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED after each write.
+    Advanced,
+}
+
 /// DXGK_NODEMETADATA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeMetadata {
@@ -47,6 +57,11 @@ pub struct NodeMetadata {
     pub user_mode_submission: bool,
     /// MaxInFlightHwQueueBuffers; 0 is no limit.
     pub max_in_flight_hw_queue_buffers: u16,
+    /// Whether its command streams can write a fence. Without it signals are software packets, and the node has no hardware
+    /// queues, whose progress is a fence. No published field says it; user-mode drivers know their hardware.
+    pub writes_fences: bool,
+    /// How writes to monitored fences are heard of.
+    pub monitored_notification: MonitoredNotification,
 }
 
 /// DXGK_NATIVE_FENCE_CAPS.
@@ -82,6 +97,9 @@ pub struct AdapterCaps {
     pub hw_queue_packet_cap: u32,
     /// Nodes.
     pub nodes: Vec<NodeMetadata>,
+    /// The signalled interrupt names hardware queues in an array ([`crate::InterruptData::HwQueuesSignaled`]). Ours, beyond the
+    /// published caps; it rests on OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT, whose form without a queue stays in use.
+    pub signaled_hw_queue_array: bool,
     /// Asked for only when native fences are declared.
     pub native_fence: NativeFenceCaps,
     /// Asked for only when a node supports user-mode submission.

@@ -17,15 +17,28 @@ pub enum InterruptData {
         /// Which engine.
         node_ordinal: u32,
     },
-    /// DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED.
+    /// DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED. Which of `fences` and `hw_queue` counts is fixed by what the adapter declared
+    /// (OptimizedNativeFenceSignaledInterrupt); the other is not looked at.
     NativeFenceSignaled {
         /// Which engine.
         node_ordinal: u32,
-        /// The kernel's handles of fences whose signal passed MonitoredValue; `None` is the NULL array: any may be meant.
+        /// The kernel's handles of fences whose signal passed MonitoredValue; `None` is the NULL array: any may be meant. An
+        /// empty array names as little as none and means the same.
         fences: Option<Vec<OsHandle>>,
-        /// Optimized mode: the driver's hardware queue whose logs tell; `None` is NULL.
+        /// Optimized mode: the driver's hardware queue whose logs tell; `None` is NULL: all of the engine.
         hw_queue: Option<DriverHandle>,
         /// DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS::EvaluateLegacyMonitoredFences.
+        evaluate_legacy_monitored_fences: bool,
+    },
+    /// The form that the native fence document wishes for and leaves to future hardware: an array of hardware queues whose logs
+    /// tell. Ours, not published; only from an adapter that declares [`crate::AdapterCaps::signaled_hw_queue_array`].
+    HwQueuesSignaled {
+        /// Which engine.
+        node_ordinal: u32,
+        /// The driver's handles of the hardware queues that signalled above a MonitoredValue; an empty array means all of the
+        /// engine.
+        hw_queues: Vec<DriverHandle>,
+        /// As in [`InterruptData::NativeFenceSignaled`].
         evaluate_legacy_monitored_fences: bool,
     },
     /// DXGK_INTERRUPT_DMA_PAGE_FAULTED: a DMA packet faulted.
@@ -50,6 +63,21 @@ pub enum InterruptData {
     },
 }
 
+impl InterruptData {
+    /// The DXGK_INTERRUPT_TYPE under which a C driver would report it; `None` for the form that is not published.
+    // spec: NF-118
+    pub fn interrupt_type(&self) -> Option<u32> {
+        match self {
+            InterruptData::DmaCompleted { .. } => Some(1),
+            InterruptData::DmaPageFaulted { .. } => Some(9),
+            InterruptData::MonitoredFenceSignaled { .. } => Some(11),
+            InterruptData::HwQueuePageFaulted { .. } => Some(12),
+            InterruptData::NativeFenceSignaled { .. } => Some(19),
+            InterruptData::HwQueuesSignaled { .. } => None,
+        }
+    }
+}
+
 /// What faulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageFault {
@@ -60,4 +88,34 @@ pub struct PageFault {
     /// What else it was than an address: a packet that makes no sense, arguments that a program refused, a command that the
     /// engine cannot run.
     pub what: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: NF-118
+    #[test]
+    fn interrupts_have_their_published_numbers() {
+        let (node_ordinal, evaluate_legacy_monitored_fences) = (0, false);
+        let fault = PageFault { gpu_va: 0, write: false, what: "" };
+        let (fences, hw_queue) = (None, None);
+        let published = [
+            InterruptData::DmaCompleted { node_ordinal, submission_fence_id: 0 },
+            InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id: 0, fault },
+            InterruptData::MonitoredFenceSignaled { node_ordinal },
+            InterruptData::HwQueuePageFaulted { node_ordinal, hw_queue: OsHandle(0), slot: 0, fault },
+            InterruptData::NativeFenceSignaled {
+                node_ordinal,
+                fences,
+                hw_queue,
+                evaluate_legacy_monitored_fences,
+            },
+        ];
+        assert_eq!(published.map(|data| data.interrupt_type()), [1, 9, 11, 12, 19].map(Some));
+        let hw_queues = Vec::new();
+        let ours =
+            InterruptData::HwQueuesSignaled { node_ordinal, hw_queues, evaluate_legacy_monitored_fences };
+        assert_eq!(ours.interrupt_type(), None);
+    }
 }

@@ -20,7 +20,10 @@ pub mod memory;
 pub mod queue;
 pub mod recording;
 
-pub use caps::{AdapterCaps, EngineType, NativeFenceCaps, NodeMetadata, UserModeSubmissionCaps, VidSchCaps};
+pub use caps::{
+    AdapterCaps, EngineType, MonitoredNotification, NativeFenceCaps, NodeMetadata, UserModeSubmissionCaps,
+    VidSchCaps,
+};
 pub use doorbell::{ConnectedDoorbell, DisconnectReason};
 pub use driver::{Callbacks, Driver, InterruptService, StartInfo};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};

@@ -10,7 +10,7 @@ use crate::error::{BugCheck, StartError};
 use crate::feature::Features;
 use crate::fence::FenceTable;
 use crate::fence::storage::Grave;
-use crate::hwqueue::HwQueue;
+use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
 use crate::process::Process;
 use crate::sched::VidSch;
@@ -89,7 +89,7 @@ pub struct Adapter {
     pub(crate) fences: Mutex<FenceTable>,
     pub(crate) sched: Mutex<VidSch>,
     pub(crate) contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
-    pub(crate) hw_queues: Mutex<BTreeMap<OsHandle, Weak<HwQueue>>>,
+    pub(crate) hw_queues: Mutex<HwQueueTable>,
     pub(crate) doorbells: Mutex<BTreeMap<OsHandle, Weak<Doorbell>>>,
     /// Doorbells that the driver took away inside the present transition; see `doorbell`.
     pub(crate) victims: Mutex<Vec<Arc<Doorbell>>>,
@@ -140,7 +140,7 @@ impl Adapter {
             grave: OnceLock::new(),
             fences: platform.mutex("fence table", FenceTable::default()),
             contexts: platform.mutex("contexts", BTreeMap::new()),
-            hw_queues: platform.mutex("hardware queues", BTreeMap::new()),
+            hw_queues: platform.mutex("hardware queues", HwQueueTable::default()),
             doorbells: platform.mutex("doorbells", BTreeMap::new()),
             victims: platform.mutex("victims", Vec::new()),
             devices: platform.mutex("devices", BTreeMap::new()),
@@ -188,7 +188,7 @@ impl Adapter {
     }
 
     pub(crate) fn hw_queues_of(&self, which: impl Fn(&HwQueue) -> bool) -> Vec<Arc<HwQueue>> {
-        let all: Vec<Arc<HwQueue>> = self.hw_queues.lock().values().filter_map(Weak::upgrade).collect();
+        let all = self.hw_queues.lock().live();
         all.into_iter().filter(|q| which(q)).collect()
     }
 
@@ -212,9 +212,10 @@ impl Adapter {
         if self.bug_checks.lock().is_empty() { Ok(()) } else { Err(Status::DEVICE_REMOVED) }
     }
 
-    /// A handle that names a kernel object to the driver; never given twice.
+    /// A handle that names a kernel object to the driver; never given twice, by no adapter of the platform: its upper part is
+    /// the number of the adapter's timeline lane, which nobody else has, so that a handle of another adapter is a foreign one.
     pub(crate) fn new_handle(&self) -> OsHandle {
-        OsHandle(self.next_handle.fetch_add(1) + 1)
+        OsHandle(u64::from(self.interrupt_lane.0) << 40 | (self.next_handle.fetch_add(1) + 1))
     }
 
     /// Waits that VidSch holds for contexts and kernel-mode hardware queues.
@@ -260,6 +261,12 @@ fn check_caps(caps: &AdapterCaps, features: Features) -> Result<(), StartError> 
     if has(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) && !has(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(StartError::CapDependency("OptimizedNativeFenceSignaledInterrupt", "NativeGpuFence"));
     }
+    if caps.signaled_hw_queue_array && !has(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) {
+        return Err(StartError::CapDependency(
+            "signaled_hw_queue_array",
+            "OptimizedNativeFenceSignaledInterrupt",
+        ));
+    }
     if has(VidSchCaps::NATIVE_GPU_FENCE) {
         // spec: NF-058
         if !features.native_fence {
@@ -277,6 +284,10 @@ fn check_caps(caps: &AdapterCaps, features: Features) -> Result<(), StartError> 
         if caps.native_fence.map_to_gpu_system_process {
             return Err(StartError::SystemProcessMapping);
         }
+    }
+    // spec: MF-052
+    if let Some(node) = caps.nodes.iter().position(|n| n.user_mode_submission && !n.writes_fences) {
+        return Err(StartError::UserModeSubmissionWithoutFenceWrites(node as u32));
     }
     let node = caps.nodes.iter().position(|n| n.user_mode_submission);
     match node {

@@ -76,6 +76,16 @@ impl Device {
     pub(crate) fn fence_of_handle(&self, handle: u32) -> Option<Arc<Fence>> {
         self.handles.fence(handle)
     }
+
+    /// The fences that are open in this device.
+    pub(crate) fn fences(&self) -> Vec<Arc<Fence>> {
+        self.handles.fences(|instance| instance.device.os_handle == self.os_handle)
+    }
+
+    /// The fences that are open in the process that owns this device.
+    pub(crate) fn process_fences(&self) -> Vec<Arc<Fence>> {
+        self.handles.fences(|_| true)
+    }
 }
 
 impl Drop for Device {

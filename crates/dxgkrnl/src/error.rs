@@ -29,6 +29,9 @@ pub enum StartError {
         "node {0} supports user-mode submission, which needs native fences, and the driver declares none"
     )]
     UserModeSubmissionWithoutNativeFence(u32),
+    /// A node takes user-mode submission and cannot write fences.
+    #[error("node {0} supports user-mode submission, whose rings signal fences, and cannot write a fence")]
+    UserModeSubmissionWithoutFenceWrites(u32),
     /// A capability without the one it rests on.
     #[error("the driver declares {0} without {1}")]
     CapDependency(&'static str, &'static str),
@@ -59,9 +62,15 @@ pub enum BugCheck {
         /// With what.
         status: Status,
     },
-    /// A fault on a queue that does not exist.
-    #[error("a fault is reported on hardware queue {0:#x}, which this adapter does not have")]
+    /// A fault on a queue, or a signal by one, that is destroyed or of another adapter.
+    #[error("an interrupt names hardware queue {0:#x}, which this adapter does not have")]
     UnknownQueue(u64),
+    /// A signalled interrupt of an engine that does not exist.
+    #[error("the signalled interrupt names node {0}, which this adapter does not have")]
+    UnknownNode(u32),
+    /// A form of the signalled interrupt that the driver did not declare.
+    #[error("the signalled interrupt names an array of hardware queues, which the driver did not declare")]
+    QueueArrayNotDeclared,
     /// The status that a driver gave a connected doorbell is not a connected one.
     #[error("DxgkDdiConnectDoorbell returned a status that is not a connected one")]
     DoorbellStatus,

@@ -8,10 +8,10 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::log::FenceLogs;
-use crate::fence::{CreateFence, FenceInstanceObject, Wakee, cpu, monitor};
+use crate::fence::{self, CreateFence, FenceInstanceObject, Wakee, cpu, monitor};
 use crate::sched::FenceTarget;
 use crate::stats::Count;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use tidegate_calls::{NativeFenceType, Priority, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData, SubmitCommandToHwQueue};
@@ -25,6 +25,44 @@ pub(crate) struct HwQueueDesc {
     pub(crate) priority: Priority,
     pub(crate) tag: u32,
     pub(crate) lane: u32,
+}
+
+/// The hardware queues of an adapter by either side's handle; weak, since processes hold them.
+#[derive(Default)]
+pub(crate) struct HwQueueTable {
+    by_kernel: BTreeMap<OsHandle, Weak<HwQueue>>,
+    /// The driver gives a handle out again as soon as it has let go of a queue, which is before the kernel has; so each
+    /// entry says whose it is.
+    by_driver: BTreeMap<DriverHandle, (OsHandle, Weak<HwQueue>)>,
+}
+
+impl HwQueueTable {
+    fn insert(&mut self, queue: &Arc<HwQueue>) {
+        self.by_kernel.insert(queue.os_handle, Arc::downgrade(queue));
+        self.by_driver.insert(queue.driver, (queue.os_handle, Arc::downgrade(queue)));
+    }
+
+    fn remove(&mut self, os_handle: OsHandle, driver: DriverHandle) {
+        self.by_kernel.remove(&os_handle);
+        if self.by_driver.get(&driver).is_some_and(|(owner, _)| *owner == os_handle) {
+            self.by_driver.remove(&driver);
+        }
+    }
+
+    /// The queue of the kernel's handle; one that is being destroyed is known and cannot be upgraded.
+    pub(crate) fn of_kernel(&self, handle: OsHandle) -> Option<Weak<HwQueue>> {
+        self.by_kernel.get(&handle).cloned()
+    }
+
+    /// The queue of the driver's handle; one that is being destroyed is known and cannot be upgraded.
+    pub(crate) fn of_driver(&self, handle: DriverHandle) -> Option<Weak<HwQueue>> {
+        self.by_driver.get(&handle).map(|(_, queue)| queue.clone())
+    }
+
+    /// Those that are not being destroyed, in order of creation.
+    pub(crate) fn live(&self) -> Vec<Arc<HwQueue>> {
+        self.by_kernel.values().filter_map(Weak::upgrade).collect()
+    }
 }
 
 /// One hardware queue.
@@ -102,8 +140,9 @@ impl HwQueue {
         }
         // spec: NF-115
         let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
-        if !native {
-            // Without native fences the queue's progress would need an interrupt for each command.
+        if !native || !node.writes_fences {
+            // Without native fences the queue's progress would need an interrupt for each command; an engine that cannot write a
+            // fence has no progress to tell.
             return Err(Status::NOT_SUPPORTED);
         }
         let fence = CreateFence {
@@ -158,12 +197,17 @@ impl HwQueue {
             logs,
             software: adapter.platform.mutex("a hardware queue", software),
         });
-        adapter.hw_queues.lock().insert(os_handle, Arc::downgrade(&queue));
+        adapter.hw_queues.lock().insert(&queue);
         Ok(queue)
     }
 
     fn adapter(&self) -> &Arc<Adapter> {
         &self.device.adapter
+    }
+
+    /// The engine that runs it.
+    pub(crate) fn node_ordinal(&self) -> u32 {
+        self.context.node_ordinal
     }
 
     /// D3DKMTSubmitCommandToHwQueue. Progress values rise strictly.
@@ -374,9 +418,10 @@ impl SoftwareQueue {
 impl Drop for HwQueue {
     fn drop(&mut self) {
         let adapter = self.adapter();
-        // Until the driver has let go of it a fault may name the queue: it stays in the table until then.
+        // Until the driver has let go of it an interrupt may name the queue: it stays in the table until then.
         adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
-        adapter.hw_queues.lock().remove(&self.os_handle);
+        adapter.hw_queues.lock().remove(self.os_handle, self.driver);
+        fence::queue_ended(adapter, self);
         if let Some(logs) = &self.logs {
             logs.remove(adapter);
         }

@@ -9,15 +9,14 @@
 
 use crate::adapter::{Adapter, InterruptDelivery};
 use crate::error::BugCheck;
-use crate::fence::Fence;
+use crate::fence::{Meant, Named};
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use crate::{doorbell, fence, recovery, sched};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{
-    Callbacks, Dirql, Dispatch, DriverHandle, InterruptData, InterruptService, OsHandle, PageFault, Passive,
-    Status,
+    Callbacks, Dirql, Dispatch, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
 use tidegate_platform::{Agent, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
 use tidegate_trace::{Kind, NameId, Record};
@@ -28,7 +27,7 @@ enum Reported {
     DmaCompleted { node: u32, fence_id: u32 },
     DmaFaulted { node: u32, fence_id: u32, fault: PageFault },
     Monitored,
-    Native { fences: Option<Vec<Arc<Fence>>>, hw_queue: Option<DriverHandle>, legacy: bool },
+    Native { meant: Meant, legacy: bool },
     QueueFaulted { queue: Arc<HwQueue>, slot: u64, fault: PageFault },
     Broken(BugCheck),
 }
@@ -112,22 +111,33 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
             Reported::DmaFaulted { node: node_ordinal, fence_id: faulted_fence_id, fault }
         }
         InterruptData::MonitoredFenceSignaled { .. } => Reported::Monitored,
-        InterruptData::NativeFenceSignaled { fences, hw_queue, evaluate_legacy_monitored_fences, .. } => {
-            match fences.map(|handles| adapter.fences.lock().resolve(&handles)).transpose() {
-                Ok(fences) => Reported::Native { fences, hw_queue, legacy: evaluate_legacy_monitored_fences },
-                // spec: NF-122
-                // spec: NF-123
-                Err(unknown) => Reported::Broken(BugCheck::UnknownFence(unknown.0)),
-            }
+        InterruptData::NativeFenceSignaled {
+            node_ordinal,
+            fences,
+            hw_queue,
+            evaluate_legacy_monitored_fences,
+        } => {
+            let named = Named::Published { fences: fences.as_deref(), hw_queue };
+            native(adapter, node_ordinal, named, evaluate_legacy_monitored_fences)
+        }
+        InterruptData::HwQueuesSignaled { node_ordinal, hw_queues, evaluate_legacy_monitored_fences } => {
+            native(adapter, node_ordinal, Named::HwQueues(&hw_queues), evaluate_legacy_monitored_fences)
         }
         InterruptData::HwQueuePageFaulted { hw_queue, slot, fault, .. } => {
-            let found = adapter.hw_queues.lock().get(&hw_queue).map(Weak::upgrade);
+            let found = adapter.hw_queues.lock().of_kernel(hw_queue);
             match found {
-                Some(queue) => Reported::QueueFaulted { queue: queue?, slot, fault },
+                Some(queue) => Reported::QueueFaulted { queue: queue.upgrade()?, slot, fault },
                 None => Reported::Broken(BugCheck::UnknownQueue(hw_queue.0)),
             }
         }
     })
+}
+
+fn native(adapter: &Adapter, node_ordinal: u32, named: Named<'_>, legacy: bool) -> Reported {
+    match fence::what_is_meant(adapter, node_ordinal, named) {
+        Ok(meant) => Reported::Native { meant, legacy },
+        Err(broken) => Reported::Broken(broken),
+    }
 }
 
 // spec: NF-130
@@ -140,19 +150,26 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
                 recovery::dma_faulted(adapter, node, fence_id, fault)
             }
             // spec: MF-026
-            Reported::Monitored => fence::scan_monitored(adapter),
-            Reported::Native { fences, hw_queue, legacy } => {
-                fence::native_signaled(adapter, level, fences.as_deref(), hw_queue);
-                if legacy {
-                    // spec: NF-128
-                    fence::scan_monitored(adapter);
-                }
+            Reported::Monitored => served(adapter, fence::scan_monitored(adapter)),
+            Reported::Native { meant, legacy } => {
+                let native = fence::native_signaled(adapter, level, &meant);
+                // spec: NF-128
+                let monitored = legacy && fence::scan_monitored(adapter);
+                served(adapter, native || monitored);
             }
             Reported::QueueFaulted { queue, slot, fault } => {
                 recovery::hw_queue_faulted(adapter, &queue, slot, fault);
             }
             Reported::Broken(bug) => adapter.bug_check(bug),
         }
+    }
+}
+
+/// Counts a signalled interrupt.
+fn served(adapter: &Adapter, released: bool) {
+    adapter.count(Count::fence_interrupts);
+    if !released {
+        adapter.count(Count::spurious_fence_interrupts);
     }
 }
 

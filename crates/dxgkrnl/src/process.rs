@@ -51,6 +51,17 @@ impl HandleLookup {
             _ => None,
         }
     }
+
+    /// The fences of those instances of the process that `which` picks.
+    pub(crate) fn fences(&self, which: impl Fn(&FenceInstanceObject) -> bool) -> Vec<Arc<Fence>> {
+        let Some(table) = self.0.upgrade() else { return Vec::new() };
+        let objects = table.lock();
+        let instances = objects.iter().filter_map(|(_, object)| match object {
+            Object::Fence(instance) if which(instance) => Some(instance.fence.clone()),
+            _ => None,
+        });
+        instances.collect()
+    }
 }
 
 /// A process that has opened the adapter. Dropping it ends everything that it made.
@@ -183,6 +194,7 @@ impl Kernel for Process {
             engine_type: n.engine_type as u32,
             name: n.friendly_name.clone(),
             user_mode_submission: n.user_mode_submission && ums,
+            writes_fences: n.writes_fences,
         });
         AdapterInfo {
             description: caps.description.clone(),

@@ -46,6 +46,10 @@ counters! {
     monitored_updates,
     /// Fence values read because an interrupt might have meant them.
     fence_reads,
+    /// Signalled interrupts (types 11 and 19) that were served: one routine may report several, or none.
+    fence_interrupts,
+    /// Those of them that released nobody. They are allowed: the waiter was found by another look, or there was none.
+    spurious_fence_interrupts,
     /// Fence log entries that were overwritten before they were read.
     log_entries_lost,
     /// Doorbell connects.

@@ -1,4 +1,4 @@
-//! Owns the registers by which the driver reaches the GPU, and the causes of an interrupt.
+//! Owns the registers by which the driver reaches the GPU, the causes of an interrupt, and what a GPU says about itself.
 
 /// A register, by number. All are 64 bits wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +36,12 @@ impl Register {
     pub const FAULT_INFO: Register = Register(47);
     /// First of one register per node: the last completed submission fence id.
     pub const COMPLETED_FENCE: Register = Register(64);
+    /// First of one register per node: what is particular about it, see [`NodeTraits`].
+    pub const NODE_TRAITS: Register = Register(128);
+    /// What is particular about the device, see [`DeviceTraits`].
+    pub const DEVICE_TRAITS: Register = Register(192);
+    /// Reading takes the nodes whose engines wrote to a monitored fence, bit by bit; see [`Cause::MONITORED_SIGNALED`].
+    pub const MONITORED_NODES: Register = Register(193);
 
     /// The register `by` places further on.
     pub fn offset(self, by: u32) -> Register {
@@ -56,6 +62,8 @@ impl Cause {
     pub const DMA_COMPLETED: Cause = Cause(4);
     /// A queue faulted and was stopped.
     pub const FAULT: Cause = Cause(8);
+    /// An engine that notifies of its fence writes made one; [`Register::MONITORED_NODES`] says which.
+    pub const MONITORED_SIGNALED: Cause = Cause(16);
 
     /// The bit that says that node's DMA packets completed.
     pub fn node(node: u32) -> Cause {
@@ -64,6 +72,38 @@ impl Cause {
 
     /// Whether any bit of `other` is set.
     pub fn has(self, other: Cause) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What a node does otherwise than most; bits of [`Register::NODE_TRAITS`]. 0 is an engine that writes fences by itself and
+/// tells nobody of a plain store to one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeTraits(pub u64);
+
+impl NodeTraits {
+    /// Its command streams can store no value and signal no fence: the kernel does it for them.
+    pub const NO_FENCE_WRITES: NodeTraits = NodeTraits(1);
+    /// Every store to a page of words, where fences stand, raises [`Cause::MONITORED_SIGNALED`].
+    pub const NOTIFIES_FENCE_WRITES: NodeTraits = NodeTraits(2);
+
+    /// Whether any bit of `other` is set.
+    pub fn has(self, other: NodeTraits) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What a device does otherwise than most; bits of [`Register::DEVICE_TRAITS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceTraits(pub u64);
+
+impl DeviceTraits {
+    /// It cannot tell a signal of a native fence from a write to a monitored one: both raise [`Cause::FENCE_COLLAPSED`], and
+    /// no list says more.
+    pub const FENCE_KINDS_ALIKE: DeviceTraits = DeviceTraits(1);
+
+    /// Whether any bit of `other` is set.
+    pub fn has(self, other: DeviceTraits) -> bool {
         self.0 & other.0 != 0
     }
 }

@@ -6,8 +6,10 @@
 
 use crate::{Config, InterruptMode};
 use tidegate_ddi::{
-    AdapterCaps, FeatureId, NativeFenceCaps, NodeMetadata, UserModeSubmissionCaps, VidSchCaps, feature,
+    AdapterCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, UserModeSubmissionCaps,
+    VidSchCaps, feature,
 };
+use tidegate_gpu_abi::regs::NodeTraits;
 
 /// Bytes that a ring writes to a doorbell: one 64-bit write pointer.
 const DOORBELL_BYTES: u32 = 8;
@@ -36,8 +38,9 @@ impl Negotiated {
     }
 }
 
-/// The declaration. Before start nothing is negotiated and the least is declared.
-pub(crate) fn declare(config: &Config, with: Option<Negotiated>) -> AdapterCaps {
+/// The declaration. Before start nothing is negotiated and the least is declared. `traits` is what the device said about its
+/// nodes, in their order.
+pub(crate) fn declare(config: &Config, with: Option<Negotiated>, traits: &[NodeTraits]) -> AdapterCaps {
     let native_fence = with.is_some_and(|n| n.native_fence);
     let user_mode = with.is_some_and(|n| n.user_mode_submission);
     let mut scheduling =
@@ -47,21 +50,31 @@ pub(crate) fn declare(config: &Config, with: Option<Negotiated>) -> AdapterCaps 
     // spec: NF-221
     scheduling.set(
         VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT,
-        native_fence && config.interrupt == InterruptMode::HwQueue,
+        native_fence && matches!(config.interrupt, InterruptMode::HwQueue | InterruptMode::HwQueueArray),
     );
-    let nodes = config.nodes.iter().map(|node| NodeMetadata {
+    let traits = traits.iter().copied().chain(std::iter::repeat(NodeTraits::default()));
+    let nodes = config.nodes.iter().zip(traits).map(|(node, traits)| NodeMetadata {
         engine_type: node.engine_type,
         friendly_name: node.friendly_name.clone(),
-        user_mode_submission: node.user_mode_submission && user_mode,
+        // A ring signals fences; an engine that cannot write one gets packets only.
+        user_mode_submission: node.user_mode_submission
+            && user_mode
+            && !traits.has(NodeTraits::NO_FENCE_WRITES),
         // Half of what the driver's own ring holds, so that the kernel never meets a full one: an engine stores the progress of
         // a slot before it gives the slot back.
         max_in_flight_hw_queue_buffers: u16::try_from(config.kernel_ring_slots / 2).unwrap_or(u16::MAX),
+        writes_fences: !traits.has(NodeTraits::NO_FENCE_WRITES),
+        monitored_notification: match traits.has(NodeTraits::NOTIFIES_FENCE_WRITES) {
+            true => MonitoredNotification::Advanced,
+            false => MonitoredNotification::Basic,
+        },
     });
     AdapterCaps {
         description: config.description.clone(),
         scheduling,
         hw_queue_packet_cap: 0,
         nodes: nodes.collect(),
+        signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,
         native_fence: NativeFenceCaps::default(),
         user_mode_submission: UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES },
         fence_history: config.fence_history,

@@ -35,7 +35,8 @@ pub enum DoorbellModel {
     },
 }
 
-/// What the driver says in a fence signalled interrupt.
+/// What the driver says in a fence signalled interrupt. A device that cannot tell fence kinds apart says less whatever is
+/// chosen here: that any fence may be meant, monitored ones too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptMode {
     /// The fences, one by one.
@@ -44,6 +45,8 @@ pub enum InterruptMode {
     NullArray,
     /// The hardware queue whose logs tell (OptimizedNativeFenceSignaledInterrupt).
     HwQueue,
+    /// The hardware queues whose logs tell, several at once: beyond the published interrupt.
+    HwQueueArray,
 }
 
 /// What [`crate::ReferenceDriver::new`] is told.

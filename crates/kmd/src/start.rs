@@ -1,8 +1,8 @@
 //! Owns start and stop of the adapter.
 //!
-//! Order of a start: 1. the configuration is checked against the device; 2. the kernel's features are asked for; 3. each node
-//! gets its ring and its hardware queue; 4. the interrupt view learns them and the way to the kernel; 5. the adapter counts as
-//! started. A failure undoes what was done. A stop goes the same way back.
+//! Order of a start: 1. the configuration is checked against the device; 2. the kernel's features are asked for, and the device
+//! what is particular about it; 3. each node gets its ring and its hardware queue; 4. the interrupt view learns them and the
+//! way to the kernel; 5. the adapter counts as started. A failure undoes what was done. A stop goes the same way back.
 
 use crate::caps::{Negotiated, declare};
 use crate::isr::{InterruptView, Owner, QueueView};
@@ -11,7 +11,8 @@ use crate::objects::{Objects, Started};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::{AdapterCaps, InterruptService, StartInfo};
-use tidegate_gpu_abi::{AdminCommand, InterruptSink};
+use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
+use tidegate_gpu_abi::{AdminCommand, InterruptSink, Register};
 use tidegate_platform::PhysicalMemory;
 
 /// The driver's end of the interrupt line leads straight to the kernel's dispatch.
@@ -37,10 +38,15 @@ impl ReferenceDriver {
         }
         self.mailbox.forget();
         let negotiated = Negotiated::ask(&self.config, info.features.as_ref());
+        let nodes = 0..self.device.node_count();
+        let node_traits: Vec<NodeTraits> =
+            nodes.map(|n| NodeTraits(self.device.read_register(Register::NODE_TRAITS.offset(n)))).collect();
+        let device_traits = DeviceTraits(self.device.read_register(Register::DEVICE_TRAITS));
         let rings = self.create_node_rings(&info.system_memory)?;
         let mut view = self.view.lock_device();
         view.callbacks = Some(Arc::clone(&info.callbacks));
         view.native_fences = negotiated.native_fence;
+        view.fence_kinds_alike = device_traits.has(DeviceTraits::FENCE_KINDS_ALIKE);
         for (node, ring) in rings.iter().enumerate() {
             view.queues.insert(ring.queue, QueueView::of_node(node as u32));
         }
@@ -50,7 +56,7 @@ impl ReferenceDriver {
         objects.started = Some(Started {
             callbacks: info.callbacks,
             system_memory: info.system_memory,
-            caps: declare(&self.config, Some(negotiated)),
+            caps: declare(&self.config, Some(negotiated), &node_traits),
             intra_gpu_fences: negotiated.intra_gpu_fences,
         });
         Ok(())
@@ -101,7 +107,7 @@ impl ReferenceDriver {
 
     pub(crate) fn caps(&self) -> AdapterCaps {
         let started = self.objects.lock().started.as_ref().map(|s| s.caps.clone());
-        started.unwrap_or_else(|| declare(&self.config, None))
+        started.unwrap_or_else(|| declare(&self.config, None, &[]))
     }
 
     pub(crate) fn connect_line(&self, service: Arc<dyn InterruptService>) {

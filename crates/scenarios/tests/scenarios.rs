@@ -79,7 +79,7 @@ fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
 
 #[test]
 fn a_signal_behind_a_packet_loses_no_waiter() {
-    is_exhausted_in("seven-stations-packet", 47_588);
+    is_exhausted_in("seven-stations-packet", 117_781);
 }
 
 // spec: NF-005, NF-006

@@ -22,12 +22,18 @@ pub struct NodeConfig {
     pub name: String,
     /// What it can run.
     pub class: EngineClass,
+    /// Whether its command streams can write a fence. Without it a store of a value, a signal and a progress value are
+    /// commands that this engine cannot run.
+    pub writes_fences: bool,
+    /// Whether it interrupts when it has stored to a page of words, where fences stand (advanced monitoring). Without it
+    /// nobody hears of a plain store to a monitored fence before its packet is complete (basic monitoring).
+    pub notifies_fence_writes: bool,
 }
 
 impl NodeConfig {
-    /// A node of `class` called `name`.
+    /// A node of `class` called `name`, which writes fences and notifies of none.
     pub fn new(name: impl Into<String>, class: EngineClass) -> NodeConfig {
-        NodeConfig { name: name.into(), class }
+        NodeConfig { name: name.into(), class, writes_fences: true, notifies_fence_writes: false }
     }
 }
 
@@ -73,6 +79,9 @@ pub struct Config {
     pub service_threads: usize,
     /// Entries of the signalled list; one more signal collapses it into "any fence".
     pub signaled_list_entries: usize,
+    /// Whether it can tell a signal of a native fence from a write to a monitored one. Without it an interrupt says that any
+    /// fence may be meant, and nothing else.
+    pub tells_fence_kinds: bool,
     /// Which barriers there are.
     pub barriers: Barriers,
     /// How long work takes on the virtual clock.
@@ -93,6 +102,7 @@ impl Default for Config {
             slots_per_turn: 16,
             service_threads: 1,
             signaled_list_entries: 64,
+            tells_fence_kinds: true,
             barriers: Barriers::default(),
             rates: WorkRates::default(),
         }

@@ -4,6 +4,8 @@
 //! set by a locked operation, then the line goes up if no cause stood before. Reading takes all causes and the line
 //! falls, so whoever sets the next one raises again: no cause is left behind.
 //!
+//! The nodes that wrote monitored fences are a word of bits of that kind: set first, taken by reading.
+//!
 //! Only engines raise, in their turns; no lock is held over the sink.
 
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use tidegate_platform::{Mutex, Platform, Word, current};
 pub(crate) struct InterruptLine {
     cause: Word,
     raised: Word,
+    monitored_nodes: Word,
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
 }
 
@@ -22,6 +25,7 @@ impl InterruptLine {
         InterruptLine {
             cause: page.word(0),
             raised: page.word(8),
+            monitored_nodes: page.word(1),
             sink: platform.mutex("interrupt sink", None),
         }
     }
@@ -46,6 +50,16 @@ impl InterruptLine {
             sink.raise();
         }
         true
+    }
+
+    /// Notes that the engine of `node` wrote to a monitored fence; the cause is set after.
+    pub(crate) fn note_monitored(&self, node: usize) {
+        self.monitored_nodes.fetch_or(1 << node);
+    }
+
+    /// Takes the nodes that were noted.
+    pub(crate) fn take_monitored(&self) -> u64 {
+        self.monitored_nodes.exchange(0)
     }
 
     /// The raising engine's turn is over.

@@ -1,9 +1,10 @@
 //! Owns the device's face: what each register does. Some reads take what they report.
 
 use crate::cmp::admin::STATUS_OFFSET;
+use crate::config::{Config, NodeConfig};
 use crate::gpu::SoftGpu;
 use std::sync::Arc;
-use tidegate_gpu_abi::regs::MAILBOX_WORDS;
+use tidegate_gpu_abi::regs::{DeviceTraits, MAILBOX_WORDS, NodeTraits};
 use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
 use tidegate_platform::{Page, PhysicalMemory};
 
@@ -23,6 +24,12 @@ impl Device for SoftGpu {
             Register::FAULT_VA => gpu.cmp.lock().faults.first().map_or(0, |f| f.va.0),
             Register::FAULT_POSITION => gpu.cmp.lock().faults.first().map_or(0, |f| f.position),
             Register::FAULT_INFO => gpu.cmp.lock().faults.take().map_or(0, |f| f.kind as u64),
+            Register::MONITORED_NODES => gpu.line.take_monitored(),
+            Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
+            Register(n) if n >= Register::NODE_TRAITS.0 => {
+                let node = (n - Register::NODE_TRAITS.0) as usize;
+                gpu.config.nodes.get(node).map_or(0, |n| node_traits(n).0)
+            }
             Register(n) if n >= Register::COMPLETED_FENCE.0 => {
                 let node = (n - Register::COMPLETED_FENCE.0) as usize;
                 gpu.nodes.get(node).map_or(0, |n| n.completed.load())
@@ -60,4 +67,16 @@ impl Device for SoftGpu {
     fn node_count(&self) -> u32 {
         self.shared().nodes.len() as u32
     }
+}
+
+fn node_traits(node: &NodeConfig) -> NodeTraits {
+    let bit = |set: bool, of: NodeTraits| if set { of.0 } else { 0 };
+    NodeTraits(
+        bit(!node.writes_fences, NodeTraits::NO_FENCE_WRITES)
+            | bit(node.notifies_fence_writes, NodeTraits::NOTIFIES_FENCE_WRITES),
+    )
+}
+
+fn device_traits(config: &Config) -> DeviceTraits {
+    if config.tells_fence_kinds { DeviceTraits(0) } else { DeviceTraits::FENCE_KINDS_ALIKE }
 }

@@ -93,13 +93,12 @@ pub(crate) fn signal(
 }
 
 // spec: MF-024
-/// One command buffer out of several lists, which ends with a store of `progress` to `progress_va`: how a GPU that gets
-/// packets tells user mode without a kernel call that it is done with their memory.
+/// One command buffer out of several lists, which ends with a store of `progress`, a value and its place, if there is one: how
+/// an engine that gets packets and can write a fence tells user mode without a kernel call that it is done with their memory.
 pub(crate) fn joined(
     id: &QueueIdentity,
     lists: &[&ClosedList],
-    progress_va: GpuVa,
-    progress: u64,
+    progress: Option<(GpuVa, u64)>,
 ) -> Result<Arc<CommandMemory>, Status> {
     let mut bytes = Vec::with_capacity(lists.iter().map(|l| l.memory.bytes as usize).sum::<usize>() + 64);
     let mut tail = CommandWriter::new();
@@ -112,7 +111,9 @@ pub(crate) fn joined(
         unlabel.push(&Command::Label { name: 0 });
         bytes.extend(unlabel.to_bytes());
     }
-    tail.push(&Command::WriteValue { destination: progress_va, value: progress });
+    if let Some((destination, value)) = progress {
+        tail.push(&Command::WriteValue { destination, value });
+    }
     bytes.extend(tail.to_bytes());
     id.device.platform.spend(Step::UmdEncode);
     let first = lists.first().map(|l| &l.memory);

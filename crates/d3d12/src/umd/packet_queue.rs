@@ -2,7 +2,8 @@
 //! packet, its lists joined into one command buffer.
 //!
 //! A context has no progress fence, so the user-mode driver has one of its own: a monitored fence that the last command of
-//! each packet stores to. It says when command memory may be used again; waiting for the queue goes by a software signal.
+//! each packet stores to; for an engine that cannot write a fence, a software signal behind each packet. It says when command
+//! memory may be used again; waiting for the queue goes by a software signal.
 
 use crate::counters::QueueStats;
 use crate::error::Result;
@@ -32,7 +33,8 @@ struct State {
 pub(crate) struct PacketQueue {
     state: Mutex<State>,
     progress: ReadOnly,
-    progress_va: GpuVa,
+    /// Where the engine stores progress; `None` when it cannot write a fence.
+    progress_va: Option<GpuVa>,
     context: Owned,
     progress_fence: Owned,
 }
@@ -68,7 +70,9 @@ impl PacketQueue {
         Ok(PacketQueue {
             state: device.platform.mutex("submitter of a packet queue", state),
             progress: fence.value,
-            progress_va: GpuVa(fence.current_value_gpu_va),
+            progress_va: device.info.nodes[node_ordinal as usize]
+                .writes_fences
+                .then_some(GpuVa(fence.current_value_gpu_va)),
             context: Owned::new(&device.thunk, Object::Context, context),
             progress_fence,
         })
@@ -92,7 +96,7 @@ impl PacketQueue {
     ) -> std::result::Result<(), Failure> {
         let refused = |call| move |status: Status| Failure::Refused(call, status);
         let progress = state.progress + 1;
-        let memory = encode::joined(id, lists, self.progress_va, progress);
+        let memory = encode::joined(id, lists, self.progress_va.map(|va| (va, progress)));
         let memory = memory.map_err(refused("D3DKMTCreateAllocation2"))?;
         // Held before the call: the engine may run it before the call is back.
         state.in_flight.hold(&memory, progress, state.stats.submissions);
@@ -106,6 +110,12 @@ impl PacketQueue {
         state.progress = progress;
         state.stats.submissions += 1;
         state.ends_with_signal = false;
+        if self.progress_va.is_none() {
+            let value = FenceValue { fence: self.progress_fence.handle(), value: progress };
+            let signal = id.device.thunk.enter().signal_from_gpu(self.context.handle(), &[value]);
+            signal.map_err(refused("D3DKMTSignalSynchronizationObjectFromGpu"))?;
+            state.ends_with_signal = true;
+        }
         Ok(())
     }
 

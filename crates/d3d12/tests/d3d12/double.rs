@@ -100,6 +100,7 @@ impl RingHint for NoHint {
 impl Double {
     pub fn new(platform: &Platform) -> Double {
         let node = |engine_type, name: &str, user_mode_submission| NodeInfo {
+            writes_fences: true,
             engine_type,
             name: name.to_owned(),
             user_mode_submission,

@@ -17,7 +17,9 @@ pub(crate) mod storage;
 pub(crate) mod waiters;
 
 pub(crate) use create::{CreateFence, FenceInstanceObject};
-pub(crate) use signaled::{native_signaled, scan_monitored};
+pub(crate) use signaled::{
+    Meant, Named, look_at_monitored, native_signaled, queue_ended, scan_monitored, what_is_meant,
+};
 
 use crate::adapter::Adapter;
 use std::collections::BTreeMap;
@@ -107,6 +109,11 @@ impl Fence {
     pub(crate) fn may_be_signalled_by(&self, device: OsHandle) -> bool {
         let may = |o: &Opener| o.device == device && !o.flags.contains(SyncObjectFlags::NO_SIGNAL);
         self.openers.lock().iter().any(may)
+    }
+
+    /// Whether the device has it open.
+    pub(crate) fn is_open_on(&self, device: OsHandle) -> bool {
+        self.openers.lock().iter().any(|opener| opener.device == device)
     }
 
     fn is_held_once(&self) -> bool {

@@ -1,81 +1,206 @@
 //! Owns what a signalled interrupt means: which fences to look at, and the release of their waiters.
 //!
-//! Normal mode: an array of fences is looked at; a NULL array means any native fence with waiters, and no monitored one.
-//! Optimized mode: the logs of the named hardware queue (NULL: of all) name the fences; when a log ran over, every fence with
-//! waiters is looked at. A logged value is a process's word: CurrentValue decides.
+//! | the adapter declared | the report names | looked at |
+//! |---|---|---|
+//! | nothing | fences | those |
+//! | nothing | no fence: a NULL array, or an empty one | every native fence with waiters |
+//! | optimized | a hardware queue; an array of fences is ignored | what its log says since the last reading |
+//! | optimized | no queue | what the logs of all queues of that engine say |
+//! | queue array | hardware queues | what their logs say; without any, those of all queues of that engine |
+//! | optimized or queue array | a log ran over | every native fence of that queue's device |
+//!
+//! Monitored fences are looked at when EvaluateLegacyMonitoredFences says so, in each of the rows (`interrupt`).
+//!
+//! The order that matters: 1. at interrupt level, handles become objects ([`what_is_meant`]): one that names nothing is a broken
+//! contract, one that names what is being destroyed is rightly said; 2. at dispatch level the objects are looked at
+//! ([`native_signaled`]); a logged value is a process's word, CurrentValue decides; 3. a queue that ended meanwhile is passed
+//! over, because whoever ends a queue looks at all that its log may have said ([`queue_ended`]).
 
 use super::log::LogNews;
 use super::{Fence, monitor};
 use crate::adapter::Adapter;
+use crate::error::BugCheck;
+use crate::hwqueue::HwQueue;
 use crate::stats::Count;
-use std::sync::Arc;
-use tidegate_ddi::{Dispatch, DriverHandle, VidSchCaps};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use tidegate_ddi::{Dispatch, DriverHandle, OsHandle, VidSchCaps};
 
-/// DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED.
-pub(crate) fn native_signaled(
-    adapter: &Arc<Adapter>,
-    level: &Dispatch,
-    fences: Option<&[Arc<Fence>]>,
-    hw_queue: Option<DriverHandle>,
-) {
-    if adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) {
-        return logged(adapter, level, hw_queue);
+/// What a report names.
+#[derive(Clone, Copy)]
+pub(crate) enum Named<'a> {
+    /// The published data.
+    Published { fences: Option<&'a [OsHandle]>, hw_queue: Option<DriverHandle> },
+    /// The array of hardware queues.
+    HwQueues(&'a [DriverHandle]),
+}
+
+/// What a report is about.
+pub(crate) enum Meant {
+    /// These fences.
+    Fences(Vec<Arc<Fence>>),
+    /// Any native fence.
+    AnyFence,
+    /// What these hardware queues logged. Weak: a report keeps no queue from being destroyed.
+    Queues(Vec<Weak<HwQueue>>),
+    /// What any hardware queue of this engine logged.
+    AnyQueue { node_ordinal: u32 },
+}
+
+/// The part at interrupt level: what a report is about, or how it breaks the contract.
+pub(crate) fn what_is_meant(
+    adapter: &Adapter,
+    node_ordinal: u32,
+    named: Named<'_>,
+) -> Result<Meant, BugCheck> {
+    if node_ordinal as usize >= adapter.caps.nodes.len() {
+        return Err(BugCheck::UnknownNode(node_ordinal));
     }
-    match fences {
-        // spec: NF-219
-        Some(fences) => fences.iter().for_each(|fence| look(fence)),
+    let optimized = adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
+    match named {
+        // spec: NF-233
+        Named::HwQueues(_) if !adapter.caps.signaled_hw_queue_array => Err(BugCheck::QueueArrayNotDeclared),
+        Named::HwQueues([]) => Ok(Meant::AnyQueue { node_ordinal }),
+        Named::HwQueues(handles) => queues(adapter, handles),
+        Named::Published { hw_queue: Some(handle), .. } if optimized => queues(adapter, &[handle]),
+        // spec: NF-224
+        Named::Published { hw_queue: None, .. } if optimized => Ok(Meant::AnyQueue { node_ordinal }),
         // spec: NF-125
         // spec: NF-127
-        None => scan(adapter, |f| f.native.is_some()),
+        // spec: NF-234
+        Named::Published { fences: None | Some([]), .. } => Ok(Meant::AnyFence),
+        Named::Published { fences: Some(handles), .. } => match adapter.fences.lock().resolve(handles) {
+            Ok(fences) => Ok(Meant::Fences(fences)),
+            // spec: NF-122
+            // spec: NF-123
+            Err(unknown) => Err(BugCheck::UnknownFence(unknown.0)),
+        },
     }
 }
 
-/// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED, or the basic scan after a completed packet.
-pub(crate) fn scan_monitored(adapter: &Arc<Adapter>) {
-    scan(adapter, |f| f.native.is_none());
+// spec: NF-232
+fn queues(adapter: &Adapter, handles: &[DriverHandle]) -> Result<Meant, BugCheck> {
+    let table = adapter.hw_queues.lock();
+    let find = |handle: &DriverHandle| table.of_driver(*handle).ok_or(BugCheck::UnknownQueue(handle.0));
+    handles.iter().map(find).collect::<Result<_, _>>().map(Meant::Queues)
 }
 
-fn scan(adapter: &Arc<Adapter>, which: impl Fn(&Fence) -> bool) {
-    let fences = adapter.fences.lock().matching(which);
-    for fence in fences {
-        if !fence.waiters.lock().is_empty() {
-            look(&fence);
+/// The part at dispatch level of DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED; returns whether anybody was released.
+pub(crate) fn native_signaled(adapter: &Arc<Adapter>, level: &Dispatch, meant: &Meant) -> bool {
+    match meant {
+        // spec: NF-219
+        Meant::Fences(fences) => {
+            let released = look_at(fences.iter().cloned());
+            read_times(adapter, level, fences);
+            released
+        }
+        Meant::AnyFence => scan(adapter, |f| f.native.is_some()),
+        Meant::Queues(queues) => {
+            let live: Vec<_> = queues.iter().filter_map(Weak::upgrade).collect();
+            logged(adapter, level, &live)
+        }
+        Meant::AnyQueue { node_ordinal } => {
+            logged(adapter, level, &adapter.hw_queues_of(|q| q.node_ordinal() == *node_ordinal))
         }
     }
+}
+
+/// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED: every monitored fence with waiters; returns whether anybody was released.
+pub(crate) fn scan_monitored(adapter: &Arc<Adapter>) -> bool {
+    scan(adapter, |f| f.native.is_none())
+}
+
+/// Looks at those of `fences` that are monitored ones and have waiters: the basic scan after a completed packet.
+pub(crate) fn look_at_monitored(fences: impl Iterator<Item = Arc<Fence>>) {
+    look_at_awaited(fences.filter(|f| f.native.is_none()));
+}
+
+/// The driver has let go of a hardware queue, and its signals are all made. Where logs tell what was signalled, nobody reads this
+/// one's any more: whoever waits for a native fence may have been meant by it.
+// spec: NF-235
+pub(crate) fn queue_ended(adapter: &Arc<Adapter>, queue: &HwQueue) {
+    let optimized = adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
+    if optimized && queue.logs.is_some() {
+        scan(adapter, |f| f.native.is_some());
+    }
+}
+
+fn scan(adapter: &Arc<Adapter>, which: impl Fn(&Fence) -> bool) -> bool {
+    let fences = adapter.fences.lock().matching(which);
+    look_at_awaited(fences.into_iter())
+}
+
+/// Looks at the fences that somebody waits for. Who begins to wait after this look arms and looks for himself.
+fn look_at_awaited(fences: impl Iterator<Item = Arc<Fence>>) -> bool {
+    look_at(fences.filter(|fence| !fence.waiters.lock().is_empty()))
+}
+
+/// Looks at every fence, also after somebody was released; returns whether anybody was.
+fn look_at(fences: impl Iterator<Item = Arc<Fence>>) -> bool {
+    let mut released = false;
+    for fence in fences {
+        released |= look(&fence);
+    }
+    released
 }
 
 // spec: NF-022, NF-053
-fn look(fence: &Fence) {
+fn look(fence: &Fence) -> bool {
     fence.adapter.count(Count::fence_reads);
-    if monitor::release_satisfied(fence) {
+    let released = monitor::release_satisfied(fence);
+    if released {
         monitor::settle(fence);
+    }
+    released
+}
+
+/// Reads what is new in the signal logs of `queues`, and looks once at every fence that they speak of and that has waiters.
+// spec: NF-227, NF-231
+fn logged(adapter: &Arc<Adapter>, level: &Dispatch, queues: &[Arc<HwQueue>]) -> bool {
+    let mut fences = BTreeMap::new();
+    for queue in queues {
+        // Progress is never logged, and a kernel-mode queue has no logs at all.
+        let progress = &queue.progress.fence;
+        fences.insert(progress.os_handle, progress.clone());
+        let Some(logs) = &queue.logs else { continue };
+        match logs.signals.read_news(adapter, level, queue.driver) {
+            // spec: NF-223
+            LogNews::Entries(entries) => {
+                let known = entries.iter().filter_map(|e| queue.device.fence_of_handle(e.fence_handle));
+                fences.extend(known.map(|f| (f.os_handle, f)));
+            }
+            // spec: NF-203, NF-225
+            LogNews::Overrun { lost } => {
+                queue.record_lost(lost);
+                let native = queue.device.fences().into_iter().filter(|f| f.native.is_some());
+                fences.extend(native.map(|f| (f.os_handle, f)));
+            }
+        }
+        if adapter.platform.tracing() {
+            read_log(adapter, level, queue, &logs.waits);
+        }
+    }
+    look_at_awaited(fences.into_values())
+}
+
+/// The interrupt named fences and not who signalled them: the logs of all hardware queues of their devices have the times. Only
+/// the timeline needs those.
+// spec: NF-220
+fn read_times(adapter: &Arc<Adapter>, level: &Dispatch, fences: &[Arc<Fence>]) {
+    if !adapter.platform.tracing() {
+        return;
+    }
+    for queue in adapter.hw_queues_of(|q| fences.iter().any(|f| f.is_open_on(q.device.os_handle))) {
+        if let Some(logs) = &queue.logs {
+            read_log(adapter, level, &queue, &logs.waits);
+            read_log(adapter, level, &queue, &logs.signals);
+        }
     }
 }
 
-fn logged(adapter: &Arc<Adapter>, level: &Dispatch, hw_queue: Option<DriverHandle>) {
-    let mut overrun = false;
-    // spec: NF-224
-    for queue in adapter.hw_queues_of(|q| hw_queue.is_none_or(|h| q.driver == h)) {
-        // Progress is never logged, and a kernel-mode queue has no logs at all.
-        look(&queue.progress.fence);
-        let Some(logs) = &queue.logs else { continue };
-        match logs.signals.read_news(adapter, level, queue.driver) {
-            LogNews::Entries(entries) => {
-                // spec: NF-223
-                for entry in entries {
-                    if let Some(fence) = queue.device.fence_of_handle(entry.fence_handle) {
-                        look(&fence);
-                    }
-                }
-            }
-            LogNews::Overrun { lost } => {
-                queue.record_lost(lost);
-                overrun = true;
-            }
-        }
-    }
-    // spec: NF-203, NF-225
-    if overrun {
-        scan(adapter, |f| f.native.is_some());
+/// Reads a log for its times.
+fn read_log(adapter: &Arc<Adapter>, level: &Dispatch, queue: &HwQueue, log: &super::log::FenceLog) {
+    if let LogNews::Overrun { lost } = log.read_news(adapter, level, queue.driver) {
+        queue.record_lost(lost);
     }
 }

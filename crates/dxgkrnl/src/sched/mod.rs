@@ -10,12 +10,13 @@ pub(crate) use vidsch::VidSch;
 use crate::adapter::Adapter;
 use crate::context::{Context, ContextWakee};
 use crate::error::BugCheck;
-use crate::fence::{Fence, cpu, monitor, scan_monitored};
+use crate::fence::{Fence, cpu, look_at_monitored, monitor, scan_monitored};
 use crate::stats::Count;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
 use tidegate_ddi::queue::SubmitCommandVirtual;
-use tidegate_ddi::{Dispatch, OsHandle};
+use tidegate_ddi::{Dispatch, MonitoredNotification, OsHandle};
 use tidegate_platform::Step;
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 use vidsch::{Command, Decision, Finished, Work};
@@ -66,16 +67,37 @@ pub(crate) fn wait_satisfied(adapter: &Arc<Adapter>, context: OsHandle, ticket: 
     run(adapter);
 }
 
-/// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this id are complete. Then the basic scan: the packets may have written monitored
-/// fences.
+/// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this id are complete. Then the basic scan, where the engine does not interrupt for
+/// its writes: the packets may have written monitored fences of their processes.
 pub(crate) fn dma_completed(adapter: &Arc<Adapter>, node: u32, fence_id: u32) {
-    let known = adapter.sched.lock().completed(node, fence_id, adapter.platform.stamp_ns());
+    let (contexts, known) = {
+        let mut sched = adapter.sched.lock();
+        (sched.in_flight_up_to(node, fence_id), sched.completed(node, fence_id, adapter.platform.stamp_ns()))
+    };
     if !known {
         return adapter.bug_check(BugCheck::UnknownPacket { node, fence_id });
     }
-    // spec: MF-025
-    scan_monitored(adapter);
+    // spec: MF-053
+    if adapter.caps.nodes[node as usize].monitored_notification == MonitoredNotification::Basic {
+        basic_scan(adapter, &contexts);
+    }
     run(adapter);
+}
+
+/// Packets of these contexts are complete, and may have written monitored fences that are open in their processes.
+// spec: MF-025
+fn basic_scan(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
+    let mut fences = BTreeMap::new();
+    for context in contexts {
+        let live = adapter.contexts.lock().get(context).and_then(Weak::upgrade);
+        // A context may end while its packet runs; nobody knows any more whose it was.
+        let Some(live) = live else {
+            scan_monitored(adapter);
+            return;
+        };
+        fences.extend(live.device.process_fences().into_iter().map(|f| (f.os_handle, f)));
+    }
+    look_at_monitored(fences.into_values());
 }
 
 /// Carries out decisions until there are none.
@@ -113,7 +135,7 @@ fn carry_out(adapter: &Arc<Adapter>, decision: Decision<FenceTarget>) {
 }
 
 fn submit(adapter: &Arc<Adapter>, context: OsHandle, node: u32, command: Command, fence_id: u32) {
-    let driver_context = adapter.contexts.lock().get(&context).and_then(std::sync::Weak::upgrade);
+    let driver_context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
     // A context that is gone has no packets in VidSch, but it may go between the decision and here.
     let Some(driver_context) = driver_context else {
         adapter.sched.lock().completed(node, fence_id, adapter.platform.stamp_ns());

@@ -166,6 +166,12 @@ impl<F: Clone> VidSch<F> {
         self.touch(context, now_ns);
     }
 
+    /// The contexts of the packets of `node` up to `fence_id` that are in flight.
+    pub(crate) fn in_flight_up_to(&self, node: u32, fence_id: u32) -> Vec<OsHandle> {
+        let packets = self.nodes.get(node as usize).into_iter().flat_map(|n| &n.in_flight);
+        packets.take_while(|(id, _)| fence_id.wrapping_sub(*id).cast_signed() >= 0).map(|(_, c)| *c).collect()
+    }
+
     /// Packets of `node` up to `fence_id` are complete. `false` when that packet is not in flight and was not just completed.
     pub(crate) fn completed(&mut self, node: u32, fence_id: u32, now_ns: u64) -> bool {
         let Some(n) = self.nodes.get_mut(node as usize) else { return false };
@@ -324,12 +330,15 @@ mod tests {
             friendly_name: "3D".to_owned(),
             user_mode_submission: false,
             max_in_flight_hw_queue_buffers: 0,
+            writes_fences: true,
+            monitored_notification: tidegate_ddi::MonitoredNotification::Basic,
         };
         VidSch::new(&AdapterCaps {
             description: String::new(),
             scheduling: VidSchCaps::MULTI_ENGINE_AWARE,
             hw_queue_packet_cap: 1,
             nodes: vec![node],
+            signaled_hw_queue_array: false,
             native_fence: NativeFenceCaps::default(),
             user_mode_submission: UserModeSubmissionCaps { doorbell_size_bytes: 8 },
             fence_history: false,

@@ -36,6 +36,9 @@ impl ReferenceDriver {
             ours = true;
             // 2. and 3. Completions first, so that a fault's report finds its node's earlier packets complete.
             self.report_completions(level, callbacks, cause);
+            if cause.has(Cause::MONITORED_SIGNALED) {
+                self.report_monitored(level, callbacks);
+            }
             if cause.has(Cause::FENCE_SIGNALED) || cause.has(Cause::FENCE_COLLAPSED) {
                 let signals = self.drain_signals(&view, cause.has(Cause::FENCE_COLLAPSED));
                 for data in reports(&signals, self.config.interrupt, &view, self.device.node_count()) {
@@ -58,6 +61,14 @@ impl ReferenceDriver {
             let last = self.device.read_register(Register::COMPLETED_FENCE.offset(node_ordinal));
             let data = InterruptData::DmaCompleted { node_ordinal, submission_fence_id: last as u32 };
             callbacks.notify_interrupt(level, data);
+        }
+    }
+
+    /// Engines that notify of their fence writes made some.
+    fn report_monitored(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
+        let written = self.device.read_register(Register::MONITORED_NODES);
+        for node_ordinal in (0..self.device.node_count()).filter(|node| written >> node & 1 != 0) {
+            callbacks.notify_interrupt(level, InterruptData::MonitoredFenceSignaled { node_ordinal });
         }
     }
 

@@ -82,6 +82,7 @@ pub(super) fn reports(
 }
 
 fn native(mode: InterruptMode, node_ordinal: u32, node: &NodeSignals) -> InterruptData {
+    let evaluate_legacy_monitored_fences = false;
     let (fences, hw_queue) = match mode {
         // spec: NF-120, NF-121, NF-126
         InterruptMode::FenceArray => ((!node.unknown).then(|| distinct(&node.fences)), None),
@@ -91,25 +92,33 @@ fn native(mode: InterruptMode, node_ordinal: u32, node: &NodeSignals) -> Interru
             [one] => (None, one),
             _ => (None, None),
         },
+        // The node's own queue has no handle and no logs; when it is among them, nothing is named.
+        InterruptMode::HwQueueArray => match distinct(&node.queues).into_iter().collect() {
+            Some(hw_queues) => {
+                return InterruptData::HwQueuesSignaled {
+                    node_ordinal,
+                    hw_queues,
+                    evaluate_legacy_monitored_fences,
+                };
+            }
+            None => (None, None),
+        },
     };
-    InterruptData::NativeFenceSignaled {
-        node_ordinal,
-        fences,
-        hw_queue,
-        evaluate_legacy_monitored_fences: false,
-    }
+    InterruptData::NativeFenceSignaled { node_ordinal, fences, hw_queue, evaluate_legacy_monitored_fences }
 }
 
 /// Nothing is named. Without an array the kernel scans all native fences of the adapter, so one report does; a report without
-/// a hardware queue is about one engine, and one on monitored fences too, so each engine gets one.
-// spec: NF-124
+/// a hardware queue is about one engine, and one on monitored fences too, so each engine gets one. A device that cannot tell
+/// fence kinds apart never says more than this, and means monitored fences as well.
+// spec: NF-124, NF-129
 fn reports_of_anything(mode: InterruptMode, view: &InterruptView, node_count: u32) -> Vec<InterruptData> {
     if !view.native_fences {
         let nodes = 0..node_count;
         return nodes.map(|node_ordinal| InterruptData::MonitoredFenceSignaled { node_ordinal }).collect();
     }
-    let monitored = view.queues.values().any(|q| q.monitored_progress.is_some());
-    let nodes = if mode == InterruptMode::HwQueue { node_count } else { 1 };
+    let monitored = view.fence_kinds_alike || view.queues.values().any(|q| q.monitored_progress.is_some());
+    let logs_tell = matches!(mode, InterruptMode::HwQueue | InterruptMode::HwQueueArray);
+    let nodes = if logs_tell { node_count } else { 1 };
     (0..nodes)
         .map(|node_ordinal| InterruptData::NativeFenceSignaled {
             node_ordinal,

@@ -52,6 +52,8 @@ pub(crate) struct InterruptView {
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
     /// Whether native fences are on; without them a signal is of a monitored fence.
     pub(crate) native_fences: bool,
+    /// Whether the device reports signals of native fences and writes to monitored ones as the same thing.
+    pub(crate) fence_kinds_alike: bool,
     pub(crate) queues: HashMap<QueueId, QueueView>,
     /// The kernel's global handle of the fence whose CurrentValue stands there.
     pub(crate) fences: HashMap<(AddressSpaceId, GpuVa), OsHandle>,
@@ -62,6 +64,7 @@ impl InterruptView {
         InterruptView {
             callbacks: None,
             native_fences: false,
+            fence_kinds_alike: false,
             queues: HashMap::new(),
             fences: HashMap::new(),
         }

@@ -1,7 +1,9 @@
 //! What the kernel is told for each thing that a device can report, in each mode.
 
+use tidegate_ddi::MonitoredNotification;
 use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, InterruptData, OsHandle, PageFault, Passive};
-use tidegate_gpu_abi::{Cause, QueueId};
+use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
+use tidegate_gpu_abi::{Cause, QueueId, Register};
 use tidegate_kmd::{Config, InterruptMode};
 use tidegate_platform::Platform;
 
@@ -125,6 +127,87 @@ fn the_optimised_interrupt_names_one_queue_or_none() {
     // Nothing is known: each engine's logs must be read.
     let all: Vec<_> = (0..3).map(|node| native(node, None, None)).collect();
     assert_eq!(machine.interrupt_with(COLLAPSED, &[]), with_dpc(all));
+}
+
+fn named(node_ordinal: u32, hw_queues: &[DriverHandle]) -> Event {
+    Event::Notify(InterruptData::HwQueuesSignaled {
+        node_ordinal,
+        hw_queues: hw_queues.to_vec(),
+        evaluate_legacy_monitored_fences: false,
+    })
+}
+
+#[test]
+fn the_array_of_queues_names_each_queue_of_an_engine_once() {
+    let Scene { machine, queues } = scene(InterruptMode::HwQueueArray);
+    assert!(machine.driver.query_adapter_caps(&Passive::enter()).signaled_hw_queue_array);
+    let signals = [
+        (QueueId(4), 0x140),
+        (QueueId(3), 0x100),
+        (QueueId(3), 0x140),
+        (QueueId(6), 0x900),
+        (QueueId(4), 0x1),
+    ];
+    let expected = with_dpc(vec![named(0, &queues[3..]), named(1, &queues[..2])]);
+    assert_eq!(machine.interrupt_with(SIGNALED, &signals), expected);
+    // The node's own queue has no handle: then no queue is named, and the kernel reads the logs of all of the engine.
+    let own = [(QueueId(1), 0x100), (QueueId(3), 0x100), (QueueId(5), 0x100)];
+    let expected = with_dpc(vec![native(1, None, None), named(2, &queues[2..3])]);
+    assert_eq!(machine.interrupt_with(SIGNALED, &own), expected);
+    let all: Vec<_> = (0..3).map(|node| native(node, None, None)).collect();
+    assert_eq!(machine.interrupt_with(COLLAPSED, &[]), with_dpc(all));
+}
+
+/// A started machine whose device says this about itself.
+fn with_traits(interrupt: InterruptMode, traits: &[(Register, u64)]) -> Machine {
+    let machine = Machine::cold(&Platform::host(), Config { interrupt, ..Config::standard() }, None);
+    machine.device.script.lock_device().traits.extend(traits.iter().copied());
+    machine.start(crate::kernel::ALL).unwrap();
+    machine.journal.take();
+    machine
+}
+
+// spec: NF-129
+#[test]
+fn a_device_that_cannot_tell_fence_kinds_says_that_any_may_be_meant() {
+    let traits = [(Register::DEVICE_TRAITS, DeviceTraits::FENCE_KINDS_ALIKE.0)];
+    for (interrupt, nodes) in [(InterruptMode::FenceArray, 1), (InterruptMode::HwQueue, 3)] {
+        let machine = with_traits(interrupt, &traits);
+        machine.device.script.lock_device().causes.push_back(COLLAPSED);
+        assert!(machine.driver.interrupt_routine(&Dirql::enter(&())));
+        let any = |node_ordinal| {
+            Event::Notify(InterruptData::NativeFenceSignaled {
+                node_ordinal,
+                fences: None,
+                hw_queue: None,
+                evaluate_legacy_monitored_fences: true,
+            })
+        };
+        let expected: Vec<_> = (0..nodes).map(any).chain([Event::QueueDpc]).collect();
+        assert_eq!(machine.journal.take(), expected, "{interrupt:?}");
+    }
+}
+
+#[test]
+fn engines_that_notify_of_fence_writes_are_reported_one_by_one() {
+    let node = |n| Register::NODE_TRAITS.offset(n);
+    let machine = with_traits(
+        InterruptMode::FenceArray,
+        &[(node(0), NodeTraits::NOTIFIES_FENCE_WRITES.0), (node(1), NodeTraits::NO_FENCE_WRITES.0)],
+    );
+    let nodes = machine.driver.query_adapter_caps(&Passive::enter()).nodes;
+    let (basic, advanced) = (MonitoredNotification::Basic, MonitoredNotification::Advanced);
+    let declared =
+        |n: usize| (nodes[n].monitored_notification, nodes[n].writes_fences, nodes[n].user_mode_submission);
+    assert_eq!([0, 1, 2].map(declared), [(advanced, true, true), (basic, false, false), (basic, true, true)]);
+    {
+        let mut script = machine.device.script.lock_device();
+        script.causes.push_back(Cause::MONITORED_SIGNALED.0);
+        script.monitored.push_back(0b101);
+    }
+    assert!(machine.driver.interrupt_routine(&Dirql::enter(&())));
+    let monitored = |node_ordinal| Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal });
+    assert_eq!(machine.journal.take(), [monitored(0), monitored(2), Event::QueueDpc]);
 }
 
 #[test]

@@ -18,6 +18,10 @@ pub struct Script {
     pub signals: VecDeque<Option<(QueueId, u64)>>,
     /// Queue, address, position, kind.
     pub faults: VecDeque<(QueueId, u64, u64, u64)>,
+    /// What the device says about itself and its nodes.
+    pub traits: HashMap<Register, u64>,
+    /// One read of the nodes that wrote monitored fences each.
+    pub monitored: VecDeque<u64>,
     /// Last completed fence id of each node.
     pub completed: HashMap<u32, u64>,
     /// Commands with this opcode are answered with this status.
@@ -112,6 +116,8 @@ impl Device for Scripted {
             Register::FAULT_VA => script.faults[0].1,
             Register::FAULT_POSITION => script.faults[0].2,
             Register::FAULT_INFO => script.faults.pop_front().expect("a fault record").3,
+            Register::MONITORED_NODES => script.monitored.pop_front().unwrap_or(0),
+            traits if traits.0 >= Register::NODE_TRAITS.0 => script.traits.get(&traits).copied().unwrap_or(0),
             other => script.completed.get(&(other.0 - Register::COMPLETED_FENCE.0)).copied().unwrap_or(0),
         }
     }

@@ -45,7 +45,8 @@ impl Engine {
     /// 4. full barrier behind the log;
     /// 5. unblock the queues that wait for the fence;
     /// 6. load MonitoredValue: if the value is above it, add the fence to the signalled list, set the cause and raise the
-    ///    line, with no lock held; else nobody is interrupted, and that is counted.
+    ///    line, with no lock held; else nobody is interrupted, and that is counted. A signal without a MonitoredValue is a plain
+    ///    store, which some nodes notify of.
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
     // spec: NF-004, NF-006, NF-020, NF-196
     // spec: NF-197, NF-198, NF-199, NF-211, NF-213
@@ -57,6 +58,9 @@ impl Engine {
         log: Option<&LogBuffer>,
     ) -> Result<(), Fault> {
         let gpu = &self.gpu;
+        if !gpu.config.nodes[self.node].writes_fences {
+            return Err(Fault::new(FaultKind::WrongEngine, signal.current_value));
+        }
         let log = log_for(log, signal.log_entry, signal.current_value)?;
         let current = self.port.mmu.store_slot(space, signal.current_value)?;
         let monitored = match signal.monitored_value {
@@ -75,7 +79,10 @@ impl Engine {
             }
         }
         gpu.stored(entry.physical, self.node);
-        let Some(monitored) = monitored else { return Ok(()) };
+        let Some(monitored) = monitored else {
+            self.port.note_fence_write();
+            return Ok(());
+        };
         if signal.value <= self.port.mmu.to_load(monitored).cell.load() {
             self.tally.interrupts_suppressed += 1;
             return Ok(());
@@ -87,10 +94,25 @@ impl Engine {
 
     fn report_signal(&mut self, queue: QueueId, current_value: GpuVa) -> Cause {
         let mut cmp = self.gpu.cmp.lock();
-        let cause = cmp.signaled.add(queue, current_value);
-        cmp.stats.signals_collapsed += u64::from(cause.has(Cause::FENCE_COLLAPSED));
+        let cause = if self.gpu.config.tells_fence_kinds {
+            let cause = cmp.signaled.add(queue, current_value);
+            cmp.stats.signals_collapsed += u64::from(cause.has(Cause::FENCE_COLLAPSED));
+            cause
+        } else {
+            Cause::FENCE_COLLAPSED
+        };
         self.tally.hand_over(self.node, &mut cmp.stats);
         cause
+    }
+
+    /// The engine wrote to what may be a monitored fence: notes it, and returns the cause to raise.
+    #[doc(alias = "DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED")]
+    pub(super) fn monitored_write(&self) -> Cause {
+        if !self.gpu.config.tells_fence_kinds {
+            return Cause::FENCE_COLLAPSED;
+        }
+        self.gpu.line.note_monitored(self.node);
+        Cause::MONITORED_SIGNALED
     }
 
     /// A signal packet at the head of a queue.

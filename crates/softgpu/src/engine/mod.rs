@@ -379,6 +379,10 @@ impl Engine {
     }
 
     fn raise_what_is_due(&mut self) {
+        if self.port.take_fence_write() {
+            let cause = self.monitored_write();
+            self.raise(cause);
+        }
         let causes = std::mem::take(&mut self.causes);
         if causes != 0 {
             self.raise(Cause(causes));

@@ -169,6 +169,9 @@ impl Engine {
                 work.label = NameId(name.saturating_sub(1));
                 None
             }
+            Command::WriteValue { .. } if !self.gpu.config.nodes[self.node].writes_fences => {
+                return Err(Fault::new(FaultKind::WrongEngine, at));
+            }
             Command::WriteValue { destination, value } => {
                 self.port.write(self.work_space, destination, &value.to_le_bytes())?;
                 None

@@ -4,7 +4,8 @@
 //! and the look at who waits for it, because a copy onto a CurrentValue is a signal. A store to bulk memory is one copy.
 //! Words are stored whole: a store to a protocol page that is not aligned to words is a fault.
 //!
-//! It knows no MonitoredValue: a plain store unblocks queues and interrupts nobody.
+//! It knows no MonitoredValue: a plain store unblocks queues. On a node that notifies of fence writes it is also noted here,
+//! and the engine interrupts for it at the end of its turn; fences stand in protocol pages, so no other store is noted.
 
 use crate::cmp::Shared;
 use crate::mmu::{Fault, Mmu, Space, piece, unmapped};
@@ -18,12 +19,24 @@ pub(super) struct Port {
     gpu: Arc<Shared>,
     node: usize,
     pub(super) mmu: Mmu,
+    /// Stored to a page of words since [`Port::take_fence_write`], on a node that notifies.
+    fence_write: bool,
 }
 
 impl Port {
     pub(super) fn new(gpu: Arc<Shared>, node: usize) -> Port {
         let mmu = Mmu::new(&gpu.platform, Arc::clone(&gpu.bus));
-        Port { gpu, node, mmu }
+        Port { gpu, node, mmu, fence_write: false }
+    }
+
+    /// Notes a store to a word where a monitored fence may stand.
+    pub(super) fn note_fence_write(&mut self) {
+        self.fence_write |= self.gpu.config.nodes[self.node].notifies_fence_writes;
+    }
+
+    /// Whether such a store was noted since the last call.
+    pub(super) fn take_fence_write(&mut self) -> bool {
+        std::mem::take(&mut self.fence_write)
     }
 
     /// Stores bytes, page by page in ascending order.
@@ -61,6 +74,7 @@ impl Port {
                     self.gpu.store(&cell, value);
                     self.gpu.stored(at, self.node);
                 }
+                self.note_fence_write();
                 Ok(())
             }
         }

@@ -166,6 +166,11 @@ impl DriverLayer for Hooked {
         Ok(made)
     }
 
+    fn destroy_hw_queue(&self, level: &Passive, hw_queue: DriverHandle) {
+        self.pass("DestroyHwQueue");
+        self.inner.destroy_hw_queue(level, hw_queue);
+    }
+
     fn submit_command_to_hw_queue(
         &self,
         level: &Dispatch,

@@ -73,7 +73,16 @@ pub fn start(
     change: impl FnOnce(MachineConfig) -> MachineConfig,
     caps: Option<ChangeCaps>,
 ) -> Result<World, MachineError> {
-    let platform = Platform::virtual_time(StepCosts::free());
+    start_at(StepCosts::free(), change, caps)
+}
+
+/// The same where steps cost time.
+pub fn start_at(
+    costs: StepCosts,
+    change: impl FnOnce(MachineConfig) -> MachineConfig,
+    caps: Option<ChangeCaps>,
+) -> Result<World, MachineError> {
+    let platform = Platform::virtual_time(costs);
     let config = change(MachineConfig::standard(&platform));
     let mut drivers = None;
     let machine = Machine::with_driver(&platform, config, |driver| {
