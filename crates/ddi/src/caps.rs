@@ -1,4 +1,5 @@
-//! Owns what a driver declares: scheduling caps, nodes, native fence caps, user-mode submission caps.
+//! Owns what a driver declares: scheduling caps, nodes, native fence caps, user-mode submission caps. The caps of a feature are a
+//! query of their own, which is made only when the feature is declared.
 
 bitflags::bitflags! {
     /// DXGK_VIDSCHCAPS.
@@ -52,6 +53,8 @@ pub struct NodeMetadata {
     pub engine_type: EngineType,
     /// A name for people.
     pub friendly_name: String,
+    /// DXGK_NODEMETADATA_FLAGS::ContextSchedulingSupported: hardware scheduling, so that the node takes hardware queues.
+    pub context_scheduling: bool,
     /// DXGK_NODEMETADATA_FLAGS::UserModeSubmission.
     // spec: UMS-010
     pub user_mode_submission: bool,
@@ -71,11 +74,20 @@ pub struct NativeFenceCaps {
     pub monitored_value_stride: u32,
     /// Map fences into the system process too.
     pub map_to_gpu_system_process: bool,
+    /// Lowest GPU virtual address at which fence values may be mapped, if the driver cares.
+    pub minimum_address: Option<u64>,
+    /// Highest GPU virtual address at which fence values may be mapped, itself included, if the driver cares.
+    pub maximum_address: Option<u64>,
 }
 
 impl Default for NativeFenceCaps {
     fn default() -> NativeFenceCaps {
-        NativeFenceCaps { monitored_value_stride: 64, map_to_gpu_system_process: false }
+        NativeFenceCaps {
+            monitored_value_stride: 64,
+            map_to_gpu_system_process: false,
+            minimum_address: None,
+            maximum_address: None,
+        }
     }
 }
 
@@ -86,7 +98,20 @@ pub struct UserModeSubmissionCaps {
     pub doorbell_size_bytes: u32,
 }
 
-/// What DxgkDdiQueryAdapterInfo(DRIVERCAPS) and its neighbours report.
+/// DXGK_QUERYADAPTERINFOTYPE: the numbers under which DxgkDdiQueryAdapterInfo is asked. Each is an entry of [`crate::Driver`] here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum AdapterInfoType {
+    /// DXGKQAITYPE_DRIVERCAPS, with the nodes' metadata.
+    DriverCaps = 1,
+    /// DXGKQAITYPE_NATIVE_FENCE_CAPS
+    // spec: NF-071
+    NativeFenceCaps = 37,
+    /// DXGKQAITYPE_USERMODESUBMISSION_CAPS
+    UserModeSubmissionCaps = 38,
+}
+
+/// What DxgkDdiQueryAdapterInfo(DRIVERCAPS) and DxgkDdiGetNodeMetadata report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterCaps {
     /// A name for people.
@@ -100,10 +125,6 @@ pub struct AdapterCaps {
     /// The signalled interrupt names hardware queues in an array ([`crate::InterruptData::HwQueuesSignaled`]). Ours, beyond the
     /// published caps; it rests on OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT, whose form without a queue stays in use.
     pub signaled_hw_queue_array: bool,
-    /// Asked for only when native fences are declared.
-    pub native_fence: NativeFenceCaps,
-    /// Asked for only when a node supports user-mode submission.
-    pub user_mode_submission: UserModeSubmissionCaps,
     /// Whether the hardware keeps what a fence's value has been, so that waits latch over a rewind. Ours; no cap of the
     /// documents. Without it a wait that hardware holds is judged by the value at the moment of the look.
     pub fence_history: bool,

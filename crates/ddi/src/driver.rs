@@ -3,9 +3,11 @@
 //! A driver stands behind one adapter. Calls are grouped as in DRIVER_INITIALIZATION_DATA; each says its level by its token
 //! and when the kernel calls it.
 
-use crate::caps::AdapterCaps;
+use crate::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::doorbell::{ConnectedDoorbell, CreateDoorbell, DisconnectReason};
-use crate::feature::FeatureInterface;
+use crate::feature::{
+    DriverFeatureTable, FeatureInterface, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
+};
 use crate::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
@@ -16,7 +18,7 @@ use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
-use crate::{Dirql, Dispatch, DriverHandle, OsHandle, Passive, Status};
+use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, OsHandle, Passive, Status};
 use std::sync::Arc;
 use tidegate_platform::PhysicalMemory;
 
@@ -25,7 +27,7 @@ use tidegate_platform::PhysicalMemory;
 pub struct StartInfo {
     /// The driver's way back into the kernel.
     pub callbacks: Arc<dyn Callbacks>,
-    /// What the kernel has enabled.
+    /// What the kernel has enabled: the service DxgkServicesFeature, which a driver may use from StartDevice on.
     pub features: Arc<dyn FeatureInterface>,
     /// System memory, for the driver's own rings.
     pub system_memory: PhysicalMemory,
@@ -33,7 +35,25 @@ pub struct StartInfo {
 
 /// A kernel-mode driver, as the kernel calls it.
 pub trait Driver: Send + Sync {
-    /// First call: the driver may talk to its hardware from now on.
+    /// The version of the contract that the driver is written for. Entries of a later one are never called.
+    #[doc(alias = "DRIVER_INITIALIZATION_DATA")]
+    fn ddi_version(&self) -> DdiVersion;
+
+    /// Before [`Driver::start_device`], once for each feature that the kernel knows: what the driver supports. The hardware is
+    /// not to be touched yet.
+    #[doc(alias = "DXGKDDI_QUERYFEATURESUPPORT")]
+    fn query_feature_support(&self, level: &Passive, args: QueryFeatureSupport) -> FeatureSupport;
+
+    /// After [`Driver::start_device`], once for each enabled feature: the driver's table. At the negotiated version and with
+    /// room for the table this must succeed; the statuses are those of [`FeatureInterface::query_feature_interface`].
+    #[doc(alias = "DXGKDDI_QUERYFEATUREINTERFACE")]
+    fn query_feature_interface(
+        &self,
+        level: &Passive,
+        args: QueryFeatureInterface,
+    ) -> Result<DriverFeatureTable, Status>;
+
+    /// The driver may talk to its hardware from now on.
     #[doc(alias = "DxgkDdiStartDevice")]
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status>;
 
@@ -44,6 +64,14 @@ pub trait Driver: Send + Sync {
     /// After [`Driver::start_device`]: what the adapter can do.
     #[doc(alias = "DxgkDdiQueryAdapterInfo")]
     fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps;
+
+    /// DxgkDdiQueryAdapterInfo(NATIVE_FENCE_CAPS), only when native fences are enabled and declared.
+    #[doc(alias = "DXGKQAITYPE_NATIVE_FENCE_CAPS")]
+    fn query_native_fence_caps(&self, level: &Passive) -> NativeFenceCaps;
+
+    /// DxgkDdiQueryAdapterInfo(USERMODESUBMISSION_CAPS), only when user-mode submission is enabled and a node declares it.
+    #[doc(alias = "DXGKQAITYPE_USERMODESUBMISSION_CAPS")]
+    fn query_user_mode_submission_caps(&self, level: &Passive) -> UserModeSubmissionCaps;
 
     /// The shape of the page tables that [`Driver::update_page_table`] writes.
     #[doc(alias = "DXGK_GPUMMUCAPS")]

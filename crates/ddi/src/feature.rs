@@ -1,4 +1,17 @@
-//! Owns feature negotiation (DXGK_FEATURE_INTERFACE): a driver asks what the kernel has enabled before it declares caps.
+//! Owns feature negotiation, both ways: the kernel's interface ([`FeatureInterface`], DXGK_FEATURE_INTERFACE) and the arguments of
+//! the driver's (DXGKDDI_FEATURE_INTERFACE: [`crate::Driver::query_feature_support`] and
+//! [`crate::Driver::query_feature_interface`]).
+//!
+//! Order: 1. before the driver starts, the kernel asks it for the versions that it supports; 2. while it starts, the driver asks
+//! whether a feature is enabled, and at which version; 3. each side may then fetch the other's table of that version; 4. only
+//! what is enabled is declared. All of it happens at PASSIVE level, which the token demands.
+//!
+//! A table is a typed value here. The size that the caller has room for travels with the request all the same, so that a caller
+//! that was built against a smaller table is told instead of cut off.
+
+use crate::{Passive, Status};
+use std::fmt;
+use std::sync::Arc;
 
 /// DXGK_FEATURE_ID: category in the upper 4 bits, number below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,35 +27,154 @@ impl FeatureId {
     pub const NATIVE_FENCE: FeatureId = FeatureId(37);
 }
 
+impl fmt::Display for FeatureId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            FeatureId::HWSCH => f.write_str("hardware scheduling"),
+            FeatureId::USER_MODE_SUBMISSION => f.write_str("user-mode submission"),
+            FeatureId::NATIVE_FENCE => f.write_str("native fences"),
+            FeatureId(id) => write!(f, "feature {} of category {}", id & 0x0FFF_FFFF, id >> 28),
+        }
+    }
+}
+
 /// DXGK_ISFEATUREENABLED_RESULT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureState {
-    /// Negotiated version.
+    /// Negotiated version: the highest that both sides support; 0 when there is none.
     pub version: u16,
     /// On for this adapter.
     pub enabled: bool,
     /// The kernel knows the feature.
     pub known: bool,
+    /// The driver supports some version of it.
+    pub supported_by_driver: bool,
+    /// The driver supports it on this machine as it is set up now.
+    pub supported_on_current_config: bool,
 }
 
-/// DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1.
+/// DXGKARG_QUERYFEATURESUPPORT, the part that the kernel fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryFeatureSupport {
+    /// Which feature.
+    pub feature: FeatureId,
+    /// Lowest version that the kernel takes.
+    pub min_version: u16,
+    /// Highest version that the kernel takes.
+    pub max_version: u16,
+    /// Support that the driver's maker still calls experimental counts.
+    pub allow_experimental: bool,
+}
+
+/// DXGKARG_QUERYFEATURESUPPORT, the part that the driver fills. The default is no support.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NativeFenceOsCaps {
-    /// Optimized DEFAULT fences (MonitoredValue in local memory) may be created.
-    pub optimized_default: bool,
-    /// INTRA_GPU fences may be created.
-    pub intra_gpu: bool,
+pub struct FeatureSupport {
+    /// Lowest version that the driver supports.
+    pub min_version: u16,
+    /// Highest version that the driver supports.
+    pub max_version: u16,
+    /// The driver supports the feature.
+    pub supported_by_driver: bool,
+    /// Also on this machine as it is set up now.
+    pub supported_on_current_config: bool,
 }
 
-/// What the kernel answers about features. PASSIVE level.
-pub trait FeatureInterface: Send + Sync {
-    /// IsFeatureEnabled.
-    #[doc(alias = "DXGKCB_ISFEATUREENABLED")]
-    fn is_feature_enabled(&self, feature: FeatureId) -> FeatureState;
+impl FeatureSupport {
+    /// Full support of these versions.
+    pub fn of_versions(min_version: u16, max_version: u16) -> FeatureSupport {
+        FeatureSupport {
+            min_version,
+            max_version,
+            supported_by_driver: true,
+            supported_on_current_config: true,
+        }
+    }
+}
 
-    /// The kernel's native fence table, version 1 (DXGKCBINT_FEATURE_NATIVEFENCE_1::GetOSCaps); `None` while the feature is
-    /// off.
+/// DXGKARGCB_QUERYFEATUREINTERFACE and DXGKARG_QUERYFEATUREINTERFACE: one side asks for the other's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryFeatureInterface {
+    /// Which feature.
+    pub feature: FeatureId,
+    /// Which version of its table: the negotiated one.
+    pub version: u16,
+    /// Bytes that the caller has room for, at least those of the table.
+    pub interface_size: u16,
+}
+
+bitflags::bitflags! {
+    /// DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    // spec: NF-064
+    pub struct NativeFenceOsCaps: u32 {
+        /// SupportOptimizedDefaultFenceType: DEFAULT fences whose MonitoredValue stands in local memory.
+        const OPTIMIZED_DEFAULT_FENCE_TYPE = 1;
+        /// SupportIntraGpuFenceType: INTRA_GPU fences.
+        const INTRA_GPU_FENCE_TYPE = 1 << 1;
+    }
+}
+
+/// GetOSCaps.
+type GetOsCaps = Arc<dyn Fn(&Passive) -> NativeFenceOsCaps + Send + Sync>;
+
+/// DXGKCBINT_FEATURE_NATIVEFENCE_1: the kernel's calls of the native fence feature, version 1.
+#[derive(Clone)]
+pub struct NativeFenceTable1 {
+    get_os_caps: GetOsCaps,
+}
+
+impl NativeFenceTable1 {
+    /// Bytes of the published table: one pointer.
+    pub const BYTES: u16 = 8;
+
+    /// For the kernel: the table with its one call.
+    pub fn new(
+        get_os_caps: impl Fn(&Passive) -> NativeFenceOsCaps + Send + Sync + 'static,
+    ) -> NativeFenceTable1 {
+        NativeFenceTable1 { get_os_caps: Arc::new(get_os_caps) }
+    }
+
+    /// GetOSCaps: which fence types this kernel makes.
     #[doc(alias = "DXGKCB_FEATURE_NATIVEFENCE_CAPS_1")]
     // spec: NF-063
-    fn native_fence_os_caps(&self) -> Option<NativeFenceOsCaps>;
+    pub fn get_os_caps(&self, level: &Passive) -> NativeFenceOsCaps {
+        (self.get_os_caps)(level)
+    }
+}
+
+/// The kernel's table of a feature at a version. A further version is a further variant, and those that stand here stay.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum KernelFeatureTable {
+    /// The feature adds no calls to the kernel.
+    Empty,
+    /// Native fences, version 1.
+    NativeFence1(NativeFenceTable1),
+}
+
+/// The driver's table of a feature at a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DriverFeatureTable {
+    /// The feature has no table of its own: its entries stand in [`crate::Driver`], as those of all features known here do.
+    Empty,
+}
+
+/// What the kernel answers about features.
+#[doc(alias = "DXGK_FEATURE_INTERFACE")]
+pub trait FeatureInterface: Send + Sync {
+    /// IsFeatureEnabled. A feature that the kernel does not know is not enabled.
+    #[doc(alias = "DXGKCB_ISFEATUREENABLED")]
+    // spec: NF-067
+    fn is_feature_enabled(&self, level: &Passive, feature: FeatureId) -> FeatureState;
+
+    /// The kernel's table of an enabled feature. At the negotiated version and with room for the table this succeeds.
+    ///
+    /// NOT_SUPPORTED: not enabled here. INVALID_PARAMETER: another version than the negotiated one. BUFFER_TOO_SMALL: no room.
+    #[doc(alias = "DXGKCB_QUERYFEATUREINTERFACE")]
+    fn query_feature_interface(
+        &self,
+        level: &Passive,
+        query: QueryFeatureInterface,
+    ) -> Result<KernelFeatureTable, Status>;
 }

@@ -1,9 +1,10 @@
 //! Owns what every driver around a driver has in common: it passes each call on. A recording or a faulty driver says only what it
 //! does differently.
 
-use crate::caps::AdapterCaps;
+use crate::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::doorbell::{ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, InterruptService, StartInfo};
+use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use crate::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
@@ -13,13 +14,32 @@ use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
-use crate::{Dirql, Dispatch, DriverHandle, Passive, Status};
+use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Passive, Status};
 use std::sync::Arc;
 
 /// A driver that stands in front of another one.
 pub trait DriverLayer: Send + Sync {
     /// The driver behind it.
     fn inner(&self) -> &dyn Driver;
+
+    /// See [`Driver::ddi_version`].
+    fn ddi_version(&self) -> DdiVersion {
+        self.inner().ddi_version()
+    }
+
+    /// See [`Driver::query_feature_support`].
+    fn query_feature_support(&self, level: &Passive, args: QueryFeatureSupport) -> FeatureSupport {
+        self.inner().query_feature_support(level, args)
+    }
+
+    /// See [`Driver::query_feature_interface`].
+    fn query_feature_interface(
+        &self,
+        level: &Passive,
+        args: QueryFeatureInterface,
+    ) -> Result<DriverFeatureTable, Status> {
+        self.inner().query_feature_interface(level, args)
+    }
 
     /// See [`Driver::start_device`].
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
@@ -34,6 +54,16 @@ pub trait DriverLayer: Send + Sync {
     /// See [`Driver::query_adapter_caps`].
     fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
         self.inner().query_adapter_caps(level)
+    }
+
+    /// See [`Driver::query_native_fence_caps`].
+    fn query_native_fence_caps(&self, level: &Passive) -> NativeFenceCaps {
+        self.inner().query_native_fence_caps(level)
+    }
+
+    /// See [`Driver::query_user_mode_submission_caps`].
+    fn query_user_mode_submission_caps(&self, level: &Passive) -> UserModeSubmissionCaps {
+        self.inner().query_user_mode_submission_caps(level)
     }
 
     /// See [`Driver::page_table_shape`].
@@ -206,6 +236,22 @@ pub trait DriverLayer: Send + Sync {
 }
 
 impl<T: DriverLayer> Driver for T {
+    fn ddi_version(&self) -> DdiVersion {
+        DriverLayer::ddi_version(self)
+    }
+
+    fn query_feature_support(&self, level: &Passive, args: QueryFeatureSupport) -> FeatureSupport {
+        DriverLayer::query_feature_support(self, level, args)
+    }
+
+    fn query_feature_interface(
+        &self,
+        level: &Passive,
+        args: QueryFeatureInterface,
+    ) -> Result<DriverFeatureTable, Status> {
+        DriverLayer::query_feature_interface(self, level, args)
+    }
+
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
         DriverLayer::start_device(self, level, start)
     }
@@ -216,6 +262,14 @@ impl<T: DriverLayer> Driver for T {
 
     fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
         DriverLayer::query_adapter_caps(self, level)
+    }
+
+    fn query_native_fence_caps(&self, level: &Passive) -> NativeFenceCaps {
+        DriverLayer::query_native_fence_caps(self, level)
+    }
+
+    fn query_user_mode_submission_caps(&self, level: &Passive) -> UserModeSubmissionCaps {
+        DriverLayer::query_user_mode_submission_caps(self, level)
     }
 
     fn page_table_shape(&self, level: &Passive) -> PageTableShape {

@@ -2,7 +2,9 @@
 //!
 //! [`Driver`] is what the kernel calls (DxgkDdi…), [`Callbacks`] what the driver calls back (DxgkCb…). Rooms: [`level`]
 //! (which thread may call what, as tokens) · [`caps`] · [`fence`] · [`queue`] (contexts and hardware queues) · [`doorbell`] ·
-//! [`memory`] (page tables) · [`interrupt`] · [`feature`] · [`handle`] · [`layer`] (a driver around a driver) · [`recording`] (one that writes down calls).
+//! [`memory`] (page tables) · [`interrupt`] · [`version`] and [`feature`]
+//! (what both sides can do) · [`handle`] · [`layer`] (a driver around a driver) · [`recording`] (one that writes down
+//! calls).
 //!
 //! Laws: the kernel holds no lock of policy state over any of these calls; kernel CPU addresses that are handed in are
 //! valid only during the call; a broken contract is a `BugCheck` of the adapter and never an abort of the process.
@@ -19,6 +21,7 @@ pub mod level;
 pub mod memory;
 pub mod queue;
 pub mod recording;
+pub mod version;
 
 pub use caps::{
     AdapterCaps, EngineType, MonitoredNotification, NativeFenceCaps, NodeMetadata, UserModeSubmissionCaps,
@@ -33,3 +36,4 @@ pub use layer::DriverLayer;
 pub use level::{Dirql, Dispatch, Passive};
 pub use recording::Recording;
 pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status};
+pub use version::DdiVersion;

@@ -1,8 +1,9 @@
 //! Owns a driver that wraps a driver and writes down who called what, in order. It changes nothing: faults are other wrappers.
 
-use crate::caps::AdapterCaps;
+use crate::caps::{AdapterCaps, AdapterInfoType, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::doorbell::{ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, StartInfo};
+use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use crate::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
@@ -52,11 +53,29 @@ impl Recording {
     fn note(&self, ddi: &'static str, about: String) {
         self.calls.lock().push(Called { ddi, about });
     }
+
+    fn note_query(&self, what: AdapterInfoType) {
+        self.note("QueryAdapterInfo", format!("type {} {what:?}", what as u32));
+    }
 }
 
 impl DriverLayer for Recording {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
+    }
+
+    fn query_feature_support(&self, level: &Passive, args: QueryFeatureSupport) -> FeatureSupport {
+        self.note("QueryFeatureSupport", args.feature.to_string());
+        self.inner.query_feature_support(level, args)
+    }
+
+    fn query_feature_interface(
+        &self,
+        level: &Passive,
+        args: QueryFeatureInterface,
+    ) -> Result<DriverFeatureTable, Status> {
+        self.note("QueryFeatureInterface", format!("{} version {}", args.feature, args.version));
+        self.inner.query_feature_interface(level, args)
     }
 
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
@@ -70,8 +89,18 @@ impl DriverLayer for Recording {
     }
 
     fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
-        self.note("QueryAdapterInfo", String::new());
+        self.note_query(AdapterInfoType::DriverCaps);
         self.inner.query_adapter_caps(level)
+    }
+
+    fn query_native_fence_caps(&self, level: &Passive) -> NativeFenceCaps {
+        self.note_query(AdapterInfoType::NativeFenceCaps);
+        self.inner.query_native_fence_caps(level)
+    }
+
+    fn query_user_mode_submission_caps(&self, level: &Passive) -> UserModeSubmissionCaps {
+        self.note_query(AdapterInfoType::UserModeSubmissionCaps);
+        self.inner.query_user_mode_submission_caps(level)
     }
 
     fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {

@@ -1,13 +1,16 @@
 //! Owns an adapter: one driver, what it declared, and all kernel state that hangs on it. Starts and stops it.
 //!
-//! Start, in order: 1. StartDevice; 2. caps; 3. dependency rules (a contradiction fails the start); 4. interrupt. A broken
+//! Start, in order: 1. the driver's version; 2. features are negotiated; 3. StartDevice, in which the driver asks for them; 4. caps,
+//! of declared features too (a contradiction fails the start); 5. entries that the driver lacks are closed; 6. interrupt. A broken
 //! driver contract later is a [`BugCheck`]: it is kept, devices are lost, and calls return DEVICE_REMOVED.
 
 use crate::context::Context;
+use crate::declaration::Declaration;
 use crate::device::Device;
 use crate::doorbell::Doorbell;
+use crate::entry::{self, OpenGroups};
 use crate::error::{BugCheck, StartError};
-use crate::feature::Features;
+use crate::feature::{FeatureSetting, Features};
 use crate::fence::FenceTable;
 use crate::fence::storage::Grave;
 use crate::hwqueue::{HwQueue, HwQueueTable};
@@ -17,8 +20,12 @@ use crate::sched::VidSch;
 use crate::stats::{Count, KernelStats, Stats};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
+use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::memory::{PageTableShape, Segment};
-use tidegate_ddi::{AdapterCaps, Driver, OsHandle, Passive, StartInfo, Status, VidSchCaps};
+use tidegate_ddi::{
+    AdapterCaps, Driver, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive, StartInfo, Status,
+    UserModeSubmissionCaps,
+};
 use tidegate_platform::current;
 use tidegate_platform::{
     Mutex, PhysicalAddress, PhysicalMemory, Platform, PlatformKind, ServiceHandle, Word,
@@ -37,10 +44,14 @@ pub enum InterruptDelivery {
 /// What a kernel is configured with.
 #[derive(Clone, Copy, Debug)]
 pub struct AdapterConfig {
-    /// DXGK_FEATURE_NATIVE_FENCE is enabled.
-    pub native_fence: bool,
-    /// DXGK_FEATURE_USER_MODE_SUBMISSION is enabled.
-    pub user_mode_submission: bool,
+    /// DXGK_FEATURE_HWSCH.
+    pub hardware_scheduling: FeatureSetting,
+    /// DXGK_FEATURE_NATIVE_FENCE; rests on hardware scheduling.
+    pub native_fence: FeatureSetting,
+    /// DXGK_FEATURE_USER_MODE_SUBMISSION; rests on native fences.
+    pub user_mode_submission: FeatureSetting,
+    /// The fence types that this kernel says it makes. Today's Windows answers GetOSCaps with neither.
+    pub native_fence_os_caps: NativeFenceOsCaps,
     /// Where interrupts run.
     pub interrupts: InterruptDelivery,
     /// Entries in each fence log of a user-mode queue; at most 84.
@@ -54,7 +65,14 @@ impl AdapterConfig {
             PlatformKind::Virtual => InterruptDelivery::Worker,
             _ => InterruptDelivery::Inline,
         };
-        AdapterConfig { native_fence: true, user_mode_submission: true, interrupts, log_entries: 84 }
+        AdapterConfig {
+            hardware_scheduling: FeatureSetting::ON,
+            native_fence: FeatureSetting::ON,
+            user_mode_submission: FeatureSetting::ON,
+            native_fence_os_caps: NativeFenceOsCaps::all(),
+            interrupts,
+            log_entries: 84,
+        }
     }
 }
 
@@ -74,8 +92,13 @@ pub struct PendingWait {
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
     pub(crate) platform: Platform,
+    /// With the entries that it lacks closed; see `entry`.
     driver: Arc<dyn Driver>,
+    features: Arc<Features>,
     pub(crate) caps: AdapterCaps,
+    pub(crate) native_fence_caps: NativeFenceCaps,
+    /// `None` while no node declares user-mode submission.
+    pub(crate) user_mode_submission_caps: Option<UserModeSubmissionCaps>,
     pub(crate) shape: PageTableShape,
     pub(crate) segments: Vec<Segment>,
     pub(crate) config: AdapterConfig,
@@ -114,25 +137,38 @@ impl Adapter {
         config: AdapterConfig,
     ) -> Result<Arc<Adapter>, StartError> {
         let level = Passive::enter();
-        let features =
-            Features { native_fence: config.native_fence, user_mode_submission: config.user_mode_submission };
-        // The kernel's side of the callbacks exists before the adapter does: the driver may keep it from its first call on.
+        // 1. Which contract is it written for?
+        let version = driver.ddi_version();
+        let (oldest, newest) = (entry::OLDEST, entry::NEWEST);
+        if !(oldest..=newest).contains(&version) {
+            return Err(StartError::UnknownDdiVersion { states: version, oldest, newest });
+        }
+        // 2. What can both sides do?
+        let interface = entry::admit(&driver, OpenGroups::new(version, |_| false));
+        let features = Arc::new(Features::negotiate(&level, &*interface, &config));
+        // 3. The kernel's side of the callbacks exists before the adapter does: the driver may keep it from its first call on.
         let callbacks = Arc::new(interrupt::KernelCallbacks::new());
         let start = StartInfo {
             callbacks: callbacks.clone(),
-            features: Arc::new(features),
+            features: features.clone(),
             system_memory: system_memory.clone(),
         };
         driver.start_device(&level, start).map_err(StartError::Driver)?;
-        let caps = driver.query_adapter_caps(&level);
-        check_caps(&caps, features).inspect_err(|_| driver.stop_device(&level))?;
+        // 4. What does it declare?
+        let declared = Declaration::query(&level, &driver, &features);
+        let declared = declared.inspect_err(|_| driver.stop_device(&level))?;
+        // 5. From here on it is called through what is open.
+        let driver = entry::admit(&driver, declared.open_groups(version));
         let adapter = Arc::new(Adapter {
             platform: platform.clone(),
-            shape: driver.page_table_shape(&level),
-            segments: driver.query_segments(&level),
-            sched: platform.mutex("VidSch", VidSch::new(&caps)),
-            caps,
+            shape: declared.shape,
+            segments: declared.segments,
+            sched: platform.mutex("VidSch", VidSch::new(&declared.caps)),
+            caps: declared.caps,
+            native_fence_caps: declared.native_fence,
+            user_mode_submission_caps: declared.user_mode_submission,
             driver,
+            features,
             config,
             system_memory: system_memory.clone(),
             interrupt_lock: platform.mutex("interrupt lock", ()),
@@ -151,10 +187,17 @@ impl Adapter {
             bug_checks: platform.mutex("bug checks", Vec::new()),
             interrupt_worker: platform.mutex("interrupt worker", None),
         });
+        // 6. It may interrupt.
         callbacks.attach(&adapter);
         let worker = interrupt::connect(&adapter);
         *adapter.interrupt_worker.lock() = worker;
         Ok(adapter)
+    }
+
+    /// What was negotiated about a feature.
+    #[doc(alias = "D3DKMTIsFeatureEnabled")]
+    pub fn feature(&self, feature: FeatureId) -> FeatureState {
+        self.features.state(feature)
     }
 
     /// A process opens the adapter.
@@ -239,61 +282,5 @@ impl Adapter {
 
     pub(crate) fn count(&self, count: Count) {
         self.stats.add(count, 1);
-    }
-}
-
-/// The rules that declarations must keep; a contradiction fails the start.
-fn check_caps(caps: &AdapterCaps, features: Features) -> Result<(), StartError> {
-    let has = |flag| caps.scheduling.contains(flag);
-    if caps.nodes.is_empty() || caps.nodes.len() > 64 {
-        return Err(StartError::Nodes(caps.nodes.len()));
-    }
-    // spec: PRE-007
-    if has(VidSchCaps::PREEMPTION_AWARE) && !has(VidSchCaps::MULTI_ENGINE_AWARE) {
-        return Err(StartError::CapDependency("PreemptionAware", "MultiEngineAware"));
-    }
-    if has(VidSchCaps::CANCEL_COMMAND_AWARE) && !has(VidSchCaps::MULTI_ENGINE_AWARE) {
-        return Err(StartError::CapDependency("CancelCommandAware", "MultiEngineAware"));
-    }
-    if has(VidSchCaps::NO_DMA_PATCHING) && !has(VidSchCaps::PREEMPTION_AWARE) {
-        return Err(StartError::CapDependency("NoDmaPatching", "PreemptionAware"));
-    }
-    if has(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) && !has(VidSchCaps::NATIVE_GPU_FENCE) {
-        return Err(StartError::CapDependency("OptimizedNativeFenceSignaledInterrupt", "NativeGpuFence"));
-    }
-    if caps.signaled_hw_queue_array && !has(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) {
-        return Err(StartError::CapDependency(
-            "signaled_hw_queue_array",
-            "OptimizedNativeFenceSignaledInterrupt",
-        ));
-    }
-    if has(VidSchCaps::NATIVE_GPU_FENCE) {
-        // spec: NF-058
-        if !features.native_fence {
-            return Err(StartError::NativeFenceNotEnabled);
-        }
-        // spec: NF-069
-        if has(VidSchCaps::NO_64BIT_ATOMICS) {
-            return Err(StartError::NativeFenceWithout64BitAtomics);
-        }
-        // spec: NF-028
-        let stride = caps.native_fence.monitored_value_stride;
-        if !stride.is_power_of_two() || !(8..=4096).contains(&stride) {
-            return Err(StartError::FenceStride(stride));
-        }
-        if caps.native_fence.map_to_gpu_system_process {
-            return Err(StartError::SystemProcessMapping);
-        }
-    }
-    // spec: MF-052
-    if let Some(node) = caps.nodes.iter().position(|n| n.user_mode_submission && !n.writes_fences) {
-        return Err(StartError::UserModeSubmissionWithoutFenceWrites(node as u32));
-    }
-    let node = caps.nodes.iter().position(|n| n.user_mode_submission);
-    match node {
-        Some(node) if !has(VidSchCaps::NATIVE_GPU_FENCE) => {
-            Err(StartError::UserModeSubmissionWithoutNativeFence(node as u32))
-        }
-        _ => Ok(()),
     }
 }

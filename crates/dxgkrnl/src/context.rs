@@ -34,6 +34,9 @@ impl Context {
         if desc.node_ordinal as usize >= adapter.caps.nodes.len() {
             return Err(Status::INVALID_PARAMETER);
         }
+        if desc.hardware_scheduled && !adapter.caps.nodes[desc.node_ordinal as usize].context_scheduling {
+            return Err(Status::NOT_SUPPORTED);
+        }
         let os_handle = adapter.new_handle();
         let args = CreateContext {
             device: device.driver,

@@ -208,7 +208,7 @@ impl Drop for Doorbell {
 }
 
 fn doorbell_words(adapter: &Adapter) -> usize {
-    (adapter.caps.user_mode_submission.doorbell_size_bytes as usize).div_ceil(8).max(1)
+    adapter.user_mode_submission_caps.map_or(1, |caps| caps.doorbell_size_bytes as usize).div_ceil(8).max(1)
 }
 
 /// DxgkCbDisconnectDoorbell: the driver takes the hardware away; it does so itself after this returns.

@@ -1,6 +1,6 @@
 //! Owns what can go wrong with an adapter as a whole: it does not start, or its driver broke the contract.
 
-use tidegate_ddi::Status;
+use tidegate_ddi::{DdiVersion, FeatureId, Status};
 
 /// Why an adapter did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,17 +8,82 @@ pub enum StartError {
     /// The driver refused.
     #[error("the driver refused to start: {0}")]
     Driver(Status),
+    /// A version of the contract that this kernel does not drive.
+    #[error(
+        "the driver is written for {states}: this kernel drives {oldest} to {newest}; use a driver of one of those"
+    )]
+    UnknownDdiVersion {
+        /// What the driver states.
+        states: DdiVersion,
+        /// The first version that the kernel drives.
+        oldest: DdiVersion,
+        /// The last.
+        newest: DdiVersion,
+    },
+    /// A feature whose entries the driver's version does not have.
+    #[error(
+        "the driver declares {feature}, whose entries came with {needs}, and is written for {states}: state the later version, or do not declare it"
+    )]
+    DdiVersionTooLow {
+        /// What is declared.
+        feature: FeatureId,
+        /// The first version that has all of its entries.
+        needs: DdiVersion,
+        /// What the driver states.
+        states: DdiVersion,
+    },
+    /// The driver has no table of a feature that it negotiated.
+    #[error(
+        "the driver refuses its table of {feature}, version {version}, with {status}: a negotiated version has one; report a lower highest version in QueryFeatureSupport"
+    )]
+    FeatureTable {
+        /// Which feature.
+        feature: FeatureId,
+        /// The negotiated version.
+        version: u16,
+        /// What the driver returned.
+        status: Status,
+    },
     /// The driver declares native fences although the feature is off.
-    #[error("the driver declares native GPU fences, but the feature is not enabled for this adapter")]
+    #[error(
+        "the driver declares native GPU fences, but the feature is not enabled for this adapter: enable it, or have the driver ask IsFeatureEnabled before it declares them"
+    )]
     NativeFenceNotEnabled,
+    /// A node declares hardware scheduling although the feature is off.
+    #[error(
+        "node {0} declares hardware scheduling, but the feature is not enabled for this adapter: enable it, or have the driver ask IsFeatureEnabled before it declares it"
+    )]
+    HardwareSchedulingNotEnabled(u32),
+    /// A node declares user-mode submission although the feature is off.
+    #[error(
+        "node {0} declares user-mode submission, but the feature is not enabled for this adapter: enable it, or have the driver ask IsFeatureEnabled before it declares it"
+    )]
+    UserModeSubmissionNotEnabled(u32),
     /// Two declarations that exclude each other.
     #[error(
-        "the driver declares native GPU fences together with No64BitAtomics, which cannot store 64 bits at once"
+        "the driver declares native GPU fences together with No64BitAtomics, which cannot store 64 bits at once: declare one of the two"
     )]
     NativeFenceWithout64BitAtomics,
+    /// Native fences that no hardware queue could use.
+    #[error(
+        "the driver declares native GPU fences, which rest on hardware scheduling, and no node declares that: set ContextSchedulingSupported on a node, or do not declare them"
+    )]
+    NativeFenceWithoutHardwareScheduling,
     /// A stride that no page can be divided by.
     #[error("the driver declares a fence stride of {0} bytes: it must be a power of two from 8 to 4096")]
     FenceStride(u32),
+    /// Addresses that no fence could be mapped at.
+    #[error(
+        "the driver wants fences mapped from {minimum:#x} to {maximum:#x}, in an address space that ends before {end:#x}: the first must not exceed the last, and both must lie inside"
+    )]
+    FenceAddresses {
+        /// MinimumAddress, or 0.
+        minimum: u64,
+        /// MaximumAddress, or the last address.
+        maximum: u64,
+        /// The first address beyond the address space.
+        end: u64,
+    },
     /// A mapping that this kernel does not make.
     #[error(
         "the driver asks for fences in the system process's address space, which this kernel does not map"
@@ -26,14 +91,19 @@ pub enum StartError {
     SystemProcessMapping,
     /// A node takes user-mode submission without native fences.
     #[error(
-        "node {0} supports user-mode submission, which needs native fences, and the driver declares none"
+        "node {0} supports user-mode submission, which needs native fences, and the driver declares none: declare both or neither"
     )]
     UserModeSubmissionWithoutNativeFence(u32),
     /// A node takes user-mode submission and cannot write fences.
     #[error("node {0} supports user-mode submission, whose rings signal fences, and cannot write a fence")]
     UserModeSubmissionWithoutFenceWrites(u32),
+    /// A node takes user-mode submission without hardware queues.
+    #[error(
+        "node {0} supports user-mode submission, which feeds hardware queues, and does not declare hardware scheduling: set ContextSchedulingSupported on it"
+    )]
+    UserModeSubmissionWithoutHardwareScheduling(u32),
     /// A capability without the one it rests on.
-    #[error("the driver declares {0} without {1}")]
+    #[error("the driver declares {0} without {1}, on which it rests: declare both or neither")]
     CapDependency(&'static str, &'static str),
     /// No nodes, or too many.
     #[error("the driver reports {0} nodes: there must be 1 to 64")]

@@ -1,28 +1,224 @@
-//! Owns which features this kernel has enabled for an adapter, and the interface by which the driver asks.
+//! Owns which features are enabled on an adapter, at which version, and the interface by which the driver learns it.
+//!
+//! Negotiation, once, before the driver starts; for each feature that the kernel knows, those that it rests on first: 1. the
+//! driver says what it supports; 2. the highest version that both sides support and the settings allow is taken; 3. the feature is
+//! enabled when there is one, the settings say so and the feature below it is enabled. The chain is user-mode submission → native
+//! fences → hardware scheduling.
 
-use tidegate_ddi::feature::NativeFenceOsCaps;
-use tidegate_ddi::{FeatureId, FeatureInterface, FeatureState};
+use crate::adapter::AdapterConfig;
+use crate::entry::{self, EntryGroup, OpenGroups};
+use tidegate_ddi::feature::{
+    FeatureSupport, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1, QueryFeatureInterface,
+    QueryFeatureSupport,
+};
+use tidegate_ddi::{Driver, FeatureId, FeatureInterface, FeatureState, Passive, Status};
 
-/// The configuration of the features; what a registry holds on the original.
-#[derive(Clone, Copy, Debug)]
+/// What is set for one feature: the overrides that a registry holds on the original.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeatureSetting {
+    /// Off means off, whatever both sides support. On forces nothing: a driver that does not support a feature has none.
+    pub enabled: bool,
+    /// Lowest version that may be negotiated.
+    pub min_version: u16,
+    /// Highest version that may be negotiated.
+    pub max_version: u16,
+    /// The driver may offer what its maker still calls experimental.
+    pub allow_experimental: bool,
+}
+
+impl FeatureSetting {
+    /// Enabled, nothing overridden.
+    pub const ON: FeatureSetting =
+        FeatureSetting { enabled: true, min_version: 0, max_version: u16::MAX, allow_experimental: false };
+    /// Not enabled.
+    pub const OFF: FeatureSetting = FeatureSetting { enabled: false, ..FeatureSetting::ON };
+}
+
+impl Default for FeatureSetting {
+    fn default() -> FeatureSetting {
+        FeatureSetting::ON
+    }
+}
+
+/// Lowest and highest version.
+type Versions = (u16, u16);
+
+/// A feature that this kernel has.
+struct KnownFeature {
+    id: FeatureId,
+    versions: Versions,
+    rests_on: Option<FeatureId>,
+    setting: fn(&AdapterConfig) -> FeatureSetting,
+}
+
+/// In the order of the chain, which is decided here: no public document lists what a feature rests on.
+const KNOWN: [KnownFeature; 3] = [
+    KnownFeature {
+        id: FeatureId::HWSCH,
+        versions: (1, 1),
+        rests_on: None,
+        setting: |config| config.hardware_scheduling,
+    },
+    KnownFeature {
+        id: FeatureId::NATIVE_FENCE,
+        versions: (1, 1),
+        rests_on: Some(FeatureId::HWSCH),
+        setting: |config| config.native_fence,
+    },
+    KnownFeature {
+        id: FeatureId::USER_MODE_SUBMISSION,
+        versions: (1, 1),
+        rests_on: Some(FeatureId::NATIVE_FENCE),
+        setting: |config| config.user_mode_submission,
+    },
+];
+
+/// What was negotiated for one adapter.
+#[derive(Clone, Debug)]
 pub(crate) struct Features {
-    pub(crate) native_fence: bool,
-    pub(crate) user_mode_submission: bool,
+    states: Vec<(FeatureId, FeatureState)>,
+    os_caps: NativeFenceOsCaps,
+}
+
+impl Features {
+    /// Asks the driver and settles every feature.
+    pub(crate) fn negotiate(level: &Passive, driver: &dyn Driver, config: &AdapterConfig) -> Features {
+        let mut features = Features { states: Vec::new(), os_caps: config.native_fence_os_caps };
+        for known in &KNOWN {
+            let setting = (known.setting)(config);
+            // Both ends: what the kernel has and the settings allow.
+            // spec: NF-283
+            let offered =
+                (known.versions.0.max(setting.min_version), known.versions.1.min(setting.max_version));
+            let support = support_of(level, driver, known.id, offered, setting.allow_experimental);
+            let base = known.rests_on.is_none_or(|id| features.is_enabled(id));
+            features.states.push((known.id, settle(offered, support, setting.enabled && base)));
+        }
+        features
+    }
+
+    /// All that is known of a feature.
+    pub(crate) fn state(&self, feature: FeatureId) -> FeatureState {
+        let found = self.states.iter().find(|(id, _)| *id == feature);
+        found.map(|(_, state)| *state).unwrap_or_default()
+    }
+
+    pub(crate) fn is_enabled(&self, feature: FeatureId) -> bool {
+        self.state(feature).enabled
+    }
+
+    /// The enabled features and their versions.
+    pub(crate) fn enabled(&self) -> impl Iterator<Item = (FeatureId, u16)> {
+        self.states.iter().filter(|(_, state)| state.enabled).map(|(id, state)| (*id, state.version))
+    }
+}
+
+/// What the driver says, or, where it has no interface to say it, what its version says.
+fn support_of(
+    level: &Passive,
+    driver: &dyn Driver,
+    feature: FeatureId,
+    offered: Versions,
+    allow_experimental: bool,
+) -> FeatureSupport {
+    let version = driver.ddi_version();
+    if version < entry::first_version_of(feature) {
+        return FeatureSupport::default();
+    }
+    // A driver from before the interface shows by its caps alone whether it makes use of a feature that it has the entries for.
+    if !OpenGroups::new(version, |_| false).has(EntryGroup::FeatureInterface) {
+        return FeatureSupport::of_versions(1, 1);
+    }
+    let (min_version, max_version) = offered;
+    driver.query_feature_support(
+        level,
+        QueryFeatureSupport { feature, min_version, max_version, allow_experimental },
+    )
+}
+
+/// The state that follows from both sides' versions. `allowed`: settings and the feature below agree.
+fn settle(offered: Versions, support: FeatureSupport, allowed: bool) -> FeatureState {
+    let common = highest_common(offered, (support.min_version, support.max_version));
+    let version = common.filter(|_| support.supported_by_driver);
+    FeatureState {
+        version: version.unwrap_or(0),
+        enabled: allowed && support.supported_on_current_config && version.is_some(),
+        known: true,
+        supported_by_driver: support.supported_by_driver,
+        supported_on_current_config: support.supported_on_current_config,
+    }
+}
+
+// spec: NF-066
+fn highest_common(ours: Versions, theirs: Versions) -> Option<u16> {
+    let (lowest, highest) = (ours.0.max(theirs.0), ours.1.min(theirs.1));
+    (lowest <= highest).then_some(highest)
 }
 
 impl FeatureInterface for Features {
     // spec: NF-060
-    fn is_feature_enabled(&self, feature: FeatureId) -> FeatureState {
-        let (known, enabled) = match feature {
-            FeatureId::HWSCH => (true, true),
-            FeatureId::NATIVE_FENCE => (true, self.native_fence),
-            FeatureId::USER_MODE_SUBMISSION => (true, self.user_mode_submission && self.native_fence),
-            _ => (false, false),
-        };
-        FeatureState { version: u16::from(known), enabled, known }
+    fn is_feature_enabled(&self, _level: &Passive, feature: FeatureId) -> FeatureState {
+        self.state(feature)
     }
 
-    fn native_fence_os_caps(&self) -> Option<NativeFenceOsCaps> {
-        self.native_fence.then(NativeFenceOsCaps::default)
+    fn query_feature_interface(
+        &self,
+        _level: &Passive,
+        query: QueryFeatureInterface,
+    ) -> Result<KernelFeatureTable, Status> {
+        let state = self.state(query.feature);
+        if !state.enabled {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        if query.version != state.version {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        // spec: NF-061
+        match (query.feature, query.version) {
+            (FeatureId::NATIVE_FENCE, 1) => {
+                // spec: NF-062
+                if query.interface_size < NativeFenceTable1::BYTES {
+                    return Err(Status::BUFFER_TOO_SMALL);
+                }
+                let os_caps = self.os_caps;
+                Ok(KernelFeatureTable::NativeFence1(NativeFenceTable1::new(move |_| os_caps)))
+            }
+            _ => Ok(KernelFeatureTable::Empty),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: NF-066
+    #[test]
+    fn the_highest_version_that_both_sides_support_is_taken() {
+        let cases = [
+            ((1, 1), (1, 1), Some(1)),
+            ((1, 3), (1, 2), Some(2)),
+            ((1, 3), (2, 9), Some(3)),
+            ((2, 4), (1, 3), Some(3)),
+            ((3, 4), (1, 2), None),
+            ((1, 2), (3, 4), None),
+            ((1, 4), (3, 2), None),
+            ((4, 2), (1, 9), None),
+        ];
+        for (ours, theirs, expected) in cases {
+            assert_eq!(highest_common(ours, theirs), expected, "{ours:?} {theirs:?}");
+            let state = settle(ours, FeatureSupport::of_versions(theirs.0, theirs.1), true);
+            assert_eq!((state.version, state.enabled), (expected.unwrap_or(0), expected.is_some()));
+        }
+    }
+
+    #[test]
+    fn a_feature_is_enabled_when_everybody_agrees() {
+        let full = FeatureSupport::of_versions(1, 1);
+        assert!(settle((1, 1), full, true).enabled);
+        assert!(!settle((1, 1), full, false).enabled);
+        assert!(!settle((1, 1), FeatureSupport { supported_by_driver: false, ..full }, true).enabled);
+        let elsewhere = settle((1, 1), FeatureSupport { supported_on_current_config: false, ..full }, true);
+        assert_eq!((elsewhere.version, elsewhere.enabled, elsewhere.supported_by_driver), (1, false, true));
     }
 }

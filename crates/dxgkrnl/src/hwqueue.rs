@@ -135,7 +135,7 @@ impl HwQueue {
         let (device, adapter) = (&context.device, &context.device.adapter);
         let node = &adapter.caps.nodes[context.node_ordinal as usize];
         // spec: UMS-011, UMS-012
-        if desc.user_mode_submission && !(node.user_mode_submission && adapter.config.user_mode_submission) {
+        if desc.user_mode_submission && !node.user_mode_submission {
             return Err(Status::NOT_SUPPORTED);
         }
         // spec: NF-115

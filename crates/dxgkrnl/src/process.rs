@@ -189,11 +189,10 @@ impl Kernel for Process {
     fn query_adapter_info(&self) -> AdapterInfo {
         let caps = &self.adapter.caps;
         let native = caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
-        let ums = self.adapter.config.user_mode_submission;
         let nodes = caps.nodes.iter().map(|n| NodeInfo {
             engine_type: n.engine_type as u32,
             name: n.friendly_name.clone(),
-            user_mode_submission: n.user_mode_submission && ums,
+            user_mode_submission: n.user_mode_submission,
             writes_fences: n.writes_fences,
         });
         AdapterInfo {

@@ -1,22 +1,46 @@
-//! Owns what the adapter declares, and the order in which that is settled: 1. the kernel's features are asked for; 2. only
-//! what is enabled is declared. A driver that declares native fences unasked fails adapter start.
+//! Owns what the adapter declares, and the order in which that is settled: 1. the kernel asks what is supported; 2. the driver asks
+//! what is enabled, and for the kernel's table of native fences; 3. only what is enabled is declared. A driver that declares
+//! native fences unasked fails adapter start.
 //!
 //! User-mode submission needs native fences, native fences need hardware scheduling: a chain that is broken anywhere ends
 //! there, and the adapter starts with less.
 
-use crate::{Config, InterruptMode};
+use crate::{Config, InterruptMode, KmdError};
+use tidegate_ddi::feature::{
+    DriverFeatureTable, FeatureInterface, FeatureSupport, KernelFeatureTable, NativeFenceOsCaps,
+    NativeFenceTable1, QueryFeatureInterface,
+};
 use tidegate_ddi::{
-    AdapterCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, UserModeSubmissionCaps,
-    VidSchCaps, feature,
+    AdapterCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, Passive,
+    UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_gpu_abi::regs::NodeTraits;
+
+/// The version of every feature that this driver is written for.
+const FEATURE_VERSION: u16 = 1;
 
 /// Bytes that a ring writes to a doorbell: one 64-bit write pointer.
 const DOORBELL_BYTES: u32 = 8;
 
+/// What this driver supports of a feature; as configured, it may be less than what it is written for.
+pub(crate) fn support(config: &Config, feature: FeatureId) -> FeatureSupport {
+    let user_mode = config.nodes.iter().any(|node| node.user_mode_submission);
+    let configured = match feature {
+        FeatureId::HWSCH => true,
+        FeatureId::NATIVE_FENCE => config.native_fence,
+        FeatureId::USER_MODE_SUBMISSION => config.native_fence && user_mode,
+        _ => return FeatureSupport::default(),
+    };
+    FeatureSupport {
+        supported_on_current_config: configured,
+        ..FeatureSupport::of_versions(FEATURE_VERSION, FEATURE_VERSION)
+    }
+}
+
 /// What this adapter can do with this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Negotiated {
+    pub(crate) hardware_scheduling: bool,
     pub(crate) native_fence: bool,
     pub(crate) user_mode_submission: bool,
     pub(crate) intra_gpu_fences: bool,
@@ -25,17 +49,69 @@ pub(crate) struct Negotiated {
 impl Negotiated {
     /// Asks the kernel.
     // spec: NF-056
-    pub(crate) fn ask(config: &Config, features: &dyn feature::FeatureInterface) -> Negotiated {
-        let enabled = |feature| features.is_feature_enabled(feature).enabled;
-        let native_fence =
-            config.native_fence && enabled(FeatureId::HWSCH) && enabled(FeatureId::NATIVE_FENCE);
-        Negotiated {
+    pub(crate) fn ask(
+        level: &Passive,
+        config: &Config,
+        features: &dyn FeatureInterface,
+    ) -> Result<Negotiated, KmdError> {
+        let enabled = |feature| features.is_feature_enabled(level, feature).enabled;
+        let hardware_scheduling = enabled(FeatureId::HWSCH);
+        let native_fence = config.native_fence && hardware_scheduling && enabled(FeatureId::NATIVE_FENCE);
+        let os_caps = match native_fence {
+            true => os_caps(level, features)?,
+            false => NativeFenceOsCaps::empty(),
+        };
+        Ok(Negotiated {
+            hardware_scheduling,
             native_fence,
             user_mode_submission: native_fence && enabled(FeatureId::USER_MODE_SUBMISSION),
-            intra_gpu_fences: native_fence
-                && features.native_fence_os_caps().is_some_and(|caps| caps.intra_gpu),
-        }
+            intra_gpu_fences: os_caps.contains(NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE),
+        })
     }
+
+    /// The driver's table of a feature: its entries stand in the DDI table, so an enabled one has an empty table.
+    pub(crate) fn table(&self, query: QueryFeatureInterface) -> Result<DriverFeatureTable, KmdError> {
+        let enabled = match query.feature {
+            FeatureId::HWSCH => self.hardware_scheduling,
+            FeatureId::NATIVE_FENCE => self.native_fence,
+            FeatureId::USER_MODE_SUBMISSION => self.user_mode_submission,
+            _ => false,
+        };
+        if !enabled {
+            return Err(KmdError::NotSupported("a feature that is not enabled has no table"));
+        }
+        if query.version != FEATURE_VERSION {
+            return Err(KmdError::Argument(
+                "a feature's table is asked for at another version than the negotiated",
+            ));
+        }
+        Ok(DriverFeatureTable::Empty)
+    }
+}
+
+/// GetOSCaps of the kernel's table.
+fn os_caps(level: &Passive, features: &dyn FeatureInterface) -> Result<NativeFenceOsCaps, KmdError> {
+    let query = QueryFeatureInterface {
+        feature: FeatureId::NATIVE_FENCE,
+        version: features.is_feature_enabled(level, FeatureId::NATIVE_FENCE).version,
+        interface_size: NativeFenceTable1::BYTES,
+    };
+    match features.query_feature_interface(level, query) {
+        Ok(KernelFeatureTable::NativeFence1(table)) => Ok(table.get_os_caps(level)),
+        _ => Err(KmdError::NotSupported(
+            "the kernel has enabled native fences and gives no table of version 1 for them",
+        )),
+    }
+}
+
+/// What native fences of this adapter look like.
+pub(crate) fn native_fence_caps() -> NativeFenceCaps {
+    NativeFenceCaps::default()
+}
+
+/// What a doorbell of this adapter takes.
+pub(crate) fn user_mode_submission_caps() -> UserModeSubmissionCaps {
+    UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES }
 }
 
 /// The declaration. Before start nothing is negotiated and the least is declared. `traits` is what the device said about its
@@ -56,6 +132,7 @@ pub(crate) fn declare(config: &Config, with: Option<Negotiated>, traits: &[NodeT
     let nodes = config.nodes.iter().zip(traits).map(|(node, traits)| NodeMetadata {
         engine_type: node.engine_type,
         friendly_name: node.friendly_name.clone(),
+        context_scheduling: with.is_some_and(|n| n.hardware_scheduling),
         // A ring signals fences; an engine that cannot write one gets packets only.
         user_mode_submission: node.user_mode_submission
             && user_mode
@@ -75,8 +152,6 @@ pub(crate) fn declare(config: &Config, with: Option<Negotiated>, traits: &[NodeT
         hw_queue_packet_cap: 0,
         nodes: nodes.collect(),
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,
-        native_fence: NativeFenceCaps::default(),
-        user_mode_submission: UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES },
         fence_history: config.fence_history,
     }
 }

@@ -4,10 +4,11 @@
 use crate::isr::InterruptView;
 use crate::mailbox::Mailbox;
 use crate::objects::Objects;
-use crate::{Config, KmdError, Violation, paging};
+use crate::{Config, KmdError, Violation, caps, paging};
 use std::sync::Arc;
-use tidegate_ddi::caps::AdapterCaps;
+use tidegate_ddi::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
 use tidegate_ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use tidegate_ddi::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
@@ -17,7 +18,9 @@ use tidegate_ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
-use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, InterruptService, Passive, StartInfo, Status};
+use tidegate_ddi::{
+    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, InterruptService, Passive, StartInfo, Status,
+};
 use tidegate_gpu_abi::Device;
 use tidegate_platform::{Mutex, Platform, Step, current};
 
@@ -95,10 +98,30 @@ impl ReferenceDriver {
 }
 
 impl Driver for ReferenceDriver {
+    fn ddi_version(&self) -> DdiVersion {
+        DdiVersion::WDDM_3_2
+    }
+
+    #[doc(alias = "DxgkDdiQueryFeatureSupport")]
+    fn query_feature_support(&self, _level: &Passive, args: QueryFeatureSupport) -> FeatureSupport {
+        self.enter("DxgkDdiQueryFeatureSupport");
+        caps::support(&self.config, args.feature)
+    }
+
+    #[doc(alias = "DxgkDdiQueryFeatureInterface")]
+    fn query_feature_interface(
+        &self,
+        _level: &Passive,
+        args: QueryFeatureInterface,
+    ) -> Result<DriverFeatureTable, Status> {
+        self.enter("DxgkDdiQueryFeatureInterface");
+        Ok(self.feature_table(args)?)
+    }
+
     #[doc(alias = "DxgkDdiStartDevice")]
-    fn start_device(&self, _level: &Passive, start: StartInfo) -> Result<(), Status> {
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
         self.enter("DxgkDdiStartDevice");
-        Ok(self.start(start)?)
+        Ok(self.start(level, start)?)
     }
 
     #[doc(alias = "DxgkDdiStopDevice")]
@@ -111,6 +134,18 @@ impl Driver for ReferenceDriver {
     fn query_adapter_caps(&self, _level: &Passive) -> AdapterCaps {
         self.enter("DxgkDdiQueryAdapterInfo");
         self.caps()
+    }
+
+    #[doc(alias = "DXGKQAITYPE_NATIVE_FENCE_CAPS")]
+    fn query_native_fence_caps(&self, _level: &Passive) -> NativeFenceCaps {
+        self.enter("DxgkDdiQueryAdapterInfo");
+        caps::native_fence_caps()
+    }
+
+    #[doc(alias = "DXGKQAITYPE_USERMODESUBMISSION_CAPS")]
+    fn query_user_mode_submission_caps(&self, _level: &Passive) -> UserModeSubmissionCaps {
+        self.enter("DxgkDdiQueryAdapterInfo");
+        caps::user_mode_submission_caps()
     }
 
     #[doc(alias = "DXGK_GPUMMUCAPS")]

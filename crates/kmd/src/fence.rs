@@ -24,7 +24,7 @@ impl ReferenceDriver {
         if !started.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
             return Err(KmdError::NotSupported("native fences, which the kernel has not enabled"));
         }
-        if args.fence_type == NativeFenceType::IntraGpu && !started.intra_gpu_fences {
+        if args.fence_type == NativeFenceType::IntraGpu && !started.negotiated.intra_gpu_fences {
             return Err(KmdError::NotSupported("INTRA_GPU fences, which the kernel does not offer"));
         }
         let fence = Fence { os_handle: args.os_handle, always_signaled: false, instances: Vec::new() };

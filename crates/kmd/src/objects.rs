@@ -1,6 +1,7 @@
 //! Owns what the driver keeps about the kernel's objects. Policy state: one lock, held for look-ups and changes only, never
 //! over a register, a callback or a ring.
 
+use crate::caps::Negotiated;
 use crate::handle::{Kind, Table};
 use crate::kernel_ring::KernelRing;
 use crate::node_ring::NodeRing;
@@ -100,7 +101,7 @@ pub(crate) struct Started {
     pub(crate) callbacks: Arc<dyn Callbacks>,
     pub(crate) system_memory: PhysicalMemory,
     pub(crate) caps: AdapterCaps,
-    pub(crate) intra_gpu_fences: bool,
+    pub(crate) negotiated: Negotiated,
 }
 
 /// All of it.

@@ -10,7 +10,8 @@ use crate::node_ring::NodeRing;
 use crate::objects::{Objects, Started};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
-use tidegate_ddi::{AdapterCaps, InterruptService, StartInfo};
+use tidegate_ddi::feature::{DriverFeatureTable, QueryFeatureInterface};
+use tidegate_ddi::{AdapterCaps, InterruptService, Passive, StartInfo};
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 use tidegate_gpu_abi::{AdminCommand, InterruptSink, Register};
 use tidegate_platform::PhysicalMemory;
@@ -31,13 +32,13 @@ impl InterruptSink for Line {
 }
 
 impl ReferenceDriver {
-    pub(crate) fn start(&self, info: StartInfo) -> Result<(), KmdError> {
+    pub(crate) fn start(&self, level: &Passive, info: StartInfo) -> Result<(), KmdError> {
         self.config.check(self.device.node_count())?;
         if self.objects.lock().started.is_some() {
             return Err(KmdError::Argument("the adapter is started already; stop it first"));
         }
         self.mailbox.forget();
-        let negotiated = Negotiated::ask(&self.config, info.features.as_ref());
+        let negotiated = Negotiated::ask(level, &self.config, info.features.as_ref())?;
         let nodes = 0..self.device.node_count();
         let node_traits: Vec<NodeTraits> =
             nodes.map(|n| NodeTraits(self.device.read_register(Register::NODE_TRAITS.offset(n)))).collect();
@@ -57,7 +58,7 @@ impl ReferenceDriver {
             callbacks: info.callbacks,
             system_memory: info.system_memory,
             caps: declare(&self.config, Some(negotiated), &node_traits),
-            intra_gpu_fences: negotiated.intra_gpu_fences,
+            negotiated,
         });
         Ok(())
     }
@@ -108,6 +109,11 @@ impl ReferenceDriver {
     pub(crate) fn caps(&self) -> AdapterCaps {
         let started = self.objects.lock().started.as_ref().map(|s| s.caps.clone());
         started.unwrap_or_else(|| declare(&self.config, None, &[]))
+    }
+
+    pub(crate) fn feature_table(&self, query: QueryFeatureInterface) -> Result<DriverFeatureTable, KmdError> {
+        let negotiated = self.objects.lock().started()?.negotiated;
+        negotiated.table(query)
     }
 
     pub(crate) fn connect_line(&self, service: Arc<dyn InterruptService>) {

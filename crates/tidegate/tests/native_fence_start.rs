@@ -8,14 +8,15 @@ use tidegate::calls::{CreateNativeFence, NativeFenceType, Status, SyncObjectFlag
 use tidegate::ddi::caps::AdapterCaps;
 use tidegate::ddi::fence::{CreateNativeFence as DdiCreate, OpenNativeFence};
 use tidegate::ddi::{
-    Driver, DriverHandle, FeatureId, FeatureState, Passive, Status as DdiStatus, VidSchCaps,
+    DdiVersion, Driver, DriverHandle, FeatureId, NativeFenceCaps, Passive, Status as DdiStatus, VidSchCaps,
 };
-use tidegate::dxgkrnl::StartError;
+use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate::{MachineConfig, ddi};
-use world::{World, start, world, world_with};
+use world::declaring::Says;
+use world::{World, start, start_with, world, world_with};
 
 fn without_native_fences(mut config: MachineConfig) -> MachineConfig {
-    config.kernel.native_fence = false;
+    config.kernel.native_fence = FeatureSetting::OFF;
     config
 }
 
@@ -28,11 +29,25 @@ fn refusal_with(
     config: impl FnOnce(MachineConfig) -> MachineConfig,
     caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static,
 ) -> Option<StartError> {
-    match start(config, Some(Box::new(caps))) {
+    why_not(start(config, Some(Box::new(caps))))
+}
+
+/// The same with something else that the driver says of itself.
+fn refusal_saying(says: Says, caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static) -> Option<StartError> {
+    why_not(start_with(|config| config, Some(Box::new(caps)), |driver| says.before(driver)))
+}
+
+fn why_not(started: Result<World, MachineError>) -> Option<StartError> {
+    match started {
         Ok(_) => None,
         Err(MachineError::Start(error)) => Some(error),
         Err(other) => panic!("{other}"),
     }
+}
+
+/// A driver that declares native fences like this.
+fn fences(caps: NativeFenceCaps) -> Says {
+    Says { native_fence: Some(caps), ..Says::default() }
 }
 
 // spec: NF-058, NF-070
@@ -57,16 +72,15 @@ fn native_fences_need_64_bit_stores() {
 // spec: NF-028
 #[test]
 fn a_fence_stride_is_a_power_of_two_from_8_to_4096_and_64_by_default() {
-    let declare =
-        |stride: u32| move |caps: &mut AdapterCaps| caps.native_fence.monitored_value_stride = stride;
+    let declare = |monitored_value_stride| {
+        fences(NativeFenceCaps { monitored_value_stride, ..NativeFenceCaps::default() })
+    };
     for stride in [0, 1, 4, 12, 24, 63, 100, 4095, 8192, u32::MAX] {
-        assert_eq!(refusal(declare(stride)), Some(StartError::FenceStride(stride)));
+        assert_eq!(refusal_saying(declare(stride), |_| {}), Some(StartError::FenceStride(stride)));
     }
     for stride in [8, 128, 4096] {
-        assert_eq!(
-            distances(&start(|c| c, Some(Box::new(declare(stride)))).unwrap()),
-            [u64::from(stride); 2]
-        );
+        let world = start_with(|c| c, None, |driver| declare(stride).before(driver)).unwrap();
+        assert_eq!(distances(&world), [u64::from(stride); 2]);
     }
     assert_eq!(distances(&world()), [64; 2]);
 }
@@ -80,16 +94,83 @@ fn distances(world: &World) -> [u64; 2] {
     [pages(current), pages(monitored)]
 }
 
+// spec: NF-284
 #[test]
-fn user_mode_submission_without_native_fences_fails_the_start() {
-    let declare = |caps: &mut AdapterCaps| caps.nodes[2].user_mode_submission = true;
+fn the_addresses_of_fences_lie_in_the_address_space() {
+    let declare = |minimum_address, maximum_address| {
+        fences(NativeFenceCaps { minimum_address, maximum_address, ..NativeFenceCaps::default() })
+    };
+    // 4 levels of 9 bits over pages of 4 KiB.
+    let end = 1 << 48;
+    let refused = |minimum, maximum| Some(StartError::FenceAddresses { minimum, maximum, end });
+    let outcome = |minimum, maximum| refusal_saying(declare(minimum, maximum), |_| {});
+    assert_eq!(outcome(Some(0x2000), Some(0x1FFF)), refused(0x2000, 0x1FFF));
+    assert_eq!(outcome(Some(end), None), refused(end, end - 1));
+    assert_eq!(outcome(None, Some(end)), refused(0, end));
+    assert_eq!(outcome(Some(u64::MAX), Some(u64::MAX)), refused(u64::MAX, u64::MAX));
+    for (minimum, maximum) in [(Some(0x20_0000), Some(end - 1)), (Some(0), None), (None, None)] {
+        assert_eq!(outcome(minimum, maximum), None);
+    }
+}
+
+// spec: NF-068
+#[test]
+fn user_mode_submission_rests_on_native_fences_and_these_on_hardware_scheduling() {
+    let user_mode = |caps: &mut AdapterCaps| caps.nodes[2].user_mode_submission = true;
     let refused = Some(StartError::UserModeSubmissionWithoutNativeFence(2));
-    assert_eq!(refusal_with(without_native_fences, declare), refused);
+    assert_eq!(refusal_with(without_native_fences, user_mode), refused);
+    let no_node = |caps: &mut AdapterCaps| caps.nodes.iter_mut().for_each(|n| n.context_scheduling = false);
+    assert_eq!(refusal(no_node), Some(StartError::NativeFenceWithoutHardwareScheduling));
+    let not_there = |caps: &mut AdapterCaps| caps.nodes[1].context_scheduling = false;
+    assert_eq!(refusal(not_there), Some(StartError::UserModeSubmissionWithoutHardwareScheduling(1)));
+    let neither = |caps: &mut AdapterCaps| {
+        (caps.nodes[1].context_scheduling, caps.nodes[1].user_mode_submission) = (false, false);
+    };
+    assert_eq!(refusal(neither), None, "a node for packets only");
     let optimized = |caps: &mut AdapterCaps| {
         caps.scheduling |= VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
     };
     let refused = Some(StartError::CapDependency("OptimizedNativeFenceSignaledInterrupt", "NativeGpuFence"));
     assert_eq!(refusal_with(without_native_fences, optimized), refused);
+}
+
+#[test]
+fn a_node_declares_no_feature_that_is_not_enabled() {
+    let scheduled = |caps: &mut AdapterCaps| caps.nodes[0].context_scheduling = true;
+    let without_scheduling = |mut config: MachineConfig| {
+        config.kernel.hardware_scheduling = FeatureSetting::OFF;
+        config
+    };
+    let refused = Some(StartError::HardwareSchedulingNotEnabled(0));
+    assert_eq!(refusal_with(without_scheduling, scheduled), refused);
+    assert_eq!(refusal_with(without_scheduling, |_| {}), None);
+    let user_mode = |caps: &mut AdapterCaps| caps.nodes[1].user_mode_submission = true;
+    let without_user_mode = |mut config: MachineConfig| {
+        config.kernel.user_mode_submission = FeatureSetting::OFF;
+        config
+    };
+    let refused = Some(StartError::UserModeSubmissionNotEnabled(1));
+    assert_eq!(refusal_with(without_user_mode, user_mode), refused);
+    assert_eq!(refusal_with(without_user_mode, |_| {}), None);
+}
+
+// spec: NF-281
+#[test]
+fn what_is_declared_came_with_the_driver_s_version_or_before() {
+    let too_low = |feature, needs, states| Some(StartError::DdiVersionTooLow { feature, needs, states });
+    let (v2_6, v2_7) = (DdiVersion::wddm(2, 6), DdiVersion::WDDM_2_7);
+    let (v3_1, v3_2) = (DdiVersion::WDDM_3_1, DdiVersion::WDDM_3_2);
+    let scheduled = |caps: &mut AdapterCaps| caps.nodes[0].context_scheduling = true;
+    let native = |caps: &mut AdapterCaps| caps.scheduling |= VidSchCaps::NATIVE_GPU_FENCE;
+    let user_mode = |caps: &mut AdapterCaps| caps.nodes[0].user_mode_submission = true;
+    assert_eq!(refusal_saying(Says::version(v2_6), scheduled), too_low(FeatureId::HWSCH, v2_7, v2_6));
+    assert_eq!(refusal_saying(Says::version(v2_7), scheduled), None);
+    assert_eq!(refusal_saying(Says::version(v3_1), native), too_low(FeatureId::NATIVE_FENCE, v3_2, v3_1));
+    let refused = too_low(FeatureId::USER_MODE_SUBMISSION, v3_1, v2_7);
+    assert_eq!(refusal_saying(Says::version(v2_7), user_mode), refused);
+    let refused = Some(StartError::UserModeSubmissionWithoutNativeFence(0));
+    assert_eq!(refusal_saying(Says::version(v3_1), user_mode), refused);
+    assert_eq!(refusal_saying(Says::version(v3_2), native), None);
 }
 
 // spec: PRE-007
@@ -119,35 +200,6 @@ fn scheduling_caps_rest_on_each_other() {
     for (bits, refused) in cases {
         assert_eq!(refusal(only(bits)), refused, "{bits:?}");
     }
-}
-
-// spec: NF-059, NF-060, NF-063
-#[test]
-fn a_driver_learns_which_features_are_enabled() {
-    assert_eq!(FeatureId::NATIVE_FENCE, FeatureId(37), "number 37 of category 0, the driver's");
-    let on = FeatureState { version: 1, enabled: true, known: true };
-    let w = world();
-    let features = w.hooked.start_info().features;
-    for feature in [FeatureId(0), FeatureId(4), FeatureId(37)] {
-        assert_eq!(features.is_feature_enabled(feature), on, "{feature:?}");
-    }
-    assert!(
-        !features.is_feature_enabled(FeatureId(1 << 28 | 37)).enabled,
-        "the same number of another category"
-    );
-    let offered = features.native_fence_os_caps().expect("the table of an enabled feature");
-    assert_eq!(
-        offered.intra_gpu,
-        refused_type(&w, NativeFenceType::IntraGpu).is_none(),
-        "offered, so it can be made"
-    );
-    drop((features, w));
-
-    let w = world_with(without_native_fences);
-    let features = w.hooked.start_info().features;
-    let off = FeatureState { version: 1, enabled: false, known: true };
-    assert_eq!(features.is_feature_enabled(FeatureId::NATIVE_FENCE), off);
-    assert_eq!(features.native_fence_os_caps(), None);
 }
 
 fn refused_type(world: &World, fence_type: NativeFenceType) -> Option<Status> {

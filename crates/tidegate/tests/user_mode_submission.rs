@@ -9,6 +9,7 @@ use tidegate::calls::{
     CreateDoorbell, Doorbell, DoorbellStatus, Handle, ReadOnly, SignalFlags, Status, SubmitCommandToHwQueue,
 };
 use tidegate::ddi::{DisconnectReason, OsHandle, Passive};
+use tidegate::dxgkrnl::FeatureSetting;
 use tidegate::gpu_abi::{Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, TraceWords};
 use tidegate::kmd::DoorbellModel;
 use world::{UserQueue, World, at, signal_packet, wait_packet, world, world_with};
@@ -81,7 +82,7 @@ fn only_nodes_that_state_it_take_user_mode_queues() {
     }
     drop(w);
     let w = world_with(|mut config| {
-        config.kernel.user_mode_submission = false;
+        config.kernel.user_mode_submission = FeatureSetting::OFF;
         config
     });
     assert_eq!(w.try_hw_queue(0, true).err(), Some(Status::NOT_SUPPORTED), "the feature is off");

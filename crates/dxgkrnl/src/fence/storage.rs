@@ -153,7 +153,7 @@ impl FencePool {
     }
 
     fn stride_words(&self) -> usize {
-        (self.adapter.caps.native_fence.monitored_value_stride as usize / WORD_BYTES as usize).max(1)
+        (self.adapter.native_fence_caps.monitored_value_stride as usize / WORD_BYTES as usize).max(1)
     }
 
     /// Takes a slot for a fence that stays in this process.

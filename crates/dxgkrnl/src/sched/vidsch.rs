@@ -321,13 +321,14 @@ impl VidSch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_ddi::VidSchCaps;
     use tidegate_ddi::caps::{EngineType, NodeMetadata};
-    use tidegate_ddi::{NativeFenceCaps, UserModeSubmissionCaps, VidSchCaps};
 
     fn sched() -> VidSch<&'static str> {
         let node = NodeMetadata {
             engine_type: EngineType::ThreeD,
             friendly_name: "3D".to_owned(),
+            context_scheduling: false,
             user_mode_submission: false,
             max_in_flight_hw_queue_buffers: 0,
             writes_fences: true,
@@ -339,8 +340,6 @@ mod tests {
             hw_queue_packet_cap: 1,
             nodes: vec![node],
             signaled_hw_queue_array: false,
-            native_fence: NativeFenceCaps::default(),
-            user_mode_submission: UserModeSubmissionCaps { doorbell_size_bytes: 8 },
             fence_history: false,
         })
     }

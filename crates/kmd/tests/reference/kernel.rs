@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use tidegate_ddi::doorbell::CreateDoorbell;
-use tidegate_ddi::feature::{FeatureInterface, NativeFenceOsCaps};
+use tidegate_ddi::feature::{
+    FeatureInterface, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1, QueryFeatureInterface,
+};
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate_ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, ProgressFence, QueuePrivateData, RingAllocations,
@@ -94,12 +96,25 @@ pub struct Features(pub &'static [FeatureId]);
 pub const ALL: &[FeatureId] = &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION];
 
 impl FeatureInterface for Features {
-    fn is_feature_enabled(&self, feature: FeatureId) -> FeatureState {
-        FeatureState { version: 1, enabled: self.0.contains(&feature), known: true }
+    fn is_feature_enabled(&self, _level: &Passive, feature: FeatureId) -> FeatureState {
+        FeatureState {
+            version: 1,
+            enabled: self.0.contains(&feature),
+            known: true,
+            supported_by_driver: true,
+            supported_on_current_config: true,
+        }
     }
 
-    fn native_fence_os_caps(&self) -> Option<NativeFenceOsCaps> {
-        self.0.contains(&FeatureId::NATIVE_FENCE).then(NativeFenceOsCaps::default)
+    fn query_feature_interface(
+        &self,
+        _level: &Passive,
+        query: QueryFeatureInterface,
+    ) -> Result<KernelFeatureTable, Status> {
+        assert!(self.0.contains(&query.feature), "a table is asked for only when its feature is enabled");
+        assert_eq!((query.feature, query.version), (FeatureId::NATIVE_FENCE, 1));
+        assert!(query.interface_size >= NativeFenceTable1::BYTES);
+        Ok(KernelFeatureTable::NativeFence1(NativeFenceTable1::new(|_| NativeFenceOsCaps::empty())))
     }
 }
 

@@ -1,9 +1,11 @@
 //! From start to stop: features and caps, the order of creation and destruction, and what becomes of old handles.
 
 use tidegate_ddi::doorbell::CreateDoorbell;
+use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use tidegate_ddi::queue::{CreateContext, ProgressFence, QueuePrivateData};
 use tidegate_ddi::{
-    Dirql, Driver, DriverHandle, EngineType, FeatureId, OsHandle, Passive, Status, VidSchCaps,
+    Dirql, Driver, DriverHandle, EngineType, FeatureId, NativeFenceCaps, OsHandle, Passive, Status,
+    VidSchCaps,
 };
 use tidegate_gpu_abi::{AdminCommand, QueueId};
 use tidegate_kmd::{Config, DoorbellModel, InterruptMode, Kind, KmdError};
@@ -58,11 +60,53 @@ fn nodes_are_declared_as_configured_and_user_mode_submission_as_negotiated() {
         (EngineType::Copy, "Copy", true),
     ];
     assert_eq!(nodes, expected);
-    assert_eq!(caps.user_mode_submission.doorbell_size_bytes, 8);
     let must = VidSchCaps::MULTI_ENGINE_AWARE | VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
     assert!(caps.scheduling.contains(must));
     let without = caps_with(config, &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE]);
     assert!(without.nodes.iter().all(|n| !n.user_mode_submission));
+}
+
+#[test]
+fn each_feature_s_caps_are_a_query_of_their_own() {
+    let machine = Machine::with(Config::standard());
+    let level = Passive::enter();
+    assert_eq!(machine.driver.query_user_mode_submission_caps(&level).doorbell_size_bytes, 8);
+    assert_eq!(machine.driver.query_native_fence_caps(&level), NativeFenceCaps::default());
+}
+
+#[test]
+fn what_the_driver_supports_depends_on_its_configuration() {
+    let support = |config, feature| {
+        let machine = Machine::cold(&Platform::host(), config, None);
+        let args = QueryFeatureSupport { feature, min_version: 1, max_version: 9, allow_experimental: false };
+        machine.driver.query_feature_support(&Passive::enter(), args)
+    };
+    let (full, lacking) = (FeatureSupport::of_versions(1, 1), FeatureSupport::default());
+    let not_here = FeatureSupport { supported_on_current_config: false, ..full };
+    let without = || Config { native_fence: false, ..Config::standard() };
+    for feature in ALL {
+        assert_eq!(support(Config::standard(), *feature), full, "{feature}");
+    }
+    assert_eq!(support(without(), FeatureId::HWSCH), full);
+    assert_eq!(support(without(), FeatureId::NATIVE_FENCE), not_here);
+    assert_eq!(support(without(), FeatureId::USER_MODE_SUBMISSION), not_here);
+    assert_eq!(support(Config::standard(), FeatureId(1)), lacking);
+}
+
+#[test]
+fn an_enabled_feature_has_a_table_at_its_version() {
+    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let table = |feature, version| {
+        let args = QueryFeatureInterface { feature, version, interface_size: 0 };
+        machine.driver.query_feature_interface(&Passive::enter(), args)
+    };
+    assert_eq!(table(FeatureId::HWSCH, 1), Err(Status::DEVICE_REMOVED), "not started");
+    machine.start(&[FeatureId::HWSCH, FeatureId::NATIVE_FENCE]).unwrap();
+    assert_eq!(table(FeatureId::HWSCH, 1), Ok(DriverFeatureTable::Empty));
+    assert_eq!(table(FeatureId::NATIVE_FENCE, 1), Ok(DriverFeatureTable::Empty));
+    assert_eq!(table(FeatureId::NATIVE_FENCE, 2), Err(Status::INVALID_PARAMETER));
+    assert_eq!(table(FeatureId::USER_MODE_SUBMISSION, 1), Err(Status::NOT_SUPPORTED));
+    assert_eq!(table(FeatureId(1), 1), Err(Status::NOT_SUPPORTED));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 
+pub mod declaring;
 pub mod hooked;
 
 pub use hooked::{ChangeCaps, Hooked};
@@ -16,6 +17,7 @@ use tidegate::calls::{
 };
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::d3dukmdt::fence_cell::REACHED;
+use tidegate::ddi::recording::Called;
 use tidegate::ddi::{Driver, InterruptData, OsHandle, Recording};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::gpu_abi::{
@@ -33,6 +35,8 @@ pub struct World {
     pub machine: Machine,
     /// Who was called, in order.
     pub driver: Arc<Recording>,
+    /// Who was called while the adapter started.
+    pub start_calls: Vec<Called>,
     /// The driver in the middle.
     pub hooked: Arc<Hooked>,
     pub platform: Platform,
@@ -73,7 +77,7 @@ pub fn start(
     change: impl FnOnce(MachineConfig) -> MachineConfig,
     caps: Option<ChangeCaps>,
 ) -> Result<World, MachineError> {
-    start_at(StepCosts::free(), change, caps)
+    start_on(StepCosts::free(), change, caps, |driver| driver)
 }
 
 /// The same where steps cost time.
@@ -82,20 +86,39 @@ pub fn start_at(
     change: impl FnOnce(MachineConfig) -> MachineConfig,
     caps: Option<ChangeCaps>,
 ) -> Result<World, MachineError> {
+    start_on(costs, change, caps, |driver| driver)
+}
+
+/// The same with something else in the place of the reference driver, or around it.
+pub fn start_with(
+    change: impl FnOnce(MachineConfig) -> MachineConfig,
+    caps: Option<ChangeCaps>,
+    layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
+) -> Result<World, MachineError> {
+    start_on(StepCosts::free(), change, caps, layer)
+}
+
+fn start_on(
+    costs: StepCosts,
+    change: impl FnOnce(MachineConfig) -> MachineConfig,
+    caps: Option<ChangeCaps>,
+    layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
+) -> Result<World, MachineError> {
     let platform = Platform::virtual_time(costs);
     let config = change(MachineConfig::standard(&platform));
     let mut drivers = None;
     let machine = Machine::with_driver(&platform, config, |driver| {
-        let hooked = Hooked::new(&platform, driver, caps);
+        let hooked = Hooked::new(&platform, layer(driver), caps);
         let recording = Recording::new(&platform, hooked.clone());
         drivers = Some((recording.clone(), hooked));
         recording
     })?;
     let (driver, hooked) = drivers.expect("the machine asked for its driver");
+    let start_calls = driver.take();
     let kernel = machine.open("test")?;
     let device = kernel.create_device().map_err(MachineError::Open)?;
     driver.take();
-    Ok(World { kernel, device, machine, driver, hooked, platform })
+    Ok(World { kernel, device, machine, driver, start_calls, hooked, platform })
 }
 
 impl World {
@@ -166,7 +189,8 @@ impl World {
     }
 
     pub fn try_hw_queue(&self, node_ordinal: u32, user_mode_submission: bool) -> Result<HwQueue, Status> {
-        let (hw_context, priority) = (self.hw_context(node_ordinal), Priority::Normal);
+        let hw_context = CreateHwContext { device: self.device, node_ordinal };
+        let (hw_context, priority) = (self.kernel.create_hw_context(hw_context)?, Priority::Normal);
         self.kernel.create_hw_queue(CreateHwQueue {
             hw_context,
             user_mode_submission,

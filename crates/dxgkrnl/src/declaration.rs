@@ -1,0 +1,176 @@
+//! Owns what a driver declares when its adapter starts, and the rules between declarations: a contradiction fails the start.
+//!
+//! Order: 1. each enabled feature's table; 2. DRIVERCAPS, checked against the driver's version and the features; 3. the caps of the
+//! features that are declared, and of no others, checked in their turn.
+
+use crate::entry::{self, EntryGroup, OpenGroups};
+use crate::error::StartError;
+use crate::feature::Features;
+use std::sync::Arc;
+use tidegate_ddi::feature::QueryFeatureInterface;
+use tidegate_ddi::memory::{PageTableShape, Segment};
+use tidegate_ddi::{
+    AdapterCaps, DdiVersion, Driver, FeatureId, NativeFenceCaps, Passive, UserModeSubmissionCaps, VidSchCaps,
+};
+
+/// All that a driver declared, checked.
+pub(crate) struct Declaration {
+    pub(crate) caps: AdapterCaps,
+    pub(crate) shape: PageTableShape,
+    pub(crate) segments: Vec<Segment>,
+    /// The default while native fences are not declared: monitored fences are packed as well.
+    pub(crate) native_fence: NativeFenceCaps,
+    pub(crate) user_mode_submission: Option<UserModeSubmissionCaps>,
+}
+
+impl Declaration {
+    /// Asks a driver that has started.
+    pub(crate) fn query(
+        level: &Passive,
+        driver: &Arc<dyn Driver>,
+        features: &Features,
+    ) -> Result<Declaration, StartError> {
+        let version = driver.ddi_version();
+        let open = OpenGroups::new(version, |f| features.is_enabled(f));
+        let enabled = entry::admit(driver, open);
+        // 1. At the negotiated version there is a table, be it an empty one. Older drivers have no interface to ask by.
+        if open.has(EntryGroup::FeatureInterface) {
+            for (feature, version) in features.enabled() {
+                let query = QueryFeatureInterface { feature, version, interface_size: 0 };
+                enabled.query_feature_interface(level, query).map_err(|status| StartError::FeatureTable {
+                    feature,
+                    version,
+                    status,
+                })?;
+            }
+        }
+        // 2. What the adapter is.
+        let caps = enabled.query_adapter_caps(level);
+        check(&caps, version, features)?;
+        let shape = enabled.page_table_shape(level);
+        let segments = enabled.query_segments(level);
+        // 3. What it can do of its features.
+        let mut native_fence = NativeFenceCaps::default();
+        if declares(&caps, FeatureId::NATIVE_FENCE) {
+            native_fence = enabled.query_native_fence_caps(level);
+            check_native_fence(&native_fence, &shape)?;
+        }
+        let user_mode_submission = declares(&caps, FeatureId::USER_MODE_SUBMISSION)
+            .then(|| enabled.query_user_mode_submission_caps(level));
+        Ok(Declaration { caps, shape, segments, native_fence, user_mode_submission })
+    }
+
+    /// The entries that may be called from now on: those of features that are enabled, checked above, and declared.
+    pub(crate) fn open_groups(&self, version: DdiVersion) -> OpenGroups {
+        OpenGroups::new(version, |feature| declares(&self.caps, feature))
+    }
+}
+
+/// Whether the caps make use of a feature.
+fn declares(caps: &AdapterCaps, feature: FeatureId) -> bool {
+    match feature {
+        FeatureId::HWSCH => caps.nodes.iter().any(|n| n.context_scheduling),
+        FeatureId::NATIVE_FENCE => caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE),
+        FeatureId::USER_MODE_SUBMISSION => caps.nodes.iter().any(|n| n.user_mode_submission),
+        _ => false,
+    }
+}
+
+/// The rules that declarations must keep.
+fn check(caps: &AdapterCaps, version: DdiVersion, features: &Features) -> Result<(), StartError> {
+    let has = |flag| caps.scheduling.contains(flag);
+    if caps.nodes.is_empty() || caps.nodes.len() > 64 {
+        return Err(StartError::Nodes(caps.nodes.len()));
+    }
+    // spec: PRE-007
+    if has(VidSchCaps::PREEMPTION_AWARE) && !has(VidSchCaps::MULTI_ENGINE_AWARE) {
+        return Err(StartError::CapDependency("PreemptionAware", "MultiEngineAware"));
+    }
+    if has(VidSchCaps::CANCEL_COMMAND_AWARE) && !has(VidSchCaps::MULTI_ENGINE_AWARE) {
+        return Err(StartError::CapDependency("CancelCommandAware", "MultiEngineAware"));
+    }
+    if has(VidSchCaps::NO_DMA_PATCHING) && !has(VidSchCaps::PREEMPTION_AWARE) {
+        return Err(StartError::CapDependency("NoDmaPatching", "PreemptionAware"));
+    }
+    if has(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) && !has(VidSchCaps::NATIVE_GPU_FENCE) {
+        return Err(StartError::CapDependency("OptimizedNativeFenceSignaledInterrupt", "NativeGpuFence"));
+    }
+    if caps.signaled_hw_queue_array && !has(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) {
+        return Err(StartError::CapDependency(
+            "signaled_hw_queue_array",
+            "OptimizedNativeFenceSignaledInterrupt",
+        ));
+    }
+    check_versions(caps, version)?;
+    // spec: NF-058
+    if has(VidSchCaps::NATIVE_GPU_FENCE) && !features.is_enabled(FeatureId::NATIVE_FENCE) {
+        return Err(StartError::NativeFenceNotEnabled);
+    }
+    // spec: NF-069
+    if has(VidSchCaps::NATIVE_GPU_FENCE) && has(VidSchCaps::NO_64BIT_ATOMICS) {
+        return Err(StartError::NativeFenceWithout64BitAtomics);
+    }
+    check_chain(caps, features)
+}
+
+/// A declaration whose entries came after the driver's version.
+// spec: NF-281
+fn check_versions(caps: &AdapterCaps, version: DdiVersion) -> Result<(), StartError> {
+    for feature in [FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION] {
+        let needs = entry::first_version_of(feature);
+        if declares(caps, feature) && version < needs {
+            return Err(StartError::DdiVersionTooLow { feature, needs, states: version });
+        }
+    }
+    Ok(())
+}
+
+/// User-mode submission → native fences → hardware scheduling.
+// spec: NF-068
+fn check_chain(caps: &AdapterCaps, features: &Features) -> Result<(), StartError> {
+    let native_fence = declares(caps, FeatureId::NATIVE_FENCE);
+    if native_fence && !declares(caps, FeatureId::HWSCH) {
+        return Err(StartError::NativeFenceWithoutHardwareScheduling);
+    }
+    for (node, metadata) in (0..).zip(&caps.nodes) {
+        if metadata.context_scheduling && !features.is_enabled(FeatureId::HWSCH) {
+            return Err(StartError::HardwareSchedulingNotEnabled(node));
+        }
+        if !metadata.user_mode_submission {
+            continue;
+        }
+        // spec: MF-052
+        if !metadata.writes_fences {
+            return Err(StartError::UserModeSubmissionWithoutFenceWrites(node));
+        }
+        if !native_fence {
+            return Err(StartError::UserModeSubmissionWithoutNativeFence(node));
+        }
+        if !metadata.context_scheduling {
+            return Err(StartError::UserModeSubmissionWithoutHardwareScheduling(node));
+        }
+        if !features.is_enabled(FeatureId::USER_MODE_SUBMISSION) {
+            return Err(StartError::UserModeSubmissionNotEnabled(node));
+        }
+    }
+    Ok(())
+}
+
+fn check_native_fence(caps: &NativeFenceCaps, shape: &PageTableShape) -> Result<(), StartError> {
+    // spec: NF-028
+    let stride = caps.monitored_value_stride;
+    if !stride.is_power_of_two() || !(8..=4096).contains(&stride) {
+        return Err(StartError::FenceStride(stride));
+    }
+    // spec: NF-284
+    let end = shape.va_end();
+    let (minimum, maximum) =
+        (caps.minimum_address.unwrap_or(0), caps.maximum_address.unwrap_or(end.saturating_sub(1)));
+    if minimum > maximum || maximum >= end {
+        return Err(StartError::FenceAddresses { minimum, maximum, end });
+    }
+    if caps.map_to_gpu_system_process {
+        return Err(StartError::SystemProcessMapping);
+    }
+    Ok(())
+}
