@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_platform::{Mapping, Word};
 
 /// D3DKMTCreateDoorbell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CreateDoorbell {
     /// A queue made for user-mode submission.
     pub hw_queue: Handle,
@@ -14,6 +14,8 @@ pub struct CreateDoorbell {
     pub ring: Handle,
     /// The control area: a protocol allocation.
     pub control: Handle,
+    /// For the driver: at most 16 bytes (D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES).
+    pub private_data: Vec<u8>,
 }
 
 /// A created doorbell. It starts disconnected: status DISCONNECTED_RETRY.

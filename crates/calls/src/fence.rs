@@ -1,11 +1,16 @@
 //! Owns the arguments of synchronisation object calls.
 
 use crate::{Handle, NativeFenceType, ReadOnly, SyncObjectFlags};
+use tidegate_platform::Event;
 
 bitflags::bitflags! {
-    /// D3DDDICB_SIGNALFLAGS.
+    /// D3DDDICB_SIGNALFLAGS. A bit without a name here is reserved: a call that has one is refused.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SignalFlags: u32 {
+        /// Queued signals: made when everything before it is with the GPU, and not when that is complete.
+        const SIGNAL_AT_SUBMISSION = 1;
+        /// [`SignalFromGpu2`] only: the packet sets a CPU event and touches no fence.
+        const ENQUEUE_CPU_EVENT = 1 << 1;
         /// The caller means to go to a lower value.
         const ALLOW_FENCE_REWIND = 1 << 2;
     }
@@ -20,6 +25,8 @@ pub struct CreateMonitoredFence<'a> {
     pub initial_value: u64,
     /// Rules.
     pub flags: SyncObjectFlags,
+    /// One bit for each physical adapter on which engines see the fence; 0 for all.
+    pub engine_affinity: u32,
     /// A name for reports and timelines; no rule of the interface.
     pub name: &'a str,
 }
@@ -35,6 +42,10 @@ pub struct CreateNativeFence<'a> {
     pub fence_type: NativeFenceType,
     /// Rules.
     pub flags: SyncObjectFlags,
+    /// One bit for each physical adapter on which engines see the fence; 0 for all.
+    pub engine_affinity: u32,
+    /// For the driver, which may answer in [`FenceInstance::private_data`].
+    pub private_data: [u8; 64],
     /// A name for reports and timelines; no rule of the interface.
     pub name: &'a str,
 }
@@ -55,6 +66,8 @@ pub struct FenceInstance {
     pub monitored_value_gpu_va: u64,
     /// Whether it is a native fence.
     pub native: bool,
+    /// The private data of a native fence as the driver left it; zeros for a monitored fence.
+    pub private_data: [u8; 64],
     /// The fence's number on the timeline plus one; 0 for none.
     pub trace_fence: u32,
 }
@@ -66,6 +79,30 @@ pub struct FenceValue {
     pub fence: Handle,
     /// Waited for, or signalled.
     pub value: u64,
+}
+
+/// D3DKMTSignalSynchronizationObjectFromGpu2: one packet for one or several contexts.
+#[derive(Clone, Debug)]
+pub struct SignalFromGpu2<'a> {
+    /// 1 to 64 contexts of one device, each once.
+    pub contexts: &'a [Handle],
+    /// What to signal; empty with [`SignalFlags::ENQUEUE_CPU_EVENT`].
+    pub fences: &'a [FenceValue],
+    /// Which kind of signal it is.
+    pub flags: SignalFlags,
+    /// The event of [`SignalFlags::ENQUEUE_CPU_EVENT`]; none without it.
+    pub cpu_event: Option<Event>,
+}
+
+/// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet for one or several kernel-mode hardware queues.
+#[derive(Clone, Copy, Debug)]
+pub struct SubmitSignalToHwQueues<'a> {
+    /// 1 to 64 queues of one device, each once.
+    pub hw_queues: &'a [Handle],
+    /// What to signal.
+    pub fences: &'a [FenceValue],
+    /// Which kind of signal it is; there are no CPU events here.
+    pub flags: SignalFlags,
 }
 
 /// Whether all or any of several conditions end a wait.

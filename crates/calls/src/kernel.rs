@@ -1,7 +1,7 @@
 //! The surface of one process.
 //!
 //! Every call validates its handles and numbers and changes nothing when it fails. Unless said otherwise: INVALID_PARAMETER
-//! for a handle or a number that makes no sense, NOT_SUPPORTED when the adapter or node cannot do it, DEVICE_REMOVED when the
+//! for a handle, a number or a flag that makes no sense, ACCESS_DENIED for an instance that must not, NOT_SUPPORTED when the adapter or node cannot do it, DEVICE_REMOVED when the
 //! device was lost, CANCELLED when the machine stopped.
 
 use crate::adapter::AdapterInfo;
@@ -12,7 +12,8 @@ use crate::device::{
 };
 use crate::doorbell::{Connection, CreateDoorbell, Doorbell};
 use crate::fence::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags, WaitMode,
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags,
+    SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,
 };
 use crate::share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 use crate::{Handle, Status};
@@ -80,9 +81,16 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTSubmitWaitForSyncObjectsToHwQueue")]
     fn submit_wait_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status>;
 
-    /// Queues signals on a kernel-mode hardware queue.
+    /// Queues signals of 1 to 32 fences on a kernel-mode hardware queue.
+    fn submit_signal_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status> {
+        let (hw_queues, flags) = (&[hw_queue], SignalFlags::empty());
+        self.submit_signal_to_hw_queues(SubmitSignalToHwQueues { hw_queues, fences, flags })
+    }
+
+    /// Queues one signal packet on all of these kernel-mode hardware queues: made when each of them has reached it. A queue
+    /// that reached it is held until then. One that is destroyed meanwhile counts as having reached it.
     #[doc(alias = "D3DKMTSubmitSignalSyncObjectsToHwQueue")]
-    fn submit_signal_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status>;
+    fn submit_signal_to_hw_queues(&self, args: SubmitSignalToHwQueues<'_>) -> Result<(), Status>;
 
     /// A monitored fence.
     #[doc(alias = "D3DKMTCreateSynchronizationObject2")]
@@ -118,7 +126,11 @@ pub trait Kernel: Send + Sync {
         event: Option<Event>,
     ) -> Result<(), Status>;
 
-    /// Signals from the CPU: visible at once, waiters released.
+    /// Signals 1 to 32 fences from the CPU: visible at once, waiters released.
+    ///
+    /// A value below the present one is stored with or without ALLOW_FENCE_REWIND, which is the only flag here; without it
+    /// it is counted and reported, or, on an adapter that is strict about it, INVALID_PARAMETER. That holds for all signals;
+    /// a queued one that only turns out to be lower when it is made is made and counted there, too.
     #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
     fn signal_from_cpu(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<(), Status>;
 
@@ -126,9 +138,18 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTWaitForSynchronizationObjectFromGpu")]
     fn wait_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status>;
 
-    /// Queues signals on a context: made when everything before them is complete.
+    /// Queues signals of 1 to 32 fences on a context: made when everything before them is complete.
     #[doc(alias = "D3DKMTSignalSynchronizationObjectFromGpu")]
-    fn signal_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status>;
+    fn signal_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
+        let (contexts, flags) = (&[context], SignalFlags::empty());
+        self.signal_from_gpu2(SignalFromGpu2 { contexts, fences, flags, cpu_event: None })
+    }
+
+    /// Queues one signal packet, or one CPU event, on all of these contexts: made when each of them has reached it. A
+    /// context that reached it is held until then. One that is destroyed meanwhile counts as having reached it; when none is
+    /// left, fences are left alone and an event is set.
+    #[doc(alias = "D3DKMTSignalSynchronizationObjectFromGpu2")]
+    fn signal_from_gpu2(&self, args: SignalFromGpu2<'_>) -> Result<(), Status>;
 
     /// A doorbell for a user-mode queue.
     #[doc(alias = "D3DKMTCreateDoorbell")]

@@ -24,7 +24,8 @@ pub use device::{
 };
 pub use doorbell::{Connection, CreateDoorbell, Doorbell};
 pub use fence::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags, WaitMode,
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags,
+    SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,
 };
 pub use handle::Handle;
 pub use kernel::Kernel;

@@ -57,10 +57,18 @@ impl Fence {
         let kernel = device.thunk.enter();
         let (call, made) = if device.native_fences {
             let fence_type = NativeFenceType::Default;
-            let args = CreateNativeFence { device: owner, initial_value, fence_type, flags, name };
+            let args = CreateNativeFence {
+                device: owner,
+                initial_value,
+                fence_type,
+                flags,
+                engine_affinity: 0,
+                private_data: [0; 64],
+                name,
+            };
             ("D3DKMTCreateNativeFence", kernel.create_native_fence(args))
         } else {
-            let args = CreateMonitoredFence { device: owner, initial_value, flags, name };
+            let args = CreateMonitoredFence { device: owner, initial_value, flags, engine_affinity: 0, name };
             ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
         };
         let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;

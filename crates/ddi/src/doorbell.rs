@@ -24,6 +24,8 @@ pub struct CreateDoorbell {
     pub os_handle: OsHandle,
     /// Ring and control area.
     pub ring: RingAllocations,
+    /// From the user-mode driver: at most 16 bytes.
+    pub private_data: Vec<u8>,
 }
 
 /// What DxgkDdiConnectDoorbell returns.

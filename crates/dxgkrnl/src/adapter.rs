@@ -56,6 +56,8 @@ pub struct AdapterConfig {
     pub interrupts: InterruptDelivery,
     /// Entries in each fence log of a user-mode queue; at most 84.
     pub log_entries: u32,
+    /// A signal below its fence's value that does not announce it is refused, instead of made, counted and reported.
+    pub strict_fence_rewind: bool,
 }
 
 impl AdapterConfig {
@@ -72,6 +74,7 @@ impl AdapterConfig {
             native_fence_os_caps: NativeFenceOsCaps::all(),
             interrupts,
             log_entries: 84,
+            strict_fence_rewind: false,
         }
     }
 }
@@ -212,6 +215,11 @@ impl Adapter {
             worker.stop();
         }
         self.driver.stop_device(&Passive::enter());
+    }
+
+    /// Physical adapters behind this one: as many bits has an engine affinity. Linked adapters would be more.
+    pub fn physical_adapters(&self) -> u32 {
+        1
     }
 
     /// Counts so far.

@@ -73,8 +73,7 @@ impl Drop for Context {
         let adapter = &self.device.adapter;
         if !self.hardware_scheduled {
             adapter.contexts.lock().remove(&self.os_handle);
-            let given_up = adapter.sched.lock().remove_context(self.os_handle);
-            drop(given_up);
+            sched::remove_context(adapter, self.os_handle);
         }
         adapter.driver().destroy_context(&Passive::enter(), self.driver);
     }

@@ -21,6 +21,9 @@ use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};
 use tidegate_platform::{Mapping, Mutex, Untrusted, Word};
 
+/// D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES_WDDM3_1.
+const MAX_PRIVATE_DATA_BYTES: usize = 16;
+
 struct State {
     hint: Option<Arc<dyn RingHint>>,
     aborted: bool,
@@ -50,9 +53,11 @@ impl Doorbell {
         queue: &Arc<HwQueue>,
         ring: Arc<AllocationObject>,
         control: Arc<AllocationObject>,
+        private_data: Vec<u8>,
     ) -> Result<Arc<Doorbell>, Status> {
         let adapter = &queue.device.adapter;
-        if !queue.user_mode_submission {
+        // spec: UMS-032
+        if !queue.user_mode_submission || private_data.len() > MAX_PRIVATE_DATA_BYTES {
             return Err(Status::INVALID_PARAMETER);
         }
         let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
@@ -74,6 +79,7 @@ impl Doorbell {
                 control: pointers.clone(),
                 control_gpu_va: control.gpu_va,
             },
+            private_data,
         };
         let driver = adapter.driver().create_doorbell(&Passive::enter(), args)?;
         let dummy = adapter.platform.page(doorbell_words(adapter));

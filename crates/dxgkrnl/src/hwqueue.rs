@@ -1,6 +1,6 @@
 //! Owns hardware queues. A kernel-mode one takes commands, waits and signals through the kernel, in order: commands go to the
 //! driver at once, a wait is a software command that holds what stands behind it, a signal is made when the progress fence
-//! says that every earlier command is complete. A user-mode one takes work by doorbell only and has fence logs.
+//! says that every earlier command is complete, on every queue that it was given to. A user-mode one takes work by doorbell only and has fence logs.
 //!
 //! It shares fences and engines with the packet model, and no queueing code.
 
@@ -8,12 +8,14 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::log::FenceLogs;
-use crate::fence::{self, CreateFence, FenceInstanceObject, Wakee, cpu, monitor};
+use crate::fence::{self, CreateFence, FenceInstanceObject, Wakee, monitor};
 use crate::sched::FenceTarget;
+use crate::sched::broadcast::{Broadcast, Standing};
+use crate::signal;
 use crate::stats::Count;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
-use tidegate_calls::{NativeFenceType, Priority, Status, SyncObjectFlags};
+use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData, SubmitCommandToHwQueue};
 use tidegate_ddi::{Dispatch, DriverHandle, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Mutex, Step};
@@ -92,7 +94,20 @@ struct Command {
 enum Work {
     Command(Command),
     Wait { fences: Vec<FenceTarget>, remaining: usize },
-    Signal(Vec<FenceTarget>),
+    Signal { signal: Arc<QueuedSignal>, reached: bool },
+}
+
+/// A signal packet.
+struct QueuedSignal {
+    fences: Vec<FenceTarget>,
+    flags: SignalFlags,
+    /// The queues that must reach it; `None` when it stands in one queue only.
+    together: Option<Together>,
+}
+
+struct Together {
+    queues: Vec<Weak<HwQueue>>,
+    standing: Mutex<Broadcast>,
 }
 
 struct Item {
@@ -121,8 +136,18 @@ struct SoftwareQueue {
 
 enum Action {
     Submit(Command),
-    Signal { fences: Vec<FenceTarget>, queued_ns: u64, head_ns: u64 },
-    WaitOver { fences: Vec<FenceTarget>, queued_ns: u64, head_ns: u64 },
+    Signal {
+        signal: Arc<QueuedSignal>,
+        queued_ns: u64,
+        head_ns: u64,
+    },
+    /// The queue has reached a signal that others must reach, too.
+    Reach(Arc<QueuedSignal>),
+    WaitOver {
+        fences: Vec<FenceTarget>,
+        queued_ns: u64,
+        head_ns: u64,
+    },
     AwaitProgress(u64),
 }
 
@@ -150,6 +175,7 @@ impl HwQueue {
             initial_value: 0,
             flags: SyncObjectFlags::empty(),
             native: Some(NativeFenceType::Default),
+            private_data: [0; 64],
         };
         let progress = Arc::new(FenceInstanceObject::create(device, &fence)?);
         let global = progress.fence.native.as_ref().map(|n| n.driver_global).ok_or(Status::NOT_SUPPORTED)?;
@@ -245,10 +271,30 @@ impl HwQueue {
         self.run();
     }
 
-    /// D3DKMTSubmitSignalSyncObjectsToHwQueue.
-    pub(crate) fn submit_signal(self: &Arc<HwQueue>, fences: Vec<FenceTarget>) {
-        self.software.lock().push(Work::Signal(fences), self.adapter().platform.stamp_ns());
-        self.run();
+    /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one adapter.
+    pub(crate) fn submit_signal(queues: &[Arc<HwQueue>], fences: Vec<FenceTarget>, flags: SignalFlags) {
+        let Some(first) = queues.first() else { return };
+        let platform = &first.adapter().platform;
+        let together = (queues.len() > 1).then(|| Together {
+            queues: queues.iter().map(Arc::downgrade).collect(),
+            standing: platform.mutex(
+                "a broadcast signal",
+                Broadcast::new(&queues.iter().map(|q| q.os_handle).collect::<Vec<_>>()),
+            ),
+        });
+        let signal = Arc::new(QueuedSignal { fences, flags, together });
+        let now = platform.stamp_ns();
+        // All queues at once, always in the same order: two broadcasts stand in the same order on every queue, and cannot
+        // hold each other.
+        let mut in_order: Vec<&Arc<HwQueue>> = queues.iter().collect();
+        in_order.sort_by_key(|queue| queue.os_handle);
+        {
+            let mut all: Vec<_> = in_order.iter().map(|queue| queue.software.lock()).collect();
+            for software in &mut all {
+                software.push(Work::Signal { signal: signal.clone(), reached: false }, now);
+            }
+        }
+        queues.iter().for_each(|queue| queue.run());
     }
 
     fn condition_met(self: &Arc<HwQueue>, ticket: u64) {
@@ -286,18 +332,64 @@ impl HwQueue {
             Action::WaitOver { fences, queued_ns, head_ns } => {
                 self.record(Kind::Wait, &fences, queued_ns, head_ns)
             }
-            Action::Signal { fences, queued_ns, head_ns } => {
-                self.adapter().platform.spend(Step::VidSchDispatch);
-                for (fence, value) in &fences {
-                    self.adapter().count(Count::queued_signals);
-                    cpu::signal(fence, *value);
+            Action::Signal { signal, queued_ns, head_ns } => {
+                self.make(&signal);
+                self.record(Kind::Signal, &signal.fences, queued_ns, head_ns);
+            }
+            Action::Reach(signal) => {
+                let reached = signal.together.as_ref().map(|t| t.standing.lock().reach(self.os_handle));
+                if reached == Some(Standing::Complete) {
+                    self.make_together(&signal);
                 }
-                self.record(Kind::Signal, &fences, queued_ns, head_ns);
             }
             Action::AwaitProgress(value) => {
                 let wakee = Arc::new(QueueWakee(Arc::downgrade(self)));
                 // When it is reached already, the next round of `run` sees it.
                 monitor::wait(&self.progress.fence, value, wakee, PROGRESS);
+            }
+        }
+    }
+
+    fn make(&self, signal: &QueuedSignal) {
+        self.adapter().platform.spend(Step::VidSchDispatch);
+        for (fence, value) in &signal.fences {
+            self.adapter().count(Count::queued_signals);
+            signal::signal(fence, *value, signal.flags);
+        }
+    }
+
+    /// The last queue has reached a broadcast, or went away: it is made, and whoever it held goes on.
+    fn make_together(&self, signal: &Arc<QueuedSignal>) {
+        // The queues are of one device. When that is lost they leave one by one, and nothing is signalled for it.
+        if self.device.check().is_ok() {
+            self.make(signal);
+        }
+        let held = signal.together.iter().flat_map(|t| t.queues.iter().filter_map(Weak::upgrade));
+        held.for_each(|queue| queue.pass(signal));
+    }
+
+    /// Takes a broadcast that was made off the head of the queue.
+    fn pass(self: &Arc<HwQueue>, made: &Arc<QueuedSignal>) {
+        let item = {
+            let mut software = self.software.lock();
+            let at_head = software.items.front().is_some_and(
+                |head| matches!(&head.work, Work::Signal { signal, .. } if Arc::ptr_eq(signal, made)),
+            );
+            if at_head { software.items.pop_front() } else { None }
+        };
+        if let Some(Item { queued_ns, head_ns: Some(head_ns), .. }) = item {
+            self.record(Kind::Signal, &made.fences, queued_ns, head_ns);
+        }
+        self.run();
+    }
+
+    /// Leaves the broadcasts among work that will not be done, so that they hold no other queue.
+    fn leave(&self, given_up: VecDeque<Item>) {
+        for item in given_up {
+            let Work::Signal { signal, .. } = item.work else { continue };
+            let left = signal.together.as_ref().map(|t| t.standing.lock().leave(self.os_handle));
+            if left == Some(Standing::Complete) {
+                self.make_together(&signal);
             }
         }
     }
@@ -348,7 +440,7 @@ impl HwQueue {
     /// Gives up what is queued: the device is lost.
     pub(crate) fn give_up(&self) {
         let given_up = std::mem::take(&mut self.software.lock().items);
-        drop(given_up);
+        self.leave(given_up);
     }
 
     /// The wait at the head of the queue.
@@ -384,8 +476,14 @@ impl SoftwareQueue {
         let queued_ns = head.queued_ns;
         match &mut head.work {
             Work::Wait { remaining, .. } if *remaining > 0 => return None,
-            Work::Signal(_) if completed < self.submitted => {
+            // The others of a broadcast have not reached it.
+            Work::Signal { reached: true, .. } => return None,
+            Work::Signal { signal, .. } if !signal.at_submission() && completed < self.submitted => {
                 return self.await_progress(self.submitted, completed);
+            }
+            Work::Signal { signal, reached } if signal.together.is_some() => {
+                *reached = true;
+                return Some(Action::Reach(signal.clone()));
             }
             Work::Command(_) if self.in_flight.len() >= self.most_in_flight => {
                 // When half of them are complete there is room for as many, with one wake-up for all.
@@ -401,7 +499,7 @@ impl SoftwareQueue {
                 Action::Submit(command)
             }
             Work::Wait { fences, .. } => Action::WaitOver { fences, queued_ns, head_ns },
-            Work::Signal(fences) => Action::Signal { fences, queued_ns, head_ns },
+            Work::Signal { signal, .. } => Action::Signal { signal, queued_ns, head_ns },
         })
     }
 
@@ -425,6 +523,16 @@ impl Drop for HwQueue {
         if let Some(logs) = &self.logs {
             logs.remove(adapter);
         }
+        // A user-mode queue holds no software commands.
+        if !self.user_mode_submission {
+            self.give_up();
+        }
+    }
+}
+
+impl QueuedSignal {
+    fn at_submission(&self) -> bool {
+        self.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION)
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Rooms: [`adapter`] (one driver and all that hangs on it) · `process` (handles, address space, the call surface) ·
 //! `handle` · `device` · `memory` (allocations, GPU addresses) · `fence` (storage, waiters, the MonitoredValue protocol,
-//! logs) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode hardware queues) · `doorbell` · `interrupt`
-//! (interrupt and deferred routine) · `recovery` (a device in error) · `feature` (what both sides can
-//! do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called) · `error`.
+//! logs) · `signal` (the rules that every signal keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode
+//! hardware queues) · `doorbell` · `interrupt` (interrupt and deferred routine) · `recovery` (a device in error) · `feature`
+//! (what both sides can do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called) ·
+//! `error`.
 //!
 //! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
 //! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: page tables of a
@@ -30,10 +31,11 @@ mod memory;
 mod process;
 mod recovery;
 mod sched;
+mod signal;
 mod stats;
 
 pub use adapter::{Adapter, AdapterConfig, InterruptDelivery, PendingWait};
 pub use error::{BugCheck, StartError};
 pub use feature::FeatureSetting;
 pub use process::Process;
-pub use stats::KernelStats;
+pub use stats::{FenceRewind, KernelStats};

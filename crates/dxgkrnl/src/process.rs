@@ -11,22 +11,26 @@ use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu, sharing};
 use crate::handle::HandleTable;
 use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::{AddressSpace, AllocationObject};
-use crate::sched::{self, FenceTarget};
+use crate::sched::{self, Effect, FenceTarget, Signal};
+use crate::signal::{check_flags, check_rewinds, signal};
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState, FenceInstance, FenceValue, Handle,
-    Kernel, LogDetail, NodeInfo, NtHandle, OpenSyncObject, ReadOnly, SignalFlags, Status, SubmitCommand,
-    SubmitCommandToHwQueue, SyncObjectAccess, SyncObjectFlags, WaitMode,
+    Kernel, LogDetail, NodeInfo, NtHandle, OpenSyncObject, ReadOnly, SignalFlags, SignalFromGpu2, Status,
+    SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags,
+    WaitMode,
 };
 use tidegate_ddi::VidSchCaps;
 use tidegate_platform::{Event, Mutex};
 
-/// Most objects in one wait or signal call.
+/// Most objects in one wait call.
 const MAX_OBJECTS: usize = 4096;
-/// Most fences in one CPU signal (D3DDDI_MAX_OBJECT_SIGNALED).
+/// Most fences in one signal call (D3DDDI_MAX_OBJECT_SIGNALED).
 const MAX_SIGNALLED: usize = 32;
+/// Most contexts or hardware queues that one signal is for (D3DDDI_MAX_BROADCAST_CONTEXT).
+const MAX_BROADCAST: usize = 64;
 
 #[derive(Clone)]
 enum Object {
@@ -154,15 +158,46 @@ impl Process {
             .collect()
     }
 
+    /// What a signal call may signal, looked at as a whole before anything of it is done.
+    fn signal_targets(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<Vec<FenceTarget>, Status> {
+        // spec: MF-037
+        if fences.len() > MAX_SIGNALLED {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let targets = self.targets(fences, SyncObjectFlags::NO_SIGNAL)?;
+        check_rewinds(&self.adapter, &targets, flags)?;
+        Ok(targets)
+    }
+
     // spec: MF-006
-    fn create_fence(&self, device: Handle, args: &CreateFence<'_>) -> Result<FenceInstance, Status> {
+    fn create_fence(
+        &self,
+        device: Handle,
+        engine_affinity: u32,
+        args: &CreateFence<'_>,
+    ) -> Result<FenceInstance, Status> {
         let device = self.live_device(device)?;
+        self.check_affinity(engine_affinity)?;
+        // spec: MF-062
+        if !SyncObjectFlags::all().contains(args.flags) {
+            return Err(Status::INVALID_PARAMETER);
+        }
         self.enter_fence(FenceInstanceObject::create(&device, args)?)
     }
 
     fn open_fence(&self, args: &OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
         let device = self.live_device(args.device)?;
+        self.check_affinity(args.engine_affinity)?;
         self.enter_fence(sharing::open(&device, args.nt_handle, args.flags, native)?)
+    }
+
+    // spec: MF-014, NF-105, NF-106
+    fn check_affinity(&self, engine_affinity: u32) -> Result<(), Status> {
+        // 0 is all of them. Each of them has the one address space of the process, so there is nothing to be mapped for less.
+        if engine_affinity.checked_shr(self.adapter.physical_adapters()).unwrap_or(0) != 0 {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        Ok(())
     }
 
     /// Gives an instance its handle, and tells the process about it.
@@ -178,7 +213,12 @@ impl Process {
             epoch: fence.current.epoch_word().map(ReadOnly::new),
             // spec: MF-021
             current_value_gpu_va: if no_gpu { 0 } else { instance.mapping.current_va },
-            monitored_value_gpu_va: if fence.native.is_some() { instance.mapping.monitored_va } else { 0 },
+            monitored_value_gpu_va: if fence.native.is_some() && !no_gpu {
+                instance.mapping.monitored_va
+            } else {
+                0
+            },
+            private_data: fence.private_data,
             native: fence.native.is_some(),
             trace_fence: fence.trace.0 + 1,
         })
@@ -337,9 +377,12 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn submit_signal_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status> {
-        let queue = self.kernel_mode_queue(hw_queue)?;
-        queue.submit_signal(self.targets(fences, SyncObjectFlags::NO_SIGNAL)?);
+    fn submit_signal_to_hw_queues(&self, args: SubmitSignalToHwQueues<'_>) -> Result<(), Status> {
+        let queues = one_packet(args.hw_queues, |h| self.kernel_mode_queue(h), |q| &q.device)?;
+        // An event has no place in this call.
+        check_flags(args.flags, SignalFlags::ALLOW_FENCE_REWIND | SignalFlags::SIGNAL_AT_SUBMISSION)?;
+        let fences = self.signal_targets(args.fences, args.flags)?;
+        HwQueue::submit_signal(&queues, fences, args.flags);
         Ok(())
     }
 
@@ -350,8 +393,9 @@ impl Kernel for Process {
             initial_value: args.initial_value,
             flags: args.flags,
             native: None,
+            private_data: [0; 64],
         };
-        self.create_fence(args.device, &create)
+        self.create_fence(args.device, args.engine_affinity, &create)
     }
 
     // spec: NF-091
@@ -361,8 +405,9 @@ impl Kernel for Process {
             initial_value: args.initial_value,
             flags: args.flags,
             native: Some(args.fence_type),
+            private_data: args.private_data,
         };
-        self.create_fence(args.device, &create)
+        self.create_fence(args.device, args.engine_affinity, &create)
     }
 
     fn share_objects(&self, objects: &[Handle], access: SyncObjectAccess) -> Result<NtHandle, Status> {
@@ -405,13 +450,11 @@ impl Kernel for Process {
     }
 
     // spec: NF-003
-    fn signal_from_cpu(&self, fences: &[FenceValue], _flags: SignalFlags) -> Result<(), Status> {
-        // spec: MF-037
-        if fences.len() > MAX_SIGNALLED {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        for (fence, value) in self.targets(fences, SyncObjectFlags::NO_SIGNAL)? {
-            cpu::signal(&fence, value);
+    fn signal_from_cpu(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<(), Status> {
+        // The others are about queues.
+        check_flags(flags, SignalFlags::ALLOW_FENCE_REWIND)?;
+        for (fence, value) in self.signal_targets(fences, flags)? {
+            signal(&fence, value, flags);
         }
         Ok(())
     }
@@ -423,10 +466,16 @@ impl Kernel for Process {
         Ok(())
     }
 
-    fn signal_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
-        let context = self.context(context)?;
-        context.device.check()?;
-        sched::signal_from_gpu(&context, self.targets(fences, SyncObjectFlags::NO_SIGNAL)?);
+    fn signal_from_gpu2(&self, args: SignalFromGpu2<'_>) -> Result<(), Status> {
+        let contexts = one_packet(args.contexts, |h| self.context(h), |c| &c.device)?;
+        check_flags(args.flags, SignalFlags::all())?;
+        let enqueue_event = args.flags.contains(SignalFlags::ENQUEUE_CPU_EVENT);
+        let effect = match args.cpu_event {
+            Some(event) if enqueue_event && args.fences.is_empty() => Effect::CpuEvent(event),
+            None if !enqueue_event => Effect::Fences(self.signal_targets(args.fences, args.flags)?),
+            _ => return Err(Status::INVALID_PARAMETER),
+        };
+        sched::signal_from_gpu(&contexts, Signal { effect, flags: args.flags });
         Ok(())
     }
 
@@ -434,7 +483,8 @@ impl Kernel for Process {
     fn create_doorbell(&self, args: CreateDoorbell) -> Result<tidegate_calls::Doorbell, Status> {
         let queue = self.hw_queue(args.hw_queue)?;
         queue.device.check()?;
-        let doorbell = Doorbell::new(&queue, self.allocation(args.ring)?, self.allocation(args.control)?)?;
+        let (ring, control) = (self.allocation(args.ring)?, self.allocation(args.control)?);
+        let doorbell = Doorbell::new(&queue, ring, control, args.private_data)?;
         let handle = self.insert(Object::Doorbell(doorbell.clone()))?;
         Ok(tidegate_calls::Doorbell {
             handle,
@@ -495,6 +545,27 @@ impl Drop for Process {
             let _ = self.destroy_device(device);
         }
     }
+}
+
+/// The contexts or hardware queues of one signal packet: 1 to 64, each once, of one device that lives.
+// spec: MF-066
+fn one_packet<T>(
+    handles: &[Handle],
+    find: impl Fn(Handle) -> Result<Arc<T>, Status>,
+    device: impl Fn(&T) -> &Arc<Device>,
+) -> Result<Vec<Arc<T>>, Status> {
+    if handles.len() > MAX_BROADCAST {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let found = handles.iter().map(|handle| find(*handle)).collect::<Result<Vec<Arc<T>>, Status>>()?;
+    let first = device(found.first().ok_or(Status::INVALID_PARAMETER)?);
+    let of_one_device = found.iter().all(|each| Arc::ptr_eq(device(each), first));
+    let each_once = handles.iter().enumerate().all(|(n, handle)| !handles[..n].contains(handle));
+    if !of_one_device || !each_once {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    first.check()?;
+    Ok(found)
 }
 
 fn check_commands(gpu_va: u64, bytes: u32) -> Result<(), Status> {

@@ -55,10 +55,8 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
         queue.give_up();
     }
     let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();
-    for context in contexts.iter().filter(|c| of_device(c.device.os_handle)) {
-        let given_up = adapter.sched.lock().clear_context(context.os_handle);
-        drop(given_up);
-    }
+    let contexts = contexts.iter().filter(|c| of_device(c.device.os_handle)).map(|c| c.os_handle);
+    sched::give_up(adapter, &contexts.collect::<Vec<_>>());
     // 3. Fences that it made read as their maximum.
     // spec: ME-047
     // spec: MF-048

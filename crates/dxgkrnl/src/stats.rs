@@ -1,6 +1,23 @@
-//! Owns the counters of the kernel: what a report shows and a test asserts. Counting takes part in nothing.
+//! Owns the counters of the kernel, and the last fence rewinds that nobody announced: what a report shows and a test asserts.
+//! Counting takes part in nothing.
 
-use tidegate_platform::{Page, Platform};
+use crate::adapter::Adapter;
+use std::collections::VecDeque;
+use tidegate_platform::{Mutex, Page, Platform};
+
+/// Rewinds that are kept for a report; older ones are only counted.
+const REWINDS_KEPT: usize = 64;
+
+/// A signal below its fence's value that did not announce it (AllowFenceRewind).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceRewind {
+    /// The fence's name.
+    pub fence: String,
+    /// What the fence was at.
+    pub from: u64,
+    /// What it was signalled to.
+    pub to: u64,
+}
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
@@ -38,6 +55,10 @@ counters! {
     queued_waits,
     /// Signals made by VidSch for contexts and kernel-mode hardware queues.
     queued_signals,
+    /// CPU events set by VidSch for contexts (EnqueueCpuEvent).
+    queued_events,
+    /// Signals below their fence's value that did not announce it: see [`Adapter::fence_rewinds`].
+    fence_rewinds,
     /// Packets given to the driver by VidSch.
     packets,
     /// Command buffers given to kernel-mode hardware queues.
@@ -63,13 +84,31 @@ counters! {
 /// Plain words outside exploration: a counter is no step of any protocol.
 pub(crate) struct Stats {
     counts: Page,
+    rewinds: Mutex<VecDeque<FenceRewind>>,
     on: bool,
 }
 
 impl Stats {
     pub(crate) fn new(platform: &Platform) -> Stats {
         let on = platform.kind() != tidegate_platform::PlatformKind::Explored;
-        Stats { counts: platform.page(COUNTS), on }
+        let rewinds = platform.mutex("fence rewinds", VecDeque::new());
+        Stats { counts: platform.page(COUNTS), rewinds, on }
+    }
+
+    /// Whether anything is counted.
+    pub(crate) fn on(&self) -> bool {
+        self.on
+    }
+
+    /// Counts a rewind that nobody announced, and keeps it for a report.
+    pub(crate) fn note_rewind(&self, fence: &str, from: u64, to: u64) {
+        self.add(Count::fence_rewinds, 1);
+        let rewind = FenceRewind { fence: fence.to_owned(), from, to };
+        let mut kept = self.rewinds.lock();
+        if kept.len() == REWINDS_KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(rewind);
     }
 
     pub(crate) fn add(&self, count: Count, by: u64) {
@@ -80,5 +119,12 @@ impl Stats {
 
     fn get(&self, count: Count) -> u64 {
         self.counts.word(count as usize).load()
+    }
+}
+
+impl Adapter {
+    /// The last 64 signals below their fence's value that did not announce it, oldest first.
+    pub fn fence_rewinds(&self) -> Vec<FenceRewind> {
+        self.stats.rewinds.lock().iter().cloned().collect()
     }
 }

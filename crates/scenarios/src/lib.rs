@@ -11,12 +11,14 @@
 //! | `cancel-against-signal` | taking a wait back against its signal |
 //! | `two-signallers` | an engine and a CPU thread signal one fence |
 //! | `destroy-against-signal` | the end of a fence against its signal |
+//! | `broadcast-against-destroy` | signals over two hardware queues against each other and a queue's end |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
 //!
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (a driver around the driver: looks, and leaves things
 //! out) · `race` (the shape of a scenario) · `plan` (how far each is searched). The command line and the tests call in.
 
+mod broadcast_against_destroy;
 mod cancel_against_signal;
 mod cpu_signal_against_park;
 mod destroy_against_signal;
@@ -40,7 +42,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 12] = [
+const RACES: [&Race; 13] = [
     &seven_stations::RACE,
     &seven_stations_hardware::RACE,
     &seven_stations_packet::RACE,
@@ -49,6 +51,7 @@ const RACES: [&Race; 12] = [
     &cancel_against_signal::RACE,
     &two_signallers::RACE,
     &destroy_against_signal::RACE,
+    &broadcast_against_destroy::RACE,
     &ring_against_park::RACE,
     &wake_word::RACE,
     &ring_against_victimise::RACE,

@@ -117,6 +117,11 @@ fn a_fence_can_end_while_it_is_signalled() {
     assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 26_102));
 }
 
+#[test]
+fn signals_over_several_queues_hold_neither_each_other_nor_the_end_of_a_queue() {
+    is_sampled("broadcast-against-destroy");
+}
+
 // spec: UMS-004
 #[test]
 fn a_ring_reaches_an_engine_that_goes_to_sleep() {

@@ -53,7 +53,13 @@ fn a_completed_packet_has_the_fences_of_its_own_process_read() {
     // A second process, with a fence that its GPU work raises, and a context.
     let other = w.machine.open("other").unwrap();
     let device: Handle = other.create_device().unwrap();
-    let make = CreateMonitoredFence { device, initial_value: 0, flags: SyncObjectFlags::empty(), name: "o" };
+    let make = CreateMonitoredFence {
+        device,
+        initial_value: 0,
+        flags: SyncObjectFlags::empty(),
+        engine_affinity: 0,
+        name: "o",
+    };
     let theirs = other.create_monitored_fence(make).unwrap();
     let event = w.platform.event(true);
     other.wait_from_cpu(&at(&theirs, 5), WaitMode::All, Some(event.clone())).unwrap();

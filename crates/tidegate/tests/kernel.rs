@@ -124,7 +124,8 @@ fn all_latches_each_and_any_takes_the_others_back() {
 fn an_instance_that_must_not_wait_or_signal_is_refused() {
     let w = world();
     let make = |flags| {
-        let args = CreateMonitoredFence { device: w.device, initial_value: 0, flags, name: "x" };
+        let args =
+            CreateMonitoredFence { device: w.device, initial_value: 0, flags, engine_affinity: 0, name: "x" };
         w.kernel.create_monitored_fence(args)
     };
     let no_wait = make(SyncObjectFlags::NO_WAIT).unwrap();

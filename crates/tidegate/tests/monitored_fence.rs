@@ -90,7 +90,7 @@ fn a_fence_is_named_by_the_handle_that_creation_returned() {
     assert_eq!((first.value.load(), second.value.load()), (0, 2));
     for device in [Handle(0), Handle(u32::MAX), first.handle] {
         let flags = SyncObjectFlags::empty();
-        let args = CreateMonitoredFence { device, initial_value: 0, flags, name: "x" };
+        let args = CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity: 0, name: "x" };
         assert_eq!(w.kernel.create_monitored_fence(args).err(), Some(Status::INVALID_PARAMETER));
     }
 }
@@ -259,7 +259,13 @@ fn the_fences_of_a_lost_device_go_to_their_maximum_and_release_their_waiters() {
         });
         let other = w.kernel.create_device().unwrap();
         let flags = SyncObjectFlags::empty();
-        let args = CreateMonitoredFence { device: other, initial_value: 1, flags, name: "of another device" };
+        let args = CreateMonitoredFence {
+            device: other,
+            initial_value: 1,
+            flags,
+            engine_affinity: 0,
+            name: "of another device",
+        };
         let elsewhere = w.kernel.create_monitored_fence(args).unwrap();
         w.pass(1_000);
         lose(w);

@@ -58,6 +58,7 @@ fn a_process_sees_current_value_alone_and_cannot_write_it() {
             current_value_gpu_va: _,
             monitored_value_gpu_va: _,
             native: _,
+            private_data: _,
             trace_fence: _,
         } = fence;
         assert_eq!(value.store(8), "a process only looks");

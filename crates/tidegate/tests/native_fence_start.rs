@@ -204,7 +204,15 @@ fn scheduling_caps_rest_on_each_other() {
 
 fn refused_type(world: &World, fence_type: NativeFenceType) -> Option<Status> {
     let flags = SyncObjectFlags::empty();
-    let args = CreateNativeFence { device: world.device, initial_value: 0, fence_type, flags, name: "x" };
+    let args = CreateNativeFence {
+        device: world.device,
+        initial_value: 0,
+        fence_type,
+        flags,
+        engine_affinity: 0,
+        private_data: [0; 64],
+        name: "x",
+    };
     world.kernel.create_native_fence(args).err()
 }
 
@@ -237,6 +245,8 @@ fn bad_arguments_and_what_is_not_there_are_told_apart() {
         initial_value: 0,
         fence_type: NativeFenceType::Default,
         flags: SyncObjectFlags::empty(),
+        engine_affinity: 0,
+        private_data: [0; 64],
         name: "x",
     };
     assert_eq!(w.kernel.create_native_fence(no_device).err(), Some(Status::INVALID_PARAMETER));

@@ -163,6 +163,7 @@ fn destroying_a_doorbell_leaves_ring_and_control() {
             hw_queue: queue.queue.handle,
             ring: queue.ring.handle,
             control: queue.control.handle,
+            private_data: Vec::new(),
         };
         let again = w.kernel.create_doorbell(args).unwrap();
         let connection = w.kernel.connect_doorbell(again.handle).unwrap();
@@ -232,8 +233,12 @@ fn a_user_mode_queue_takes_nothing_from_the_kernel() {
     assert_eq!(w.driver.take_names(), Vec::<&str>::new());
     // Nor has a queue of the other kind a doorbell.
     let other = w.hw_queue();
-    let args =
-        CreateDoorbell { hw_queue: other.handle, ring: queue.ring.handle, control: queue.control.handle };
+    let args = CreateDoorbell {
+        hw_queue: other.handle,
+        ring: queue.ring.handle,
+        control: queue.control.handle,
+        private_data: Vec::new(),
+    };
     assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::INVALID_PARAMETER));
 }
 
@@ -403,6 +408,7 @@ fn a_fault_ends_all_doorbells_of_its_device_and_a_new_device_works() {
             device: *other_device,
             initial_value: 0,
             flags: tidegate::calls::SyncObjectFlags::empty(),
+            engine_affinity: 0,
             name: "after",
         };
         let fence = w.kernel.create_monitored_fence(fence).unwrap();
@@ -497,4 +503,31 @@ fn a_queue_of_a_lost_device_does_not_go_on() {
         assert_eq!(fences, [u64::MAX; 3], "the wait that passed let nobody signal");
     });
     assert!(report.completed(), "{report:?}");
+}
+
+// spec: UMS-032
+#[test]
+fn a_doorbell_takes_sixteen_bytes_of_private_data() {
+    let w = world();
+    let queue = w.user_queue(0);
+    w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
+    let create = |bytes: usize| {
+        let made = w.kernel.create_doorbell(CreateDoorbell {
+            hw_queue: queue.queue.handle,
+            ring: queue.ring.handle,
+            control: queue.control.handle,
+            private_data: (0..bytes as u8).collect(),
+        });
+        made.map(|doorbell| w.kernel.destroy_doorbell(doorbell.handle).unwrap())
+    };
+    for bytes in [0, 1, 16] {
+        create(bytes).unwrap();
+        let told = w.hooked.told().doorbells.pop().unwrap().0.private_data;
+        assert_eq!(told, (0..bytes as u8).collect::<Vec<u8>>(), "the driver gets it");
+    }
+    w.driver.take();
+    for bytes in [17, 255] {
+        assert_eq!(create(bytes), Err(Status::INVALID_PARAMETER));
+    }
+    assert_eq!(w.driver.take_names(), Vec::<&str>::new());
 }

@@ -10,7 +10,8 @@ use crate::umd::owned::{Object, Owned};
 use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateHwContext, CreateHwQueue, FenceValue, Handle, Priority, ReadOnly, SubmitCommandToHwQueue,
+    CreateHwContext, CreateHwQueue, FenceValue, Handle, Priority, ReadOnly, SignalFlags,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues,
 };
 use tidegate_platform::{Mutex, Step};
 
@@ -114,7 +115,13 @@ impl HardwareQueue {
         let mut state = self.state.lock_device();
         state.stats.signals += 1;
         state.ends_with_progress = false;
-        let done = id.device.thunk.enter().submit_signal_to_hw_queue(self.hw_queue.handle(), &fences);
+        // An application may signal a lower value.
+        let args = SubmitSignalToHwQueues {
+            hw_queues: &[self.hw_queue.handle()],
+            fences: &fences,
+            flags: SignalFlags::ALLOW_FENCE_REWIND,
+        };
+        let done = id.device.thunk.enter().submit_signal_to_hw_queues(args);
         drop(state);
         done.map_err(|s| id.error(Failure::Refused("D3DKMTSubmitSignalSyncObjectsToHwQueue", s)))
     }

@@ -14,8 +14,8 @@ use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::{Failure, QueueIdentity};
 use tidegate_calls::{
-    CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, ReadOnly, Status, SubmitCommand,
-    SyncObjectFlags,
+    CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, ReadOnly, SignalFlags, SignalFromGpu2,
+    Status, SubmitCommand, SyncObjectFlags,
 };
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
@@ -47,6 +47,7 @@ impl PacketQueue {
             device: device.handle(),
             initial_value: 0,
             flags: SyncObjectFlags::empty(),
+            engine_affinity: 0,
             name: &format!("{} progress", id.name),
         };
         let fence = device.thunk.enter().create_monitored_fence(args);
@@ -135,10 +136,17 @@ impl PacketQueue {
         let mut state = self.state.lock_device();
         state.stats.signals += 1;
         state.ends_with_signal = false;
-        let value = FenceValue { fence: fence.instance.handle, value };
-        let done = id.device.thunk.enter().signal_from_gpu(self.context.handle(), &[value]);
+        let fences = [FenceValue { fence: fence.instance.handle, value }];
+        // An application may signal a lower value.
+        let args = SignalFromGpu2 {
+            contexts: &[self.context.handle()],
+            fences: &fences,
+            flags: SignalFlags::ALLOW_FENCE_REWIND,
+            cpu_event: None,
+        };
+        let done = id.device.thunk.enter().signal_from_gpu2(args);
         drop(state);
-        done.map_err(|s| id.error(Failure::Refused("D3DKMTSignalSynchronizationObjectFromGpu", s)))
+        done.map_err(|s| id.error(Failure::Refused("D3DKMTSignalSynchronizationObjectFromGpu2", s)))
     }
 
     pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> Result<()> {

@@ -74,7 +74,12 @@ impl UserQueue {
             return Err(failed(create)(Status::OBJECT_TYPE_MISMATCH));
         };
 
-        let args = CreateDoorbell { hw_queue: queue.handle, ring: ring.handle(), control: control.handle() };
+        let args = CreateDoorbell {
+            hw_queue: queue.handle,
+            ring: ring.handle(),
+            control: control.handle(),
+            private_data: Vec::new(),
+        };
         let doorbell = kernel().create_doorbell(args).map_err(failed("D3DKMTCreateDoorbell"))?;
         let owned_doorbell = Owned::new(&device.thunk, Object::Doorbell, doorbell.handle);
         let logs = match device.options.fence_logs {

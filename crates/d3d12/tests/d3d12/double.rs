@@ -222,6 +222,7 @@ impl Double {
             current_value_gpu_va: va,
             monitored_value_gpu_va: if native { va + 0x800 } else { 0 },
             native,
+            private_data: [0; 64],
             trace_fence: self.platform.trace_fence("fence").0 + 1,
         })
     }
@@ -464,8 +465,8 @@ impl Kernel for Double {
         self.wait_from_gpu(queue, fences)
     }
 
-    fn submit_signal_to_hw_queue(&self, queue: Handle, fences: &[FenceValue]) -> Result<(), Status> {
-        self.signal_from_gpu(queue, fences)
+    fn submit_signal_to_hw_queues(&self, args: SubmitSignalToHwQueues<'_>) -> Result<(), Status> {
+        self.signal_from_gpu(args.hw_queues[0], args.fences)
     }
 
     fn create_monitored_fence(&self, args: CreateMonitoredFence<'_>) -> Result<FenceInstance, Status> {
@@ -531,9 +532,9 @@ impl Kernel for Double {
         Ok(())
     }
 
-    fn signal_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
-        let mut state = self.note(Call::QueueSignal(fences[0]));
-        state.kernel_queues.get_mut(&context).unwrap().items.push_back(Item::Signal(fences[0]));
+    fn signal_from_gpu2(&self, args: SignalFromGpu2<'_>) -> Result<(), Status> {
+        let mut state = self.note(Call::QueueSignal(args.fences[0]));
+        state.kernel_queues.get_mut(&args.contexts[0]).unwrap().items.push_back(Item::Signal(args.fences[0]));
         Ok(())
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct CreateFence<'a> {
     pub(crate) flags: SyncObjectFlags,
     /// `None` makes a monitored fence.
     pub(crate) native: Option<NativeFenceType>,
+    /// For the driver of a native fence.
+    pub(crate) private_data: [u8; 64],
 }
 
 /// Keeps a fence from its end.
@@ -153,12 +155,15 @@ pub(crate) fn make(
     storage: FenceStorage,
 ) -> Result<FenceHold, Status> {
     let os_handle = adapter.new_handle();
+    let mut private_data_back = [0; 64];
     let native = match args.native {
         None => None,
         Some(fence_type) => {
-            let create =
-                CreateNativeFence { os_handle, fence_type, system_process_va: None, private_data: [0; 64] };
-            let (driver_global, _) = adapter.driver().create_native_fence(&Passive::enter(), create)?;
+            let private_data = args.private_data;
+            let create = CreateNativeFence { os_handle, fence_type, system_process_va: None, private_data };
+            let (driver_global, answer) = adapter.driver().create_native_fence(&Passive::enter(), create)?;
+            // spec: NF-100
+            private_data_back = answer;
             Some(NativeParts { monitored: storage.monitored.clone(), driver_global })
         }
     };
@@ -169,6 +174,7 @@ pub(crate) fn make(
         name: args.name.to_owned(),
         trace: platform.trace_fence(args.name),
         flags: args.flags,
+        private_data: private_data_back,
         current: storage.current.clone(),
         native,
         waiters: platform.mutex("waiters of a fence", WaiterSet::new(NOBODY_WAITS)),

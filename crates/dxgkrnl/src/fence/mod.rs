@@ -52,6 +52,8 @@ pub(crate) struct Fence {
     pub(crate) trace: FenceId,
     /// What it was made with; NO_SIGNAL and NO_WAIT are its instances'.
     pub(crate) flags: SyncObjectFlags,
+    /// What the driver left of the creator's private data.
+    pub(crate) private_data: [u8; 64],
     pub(crate) current: FenceCell,
     pub(crate) native: Option<NativeParts>,
     pub(crate) waiters: Mutex<WaiterSet<Arc<dyn Wakee>>>,

@@ -3,14 +3,16 @@
 //! Decisions come from `vidsch` (pure); here they are carried out with no lock held. One agent at a time drains the decisions
 //! of an adapter, so packets reach a node in the order in which they were decided; others leave their news and go.
 
+pub(crate) mod broadcast;
 mod vidsch;
 
-pub(crate) use vidsch::VidSch;
+pub(crate) use vidsch::{Effect, Signal, VidSch};
 
 use crate::adapter::Adapter;
 use crate::context::{Context, ContextWakee};
 use crate::error::BugCheck;
-use crate::fence::{Fence, cpu, look_at_monitored, monitor, scan_monitored};
+use crate::fence::{Fence, look_at_monitored, monitor, scan_monitored};
+use crate::signal;
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -19,7 +21,7 @@ use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{Dispatch, MonitoredNotification, OsHandle};
 use tidegate_platform::Step;
 use tidegate_trace::{Kind, LaneId, NameId, Record};
-use vidsch::{Command, Decision, Finished, Work};
+use vidsch::{Command, Decision, Finished, GivenUp, Work};
 
 /// A fence and a value.
 pub(crate) type FenceTarget = (Arc<Fence>, u64);
@@ -54,11 +56,34 @@ pub(crate) fn wait_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
     run(adapter);
 }
 
-/// Queues signals on a context: made when everything before them is complete.
-pub(crate) fn signal_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
-    let adapter = &context.device.adapter;
-    adapter.sched.lock().push(context.os_handle, Work::Signal(fences), adapter.platform.stamp_ns());
+/// Queues one signal packet on contexts of one device, of which there is at least one: made when all have reached it.
+pub(crate) fn signal_from_gpu(contexts: &[Arc<Context>], signal: Signal<FenceTarget>) {
+    let Some(first) = contexts.first() else { return };
+    let adapter = &first.device.adapter;
+    let handles: Vec<OsHandle> = contexts.iter().map(|c| c.os_handle).collect();
+    adapter.sched.lock().push_signal(&handles, signal, adapter.platform.stamp_ns());
     run(adapter);
+}
+
+/// Gives up everything that the contexts of a lost device have queued.
+pub(crate) fn give_up(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
+    let given_up = adapter.sched.lock().clear_contexts(contexts);
+    go_on(adapter, given_up);
+}
+
+/// Forgets a context that is being destroyed.
+pub(crate) fn remove_context(adapter: &Arc<Adapter>, context: OsHandle) {
+    let given_up = adapter.sched.lock().remove_context(context);
+    go_on(adapter, given_up);
+}
+
+/// Drops what was given up, and carries out what others need not wait for any more.
+fn go_on(adapter: &Arc<Adapter>, given_up: GivenUp<FenceTarget>) {
+    let news = given_up.news;
+    drop(given_up);
+    if news {
+        run(adapter);
+    }
 }
 
 /// One condition of a context's wait came true.
@@ -124,12 +149,25 @@ fn carry_out(adapter: &Arc<Adapter>, decision: Decision<FenceTarget>) {
         Decision::Submit { context, node, command, fence_id } => {
             submit(adapter, context, node, command, fence_id)
         }
-        Decision::Signal { context, fences } => {
+        Decision::Signal { contexts, signal } => {
+            make(adapter, signal);
+            adapter.sched.lock().signalled(&contexts, adapter.platform.stamp_ns());
+        }
+    }
+}
+
+fn make(adapter: &Adapter, signal: Signal<FenceTarget>) {
+    match signal.effect {
+        Effect::Fences(fences) => {
             for (fence, value) in fences {
                 adapter.count(Count::queued_signals);
-                cpu::signal(&fence, value);
+                signal::signal(&fence, value, signal.flags);
             }
-            adapter.sched.lock().signalled(context, adapter.platform.stamp_ns());
+        }
+        // spec: MF-028
+        Effect::CpuEvent(event) => {
+            adapter.count(Count::queued_events);
+            event.set(Step::ThreadWake);
         }
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! A context's queue is first in, first out over commands, waits and signals. A command goes to its node when it heads the queue
 //! and the node has room; a wait holds what stands behind it; a signal is made when it heads the queue and every earlier
-//! command is complete. Between contexts of a node the higher priority goes first, and equal ones take turns.
+//! command is complete (a signal at submission does not ask for that), on every context that it was given to. Between contexts of a node the higher priority goes first, and equal ones take turns.
 
+use super::broadcast::{Broadcast, Standing};
 use std::collections::{BTreeMap, VecDeque};
-use tidegate_calls::Priority;
+use tidegate_calls::{Priority, SignalFlags};
 use tidegate_ddi::{AdapterCaps, OsHandle};
+use tidegate_platform::Event;
 
 /// Packets that a node holds at once when the driver states no cap.
 const DEFAULT_PACKET_CAP: usize = 2;
@@ -24,8 +26,45 @@ pub(crate) struct Command {
 #[derive(Clone, Debug)]
 pub(crate) enum Work<F> {
     Command(Command),
-    Wait { fences: Vec<F>, remaining: usize },
-    Signal(Vec<F>),
+    Wait {
+        fences: Vec<F>,
+        remaining: usize,
+    },
+    /// The context's part in the signal of this ticket; see [`VidSch::push_signal`].
+    Signal {
+        at_submission: bool,
+        reached: bool,
+    },
+}
+
+/// What a signal packet does when every context has reached it.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect<F> {
+    /// Signals fences.
+    Fences(Vec<F>),
+    /// Sets an event and touches no fence.
+    CpuEvent(Event),
+}
+
+/// A signal packet.
+#[derive(Clone, Debug)]
+pub(crate) struct Signal<F> {
+    pub(crate) effect: Effect<F>,
+    pub(crate) flags: SignalFlags,
+}
+
+/// A signal packet and the contexts in whose queues it stands.
+struct QueuedSignal<F> {
+    signal: Signal<F>,
+    contexts: Broadcast,
+}
+
+/// What was queued on contexts that go away, to be dropped outside the lock.
+pub(crate) struct GivenUp<F> {
+    /// There are decisions now: somebody must run.
+    pub(crate) news: bool,
+    _work: Vec<Work<F>>,
+    _abandoned: Vec<Signal<F>>,
 }
 
 struct Item<F> {
@@ -44,7 +83,7 @@ struct ContextQueue<F> {
     items: VecDeque<Item<F>>,
     in_flight: usize,
     signalling: bool,
-    /// Stands in its node's ready list or in the signal list.
+    /// Stands in its node's ready list.
     listed: bool,
 }
 
@@ -61,7 +100,7 @@ pub(crate) enum Decision<F> {
     /// Give a packet to the driver.
     Submit { context: OsHandle, node: u32, command: Command, fence_id: u32 },
     /// Signal, then report [`VidSch::signalled`].
-    Signal { context: OsHandle, fences: Vec<F> },
+    Signal { contexts: Vec<OsHandle>, signal: Signal<F> },
 }
 
 /// A wait or signal that is over, for the timeline.
@@ -78,7 +117,9 @@ pub(crate) struct Finished<F> {
 pub(crate) struct VidSch<F = super::FenceTarget> {
     nodes: Vec<Node>,
     contexts: BTreeMap<OsHandle, ContextQueue<F>>,
-    signals: VecDeque<OsHandle>,
+    signals: BTreeMap<u64, QueuedSignal<F>>,
+    /// Signals that every context has reached, in that order.
+    reached_signals: VecDeque<u64>,
     finished: Vec<Finished<F>>,
     next_ticket: u64,
     running: bool,
@@ -94,7 +135,8 @@ impl<F: Clone> VidSch<F> {
         VidSch {
             nodes: caps.nodes.iter().map(|_| node()).collect(),
             contexts: BTreeMap::new(),
-            signals: VecDeque::new(),
+            signals: BTreeMap::new(),
+            reached_signals: VecDeque::new(),
             finished: Vec::new(),
             next_ticket: 0,
             running: false,
@@ -122,16 +164,47 @@ impl<F: Clone> VidSch<F> {
         self.contexts.insert(context, queue);
     }
 
-    /// Forgets a context; what it had queued comes back to be dropped outside the lock.
-    pub(crate) fn remove_context(&mut self, context: OsHandle) -> Vec<Work<F>> {
-        let queue = self.contexts.remove(&context);
-        queue.map_or_else(Vec::new, |q| q.items.into_iter().map(|i| i.work).collect())
+    /// Forgets a context.
+    pub(crate) fn remove_context(&mut self, context: OsHandle) -> GivenUp<F> {
+        let given_up = self.clear_contexts(&[context]);
+        self.contexts.remove(&context);
+        given_up
     }
 
-    /// Gives up everything that a context has queued: its device is lost.
-    pub(crate) fn clear_context(&mut self, context: OsHandle) -> Vec<Work<F>> {
-        let queue = self.contexts.get_mut(&context);
-        queue.map_or_else(Vec::new, |q| q.items.drain(..).map(|i| i.work).collect())
+    /// Gives up everything that these contexts have queued, at once: their device is lost, and none of them makes a signal
+    /// because another one went first.
+    pub(crate) fn clear_contexts(&mut self, contexts: &[OsHandle]) -> GivenUp<F> {
+        let mut given_up = GivenUp { news: false, _work: Vec::new(), _abandoned: Vec::new() };
+        let mut left = Vec::new();
+        for context in contexts {
+            let Some(queue) = self.contexts.get_mut(context) else { continue };
+            for item in queue.items.drain(..) {
+                if matches!(item.work, Work::Signal { .. }) {
+                    left.push((item.ticket, *context));
+                }
+                given_up._work.push(item.work);
+            }
+        }
+        let mut complete = Vec::new();
+        for (ticket, context) in left {
+            let Some(queued) = self.signals.get_mut(&ticket) else { continue };
+            match queued.contexts.leave(context) {
+                Standing::Held => {}
+                Standing::Complete => complete.push(ticket),
+                // Nobody is left who could say that the event will not come: it comes.
+                Standing::Abandoned if matches!(queued.signal.effect, Effect::CpuEvent(_)) => {
+                    complete.push(ticket)
+                }
+                Standing::Abandoned => {
+                    given_up._abandoned.extend(self.signals.remove(&ticket).map(|s| s.signal))
+                }
+            }
+        }
+        // One that was complete for a moment may have lost its last context after that.
+        complete.retain(|ticket| self.signals.contains_key(ticket));
+        given_up.news = !complete.is_empty();
+        self.reached_signals.extend(complete);
+        given_up
     }
 
     /// Appends work to a context; returns the ticket that names it.
@@ -147,6 +220,23 @@ impl<F: Clone> VidSch<F> {
         ticket
     }
 
+    /// Appends one signal packet to every one of `contexts`: made when all of them have reached it.
+    pub(crate) fn push_signal(&mut self, contexts: &[OsHandle], signal: Signal<F>, now_ns: u64) {
+        self.next_ticket += 1;
+        let ticket = self.next_ticket;
+        // spec: MF-064
+        let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
+        self.signals.insert(ticket, QueuedSignal { signal, contexts: Broadcast::new(contexts) });
+        for context in contexts {
+            let Some(queue) = self.contexts.get_mut(context) else { continue };
+            let work = Work::Signal { at_submission, reached: false };
+            queue.items.push_back(Item { ticket, queued_ns: now_ns, head_ns: None, work });
+        }
+        for context in contexts {
+            self.touch(*context, now_ns);
+        }
+    }
+
     /// One condition of the wait `ticket` came true.
     pub(crate) fn wait_satisfied(&mut self, context: OsHandle, ticket: u64, now_ns: u64) {
         let Some(queue) = self.contexts.get_mut(&context) else { return };
@@ -158,12 +248,14 @@ impl<F: Clone> VidSch<F> {
         self.touch(context, now_ns);
     }
 
-    /// The signal that was decided is made.
-    pub(crate) fn signalled(&mut self, context: OsHandle, now_ns: u64) {
-        if let Some(queue) = self.contexts.get_mut(&context) {
-            queue.signalling = false;
+    /// The signal that was decided is made: its contexts go on.
+    pub(crate) fn signalled(&mut self, contexts: &[OsHandle], now_ns: u64) {
+        for context in contexts {
+            if let Some(queue) = self.contexts.get_mut(context) {
+                queue.signalling = false;
+            }
+            self.touch(*context, now_ns);
         }
-        self.touch(context, now_ns);
     }
 
     /// The contexts of the packets of `node` up to `fence_id` that are in flight.
@@ -219,28 +311,28 @@ impl<F: Clone> VidSch<F> {
     }
 
     fn next_signal(&mut self, now_ns: u64) -> Option<Decision<F>> {
-        while let Some(context) = self.signals.pop_front() {
-            let Some(queue) = self.contexts.get_mut(&context) else { continue };
-            queue.listed = false;
-            if !matches!(queue.items.front(), Some(Item { work: Work::Signal(_), .. })) {
-                continue;
+        while let Some(ticket) = self.reached_signals.pop_front() {
+            // One whose contexts went away meanwhile is abandoned.
+            let Some(QueuedSignal { signal, contexts }) = self.signals.remove(&ticket) else { continue };
+            let contexts = contexts.queues();
+            for context in &contexts {
+                let Some(queue) = self.contexts.get_mut(context) else { continue };
+                if queue.items.front().is_none_or(|head| head.ticket != ticket) {
+                    continue;
+                }
+                let Some(item) = queue.items.pop_front() else { continue };
+                queue.signalling = true;
+                let Effect::Fences(fences) = &signal.effect else { continue };
+                self.finished.push(Finished {
+                    lane: queue.lane,
+                    wait: false,
+                    fences: fences.clone(),
+                    queued_ns: item.queued_ns,
+                    start_ns: item.head_ns.unwrap_or(now_ns),
+                    end_ns: now_ns,
+                });
             }
-            let Some(Item { work: Work::Signal(fences), queued_ns, head_ns, .. }) = queue.items.pop_front()
-            else {
-                continue;
-            };
-            queue.signalling = true;
-            let start_ns = head_ns.unwrap_or(now_ns);
-            let (lane, fences2) = (queue.lane, fences.clone());
-            self.finished.push(Finished {
-                lane,
-                wait: false,
-                fences: fences2,
-                queued_ns,
-                start_ns,
-                end_ns: now_ns,
-            });
-            return Some(Decision::Signal { context, fences });
+            return Some(Decision::Signal { contexts, signal });
         }
         None
     }
@@ -291,15 +383,22 @@ impl<F: Clone> VidSch<F> {
         if queue.listed || queue.signalling {
             return;
         }
-        match queue.items.front().map(|i| &i.work) {
-            Some(Work::Command(_)) => {
+        let idle = queue.in_flight == 0;
+        match queue.items.front_mut() {
+            Some(Item { work: Work::Command(_), .. }) => {
                 queue.listed = true;
                 self.nodes[queue.node as usize].ready[queue.priority as usize].push_back(context);
             }
             // spec: MF-023
-            Some(Work::Signal(_)) if queue.in_flight == 0 => {
-                queue.listed = true;
-                self.signals.push_back(context);
+            Some(Item { ticket, work: Work::Signal { at_submission, reached }, .. })
+                if !*reached && (*at_submission || idle) =>
+            {
+                *reached = true;
+                let ticket = *ticket;
+                let signal = self.signals.get_mut(&ticket);
+                if signal.is_some_and(|s| s.contexts.reach(context) == Standing::Complete) {
+                    self.reached_signals.push_back(ticket);
+                }
             }
             _ => {}
         }
@@ -356,6 +455,108 @@ mod tests {
         }
     }
 
+    fn signal(fence: &'static str, flags: SignalFlags) -> Signal<&'static str> {
+        Signal { effect: Effect::Fences(vec![fence]), flags }
+    }
+
+    fn names(signal: &Signal<&'static str>) -> Vec<&'static str> {
+        match &signal.effect {
+            Effect::Fences(fences) => fences.clone(),
+            Effect::CpuEvent(_) => vec!["event"],
+        }
+    }
+
+    /// Makes the signal that is decided next.
+    fn signalled(sched: &mut VidSch<&'static str>) -> Option<&'static str> {
+        match sched.next_decision(0) {
+            Some(Decision::Signal { contexts, signal }) => {
+                sched.signalled(&contexts, 0);
+                Some(names(&signal)[0])
+            }
+            Some(other) => panic!("{other:?}"),
+            None => None,
+        }
+    }
+
+    const A: OsHandle = OsHandle(1);
+    const B: OsHandle = OsHandle(2);
+    const NONE: SignalFlags = SignalFlags::empty();
+
+    fn two_contexts() -> VidSch<&'static str> {
+        let mut s = sched();
+        for context in [A, B] {
+            s.add_context(context, 0, Priority::Normal, 0, 0);
+        }
+        s
+    }
+
+    // spec: MF-027
+    #[test]
+    fn a_broadcast_is_made_when_every_context_has_reached_it_and_holds_those_that_have() {
+        let mut s = two_contexts();
+        s.push(B, command(1), 0);
+        s.push_signal(&[A, B], signal("both", NONE), 0);
+        s.push_signal(&[A], signal("after", NONE), 0);
+        s.push(A, command(2), 0);
+        assert_eq!(submitted(&mut s), Some((1, 1)));
+        assert_eq!(signalled(&mut s), None, "A is there, and B's command is not complete");
+        assert!(s.completed(0, 1, 0));
+        assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("both"), Some("after")));
+        assert_eq!(submitted(&mut s), Some((2, 2)));
+        // Two that stand in the same order everywhere cannot hold each other.
+        s.push_signal(&[B, A], signal("first", NONE), 0);
+        s.push_signal(&[A, B], signal("second", NONE), 0);
+        assert_eq!(signalled(&mut s), None);
+        assert!(s.completed(0, 2, 0));
+        assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("first"), Some("second")));
+        assert!(s.signals.is_empty());
+    }
+
+    #[test]
+    fn a_context_that_goes_away_does_not_hold_a_broadcast() {
+        let mut s = two_contexts();
+        s.push(B, Work::Wait { fences: vec!["never"], remaining: 1 }, 0);
+        s.push_signal(&[A, B], signal("one", NONE), 0);
+        s.push_signal(&[B, A], signal("two", NONE), 0);
+        assert_eq!(signalled(&mut s), None);
+        assert!(s.remove_context(B).news, "A has reached the first one");
+        assert_eq!(
+            (signalled(&mut s), signalled(&mut s), signalled(&mut s)),
+            (Some("one"), Some("two"), None)
+        );
+        s.push_signal(&[A], signal("lost", NONE), 0);
+        assert!(!s.remove_context(A).news);
+        assert_eq!(signalled(&mut s), None, "a signal that its only context reached and nobody made");
+        assert!(s.signals.is_empty());
+    }
+
+    #[test]
+    fn contexts_that_are_given_up_together_make_no_signal() {
+        let mut s = two_contexts();
+        s.push(A, Work::Wait { fences: vec!["never"], remaining: 1 }, 0);
+        s.push_signal(&[A, B], signal("both", NONE), 0);
+        assert!(!s.clear_contexts(&[A, B]).news);
+        assert_eq!(signalled(&mut s), None);
+        assert!(s.signals.is_empty());
+        s.push_signal(&[A, B], signal("later", NONE), 0);
+        assert_eq!(signalled(&mut s), Some("later"), "the contexts are as they were");
+    }
+
+    #[test]
+    fn a_signal_at_submission_does_not_wait_for_completion() {
+        let mut s = two_contexts();
+        let gate = s.push(A, Work::Wait { fences: vec!["gate"], remaining: 1 }, 0);
+        s.push(A, command(1), 0);
+        s.push_signal(&[A], signal("begun", SignalFlags::SIGNAL_AT_SUBMISSION), 0);
+        s.push_signal(&[A], signal("done", NONE), 0);
+        assert_eq!(signalled(&mut s), None, "a wait holds it");
+        s.wait_satisfied(A, gate, 0);
+        assert_eq!(submitted(&mut s), Some((1, 1)));
+        assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("begun"), None));
+        assert!(s.completed(0, 1, 0));
+        assert_eq!(signalled(&mut s), Some("done"));
+    }
+
     // spec: MF-031, MF-032
     #[test]
     fn a_context_is_first_in_first_out_over_commands_waits_and_signals() {
@@ -364,7 +565,7 @@ mod tests {
         s.push(a, command(1), 0);
         let wait = s.push(a, Work::Wait { fences: vec!["f"], remaining: 1 }, 0);
         s.push(a, command(2), 0);
-        s.push(a, Work::Signal(vec!["g"]), 0);
+        s.push_signal(&[a], signal("g", SignalFlags::empty()), 0);
         assert_eq!(submitted(&mut s), Some((1, 1)));
         assert_eq!(submitted(&mut s), None, "the wait holds what stands behind it");
         assert!(s.completed(0, 1, 0));
@@ -373,7 +574,9 @@ mod tests {
         assert_eq!(submitted(&mut s), Some((2, 2)));
         assert_eq!(submitted(&mut s), None, "the signal waits for the command before it");
         assert!(s.completed(0, 2, 0));
-        assert!(matches!(s.next_decision(0), Some(Decision::Signal { fences, .. }) if fences == ["g"]));
+        assert!(
+            matches!(s.next_decision(0), Some(Decision::Signal { signal, .. }) if names(&signal) == ["g"])
+        );
         assert!(!s.completed(0, 3, 0), "a packet that was never submitted");
     }
 

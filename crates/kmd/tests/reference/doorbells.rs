@@ -222,7 +222,10 @@ fn doorbells_that_cannot_be_are_refused() {
     let create = |hw_queue, slots, control_words| {
         let mut ring = machine.ring(slots);
         ring.control = machine.platform.page(control_words);
-        machine.driver.create_doorbell(&level, CreateDoorbell { hw_queue, os_handle: OsHandle(1), ring })
+        machine.driver.create_doorbell(
+            &level,
+            CreateDoorbell { hw_queue, os_handle: OsHandle(1), ring, private_data: Vec::new() },
+        )
     };
     let (kernel_mode, user_mode) =
         (machine.queue(owned.context, 1, false, 0x8000), machine.queue(owned.context, 2, true, 0x8008));

@@ -244,7 +244,12 @@ impl Machine {
 
     /// A doorbell, and the number of the hardware queue that came with it.
     pub fn doorbell(&self, hw_queue: DriverHandle, os: u64) -> DriverHandle {
-        let args = CreateDoorbell { hw_queue, os_handle: OsHandle(os), ring: self.ring(16) };
+        let args = CreateDoorbell {
+            hw_queue,
+            os_handle: OsHandle(os),
+            ring: self.ring(16),
+            private_data: Vec::new(),
+        };
         self.driver.create_doorbell(&Passive::enter(), args).unwrap()
     }
 

@@ -30,6 +30,8 @@ pub type ChangeCaps = Box<dyn Fn(&mut AdapterCaps) + Send + Sync>;
 pub struct Told {
     /// Native fences: the kernel's handle and the driver's.
     pub fences: Vec<(OsHandle, DriverHandle)>,
+    /// The private data of native fences.
+    pub fence_data: Vec<[u8; 64]>,
     /// Instances: what was asked for, and the driver's handle.
     pub instances: Vec<(OpenNativeFence, DriverHandle)>,
     pub queues: Vec<(CreateHwQueue, DriverHandle)>,
@@ -52,6 +54,7 @@ pub struct Hooked {
     told: Mutex<Told>,
     hooks: Mutex<Vec<(&'static str, Hook)>>,
     failing: Mutex<Option<(&'static str, Status)>>,
+    fence_data: Mutex<Option<[u8; 64]>>,
     reports: Mutex<Vec<InterruptData>>,
 }
 
@@ -65,6 +68,7 @@ impl Hooked {
             told: platform.mutex("what the driver was told", Told::default()),
             hooks: platform.mutex("hooks", Vec::new()),
             failing: platform.mutex("failing call", None),
+            fence_data: platform.mutex("private data of fences", None),
             reports: platform.mutex("planted reports", Vec::new()),
         })
     }
@@ -87,6 +91,11 @@ impl Hooked {
     /// Has the next call of `ddi` fail.
     pub fn fail_next(&self, ddi: &'static str, status: Status) {
         *self.failing.lock() = Some((ddi, status));
+    }
+
+    /// Has native fences come back with this private data, from the next one on.
+    pub fn answer_fence_data(&self, data: [u8; 64]) {
+        *self.fence_data.lock() = Some(data);
     }
 
     /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred routine.
@@ -186,10 +195,13 @@ impl DriverLayer for Hooked {
         args: CreateNativeFence,
     ) -> Result<(DriverHandle, [u8; 64]), Status> {
         self.enter("CreateNativeFence")?;
-        let os_handle = args.os_handle;
-        let made = self.inner.create_native_fence(level, args)?;
-        self.told.lock().fences.push((os_handle, made.0));
-        Ok(made)
+        let (os_handle, data) = (args.os_handle, args.private_data);
+        let (driver, answer) = self.inner.create_native_fence(level, args)?;
+        let mut told = self.told.lock();
+        told.fences.push((os_handle, driver));
+        told.fence_data.push(data);
+        drop(told);
+        Ok((driver, self.fence_data.lock().unwrap_or(answer)))
     }
 
     fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {

@@ -133,6 +133,8 @@ impl World {
             initial_value,
             fence_type,
             flags,
+            engine_affinity: 0,
+            private_data: [0; 64],
             name: "f",
         })
     }
@@ -143,7 +145,13 @@ impl World {
 
     pub fn try_monitored(&self, initial_value: u64, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
         let device = self.device;
-        self.kernel.create_monitored_fence(CreateMonitoredFence { device, initial_value, flags, name: "m" })
+        self.kernel.create_monitored_fence(CreateMonitoredFence {
+            device,
+            initial_value,
+            flags,
+            engine_affinity: 0,
+            name: "m",
+        })
     }
 
     /// An event that is set when the fence has reached `value`.
@@ -365,7 +373,12 @@ impl World {
         let queue = self.try_hw_queue(node_ordinal, true).unwrap();
         let ring = self.allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);
         let control = self.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
-        let args = CreateDoorbell { hw_queue: queue.handle, ring: ring.handle, control: control.handle };
+        let args = CreateDoorbell {
+            hw_queue: queue.handle,
+            ring: ring.handle,
+            control: control.handle,
+            private_data: Vec::new(),
+        };
         let doorbell = self.kernel.create_doorbell(args).unwrap();
         let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
             (ring.memory.clone(), control.memory.clone())
