@@ -2,7 +2,7 @@
 //!
 //! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel itself; the service's
 //! socket end will be the other. Rooms: [`adapter`] · [`allocation`] · [`device`] (devices, contexts, hardware queues) ·
-//! [`doorbell`] · [`fence`] · [`share`] · [`handle`] · [`view`].
+//! [`doorbell`] · [`fence`] · [`share`] · [`handle`] · [`view`] · [`layout`] (the C structures of these calls).
 //!
 //! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may only look.
 
@@ -13,6 +13,7 @@ pub mod doorbell;
 pub mod fence;
 pub mod handle;
 pub mod kernel;
+pub mod layout;
 pub mod share;
 pub mod view;
 

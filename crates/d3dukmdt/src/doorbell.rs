@@ -1,5 +1,7 @@
 //! Owns the doorbell's status word and the hint that goes with a ring.
 
+use crate::Status;
+
 // spec: UMS-027
 /// D3DDDI_DOORBELLSTATUS. The kernel writes it, the user-mode driver reads it as a 64-bit word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +31,19 @@ impl DoorbellStatus {
     /// Whether the doorbell has hardware.
     pub fn is_connected(self) -> bool {
         matches!(self, DoorbellStatus::Connected | DoorbellStatus::ConnectedNotify)
+    }
+}
+
+impl TryFrom<u32> for DoorbellStatus {
+    type Error = Status;
+
+    /// The status of that number, as a driver states it; INVALID_PARAMETER for any other.
+    fn try_from(number: u32) -> Result<DoorbellStatus, Status> {
+        if number <= DoorbellStatus::DisconnectedAbort as u32 {
+            Ok(DoorbellStatus::from_word(u64::from(number)))
+        } else {
+            Err(Status::INVALID_PARAMETER)
+        }
     }
 }
 

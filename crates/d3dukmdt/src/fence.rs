@@ -1,4 +1,6 @@
-//! Owns fence types, creation flags and priorities.
+//! Owns types of fences and of synchronisation objects, creation flags and priorities.
+
+use crate::Status;
 
 // spec: NF-098
 /// D3DDDI_NATIVEFENCE_TYPE.
@@ -10,6 +12,58 @@ pub enum NativeFenceType {
     Default = 0,
     /// Local memory, for a driver's own use; no CPU waits or signals.
     IntraGpu = 1,
+}
+
+impl TryFrom<u32> for NativeFenceType {
+    type Error = Status;
+
+    /// The type of that number; INVALID_PARAMETER for any other.
+    fn try_from(number: u32) -> Result<NativeFenceType, Status> {
+        match number {
+            0 => Ok(NativeFenceType::Default),
+            1 => Ok(NativeFenceType::IntraGpu),
+            _ => Err(Status::INVALID_PARAMETER),
+        }
+    }
+}
+
+/// D3DDDI_SYNCHRONIZATIONOBJECT_TYPE. There is no type 0, and TYPE_LIMIT is 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum SynchronizationObjectType {
+    /// D3DDDI_SYNCHRONIZATION_MUTEX
+    SynchronizationMutex = 1,
+    /// D3DDDI_SEMAPHORE
+    Semaphore = 2,
+    /// D3DDDI_FENCE: the fence of WDDM 1.x.
+    Fence = 3,
+    /// D3DDDI_CPU_NOTIFICATION: an event in the place of a fence.
+    CpuNotification = 4,
+    // spec: MF-002
+    /// D3DDDI_MONITORED_FENCE
+    MonitoredFence = 5,
+    /// D3DDDI_PERIODIC_MONITORED_FENCE: a display drives it.
+    PeriodicMonitoredFence = 6,
+    /// D3DDDI_NATIVE_FENCE: made by a call of its own.
+    NativeFence = 7,
+}
+
+impl TryFrom<u32> for SynchronizationObjectType {
+    type Error = Status;
+
+    /// The type of that number; INVALID_PARAMETER for any other.
+    fn try_from(number: u32) -> Result<SynchronizationObjectType, Status> {
+        Ok(match number {
+            1 => SynchronizationObjectType::SynchronizationMutex,
+            2 => SynchronizationObjectType::Semaphore,
+            3 => SynchronizationObjectType::Fence,
+            4 => SynchronizationObjectType::CpuNotification,
+            5 => SynchronizationObjectType::MonitoredFence,
+            6 => SynchronizationObjectType::PeriodicMonitoredFence,
+            7 => SynchronizationObjectType::NativeFence,
+            _ => return Err(Status::INVALID_PARAMETER),
+        })
+    }
 }
 
 /// Scheduling priority of a context or hardware queue, as four levels.
@@ -37,6 +91,8 @@ bitflags::bitflags! {
         const NT_SECURITY_SHARING = 1 << 1;
         /// May be opened on another adapter.
         const CROSS_ADAPTER = 1 << 2;
+        /// A signal may be made when the work before it begins instead of when it ends.
+        const TOP_OF_PIPELINE = 1 << 3;
         /// This instance must not signal.
         const NO_SIGNAL = 1 << 4;
         /// This instance must not wait.
@@ -45,7 +101,54 @@ bitflags::bitflags! {
         const NO_SIGNAL_MAX_VALUE_ON_TDR = 1 << 6;
         /// No GPU mapping.
         const NO_GPU_ACCESS = 1 << 7;
+        /// The kernel-mode driver may set the event; CPU notifications alone.
+        const SIGNAL_BY_KMD = 1 << 8;
         /// CPU waiters stay until the shared fence goes, also when the instance by which they wait is destroyed.
         const UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY = 1 << 10;
+        /// The operating system's own mark; no caller may set it.
+        #[doc(alias = "Reserved0")]
+        const OS_INTERNAL = 1 << 31;
+    }
+}
+
+impl SyncObjectFlags {
+    /// The flags of a caller. INVALID_PARAMETER for reserved bits (9, 11 to 30) and for the operating system's own.
+    // spec: MF-080
+    pub fn from_caller(bits: u32) -> Result<SyncObjectFlags, Status> {
+        match SyncObjectFlags::from_bits(bits) {
+            Some(flags) if !flags.contains(SyncObjectFlags::OS_INTERNAL) => Ok(flags),
+            _ => Err(Status::INVALID_PARAMETER),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: MF-080
+    #[test]
+    fn reserved_flags_are_refused() {
+        for bit in 0..32 {
+            let known = matches!(bit, 0..=8 | 10 | 31);
+            assert_eq!(SyncObjectFlags::from_bits(1 << bit).is_some(), known, "bit {bit}");
+            assert_eq!(SyncObjectFlags::from_caller(1 << bit).is_ok(), known && bit != 31, "bit {bit}");
+        }
+        assert_eq!(SyncObjectFlags::TOP_OF_PIPELINE.bits(), 0x8);
+        assert_eq!(SyncObjectFlags::SIGNAL_BY_KMD.bits(), 0x100);
+        assert_eq!(SyncObjectFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY.bits(), 0x400);
+    }
+
+    // spec: MF-002
+    #[test]
+    fn types_have_the_headers_numbers() {
+        for number in 1..8 {
+            assert_eq!(SynchronizationObjectType::try_from(number).unwrap() as u32, number);
+        }
+        assert_eq!(SynchronizationObjectType::MonitoredFence as u32, 5);
+        assert_eq!(SynchronizationObjectType::try_from(0), Err(Status::INVALID_PARAMETER));
+        assert_eq!(SynchronizationObjectType::try_from(8), Err(Status::INVALID_PARAMETER));
+        assert_eq!(NativeFenceType::try_from(1), Ok(NativeFenceType::IntraGpu));
+        assert_eq!(NativeFenceType::try_from(2), Err(Status::INVALID_PARAMETER));
     }
 }

@@ -53,6 +53,16 @@ statuses! {
     CANCELLED = 0xC000_0120, "the machine stopped before it could happen";
     /// The device caused a hang.
     DEVICE_HUNG = 0xC000_0507, "the device's work hung the engine";
+    /// The DMA buffer cannot hold the command.
+    GRAPHICS_INSUFFICIENT_DMA_BUFFER = 0xC01E_0001, "the DMA buffer is too small for the command";
+    /// The adapter was reset while the call was under way.
+    GRAPHICS_ADAPTER_WAS_RESET = 0xC01E_0003, "the adapter was reset";
+    /// An allocation is in use.
+    GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102, "the allocation is in use";
+    /// An object has too many users.
+    GRAPHICS_TOO_MANY_REFERENCES = 0xC01E_0103, "the object is referenced too often";
+    /// It may succeed later.
+    GRAPHICS_TRY_AGAIN_LATER = 0xC01E_0104, "it cannot be done now: try again later";
 }
 
 impl Status {
@@ -75,3 +85,37 @@ impl fmt::Display for Status {
 }
 
 impl std::error::Error for Status {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_the_headers_numbers() {
+        let codes = [
+            (Status::SUCCESS, 0),
+            (Status::TIMEOUT, 0x102),
+            (Status::PENDING, 0x103),
+            (Status::INVALID_HANDLE, 0xC000_0008),
+            (Status::INVALID_PARAMETER, 0xC000_000D),
+            (Status::NO_MEMORY, 0xC000_0017),
+            (Status::ACCESS_DENIED, 0xC000_0022),
+            (Status::BUFFER_TOO_SMALL, 0xC000_0023),
+            (Status::OBJECT_TYPE_MISMATCH, 0xC000_0024),
+            (Status::PRIVILEGE_NOT_HELD, 0xC000_0061),
+            (Status::INSUFFICIENT_RESOURCES, 0xC000_009A),
+            (Status::NOT_SUPPORTED, 0xC000_00BB),
+            (Status::DEVICE_REMOVED, 0xC000_02B6),
+            (Status::DEVICE_HUNG, 0xC000_0507),
+            (Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER, 0xC01E_0001),
+            (Status::GRAPHICS_ADAPTER_WAS_RESET, 0xC01E_0003),
+            (Status::GRAPHICS_ALLOCATION_BUSY, 0xC01E_0102),
+            (Status::GRAPHICS_TOO_MANY_REFERENCES, 0xC01E_0103),
+            (Status::GRAPHICS_TRY_AGAIN_LATER, 0xC01E_0104),
+        ];
+        for (status, number) in codes {
+            assert_eq!(status.0 as u32, number, "{status:?}");
+            assert_eq!(status.is_success(), number < 0x8000_0000);
+        }
+    }
+}

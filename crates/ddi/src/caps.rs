@@ -7,6 +7,8 @@ bitflags::bitflags! {
     pub struct VidSchCaps: u32 {
         /// Several nodes.
         const MULTI_ENGINE_AWARE = 1;
+        /// Powers down on its own while nothing but the vertical blank is waited for.
+        const VSYNC_POWER_SAVE_AWARE = 1 << 1;
         /// The preemption model of WDDM 1.2.
         const PREEMPTION_AWARE = 1 << 2;
         /// Virtual addresses: no patch lists.
@@ -16,6 +18,8 @@ bitflags::bitflags! {
         /// Only 32 bits are stored atomically.
         // spec: MF-017
         const NO_64BIT_ATOMICS = 1 << 5;
+        /// DxgkDdiPreemptCommand need not be called at a raised level.
+        const LOW_IRQL_PREEMPT_COMMAND = 1 << 6;
         /// Native fences.
         // spec: NF-070
         const NATIVE_GPU_FENCE = 1 << 11;

@@ -3,8 +3,8 @@
 //! [`Driver`] is what the kernel calls (DxgkDdi…), [`Callbacks`] what the driver calls back (DxgkCb…). Rooms: [`level`]
 //! (which thread may call what, as tokens) · [`caps`] · [`fence`] · [`queue`] (contexts and hardware queues) · [`doorbell`] ·
 //! [`memory`] (page tables) · [`interrupt`] · [`version`] and [`feature`]
-//! (what both sides can do) · [`handle`] · [`layer`] (a driver around a driver) · [`recording`] (one that writes down
-//! calls).
+//! (what both sides can do) · [`handle`] · [`layer`] (a driver around a driver) · [`layout`] (the C structures) · [`recording`]
+//! (one that writes down calls).
 //!
 //! Laws: the kernel holds no lock of policy state over any of these calls; kernel CPU addresses that are handed in are
 //! valid only during the call; a broken contract is a `BugCheck` of the adapter and never an abort of the process.
@@ -17,6 +17,7 @@ pub mod fence;
 pub mod handle;
 pub mod interrupt;
 pub mod layer;
+pub mod layout;
 pub mod level;
 pub mod memory;
 pub mod queue;
