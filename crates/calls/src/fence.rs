@@ -116,11 +116,22 @@ pub enum WaitMode {
 }
 
 // spec: NF-175
-/// D3DKMT_GETNATIVEFENCELOGDETAIL: how many entries a user-mode queue's logs have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// D3DKMT_GETNATIVEFENCELOGDETAIL: where a user-mode queue's logs stand for its engine, and how their entries are numbered. All 0
+/// for a queue without logs. The CPU of user mode reaches no log.
+#[derive(Clone, Debug, Default)]
 pub struct LogDetail {
-    /// Entries of the wait log; 0 when there is none.
+    /// WaitLogNumberOfEntries: entries of the wait log as it is now.
     pub wait_entries: u32,
-    /// Entries of the signal log; 0 when there is none.
+    /// SignalLogNumberOfEntries: entries of the signal log as it is now.
     pub signal_entries: u32,
+    /// WaitLogGpuBaseAddress: the header of the wait log in the process's GPU address space.
+    pub wait_log_gpu_va: u64,
+    /// SignalLogGpuBaseAddress: the header of the signal log in the process's GPU address space.
+    pub signal_log_gpu_va: u64,
+    /// The user-mode driver numbers the entries of each log from 0 up to here, and begins again. The GPU takes a number modulo the
+    /// entries of the log that is in place by then, so a log may become larger or smaller under numbers in flight. It holds for
+    /// the life of the queue.
+    pub numbers: u32,
+    /// 1 while the kernel asks for verbose entries about command buffers. Look before each submission.
+    pub verbose: Option<ReadOnly>,
 }

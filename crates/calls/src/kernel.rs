@@ -167,7 +167,7 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTNotifyWorkSubmission")]
     fn notify_work_submission(&self, doorbell: Handle) -> Result<(), Status>;
 
-    /// How many entries a user-mode queue's fence logs have.
+    /// Where the fence logs of a user-mode queue stand, and how their entries are numbered.
     #[doc(alias = "D3DKMTGetNativeFenceLogDetail")]
     fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status>;
 }

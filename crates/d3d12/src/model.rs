@@ -115,18 +115,11 @@ pub struct DeviceOptions {
     pub fences: FenceChoice,
     /// Slots in the ring of a user-mode queue: a power of two from 8 to 2^20.
     pub ring_slots: u64,
-    /// Whether waits and signals of user-mode queues name the log entry that the engine shall write.
-    pub fence_logs: bool,
 }
 
 impl Default for DeviceOptions {
     fn default() -> DeviceOptions {
-        DeviceOptions {
-            process_name: "app".to_owned(),
-            fences: FenceChoice::Auto,
-            ring_slots: 1024,
-            fence_logs: true,
-        }
+        DeviceOptions { process_name: "app".to_owned(), fences: FenceChoice::Auto, ring_slots: 1024 }
     }
 }
 

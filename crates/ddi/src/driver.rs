@@ -9,8 +9,8 @@ use crate::feature::{
     DriverFeatureTable, FeatureInterface, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
 };
 use crate::fence::{
-    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
-    UpdateMonitoredValue,
+    CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
+    UpdateCurrentValue, UpdateMonitoredValue,
 };
 use crate::interrupt::InterruptData;
 use crate::memory::{PageTableShape, Segment, UpdatePageTable};
@@ -181,7 +181,12 @@ pub trait Driver: Send + Sync {
     #[doc(alias = "DxgkDdiSetNativeFenceLogBuffer")]
     fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer);
 
-    /// Before the kernel reads log entries: the driver supplies the barrier between entries and index.
+    /// How the times in fence logs relate to the CPU's clock.
+    #[doc(alias = "DxgkDdiCalibrateGpuClock")]
+    fn calibrate_gpu_clock(&self, level: &Dispatch, node_ordinal: u32) -> GpuClockCalibration;
+
+    /// Before the kernel reads log entries: the driver supplies the barrier between entries and index, for all logs of each
+    /// named queue.
     #[doc(alias = "DxgkDdiUpdateNativeFenceLogs")]
     fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]);
 

@@ -2,7 +2,7 @@
 
 use crate::{DriverHandle, NativeFenceType, OsHandle};
 use tidegate_d3dukmdt::FenceCell;
-use tidegate_platform::{Bulk, PhysicalAddress, Word};
+use tidegate_platform::{Bulk, CpuTime, PhysicalAddress, Word};
 
 /// DXGKARG_CREATENATIVEFENCE.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub enum UpdateCurrentMode {
     AlwaysSignaled,
 }
 
-/// Which of a queue's two logs.
+/// Which of a queue's logs (DXGK_NATIVE_FENCE_LOG_TYPE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum LogType {
@@ -73,6 +73,8 @@ pub enum LogType {
     Waits = 1,
     /// DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS
     Signals = 2,
+    /// Begin and end of command buffers: verbose, switched on and off by the kernel, and this project's own.
+    Commands = 256,
 }
 
 /// DXGKARG_SETNATIVEFENCELOGBUFFER.
@@ -82,8 +84,13 @@ pub struct SetNativeFenceLogBuffer {
     pub hw_queue: DriverHandle,
     /// Waits or signals.
     pub log_type: LogType,
-    /// How many entries fit.
+    /// How many entries fit; 0 takes the log away, and the other members say nothing.
     pub number_of_entries: u32,
+    /// While a timeline is recorded: the hardware is to interrupt behind every so many entries, so that the log is read before
+    /// it runs over; 0 for never. A hint: the interrupt is a spurious one, which every kernel must take. Not published.
+    pub notify_every: u32,
+    /// LogBufferGpuVa: the header in the process's GPU address space. The entries follow it, [`Self::HEADER_BYTES`] on.
+    pub gpu_va: u64,
     /// The header word (index and wraparound count), kernel CPU address.
     pub header: Word,
     /// The header's place on the bus.
@@ -92,4 +99,20 @@ pub struct SetNativeFenceLogBuffer {
     pub entries: Bulk,
     /// The entries' place on the bus.
     pub entries_address: PhysicalAddress,
+}
+
+impl SetNativeFenceLogBuffer {
+    /// Bytes of the header (DXGK_NATIVE_FENCE_LOG_HEADER).
+    pub const HEADER_BYTES: u64 = 40;
+    /// Bytes of an entry (DXGK_NATIVE_FENCE_LOG_ENTRY).
+    pub const ENTRY_BYTES: u64 = 48;
+}
+
+/// What DxgkDdiCalibrateGpuClock tells: two clocks at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuClockCalibration {
+    /// The GPU's clock, as in fence logs: nanoseconds since the adapter started.
+    pub gpu_ns: u64,
+    /// The CPU's clock at that moment.
+    pub cpu: CpuTime,
 }

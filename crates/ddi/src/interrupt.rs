@@ -1,5 +1,6 @@
 //! Owns what a driver reports at interrupt level (DXGKARGCB_NOTIFY_INTERRUPT_DATA).
 
+use crate::layout::InterruptType;
 use crate::{DriverHandle, OsHandle};
 
 /// One interrupt's data, already copied out of the driver's memory.
@@ -65,14 +66,13 @@ pub enum InterruptData {
 
 impl InterruptData {
     /// The DXGK_INTERRUPT_TYPE under which a C driver would report it; `None` for the form that is not published.
-    // spec: NF-118
-    pub fn interrupt_type(&self) -> Option<u32> {
+    pub fn interrupt_type(&self) -> Option<InterruptType> {
         match self {
-            InterruptData::DmaCompleted { .. } => Some(1),
-            InterruptData::DmaPageFaulted { .. } => Some(9),
-            InterruptData::MonitoredFenceSignaled { .. } => Some(11),
-            InterruptData::HwQueuePageFaulted { .. } => Some(12),
-            InterruptData::NativeFenceSignaled { .. } => Some(19),
+            InterruptData::DmaCompleted { .. } => Some(InterruptType::DmaCompleted),
+            InterruptData::DmaPageFaulted { .. } => Some(InterruptType::DmaPageFaulted),
+            InterruptData::MonitoredFenceSignaled { .. } => Some(InterruptType::MonitoredFenceSignaled),
+            InterruptData::HwQueuePageFaulted { .. } => Some(InterruptType::HwQueuePageFaulted),
+            InterruptData::NativeFenceSignaled { .. } => Some(InterruptType::NativeFenceSignaled),
             InterruptData::HwQueuesSignaled { .. } => None,
         }
     }
@@ -112,7 +112,10 @@ mod tests {
                 evaluate_legacy_monitored_fences,
             },
         ];
-        assert_eq!(published.map(|data| data.interrupt_type()), [1, 9, 11, 12, 19].map(Some));
+        assert_eq!(
+            published.map(|data| data.interrupt_type().map(|t| t as u32)),
+            [1, 9, 11, 12, 19].map(Some)
+        );
         let hw_queues = Vec::new();
         let ours =
             InterruptData::HwQueuesSignaled { node_ordinal, hw_queues, evaluate_legacy_monitored_fences };

@@ -6,8 +6,8 @@ use crate::doorbell::{ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, InterruptService, StartInfo};
 use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use crate::fence::{
-    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
-    UpdateMonitoredValue,
+    CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
+    UpdateCurrentValue, UpdateMonitoredValue,
 };
 use crate::memory::{PageTableShape, Segment, UpdatePageTable};
 use crate::queue::{
@@ -187,6 +187,11 @@ pub trait DriverLayer: Send + Sync {
     /// See [`Driver::set_native_fence_log_buffer`].
     fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
         self.inner().set_native_fence_log_buffer(level, args);
+    }
+
+    /// See [`Driver::calibrate_gpu_clock`].
+    fn calibrate_gpu_clock(&self, level: &Dispatch, node_ordinal: u32) -> GpuClockCalibration {
+        self.inner().calibrate_gpu_clock(level, node_ordinal)
     }
 
     /// See [`Driver::update_native_fence_logs`].
@@ -372,6 +377,10 @@ impl<T: DriverLayer> Driver for T {
 
     fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
         DriverLayer::set_native_fence_log_buffer(self, level, args);
+    }
+
+    fn calibrate_gpu_clock(&self, level: &Dispatch, node_ordinal: u32) -> GpuClockCalibration {
+        DriverLayer::calibrate_gpu_clock(self, level, node_ordinal)
     }
 
     fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {

@@ -12,6 +12,7 @@ use crate::entry::{self, OpenGroups};
 use crate::error::{BugCheck, StartError};
 use crate::feature::{FeatureSetting, Features};
 use crate::fence::FenceTable;
+use crate::fence::log::{LogMode, LogTimeFault};
 use crate::fence::storage::Grave;
 use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
@@ -54,7 +55,8 @@ pub struct AdapterConfig {
     pub native_fence_os_caps: NativeFenceOsCaps,
     /// Where interrupts run.
     pub interrupts: InterruptDelivery,
-    /// Entries in each fence log of a user-mode queue; at most 84.
+    /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests. Logging is mandatory: 0 makes
+    /// no logs and is outside of the contract, for measurements of what they cost and for explorations of other races.
     pub log_entries: u32,
     /// A signal below its fence's value that does not announce it is refused, instead of made, counted and reported.
     pub strict_fence_rewind: bool,
@@ -121,6 +123,13 @@ pub struct Adapter {
     pub(crate) victims: Mutex<Vec<Arc<Doorbell>>>,
     /// Devices of all processes.
     pub(crate) devices: Mutex<BTreeMap<OsHandle, Weak<Device>>>,
+    /// Orders readings of fence logs among each other and with changes of their places; held over the DDI calls of both.
+    pub(crate) log_reading: Mutex<()>,
+    /// What fence logs are to be like.
+    pub(crate) log_mode: Mutex<LogMode>,
+    pub(crate) log_faults: Mutex<Vec<LogTimeFault>>,
+    /// The timeline's time at the GPU clock's 0, once it was asked for.
+    pub(crate) gpu_clock_zero: OnceLock<u64>,
     pub(crate) dpc: DpcQueue,
     /// The timeline's lane of interrupt and deferred routines.
     pub(crate) interrupt_lane: LaneId,
@@ -183,6 +192,10 @@ impl Adapter {
             doorbells: platform.mutex("doorbells", BTreeMap::new()),
             victims: platform.mutex("victims", Vec::new()),
             devices: platform.mutex("devices", BTreeMap::new()),
+            log_reading: platform.mutex("reading of fence logs", ()),
+            log_mode: platform.mutex("mode of fence logs", LogMode::default()),
+            log_faults: platform.mutex("faults in fence logs", Vec::new()),
+            gpu_clock_zero: OnceLock::new(),
             dpc: DpcQueue::new(platform),
             interrupt_lane: platform.lane(LaneKind::Interrupt, "GPU", "interrupts"),
             stats: Stats::new(platform),

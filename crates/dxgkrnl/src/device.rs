@@ -17,7 +17,7 @@ pub(crate) struct Device {
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
     /// The address space outlives the device that the driver knows it by.
-    _space: Arc<AddressSpace>,
+    pub(crate) space: Arc<AddressSpace>,
     pub(crate) fence_pool: Arc<FencePool>,
     handles: HandleLookup,
     state: Mutex<DeviceState>,
@@ -38,7 +38,7 @@ impl Device {
             adapter: adapter.clone(),
             os_handle,
             driver,
-            _space: space.clone(),
+            space: space.clone(),
             fence_pool: fence_pool.clone(),
             handles,
             state: adapter.platform.mutex("device state", DeviceState::Active),

@@ -7,7 +7,7 @@
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::error::BugCheck;
-use crate::fence::log::FenceLogs;
+use crate::fence::log::{self, FenceLogs};
 use crate::fence::{self, CreateFence, FenceInstanceObject, Wakee, monitor};
 use crate::sched::FenceTarget;
 use crate::sched::broadcast::{Broadcast, Standing};
@@ -77,7 +77,7 @@ pub(crate) struct HwQueue {
     // spec: UMS-002
     pub(crate) user_mode_submission: bool,
     pub(crate) tag: u32,
-    lane: u32,
+    pub(crate) lane: u32,
     pub(crate) progress: Arc<FenceInstanceObject>,
     pub(crate) logs: Option<FenceLogs>,
     software: Mutex<SoftwareQueue>,
@@ -191,10 +191,10 @@ impl HwQueue {
             priority: desc.priority,
             private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
         };
-        let driver = adapter.driver().create_hw_queue(&Passive::enter(), args)?;
         // Kernel-mode queues get no logs: VidSch knows their times.
         // spec: NF-172
-        let logs = desc.user_mode_submission.then(|| FenceLogs::new(adapter));
+        let logs = if desc.user_mode_submission { FenceLogs::new(adapter, device)? } else { None };
+        let driver = adapter.driver().create_hw_queue(&Passive::enter(), args)?;
         if let Some(logs) = &logs {
             logs.set(adapter, driver);
         }
@@ -224,6 +224,8 @@ impl HwQueue {
             software: adapter.platform.mutex("a hardware queue", software),
         });
         adapter.hw_queues.lock().insert(&queue);
+        // What logs are to be like may have changed since they were made; from here on the queue is told.
+        log::follow_mode(adapter, &queue)?;
         Ok(queue)
     }
 
@@ -421,15 +423,6 @@ impl HwQueue {
         }
     }
 
-    /// Says on the timeline that log entries were overwritten before they were read.
-    pub(crate) fn record_lost(&self, entries: u64) {
-        let platform = &self.adapter().platform;
-        if self.lane > 0 && platform.tracing() {
-            let lost = Record::instant(LaneId(self.lane - 1), Kind::Lost, NameId::NONE, platform.stamp_ns());
-            platform.record(lost.with_arg(entries));
-        }
-    }
-
     /// Takes the queue's context off the run list: the device is lost. Nobody resumes it.
     pub(crate) fn suspend(&self) {
         let driver = self.context.driver;
@@ -519,10 +512,8 @@ impl Drop for HwQueue {
         // Until the driver has let go of it an interrupt may name the queue: it stays in the table until then.
         adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
         adapter.hw_queues.lock().remove(self.os_handle, self.driver);
+        log::read_last(adapter, self);
         fence::queue_ended(adapter, self);
-        if let Some(logs) = &self.logs {
-            logs.remove(adapter);
-        }
         // A user-mode queue holds no software commands.
         if !self.user_mode_submission {
             self.give_up();

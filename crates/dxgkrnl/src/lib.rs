@@ -9,8 +9,8 @@
 //!
 //! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
 //! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: page tables of a
-//! process → doorbell transition → CPU updates of a fence → interrupt lock. A guard of policy state may be taken inside
-//! any of them.
+//! process → doorbell transition → reading of fence logs → CPU updates of a fence → interrupt lock. A guard of policy state
+//! may be taken inside any of them.
 //!
 //! It does not know what a packet or a page table entry looks like: that is between the user-mode and the kernel-mode
 //! driver.
@@ -37,5 +37,6 @@ mod stats;
 pub use adapter::{Adapter, AdapterConfig, InterruptDelivery, PendingWait};
 pub use error::{BugCheck, StartError};
 pub use feature::FeatureSetting;
+pub use fence::log::LogTimeFault;
 pub use process::Process;
 pub use stats::{FenceRewind, KernelStats};

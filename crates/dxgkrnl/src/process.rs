@@ -512,11 +512,7 @@ impl Kernel for Process {
 
     fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status> {
         let queue = self.hw_queue(hw_queue)?;
-        let entries = |log: fn(&crate::fence::log::FenceLogs) -> u32| queue.logs.as_ref().map_or(0, log);
-        Ok(LogDetail {
-            wait_entries: entries(|l| l.waits.capacity()),
-            signal_entries: entries(|l| l.signals.capacity()),
-        })
+        Ok(queue.logs.as_ref().map_or_else(LogDetail::default, |logs| logs.detail(&self.adapter)))
     }
 }
 

@@ -73,6 +73,8 @@ counters! {
     spurious_fence_interrupts,
     /// Fence log entries that were overwritten before they were read.
     log_entries_lost,
+    /// Times in fence logs that are less than the one before.
+    log_time_faults,
     /// Doorbell connects.
     doorbell_connects,
     /// Doorbells taken away by the driver.

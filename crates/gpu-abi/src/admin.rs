@@ -1,5 +1,6 @@
 //! Owns what the driver asks of the context management processor (CMP) through the mailbox registers.
 
+use crate::log::LogKind;
 use crate::regs::MAILBOX_WORDS;
 use crate::{AddressSpaceId, GpuVa};
 use tidegate_platform::PhysicalAddress;
@@ -90,18 +91,20 @@ pub enum AdminCommand {
         /// Which.
         queue: QueueId,
     },
-    /// Where fence log entries of a queue go; `entries` 0 takes the log away.
+    /// Where log entries of a queue go from its next operation on; `entries` 0 takes the log away.
     SetLogBuffer {
         /// Which.
         queue: QueueId,
-        /// Waits, or signals.
-        waits: bool,
+        /// What is logged there.
+        kind: LogKind,
         /// The header's protocol page, by physical address.
         header: PhysicalAddress,
         /// The entries' bulk bytes, by physical address.
         payload: PhysicalAddress,
         /// How many entries fit.
         entries: u32,
+        /// An interrupt is asked for whenever another so many entries are written, whoever waits; 0 for never.
+        notify_every: u32,
     },
     /// CurrentValue at this address was changed by the CPU: look at the queues that wait for it.
     NotifyFence {
@@ -224,8 +227,9 @@ impl AdminCommand {
             AdminCommand::ConnectDoorbell { queue } => put(&[7, queue.0.into()]),
             AdminCommand::DisconnectDoorbell { queue } => put(&[8, queue.0.into()]),
             AdminCommand::KickQueue { queue } => put(&[9, queue.0.into()]),
-            AdminCommand::SetLogBuffer { queue, waits, header, payload, entries } => {
-                put(&[10, queue.0.into(), waits.into(), header.0, payload.0, entries.into()]);
+            AdminCommand::SetLogBuffer { queue, kind, header, payload, entries, notify_every } => {
+                let (entries, notify_every) = (entries.into(), notify_every.into());
+                put(&[10, queue.0.into(), kind as u64, header.0, payload.0, entries, notify_every]);
             }
             AdminCommand::NotifyFence { address_space, current_value } => {
                 put(&[11, address_space.0.into(), current_value.0]);
@@ -273,10 +277,11 @@ impl AdminCommand {
             9 => AdminCommand::KickQueue { queue: queue()? },
             10 => AdminCommand::SetLogBuffer {
                 queue: queue()?,
-                waits: m[2] != 0,
+                kind: LogKind::from_number(m[2]).ok_or(AdminError::BadValue)?,
                 header: PhysicalAddress(m[3]),
                 payload: PhysicalAddress(m[4]),
                 entries: narrow(m[5])?,
+                notify_every: narrow(m[6])?,
             },
             11 => AdminCommand::NotifyFence {
                 address_space: AddressSpaceId(narrow(m[1])?),

@@ -2,7 +2,10 @@
 //!
 //! A log is 4 KiB: a header of 40 bytes whose first word is a protocol word (low half FirstFreeEntryIndex, high half
 //! WraparoundCount), then entries of 48 bytes. Header and entries stand in two regions of memory, one of words and one of
-//! bytes, that a process sees as one buffer: no engine store can reach the header but the one that bumps the index.
+//! bytes, that a process's address space joins to one buffer: the header's page cannot be stored to by a command.
+//!
+//! A packet names its entry by a number, which the hardware takes modulo the entries of the log that is in place when the
+//! operation is carried out; numbers that go round in a multiple of every capacity are right whatever log that is.
 
 /// Bytes of a log as allocated.
 pub const LOG_BYTES: u64 = 4096;
@@ -20,6 +23,29 @@ pub const LOG_INDEX_WORD: usize = 0;
 
 const _: () = assert!(LOG_ENTRIES == 84);
 
+/// Which of a queue's logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum LogKind {
+    /// DXGK_NATIVE_FENCE_LOG_TYPE_WAITS
+    Waits = 1,
+    /// DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS
+    Signals = 2,
+    /// Begin and end of command buffers: verbose, and this project's own. Its numbers begin at 256, where published ones are
+    /// not expected.
+    Commands = 256,
+}
+
+impl LogKind {
+    /// All of them.
+    pub const ALL: [LogKind; 3] = [LogKind::Waits, LogKind::Signals, LogKind::Commands];
+
+    /// The kind with this number.
+    pub fn from_number(number: u64) -> Option<LogKind> {
+        LogKind::ALL.into_iter().find(|kind| *kind as u64 == number)
+    }
+}
+
 // spec: NF-187
 /// What a log entry reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +55,8 @@ pub enum LogOperation {
     SignalExecuted = 0,
     /// DXGK_NATIVE_FENCE_LOG_OPERATION_WAIT_UNBLOCKED
     WaitUnblocked = 1,
+    /// A command buffer was carried out (verbose, this project's own): observed is its begin, the value its progress value.
+    CommandsExecuted = 256,
 }
 
 // spec: NF-193
@@ -41,7 +69,8 @@ pub struct LogEntry {
     pub fence_handle: u32,
     /// Raw operation type; see [`LogOperation`].
     pub operation: u32,
-    /// When an unsatisfied wait was first seen, GPU ns; 0 for signals and for waits that never stalled.
+    /// When an unsatisfied wait was first seen, or a command buffer begun, GPU ns; 0 for signals and for waits that never
+    /// stalled.
     pub observed_ns: u64,
     /// When the operation was complete, GPU ns.
     pub end_ns: u64,
@@ -78,11 +107,38 @@ impl LogEntry {
 }
 
 // spec: NF-184
-/// The header word after the entry at `index` was written: the next index, or 0 with one more wraparound.
+/// The header word after the entry at `index` was written: the next index, or 0 with one more wraparound. An index below the
+/// first free one is of the next lap, so that what a reader sees never goes back, whatever numbers a process names.
 pub fn next_index_word(word: u64, index: u32, entries: u32) -> u64 {
-    let wraparounds = word >> 32;
+    let skipped = u32::from(u64::from(index) < word & 0xFFFF_FFFF);
+    let wraparounds = ((word >> 32) as u32).wrapping_add(skipped);
     match index.checked_add(1) {
-        Some(next) if next < entries => wraparounds << 32 | u64::from(next),
-        _ => (wraparounds.wrapping_add(1) & 0xFFFF_FFFF) << 32,
+        Some(next) if next < entries => u64::from(wraparounds) << 32 | u64::from(next),
+        _ => u64::from(wraparounds.wrapping_add(1)) << 32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    // spec: NF-184, NF-201
+    fn the_index_word_rises_whatever_is_named() {
+        assert_eq!(next_index_word(0, 0, 4), 1);
+        assert_eq!(next_index_word(3, 3, 4), 1 << 32, "the end of a lap");
+        assert_eq!(next_index_word(1, 3, 4), 1 << 32, "entries were left out");
+        assert_eq!(next_index_word(3, 1, 4), 1 << 32 | 2, "a lap was cut short");
+        assert_eq!(next_index_word(2, 1, 4), 1 << 32 | 2, "the same entry again is a lap on");
+        assert_eq!(next_index_word(0xFFFF_FFFF << 32 | 3, 3, 4), 0, "the count of laps wraps in silence");
+        assert_eq!(next_index_word(0, 0, 1), 1 << 32, "a log of one entry");
+    }
+
+    #[test]
+    fn kinds_have_the_numbers_of_the_header() {
+        for kind in LogKind::ALL {
+            assert_eq!(LogKind::from_number(kind as u64), Some(kind));
+        }
+        assert_eq!((LogKind::from_number(0), LogKind::from_number(3)), (None, None));
     }
 }

@@ -34,6 +34,9 @@ impl Register {
     pub const FAULT_POSITION: Register = Register(46);
     /// ... and what happened: see [`FaultKind`]; reading this one takes the record.
     pub const FAULT_INFO: Register = Register(47);
+    /// Reading makes every log entry visible that the GPU has counted in a log's header. Hardware whose entries may come later
+    /// than the index that counts them keeps the read waiting until they are there.
+    pub const LOG_FLUSH: Register = Register(48);
     /// First of one register per node: the last completed submission fence id.
     pub const COMPLETED_FENCE: Register = Register(64);
     /// First of one register per node: what is particular about it, see [`NodeTraits`].

@@ -47,6 +47,19 @@ pub enum RingPacket {
         /// For the timeline.
         trace: TraceWords,
     },
+    /// The same as `Execute`, and write an entry of the verbose log of command buffers with its begin and end.
+    ExecuteLogged {
+        /// Where the commands stand.
+        commands: GpuVa,
+        /// How many bytes they are (a multiple of 8).
+        bytes: u32,
+        /// The progress fence value that says it is done; 0 for none.
+        progress: u64,
+        /// Number of the log entry, as for `Wait`.
+        log_entry: u32,
+        /// For the timeline.
+        trace: TraceWords,
+    },
     /// Run a DMA buffer of another process's context, then report `submission_fence_id`. Only in kernel-owned rings.
     ExecuteDma {
         /// Where the commands stand.
@@ -73,7 +86,7 @@ pub enum RingPacket {
         epoch: u64,
         /// The process's handle of the fence, for the log.
         fence_handle: u32,
-        /// Which log entry to write, or [`NO_LOG_ENTRY`].
+        /// Number of the log entry to write (modulo the log's entries), or [`NO_LOG_ENTRY`].
         log_entry: u32,
         /// For the timeline.
         trace: TraceWords,
@@ -88,7 +101,7 @@ pub enum RingPacket {
         value: u64,
         /// The process's handle of the fence, for the log.
         fence_handle: u32,
-        /// Which log entry to write, or [`NO_LOG_ENTRY`].
+        /// Number of the log entry to write (modulo the log's entries), or [`NO_LOG_ENTRY`].
         log_entry: u32,
         /// For the timeline.
         trace: TraceWords,
@@ -121,6 +134,7 @@ const EXECUTE: u8 = 1;
 const EXECUTE_DMA: u8 = 2;
 const WAIT: u8 = 3;
 const SIGNAL: u8 = 4;
+const EXECUTE_LOGGED: u8 = 5;
 
 impl RingPacket {
     /// The slot's 64 bytes.
@@ -134,6 +148,16 @@ impl RingPacket {
             }
             RingPacket::Execute { commands, bytes, progress, trace } => {
                 w[..4].copy_from_slice(&[head(EXECUTE), commands.0, u64::from(bytes), progress]);
+                trace
+            }
+            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace } => {
+                w[..5].copy_from_slice(&[
+                    head(EXECUTE_LOGGED),
+                    commands.0,
+                    u64::from(bytes),
+                    progress,
+                    u64::from(log_entry),
+                ]);
                 trace
             }
             RingPacket::ExecuteDma { commands, bytes, address_space, submission_fence_id, tag, trace } => {
@@ -196,6 +220,13 @@ impl RingPacket {
                 progress: w[3],
                 trace,
             },
+            EXECUTE_LOGGED => RingPacket::ExecuteLogged {
+                commands: GpuVa(w[1]),
+                bytes: length(w[2] as u32)?,
+                progress: w[3],
+                log_entry: w[4] as u32,
+                trace,
+            },
             EXECUTE_DMA => RingPacket::ExecuteDma {
                 commands: GpuVa(w[1]),
                 bytes: length(w[2] as u32)?,
@@ -242,6 +273,7 @@ mod tests {
         let packets = [
             RingPacket::Nop,
             RingPacket::Execute { commands: GpuVa(0x1000), bytes: 64, progress: 7, trace },
+            RingPacket::ExecuteLogged { commands: GpuVa(8), bytes: 8, progress: 1, log_entry: 1_343, trace },
             RingPacket::ExecuteDma {
                 commands: GpuVa(0x2000),
                 bytes: 8,

@@ -10,8 +10,8 @@ use tidegate_ddi::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
 use tidegate_ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
 use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use tidegate_ddi::fence::{
-    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
-    UpdateMonitoredValue,
+    CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
+    UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate_ddi::memory::{PageTableShape, Segment, UpdatePageTable};
 use tidegate_ddi::queue::{
@@ -295,6 +295,12 @@ impl Driver for ReferenceDriver {
     fn set_native_fence_log_buffer(&self, _level: &Dispatch, args: SetNativeFenceLogBuffer) {
         self.enter("DxgkDdiSetNativeFenceLogBuffer");
         self.must("DxgkDdiSetNativeFenceLogBuffer", self.place_log(&args));
+    }
+
+    #[doc(alias = "DxgkDdiCalibrateGpuClock")]
+    fn calibrate_gpu_clock(&self, _level: &Dispatch, _node_ordinal: u32) -> GpuClockCalibration {
+        self.enter("DxgkDdiCalibrateGpuClock");
+        self.read_clocks()
     }
 
     #[doc(alias = "DxgkDdiUpdateNativeFenceLogs")]

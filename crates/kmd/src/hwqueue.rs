@@ -12,6 +12,7 @@ use crate::{Kind, KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::DriverHandle;
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
+use tidegate_gpu_abi::log::LogKind;
 use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
 
 /// Where the hardware finds a ring: in the process's address space, or on the bus.
@@ -80,7 +81,7 @@ impl ReferenceDriver {
             hardware: None,
             doorbell: None,
             ring: None,
-            logs: [None; 2],
+            logs: [None; LogKind::ALL.len()],
         })
     }
 
@@ -134,7 +135,7 @@ impl ReferenceDriver {
         &self,
         handle: DriverHandle,
         id: QueueId,
-    ) -> Result<(bool, [Option<LogPlace>; 2]), KmdError> {
+    ) -> Result<(bool, [Option<LogPlace>; LogKind::ALL.len()]), KmdError> {
         let mut objects = self.objects.lock();
         let queue = objects.hw_queues.get_mut(handle)?;
         queue.hardware = Some(id);
@@ -239,9 +240,10 @@ fn create_command(queue: &HwQueue, place: &RingPlace) -> AdminCommand {
 pub(crate) fn set_log(queue: QueueId, log: LogPlace) -> AdminCommand {
     AdminCommand::SetLogBuffer {
         queue,
-        waits: log.waits,
+        kind: log.kind,
         header: log.header,
         payload: log.payload,
         entries: log.entries,
+        notify_every: log.notify_every,
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_ddi::queue::QueuePrivateData;
 use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, OsHandle, Priority};
+use tidegate_gpu_abi::log::LogKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory};
 
@@ -35,10 +36,11 @@ pub(crate) struct Context {
 /// Where a fence log stands, as the hardware is told.
 #[derive(Clone, Copy)]
 pub(crate) struct LogPlace {
-    pub(crate) waits: bool,
+    pub(crate) kind: LogKind,
     pub(crate) header: PhysicalAddress,
     pub(crate) payload: PhysicalAddress,
     pub(crate) entries: u32,
+    pub(crate) notify_every: u32,
 }
 
 /// A hardware queue as the kernel made it. The hardware's own queue exists when `hardware` does: from the start for a
@@ -58,8 +60,8 @@ pub(crate) struct HwQueue {
     pub(crate) hardware: Option<QueueId>,
     pub(crate) doorbell: Option<DriverHandle>,
     pub(crate) ring: Option<Arc<KernelRing>>,
-    /// Waits, signals.
-    pub(crate) logs: [Option<LogPlace>; 2],
+    /// Waits, signals, commands.
+    pub(crate) logs: [Option<LogPlace>; LogKind::ALL.len()],
 }
 
 /// One address at which a fence's CurrentValue stands.

@@ -14,6 +14,7 @@
 //! | `broadcast-against-destroy` | signals over two hardware queues against each other and a queue's end |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
+//! | `log-write-against-log-read` | an entry of a fence log against its reading |
 //!
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (a driver around the driver: looks, and leaves things
 //! out) · `race` (the shape of a scenario) · `plan` (how far each is searched). The command line and the tests call in.
@@ -24,6 +25,7 @@ mod cpu_signal_against_park;
 mod destroy_against_signal;
 mod doorbell_order;
 mod gpu_wait;
+mod log_write_against_log_read;
 mod plan;
 mod race;
 mod ring_against_park;
@@ -42,7 +44,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 13] = [
+const RACES: [&Race; 14] = [
     &seven_stations::RACE,
     &seven_stations_hardware::RACE,
     &seven_stations_packet::RACE,
@@ -56,6 +58,7 @@ const RACES: [&Race; 13] = [
     &wake_word::RACE,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
+    &log_write_against_log_read::RACE,
 ];
 
 /// How scenarios that are not this crate's are searched: they are small.

@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use tidegate::ddi::doorbell::ConnectedDoorbell;
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
+use tidegate::ddi::queue::CreateHwQueue;
 use tidegate::ddi::{
     Callbacks, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData, OsHandle,
     Passive, RingHint, StartInfo, Status,
@@ -26,6 +27,8 @@ pub(crate) enum LeftOut {
     Notification,
     /// The call by which the kernel learns that a doorbell is taken away.
     VictimNotice,
+    /// All of UpdateNativeFenceLogs.
+    LogFlush,
 }
 
 /// Notes that the wrapper takes, by number.
@@ -40,8 +43,10 @@ pub(crate) mod notes {
     pub(crate) const NOTIFIED: usize = 3;
     /// A doorbell was taken away from a queue.
     pub(crate) const VICTIMISED: usize = 4;
+    /// UpdateNativeFenceLogs was called, for so many queues.
+    pub(crate) const FLUSHED: usize = 5;
     /// First number that a scenario may use for itself.
-    pub(crate) const OWN: usize = 5;
+    pub(crate) const OWN: usize = 6;
 }
 
 /// Most fences whose MonitoredValue is watched.
@@ -75,17 +80,31 @@ pub(crate) struct Seam {
     pub(crate) probe: Probe,
     pub(crate) monitored: Monitored,
     pub(crate) left_out: LeftOut,
+    /// Interrupts that name hardware queues name these all: the first ones that were made. `None` leaves interrupts alone.
+    pub(crate) names_queues: Option<QueuesMade>,
 }
+
+/// Most hardware queues that are named.
+const NAMED: usize = 2;
+
+/// The hardware queues that were made first.
+pub(crate) type QueuesMade = Arc<[OnceLock<DriverHandle>; NAMED]>;
 
 /// The kernel's callbacks, as the driver behind a [`Seam`] sees them.
 struct Callback {
     inner: Arc<dyn Callbacks>,
     probe: Probe,
     left_out: LeftOut,
+    names_queues: Option<QueuesMade>,
 }
 
 impl Callbacks for Callback {
-    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
+    fn notify_interrupt(&self, level: &Dirql<'_>, mut data: InterruptData) {
+        if let InterruptData::HwQueuesSignaled { hw_queues, .. } = &mut data
+            && let Some(made) = &self.names_queues
+        {
+            *hw_queues = made.iter().filter_map(OnceLock::get).copied().collect();
+        }
         self.inner.notify_interrupt(level, data);
     }
 
@@ -124,9 +143,23 @@ impl DriverLayer for Seam {
     }
 
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
-        let callbacks =
-            Callback { inner: start.callbacks, probe: self.probe.clone(), left_out: self.left_out };
+        let callbacks = Callback {
+            inner: start.callbacks,
+            probe: self.probe.clone(),
+            left_out: self.left_out,
+            names_queues: self.names_queues.clone(),
+        };
         self.inner.start_device(level, StartInfo { callbacks: Arc::new(callbacks), ..start })
+    }
+
+    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+        let queue = self.inner.create_hw_queue(level, args)?;
+        if let Some(made) = &self.names_queues
+            && let Some(free) = made.iter().find(|place| place.get().is_none())
+        {
+            free.get_or_init(|| queue);
+        }
+        Ok(queue)
     }
 
     fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
@@ -157,6 +190,13 @@ impl DriverLayer for Seam {
             return;
         }
         self.inner.update_current_values_from_cpu(level, fences, mode);
+    }
+
+    fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
+        self.probe.note(notes::FLUSHED, hw_queues.len() as u64);
+        if self.left_out != LeftOut::LogFlush {
+            self.inner.update_native_fence_logs(level, hw_queues);
+        }
     }
 
     fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {

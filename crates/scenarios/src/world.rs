@@ -4,7 +4,7 @@
 //! The order that matters: what a run uses is kept by the check too, so that the last handle of a queue or a fence is not
 //! dropped inside the run, where its teardown would be explored.
 
-use crate::seam::{LeftOut, Monitored, Seam};
+use crate::seam::{LeftOut, Monitored, QueuesMade, Seam};
 use std::sync::Arc;
 use tidegate::calls::Priority;
 use tidegate::d3d12::{
@@ -13,7 +13,7 @@ use tidegate::d3d12::{
 use tidegate::ddi::EngineType;
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::explorer::{Probe, Verdict};
-use tidegate::kmd::DoorbellModel;
+use tidegate::kmd::{DoorbellModel, InterruptMode};
 use tidegate::softgpu::{Barriers, EngineClass};
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -33,6 +33,14 @@ pub(crate) struct Setting {
     pub(crate) left_out: LeftOut,
     /// Physical doorbells.
     pub(crate) doorbells: u32,
+    /// Entries of fence logs. 0, no logs, where the race is about something else: that is a step less at each signal.
+    pub(crate) log_entries: u32,
+    /// Whether log entries may become visible after the index that counts them.
+    pub(crate) posted_log_entries: bool,
+    /// What the driver reports when a fence is signalled.
+    pub(crate) interrupt: InterruptMode,
+    /// Interrupts that name hardware queues name them all.
+    pub(crate) names_all_queues: bool,
 }
 
 impl Default for Setting {
@@ -44,6 +52,10 @@ impl Default for Setting {
             signal_barrier: true,
             left_out: LeftOut::Nothing,
             doorbells: 64,
+            log_entries: 0,
+            posted_log_entries: false,
+            interrupt: InterruptMode::FenceArray,
+            names_all_queues: false,
         }
     }
 }
@@ -66,7 +78,9 @@ impl World {
     pub(crate) fn new(platform: &Platform, setting: Setting) -> World {
         let mut config = MachineConfig::standard(platform);
         config.kernel.interrupts = setting.interrupts;
-        config.kernel.log_entries = 1;
+        config.kernel.log_entries = setting.log_entries;
+        config.gpu.posted_log_entries = setting.posted_log_entries;
+        config.driver.interrupt = setting.interrupt;
         config.gpu.barriers = Barriers { signal_barrier: setting.signal_barrier };
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };
         config.driver.kernel_ring_slots = 2;
@@ -84,15 +98,12 @@ impl World {
         let (probe, monitored) = (Probe::new(), Monitored::default());
         let (seen, published, left_out) = (probe.clone(), monitored.clone(), setting.left_out);
         let machine = Machine::with_driver(platform, config, |inner| {
-            Arc::new(Seam { inner, probe: seen, monitored: published, left_out })
+            let names_queues = setting.names_all_queues.then(QueuesMade::default);
+            Arc::new(Seam { inner, probe: seen, monitored: published, left_out, names_queues })
         });
         let machine = machine.expect("the machine of a scenario starts");
-        let options = DeviceOptions {
-            process_name: "app".to_owned(),
-            fences: setting.fences,
-            ring_slots: RING_SLOTS,
-            fence_logs: false,
-        };
+        let options =
+            DeviceOptions { process_name: "app".to_owned(), fences: setting.fences, ring_slots: RING_SLOTS };
         let mut device = machine.device(options).expect("a device");
         if platform.tracing() {
             device = device.with_lane(platform.lane(LaneKind::CpuThread, "app", "main"));

@@ -114,7 +114,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 #[test]
 fn a_fence_can_end_while_it_is_signalled() {
     let report = holds("destroy-against-signal");
-    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 26_102));
+    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 26_932));
 }
 
 #[test]
@@ -147,6 +147,13 @@ fn the_status_goes_before_the_mapping() {
     let lost = "the hardware hears of the ring".to_owned();
     assert_eq!(report.failure.map(|f| f.failure), Some(Failure::Eventually(lost)));
     finds_its_bugs("doorbell-order");
+}
+
+// spec: NF-212, NF-216, NF-217
+#[test]
+fn no_waiter_is_forgotten_by_a_log_that_is_read_while_it_is_written() {
+    is_sampled("log-write-against-log-read");
+    finds_its_bugs("log-write-against-log-read");
 }
 
 #[test]

@@ -84,6 +84,9 @@ pub struct Config {
     pub tells_fence_kinds: bool,
     /// Which barriers there are.
     pub barriers: Barriers,
+    /// Whether the entry of a fence log may become visible after the index that counts it: until the barrier of the next
+    /// signal, or until the driver flushes. The documents allow it; no driver may rely on the other.
+    pub posted_log_entries: bool,
     /// How long work takes on the virtual clock.
     pub rates: WorkRates,
 }
@@ -104,6 +107,7 @@ impl Default for Config {
             signaled_list_entries: 64,
             tells_fence_kinds: true,
             barriers: Barriers::default(),
+            posted_log_entries: false,
             rates: WorkRates::default(),
         }
     }

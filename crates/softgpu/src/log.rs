@@ -1,12 +1,14 @@
-//! Owns the engine's side of a native fence log: where it stands, and how an entry gets into it.
+//! Owns the engine's side of a native fence log: where it stands, how an entry gets into it, and entries on their way.
 //!
 //! The order that matters: the entry's bytes first, then the header word. No barrier between the two: whoever reads the log
-//! is given one by its driver.
+//! is given one by its driver. Hardware with [`crate::Config::posted_log_entries`] takes that at its word: an entry is on its
+//! way until the next barrier of a signal, or until the driver reads the flush register, while the index is there at once.
 //!
-//! The process chooses the entry, so its number is checked against the hardware's own count, never the header's.
+//! The process chooses the entry: its number is taken modulo the hardware's own count, never the header's, so a number that
+//! was chosen for another log, or in malice, writes an entry of the queue's own log and no other memory.
 
 use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_INDEX_WORD, LogEntry, next_index_word};
-use tidegate_platform::{Bulk, PhysicalAddress, Target, Word};
+use tidegate_platform::{Bulk, Mutex, PhysicalAddress, Platform, Target, Word};
 
 use crate::memory::Bus;
 
@@ -16,6 +18,34 @@ pub(crate) struct LogBuffer {
     payload: Bulk,
     start: u64,
     entries: u32,
+    /// An interrupt is asked for behind each so many entries; 0 for never.
+    notify_every: u32,
+    written: u32,
+}
+
+/// Entries that are counted and not yet visible. Hardware that does not post them has none.
+pub(crate) struct PostedEntries {
+    on: bool,
+    entries: Mutex<Vec<(Bulk, u64, [u8; LOG_ENTRY_BYTES as usize])>>,
+}
+
+impl PostedEntries {
+    pub(crate) fn new(platform: &Platform, on: bool) -> PostedEntries {
+        PostedEntries { on, entries: platform.mutex("posted log entries", Vec::new()) }
+    }
+
+    /// Makes all of them visible.
+    #[inline]
+    pub(crate) fn flush(&self) {
+        if self.on {
+            let mut entries = self.entries.lock_device();
+            entries.drain(..).for_each(|(bytes, at, entry)| put(&bytes, at, &entry));
+        }
+    }
+}
+
+fn put(bytes: &Bulk, at: u64, entry: &[u8; LOG_ENTRY_BYTES as usize]) {
+    bytes.write(at, entry).expect("the log's place was checked when it was set");
 }
 
 impl LogBuffer {
@@ -25,6 +55,7 @@ impl LogBuffer {
         header: PhysicalAddress,
         payload: PhysicalAddress,
         entries: u32,
+        notify_every: u32,
     ) -> Option<LogBuffer> {
         let Some(Target::Protocol(page, offset)) = bus.resolve(header) else { return None };
         let index = (offset / 8) as usize + LOG_INDEX_WORD;
@@ -33,20 +64,26 @@ impl LogBuffer {
         }
         let Some(Target::Bulk(bytes, start)) = bus.resolve(payload) else { return None };
         let end = start.checked_add(u64::from(entries) * LOG_ENTRY_BYTES)?;
-        (end <= bytes.len()).then(|| LogBuffer { header: page.word(index), payload: bytes, start, entries })
+        let fits = entries > 0 && end <= bytes.len();
+        let header = page.word(index);
+        fits.then_some(LogBuffer { header, payload: bytes, start, entries, notify_every, written: 0 })
     }
 
-    /// Whether the log has an entry of this number.
-    pub(crate) fn has(&self, index: u32) -> bool {
-        index < self.entries
-    }
-
-    /// Writes the entry at `index` and says so in the header. Readers that are behind are overrun.
+    /// Writes the entry of this number and says so in the header. Readers that are behind are overrun. Returns whether an
+    /// interrupt is asked for, which is a spurious one where nobody waits.
     // spec: NF-171, NF-179, NF-181, NF-200, NF-201
-    pub(crate) fn write(&self, index: u32, entry: &LogEntry) {
+    // spec: NF-212
+    pub(crate) fn write(&mut self, posted: &PostedEntries, number: u32, entry: &LogEntry) -> bool {
+        let index = number % self.entries;
         let at = self.start + u64::from(index) * LOG_ENTRY_BYTES;
-        self.payload.write(at, &entry.encode()).expect("the log's place was checked when it was set");
+        if posted.on {
+            posted.entries.lock_device().push((self.payload.clone(), at, entry.encode()));
+        } else {
+            put(&self.payload, at, &entry.encode());
+        }
         let word = self.header.load();
         self.header.store(next_index_word(word, index, self.entries));
+        self.written = self.written.wrapping_add(1);
+        self.notify_every != 0 && self.written.is_multiple_of(self.notify_every)
     }
 }

@@ -84,6 +84,7 @@ pub(crate) struct RunState {
     pub(crate) doorbell: Option<Word>,
     pub(crate) wait_log: Option<LogBuffer>,
     pub(crate) signal_log: Option<LogBuffer>,
+    pub(crate) command_log: Option<LogBuffer>,
 }
 
 impl Run {
@@ -97,6 +98,7 @@ impl Run {
             doorbell: None,
             wait_log: None,
             signal_log: None,
+            command_log: None,
         };
         Run { state, packet: None }
     }
@@ -213,6 +215,8 @@ pub(crate) struct Execution {
     pub(crate) running: Option<Running>,
     /// When it began, on the timeline.
     pub(crate) command_ns: u64,
+    /// The entry of the verbose log that is due behind it, and when it began.
+    pub(crate) logged: Option<(u32, GpuTime)>,
 }
 
 /// A command that takes more than one step.

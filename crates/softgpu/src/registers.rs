@@ -24,6 +24,10 @@ impl Device for SoftGpu {
             Register::FAULT_VA => gpu.cmp.lock().faults.first().map_or(0, |f| f.va.0),
             Register::FAULT_POSITION => gpu.cmp.lock().faults.first().map_or(0, |f| f.position),
             Register::FAULT_INFO => gpu.cmp.lock().faults.take().map_or(0, |f| f.kind as u64),
+            Register::LOG_FLUSH => {
+                gpu.posted.flush();
+                0
+            }
             Register::MONITORED_NODES => gpu.line.take_monitored(),
             Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
             Register(n) if n >= Register::NODE_TRAITS.0 => {

@@ -5,9 +5,8 @@ mod machine;
 use machine::{COMPUTE, COPY, Fence, First, Machine, QueueOptions, Seen, THREE_D, everywhere, on};
 use std::sync::Arc;
 use tidegate_gpu_abi::log::{
-    LOG_ENTRIES, LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogOperation,
+    LOG_ENTRIES, LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogKind, LogOperation,
 };
-use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AdminCommand, AdminError, Cause, Command, Device, GpuVa, InterruptSink, QueueState, Register, RingPacket,
 };
@@ -193,10 +192,27 @@ struct Log {
     payload: Bulk,
 }
 
-fn set_log(machine: &Machine, queue: tidegate_gpu_abi::QueueId, waits: bool, entries: u32) -> Log {
+fn set_log(machine: &Machine, queue: tidegate_gpu_abi::QueueId, kind: LogKind, entries: u32) -> Log {
+    set_log_that_notifies(machine, queue, kind, entries, 0)
+}
+
+fn set_log_that_notifies(
+    machine: &Machine,
+    queue: tidegate_gpu_abi::QueueId,
+    kind: LogKind,
+    entries: u32,
+    notify_every: u32,
+) -> Log {
     let (header_at, header) = machine.system.protocol(LOG_HEADER_WORDS);
     let (payload_at, payload) = machine.system.bulk(entries as usize * LOG_ENTRY_BYTES as usize);
-    let set = AdminCommand::SetLogBuffer { queue, waits, header: header_at, payload: payload_at, entries };
+    let set = AdminCommand::SetLogBuffer {
+        queue,
+        kind,
+        header: header_at,
+        payload: payload_at,
+        entries,
+        notify_every,
+    };
     machine.admin(set).expect("a log");
     Log { header, payload }
 }
@@ -240,7 +256,7 @@ fn a_signal_log_holds_84_entries_and_wraps() {
         let process = machine.process();
         let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue_with(COPY, QueueOptions { slots: 256, ..Default::default() });
-        let log = set_log(machine, queue.id, false, LOG_ENTRIES);
+        let log = set_log(machine, queue.id, LogKind::Signals, LOG_ENTRIES);
         for value in 1..=100 {
             queue.put(&logged(fence.signal(value), (value as u32 - 1) % LOG_ENTRIES));
         }
@@ -266,7 +282,7 @@ fn a_wait_log_tells_when_the_queue_stalled_and_when_it_went_on() {
         let process = machine.process();
         let (fence, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let (mut waiter, mut signaler) = (process.queue(THREE_D), process.queue(COPY));
-        let log = set_log(machine, waiter.id, true, LOG_ENTRIES);
+        let log = set_log(machine, waiter.id, LogKind::Waits, LOG_ENTRIES);
         let start = machine.gpu.read_register(Register::CLOCK);
         waiter.submit(&[logged(fence.wait(1), 0), logged(fence.wait(2), 1), done.signal(1)]);
         signaler.submit(&[process.execute(&[Command::Timed { ns: 5_000 }], 0), fence.signal(2)]);
@@ -309,7 +325,7 @@ fn value_and_log_entry_are_there_when_the_line_goes_up() {
         let process = machine.process();
         let fence = process.fence(0, 41);
         let mut queue = process.queue(COPY);
-        let log = set_log(machine, queue.id, false, LOG_ENTRIES);
+        let log = set_log(machine, queue.id, LogKind::Signals, LOG_ENTRIES);
         let saw = machine.platform.page(4);
         machine.gpu.connect_interrupt(Arc::new(Witness {
             current: fence.current.word().clone(),
@@ -330,16 +346,17 @@ fn value_and_log_entry_are_there_when_the_line_goes_up() {
 }
 
 #[test]
-fn a_log_entry_beyond_the_log_faults_and_a_log_must_fit_its_memory() {
+fn a_number_beyond_the_log_goes_round_and_a_log_must_fit_its_memory() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
-        let fence = process.fence(0, u64::MAX);
+        let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COPY);
-        let log = set_log(machine, queue.id, false, 4);
-        queue.submit(&[logged(fence.signal(1), 3), logged(fence.signal(2), 4)]);
-        let Seen::Fault { position, kind, va, .. } = machine.await_fault() else { panic!("no fault") };
-        assert_eq!((position, kind, va), (1, FaultKind::BadPacket, fence.current_va));
-        assert_eq!((fence.current.load(), log.index()), (1, (0, 1)));
+        let log = set_log(machine, queue.id, LogKind::Signals, 4);
+        // The number of a larger log that was there before, and one that no log ever had.
+        queue.submit(&[logged(fence.signal(1), 7), logged(fence.signal(2), u32::MAX - 1), done.signal(1)]);
+        machine.await_signals(&done, 1);
+        assert_eq!((log.entry(3).fence_value, log.entry(2).fence_value), (1, 2));
+        assert_eq!((fence.current.load(), log.index()), (2, (3, 1)));
         let (header, _) = machine.system.protocol(LOG_HEADER_WORDS);
         let (payload, _) = machine.system.bulk(47);
         for (header, payload, entries) in [
@@ -348,9 +365,58 @@ fn a_log_entry_beyond_the_log_faults_and_a_log_must_fit_its_memory() {
             (header, header, 1),
             (header, PhysicalAddress(8), 1),
         ] {
-            let set = AdminCommand::SetLogBuffer { queue: queue.id, waits: true, header, payload, entries };
+            let (queue, kind) = (queue.id, LogKind::Waits);
+            let set = AdminCommand::SetLogBuffer { queue, kind, header, payload, entries, notify_every: 0 };
             assert_eq!(machine.admin(set), Err(AdminError::BadAddress));
         }
+    });
+}
+
+fn taken(machine: &Machine, queue: tidegate_gpu_abi::QueueId) -> u64 {
+    machine.admin(AdminCommand::QueryQueue { queue }).expect("a queue").1
+}
+
+// spec: NF-212
+#[test]
+fn a_posted_entry_is_there_behind_the_flush_or_the_next_barrier() {
+    everywhere(Config { posted_log_entries: true, ..Config::default() }, |machine| {
+        let process = machine.process();
+        let (fence, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
+        let mut queue = process.queue(COPY);
+        let log = set_log(machine, queue.id, LogKind::Waits, 8);
+        queue.submit(&[logged(fence.wait(1), 0), done.signal(1)]);
+        machine.await_signals(&done, 1);
+        assert_eq!((log.index(), log.entry(0).fence_value), ((1, 0), 1), "the signal's barrier");
+        // A wait has no barrier: the index counts what is not there.
+        let nop = process.execute(&[Command::Timed { ns: 1 }], 0);
+        queue.submit(&[logged(fence.wait(1), 1), nop]);
+        while taken(machine, queue.id) < 4 {
+            machine.platform.sleep_until(machine.platform.now().after(1_000));
+        }
+        assert_eq!((log.index(), log.entry(1).fence_value), ((2, 0), 0));
+        machine.gpu.read_register(Register::LOG_FLUSH);
+        assert_eq!(log.entry(1).fence_value, 1);
+    });
+}
+
+#[test]
+fn a_log_that_is_to_notify_interrupts_behind_so_many_entries() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (quiet, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
+        let mut queue = process.queue(COPY);
+        set_log_that_notifies(machine, queue.id, LogKind::Waits, 84, 2);
+        set_log_that_notifies(machine, queue.id, LogKind::Signals, 84, 3);
+        let packets: Vec<RingPacket> = (0..4)
+            .flat_map(|n| [logged(quiet.wait(1), n), logged(quiet.signal(1), n)])
+            .chain([done.signal(1)])
+            .collect();
+        queue.submit(&packets);
+        machine.await_signals(&done, 1);
+        // Behind the second and the fourth wait, behind the third signal; and the one that is awaited.
+        let signals = machine.gpu.stats().interrupts_suppressed;
+        assert_eq!(signals, 3, "one of four signals asked though nobody waits");
+        assert!(machine.gpu.stats().interrupts_raised >= 2);
     });
 }
 

@@ -135,9 +135,12 @@ impl Machine {
         Ok(Device::new(&self.platform, kernel, options)?)
     }
 
-    /// Runs `main` as an application on this machine, to its end.
+    /// Runs `main` as an application on this machine, to its end. What its user-mode queues logged is on the timeline by then,
+    /// if there is one.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
-        self.platform.run(main)
+        let report = self.platform.run(main);
+        self.adapter.read_fence_logs();
+        report
     }
 }
 

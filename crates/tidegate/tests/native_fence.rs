@@ -65,8 +65,14 @@ fn a_process_sees_current_value_alone_and_cannot_write_it() {
         assert_eq!(value.load(), 7, "the view is of CurrentValue: MonitoredValue is at its maximum");
     }
     let queue = w.try_hw_queue(0, true).unwrap();
-    let LogDetail { wait_entries: _, signal_entries: _ } =
-        w.kernel.native_fence_log_detail(queue.handle).unwrap();
+    let LogDetail {
+        wait_entries: _,
+        signal_entries: _,
+        wait_log_gpu_va: _,
+        signal_log_gpu_va: _,
+        numbers: _,
+        verbose: _,
+    } = w.kernel.native_fence_log_detail(queue.handle).unwrap();
     let HwQueue {
         handle: _,
         progress_fence: _,

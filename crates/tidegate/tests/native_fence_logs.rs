@@ -1,16 +1,23 @@
 //! Native fence logs: what the GPU writes, where it stands, and what the kernel reads out of it when an interrupt names a
-//! hardware queue, or none.
+//! hardware queue, or none; logs that change their places, times that fall, and the timeline that comes out of them.
 
 mod world;
 
-use tidegate::calls::{FenceInstance, Handle};
+use std::sync::Arc;
+use tidegate::calls::{DeviceState, FenceInstance, Handle};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, QueueDesc};
 use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
-use tidegate::ddi::{DriverHandle, InterruptData};
+use tidegate::ddi::{Dispatch, Driver, DriverHandle, DriverLayer, InterruptData};
+use tidegate::dxgkrnl::LogTimeFault;
 use tidegate::gpu_abi::log::{LogEntry, LogOperation};
-use tidegate::gpu_abi::{GpuVa, RingPacket};
+use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
 use tidegate::kmd::InterruptMode;
-use tidegate::platform::{Event, Page, Target};
-use world::{UserQueue, World, inline, signal_packet, wait_packet, world, world_with};
+use tidegate::platform::{Event, StepCosts, Target};
+use tidegate::trace::{Kind, LaneId, Record, Trace};
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+use world::{
+    Hooked, UserQueue, World, copy_word, inline, signal_packet, store, wait_packet, world, world_with,
+};
 
 /// A machine whose interrupts name hardware queues, with logs of so many entries.
 fn named_queues(log_entries: u32) -> World {
@@ -43,10 +50,11 @@ fn driver_handle(w: &World) -> DriverHandle {
     w.hooked.told().queues.last().unwrap().1
 }
 
-fn header(w: &World, log: &SetNativeFenceLogBuffer) -> Page {
+/// The five words of a log's header.
+fn header(w: &World, log: &SetNativeFenceLogBuffer) -> Vec<u64> {
     match w.hooked.start_info().system_memory.resolve(log.header_address) {
-        Some(Target::Protocol(page, 0)) => page,
-        other => panic!("a header is a page of words: {other:?}"),
+        Some(Target::Protocol(page, at)) => (0..5).map(|n| page.word(at as usize / 8 + n).load()).collect(),
+        other => panic!("a header is words: {other:?}"),
     }
 }
 
@@ -96,7 +104,7 @@ fn a_log_begins_with_its_published_header() {
     .run(|w| {
         let (queue, fence) = (w.connected_queue(1), w.native(0));
         let [waits, signals] = logs(w);
-        let words = |log| (0..5).map(|n| header(w, log).word(n).load()).collect::<Vec<u64>>();
+        let words = |log| header(w, log);
         assert_eq!([LogType::Waits as u32, LogType::Signals as u32], [1, 2]);
         assert_eq!([LogOperation::SignalExecuted as u32, LogOperation::WaitUnblocked as u32], [0, 1]);
         assert_eq!(words(&waits), [0, 1, 3, 0, 0]);
@@ -284,5 +292,320 @@ fn equal_and_zero_times_are_accepted() {
         });
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
         assert!(first.1.is_set() && second.1.is_set() && third.1.is_set());
+    });
+}
+
+// spec: NF-174, NF-191
+#[test]
+fn a_log_stands_in_the_process_s_address_space_as_published() {
+    world().run(|w| {
+        let (queue, fence) = (w.connected_queue(1), w.native(0));
+        let detail = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap();
+        let [waits, signals] = logs(w);
+        assert_eq!((detail.wait_entries, detail.signal_entries, detail.numbers), (84, 84, 1_344));
+        assert_eq!((detail.wait_log_gpu_va, detail.signal_log_gpu_va), (waits.gpu_va, signals.gpu_va));
+        make(w, &queue, &[signal_packet(&fence, 7, 0), signal_packet(&fence, 8, 1)]);
+        // What an engine of the process loads there: the header, then the entries.
+        let (copied, to) = w.bytes(136);
+        let source = GpuVa(detail.signal_log_gpu_va);
+        let load =
+            |at: u64, bytes| Command::Copy { source: source.plus(at), destination: GpuVa(to + at), bytes };
+        let kernel_queue = w.hw_queue();
+        w.submit(&kernel_queue, 1, &[load(0, 40), load(40, 96)]);
+        w.wait(kernel_queue.progress_fence, 1).unwrap();
+        let word = |at| copied.read_u64(at).unwrap();
+        assert_eq!([0, 8, 16].map(word), [2, 2, 84], "index, type, number of entries");
+        assert_eq!([40, 48, 88].map(word), [7, u64::from(fence.handle.0), 8]);
+        // And what the CMP is told of stands at the same words.
+        assert_eq!(header(w, &signals)[0], signals.header.load());
+    });
+}
+
+/// Has an engine of the process carry out a command with the header's address, and returns how the device stands then.
+fn against_the_header(command: impl Fn(u64, u64) -> Command + Send + 'static) {
+    world().run(move |w| {
+        let (victim, fence) = (w.connected_queue(1), w.native(0));
+        let [_, signals] = logs(w);
+        make(w, &victim, &[signal_packet(&fence, 1, 0)]);
+        let (_, bytes) = w.bytes(8);
+        let hostile = w.hw_queue();
+        w.submit(&hostile, 1, &[command(signals.gpu_va, bytes)]);
+        w.pass(1_000);
+        let state = w.kernel.device_state(w.device).unwrap();
+        let DeviceState::Faulted(report) = state else { panic!("no fault: {state:?}") };
+        assert_eq!((report.tag, report.gpu_va, report.write), (1, signals.gpu_va, true));
+        assert_eq!(header(w, &signals), [1, 2, 84, 0, 0], "nothing of it was changed");
+    });
+}
+
+// spec: NF-174
+#[test]
+fn no_command_stores_to_the_header_of_a_log() {
+    against_the_header(|header, _| store(header, u64::MAX));
+    against_the_header(copy_word);
+    world().run(|w| {
+        let queue = w.connected_queue(1);
+        let [waits, _] = logs(w);
+        // A signal whose CurrentValue is the index word.
+        let current_value = GpuVa(waits.gpu_va);
+        let (monitored_value, trace) = (GpuVa(0), TraceWords::default());
+        make(
+            w,
+            &queue,
+            &[RingPacket::Signal {
+                current_value,
+                monitored_value,
+                value: 9,
+                fence_handle: 1,
+                log_entry: 0,
+                trace,
+            }],
+        );
+        let state = w.kernel.device_state(w.device).unwrap();
+        assert!(matches!(&state, DeviceState::Faulted(report) if report.gpu_va == waits.gpu_va), "{state:?}");
+        assert_eq!(header(w, &waits)[0], 0);
+    });
+}
+
+// spec: NF-190, NF-205, NF-206
+#[test]
+fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right() {
+    named_queues(4).run(|w| {
+        let queue = w.connected_queue(0);
+        let [waits, signals] = logs(w);
+        let numbers = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap().numbers;
+        let all: Vec<_> = (0..12).map(|_| awaited(w)).collect();
+        let set = || all.iter().filter(|(_, event)| event.is_set()).count();
+        make(w, &queue, &(0..3).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());
+        assert_eq!(set(), 0, "logged, and nobody has looked");
+        // In flight: chosen before the change, carried out behind it.
+        let gate = w.native(0);
+        make(w, &queue, &[wait_packet(&gate, 1, 0)]);
+        (3..9).for_each(|n| queue.put(&quiet(&all[n].0, n as u32)));
+        queue.ring();
+        w.machine.adapter().start_log_tracing().unwrap();
+        assert_eq!(set(), 3, "the old log was read a last time");
+        let [new_waits, new_signals] = logs(w);
+        assert_eq!((new_waits.number_of_entries, new_signals.number_of_entries), (numbers, numbers));
+        let memory = w.hooked.start_info().system_memory;
+        let gone = [waits.header_address, signals.header_address, signals.entries_address];
+        assert!(gone.iter().all(|at| memory.resolve(*at).is_none()), "the old ones are off the bus");
+        let detail = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap();
+        assert_eq!((detail.signal_log_gpu_va, detail.numbers), (new_signals.gpu_va, numbers));
+        w.signal(&gate, 1);
+        w.pass(1_000);
+        assert_eq!(header(w, &new_signals)[..3], [9, 2, u64::from(numbers)]);
+        assert_eq!(entry(&new_signals, 3).fence_handle, all[3].0.handle.0, "where its number says");
+        w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
+        assert_eq!((set(), w.machine.adapter().stats().log_entries_lost), (9, 0));
+        // Smaller again, under numbers that the smaller one has not.
+        w.machine.adapter().stop_log_tracing().unwrap();
+        let [_, small] = logs(w);
+        assert_eq!(small.number_of_entries, 4);
+        make(w, &queue, &(9..12).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());
+        w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
+        assert_eq!((set(), header(w, &small)[0]), (12, 1 << 32), "numbers 9 to 11 are entries 1 to 3");
+        // A change that changes nothing tells nobody.
+        let told = w.hooked.told().logs.len();
+        w.machine.adapter().stop_log_tracing().unwrap();
+        assert_eq!(w.hooked.told().logs.len(), told);
+    });
+}
+
+// spec: NF-209
+#[test]
+fn a_time_that_falls_is_reported_and_costs_nobody_anything() {
+    named_queues(8).run(|w| {
+        let all: Vec<_> = (0..5).map(|_| awaited(w)).collect();
+        let queue = w.connected_queue(0);
+        let [_, signals] = logs(w);
+        make(w, &queue, &(0..5).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());
+        let log = signals.entries.clone();
+        w.hooked.on("UpdateNativeFenceLogs", move || {
+            for (index, time) in [(0, 90), (1, 0), (2, 80), (3, 80), (4, 95)] {
+                log.write_u64(index * 48 + 40, time).unwrap();
+            }
+        });
+        w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
+        assert!(all.iter().all(|(_, event)| event.is_set()));
+        let adapter = w.machine.adapter();
+        let fault = LogTimeFault { tag: 1, log_type: LogType::Signals, entry: 2, before_ns: 90, end_ns: 80 };
+        assert_eq!((adapter.stats().log_time_faults, adapter.log_time_faults()), (1, vec![fault]));
+        assert_eq!(w.kernel.device_state(w.device).unwrap(), DeviceState::Active);
+    });
+}
+
+// spec: NF-218
+#[test]
+fn one_call_covers_both_logs_of_every_queue_with_news() {
+    named_queues(84).run(|w| {
+        w.platform.enable_tracing();
+        let fence = w.native(0);
+        let queues = [(); 3].map(|()| {
+            let queue = w.connected_queue(0);
+            (queue, driver_handle(w))
+        });
+        // A wait log with news, a signal log with news, and both.
+        make(w, &queues[0].0, &[wait_packet(&fence, 0, 0)]);
+        make(w, &queues[1].0, &[quiet(&fence, 0)]);
+        make(w, &queues[2].0, &[wait_packet(&fence, 0, 0), quiet(&fence, 0)]);
+        w.hooked.interrupt(interrupt_of(None));
+        assert_eq!(w.hooked.told().flushed, [queues.each_ref().map(|(_, driver)| *driver).to_vec()]);
+    });
+}
+
+/// A driver that forgets what it is told about reading logs in time.
+struct Forgetful(Arc<dyn Driver>);
+
+impl DriverLayer for Forgetful {
+    fn inner(&self) -> &dyn Driver {
+        &*self.0
+    }
+
+    fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
+        self.0.set_native_fence_log_buffer(level, SetNativeFenceLogBuffer { notify_every: 0, ..args });
+    }
+}
+
+/// Two queues of a traced machine: one waits for what the other one signals `signals` times; then the timeline.
+fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, [LaneId; 2]) {
+    let platform = Platform::virtual_time(StepCosts::free());
+    platform.enable_tracing();
+    let mut hooked = None;
+    // Inline: a worker that costs nothing would still be behind an engine that does not either.
+    let config = inline(MachineConfig::standard(&platform));
+    let machine = Machine::with_driver(&platform, config, |driver| {
+        let driver: Arc<dyn Driver> = if forgetful { Arc::new(Forgetful(driver)) } else { driver };
+        let made = Hooked::new(&platform, driver, None);
+        hooked = Some(made.clone());
+        made
+    });
+    let machine = Arc::new(machine.unwrap());
+    machine.adapter().set_verbose_logs(verbose).unwrap();
+    let device = machine.device(DeviceOptions { ring_slots: 8_192, ..DeviceOptions::default() }).unwrap();
+    let queue = |list_type: CommandListType| {
+        let (name, priority, submission) = (list_type.name().to_owned(), Priority::Normal, Submission::User);
+        device.create_queue(QueueDesc { name, list_type, priority, submission, node: None }).unwrap()
+    };
+    let (waiter, signaller) = (queue(CommandListType::Compute), queue(CommandListType::Copy));
+    let (gate, link) = (device.create_fence("gate", 0).unwrap(), device.create_fence("link", 0).unwrap());
+    let mut list = device.create_command_list(CommandListType::Copy);
+    list.timed(5_000).unwrap();
+    let list = list.close().unwrap();
+    let lanes = [waiter.timeline_lane(), signaller.timeline_lane()];
+    let clock = platform.clone();
+    let report = machine.run(move || {
+        clock.sleep_until(clock.now().after(100));
+        waiter.wait(&link, signals).unwrap();
+        waiter.signal(&gate, 1).unwrap();
+        clock.sleep_until(clock.now().after(100));
+        signaller.execute(&[&list]).unwrap();
+        (1..=signals).for_each(|value| signaller.signal(&link, value).unwrap());
+        gate.wait(1).unwrap();
+    });
+    assert!(report.completed(), "{report:?}");
+    (hooked.unwrap(), platform.take_trace("logs"), lanes)
+}
+
+fn of_lane(trace: &Trace, lane: LaneId, kind: Kind) -> Vec<Record> {
+    trace.records.iter().filter(|r| r.lane == lane && r.kind == kind).copied().collect()
+}
+
+/// The entries of all logs of a type, with the GPU's times.
+fn logged(hooked: &Hooked, log_type: LogType) -> Vec<LogEntry> {
+    let logs = hooked.told().logs.into_iter().filter(|log| log.log_type == log_type);
+    let entries = logs.flat_map(|log| (0..u64::from(log.number_of_entries)).map(move |n| entry(&log, n)));
+    entries.filter(|entry| entry.fence_handle != 0).collect()
+}
+
+// spec: NF-169, NF-170, NF-195, NF-220, NF-229
+#[test]
+fn the_timeline_shows_the_waits_and_signals_that_the_logs_tell() {
+    let (hooked, trace, [waiter, signaller]) = traced(3, false, false);
+    // All four conditions of the wait and of a signal: queued, and unblocked or executed; and when the wait was first unmet.
+    let [wait] = of_lane(&trace, waiter, Kind::Wait)[..] else { panic!("one wait: {trace:?}") };
+    assert_eq!((wait.queued_ns, wait.start_ns, wait.end_ns), (100, 100, 5_200));
+    let signals = of_lane(&trace, signaller, Kind::Signal);
+    let times: Vec<_> = signals.iter().map(|r| (r.queued_ns, r.start_ns, r.end_ns)).collect();
+    assert_eq!(times, [(200, 5_200, 5_200); 3]);
+    assert_eq!(signals.iter().map(|r| r.fence.unwrap().1).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(signals[0].fence.map(|f| f.0), wait.fence.map(|f| f.0));
+    // The same as in the logs, which are always written: nothing else, nothing twice.
+    let waits = logged(&hooked, LogType::Waits);
+    assert_eq!(
+        waits.iter().map(|e| (e.fence_value, e.observed_ns, e.end_ns)).collect::<Vec<_>>(),
+        [(3, 100, 5_200)]
+    );
+    let executed = logged(&hooked, LogType::Signals);
+    assert_eq!(executed.iter().map(|e| e.fence_value).collect::<Vec<_>>(), [1, 1, 2, 3]);
+    let drawn = trace.records.iter().filter(|r| matches!(r.kind, Kind::Wait | Kind::Signal)).count();
+    assert_eq!((drawn, trace.lost_records), (5, 0));
+    assert!(!trace.records.iter().any(|r| matches!(r.kind, Kind::WaitQueued | Kind::SignalQueued)));
+}
+
+// spec: NF-204
+#[test]
+fn where_log_entries_were_lost_the_timeline_says_how_many_and_where() {
+    let signals = 3_000;
+    let (_, trace, [_, signaller]) = traced(signals, false, false);
+    let drawn = of_lane(&trace, signaller, Kind::Signal).len() as u64;
+    assert_eq!((drawn, trace.lost_records), (signals, 0), "a log that is read at each half loses nothing");
+
+    let (_, trace, [_, signaller]) = traced(signals, true, false);
+    let drawn = of_lane(&trace, signaller, Kind::Signal);
+    let [lost] = of_lane(&trace, signaller, Kind::Lost)[..] else { panic!("one gap") };
+    assert_eq!((drawn.len() as u64, lost.arg, trace.lost_records), (1_344, signals - 1_344, signals - 1_344));
+    assert_eq!(drawn[0].fence.unwrap().1, lost.arg + 1, "the newest are there");
+    assert_eq!((lost.start_ns, lost.end_ns), (0, 5_200), "from the last one before to the first one after");
+    let pending = of_lane(&trace, signaller, Kind::SignalQueued).len() as u64;
+    assert_eq!(pending, lost.arg, "they were queued, and nobody saw them carried out");
+}
+
+#[test]
+fn the_verbose_log_is_switched_for_driver_and_user_mode_driver_together() {
+    let (hooked, trace, [_, signaller]) = traced(1, false, true);
+    let told = hooked.told().logs;
+    let verbose = told.iter().filter(|log| log.log_type == LogType::Commands);
+    assert_eq!(verbose.map(|log| log.number_of_entries).collect::<Vec<_>>(), [1_344, 1_344], "a log a queue");
+    let [buffer] = of_lane(&trace, signaller, Kind::Mark)[..] else { panic!("{trace:?}") };
+    assert_eq!((trace.name_of(&buffer), buffer.start_ns, buffer.end_ns), ("command buffer", 200, 5_200));
+    assert_eq!(buffer.arg, 1, "its progress value");
+}
+
+#[test]
+fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
+    world().run(|w| {
+        let queue = w.connected_queue(1);
+        let asked = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap().verbose.unwrap();
+        let adapter = w.machine.adapter();
+        let commands = |w: &World| {
+            let told = w.hooked.told().logs;
+            told.iter()
+                .filter(|l| l.log_type == LogType::Commands)
+                .map(|l| l.number_of_entries)
+                .collect::<Vec<_>>()
+        };
+        let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 5 }]);
+        let run = |log_entry| RingPacket::ExecuteLogged {
+            commands: GpuVa(gpu_va),
+            bytes,
+            progress: 0,
+            log_entry,
+            trace: TraceWords::default(),
+        };
+        // An entry that is named while there is no such log is no mistake: the switch may have been turned meanwhile.
+        make(w, &queue, &[run(0)]);
+        assert_eq!((asked.load(), commands(w)), (0, vec![]));
+        adapter.set_verbose_logs(true).unwrap();
+        assert_eq!((asked.load(), commands(w)), (1, vec![84]));
+        make(w, &queue, &[run(1)]);
+        let log = w.hooked.told().logs.last().unwrap().clone();
+        let written = entry(&log, 1);
+        assert_eq!(header(w, &log), [2, 256, 84, 0, 0]);
+        assert_eq!((written.operation, written.end_ns - written.observed_ns), (256, 5));
+        adapter.set_verbose_logs(false).unwrap();
+        assert_eq!((asked.load(), commands(w)), (0, vec![84, 0]));
+        make(w, &queue, &[run(2)]);
+        assert_eq!(w.kernel.device_state(w.device).unwrap(), DeviceState::Active);
     });
 }

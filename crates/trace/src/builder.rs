@@ -1,10 +1,11 @@
 //! Builds a trace: hands out ids before the run, merges what agents recorded after it.
 //!
-//! The order that matters: ids first, buffers later, `finish` last. A record that refers to a lane, fence or name
+//! The order that matters: ids first, buffers later, `finish` last, which sorts, and joins what was queued with what was done. A record that refers to a lane, fence or name
 //! that this builder never handed out is not drawn somewhere wrong and is no panic: it is left out and counted as lost.
 
-use crate::model::{ClockName, Fence, FenceId, Lane, LaneId, LaneKind, Record, Trace};
+use crate::model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, Record, Trace};
 use crate::names::{NameId, Names};
+use crate::queued;
 
 /// A trace in the making.
 #[derive(Clone, Debug)]
@@ -79,6 +80,10 @@ impl TraceBuilder {
         });
         trace.lost_records = trace.lost_records.saturating_add((before - trace.records.len()) as u64);
         trace.records.sort_by_key(|r| r.start_ns);
+        queued::join(&mut trace.records);
+        // Records that stand for lost ones say how many.
+        let marked = trace.records.iter().filter(|r| r.kind == Kind::Lost).map(|r| r.arg);
+        trace.lost_records = marked.fold(trace.lost_records, u64::saturating_add);
         trace
     }
 }
@@ -86,7 +91,6 @@ impl TraceBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Kind;
 
     #[test]
     fn merges_sorted_by_start_and_keeps_order_of_ties() {

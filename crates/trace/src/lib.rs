@@ -28,6 +28,7 @@ mod json;
 mod model;
 mod names;
 pub mod perfetto;
+mod queued;
 mod recorder;
 mod tracks;
 

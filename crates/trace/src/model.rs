@@ -104,11 +104,16 @@ pub enum Kind {
     Mark,
     /// A place where records were lost; `arg` is how many.
     Lost,
+    /// A wait was queued (FENCE_WAIT_QUEUED). Joined with its [`Kind::Wait`] when the trace is finished; one that stays was never
+    /// seen to be carried out.
+    WaitQueued,
+    /// A signal was queued (FENCE_SIGNAL_QUEUED), likewise.
+    SignalQueued,
 }
 
 impl Kind {
     /// Every kind, in the order of its `u8` value; the page stores that value.
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 20] = [
         Kind::Execute,
         Kind::Copy,
         Kind::Fill,
@@ -127,6 +132,8 @@ impl Kind {
         Kind::MapWrite,
         Kind::Mark,
         Kind::Lost,
+        Kind::WaitQueued,
+        Kind::SignalQueued,
     ];
 
     /// The words a reader sees, and that a search for `kind:` looks into.
@@ -150,6 +157,8 @@ impl Kind {
             Kind::MapWrite => "map-write",
             Kind::Mark => "mark",
             Kind::Lost => "lost records",
+            Kind::WaitQueued => "wait queued",
+            Kind::SignalQueued => "signal queued",
         }
     }
 

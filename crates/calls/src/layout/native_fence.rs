@@ -131,12 +131,12 @@ impl GetNativeFenceLogDetail {
         handle(self.hw_queue)
     }
 
-    /// Puts in what came out of the call; the addresses are those of the logs' headers, 0 where there is no log.
-    pub fn answer(&mut self, detail: LogDetail, wait_log_gpu_va: u64, signal_log_gpu_va: u64) {
+    /// Puts in what came out of the call.
+    pub fn answer(&mut self, detail: &LogDetail) {
         self.wait_log_number_of_entries = detail.wait_entries;
         self.signal_log_number_of_entries = detail.signal_entries;
-        self.wait_log_gpu_va = wait_log_gpu_va;
-        self.signal_log_gpu_va = signal_log_gpu_va;
+        self.wait_log_gpu_va = detail.wait_log_gpu_va;
+        self.signal_log_gpu_va = detail.signal_log_gpu_va;
     }
 }
 
@@ -233,7 +233,14 @@ mod tests {
     fn log_detail_carries_counts_and_addresses() {
         let mut args = GetNativeFenceLogDetail { hw_queue: 0x11, ..Raw::ZERO };
         assert_eq!(args.to_call(), Ok(Handle(0x11)));
-        args.answer(LogDetail { wait_entries: 84, signal_entries: 85 }, 0x22, 0x33);
+        args.answer(&LogDetail {
+            wait_entries: 84,
+            signal_entries: 85,
+            wait_log_gpu_va: 0x22,
+            signal_log_gpu_va: 0x33,
+            numbers: 1344,
+            verbose: None,
+        });
         assert_bytes(&args.to_bytes(), 96, &[(0, 0x11), (8, 84), (12, 85), (16, 0x22), (24, 0x33)]);
         let bad = [
             GetNativeFenceLogDetail { hw_queue: 0, ..args },

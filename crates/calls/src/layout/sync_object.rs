@@ -174,9 +174,13 @@ mod tests {
             args.info.object_type = object_type;
             assert_eq!(args.to_call("").unwrap_err(), Status::NOT_SUPPORTED);
         }
+    }
+
+    #[test]
+    fn the_engine_affinity_goes_to_the_call() {
         let mut args = create();
         args.info.arm = Union64::of(MonitoredFenceArm { engine_affinity: 2, ..Raw::ZERO });
-        assert_eq!(args.to_call("").unwrap_err(), Status::NOT_SUPPORTED);
+        assert_eq!(args.to_call("").unwrap().engine_affinity, 2);
     }
 
     // spec: MF-081

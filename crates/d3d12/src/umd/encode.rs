@@ -1,39 +1,61 @@
 //! Owns encoding: ring packets with their log entries, and command buffers joined out of closed lists.
 //!
 //! The user-mode driver chooses the log entry of each wait and signal; entries of one queue follow each other because the
-//! submitter lock is held from the choice to the ring. Nothing waits for a log to be read: an overrun is the reader's.
+//! submitter lock is held from the choice to the ring. Nothing waits for a log to be read: an overrun is the reader's. A log
+//! entry carries no CPU time, so the time of queueing is recorded here, while a timeline is.
 
 use crate::fence::FenceInner;
 use crate::list::{ClosedList, CommandMemory};
 use crate::umd::QueueIdentity;
 use std::sync::Arc;
-use tidegate_calls::Status;
+use tidegate_calls::{ReadOnly, Status};
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
 use tidegate_platform::Step;
+use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
 
 /// Which entry of a log the next operation writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogCursor {
     next: u32,
-    entries: u32,
+    numbers: u32,
 }
 
 impl LogCursor {
-    /// A log of `entries` entries, 0 for none.
-    pub(crate) fn new(entries: u32) -> LogCursor {
-        LogCursor { next: 0, entries }
+    /// Entries are numbered from 0 up to `numbers`, and again; 0 without a log. A multiple of every capacity that the log may
+    /// have, so the entry behind number n is that of number n + 1 whichever log is in place.
+    pub(crate) fn new(numbers: u32) -> LogCursor {
+        LogCursor { next: 0, numbers }
     }
 
     // spec: NF-180, NF-182, NF-207
-    /// The next entry's number, modulo the capacity; [`NO_LOG_ENTRY`] without a log.
+    /// The next entry's number; [`NO_LOG_ENTRY`] without a log.
     fn take(&mut self) -> u32 {
-        if self.entries == 0 {
+        if self.numbers == 0 {
             return NO_LOG_ENTRY;
         }
         let entry = self.next;
-        self.next = if entry + 1 == self.entries { 0 } else { entry + 1 };
+        self.next = if entry + 1 == self.numbers { 0 } else { entry + 1 };
         entry
+    }
+}
+
+/// The verbose log of a queue: the kernel switches it on and off.
+#[derive(Debug)]
+pub(crate) struct VerboseLog {
+    switch: Option<ReadOnly>,
+    cursor: LogCursor,
+}
+
+impl VerboseLog {
+    pub(crate) fn new(switch: Option<ReadOnly>, numbers: u32) -> VerboseLog {
+        VerboseLog { switch, cursor: LogCursor::new(numbers) }
+    }
+
+    /// The number of the next command buffer's entry, if it is to have one.
+    fn take(&mut self) -> Option<u32> {
+        let on = self.switch.as_ref().is_some_and(|switch| switch.load() != 0);
+        on.then(|| self.cursor.take())
     }
 }
 
@@ -47,13 +69,34 @@ pub(crate) fn execute(
     memory: &CommandMemory,
     progress: u64,
     queued_ns: u64,
+    verbose: &mut VerboseLog,
 ) -> RingPacket {
-    RingPacket::Execute {
-        commands: memory.gpu_va(),
-        bytes: memory.bytes,
-        progress,
-        trace: trace_words(id, queued_ns, memory.trace_name),
+    let (commands, bytes) = (memory.gpu_va(), memory.bytes);
+    let trace = trace_words(id, queued_ns, memory.trace_name);
+    match verbose.take() {
+        None => RingPacket::Execute { commands, bytes, progress, trace },
+        Some(log_entry) => RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace },
     }
+}
+
+/// Records that a fence operation which will be logged was queued: its entry says when it was carried out, and not this. One that
+/// is not logged takes the time with it.
+fn record_queued(
+    id: &QueueIdentity,
+    kind: Kind,
+    (fence, value): (&FenceInner, u64),
+    log_entry: u32,
+    queued_ns: u64,
+) {
+    let platform = &id.device.platform;
+    if log_entry == NO_LOG_ENTRY || !platform.tracing() {
+        return;
+    }
+    let queued = Record::instant(LaneId(id.lane - 1), kind, NameId::NONE, queued_ns);
+    platform.record(match fence.instance.trace_fence {
+        0 => queued,
+        name => queued.on_fence(FenceId(name - 1), value),
+    });
 }
 
 // spec: NF-167, NF-178
@@ -64,12 +107,14 @@ pub(crate) fn wait(
     log: &mut LogCursor,
     queued_ns: u64,
 ) -> RingPacket {
+    let log_entry = log.take();
+    record_queued(id, Kind::WaitQueued, (fence, value), log_entry, queued_ns);
     RingPacket::Wait {
         current_value: GpuVa(fence.instance.current_value_gpu_va),
         value,
         epoch: fence.wait_epoch(value),
         fence_handle: fence.instance.handle.0,
-        log_entry: log.take(),
+        log_entry,
         trace: trace_words(id, queued_ns, fence.instance.trace_fence),
     }
 }
@@ -82,12 +127,14 @@ pub(crate) fn signal(
     log: &mut LogCursor,
     queued_ns: u64,
 ) -> RingPacket {
+    let log_entry = log.take();
+    record_queued(id, Kind::SignalQueued, (fence, value), log_entry, queued_ns);
     RingPacket::Signal {
         current_value: GpuVa(fence.instance.current_value_gpu_va),
         monitored_value: GpuVa(fence.instance.monitored_value_gpu_va),
         value,
         fence_handle: fence.instance.handle.0,
-        log_entry: log.take(),
+        log_entry,
         trace: trace_words(id, queued_ns, fence.instance.trace_fence),
     }
 }

@@ -8,7 +8,7 @@
 use crate::counters::QueueStats;
 use crate::fence::FenceInner;
 use crate::list::{ClosedList, CommandMemory};
-use crate::umd::encode::{self, LogCursor};
+use crate::umd::encode::{self, LogCursor, VerboseLog};
 use crate::umd::in_flight::InFlight;
 use crate::umd::ring::Ring;
 use crate::umd::{Failure, QueueIdentity};
@@ -44,6 +44,7 @@ pub(crate) struct Submitter {
     pub(crate) progress: u64,
     pub(crate) wait_log: LogCursor,
     pub(crate) signal_log: LogCursor,
+    pub(crate) verbose_log: VerboseLog,
     pub(crate) in_flight: InFlight,
     pub(crate) stats: QueueStats,
     /// The last slot stores a progress value: nothing is queued behind it.
@@ -161,7 +162,8 @@ impl Submitter {
     fn put_buffer(&mut self, id: &QueueIdentity, memory: &Arc<CommandMemory>, progress: u64, queued_ns: u64) {
         id.device.platform.spend(Step::UmdEncode);
         self.in_flight.hold(memory, progress, self.ring.written());
-        self.ring.put_execute(&encode::execute(id, memory, progress, queued_ns), progress);
+        let packet = encode::execute(id, memory, progress, queued_ns, &mut self.verbose_log);
+        self.ring.put_execute(&packet, progress);
         self.stats.submissions += 1;
     }
 

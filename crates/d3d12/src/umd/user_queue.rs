@@ -7,7 +7,7 @@
 use crate::counters::QueueStats;
 use crate::device::DeviceInner;
 use crate::error::{Error, Result};
-use crate::umd::encode::LogCursor;
+use crate::umd::encode::{LogCursor, VerboseLog};
 use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::ring::{Ring, Room};
@@ -15,7 +15,7 @@ use crate::umd::submit::{Submitter, Unit};
 use crate::umd::{Failure, QueueIdentity};
 use tidegate_calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateHwContext, CreateHwQueue,
-    Handle, LogDetail, Placement, Priority, ReadOnly, Status,
+    Handle, Placement, Priority, ReadOnly, Status,
 };
 use tidegate_gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
 use tidegate_platform::Mutex;
@@ -82,12 +82,9 @@ impl UserQueue {
         };
         let doorbell = kernel().create_doorbell(args).map_err(failed("D3DKMTCreateDoorbell"))?;
         let owned_doorbell = Owned::new(&device.thunk, Object::Doorbell, doorbell.handle);
-        let logs = match device.options.fence_logs {
-            true => kernel()
-                .native_fence_log_detail(queue.handle)
-                .map_err(failed("D3DKMTGetNativeFenceLogDetail"))?,
-            false => LogDetail { wait_entries: 0, signal_entries: 0 },
-        };
+        let logs = kernel()
+            .native_fence_log_detail(queue.handle)
+            .map_err(failed("D3DKMTGetNativeFenceLogDetail"))?;
 
         let ring_of_slots = Ring::new(slot_bytes, &page, slots);
         let most_lists = ring_of_slots.most_per_submission();
@@ -96,8 +93,9 @@ impl UserQueue {
             doorbell,
             hint: None,
             progress: 0,
-            wait_log: LogCursor::new(logs.wait_entries),
-            signal_log: LogCursor::new(logs.signal_entries),
+            wait_log: LogCursor::new(logs.numbers),
+            signal_log: LogCursor::new(logs.numbers),
+            verbose_log: VerboseLog::new(logs.verbose, logs.numbers),
             in_flight: InFlight::new(),
             stats: QueueStats::default(),
             ends_with_progress: true,

@@ -88,6 +88,8 @@ struct State {
 pub struct Double {
     platform: Platform,
     state: Mutex<State>,
+    /// Whether command buffers are to be numbered.
+    verbose: Word,
     pub info: AdapterInfo,
 }
 
@@ -117,7 +119,8 @@ impl Double {
             ],
         };
         let state = State { next: 0x40, next_va: 0x10_0000, log_entries: 84, ..State::default() };
-        Double { platform: platform.clone(), state: platform.mutex("double", state), info }
+        let verbose = platform.page(1).word(0);
+        Double { platform: platform.clone(), state: platform.mutex("double", state), verbose, info }
     }
 
     pub fn calls(&self) -> Vec<Call> {
@@ -191,6 +194,10 @@ impl Double {
 
     pub fn set_log_entries(&self, entries: u32) {
         self.state.lock().log_entries = entries;
+    }
+
+    pub fn set_verbose(&self, on: u64) {
+        self.verbose.store(on);
     }
 
     /// Runs all that can run, rings without looking at doorbells; returns whether anything did.
@@ -300,7 +307,8 @@ impl State {
         end.ring.read(slot % slots * SLOT_BYTES, &mut bytes).unwrap();
         let packet = RingPacket::decode(&bytes).expect("a packet in every published slot");
         match packet {
-            RingPacket::Execute { commands, bytes, progress, .. } => {
+            RingPacket::Execute { commands, bytes, progress, .. }
+            | RingPacket::ExecuteLogged { commands, bytes, progress, .. } => {
                 assert!(progress <= end.last_queued.load(), "progress beyond what was queued");
                 self.run_commands(commands.0, bytes);
                 end.progress.store(progress);
@@ -599,6 +607,8 @@ impl Kernel for Double {
 
     fn native_fence_log_detail(&self, _: Handle) -> Result<LogDetail, Status> {
         let entries = self.note(Call::LogDetail).log_entries;
-        Ok(LogDetail { wait_entries: entries, signal_entries: entries + 1 })
+        let (wait_entries, signal_entries, numbers) = (entries, entries, entries);
+        let verbose = Some(ReadOnly::new(self.verbose.clone()));
+        Ok(LogDetail { wait_entries, signal_entries, numbers, verbose, ..LogDetail::default() })
     }
 }

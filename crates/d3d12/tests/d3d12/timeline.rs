@@ -4,7 +4,7 @@ use crate::user_mode::bench;
 use tidegate_d3d12::*;
 use tidegate_gpu_abi::{Command, RingPacket};
 use tidegate_platform::{Platform, Step, StepCosts};
-use tidegate_trace::{Kind, LaneKind};
+use tidegate_trace::{Kind, LaneKind, Record};
 
 #[test]
 // spec: NF-167, NF-168, NF-194
@@ -50,12 +50,19 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
             (Kind::MapWrite, "b", None),
             (Kind::CpuSignal, "", Some(1)),
             (Kind::Submit, "wait", Some(1)),
+            (Kind::WaitQueued, "", Some(1)),
             (Kind::Submit, "upload", None),
             (Kind::Submit, "signal", Some(2)),
+            (Kind::SignalQueued, "", Some(2)),
             (Kind::CpuWait, "", Some(2)),
         ]
     );
-    assert!(trace.records.iter().all(|r| r.lane == lane));
+    // What was queued stands on the queue's lane, at the time that its packet has as well; the calls on their thread's.
+    let (events, calls): (Vec<&Record>, Vec<&Record>) =
+        trace.records.iter().partition(|r| matches!(r.kind, Kind::WaitQueued | Kind::SignalQueued));
+    assert!(events.iter().all(|r| r.lane == queue.timeline_lane()));
+    assert_eq!(events.iter().map(|r| r.start_ns).collect::<Vec<_>>(), [queued[0], queued[2]]);
+    assert!(calls.iter().all(|r| r.lane == lane));
     assert_eq!(trace.records[0].arg, 2048);
 }
 

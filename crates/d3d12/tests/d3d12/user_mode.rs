@@ -222,7 +222,7 @@ fn more_lists_than_half_a_ring_are_refused() {
 
 #[test]
 // spec: NF-178, NF-182, NF-191
-fn waits_and_signals_carry_their_log_entries_modulo_the_capacity() {
+fn waits_and_signals_carry_their_log_entries_modulo_the_numbers() {
     let platform = Platform::host();
     let kernel = Arc::new(Double::new(&platform));
     kernel.set_log_entries(3);
@@ -247,18 +247,44 @@ fn waits_and_signals_carry_their_log_entries_modulo_the_capacity() {
         }
     }
     assert_eq!(waits, [0, 1, 2, 0, 1, 2]);
-    assert_eq!(signals, [0, 1, 2, 3, 0, 1]);
+    assert_eq!(signals, [0, 1, 2, 0, 1, 2]);
 }
 
 #[test]
-fn without_fence_logs_no_entry_is_named() {
-    let b = bench_with(&Platform::host(), DeviceOptions { fence_logs: false, ..DeviceOptions::default() });
-    let queue = b.queue(Submission::User);
-    let fence = b.device.create_fence("f", 0).unwrap();
+fn a_kernel_without_logs_has_no_entry_named() {
+    let platform = Platform::host();
+    let kernel = Arc::new(Double::new(&platform));
+    kernel.set_log_entries(0);
+    let device = Device::new(&platform, kernel.clone(), DeviceOptions::default()).unwrap();
+    let queue = device.create_queue(desc(CommandListType::Copy, Submission::User)).unwrap();
+    let fence = device.create_fence("f", 0).unwrap();
     queue.signal(&fence, 1).unwrap();
+    kernel.run();
+    assert!(matches!(kernel.packets()[..], [RingPacket::Signal { log_entry: NO_LOG_ENTRY, .. }]));
+    assert!(kernel.calls().contains(&Call::LogDetail), "an application cannot switch logging off");
+}
+
+#[test]
+fn command_buffers_are_numbered_while_the_kernel_asks_for_verbose_logs() {
+    let b = bench();
+    let queue = b.queue(Submission::User);
+    let list = b.list(1);
+    for on in [0, 1, 1, 0, 1] {
+        b.kernel.set_verbose(on);
+        queue.execute(&[&list]).unwrap();
+    }
     b.kernel.run();
-    assert!(matches!(b.kernel.packets()[..], [RingPacket::Signal { log_entry: NO_LOG_ENTRY, .. }]));
-    assert!(!b.kernel.calls().contains(&Call::LogDetail));
+    let numbers: Vec<Option<u32>> = b
+        .kernel
+        .packets()
+        .iter()
+        .map(|packet| match packet {
+            RingPacket::ExecuteLogged { log_entry, .. } => Some(*log_entry),
+            RingPacket::Execute { .. } => None,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(numbers, [None, Some(0), Some(1), None, Some(2)]);
 }
 
 #[test]

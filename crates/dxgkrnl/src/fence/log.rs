@@ -1,144 +1,470 @@
-//! Owns native fence logs: two per user-mode queue, written by the GPU, read here.
+//! Owns the reading of native fence logs, and when they change their places. A user-mode queue has two, for waits and signals,
+//! and a third, verbose one for command buffers while that is switched on. The GPU writes them; here they are read.
 //!
-//! Order of a reading: 1. the index word; 2. UpdateNativeFenceLogs, by which the driver supplies the barrier between entries
-//! and index; 3. the entries. The GPU may run over entries that nobody has read: then what is lost is counted, and the reader
-//! falls back to the fences' live values. The layout is the published one; payloads are a process's word and only hints.
+//! Order of a reading, under the adapter's reading lock, for all queues at once: 1. the index word of each log; 2. one
+//! UpdateNativeFenceLogs for the queues with news, by which the driver supplies the barrier between index and entries, for
+//! all logs of each; 3. the entries; 4. the index word again: what the GPU has run over meanwhile is lost. Losses are counted,
+//! and the reader falls back to the fences' live values.
+//!
+//! Order of a change: 1. the new log is made and mapped; 2. the driver is told, and no operation writes the old one any more;
+//! 3. the old one is read a last time; 4. it is taken off the address space and the bus. Numbers of entries that are on their
+//! way in rings stay right: see `numbers_for`.
+//!
+//! Payloads are a process's word and only hints: an index is bounded by the kernel's own capacity, a handle means something
+//! in the queue's own process alone, CurrentValue decides. Places are `log_place`'s, the timeline is `log_timeline`'s.
 
+use super::log_place::{Place, capacity_while_traced};
+use super::{log_timeline, signaled};
 use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use std::sync::Arc;
+use tidegate_calls::{LogDetail, ReadOnly, Status};
 use tidegate_ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate_ddi::{Dispatch, DriverHandle};
-use tidegate_platform::{Bulk, Mutex, PhysicalAddress, Word};
+use tidegate_platform::{Mutex, Word};
 
-/// Words of the header (DXGK_NATIVE_FENCE_LOG_HEADER).
-const HEADER_WORDS: usize = 5;
-/// Bytes of an entry (DXGK_NATIVE_FENCE_LOG_ENTRY).
-const ENTRY_BYTES: u64 = 48;
-
-/// What of an entry the kernel uses.
+/// One entry (DXGK_NATIVE_FENCE_LOG_ENTRY) as the kernel copied it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogEntry {
+    pub(crate) value: u64,
     /// The process's handle of the fence.
     pub(crate) fence_handle: u32,
+    pub(crate) operation: u32,
+    pub(crate) observed_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+impl LogEntry {
+    // spec: NF-208
+    fn read(place: &Place, index: u64) -> LogEntry {
+        let mut bytes = [0; SetNativeFenceLogBuffer::ENTRY_BYTES as usize];
+        // The index is below the capacity that the bytes were made for.
+        let _ = place.entries.read(index * SetNativeFenceLogBuffer::ENTRY_BYTES, &mut bytes);
+        let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |w: u64, b| w << 8 | u64::from(*b));
+        LogEntry {
+            value: word(0),
+            fence_handle: word(8) as u32,
+            operation: (word(8) >> 32) as u32,
+            observed_ns: word(24),
+            end_ns: word(40),
+        }
+    }
+
+    /// Nobody wrote it: its number was left out.
+    fn is_blank(&self) -> bool {
+        (self.value, self.fence_handle, self.operation, self.observed_ns, self.end_ns) == (0, 0, 0, 0, 0)
+    }
 }
 
 /// What was new in a log.
-pub(crate) enum LogNews {
-    /// All of it.
-    Entries(Vec<LogEntry>),
-    /// Some was overwritten before it was read.
-    Overrun {
-        /// How many entries are lost at least.
-        lost: u64,
-    },
+#[derive(Default)]
+pub(crate) struct LogNews {
+    /// The entries that are still there, oldest first.
+    pub(crate) entries: Vec<LogEntry>,
+    /// Some were overwritten, or may have been while they were read: the entries do not tell all.
+    pub(crate) overrun: bool,
+}
+
+/// A time in a log that is less than the one before it: the driver's fault, or that of a process that wrote into its own log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogTimeFault {
+    /// Number under which the queue's work is counted.
+    pub tag: u32,
+    /// Which of its logs.
+    pub log_type: LogType,
+    /// Index of the entry.
+    pub entry: u32,
+    /// The time before it, GPU ns.
+    pub before_ns: u64,
+    /// Its own time, GPU ns.
+    pub end_ns: u64,
+}
+
+/// Faults that are kept; all are counted.
+const FAULTS_KEPT: usize = 64;
+
+/// How far a log was read.
+#[derive(Clone, Copy, Default)]
+struct Reader {
+    /// The index word then.
+    word: u64,
+    /// The last time in it that was not 0.
+    last_ns: u64,
 }
 
 /// One log.
 pub(crate) struct FenceLog {
     log_type: LogType,
-    capacity: u32,
-    header: Word,
-    header_at: PhysicalAddress,
-    entries: Bulk,
-    entries_at: PhysicalAddress,
-    /// Entries read so far, as wraparounds times capacity plus index.
-    seen: Mutex<u64>,
+    place: Mutex<Option<Arc<Place>>>,
+    reader: Mutex<Reader>,
 }
 
-/// The two logs of a user-mode queue.
+/// The logs of a user-mode queue.
 pub(crate) struct FenceLogs {
-    pub(crate) waits: FenceLog,
-    pub(crate) signals: FenceLog,
+    waits: FenceLog,
+    signals: FenceLog,
+    /// In place while verbose logs are on.
+    commands: FenceLog,
+    /// Shown to the process: 1 while it is to number its command buffers for the verbose log.
+    verbose: Word,
+    device: Arc<Device>,
+}
+
+/// What logs are to be like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogMode {
+    /// A timeline is recorded: logs are large.
+    enlarged: bool,
+    /// Command buffers are logged.
+    verbose: bool,
+}
+
+/// How many numbers a user-mode driver counts through before it begins at 0 again. The GPU takes a number modulo the entries of
+/// the log that is in place when the operation is carried out. All capacities divide this count, so a number that was chosen
+/// before a log changed names the entry behind the one before it, in the new log as in the old.
+pub(crate) fn numbers_for(adapter: &Adapter) -> u32 {
+    capacity_while_traced(adapter.config.log_entries)
+}
+
+/// Entries written between two index words: wraparounds above, first free entry below. The count of wraparounds has 32 bits and
+/// wraps in silence; a reader that slept through 2^32 laps reads too few, and no fence is missed, for a log that has any news of
+/// a whole lap is followed by a scan. The index comes from hardware that a process feeds: it is bounded by `capacity`.
+// spec: NF-192
+// spec: NF-202
+fn written_between(old: u64, new: u64, capacity: u64) -> u64 {
+    let laps = ((new >> 32) as u32).wrapping_sub((old >> 32) as u32);
+    let index = |word: u64| (word & 0xFFFF_FFFF).min(capacity);
+    (u64::from(laps) * capacity + index(new)).saturating_sub(index(old))
 }
 
 impl FenceLogs {
-    // spec: NF-173
-    pub(crate) fn new(adapter: &Arc<Adapter>) -> FenceLogs {
-        FenceLogs {
-            waits: FenceLog::new(adapter, LogType::Waits),
-            signals: FenceLog::new(adapter, LogType::Signals),
+    /// The logs of a queue of `device`, not yet told to the driver; `None` where the kernel is configured without.
+    // spec: NF-173, NF-229
+    pub(crate) fn new(adapter: &Arc<Adapter>, device: &Arc<Device>) -> Result<Option<FenceLogs>, Status> {
+        if adapter.config.log_entries == 0 {
+            return Ok(None);
         }
+        let capacity = adapter.log_mode.lock().capacity(adapter);
+        let platform = &adapter.platform;
+        let log = |log_type, place| FenceLog {
+            log_type,
+            place: platform.mutex("place of a fence log", place),
+            reader: platform.mutex("fence log reader", Reader::default()),
+        };
+        let made = |log_type| Place::new(adapter, &device.space, log_type, capacity).map(Arc::new).map(Some);
+        Ok(Some(FenceLogs {
+            waits: log(LogType::Waits, made(LogType::Waits)?),
+            signals: log(LogType::Signals, made(LogType::Signals)?),
+            commands: log(LogType::Commands, None),
+            verbose: platform.page(1).word(0),
+            device: device.clone(),
+        }))
     }
 
-    /// Tells the driver where both are.
+    /// Tells the driver where the logs are.
     // spec: NF-176
     pub(crate) fn set(&self, adapter: &Adapter, queue: DriverHandle) {
         for log in [&self.waits, &self.signals] {
-            let args = SetNativeFenceLogBuffer {
-                hw_queue: queue,
-                log_type: log.log_type,
-                number_of_entries: log.capacity,
-                header: log.header.clone(),
-                header_address: log.header_at,
-                entries: log.entries.clone(),
-                entries_address: log.entries_at,
-            };
-            adapter.driver().set_native_fence_log_buffer(&Dispatch::enter(), args);
+            if let Some(place) = log.place() {
+                tell(adapter, queue, log.log_type, Some(&place));
+            }
         }
     }
 
-    /// Takes both off the bus.
-    pub(crate) fn remove(&self, adapter: &Adapter) {
-        for log in [&self.waits, &self.signals] {
-            adapter.system_memory.remove(log.header_at);
-            adapter.system_memory.remove(log.entries_at);
+    /// D3DKMT_GETNATIVEFENCELOGDETAIL.
+    pub(crate) fn detail(&self, adapter: &Adapter) -> LogDetail {
+        let (waits, signals) = (self.waits.place(), self.signals.place());
+        let entries = |place: &Option<Arc<Place>>| place.as_ref().map_or(0, |p| p.capacity);
+        let address = |place: &Option<Arc<Place>>| place.as_ref().map_or(0, |p| p.gpu_va);
+        LogDetail {
+            wait_entries: entries(&waits),
+            signal_entries: entries(&signals),
+            wait_log_gpu_va: address(&waits),
+            signal_log_gpu_va: address(&signals),
+            numbers: numbers_for(adapter),
+            verbose: Some(ReadOnly::new(self.verbose.clone())),
         }
+    }
+
+    fn all(&self) -> [&FenceLog; 3] {
+        [&self.waits, &self.signals, &self.commands]
     }
 }
 
+fn tell(adapter: &Adapter, queue: DriverHandle, log_type: LogType, place: Option<&Place>) {
+    let args = match place {
+        Some(place) => place.set_args(queue, log_type, notify_every(adapter, place)),
+        None => Place::taken_away(adapter, queue, log_type),
+    };
+    adapter.driver().set_native_fence_log_buffer(&Dispatch::enter(), args);
+}
+
+/// While a timeline is recorded a log is read at each half of it, so that nothing is lost while the reader keeps up.
+fn notify_every(adapter: &Adapter, place: &Place) -> u32 {
+    if adapter.platform.tracing() { (place.capacity / 2).max(1) } else { 0 }
+}
+
 impl FenceLog {
-    fn new(adapter: &Arc<Adapter>, log_type: LogType) -> FenceLog {
-        let capacity = adapter.config.log_entries;
-        let (header_at, header) = adapter.system_memory.protocol(HEADER_WORDS);
-        // spec: NF-183
-        header.word(1).store(log_type as u64);
-        header.word(2).store(u64::from(capacity));
-        let (entries_at, entries) = adapter.system_memory.bulk((u64::from(capacity) * ENTRY_BYTES) as usize);
-        let seen = adapter.platform.mutex("fence log reader", 0);
-        FenceLog { log_type, capacity, header: header.word(0), header_at, entries, entries_at, seen }
+    fn place(&self) -> Option<Arc<Place>> {
+        self.place.lock().clone()
     }
+}
 
-    /// Entries that fit.
-    pub(crate) fn capacity(&self) -> u32 {
-        self.capacity
+impl LogMode {
+    fn capacity(self, adapter: &Adapter) -> u32 {
+        let standard = adapter.config.log_entries;
+        let enlarged = self.enlarged || adapter.platform.tracing();
+        if enlarged { capacity_while_traced(standard) } else { standard }
     }
+}
 
-    /// Reads what is new since the last reading.
-    pub(crate) fn read_news(&self, adapter: &Adapter, level: &Dispatch, queue: DriverHandle) -> LogNews {
-        let capacity = u64::from(self.capacity);
-        // 1. The index, as one word: wraparounds above, first free entry below. It comes from hardware that a process feeds, so
-        // the index is bounded by our own capacity.
-        // spec: NF-192, NF-214
-        let word = self.header.load();
-        let position = (word >> 32) * capacity + (word & 0xFFFF_FFFF).min(capacity);
-        let from = {
-            let mut seen = self.seen.lock();
-            let from = (*seen).min(position);
-            *seen = position;
-            from
-        };
-        if from == position {
-            return LogNews::Entries(Vec::new());
+/// News that a reading found: which log, from where to where.
+struct Found<'a> {
+    queue: usize,
+    log: &'a FenceLog,
+    place: Arc<Place>,
+    from: u64,
+    to: u64,
+}
+
+/// Reads what is new in the logs of `queues`, each by its number: the news of the signals. What the other logs tell is for the
+/// timeline alone, and they are read while there is one.
+pub(crate) fn read_news(adapter: &Adapter, level: &Dispatch, queues: &[Arc<HwQueue>]) -> Vec<LogNews> {
+    let _reading = adapter.log_reading.lock_device();
+    let queues: Vec<&HwQueue> = queues.iter().map(|queue| &**queue).collect();
+    read(adapter, level, &queues)
+}
+
+/// The reading lock is held.
+fn read(adapter: &Adapter, level: &Dispatch, queues: &[&HwQueue]) -> Vec<LogNews> {
+    let tracing = adapter.platform.tracing();
+    // 1. The index of each log, as one word.
+    // spec: NF-214
+    let mut found = Vec::new();
+    for (number, queue) in queues.iter().enumerate() {
+        for log in queue.logs.iter().flat_map(FenceLogs::all) {
+            if !tracing && log.log_type != LogType::Signals {
+                continue;
+            }
+            let Some(place) = log.place() else { continue };
+            let (from, to) = (log.reader.lock().word, place.header.load());
+            if from != to {
+                found.push(Found { queue: number, log, place, from, to });
+            }
         }
-        // 2. The driver's barrier.
-        // spec: NF-215
-        adapter.driver().update_native_fence_logs(level, &[queue]);
-        // 3. The entries.
-        // spec: NF-217
-        // spec: NF-202
-        if position - from > capacity {
-            let lost = position - from - capacity;
-            adapter.stats.add(Count::log_entries_lost, lost);
-            return LogNews::Overrun { lost };
+    }
+    let mut news: Vec<LogNews> = queues.iter().map(|_| LogNews::default()).collect();
+    // 2. The driver's barrier, once for all.
+    // spec: NF-215
+    let mut with_news: Vec<DriverHandle> = found.iter().map(|f| queues[f.queue].driver).collect();
+    with_news.dedup();
+    if with_news.is_empty() {
+        return news;
+    }
+    adapter.driver().update_native_fence_logs(level, &with_news);
+    // 3. and 4. for each.
+    // spec: NF-217
+    for found in found {
+        let queue = queues[found.queue];
+        let read = read_log(adapter, queue, &found);
+        if found.log.log_type == LogType::Signals {
+            news[found.queue] = read;
         }
-        LogNews::Entries((from..position).map(|p| self.entry(p % capacity)).collect())
+    }
+    news
+}
+
+fn read_log(adapter: &Adapter, queue: &HwQueue, found: &Found<'_>) -> LogNews {
+    let Found { log, place, from, to, .. } = found;
+    let capacity = u64::from(place.capacity);
+    let written = written_between(*from, *to, capacity);
+    let start = (from & 0xFFFF_FFFF).min(capacity);
+    let oldest = written.saturating_sub(capacity);
+    let mut entries: Vec<(u64, LogEntry)> = (oldest..written)
+        .map(|nth| (nth, LogEntry::read(place, (start + nth) % capacity)))
+        .filter(|(_, entry)| !entry.is_blank())
+        .collect();
+    // What the GPU has begun another lap over since: its new entries are read the next time, the old ones are gone. An entry
+    // that is just being written over is not counted yet, so a whole lap is enough for doubt.
+    adapter.platform.fence();
+    let by_now = written_between(*from, place.header.load(), capacity);
+    let lost = by_now.saturating_sub(capacity).min(written);
+    entries.retain(|(nth, _)| *nth >= lost);
+    adapter.stats.add(Count::log_entries_lost, lost);
+    let before_ns = check_times(adapter, queue, found, start, &entries);
+    let entries: Vec<LogEntry> = entries.into_iter().map(|(_, entry)| entry).collect();
+    if adapter.platform.tracing() {
+        log_timeline::record(adapter, queue, log.log_type, &entries, lost, before_ns);
+    }
+    LogNews { entries, overrun: by_now >= capacity }
+}
+
+/// Moves the reader on; returns the last time before these entries. A time that falls is reported, unless it is 0 (an adapter
+/// that left it out): it is the driver's fault, and costs nobody anything but a box on a timeline.
+// spec: NF-209
+fn check_times(
+    adapter: &Adapter,
+    queue: &HwQueue,
+    found: &Found<'_>,
+    start: u64,
+    entries: &[(u64, LogEntry)],
+) -> u64 {
+    let mut faults = Vec::new();
+    let before_ns = {
+        let mut reader = found.log.reader.lock();
+        let before_ns = reader.last_ns;
+        reader.word = found.to;
+        for (nth, entry) in entries.iter().filter(|(_, entry)| entry.end_ns != 0) {
+            if entry.end_ns < reader.last_ns {
+                faults.push(LogTimeFault {
+                    tag: queue.tag,
+                    log_type: found.log.log_type,
+                    entry: ((start + nth) % u64::from(found.place.capacity)) as u32,
+                    before_ns: reader.last_ns,
+                    end_ns: entry.end_ns,
+                });
+            }
+            reader.last_ns = entry.end_ns;
+        }
+        before_ns
+    };
+    if !faults.is_empty() {
+        adapter.stats.add(Count::log_time_faults, faults.len() as u64);
+        let mut kept = adapter.log_faults.lock();
+        let room = FAULTS_KEPT.saturating_sub(kept.len());
+        kept.extend(faults.into_iter().take(room));
+    }
+    before_ns
+}
+
+/// Puts a log of this capacity in the place of the present one, or none.
+// spec: NF-190
+fn replace(
+    adapter: &Arc<Adapter>,
+    queue: &HwQueue,
+    logs: &FenceLogs,
+    log: &FenceLog,
+    capacity: u32,
+) -> Result<(), Status> {
+    // 1.
+    let new = match capacity {
+        0 => None,
+        _ => Some(Arc::new(Place::new(adapter, &logs.device.space, log.log_type, capacity)?)),
+    };
+    let (old, news) = {
+        let _reading = adapter.log_reading.lock_device();
+        // 2.
+        tell(adapter, queue.driver, log.log_type, new.as_deref());
+        // 3.
+        let news = read(adapter, &Dispatch::enter(), &[queue]);
+        let old = std::mem::replace(&mut *log.place.lock(), new);
+        log.reader.lock().word = 0;
+        (old, news)
+    };
+    // 4.
+    drop(old);
+    signaled::release_logged([queue], news);
+    Ok(())
+}
+
+/// Brings the logs of a queue to what they are to be like now.
+pub(crate) fn follow_mode(adapter: &Arc<Adapter>, queue: &HwQueue) -> Result<(), Status> {
+    let Some(logs) = &queue.logs else { return Ok(()) };
+    let mode = *adapter.log_mode.lock();
+    let capacity = mode.capacity(adapter);
+    // A process that is told to stop does so before there is no log, and is told to begin when there is one.
+    if !mode.verbose {
+        logs.verbose.store(0);
+    }
+    let wanted = [capacity, capacity, if mode.verbose { capacity } else { 0 }];
+    for (log, wanted) in logs.all().into_iter().zip(wanted) {
+        if log.place().map_or(0, |place| place.capacity) != wanted {
+            replace(adapter, queue, logs, log, wanted)?;
+        }
+    }
+    if mode.verbose {
+        logs.verbose.store(1);
+    }
+    Ok(())
+}
+
+/// The queue is gone from the hardware: its logs a last time, for the timeline.
+pub(crate) fn read_last(adapter: &Adapter, queue: &HwQueue) {
+    if queue.logs.is_some() && adapter.platform.tracing() {
+        let _reading = adapter.log_reading.lock_device();
+        let _signals = read(adapter, &Dispatch::enter(), &[queue]);
+    }
+}
+
+impl Adapter {
+    /// A timeline is recorded from now on: the logs of all user-mode queues, and of those to come, double up to 64 KiB. Queues
+    /// that are made while the platform traces have large logs from the start.
+    ///
+    /// # Errors
+    /// No address space is left for a larger log; the other queues' are enlarged.
+    // spec: NF-205, NF-206
+    pub fn start_log_tracing(self: &Arc<Adapter>) -> Result<(), Status> {
+        self.change_logs(|mode| mode.enlarged = true)
     }
 
-    // spec: NF-208
-    fn entry(&self, index: u64) -> LogEntry {
-        // The index is below the capacity that the bytes were made for.
-        let word = self.entries.read_u64(index * ENTRY_BYTES + 8).unwrap_or(0);
-        LogEntry { fence_handle: word as u32 }
+    /// No timeline is recorded any more: logs are 4 KiB again, but for those of a platform that traces.
+    ///
+    /// # Errors
+    /// As [`Adapter::start_log_tracing`].
+    pub fn stop_log_tracing(self: &Arc<Adapter>) -> Result<(), Status> {
+        self.change_logs(|mode| mode.enlarged = false)
+    }
+
+    /// Switches the verbose log of command buffers on or off, for the driver by SetNativeFenceLogBuffer and for user-mode drivers
+    /// by the word that the log detail shows them, for all user-mode queues and those to come.
+    ///
+    /// # Errors
+    /// As [`Adapter::start_log_tracing`].
+    pub fn set_verbose_logs(self: &Arc<Adapter>, on: bool) -> Result<(), Status> {
+        self.change_logs(|mode| mode.verbose = on)
+    }
+
+    fn change_logs(self: &Arc<Adapter>, change: impl FnOnce(&mut LogMode)) -> Result<(), Status> {
+        change(&mut self.log_mode.lock());
+        let queues = self.hw_queues_of(|queue| queue.logs.is_some());
+        // Every queue is brought as far as it goes; the first refusal is told.
+        let done: Vec<Result<(), Status>> = queues.iter().map(|queue| follow_mode(self, queue)).collect();
+        done.into_iter().collect()
+    }
+
+    /// Reads all logs for the timeline, up to now: before a timeline is taken.
+    pub fn read_fence_logs(&self) {
+        if self.platform.tracing() {
+            let queues = self.hw_queues_of(|queue| queue.logs.is_some());
+            let _signals = read_news(self, &Dispatch::enter(), &queues);
+        }
+    }
+
+    /// Times in fence logs that fell, the first 64 of them; [`crate::KernelStats::log_time_faults`] counts all.
+    pub fn log_time_faults(&self) -> Vec<LogTimeFault> {
+        self.log_faults.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    // spec: NF-192, NF-202
+    fn news_are_counted_over_laps_and_bounded() {
+        let at = |laps: u64, index: u64| laps << 32 | index;
+        assert_eq!(written_between(0, at(0, 83), 84), 83);
+        assert_eq!(written_between(0, at(1, 0), 84), 84, "exactly full");
+        assert_eq!(written_between(0, at(1, 1), 84), 85, "one too many");
+        assert_eq!(written_between(at(7, 80), at(8, 4), 84), 8);
+        assert_eq!(written_between(at(7, 80), at(11, 80), 84), 4 * 84, "several laps asleep");
+        assert_eq!(written_between(at(0xFFFF_FFFF, 80), at(0, 4), 84), 8, "the count of laps wrapped");
+        assert_eq!(written_between(at(0, 9), at(0, 5), 84), 0, "an index that went back");
+        assert_eq!(written_between(0, at(0, 0xFFFF_FFFF), 84), 84, "an index beyond the end");
+        assert_eq!(written_between(at(0, 0xFFFF_FFFF), at(1, 0), 84), 0);
+        assert_eq!(written_between(at(5, 0), at(4, 83), 84), 0xFFFF_FFFF * 84 + 83, "no overflow");
     }
 }

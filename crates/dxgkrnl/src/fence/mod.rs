@@ -2,14 +2,16 @@
 //!
 //! A native fence has two cells, CurrentValue and MonitoredValue; a monitored fence has one. Rooms: `storage` (where the cells
 //! stand) · `waiters` (who waits for what: pure) · `monitor` (arm, look again, until quiet) · `signaled` (what an interrupt
-//! means) · `log` (fence logs) · `create` (making, opening, destroying) · `sharing` (NT handles) · `cpu` (the calls that wait and
-//! signal).
+//! means) · `log` (fence logs; `log_place` their memory, `log_timeline` their records) · `create` (making, opening, destroying) ·
+//! `sharing` (NT handles) · `cpu` (the calls that wait and signal).
 //!
 //! Waiters are released in one place: `monitor::release_satisfied`.
 
 pub(crate) mod cpu;
 pub(crate) mod create;
 pub(crate) mod log;
+mod log_place;
+mod log_timeline;
 pub(crate) mod monitor;
 pub(crate) mod sharing;
 mod signaled;

@@ -16,7 +16,7 @@
 //! ([`native_signaled`]); a logged value is a process's word, CurrentValue decides; 3. a queue that ended meanwhile is passed
 //! over, because whoever ends a queue looks at all that its log may have said ([`queue_ended`]).
 
-use super::log::LogNews;
+use super::log::{self, LogNews};
 use super::{Fence, monitor};
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
@@ -76,6 +76,7 @@ pub(crate) fn what_is_meant(
             Err(unknown) => Err(BugCheck::UnknownFence(unknown.0)),
         },
     }
+    // The waiters go on first; the times are for tools.
 }
 
 // spec: NF-232
@@ -154,30 +155,27 @@ fn look(fence: &Fence) -> bool {
     released
 }
 
-/// Reads what is new in the signal logs of `queues`, and looks once at every fence that they speak of and that has waiters.
-// spec: NF-227, NF-231
+/// Reads what is new in the signal logs of `queues`, and looks at what they speak of.
 fn logged(adapter: &Arc<Adapter>, level: &Dispatch, queues: &[Arc<HwQueue>]) -> bool {
+    let news = log::read_news(adapter, level, queues);
+    release_logged(queues.iter().map(|queue| &**queue), news)
+}
+
+/// Looks once at every fence that was logged and that has waiters.
+// spec: NF-227, NF-231
+pub(super) fn release_logged<'a>(queues: impl IntoIterator<Item = &'a HwQueue>, news: Vec<LogNews>) -> bool {
     let mut fences = BTreeMap::new();
-    for queue in queues {
+    for (queue, news) in queues.into_iter().zip(news) {
         // Progress is never logged, and a kernel-mode queue has no logs at all.
         let progress = &queue.progress.fence;
         fences.insert(progress.os_handle, progress.clone());
-        let Some(logs) = &queue.logs else { continue };
-        match logs.signals.read_news(adapter, level, queue.driver) {
-            // spec: NF-223
-            LogNews::Entries(entries) => {
-                let known = entries.iter().filter_map(|e| queue.device.fence_of_handle(e.fence_handle));
-                fences.extend(known.map(|f| (f.os_handle, f)));
-            }
-            // spec: NF-203, NF-225
-            LogNews::Overrun { lost } => {
-                queue.record_lost(lost);
-                let native = queue.device.fences().into_iter().filter(|f| f.native.is_some());
-                fences.extend(native.map(|f| (f.os_handle, f)));
-            }
-        }
-        if adapter.platform.tracing() {
-            read_log(adapter, level, queue, &logs.waits);
+        // spec: NF-223
+        let known = news.entries.iter().filter_map(|e| queue.device.fence_of_handle(e.fence_handle));
+        fences.extend(known.map(|f| (f.os_handle, f)));
+        // spec: NF-203, NF-225
+        if news.overrun {
+            let native = queue.device.fences().into_iter().filter(|f| f.native.is_some());
+            fences.extend(native.map(|f| (f.os_handle, f)));
         }
     }
     look_at_awaited(fences.into_values())
@@ -187,20 +185,8 @@ fn logged(adapter: &Arc<Adapter>, level: &Dispatch, queues: &[Arc<HwQueue>]) -> 
 /// the timeline needs those.
 // spec: NF-220
 fn read_times(adapter: &Arc<Adapter>, level: &Dispatch, fences: &[Arc<Fence>]) {
-    if !adapter.platform.tracing() {
-        return;
-    }
-    for queue in adapter.hw_queues_of(|q| fences.iter().any(|f| f.is_open_on(q.device.os_handle))) {
-        if let Some(logs) = &queue.logs {
-            read_log(adapter, level, &queue, &logs.waits);
-            read_log(adapter, level, &queue, &logs.signals);
-        }
-    }
-}
-
-/// Reads a log for its times.
-fn read_log(adapter: &Arc<Adapter>, level: &Dispatch, queue: &HwQueue, log: &super::log::FenceLog) {
-    if let LogNews::Overrun { lost } = log.read_news(adapter, level, queue.driver) {
-        queue.record_lost(lost);
+    if adapter.platform.tracing() {
+        let of_fences = |q: &HwQueue| fences.iter().any(|f| f.is_open_on(q.device.os_handle));
+        let _released_already = log::read_news(adapter, level, &adapter.hw_queues_of(of_fences));
     }
 }

@@ -73,15 +73,25 @@ impl AddressSpace {
 
     /// Maps `bytes` from physical address `from` at a fresh place and returns it.
     pub(crate) fn map(&self, from: PhysicalAddress, bytes: u64, access: Access) -> Result<u64, Status> {
+        self.map_parts(&[(from, bytes, access)])
+    }
+
+    /// Maps parts (from where, how many bytes, what engines may do there) one behind the other, each in pages of its own.
+    pub(crate) fn map_parts(&self, parts: &[(PhysicalAddress, u64, Access)]) -> Result<u64, Status> {
         let page = self.adapter.shape.page_bytes;
-        let pages = bytes.div_ceil(page).max(1);
+        let pages_of = |bytes: u64| bytes.div_ceil(page).max(1);
+        let pages: u64 = parts.iter().map(|(_, bytes, _)| pages_of(*bytes)).sum();
         let mut tables = self.tables.lock_device();
         let va = tables.next_va;
         // One page is left out after each mapping: running over an end faults.
         let end = pages.checked_add(1).and_then(|p| p.checked_mul(page)).and_then(|b| va.checked_add(b));
         let end = end.filter(|e| *e <= self.adapter.shape.va_end()).ok_or(Status::NO_MEMORY)?;
         tables.next_va = end;
-        self.write_pages(&mut tables, va, pages, |i| access.entry(from, i * page))?;
+        let mut at = va;
+        for &(from, bytes, access) in parts {
+            self.write_pages(&mut tables, at, pages_of(bytes), |i| access.entry(from, i * page))?;
+            at += pages_of(bytes) * page;
+        }
         Ok(va)
     }
 

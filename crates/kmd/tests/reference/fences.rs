@@ -5,6 +5,7 @@ use tidegate_ddi::fence::{
     LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, NativeFenceType, Passive, Status};
+use tidegate_gpu_abi::log::LogKind;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId};
 use tidegate_kmd::{Config, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform, Word};
@@ -154,6 +155,8 @@ fn log(machine: &Machine, hw_queue: DriverHandle, log_type: LogType, at: u64) ->
         hw_queue,
         log_type,
         number_of_entries: 84,
+        notify_every: 0,
+        gpu_va: 0x9_0000,
         header: machine.platform.page(5).word(0),
         header_address: PhysicalAddress(at),
         entries: machine.platform.bulk(4032),
@@ -161,13 +164,14 @@ fn log(machine: &Machine, hw_queue: DriverHandle, log_type: LogType, at: u64) ->
     }
 }
 
-fn placed(waits: bool, at: u64) -> AdminCommand {
+fn placed(kind: LogKind, at: u64) -> AdminCommand {
     AdminCommand::SetLogBuffer {
         queue: QueueId(3),
-        waits,
+        kind,
         header: PhysicalAddress(at),
         payload: PhysicalAddress(at + 0x1000),
         entries: 84,
+        notify_every: 0,
     }
 }
 
@@ -182,10 +186,11 @@ fn logs_that_come_before_the_ring_are_placed_with_it() {
     }
     assert_eq!(machine.commands(), []);
     machine.doorbell(queue, 0xD0);
-    assert_eq!(machine.commands()[1..], [placed(true, 0x5000), placed(false, 0x7000)]);
+    assert_eq!(machine.commands()[1..], [placed(LogKind::Waits, 0x5000), placed(LogKind::Signals, 0x7000)]);
     machine.driver.set_native_fence_log_buffer(&level, log(&machine, queue, LogType::Signals, 0x9000));
-    assert_eq!(machine.commands(), [placed(false, 0x9000)]);
+    assert_eq!(machine.commands(), [placed(LogKind::Signals, 0x9000)]);
     machine.driver.update_native_fence_logs(&level, &[queue]);
+    assert_eq!(machine.device.flushes(), 1, "entries on their way are brought to memory");
     assert_eq!(machine.driver.violations(), 0);
     machine.driver.update_native_fence_logs(&level, &[queue, owned.context]);
     assert_eq!(machine.driver.violations(), 1);

@@ -34,6 +34,8 @@ pub struct Script {
     result: u64,
     status: u64,
     pending_signal: u64,
+    /// Reads of the flush register.
+    flushes: u64,
     queues: u32,
     doorbells: HashMap<QueueId, (Page, u32)>,
     bells: u32,
@@ -60,6 +62,11 @@ impl Scripted {
             script: platform.mutex("script", Script::default()),
             sink: platform.mutex("sink", None),
         })
+    }
+
+    /// How often the driver read the flush register.
+    pub fn flushes(&self) -> u64 {
+        self.script.lock_device().flushes
     }
 
     pub fn raise(&self) {
@@ -111,6 +118,10 @@ impl Device for Scripted {
                 }
                 None => 0,
             },
+            Register::LOG_FLUSH => {
+                script.flushes += 1;
+                0
+            }
             Register::SIGNALED_VA => script.pending_signal,
             Register::FAULT_QUEUE => script.faults.front().map_or(0, |f| u64::from(f.0.0) + 1),
             Register::FAULT_VA => script.faults[0].1,

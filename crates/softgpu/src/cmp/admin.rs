@@ -12,6 +12,7 @@ use crate::mmu;
 use crate::queue::{Run, Shape};
 use crate::runlist::PRIORITIES;
 use tidegate_gpu_abi::admin::Mailbox;
+use tidegate_gpu_abi::log::LogKind;
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
@@ -88,8 +89,8 @@ impl Shared {
             AdminCommand::ConnectDoorbell { queue } => self.connect_doorbell(queue),
             AdminCommand::DisconnectDoorbell { queue } => self.disconnect_doorbell(queue),
             AdminCommand::KickQueue { queue } => self.kick_queue(queue),
-            AdminCommand::SetLogBuffer { queue, waits, header, payload, entries } => {
-                self.set_log(queue, waits, (header, payload, entries))
+            AdminCommand::SetLogBuffer { queue, kind, header, payload, entries, notify_every } => {
+                self.set_log(queue, kind, (header, payload, entries), notify_every)
             }
             AdminCommand::NotifyFence { address_space, current_value } => {
                 self.notify_fence(address_space, current_value)
@@ -320,17 +321,27 @@ impl Shared {
     fn set_log(
         &self,
         queue: QueueId,
-        waits: bool,
+        kind: LogKind,
         (header, payload, entries): (PhysicalAddress, PhysicalAddress, u32),
+        notify_every: u32,
     ) -> Answer {
         let log = match entries {
             0 => None,
-            _ => Some(LogBuffer::find(&self.bus, header, payload, entries).ok_or(AdminError::BadAddress)?),
+            _ => {
+                let found = LogBuffer::find(&self.bus, header, payload, entries, notify_every);
+                Some(found.ok_or(AdminError::BadAddress)?)
+            }
         };
         let mut cmp = self.hold(queue)?;
         if let Some(run) = cmp.queue(queue).and_then(|e| e.run.as_mut()) {
             let state = &mut run.state;
-            *(if waits { &mut state.wait_log } else { &mut state.signal_log }) = log;
+            match kind {
+                LogKind::Waits => state.wait_log = log,
+                LogKind::Signals => state.signal_log = log,
+                LogKind::Commands => state.command_log = log,
+            }
+            // Whoever reads the old log a last time finds all that its index counts.
+            self.posted.flush();
         }
         self.let_go(cmp, queue, Step::DoorbellToFetch);
         NOTHING

@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::doorbell::{Doorbells, Seat};
 use crate::interrupt::InterruptLine;
+use crate::log::PostedEntries;
 use crate::memory::Bus;
 use crate::mmu::Space;
 use crate::queue::{Run, Shape};
@@ -199,6 +200,8 @@ pub(crate) struct Shared {
     pub(crate) turn_ends: Word,
     /// The mailbox: its words, status and results. The driver lets one command at a time into it.
     pub(crate) mailbox: Bulk,
+    /// Log entries on their way to memory.
+    pub(crate) posted: PostedEntries,
 }
 
 /// Services to ring, one bit each.
@@ -224,6 +227,7 @@ impl Shared {
             line: InterruptLine::new(platform),
             turn_ends: platform.page(1).word(0),
             mailbox: platform.bulk(admin::MAILBOX_BYTES),
+            posted: PostedEntries::new(platform, config.posted_log_entries),
             platform: platform.clone(),
             bus: Arc::new(bus),
             config,
@@ -265,9 +269,10 @@ impl Shared {
         }
     }
 
-    /// The engine of `node` stored to the cell at `at`: a look at who waits for it.
+    /// The engine of `node` stored to the cell at `at`: what it has posted goes out, then a look at who waits for the cell.
     #[inline]
     pub(crate) fn stored(&self, at: PhysicalAddress, node: usize) {
+        self.posted.flush();
         if self.armed.may_hold(at) {
             self.unblock(Some(at), Some(node));
         }

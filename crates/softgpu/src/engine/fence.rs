@@ -26,15 +26,9 @@ pub(super) struct Signal {
     pub(super) log_entry: u32,
 }
 
-/// The log that an operation writes, if it is to write one: a number beyond the log's end is a mistake of the process.
-fn log_for(log: Option<&LogBuffer>, entry: u32, va: GpuVa) -> Result<Option<&LogBuffer>, Fault> {
-    match log {
-        Some(log) if entry == NO_LOG_ENTRY || log.has(entry) => {
-            Ok(Some(log).filter(|_| entry != NO_LOG_ENTRY))
-        }
-        Some(_) => Err(Fault::new(FaultKind::BadPacket, va)),
-        None => Ok(None),
-    }
+/// The log that an operation writes, if there is one and it names an entry.
+fn log_for(log: Option<&mut LogBuffer>, entry: u32) -> Option<&mut LogBuffer> {
+    log.filter(|_| entry != NO_LOG_ENTRY)
 }
 
 impl Engine {
@@ -44,9 +38,9 @@ impl Engine {
     /// 3. store the log header's index word;
     /// 4. full barrier behind the log;
     /// 5. unblock the queues that wait for the fence;
-    /// 6. load MonitoredValue: if the value is above it, add the fence to the signalled list, set the cause and raise the
-    ///    line, with no lock held; else nobody is interrupted, and that is counted. A signal without a MonitoredValue is a plain
-    ///    store, which some nodes notify of.
+    /// 6. load MonitoredValue: if the value is above it, or the log asks for an interrupt, add the fence to the signalled list,
+    ///    set the cause and raise the line, with no lock held; else nobody is interrupted, and that is counted. A signal
+    ///    without a MonitoredValue is a plain store, which some nodes notify of.
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
     // spec: NF-004, NF-006, NF-020, NF-196
     // spec: NF-197, NF-198, NF-199, NF-211, NF-213
@@ -55,13 +49,13 @@ impl Engine {
         space: Space,
         queue: QueueId,
         signal: Signal,
-        log: Option<&LogBuffer>,
+        log: Option<&mut LogBuffer>,
     ) -> Result<(), Fault> {
         let gpu = &self.gpu;
         if !gpu.config.nodes[self.node].writes_fences {
             return Err(Fault::new(FaultKind::WrongEngine, signal.current_value));
         }
-        let log = log_for(log, signal.log_entry, signal.current_value)?;
+        let log = log_for(log, signal.log_entry);
         let current = self.port.mmu.store_slot(space, signal.current_value)?;
         let monitored = match signal.monitored_value {
             GpuVa(0) => None,
@@ -72,19 +66,23 @@ impl Engine {
 
         let entry = self.port.mmu.to_store(current);
         gpu.store(&entry.cell, signal.value);
-        if let Some(log) = log {
-            log.write(signal.log_entry, &entry_of(&signal, gpu.clock.now()));
+        let asked = log.is_some_and(|log| {
+            let asked = log.write(&gpu.posted, signal.log_entry, &entry_of(&signal, gpu.clock.now()));
             if gpu.config.barriers.signal_barrier {
                 gpu.platform.fence();
             }
-        }
+            asked
+        });
         gpu.stored(entry.physical, self.node);
-        let Some(monitored) = monitored else {
-            self.port.note_fence_write();
-            return Ok(());
+        let awaited = match monitored {
+            Some(monitored) => signal.value > self.port.mmu.to_load(monitored).cell.load(),
+            None => {
+                self.port.note_fence_write();
+                false
+            }
         };
-        if signal.value <= self.port.mmu.to_load(monitored).cell.load() {
-            self.tally.interrupts_suppressed += 1;
+        if !awaited && !asked {
+            self.tally.interrupts_suppressed += u64::from(monitored.is_some());
             return Ok(());
         }
         let cause = self.report_signal(queue, signal.current_value);
@@ -118,13 +116,17 @@ impl Engine {
     /// A signal packet at the head of a queue.
     pub(super) fn signal_packet(
         &mut self,
-        state: &RunState,
+        state: &mut RunState,
         signal: Signal,
         trace: TraceWords,
     ) -> Result<(), Fault> {
         let start_ns = if self.gpu.platform.tracing() { self.gpu.platform.stamp_ns() } else { 0 };
-        self.signal(self.space, state.shape.id, signal, state.signal_log.as_ref())?;
-        self.record_fence(state, Kind::Signal, trace, signal.value, start_ns);
+        let logged = log_for(state.signal_log.as_mut(), signal.log_entry).is_some();
+        self.signal(self.space, state.shape.id, signal, state.signal_log.as_mut())?;
+        // What is logged comes to the timeline by the log's reader.
+        if !logged {
+            self.record_fence(state, Kind::Signal, trace, signal.value, start_ns);
+        }
         Ok(())
     }
 
@@ -133,7 +135,6 @@ impl Engine {
     pub(super) fn first_wait(&mut self, run: &mut Run, mut wait: PendingWait) -> Result<Pace, Fault> {
         self.tally.gpu_waits += 1;
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
-        log_for(run.state.wait_log.as_ref(), wait.log_entry, wait.current_value)?;
         wait.head_ns = if self.gpu.platform.tracing() { self.gpu.platform.stamp_ns() } else { 0 };
         if self.port.mmu.to_load(slot).cell.satisfies(wait.wait) {
             self.end_wait(&mut run.state, &wait, None)?;
@@ -177,7 +178,8 @@ impl Engine {
         wait: &PendingWait,
         at: Option<GpuTime>,
     ) -> Result<(), Fault> {
-        if let Some(log) = log_for(state.wait_log.as_ref(), wait.log_entry, wait.current_value)? {
+        let mut asked = false;
+        if let Some(log) = log_for(state.wait_log.as_mut(), wait.log_entry) {
             let entry = LogEntry {
                 fence_value: wait.wait.value,
                 fence_handle: wait.fence_handle,
@@ -185,10 +187,37 @@ impl Engine {
                 observed_ns: wait.observed.0,
                 end_ns: at.unwrap_or_else(|| self.gpu.clock.now()).0,
             };
-            log.write(wait.log_entry, &entry);
+            asked = log.write(&self.gpu.posted, wait.log_entry, &entry);
+        } else {
+            self.record_fence(state, Kind::Wait, wait.trace, wait.wait.value, wait.head_ns);
         }
-        self.record_fence(state, Kind::Wait, wait.trace, wait.wait.value, wait.head_ns);
-        self.finish_slot(state)
+        self.finish_slot(state)?;
+        if asked {
+            let cause = self.report_signal(state.shape.id, wait.current_value);
+            self.raise(cause);
+        }
+        Ok(())
+    }
+
+    /// A command buffer is done: its entry of the verbose log, if it is to have one.
+    pub(super) fn log_commands(
+        &mut self,
+        state: &mut RunState,
+        progress: u64,
+        logged: Option<(u32, GpuTime)>,
+    ) {
+        let Some((number, begun)) = logged else { return };
+        if let Some(log) = log_for(state.command_log.as_mut(), number) {
+            let entry = LogEntry {
+                fence_value: progress,
+                fence_handle: 0,
+                operation: LogOperation::CommandsExecuted as u32,
+                observed_ns: begun.0,
+                end_ns: self.gpu.clock.now().0,
+            };
+            // Verbose entries ask for no interrupt: those of the queue's fences come often enough.
+            log.write(&self.gpu.posted, number, &entry);
+        }
     }
 
     fn record_fence(&self, state: &RunState, kind: Kind, trace: TraceWords, value: u64, start_ns: u64) {

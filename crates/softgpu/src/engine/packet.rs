@@ -103,7 +103,7 @@ impl Engine {
             }
             RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry, trace } => {
                 let signal = Signal { current_value, monitored_value, value, fence_handle, log_entry };
-                self.signal_packet(&run.state, signal, trace)?;
+                self.signal_packet(&mut run.state, signal, trace)?;
                 self.finish_slot(&mut run.state)?;
             }
             RingPacket::Execute { commands, bytes, progress, trace } => {
@@ -111,6 +111,15 @@ impl Engine {
                 let work = (shape.address_space, shape.tag, Completion::Progress(progress));
                 self.work_space = self.space;
                 self.begin_commands(run, commands, bytes, work, trace);
+            }
+            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace } => {
+                let shape = &run.state.shape;
+                let work = (shape.address_space, shape.tag, Completion::Progress(progress));
+                self.work_space = self.space;
+                self.begin_commands(run, commands, bytes, work, trace);
+                if let Some(Packet::Execute(work)) = &mut run.packet {
+                    work.logged = Some((log_entry, self.gpu.clock.now()));
+                }
             }
             RingPacket::ExecuteDma { commands, bytes, address_space, submission_fence_id, tag, trace } => {
                 if run.state.shape.kind == QueueKind::User {
@@ -147,6 +156,7 @@ impl Engine {
             label: NameId::NONE,
             running: None,
             command_ns: 0,
+            logged: None,
         }));
     }
 
@@ -294,6 +304,7 @@ impl Engine {
         self.record_execution(&run.state, &work);
         match work.completion {
             Completion::Progress(value) => {
+                self.log_commands(&mut run.state, value, work.logged);
                 self.signal_progress(&run.state, value)?;
                 self.finish_slot(&mut run.state)
             }

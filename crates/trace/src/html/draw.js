@@ -15,7 +15,7 @@ const xOf = (t) => LABELS + ((t - view.t0) / (view.t1 - view.t0)) * plotWidth();
 const tOf = (x) => view.t0 + ((x - LABELS) / plotWidth()) * (view.t1 - view.t0);
 
 const BASE = ["#3d6fb8", "#2a9187", "#6d9a3f", "#e0881c", "#6f5bd0", "#6b7a90", "#f9b4d0", "#c2185b", "#f6c3ea", "#9c1a86",
-  "#5aa2d6", "#8b6f62", "#d62f2f", "#b86a52", "#c7a500", "#3f8f9c", "#94a1b2", "#222222"];
+  "#5aa2d6", "#8b6f62", "#d62f2f", "#b86a52", "#c7a500", "#3f8f9c", "#94a1b2", "#222222", "#e58ab4", "#d9689a"];
 let theme, colours;
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
