@@ -24,7 +24,6 @@ layout! {
         44 "Reserved" reserved: [u8; 32],
     }
 
-    // spec: NF-218
     /// Makes the entries of all logs of the named queues readable.
     UpdateNativeFenceLogs = "DXGKARG_UPDATENATIVEFENCELOGS", 56 bytes {
         /// How many queues.
