@@ -65,17 +65,7 @@ pub enum UpdateCurrentMode {
     AlwaysSignaled,
 }
 
-/// Which of a queue's logs (DXGK_NATIVE_FENCE_LOG_TYPE).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum LogType {
-    /// DXGK_NATIVE_FENCE_LOG_TYPE_WAITS
-    Waits = 1,
-    /// DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS
-    Signals = 2,
-    /// Begin and end of command buffers: verbose, switched on and off by the kernel, and this project's own.
-    Commands = 256,
-}
+pub use tidegate_d3dukmdt::layout::log::LogType;
 
 /// DXGKARG_SETNATIVEFENCELOGBUFFER.
 #[derive(Clone, Debug)]
@@ -89,7 +79,7 @@ pub struct SetNativeFenceLogBuffer {
     /// While a timeline is recorded: the hardware is to interrupt behind every so many entries, so that the log is read before
     /// it runs over; 0 for never. A hint: the interrupt is a spurious one, which every kernel must take. Not published.
     pub notify_every: u32,
-    /// LogBufferGpuVa: the header in the process's GPU address space. The entries follow it, [`Self::HEADER_BYTES`] on.
+    /// LogBufferGpuVa: the header in the process's GPU address space. The entries follow it, at `LOG_HEADER_BYTES`.
     pub gpu_va: u64,
     /// The header word (index and wraparound count), kernel CPU address.
     pub header: Word,
@@ -99,13 +89,6 @@ pub struct SetNativeFenceLogBuffer {
     pub entries: Bulk,
     /// The entries' place on the bus.
     pub entries_address: PhysicalAddress,
-}
-
-impl SetNativeFenceLogBuffer {
-    /// Bytes of the header (DXGK_NATIVE_FENCE_LOG_HEADER).
-    pub const HEADER_BYTES: u64 = 40;
-    /// Bytes of an entry (DXGK_NATIVE_FENCE_LOG_ENTRY).
-    pub const ENTRY_BYTES: u64 = 48;
 }
 
 /// What DxgkDdiCalibrateGpuClock tells: two clocks at one moment.

@@ -1,6 +1,6 @@
 //! Owns what the driver asks of the context management processor (CMP) through the mailbox registers.
 
-use crate::log::LogKind;
+use crate::log::LogType;
 use crate::regs::MAILBOX_WORDS;
 use crate::{AddressSpaceId, GpuVa};
 use tidegate_platform::PhysicalAddress;
@@ -96,7 +96,7 @@ pub enum AdminCommand {
         /// Which.
         queue: QueueId,
         /// What is logged there.
-        kind: LogKind,
+        kind: LogType,
         /// The header's protocol page, by physical address.
         header: PhysicalAddress,
         /// The entries' bulk bytes, by physical address.
@@ -277,7 +277,7 @@ impl AdminCommand {
             9 => AdminCommand::KickQueue { queue: queue()? },
             10 => AdminCommand::SetLogBuffer {
                 queue: queue()?,
-                kind: LogKind::from_number(m[2]).ok_or(AdminError::BadValue)?,
+                kind: LogType::try_from(narrow(m[2])?).map_err(|_| AdminError::BadValue)?,
                 header: PhysicalAddress(m[3]),
                 payload: PhysicalAddress(m[4]),
                 entries: narrow(m[5])?,

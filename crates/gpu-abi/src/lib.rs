@@ -2,8 +2,8 @@
 //!
 //! Rooms: [`address`] (GPU addresses, page table entries) · [`ring`] (ring slots, control area) · [`command`] (what a
 //! command buffer holds) · [`doorbell`] (doorbell page, summary, wake word) · [`regs`] (registers, causes of an interrupt) ·
-//! [`admin`] (what the driver asks of the context management processor through the mailbox registers) · [`log`] (fence log
-//! layout) · [`device`] (the trait behind which a GPU stands).
+//! [`admin`] (what the driver asks of the context management processor through the mailbox registers) · [`log`] (the published
+//! layout of fence logs) · [`device`] (the trait behind which a GPU stands).
 //!
 //! The published documents leave these formats to the vendor; ours are version 1 and every one is checked when it is read,
 //! because rings and command buffers are written by untrusted processes.
@@ -13,7 +13,6 @@ pub mod admin;
 pub mod command;
 pub mod device;
 pub mod doorbell;
-pub mod log;
 pub mod regs;
 pub mod ring;
 
@@ -26,3 +25,4 @@ pub use regs::{Cause, Register};
 pub use ring::{
     CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, PacketError, RingPacket, SLOT_BYTES, TraceWords,
 };
+pub use tidegate_d3dukmdt::layout::log;

@@ -12,7 +12,7 @@ use crate::{Kind, KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::DriverHandle;
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
-use tidegate_gpu_abi::log::LogKind;
+use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
 
 /// Where the hardware finds a ring: in the process's address space, or on the bus.
@@ -81,7 +81,7 @@ impl ReferenceDriver {
             hardware: None,
             doorbell: None,
             ring: None,
-            logs: [None; LogKind::ALL.len()],
+            logs: [None; LogType::ALL.len()],
         })
     }
 
@@ -135,7 +135,7 @@ impl ReferenceDriver {
         &self,
         handle: DriverHandle,
         id: QueueId,
-    ) -> Result<(bool, [Option<LogPlace>; LogKind::ALL.len()]), KmdError> {
+    ) -> Result<(bool, [Option<LogPlace>; LogType::ALL.len()]), KmdError> {
         let mut objects = self.objects.lock();
         let queue = objects.hw_queues.get_mut(handle)?;
         queue.hardware = Some(id);

@@ -7,25 +7,16 @@ use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::DriverHandle;
 use tidegate_ddi::fence::{GpuClockCalibration, LogType, SetNativeFenceLogBuffer};
 use tidegate_gpu_abi::Register;
-use tidegate_gpu_abi::log::LogKind;
 use tidegate_platform::CpuTime;
 
 /// Readings of the clock, of which the quickest is taken.
 const CALIBRATION_READINGS: usize = 8;
 
-fn kind_of(log_type: LogType) -> LogKind {
-    match log_type {
-        LogType::Waits => LogKind::Waits,
-        LogType::Signals => LogKind::Signals,
-        LogType::Commands => LogKind::Commands,
-    }
-}
-
-fn slot_of(kind: LogKind) -> usize {
+fn slot_of(kind: LogType) -> usize {
     match kind {
-        LogKind::Waits => 0,
-        LogKind::Signals => 1,
-        LogKind::Commands => 2,
+        LogType::Waits => 0,
+        LogType::Signals => 1,
+        LogType::Commands => 2,
     }
 }
 
@@ -35,7 +26,7 @@ impl ReferenceDriver {
     /// place with it.
     pub(crate) fn place_log(&self, args: &SetNativeFenceLogBuffer) -> Result<(), KmdError> {
         let log = LogPlace {
-            kind: kind_of(args.log_type),
+            kind: args.log_type,
             header: args.header_address,
             payload: args.entries_address,
             entries: args.number_of_entries,

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_ddi::queue::QueuePrivateData;
 use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, OsHandle, Priority};
-use tidegate_gpu_abi::log::LogKind;
+use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory};
 
@@ -36,7 +36,7 @@ pub(crate) struct Context {
 /// Where a fence log stands, as the hardware is told.
 #[derive(Clone, Copy)]
 pub(crate) struct LogPlace {
-    pub(crate) kind: LogKind,
+    pub(crate) kind: LogType,
     pub(crate) header: PhysicalAddress,
     pub(crate) payload: PhysicalAddress,
     pub(crate) entries: u32,
@@ -61,7 +61,7 @@ pub(crate) struct HwQueue {
     pub(crate) doorbell: Option<DriverHandle>,
     pub(crate) ring: Option<Arc<KernelRing>>,
     /// Waits, signals, commands.
-    pub(crate) logs: [Option<LogPlace>; LogKind::ALL.len()],
+    pub(crate) logs: [Option<LogPlace>; LogType::ALL.len()],
 }
 
 /// One address at which a fence's CurrentValue stands.

@@ -7,7 +7,7 @@
 //! The process chooses the entry: its number is taken modulo the hardware's own count, never the header's, so a number that
 //! was chosen for another log, or in malice, writes an entry of the queue's own log and no other memory.
 
-use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_INDEX_WORD, LogEntry, next_index_word};
+use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_INDEX_WORD, LogEntry, LogIndex};
 use tidegate_platform::{Bulk, Mutex, PhysicalAddress, Platform, Target, Word};
 
 use crate::memory::Bus;
@@ -26,7 +26,7 @@ pub(crate) struct LogBuffer {
 /// Entries that are counted and not yet visible. Hardware that does not post them has none.
 pub(crate) struct PostedEntries {
     on: bool,
-    entries: Mutex<Vec<(Bulk, u64, [u8; LOG_ENTRY_BYTES as usize])>>,
+    entries: Mutex<Vec<(Bulk, u64, [u8; LOG_ENTRY_BYTES])>>,
 }
 
 impl PostedEntries {
@@ -44,7 +44,7 @@ impl PostedEntries {
     }
 }
 
-fn put(bytes: &Bulk, at: u64, entry: &[u8; LOG_ENTRY_BYTES as usize]) {
+fn put(bytes: &Bulk, at: u64, entry: &[u8; LOG_ENTRY_BYTES]) {
     bytes.write(at, entry).expect("the log's place was checked when it was set");
 }
 
@@ -63,7 +63,7 @@ impl LogBuffer {
             return None;
         }
         let Some(Target::Bulk(bytes, start)) = bus.resolve(payload) else { return None };
-        let end = start.checked_add(u64::from(entries) * LOG_ENTRY_BYTES)?;
+        let end = start.checked_add(u64::from(entries) * LOG_ENTRY_BYTES as u64)?;
         let fits = entries > 0 && end <= bytes.len();
         let header = page.word(index);
         fits.then_some(LogBuffer { header, payload: bytes, start, entries, notify_every, written: 0 })
@@ -75,14 +75,14 @@ impl LogBuffer {
     // spec: NF-212
     pub(crate) fn write(&mut self, posted: &PostedEntries, number: u32, entry: &LogEntry) -> bool {
         let index = number % self.entries;
-        let at = self.start + u64::from(index) * LOG_ENTRY_BYTES;
+        let at = self.start + u64::from(index) * LOG_ENTRY_BYTES as u64;
         if posted.on {
             posted.entries.lock_device().push((self.payload.clone(), at, entry.encode()));
         } else {
             put(&self.payload, at, &entry.encode());
         }
-        let word = self.header.load();
-        self.header.store(next_index_word(word, index, self.entries));
+        let word = LogIndex(self.header.load());
+        self.header.store(word.after(index, self.entries).0);
         self.written = self.written.wrapping_add(1);
         self.notify_every != 0 && self.written.is_multiple_of(self.notify_every)
     }

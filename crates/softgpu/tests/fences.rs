@@ -5,7 +5,7 @@ mod machine;
 use machine::{COMPUTE, COPY, Fence, First, Machine, QueueOptions, Seen, THREE_D, everywhere, on};
 use std::sync::Arc;
 use tidegate_gpu_abi::log::{
-    LOG_ENTRIES, LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogKind, LogOperation,
+    LOG_ENTRIES, LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogOperation, LogType,
 };
 use tidegate_gpu_abi::{
     AdminCommand, AdminError, Cause, Command, Device, GpuVa, InterruptSink, QueueState, Register, RingPacket,
@@ -192,19 +192,19 @@ struct Log {
     payload: Bulk,
 }
 
-fn set_log(machine: &Machine, queue: tidegate_gpu_abi::QueueId, kind: LogKind, entries: u32) -> Log {
+fn set_log(machine: &Machine, queue: tidegate_gpu_abi::QueueId, kind: LogType, entries: u32) -> Log {
     set_log_that_notifies(machine, queue, kind, entries, 0)
 }
 
 fn set_log_that_notifies(
     machine: &Machine,
     queue: tidegate_gpu_abi::QueueId,
-    kind: LogKind,
+    kind: LogType,
     entries: u32,
     notify_every: u32,
 ) -> Log {
     let (header_at, header) = machine.system.protocol(LOG_HEADER_WORDS);
-    let (payload_at, payload) = machine.system.bulk(entries as usize * LOG_ENTRY_BYTES as usize);
+    let (payload_at, payload) = machine.system.bulk(entries as usize * LOG_ENTRY_BYTES);
     let set = AdminCommand::SetLogBuffer {
         queue,
         kind,
@@ -224,8 +224,8 @@ impl Log {
     }
 
     fn entry(&self, index: u64) -> LogEntry {
-        let mut bytes = [0; LOG_ENTRY_BYTES as usize];
-        self.payload.read(index * LOG_ENTRY_BYTES, &mut bytes).expect("inside");
+        let mut bytes = [0; LOG_ENTRY_BYTES];
+        self.payload.read(index * LOG_ENTRY_BYTES as u64, &mut bytes).expect("inside");
         LogEntry::decode(&bytes)
     }
 }
@@ -256,7 +256,7 @@ fn a_signal_log_holds_84_entries_and_wraps() {
         let process = machine.process();
         let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue_with(COPY, QueueOptions { slots: 256, ..Default::default() });
-        let log = set_log(machine, queue.id, LogKind::Signals, LOG_ENTRIES);
+        let log = set_log(machine, queue.id, LogType::Signals, LOG_ENTRIES);
         for value in 1..=100 {
             queue.put(&logged(fence.signal(value), (value as u32 - 1) % LOG_ENTRIES));
         }
@@ -282,7 +282,7 @@ fn a_wait_log_tells_when_the_queue_stalled_and_when_it_went_on() {
         let process = machine.process();
         let (fence, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let (mut waiter, mut signaler) = (process.queue(THREE_D), process.queue(COPY));
-        let log = set_log(machine, waiter.id, LogKind::Waits, LOG_ENTRIES);
+        let log = set_log(machine, waiter.id, LogType::Waits, LOG_ENTRIES);
         let start = machine.gpu.read_register(Register::CLOCK);
         waiter.submit(&[logged(fence.wait(1), 0), logged(fence.wait(2), 1), done.signal(1)]);
         signaler.submit(&[process.execute(&[Command::Timed { ns: 5_000 }], 0), fence.signal(2)]);
@@ -325,7 +325,7 @@ fn value_and_log_entry_are_there_when_the_line_goes_up() {
         let process = machine.process();
         let fence = process.fence(0, 41);
         let mut queue = process.queue(COPY);
-        let log = set_log(machine, queue.id, LogKind::Signals, LOG_ENTRIES);
+        let log = set_log(machine, queue.id, LogType::Signals, LOG_ENTRIES);
         let saw = machine.platform.page(4);
         machine.gpu.connect_interrupt(Arc::new(Witness {
             current: fence.current.word().clone(),
@@ -351,7 +351,7 @@ fn a_number_beyond_the_log_goes_round_and_a_log_must_fit_its_memory() {
         let process = machine.process();
         let (fence, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COPY);
-        let log = set_log(machine, queue.id, LogKind::Signals, 4);
+        let log = set_log(machine, queue.id, LogType::Signals, 4);
         // The number of a larger log that was there before, and one that no log ever had.
         queue.submit(&[logged(fence.signal(1), 7), logged(fence.signal(2), u32::MAX - 1), done.signal(1)]);
         machine.await_signals(&done, 1);
@@ -365,7 +365,7 @@ fn a_number_beyond_the_log_goes_round_and_a_log_must_fit_its_memory() {
             (header, header, 1),
             (header, PhysicalAddress(8), 1),
         ] {
-            let (queue, kind) = (queue.id, LogKind::Waits);
+            let (queue, kind) = (queue.id, LogType::Waits);
             let set = AdminCommand::SetLogBuffer { queue, kind, header, payload, entries, notify_every: 0 };
             assert_eq!(machine.admin(set), Err(AdminError::BadAddress));
         }
@@ -383,7 +383,7 @@ fn a_posted_entry_is_there_behind_the_flush_or_the_next_barrier() {
         let process = machine.process();
         let (fence, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COPY);
-        let log = set_log(machine, queue.id, LogKind::Waits, 8);
+        let log = set_log(machine, queue.id, LogType::Waits, 8);
         queue.submit(&[logged(fence.wait(1), 0), done.signal(1)]);
         machine.await_signals(&done, 1);
         assert_eq!((log.index(), log.entry(0).fence_value), ((1, 0), 1), "the signal's barrier");
@@ -405,8 +405,8 @@ fn a_log_that_is_to_notify_interrupts_behind_so_many_entries() {
         let process = machine.process();
         let (quiet, done) = (process.fence(1, u64::MAX), process.fence(0, 0));
         let mut queue = process.queue(COPY);
-        set_log_that_notifies(machine, queue.id, LogKind::Waits, 84, 2);
-        set_log_that_notifies(machine, queue.id, LogKind::Signals, 84, 3);
+        set_log_that_notifies(machine, queue.id, LogType::Waits, 84, 2);
+        set_log_that_notifies(machine, queue.id, LogType::Signals, 84, 3);
         let packets: Vec<RingPacket> = (0..4)
             .flat_map(|n| [logged(quiet.wait(1), n), logged(quiet.signal(1), n)])
             .chain([done.signal(1)])

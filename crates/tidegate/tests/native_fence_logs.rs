@@ -6,6 +6,7 @@ mod world;
 use std::sync::Arc;
 use tidegate::calls::{DeviceState, FenceInstance, Handle};
 use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, QueueDesc};
+use tidegate::d3dukmdt::layout::Raw;
 use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate::ddi::{Dispatch, Driver, DriverHandle, DriverLayer, InterruptData};
 use tidegate::dxgkrnl::LogTimeFault;
@@ -151,9 +152,18 @@ fn the_gpu_logs_what_it_did_and_when() {
 // spec: NF-193
 #[test]
 fn a_log_entry_has_no_room_for_a_cpu_time() {
-    let whole = LogEntry { fence_value: 1, fence_handle: 2, operation: 3, observed_ns: 4, end_ns: 5 };
+    let whole =
+        LogEntry { fence_value: 1, fence_handle: 2, operation: 3, observed_ns: 4, end_ns: 5, ..Raw::ZERO };
     // Value, handle, operation and two GPU times, name by name: an entry with more would not compile here.
-    let LogEntry { fence_value: _, fence_handle: _, operation: _, observed_ns: _, end_ns: _ } = whole;
+    let LogEntry {
+        fence_value: _,
+        fence_handle: _,
+        operation: _,
+        observed_ns: _,
+        end_ns: _,
+        reserved_0: _,
+        reserved_1: _,
+    } = whole;
     let bytes = whole.encode();
     let reserved = [16..24, 32..40].map(|range| bytes[range].iter().all(|b| *b == 0));
     assert_eq!((reserved, LogEntry::decode(&bytes)), ([true, true], whole));
@@ -261,6 +271,7 @@ fn what_a_process_writes_into_a_log_is_a_hint_and_no_more() {
                 operation: u32::MAX,
                 observed_ns: u64::MAX,
                 end_ns: u64::MAX - index,
+                ..Raw::ZERO
             };
             signals.entries.write(index * 48, &lie.encode()).unwrap();
         }

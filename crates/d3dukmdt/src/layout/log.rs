@@ -4,6 +4,9 @@
 //! header is the only one that changes while the log lives; index and wraparound count are its halves, so that they change as
 //! one. The GPU writes entries and that word, the kernel reads both, the user-mode driver chooses which entry an operation
 //! writes. Entries are written by commands of an untrusted process: nothing in them is believed here or checked beyond its range.
+//!
+//! A packet names its entry by a number, which the hardware takes modulo the entries of the log that is in place when the
+//! operation is carried out; numbers that go round in a multiple of every capacity are right whatever log that is.
 
 use super::Raw;
 use crate::{Status, layout};
@@ -23,6 +26,7 @@ pub const LOG_TYPE_WORD: usize = 1;
 /// Word of the header that says how many entries there are.
 pub const LOG_ENTRY_COUNT_WORD: usize = 2;
 /// Entries of a log of [`LOG_BYTES`].
+// spec: NF-186
 pub const LOG_ENTRIES: u32 = log_entries(LOG_BYTES);
 
 const _: () = assert!(LOG_ENTRIES == 84 && LOG_BYTES - LOG_HEADER_BYTES - 84 * LOG_ENTRY_BYTES == 24);
@@ -45,6 +49,7 @@ layout! {
         24 "Reserved" reserved: [u64; 2],
     }
 
+    // spec: NF-185, NF-193
     /// One entry of a log.
     LogEntry = "DXGK_NATIVE_FENCE_LOG_ENTRY", 48 bytes {
         /// The value signalled or reached. From the process.
@@ -55,16 +60,17 @@ layout! {
         12 "OperationType" operation: u32,
         /// Nothing.
         16 "Reserved0" reserved_0: u64,
-        /// When an unmet wait was first seen and stalled its queue, GPU time; 0 for signals and waits that never stalled.
-        24 "FenceObservedGpuTimestamp" observed_gpu_timestamp: u64,
+        /// When an unmet wait was first seen and stalled its queue, or a command buffer begun, GPU ns; 0 for signals and waits
+        /// that never stalled.
+        24 "FenceObservedGpuTimestamp" observed_ns: u64,
         /// Nothing.
         32 "Reserved1" reserved_1: u64,
-        /// When the operation was complete, GPU time; 0 when the adapter left it out.
-        40 "FenceEndGpuTimestamp" end_gpu_timestamp: u64,
+        /// When the operation was complete, GPU ns; 0 when the adapter left it out.
+        40 "FenceEndGpuTimestamp" end_ns: u64,
     }
 }
 
-/// Which of a queue's two logs.
+/// Which of a queue's logs.
 #[doc(alias = "DXGK_NATIVE_FENCE_LOG_TYPE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -75,6 +81,14 @@ pub enum LogType {
     /// Signals that were executed.
     #[doc(alias = "DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS")]
     Signals = 2,
+    /// Begin and end of command buffers: verbose, switched on and off by the kernel, and this project's own. Its numbers begin
+    /// at 256, where published ones are not expected.
+    Commands = 256,
+}
+
+impl LogType {
+    /// All of them.
+    pub const ALL: [LogType; 3] = [LogType::Waits, LogType::Signals, LogType::Commands];
 }
 
 impl TryFrom<u32> for LogType {
@@ -84,11 +98,13 @@ impl TryFrom<u32> for LogType {
         match number {
             1 => Ok(LogType::Waits),
             2 => Ok(LogType::Signals),
+            256 => Ok(LogType::Commands),
             _ => Err(Status::INVALID_PARAMETER),
         }
     }
 }
 
+// spec: NF-187
 /// What an entry reports.
 #[doc(alias = "DXGK_NATIVE_FENCE_LOG_OPERATION")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,6 +116,8 @@ pub enum LogOperation {
     /// A wait's value was reached.
     #[doc(alias = "DXGK_NATIVE_FENCE_LOG_OPERATION_WAIT_UNBLOCKED")]
     WaitUnblocked = 1,
+    /// A command buffer was carried out (verbose, this project's own): observed is its begin, the value its progress value.
+    CommandsExecuted = 256,
 }
 
 impl TryFrom<u32> for LogOperation {
@@ -109,6 +127,7 @@ impl TryFrom<u32> for LogOperation {
         match number {
             0 => Ok(LogOperation::SignalExecuted),
             1 => Ok(LogOperation::WaitUnblocked),
+            256 => Ok(LogOperation::CommandsExecuted),
             _ => Err(Status::INVALID_PARAMETER),
         }
     }
@@ -162,28 +181,27 @@ impl LogIndex {
         (self.0 >> 32) as u32
     }
 
-    /// The word after entry `index` of `entries` was written: the next one, or the first of one more round.
+    /// The word after entry `index` of `entries` was written: the next one, or the first of one more round. An index below the
+    /// first free one is of the next round, so that what a reader sees never goes back, whatever numbers a process names.
+    // spec: NF-184
     pub fn after(self, index: u32, entries: u32) -> LogIndex {
+        let skipped = u32::from(index < self.first_free_entry());
+        let rounds = self.wraparound_count().wrapping_add(skipped);
         match index.checked_add(1) {
-            Some(next) if next < entries => LogIndex::new(self.wraparound_count(), next),
-            _ => LogIndex::new(self.wraparound_count().wrapping_add(1), 0),
+            Some(next) if next < entries => LogIndex::new(rounds, next),
+            _ => LogIndex::new(rounds.wrapping_add(1), 0),
         }
     }
 
-    /// How many entries were written between `earlier` and this, of a log of `entries`; more than `entries` means that some
-    /// were lost. `None` when an index lies outside of the log.
-    pub fn written_since(self, earlier: LogIndex, entries: u32) -> Option<u64> {
-        if self.first_free_entry() >= entries || earlier.first_free_entry() >= entries {
-            return None;
-        }
-        // The positions of a log go round at 2^32 rounds, as the count in the word does.
-        let round = u128::from(entries) << 32;
-        let distance = round + self.position(entries) - earlier.position(entries);
-        Some((distance % round) as u64)
-    }
-
-    fn position(self, entries: u32) -> u128 {
-        u128::from(self.wraparound_count()) * u128::from(entries) + u128::from(self.first_free_entry())
+    /// How many entries were written since `earlier`, of a log of `entries`; more than `entries` means that some were lost. The
+    /// count of rounds has 32 bits and wraps in silence: a reader that slept through 2^32 rounds counts too few. An index comes
+    /// from hardware that a process feeds: it is bounded by `entries`.
+    // spec: NF-192
+    // spec: NF-202
+    pub fn written_since(self, earlier: LogIndex, entries: u32) -> u64 {
+        let rounds = self.wraparound_count().wrapping_sub(earlier.wraparound_count());
+        let index = |word: LogIndex| u64::from(word.first_free_entry().min(entries));
+        (u64::from(rounds) * u64::from(entries) + index(self)).saturating_sub(index(earlier))
     }
 }
 
@@ -207,9 +225,9 @@ mod tests {
             fence_handle: 2,
             operation: 3,
             reserved_0: 4,
-            observed_gpu_timestamp: 5,
+            observed_ns: 5,
             reserved_1: 6,
-            end_gpu_timestamp: 7,
+            end_ns: 7,
         };
         let bytes = entry.encode();
         for (at, byte) in [(0, 1), (8, 2), (12, 3), (16, 4), (24, 5), (32, 6), (40, 7)] {
@@ -232,25 +250,55 @@ mod tests {
             word = word.after(written % 84, 84);
         }
         assert_eq!((word.wraparound_count(), word.first_free_entry()), (1, 1));
-        assert_eq!(word.written_since(LogIndex::default(), 84), Some(85));
-        assert_eq!(word.written_since(word, 84), Some(0));
+        assert_eq!(word.written_since(LogIndex::default(), 84), 85);
+        assert_eq!(word.written_since(word, 84), 0);
     }
 
     #[test]
-    fn counting_survives_the_wrap_of_the_count_and_refuses_what_is_outside() {
+    fn counting_survives_the_wrap_of_the_count_and_bounds_what_is_outside() {
         let earlier = LogIndex::new(u32::MAX, 83);
         let now = earlier.after(83, 84);
         assert_eq!(now, LogIndex::default());
-        assert_eq!(now.written_since(earlier, 84), Some(1));
-        assert_eq!(LogIndex::new(0, 84).written_since(LogIndex::default(), 84), None);
-        assert_eq!(now.written_since(LogIndex::new(7, 900), 84), None);
-        assert_eq!(now.written_since(earlier, 0), None);
+        assert_eq!(now.written_since(earlier, 84), 1);
+        assert_eq!(LogIndex::new(0, 900).written_since(LogIndex::default(), 84), 84);
+        assert_eq!(LogIndex::new(7, 3).written_since(LogIndex::new(7, 900), 84), 0);
         assert_eq!(LogIndex::default().after(u32::MAX, 84), LogIndex::new(1, 0));
+    }
+
+    // spec: NF-184, NF-201
+    #[test]
+    fn the_index_word_rises_whatever_is_named() {
+        let after = |rounds, first_free, index| LogIndex::new(rounds, first_free).after(index, 4);
+        assert_eq!(after(0, 0, 0), LogIndex::new(0, 1));
+        assert_eq!(after(0, 3, 3), LogIndex::new(1, 0), "the end of a round");
+        assert_eq!(after(0, 1, 3), LogIndex::new(1, 0), "entries were left out");
+        assert_eq!(after(0, 3, 1), LogIndex::new(1, 2), "a round was cut short");
+        assert_eq!(after(0, 2, 1), LogIndex::new(1, 2), "the same entry again is a round on");
+        assert_eq!(LogIndex::default().after(0, 1), LogIndex::new(1, 0), "a log of one entry");
+    }
+
+    // spec: NF-192, NF-202
+    #[test]
+    fn news_are_counted_over_rounds_and_bounded() {
+        let since = |(rounds, index), (earlier_rounds, earlier)| {
+            LogIndex::new(rounds, index).written_since(LogIndex::new(earlier_rounds, earlier), 84)
+        };
+        assert_eq!(since((0, 83), (0, 0)), 83);
+        assert_eq!(since((1, 0), (0, 0)), 84, "exactly full");
+        assert_eq!(since((1, 1), (0, 0)), 85, "one too many");
+        assert_eq!(since((8, 4), (7, 80)), 8);
+        assert_eq!(since((11, 80), (7, 80)), 4 * 84, "several rounds asleep");
+        assert_eq!(since((0, 4), (u32::MAX, 80)), 8, "the count of rounds wrapped");
+        assert_eq!(since((0, 5), (0, 9)), 0, "an index that went back");
+        assert_eq!(since((0, u32::MAX), (0, 0)), 84, "an index beyond the end");
+        assert_eq!(since((1, 0), (0, u32::MAX)), 0);
+        assert_eq!(since((4, 83), (5, 0)), 0xFFFF_FFFF * 84 + 83, "no overflow");
     }
 
     #[test]
     fn types_and_operations_have_the_headers_numbers() {
         assert_eq!([LogType::try_from(1), LogType::try_from(2)], [Ok(LogType::Waits), Ok(LogType::Signals)]);
+        assert_eq!(LogType::ALL.map(|t| LogType::try_from(t as u32)), LogType::ALL.map(Ok));
         assert_eq!(LogType::try_from(0), Err(Status::INVALID_PARAMETER));
         assert_eq!(LogOperation::try_from(0), Ok(LogOperation::SignalExecuted));
         assert_eq!(LogOperation::try_from(1), Ok(LogOperation::WaitUnblocked));

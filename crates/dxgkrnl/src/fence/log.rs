@@ -21,41 +21,18 @@ use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{LogDetail, ReadOnly, Status};
-use tidegate_ddi::fence::{LogType, SetNativeFenceLogBuffer};
+use tidegate_d3dukmdt::layout::Raw;
+use tidegate_d3dukmdt::layout::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex, LogType};
 use tidegate_ddi::{Dispatch, DriverHandle};
 use tidegate_platform::{Mutex, Word};
 
-/// One entry (DXGK_NATIVE_FENCE_LOG_ENTRY) as the kernel copied it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LogEntry {
-    pub(crate) value: u64,
-    /// The process's handle of the fence.
-    pub(crate) fence_handle: u32,
-    pub(crate) operation: u32,
-    pub(crate) observed_ns: u64,
-    pub(crate) end_ns: u64,
-}
-
-impl LogEntry {
-    // spec: NF-208
-    fn read(place: &Place, index: u64) -> LogEntry {
-        let mut bytes = [0; SetNativeFenceLogBuffer::ENTRY_BYTES as usize];
-        // The index is below the capacity that the bytes were made for.
-        let _ = place.entries.read(index * SetNativeFenceLogBuffer::ENTRY_BYTES, &mut bytes);
-        let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |w: u64, b| w << 8 | u64::from(*b));
-        LogEntry {
-            value: word(0),
-            fence_handle: word(8) as u32,
-            operation: (word(8) >> 32) as u32,
-            observed_ns: word(24),
-            end_ns: word(40),
-        }
-    }
-
-    /// Nobody wrote it: its number was left out.
-    fn is_blank(&self) -> bool {
-        (self.value, self.fence_handle, self.operation, self.observed_ns, self.end_ns) == (0, 0, 0, 0, 0)
-    }
+/// Copies an entry out.
+// spec: NF-208
+fn read_entry(place: &Place, index: u64) -> LogEntry {
+    let mut bytes = [0; LOG_ENTRY_BYTES];
+    // The index is below the capacity that the bytes were made for.
+    let _ = place.entries.read(index * LOG_ENTRY_BYTES as u64, &mut bytes);
+    LogEntry::decode(&bytes)
 }
 
 /// What was new in a log.
@@ -126,17 +103,6 @@ pub(crate) struct LogMode {
 /// before a log changed names the entry behind the one before it, in the new log as in the old.
 pub(crate) fn numbers_for(adapter: &Adapter) -> u32 {
     capacity_while_traced(adapter.config.log_entries)
-}
-
-/// Entries written between two index words: wraparounds above, first free entry below. The count of wraparounds has 32 bits and
-/// wraps in silence; a reader that slept through 2^32 laps reads too few, and no fence is missed, for a log that has any news of
-/// a whole lap is followed by a scan. The index comes from hardware that a process feeds: it is bounded by `capacity`.
-// spec: NF-192
-// spec: NF-202
-fn written_between(old: u64, new: u64, capacity: u64) -> u64 {
-    let laps = ((new >> 32) as u32).wrapping_sub((old >> 32) as u32);
-    let index = |word: u64| (word & 0xFFFF_FFFF).min(capacity);
-    (u64::from(laps) * capacity + index(new)).saturating_sub(index(old))
 }
 
 impl FenceLogs {
@@ -279,17 +245,18 @@ fn read(adapter: &Adapter, level: &Dispatch, queues: &[&HwQueue]) -> Vec<LogNews
 fn read_log(adapter: &Adapter, queue: &HwQueue, found: &Found<'_>) -> LogNews {
     let Found { log, place, from, to, .. } = found;
     let capacity = u64::from(place.capacity);
-    let written = written_between(*from, *to, capacity);
+    let written = LogIndex(*to).written_since(LogIndex(*from), place.capacity);
     let start = (from & 0xFFFF_FFFF).min(capacity);
     let oldest = written.saturating_sub(capacity);
     let mut entries: Vec<(u64, LogEntry)> = (oldest..written)
-        .map(|nth| (nth, LogEntry::read(place, (start + nth) % capacity)))
-        .filter(|(_, entry)| !entry.is_blank())
+        .map(|nth| (nth, read_entry(place, (start + nth) % capacity)))
+        // Nobody wrote a blank one: its number was left out.
+        .filter(|(_, entry)| *entry != LogEntry::ZERO)
         .collect();
     // What the GPU has begun another lap over since: its new entries are read the next time, the old ones are gone. An entry
     // that is just being written over is not counted yet, so a whole lap is enough for doubt.
     adapter.platform.fence();
-    let by_now = written_between(*from, place.header.load(), capacity);
+    let by_now = LogIndex(place.header.load()).written_since(LogIndex(*from), place.capacity);
     let lost = by_now.saturating_sub(capacity).min(written);
     entries.retain(|(nth, _)| *nth >= lost);
     adapter.stats.add(Count::log_entries_lost, lost);
@@ -445,26 +412,5 @@ impl Adapter {
     /// Times in fence logs that fell, the first 64 of them; [`crate::KernelStats::log_time_faults`] counts all.
     pub fn log_time_faults(&self) -> Vec<LogTimeFault> {
         self.log_faults.lock().clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    // spec: NF-192, NF-202
-    fn news_are_counted_over_laps_and_bounded() {
-        let at = |laps: u64, index: u64| laps << 32 | index;
-        assert_eq!(written_between(0, at(0, 83), 84), 83);
-        assert_eq!(written_between(0, at(1, 0), 84), 84, "exactly full");
-        assert_eq!(written_between(0, at(1, 1), 84), 85, "one too many");
-        assert_eq!(written_between(at(7, 80), at(8, 4), 84), 8);
-        assert_eq!(written_between(at(7, 80), at(11, 80), 84), 4 * 84, "several laps asleep");
-        assert_eq!(written_between(at(0xFFFF_FFFF, 80), at(0, 4), 84), 8, "the count of laps wrapped");
-        assert_eq!(written_between(at(0, 9), at(0, 5), 84), 0, "an index that went back");
-        assert_eq!(written_between(0, at(0, 0xFFFF_FFFF), 84), 84, "an index beyond the end");
-        assert_eq!(written_between(at(0, 0xFFFF_FFFF), at(1, 0), 84), 0);
-        assert_eq!(written_between(at(5, 0), at(4, 83), 84), 0xFFFF_FFFF * 84 + 83, "no overflow");
     }
 }

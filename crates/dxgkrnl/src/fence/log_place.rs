@@ -9,12 +9,13 @@ use crate::adapter::Adapter;
 use crate::memory::{Access, AddressSpace};
 use std::sync::Arc;
 use tidegate_calls::Status;
+use tidegate_d3dukmdt::layout::log::{LOG_ENTRY_BYTES, LOG_HEADER_BYTES};
 use tidegate_ddi::DriverHandle;
 use tidegate_ddi::fence::{LogType, SetNativeFenceLogBuffer};
 use tidegate_platform::{Bulk, PhysicalAddress, Word};
 
-const HEADER_BYTES: u64 = SetNativeFenceLogBuffer::HEADER_BYTES;
-const ENTRY_BYTES: u64 = SetNativeFenceLogBuffer::ENTRY_BYTES;
+const HEADER_BYTES: u64 = LOG_HEADER_BYTES as u64;
+const ENTRY_BYTES: u64 = LOG_ENTRY_BYTES as u64;
 /// Bytes of the largest log.
 const LARGEST_BYTES: u64 = 64 << 10;
 

@@ -3,9 +3,9 @@
 //!
 //! The queued times are not in the log: the user-mode driver records those, and the trace joins the two when it is finished.
 
-use super::log::LogEntry;
 use crate::adapter::Adapter;
 use crate::hwqueue::HwQueue;
+use tidegate_d3dukmdt::layout::log::LogEntry;
 use tidegate_ddi::Dispatch;
 use tidegate_ddi::fence::LogType;
 use tidegate_trace::{Kind, LaneId, NameId, Record};
@@ -66,7 +66,7 @@ pub(super) fn record(
         let of_fence = |kind, start| {
             let span = Record::span(lane, kind, NameId::NONE, start, end);
             platform.record(match fence() {
-                Some(fence) => span.on_fence(fence, entry.value),
+                Some(fence) => span.on_fence(fence, entry.fence_value),
                 None => span,
             });
         };
@@ -75,7 +75,7 @@ pub(super) fn record(
             (LogType::Signals, SIGNAL_EXECUTED) => of_fence(Kind::Signal, end),
             (LogType::Commands, COMMANDS_EXECUTED) => {
                 let name = platform.trace_name("command buffer");
-                platform.record(Record::span(lane, Kind::Mark, name, start, end).with_arg(entry.value));
+                platform.record(Record::span(lane, Kind::Mark, name, start, end).with_arg(entry.fence_value));
             }
             // No entry that the hardware writes: a process wrote it.
             _ => {}

@@ -5,7 +5,6 @@ use tidegate_ddi::fence::{
     LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, NativeFenceType, Passive, Status};
-use tidegate_gpu_abi::log::LogKind;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId};
 use tidegate_kmd::{Config, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform, Word};
@@ -164,7 +163,7 @@ fn log(machine: &Machine, hw_queue: DriverHandle, log_type: LogType, at: u64) ->
     }
 }
 
-fn placed(kind: LogKind, at: u64) -> AdminCommand {
+fn placed(kind: LogType, at: u64) -> AdminCommand {
     AdminCommand::SetLogBuffer {
         queue: QueueId(3),
         kind,
@@ -186,9 +185,9 @@ fn logs_that_come_before_the_ring_are_placed_with_it() {
     }
     assert_eq!(machine.commands(), []);
     machine.doorbell(queue, 0xD0);
-    assert_eq!(machine.commands()[1..], [placed(LogKind::Waits, 0x5000), placed(LogKind::Signals, 0x7000)]);
+    assert_eq!(machine.commands()[1..], [placed(LogType::Waits, 0x5000), placed(LogType::Signals, 0x7000)]);
     machine.driver.set_native_fence_log_buffer(&level, log(&machine, queue, LogType::Signals, 0x9000));
-    assert_eq!(machine.commands(), [placed(LogKind::Signals, 0x9000)]);
+    assert_eq!(machine.commands(), [placed(LogType::Signals, 0x9000)]);
     machine.driver.update_native_fence_logs(&level, &[queue]);
     assert_eq!(machine.device.flushes(), 1, "entries on their way are brought to memory");
     assert_eq!(machine.driver.violations(), 0);

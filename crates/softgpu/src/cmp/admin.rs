@@ -12,7 +12,7 @@ use crate::mmu;
 use crate::queue::{Run, Shape};
 use crate::runlist::PRIORITIES;
 use tidegate_gpu_abi::admin::Mailbox;
-use tidegate_gpu_abi::log::LogKind;
+use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
@@ -321,7 +321,7 @@ impl Shared {
     fn set_log(
         &self,
         queue: QueueId,
-        kind: LogKind,
+        kind: LogType,
         (header, payload, entries): (PhysicalAddress, PhysicalAddress, u32),
         notify_every: u32,
     ) -> Answer {
@@ -336,9 +336,9 @@ impl Shared {
         if let Some(run) = cmp.queue(queue).and_then(|e| e.run.as_mut()) {
             let state = &mut run.state;
             match kind {
-                LogKind::Waits => state.wait_log = log,
-                LogKind::Signals => state.signal_log = log,
-                LogKind::Commands => state.command_log = log,
+                LogType::Waits => state.wait_log = log,
+                LogType::Signals => state.signal_log = log,
+                LogType::Commands => state.command_log = log,
             }
             // Whoever reads the old log a last time finds all that its index counts.
             self.posted.flush();

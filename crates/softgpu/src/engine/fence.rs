@@ -8,6 +8,7 @@ use crate::cmp::waits::WaitKey;
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
 use crate::queue::{Packet, PendingWait, Run, RunState};
+use tidegate_d3dukmdt::layout::Raw;
 use tidegate_gpu_abi::log::{LogEntry, LogOperation};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
@@ -186,6 +187,7 @@ impl Engine {
                 operation: LogOperation::WaitUnblocked as u32,
                 observed_ns: wait.observed.0,
                 end_ns: at.unwrap_or_else(|| self.gpu.clock.now()).0,
+                ..Raw::ZERO
             };
             asked = log.write(&self.gpu.posted, wait.log_entry, &entry);
         } else {
@@ -214,6 +216,7 @@ impl Engine {
                 operation: LogOperation::CommandsExecuted as u32,
                 observed_ns: begun.0,
                 end_ns: self.gpu.clock.now().0,
+                ..Raw::ZERO
             };
             // Verbose entries ask for no interrupt: those of the queue's fences come often enough.
             log.write(&self.gpu.posted, number, &entry);
@@ -243,5 +246,6 @@ fn entry_of(signal: &Signal, end: GpuTime) -> LogEntry {
         operation: LogOperation::SignalExecuted as u32,
         observed_ns: 0,
         end_ns: end.0,
+        ..Raw::ZERO
     }
 }
