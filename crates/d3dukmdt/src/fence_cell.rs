@@ -19,7 +19,11 @@
 //! the value was the peak, so it has either seen the peak in step 2 or come after the rewind.
 //!
 //! Who stores looks at the waits of the cell afterwards (that is their room's work), so [`FenceCell::satisfies`] may answer no
-//! in the middle of a rewind: the one who rewinds will look again. [`FenceCell::look`] waits the few steps out instead.
+//! in the middle of a rewind: the one who rewinds will look again. [`FenceCell::look`] waits the few steps out instead. Who
+//! looks at the value alone must ask for the epoch after it ([`FenceCell::look_behind`]), or a rewind between the two hides
+//! the peak: an engine that rewinds tells the kernel nothing.
+//!
+//! Nobody looks after a cell was made anew, so a wait for the fence before passes also in the middle of that.
 //!
 //! A cell without a history is hardware's that stores values by itself. There a wait is judged by the value alone, as the
 //! documents allow.
@@ -198,35 +202,35 @@ impl FenceCell {
                 Err(now) => seen = now,
             }
         }
-        self.rewind(&History { of: &self.value, start }, value)
+        self.rewind(History { of: &self.value, start }, value)
     }
 
     /// Steps 2 to 6.
     #[cold]
-    fn rewind(&self, history: &History<'_>, value: u64) -> Option<u64> {
+    fn rewind(&self, history: History<'_>, value: u64) -> Option<u64> {
         // 2.
-        let mut label = history.lock();
-        if history.word(at::FIRST_EPOCH).load() == ALWAYS {
-            history.unlock(label + 1);
-            return None;
-        }
+        let mut rewind = Rewind::begin(history)?;
         let fell = loop {
             // 3.
-            let peak = self.value.load();
+            let peak = rewind.peak();
             if value < peak {
-                label += 2;
-                history.word(at::EPOCH).store(label);
+                rewind.take_label();
                 // 4.
-                history.push(Peak { label, value: peak });
+                rewind.push(peak);
             }
             // 5.
-            if self.value.compare_exchange(peak, value).is_ok() {
+            if rewind.fall(peak, value) {
                 break (value < peak).then_some(peak);
             }
         };
         // 6.
-        history.unlock(label + 1);
+        rewind.end();
         fell
+    }
+
+    /// Step 2 alone, for those who try the other steps in another order; `None` where nothing can be rewound.
+    pub fn begin_rewind(&self) -> Option<Rewind<'_>> {
+        Rewind::begin(self.history()?)
     }
 
     /// Whether the wait is satisfied; no in the middle of a rewind, whose maker looks again afterwards.
@@ -236,10 +240,18 @@ impl FenceCell {
         }
         let Some(history) = self.history() else { return false };
         let epoch = history.word(at::EPOCH).load();
-        if epoch == wait.epoch || wait.epoch == NO_EPOCH || !epoch.is_multiple_of(2) {
+        if epoch == wait.epoch || wait.epoch == NO_EPOCH {
             return false;
         }
-        let (first_epoch, peaks) = history.read();
+        // Not only when the epoch is even: nobody looks again at the end of `renew`.
+        let first_epoch = history.word(at::FIRST_EPOCH).load();
+        if wait.epoch < first_epoch {
+            return true;
+        }
+        if !epoch.is_multiple_of(2) {
+            return false;
+        }
+        let peaks = history.peaks();
         let steady = history.word(at::EPOCH).load() == epoch;
         steady && Look { value: 0, epoch, first_epoch, peaks }.satisfies(wait)
     }
@@ -257,9 +269,11 @@ impl FenceCell {
         Look { value: self.load(), epoch: epoch & !1, first_epoch: 0, peaks: Vec::new() }
     }
 
-    /// What the cell has been, if it was rewound between `epoch` and this glance.
-    pub fn look_behind(&self, glance: &Look, epoch: u64) -> Option<Look> {
-        (self.history.is_some() && epoch < glance.epoch).then(|| self.look())
+    /// What the cell has been, if it was rewound, or is being, since `epoch`: for a wait of that epoch that a glance before this
+    /// call did not satisfy.
+    pub fn look_behind(&self, epoch: u64) -> Option<Look> {
+        // Only now: while the epoch is that of the wait, the value that the glance saw was the highest since the call.
+        (self.epoch_word()?.load() > epoch).then(|| self.look())
     }
 
     /// How many peaks were dropped for want of room since the fence was made: each may have lost a waiter.
@@ -269,6 +283,51 @@ impl FenceCell {
 
     fn history(&self) -> Option<History<'_>> {
         self.history.map(|start| History { of: &self.value, start })
+    }
+}
+
+/// A rewind under way: the steps that [`FenceCell::store`] takes, one by one, so that another order of them can be tried.
+/// It must [`end`](Rewind::end).
+pub struct Rewind<'a> {
+    history: History<'a>,
+    label: u64,
+}
+
+impl<'a> Rewind<'a> {
+    /// `None` if no store changes the cell any more.
+    fn begin(history: History<'a>) -> Option<Rewind<'a>> {
+        let label = history.lock();
+        if history.word(at::FIRST_EPOCH).load() == ALWAYS {
+            history.unlock(label + 1);
+            return None;
+        }
+        Some(Rewind { history, label })
+    }
+
+    /// The value that is about to fall.
+    pub fn peak(&self) -> u64 {
+        self.history.of.load()
+    }
+
+    /// Takes the next label. Waits that read it from now on are not satisfied by the peak.
+    pub fn take_label(&mut self) {
+        self.label += 2;
+        self.history.word(at::EPOCH).store(self.label);
+    }
+
+    /// Keeps the peak under the label.
+    pub fn push(&self, peak: u64) {
+        self.history.push(Peak { label: self.label, value: peak });
+    }
+
+    /// Lets the value go from `peak` to `value`; `false` when somebody raised it meanwhile.
+    pub fn fall(&self, peak: u64, value: u64) -> bool {
+        self.history.of.compare_exchange(peak, value).is_ok()
+    }
+
+    /// The next rewind may begin.
+    pub fn end(self) {
+        self.history.unlock(self.label + 1);
     }
 }
 
@@ -316,7 +375,8 @@ impl History<'_> {
         loop {
             let epoch = self.quiet_epoch();
             let value = self.of.load();
-            let (first_epoch, peaks) = self.read();
+            let first_epoch = self.word(at::FIRST_EPOCH).load();
+            let peaks = self.peaks();
             if self.word(at::EPOCH).load() == epoch {
                 return Look { value, epoch, first_epoch, peaks };
             }
@@ -356,11 +416,10 @@ impl History<'_> {
         self.word(at::DEPTH).store((room as u64) << 32 | depth as u64);
     }
 
-    fn read(&self) -> (u64, Vec<Peak>) {
-        let first_epoch = self.word(at::FIRST_EPOCH).load();
+    fn peaks(&self) -> Vec<Peak> {
         let depth_word = self.word(at::DEPTH).load();
         let depth = (depth_word as u32 as usize).min((depth_word >> 32) as usize);
-        (first_epoch, (0..depth).map(|number| self.peak(number)).collect())
+        (0..depth).map(|number| self.peak(number)).collect()
     }
 }
 

@@ -71,6 +71,8 @@ counters! {
     fence_interrupts,
     /// Those of them that released nobody. They are allowed: the waiter was found by another look, or there was none.
     spurious_fence_interrupts,
+    /// Peaks of fence values that histories had no room for, of fences that have ended: each may have lost a waiter.
+    fence_history_lost,
     /// Fence log entries that were overwritten before they were read.
     log_entries_lost,
     /// Times in fence logs that are less than the one before.

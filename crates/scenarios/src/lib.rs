@@ -5,11 +5,16 @@
 //! | scenario | race |
 //! |---|---|
 //! | `litmus`, `litmus-1x2` | CurrentValue and MonitoredValue alone (the explorer's own) |
+//! | `two-rewinders`, `raise-against-rewind` | the cell of a fence alone: rewinds, raises and a wait |
+//! | `renew-against-park` | a new fence in a cell against a wait for the one before |
 //! | `seven-stations`, `-hardware`, `-packet` | a signal against a CPU wait, through each submission model |
+//! | `arm-against-rewind`, `arm-against-cpu-rewind` | a CPU wait against a value that comes and falls |
 //! | `gpu-wait` | a GPU wait against a GPU signal |
+//! | `gpu-pulse`, `gpu-pulse-by-cpu` | a ring's wait behind a blocked head against a value that comes and falls |
 //! | `cpu-signal-against-park` | a GPU wait against a CPU signal |
 //! | `cancel-against-signal` | taking a wait back against its signal |
 //! | `two-signallers` | an engine and a CPU thread signal one fence |
+//! | `two-waiters` | two CPU threads wait for one value that is signalled |
 //! | `destroy-against-signal` | the end of a fence against its signal |
 //! | `broadcast-against-destroy` | signals over two hardware queues against each other and a queue's end |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
@@ -19,11 +24,14 @@
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (a driver around the driver: looks, and leaves things
 //! out) · `race` (the shape of a scenario) · `plan` (how far each is searched). The command line and the tests call in.
 
+mod arm_against_rewind;
 mod broadcast_against_destroy;
 mod cancel_against_signal;
 mod cpu_signal_against_park;
 mod destroy_against_signal;
 mod doorbell_order;
+mod fence_cell;
+mod gpu_pulse;
 mod gpu_wait;
 mod log_write_against_log_read;
 mod plan;
@@ -35,6 +43,7 @@ mod seven_stations;
 mod seven_stations_hardware;
 mod seven_stations_packet;
 mod two_signallers;
+mod two_waiters;
 mod wake_word;
 mod world;
 
@@ -44,14 +53,22 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 14] = [
+const RACES: [&Race; 22] = [
+    &fence_cell::TWO_REWINDERS,
+    &fence_cell::RAISE_AGAINST_REWIND,
+    &fence_cell::RENEW_AGAINST_PARK,
     &seven_stations::RACE,
     &seven_stations_hardware::RACE,
     &seven_stations_packet::RACE,
+    &arm_against_rewind::BY_ENGINE,
+    &arm_against_rewind::BY_CPU,
     &gpu_wait::RACE,
+    &gpu_pulse::BY_ENGINE,
+    &gpu_pulse::BY_CPU,
     &cpu_signal_against_park::RACE,
     &cancel_against_signal::RACE,
     &two_signallers::RACE,
+    &two_waiters::RACE,
     &destroy_against_signal::RACE,
     &broadcast_against_destroy::RACE,
     &ring_against_park::RACE,

@@ -29,7 +29,7 @@ pub(crate) const RACE: Race = Race {
     plans: Plans {
         short: Plan::sampled(60_000),
         full: Plan::bounded(2, 20_000_000),
-        bugs: Plan::sampled(60_000),
+        bugs: Plan::sampled(400_000),
     },
     prepare,
     bug: None,

@@ -29,6 +29,8 @@ pub(crate) struct Setting {
     pub(crate) fences: FenceChoice,
     /// Whether a GPU signal has its barrier.
     pub(crate) signal_barrier: bool,
+    /// Whether the hardware keeps the histories of fences.
+    pub(crate) fence_history: bool,
     /// What the driver leaves out.
     pub(crate) left_out: LeftOut,
     /// Physical doorbells.
@@ -50,6 +52,7 @@ impl Default for Setting {
             interrupts: InterruptDelivery::Inline,
             fences: FenceChoice::Native,
             signal_barrier: true,
+            fence_history: true,
             left_out: LeftOut::Nothing,
             doorbells: 64,
             log_entries: 0,
@@ -84,6 +87,7 @@ impl World {
         config.gpu.barriers = Barriers { signal_barrier: setting.signal_barrier };
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };
         config.driver.kernel_ring_slots = 2;
+        config.driver.fence_history = setting.fence_history;
         config.gpu.nodes.clear();
         config.driver.nodes.clear();
         for number in 0..setting.engines {

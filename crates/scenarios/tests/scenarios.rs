@@ -35,6 +35,11 @@ fn is_exhausted_in(name: &str, states: u64) {
     assert_eq!((report.coverage, report.states), (Coverage::Everything, states), "{name}");
 }
 
+fn is_exhausted_up_to(switches: u32, name: &str, states: u64) {
+    let report = holds(name);
+    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(switches), states), "{name}");
+}
+
 fn is_sampled(name: &str) {
     assert_eq!(holds(name).coverage, Coverage::Sampled, "{name}");
 }
@@ -59,7 +64,7 @@ fn finds_its_bugs(name: &str) {
 // spec: NF-050, NF-051, NF-054, NF-055
 #[test]
 fn a_signal_through_seven_stations_loses_no_waiter() {
-    is_exhausted_in("seven-stations", 9_375);
+    is_exhausted_in("seven-stations", 9_446);
     finds_its_bugs("seven-stations");
 }
 
@@ -79,7 +84,7 @@ fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
 
 #[test]
 fn a_signal_behind_a_packet_loses_no_waiter() {
-    is_exhausted_in("seven-stations-packet", 117_781);
+    is_exhausted_in("seven-stations-packet", 118_515);
 }
 
 // spec: NF-005, NF-006
@@ -99,8 +104,7 @@ fn a_queue_that_waits_for_the_cpu_goes_on() {
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_wait_that_is_taken_back_leaves_nothing_armed() {
-    let report = holds("cancel-against-signal");
-    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 38_235));
+    is_exhausted_up_to(1, "cancel-against-signal", 38_842);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -113,8 +117,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_end_while_it_is_signalled() {
-    let report = holds("destroy-against-signal");
-    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 26_932));
+    is_exhausted_up_to(1, "destroy-against-signal", 27_194);
 }
 
 #[test]
@@ -154,6 +157,43 @@ fn the_status_goes_before_the_mapping() {
 fn no_waiter_is_forgotten_by_a_log_that_is_read_while_it_is_written() {
     is_sampled("log-write-against-log-read");
     finds_its_bugs("log-write-against-log-read");
+}
+
+#[test]
+fn a_wait_latches_over_the_rewinds_of_a_cell() {
+    is_exhausted_in("raise-against-rewind", 690_173);
+    finds_its_bugs("raise-against-rewind");
+    is_exhausted_up_to(2, "two-rewinders", 335_071);
+    finds_its_bugs("two-rewinders");
+}
+
+// spec: NF-107
+#[test]
+fn a_wait_for_the_fence_before_passes() {
+    is_exhausted_in("renew-against-park", 389);
+    finds_its_bugs("renew-against-park");
+}
+
+// spec: ME-042
+#[test]
+fn a_cpu_wait_for_a_value_that_comes_and_falls_is_satisfied() {
+    is_sampled("arm-against-rewind");
+    finds_its_bugs("arm-against-rewind");
+    is_sampled("arm-against-cpu-rewind");
+}
+
+// spec: ME-043
+#[test]
+fn a_queue_that_comes_late_to_a_value_that_fell_goes_on() {
+    for name in ["gpu-pulse", "gpu-pulse-by-cpu"] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
+}
+
+#[test]
+fn two_waiters_for_one_value_are_both_released() {
+    is_sampled("two-waiters");
 }
 
 #[test]

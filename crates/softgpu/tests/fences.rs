@@ -262,7 +262,8 @@ fn a_signal_log_holds_84_entries_and_wraps() {
         }
         queue.submit(&[done.signal(1)]);
         machine.await_signals(&done, 1);
-        assert_eq!(log.index(), (16, 1));
+        // The last signal interrupts and is not logged, so the log says that it does not tell all.
+        assert_eq!(log.index(), (16, 2));
         let mut last = 0;
         for value in 17..=100 {
             let entry = log.entry((value - 1) % u64::from(LOG_ENTRIES));
@@ -356,7 +357,7 @@ fn a_number_beyond_the_log_goes_round_and_a_log_must_fit_its_memory() {
         queue.submit(&[logged(fence.signal(1), 7), logged(fence.signal(2), u32::MAX - 1), done.signal(1)]);
         machine.await_signals(&done, 1);
         assert_eq!((log.entry(3).fence_value, log.entry(2).fence_value), (1, 2));
-        assert_eq!((fence.current.load(), log.index()), (2, (3, 1)));
+        assert_eq!((fence.current.load(), log.index()), (2, (3, 2)));
         let (header, _) = machine.system.protocol(LOG_HEADER_WORDS);
         let (payload, _) = machine.system.bulk(47);
         for (header, payload, entries) in [

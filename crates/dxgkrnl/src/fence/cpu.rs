@@ -162,6 +162,7 @@ pub(crate) fn signal_always(fence: &Fence) {
 
 /// The fence ends: every wait for it passes, also one that hardware holds or has yet to come to.
 pub(crate) fn let_all_pass(fence: &Fence) {
+    fence.adapter.stats.add(Count::fence_history_lost, fence.current.history_lost());
     fence.current.condemn();
     // Only a queue that user mode feeds can have given a wait to the hardware.
     let user_queues = fence.adapter.hw_queues_of(|queue| queue.user_mode_submission);

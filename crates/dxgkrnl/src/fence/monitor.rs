@@ -11,6 +11,7 @@ use super::waiters::WaiterId;
 use super::{Fence, Wakee};
 use crate::stats::Count;
 use std::sync::Arc;
+use tidegate_d3dukmdt::FenceWait;
 use tidegate_d3dukmdt::fence_cell::REACHED;
 use tidegate_ddi::fence::UpdateMonitoredValue;
 use tidegate_ddi::{Dirql, OsHandle};
@@ -46,8 +47,11 @@ pub(crate) fn wait_of(
     }
     // 2. Enter; a fence that is being destroyed holds nobody.
     let id = fence.waiters.lock().insert(wait, wakee, ticket, instance)?;
-    // 3. Arm and look again.
-    settle(fence);
+    // 3. Arm and look again. Where the minimum is published already as this waiter wants it nobody has looked: whoever
+    // published it may have looked before this waiter was there.
+    if !settle(fence) && is_met(fence, wait) && release_satisfied(fence) {
+        settle(fence);
+    }
     Some(id)
 }
 
@@ -60,14 +64,15 @@ pub(crate) fn cancel(fence: &Fence, id: WaiterId) -> bool {
     removed
 }
 
-/// Publishes MonitoredValue and looks again, until quiet.
+/// Publishes MonitoredValue and looks again, until quiet; returns whether it has looked.
 // spec: NF-048, NF-054
-pub(crate) fn settle(fence: &Fence) {
+pub(crate) fn settle(fence: &Fence) -> bool {
+    let mut looked = false;
     loop {
         // 1. Arm, if the minimum has changed.
         let armed = arm(fence);
         if !armed && fence.native.is_some() {
-            return;
+            return looked;
         }
         if fence.native.is_none() {
             // A monitored fence has no second cell. Its writers are followed by a scan that takes the waiters' lock after the
@@ -77,9 +82,16 @@ pub(crate) fn settle(fence: &Fence) {
         // 2. Look again, and release what is satisfied; the minimum has changed then, so go round again.
         // spec: NF-051, NF-052
         if !release_satisfied(fence) {
-            return;
+            return true;
         }
+        looked = true;
     }
+}
+
+/// Whether the wait is satisfied by now.
+fn is_met(fence: &Fence, wait: FenceWait) -> bool {
+    let behind = || fence.current.look_behind(wait.epoch).is_some_and(|look| look.satisfies(wait));
+    fence.current.glance().satisfies(wait) || behind()
 }
 
 /// Calls UpdateMonitoredValues when the smallest value waited for has changed; returns whether it did.
@@ -115,7 +127,7 @@ pub(crate) fn take_satisfied(fence: &Fence, stored: u64) -> Satisfied {
         (waiters.take_satisfied(&glance), waiters.oldest_epoch())
     };
     // Whoever is left came before the fence reached its value, or before it fell from it.
-    if let Some(look) = left.and_then(|epoch| fence.current.look_behind(&glance, epoch)) {
+    if let Some(look) = left.and_then(|epoch| fence.current.look_behind(epoch)) {
         satisfied.extend(fence.waiters.lock().take_satisfied(&look));
     }
     satisfied

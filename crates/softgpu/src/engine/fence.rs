@@ -56,7 +56,10 @@ impl Engine {
         if !gpu.config.nodes[self.node].writes_fences {
             return Err(Fault::new(FaultKind::WrongEngine, signal.current_value));
         }
-        let log = log_for(log, signal.log_entry);
+        let (log, unlogged) = match log {
+            Some(log) if signal.log_entry == NO_LOG_ENTRY => (None, Some(log)),
+            log => (log, None),
+        };
         let current = self.port.mmu.store_slot(space, signal.current_value)?;
         let monitored = match signal.monitored_value {
             GpuVa(0) => None,
@@ -85,6 +88,9 @@ impl Engine {
         if !awaited && !asked {
             self.tally.interrupts_suppressed += u64::from(monitored.is_some());
             return Ok(());
+        }
+        if let Some(log) = unlogged {
+            log.leave_out();
         }
         let cause = self.report_signal(queue, signal.current_value);
         self.raise(cause);

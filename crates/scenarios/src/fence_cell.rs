@@ -1,0 +1,322 @@
+//! The cell of a fence alone: who rewinds, who raises and who waits, without engines and without the kernel. The waiter calls,
+//! parks as a queue does (announce, look again), and is looked at by whoever has stored: by the first agent as the kernel looks, by
+//! the second as an engine does.
+//!
+//! What must hold is a matter of history: the stores have an order, that of their compare-exchanges, and the waiter knows which
+//! values it loaded just before and just after its call. All values differ. Some order of the stores must explain the outcome:
+//! satisfied, and then the value was reached at some time since the call began; or not, and then at no time since it returned.
+//!
+//! The bugs are other orders of the cell's own public steps. That the peak is kept before the value falls, and not after, is no
+//! part of the protocol: nobody reads peaks while the epoch is odd.
+
+use crate::plan::{Plan, Plans};
+use crate::race::Race;
+use tidegate::Platform;
+use tidegate::d3dukmdt::fence_cell::{REACHED, VALUE_WORDS};
+use tidegate::d3dukmdt::{FenceCell, FenceWait};
+use tidegate::explorer::{PlantedBug, Prepared, Probe, Verdict};
+use tidegate::platform::Word;
+
+const LATCHED: &str = "the value was reached, and had fallen before anybody looked";
+const MISSED: &str = "the value had fallen when the wait was called";
+const BY_VALUE: &str = "the value was there when the wait was called";
+
+const LABEL_BEFORE_PEAK: &str = "label-before-peak";
+const VALUE_BEFORE_EPOCH: &str = "value-before-epoch";
+const EVEN_BEFORE_FALL: &str = "even-before-fall";
+
+const PLANTED: &[PlantedBug] = &[
+    PlantedBug {
+        name: LABEL_BEFORE_PEAK,
+        about: "a rewind takes its label before it loads the peak: a wait reads the label, and the peak comes after",
+    },
+    PlantedBug {
+        name: VALUE_BEFORE_EPOCH,
+        about: "a wait loads the value, then the epoch: what came and fell in between is neither",
+    },
+    PlantedBug {
+        name: EVEN_BEFORE_FALL,
+        about: "a rewind makes the epoch even before the value falls: a wait of the new epoch is held against the old value",
+    },
+];
+
+pub(crate) const TWO_REWINDERS: Race = Race {
+    name: "two-rewinders",
+    about: "two agents raise a fence's cell and rewind it while a third begins to wait: the wait latches, and no wait too many",
+    marks: &[LATCHED, MISSED, BY_VALUE],
+    agents: &["waiter", "first rewinder", "second rewinder"],
+    planted: PLANTED,
+    plans: Plans {
+        short: Plan::bounded(2, 5_000_000),
+        full: Plan::exhaustive(50_000_000),
+        bugs: Plan::bounded(3, 5_000_000),
+    },
+    prepare: |platform, bug| prepare(platform, bug, &Storers { initial: 2, first: &[7, 0], second: &[1] }),
+    bug: None,
+};
+
+pub(crate) const RAISE_AGAINST_REWIND: Race = Race {
+    name: "raise-against-rewind",
+    about: "an agent raises a fence's cell while another rewinds it and a third begins to wait: the wait latches",
+    marks: &[LATCHED, MISSED, BY_VALUE],
+    agents: &["waiter", "raiser", "rewinder"],
+    planted: PLANTED,
+    plans: Plans {
+        short: Plan::exhaustive(5_000_000),
+        full: Plan::exhaustive(5_000_000),
+        bugs: Plan::bounded(3, 5_000_000),
+    },
+    prepare: |platform, bug| prepare(platform, bug, &Storers { initial: 3, first: &[7], second: &[1] }),
+    bug: None,
+};
+
+pub(crate) const RENEW_AGAINST_PARK: Race = Race {
+    name: "renew-against-park",
+    about: "a fence ends and a new one moves into its cell while a queue comes to a wait for the old one: the wait passes",
+    marks: &[PASSED, RELEASED],
+    agents: &["queue", "kernel"],
+    planted: &[PlantedBug {
+        name: NO_LOOK,
+        about: "the kernel does not have the hardware look when the fence ends: a queue that parked stays parked",
+    }],
+    plans: Plans {
+        short: Plan::exhaustive(1_000_000),
+        full: Plan::exhaustive(1_000_000),
+        bugs: Plan::exhaustive(1_000_000),
+    },
+    prepare: prepare_renewal,
+    bug: None,
+};
+
+const PASSED: &str = "the queue found that its fence is gone";
+const RELEASED: &str = "the queue was held when the fence ended";
+const NO_LOOK: &str = "no-look-at-the-end";
+
+/// The kernel's side: the fence ends, which is looked at; the new fence at 0, which is not.
+fn prepare_renewal(platform: &Platform, bug: Option<&'static str>) -> Prepared {
+    let side = Side::new(platform, 0, bug);
+    let (queue, kernel, spawner) = (side.clone(), side.clone(), platform.clone());
+    let wait = side.cell.wait_for(AWAITED);
+    let main = move || {
+        spawner.spawn("kernel", move || {
+            kernel.cell.condemn();
+            if kernel.bug != Some(NO_LOOK) && kernel.look_as_engine() {
+                kernel.probe.note(AFTER, 1);
+            }
+            kernel.cell.renew(0, 64);
+        });
+        queue.parked_epoch.store(wait.epoch);
+        if queue.cell.satisfies(wait) {
+            return queue.probe.note(SATISFIED, 1);
+        }
+        queue.parked.exchange(1);
+        if queue.cell.satisfies(wait) {
+            queue.probe.note(SATISFIED, 1);
+        }
+    };
+    Prepared::new(main, move |end: &mut Verdict<'_>| {
+        let passed = side.probe.seen(SATISFIED).is_some();
+        let released = side.probe.seen(AFTER).is_some();
+        end.eventually("the wait for the fence that is gone passes", passed || released);
+        end.always("the new fence has its value", side.cell.load() == 0);
+        end.sometimes(PASSED, passed && !released);
+        end.sometimes(RELEASED, released);
+    })
+}
+
+/// What the waiter waits for: 7 alone reaches it.
+const AWAITED: u64 = 5;
+
+/// Numbers of notes; the stores' own follow.
+const BEFORE: usize = 0;
+const AFTER: usize = 1;
+const SATISFIED: usize = 2;
+const STORES: usize = 3;
+
+/// Who stores what, in order. All values differ.
+#[derive(Clone, Copy)]
+struct Storers {
+    initial: u64,
+    first: &'static [u64],
+    second: &'static [u64],
+}
+
+#[derive(Clone)]
+struct Side {
+    cell: FenceCell,
+    parked: Word,
+    parked_epoch: Word,
+    probe: Probe,
+    bug: Option<&'static str>,
+}
+
+impl Side {
+    fn new(platform: &Platform, initial: u64, bug: Option<&'static str>) -> Side {
+        let cell = FenceCell::in_fence_page(platform.page(VALUE_WORDS + 64).word(0), 0);
+        cell.renew(initial, 64);
+        let words = platform.page(2);
+        Side { cell, parked: words.word(0), parked_epoch: words.word(1), probe: Probe::new(), bug }
+    }
+
+    fn wait(&self) {
+        self.probe.note(BEFORE, self.cell.load());
+        let wait = self.call();
+        self.probe.note(AFTER, self.cell.load());
+        if wait.epoch == REACHED {
+            return self.probe.note(SATISFIED, 1);
+        }
+        self.parked_epoch.store(wait.epoch);
+        self.parked.exchange(1);
+        if self.cell.satisfies(wait) {
+            self.probe.note(SATISFIED, 1);
+        }
+    }
+
+    fn call(&self) -> FenceWait {
+        if self.bug != Some(VALUE_BEFORE_EPOCH) {
+            return self.cell.wait_for(AWAITED);
+        }
+        let reached = self.cell.load() >= AWAITED;
+        let epoch = self.cell.epoch_word().map_or(0, |word| word.load());
+        FenceWait { value: AWAITED, epoch: if reached { REACHED } else { epoch } }
+    }
+
+    /// Stores the values, the first of which is store number `number`, then looks.
+    fn store_all(&self, number: usize, values: &[u64], kernel: bool) {
+        for (index, value) in values.iter().enumerate() {
+            let fell = self.store(*value);
+            self.probe.note(STORES + number + index, fell.map_or(0, |peak| peak + 1));
+        }
+        let satisfied = if kernel { self.look_as_kernel() } else { self.look_as_engine() };
+        if satisfied {
+            self.probe.note(SATISFIED, 1);
+        }
+    }
+
+    fn store(&self, value: u64) -> Option<u64> {
+        match self.bug {
+            Some(LABEL_BEFORE_PEAK | EVEN_BEFORE_FALL) if value < self.cell.load() => {
+                self.rewind_wrongly(value)
+            }
+            _ => self.cell.store(value),
+        }
+    }
+
+    fn rewind_wrongly(&self, value: u64) -> Option<u64> {
+        loop {
+            let mut rewind = self.cell.begin_rewind()?;
+            if self.bug == Some(LABEL_BEFORE_PEAK) {
+                rewind.take_label();
+            }
+            let peak = rewind.peak();
+            if value < peak {
+                if self.bug != Some(LABEL_BEFORE_PEAK) {
+                    rewind.take_label();
+                }
+                rewind.push(peak);
+            }
+            let fell = if self.bug == Some(EVEN_BEFORE_FALL) {
+                rewind.end();
+                self.cell.word().compare_exchange(peak, value).is_ok()
+            } else {
+                let fell = rewind.fall(peak, value);
+                rewind.end();
+                fell
+            };
+            if fell {
+                return (value < peak).then_some(peak);
+            }
+        }
+    }
+
+    fn look_as_engine(&self) -> bool {
+        self.parked().is_some_and(|wait| self.cell.satisfies(wait))
+    }
+
+    /// The glance comes before the waiters.
+    fn look_as_kernel(&self) -> bool {
+        let glance = self.cell.glance();
+        let behind =
+            |wait: FenceWait| self.cell.look_behind(wait.epoch).is_some_and(|look| look.satisfies(wait));
+        self.parked().is_some_and(|wait| glance.satisfies(wait) || behind(wait))
+    }
+
+    fn parked(&self) -> Option<FenceWait> {
+        (self.parked.load() == 1).then(|| FenceWait { value: AWAITED, epoch: self.parked_epoch.load() })
+    }
+}
+
+fn prepare(platform: &Platform, bug: Option<&'static str>, storers: &Storers) -> Prepared {
+    let side = Side::new(platform, storers.initial, bug);
+    let (storers, spawner) = (*storers, platform.clone());
+    let (waiter, first, second) = (side.clone(), side.clone(), side.clone());
+    let main = move || {
+        spawner.spawn("first", move || first.store_all(0, storers.first, true));
+        spawner.spawn("second", move || second.store_all(storers.first.len(), storers.second, false));
+        waiter.wait();
+    };
+    Prepared::new(main, move |end: &mut Verdict<'_>| {
+        let outcome = Outcome::of(&side, &storers);
+        let explained = outcome.explained_by(&mut vec![storers.initial], 0, 0);
+        end.always("some order of the stores explains what became of the wait", explained);
+        let by_value = outcome.before >= AWAITED || outcome.after >= AWAITED;
+        end.sometimes(BY_VALUE, by_value && outcome.satisfied);
+        end.sometimes(LATCHED, !by_value && outcome.satisfied);
+        end.sometimes(MISSED, !outcome.satisfied);
+    })
+}
+
+/// What a run came to.
+struct Outcome {
+    storers: Storers,
+    /// Of each store, from which value it fell, plus one; 0 if it did not.
+    fell: Vec<u64>,
+    last: u64,
+    before: u64,
+    after: u64,
+    satisfied: bool,
+}
+
+impl Outcome {
+    fn of(side: &Side, storers: &Storers) -> Outcome {
+        let seen = |slot| side.probe.seen(slot).unwrap_or_default();
+        let stores = storers.first.len() + storers.second.len();
+        Outcome {
+            storers: *storers,
+            fell: (STORES..STORES + stores).map(seen).collect(),
+            last: side.cell.load(),
+            before: seen(BEFORE),
+            after: seen(AFTER),
+            satisfied: seen(SATISFIED) == 1,
+        }
+    }
+
+    /// Whether some order explains it that begins with `values`, where so many stores of either agent are made.
+    fn explained_by(&self, values: &mut Vec<u64>, first: usize, second: usize) -> bool {
+        let (of_first, of_second) = (self.storers.first, self.storers.second);
+        if first == of_first.len() && second == of_second.len() {
+            return self.is_explained(values);
+        }
+        let mut goes_on = |value: Option<&u64>, number: usize, next: (usize, usize)| {
+            let (Some(&value), Some(&now)) = (value, values.last()) else { return false };
+            if self.fell[number] != if value < now { now + 1 } else { 0 } {
+                return false;
+            }
+            values.push(value);
+            let explained = self.explained_by(values, next.0, next.1);
+            values.pop();
+            explained
+        };
+        goes_on(of_first.get(first), first, (first + 1, second))
+            || goes_on(of_second.get(second), of_first.len() + second, (first, second + 1))
+    }
+
+    /// Whether the values, in this order, explain it.
+    fn is_explained(&self, values: &[u64]) -> bool {
+        let place = |value: u64| values.iter().position(|v| *v == value);
+        let (Some(before), Some(after)) = (place(self.before), place(self.after)) else { return false };
+        let reached_since = |from: usize| values[from..].iter().any(|v| *v >= AWAITED);
+        let right = if self.satisfied { reached_since(before) } else { !reached_since(after) };
+        values.last() == Some(&self.last) && before <= after && right
+    }
+}
