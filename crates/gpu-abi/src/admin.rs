@@ -127,6 +127,23 @@ pub enum AdminCommand {
         /// As in `CreateQueue`.
         priority: u32,
     },
+    /// Keeps a shadow of a fence's MonitoredValue, which begins as memory says. A fence that has one keeps it. Result: 1 if there is
+    /// a shadow, 0 if there was no room and its signals are compared with memory.
+    KeepShadow {
+        /// The driver's number for the fence: any, never used again.
+        fence: u64,
+        /// In which address space the two values are found.
+        address_space: AddressSpaceId,
+        /// Where CurrentValue stands.
+        current_value: GpuVa,
+        /// Where MonitoredValue stands.
+        monitored_value: GpuVa,
+    },
+    /// The fence is gone, and its shadow with it, if it had one.
+    DropShadow {
+        /// The driver's number for the fence.
+        fence: u64,
+    },
 }
 
 /// Where a hardware queue stands.
@@ -237,6 +254,10 @@ impl AdminCommand {
             AdminCommand::QueryQueue { queue } => put(&[12, queue.0.into()]),
             AdminCommand::SetPriority { queue, priority } => put(&[13, queue.0.into(), priority.into()]),
             AdminCommand::RescanWaits => put(&[14]),
+            AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value } => {
+                put(&[15, fence, address_space.0.into(), current_value.0, monitored_value.0]);
+            }
+            AdminCommand::DropShadow { fence } => put(&[16, fence]),
         }
         m
     }
@@ -290,6 +311,13 @@ impl AdminCommand {
             12 => AdminCommand::QueryQueue { queue: queue()? },
             13 => AdminCommand::SetPriority { queue: queue()?, priority: narrow(m[2])? },
             14 => AdminCommand::RescanWaits,
+            15 => AdminCommand::KeepShadow {
+                fence: m[1],
+                address_space: AddressSpaceId(narrow(m[2])?),
+                current_value: GpuVa(m[3]),
+                monitored_value: GpuVa(m[4]),
+            },
+            16 => AdminCommand::DropShadow { fence: m[1] },
             _ => return Err(AdminError::Malformed),
         })
     }

@@ -20,7 +20,8 @@ impl Register {
     pub const MAILBOX_RESULT_HIGH: Register = Register(35);
     /// Reading takes the pending causes (see [`Cause`]); the line falls.
     pub const INTERRUPT_CAUSE: Register = Register(40);
-    /// Reading takes the next signalled fence: its queue number plus one in this register (0: none left) ...
+    /// Reading takes the next signalled fence: its queue number plus one in this register (0: none left), or
+    /// [`Register::SIGNALED_BY_CMP`] with an address space ...
     pub const SIGNALED_QUEUE: Register = Register(41);
     /// ... and the address of its CurrentValue in this one, to be read second.
     pub const SIGNALED_VA: Register = Register(42);
@@ -37,6 +38,14 @@ impl Register {
     /// Reading makes every log entry visible that the GPU has counted in a log's header. Hardware whose entries may come later
     /// than the index that counts them keeps the read waiting until they are there.
     pub const LOG_FLUSH: Register = Register(48);
+    /// Names the fence that [`Register::SHADOW_VALUE`] is about, as `AdminCommand::KeepShadow` did.
+    pub const SHADOW_FENCE: Register = Register(49);
+    /// A write changes the CMP's shadow of that fence's MonitoredValue. When it is done, every signal whose CurrentValue is not in
+    /// memory yet will be compared with the new value; an interrupt comes if CurrentValue was above it already.
+    pub const SHADOW_VALUE: Register = Register(50);
+    /// Set in [`Register::SIGNALED_QUEUE`] when the CMP found a fence above its new MonitoredValue: no queue is known, and the low
+    /// half is the address space of the address.
+    pub const SIGNALED_BY_CMP: u64 = 1 << 32;
     /// First of one register per node: the last completed submission fence id.
     pub const COMPLETED_FENCE: Register = Register(64);
     /// First of one register per node: what is particular about it, see [`NodeTraits`].
@@ -104,6 +113,8 @@ impl DeviceTraits {
     /// It cannot tell a signal of a native fence from a write to a monitored one: both raise [`Cause::FENCE_COLLAPSED`], and
     /// no list says more.
     pub const FENCE_KINDS_ALIKE: DeviceTraits = DeviceTraits(1);
+    /// Its engines compare with a shadow of MonitoredValue that the CMP keeps: the CMP is to be told of every change.
+    pub const MONITORED_SHADOW: DeviceTraits = DeviceTraits(2);
 
     /// Whether any bit of `other` is set.
     pub fn has(self, other: DeviceTraits) -> bool {

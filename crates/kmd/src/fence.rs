@@ -15,7 +15,7 @@ use tidegate_ddi::fence::{
     CreateNativeFence, OpenNativeFence, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate_ddi::{DriverHandle, NativeFenceType, VidSchCaps};
-use tidegate_gpu_abi::{AdminCommand, GpuVa};
+use tidegate_gpu_abi::{AdminCommand, GpuVa, Register};
 
 impl ReferenceDriver {
     pub(crate) fn add_fence(&self, args: &CreateNativeFence) -> Result<(DriverHandle, [u8; 64]), KmdError> {
@@ -44,7 +44,28 @@ impl ReferenceDriver {
         } else {
             objects.devices.get_mut(args.device)?.children += 1;
         }
+        let keeps_shadow = objects.monitored_shadow();
+        drop((objects, view));
+        if keeps_shadow
+            && let Ok(local) = handle
+            && let Err(error) = self.keep_shadow(&args)
+        {
+            self.close_fence(local)?;
+            return Err(error);
+        }
         handle
+    }
+
+    /// Has the CMP keep a shadow of MonitoredValue, from the first instance on; it leaves further ones alone. Nobody waits for a
+    /// fence before its first instance is open.
+    fn keep_shadow(&self, args: &OpenNativeFence) -> Result<(), KmdError> {
+        let address_space = self.objects.lock().devices.get(args.device)?.address_space;
+        self.mailbox.run(AdminCommand::KeepShadow {
+            fence: args.global.0,
+            address_space,
+            current_value: GpuVa(args.current_value_gpu_va),
+            monitored_value: GpuVa(args.monitored_value_gpu_va),
+        })
     }
 
     /// When this returns, no interrupt routine reports the fence for a signal at the address of this instance.
@@ -62,9 +83,16 @@ impl ReferenceDriver {
     /// When this returns, no interrupt routine reports the fence.
     pub(crate) fn remove_fence(&self, global: DriverHandle) -> Result<(), KmdError> {
         let mut view = self.view.lock_device();
-        let removed = self.objects.lock().fences.remove(global)?;
+        let mut objects = self.objects.lock();
+        let removed = objects.fences.remove(global)?;
+        let keeps_shadow = objects.monitored_shadow();
+        drop(objects);
         for left in &removed.instances {
             view.fences.remove(&(left.address_space, left.current_value));
+        }
+        drop(view);
+        if keeps_shadow {
+            self.mailbox.run(AdminCommand::DropShadow { fence: global.0 })?;
         }
         match removed.instances.iter().map(|i| i.opens).sum() {
             0 => Ok(()),
@@ -81,22 +109,34 @@ impl ReferenceDriver {
     ///    engine's does, its CurrentValue is visible to every load behind our barrier, so to the kernel that looks again after
     ///    this call.
     ///
-    /// There is nothing else to do, because this hardware compares with the memory itself; hardware that keeps a shadow of
-    /// MonitoredValue would have to be told here, and to look at CurrentValue once more.
+    /// 3. Hardware that compares with the memory itself is done. A CMP that keeps shadows is told each value, by registers of its
+    ///    own: the mailbox may wait for an engine's turn, and this runs at device interrupt level. It makes the same two steps
+    ///    with the shadow before the register is written, so the contract holds for whatever the engine compares with.
     ///
     /// Returns the fences that nobody knows, which were left alone: their storage may belong to somebody else by now.
     pub(crate) fn publish_monitored(&self, fences: &[UpdateMonitoredValue]) -> Vec<KmdError> {
         let mut unknown = Vec::new();
+        let mut told = Vec::new();
         let objects = self.objects.lock();
+        let keeps_shadow = objects.monitored_shadow();
         for update in fences {
             match objects.fences.get(update.fence) {
-                Ok(_) => update.monitored_value.store(update.value),
+                Ok(_) => {
+                    update.monitored_value.store(update.value);
+                    if keeps_shadow {
+                        told.push(update);
+                    }
+                }
                 Err(error) => unknown.push(error),
             }
         }
         drop(objects);
         // spec: NF-050
         self.platform.fence();
+        for update in told {
+            self.device.write_register(Register::SHADOW_FENCE, update.fence.0);
+            self.device.write_register(Register::SHADOW_VALUE, update.value);
+        }
         unknown
     }
 

@@ -90,6 +90,12 @@ impl<T> Table<T> {
         self.slots.iter().filter_map(|s| s.value.as_ref())
     }
 
+    /// Their handles.
+    pub(crate) fn handles(&self) -> impl Iterator<Item = DriverHandle> {
+        let alive = self.slots.iter().enumerate().filter(|(_, s)| s.value.is_some());
+        alive.map(|(index, s)| handle(self.kind, s.generation, index as u32))
+    }
+
     fn index(&self, handle: DriverHandle) -> Result<usize, KmdError> {
         let index = (handle.0 & (MAX_SLOTS as u64 - 1)) as usize;
         match self.slots.get(index) {

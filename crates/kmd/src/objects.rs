@@ -104,6 +104,8 @@ pub(crate) struct Started {
     pub(crate) system_memory: PhysicalMemory,
     pub(crate) caps: AdapterCaps,
     pub(crate) negotiated: Negotiated,
+    /// Engines compare with a shadow of MonitoredValue: the CMP is told of fences and of every change.
+    pub(crate) monitored_shadow: bool,
 }
 
 /// All of it.
@@ -139,6 +141,11 @@ impl Objects {
 
     pub(crate) fn started(&self) -> Result<&Started, KmdError> {
         self.started.as_ref().ok_or(KmdError::NotStarted)
+    }
+
+    /// Whether the CMP keeps shadows of MonitoredValue.
+    pub(crate) fn monitored_shadow(&self) -> bool {
+        self.started.as_ref().is_some_and(|s| s.monitored_shadow)
     }
 
     /// Kinds of which objects are alive, and how many; what a stop must not find.

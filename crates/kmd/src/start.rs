@@ -59,6 +59,7 @@ impl ReferenceDriver {
             system_memory: info.system_memory,
             caps: declare(&self.config, Some(negotiated), &node_traits),
             negotiated,
+            monitored_shadow: device_traits.has(DeviceTraits::MONITORED_SHADOW),
         });
         Ok(())
     }
@@ -95,6 +96,9 @@ impl ReferenceDriver {
         left.sort();
         for queue in left {
             self.mailbox.run(AdminCommand::DestroyQueue { queue })?;
+        }
+        for fence in objects.fences.handles().filter(|_| started.monitored_shadow) {
+            self.mailbox.run(AdminCommand::DropShadow { fence: fence.0 })?;
         }
         for ring in objects.hw_queues.values().filter_map(|q| q.ring.as_ref()) {
             ring.release(&started.system_memory);

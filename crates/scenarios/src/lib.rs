@@ -8,6 +8,7 @@
 //! | `two-rewinders`, `raise-against-rewind` | the cell of a fence alone: rewinds, raises and a wait |
 //! | `renew-against-park` | a new fence in a cell against a wait for the one before |
 //! | `seven-stations`, `-hardware`, `-packet` | a signal against a CPU wait, through each submission model |
+//! | `shadow-against-signal` | the first, on hardware that keeps a shadow of MonitoredValue and posts its stores |
 //! | `arm-against-rewind`, `arm-against-cpu-rewind` | a CPU wait against a value that comes and falls |
 //! | `gpu-wait` | a GPU wait against a GPU signal |
 //! | `gpu-pulse`, `gpu-pulse-by-cpu` | a ring's wait behind a blocked head against a value that comes and falls |
@@ -42,6 +43,7 @@ mod seam;
 mod seven_stations;
 mod seven_stations_hardware;
 mod seven_stations_packet;
+mod shadow_against_signal;
 mod two_signallers;
 mod two_waiters;
 mod wake_word;
@@ -53,13 +55,14 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 22] = [
+const RACES: [&Race; 23] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
     &seven_stations::RACE,
     &seven_stations_hardware::RACE,
     &seven_stations_packet::RACE,
+    &shadow_against_signal::RACE,
     &arm_against_rewind::BY_ENGINE,
     &arm_against_rewind::BY_CPU,
     &gpu_wait::RACE,

@@ -2,6 +2,7 @@
 //! is told to. It changes nothing else, takes no lock and touches no shared word of its own, so it adds no choice.
 
 use std::sync::{Arc, OnceLock};
+use tidegate::Platform;
 use tidegate::ddi::doorbell::ConnectedDoorbell;
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
 use tidegate::ddi::queue::CreateHwQueue;
@@ -19,6 +20,8 @@ pub(crate) enum LeftOut {
     Nothing,
     /// The barrier of UpdateMonitoredValues.
     CpuBarrier,
+    /// The word to the CMP in UpdateMonitoredValues: MonitoredValue stands in memory behind a barrier, and the shadow is old.
+    ShadowUpdate,
     /// The hint after a doorbell's store: nobody looks whether the engine sleeps.
     RingHint,
     /// UpdateMonitoredValues to the maximum, when nobody waits any more.
@@ -76,6 +79,7 @@ impl Monitored {
 
 /// A driver with a look at its calls.
 pub(crate) struct Seam {
+    pub(crate) platform: Platform,
     pub(crate) inner: Arc<dyn Driver>,
     pub(crate) probe: Probe,
     pub(crate) monitored: Monitored,
@@ -170,6 +174,10 @@ impl DriverLayer for Seam {
         match self.left_out {
             LeftOut::CpuBarrier => {
                 return fences.iter().for_each(|f| f.monitored_value.store(f.value));
+            }
+            LeftOut::ShadowUpdate => {
+                fences.iter().for_each(|f| f.monitored_value.store(f.value));
+                return self.platform.fence();
             }
             LeftOut::Disarm if fences.iter().all(|f| f.value == u64::MAX) => return,
             _ => {}

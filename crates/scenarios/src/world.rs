@@ -31,6 +31,10 @@ pub(crate) struct Setting {
     pub(crate) signal_barrier: bool,
     /// Whether the hardware keeps the histories of fences.
     pub(crate) fence_history: bool,
+    /// Copies of MonitoredValue that the hardware keeps; with any, it posts its stores of fence values as well.
+    pub(crate) shadow_entries: u32,
+    /// Whether the CMP has its barrier when it changes one.
+    pub(crate) shadow_barrier: bool,
     /// What the driver leaves out.
     pub(crate) left_out: LeftOut,
     /// Physical doorbells.
@@ -53,6 +57,8 @@ impl Default for Setting {
             fences: FenceChoice::Native,
             signal_barrier: true,
             fence_history: true,
+            shadow_entries: 0,
+            shadow_barrier: true,
             left_out: LeftOut::Nothing,
             doorbells: 64,
             log_entries: 0,
@@ -84,7 +90,10 @@ impl World {
         config.kernel.log_entries = setting.log_entries;
         config.gpu.posted_log_entries = setting.posted_log_entries;
         config.driver.interrupt = setting.interrupt;
-        config.gpu.barriers = Barriers { signal_barrier: setting.signal_barrier };
+        config.gpu.barriers =
+            Barriers { signal_barrier: setting.signal_barrier, shadow_barrier: setting.shadow_barrier };
+        config.gpu.shadow_entries = setting.shadow_entries;
+        config.gpu.posted_fence_writes = setting.shadow_entries > 0;
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };
         config.driver.kernel_ring_slots = 2;
         config.driver.fence_history = setting.fence_history;
@@ -103,7 +112,14 @@ impl World {
         let (seen, published, left_out) = (probe.clone(), monitored.clone(), setting.left_out);
         let machine = Machine::with_driver(platform, config, |inner| {
             let names_queues = setting.names_all_queues.then(QueuesMade::default);
-            Arc::new(Seam { inner, probe: seen, monitored: published, left_out, names_queues })
+            Arc::new(Seam {
+                platform: platform.clone(),
+                inner,
+                probe: seen,
+                monitored: published,
+                left_out,
+                names_queues,
+            })
         });
         let machine = machine.expect("the machine of a scenario starts");
         let options =

@@ -87,6 +87,12 @@ fn a_signal_behind_a_packet_loses_no_waiter() {
     is_exhausted_in("seven-stations-packet", 118_515);
 }
 
+#[test]
+fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
+    is_exhausted_in("shadow-against-signal", 88_051);
+    finds_its_bugs("shadow-against-signal");
+}
+
 // spec: NF-005, NF-006
 #[test]
 fn a_queue_that_waits_for_another_engine_goes_on() {

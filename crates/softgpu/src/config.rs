@@ -45,11 +45,13 @@ pub struct Barriers {
     /// The full barrier between the store of CurrentValue and the look at who waits for it: the queues' waits and
     /// MonitoredValue.
     pub signal_barrier: bool,
+    /// The CMP's barrier against the engines, between the store of a shadow of MonitoredValue and the load of CurrentValue.
+    pub shadow_barrier: bool,
 }
 
 impl Default for Barriers {
     fn default() -> Barriers {
-        Barriers { signal_barrier: true }
+        Barriers { signal_barrier: true, shadow_barrier: true }
     }
 }
 
@@ -87,6 +89,11 @@ pub struct Config {
     /// Whether the entry of a fence log may become visible after the index that counts it: until the barrier of the next
     /// signal, or until the driver flushes. The documents allow it; no driver may rely on the other.
     pub posted_log_entries: bool,
+    /// Whether an engine's store of a fence value is posted: nobody is sure to see it before the engine's barrier, or the CMP's.
+    pub posted_fence_writes: bool,
+    /// Copies of MonitoredValue that the CMP keeps for its engines to compare with; 0 for hardware that compares with memory. A
+    /// fence that finds no room among them is compared in memory.
+    pub shadow_entries: u32,
     /// How long work takes on the virtual clock.
     pub rates: WorkRates,
 }
@@ -108,6 +115,8 @@ impl Default for Config {
             tells_fence_kinds: true,
             barriers: Barriers::default(),
             posted_log_entries: false,
+            posted_fence_writes: false,
+            shadow_entries: 0,
             rates: WorkRates::default(),
         }
     }

@@ -4,7 +4,8 @@
 //! `memory` (the bus) · `mmu` (page tables, cached translations) · `doorbell` (who was rung) · `runlist` (who runs next) ·
 //! `queue` (what the hardware knows of one queue) · `cmp` (the context management processor: waits, signalled fences, the
 //! mailbox) · `engine` (one agent per node: fence, copy, compute, graphics) · `interrupt` (the line) · `clock` (GPU time) ·
-//! `log` (fence logs) · [`stats`] (what was counted).
+//! `log` (fence logs) · `posted` (stores on
+//! their way) · [`stats`] (what was counted).
 //!
 //! Locks, in the order in which they may be taken; none is held when the interrupt line goes up:
 //! 1. `gpu services` (start and stop);
@@ -31,6 +32,7 @@ mod interrupt;
 mod log;
 mod memory;
 mod mmu;
+mod posted;
 mod queue;
 mod registers;
 mod runlist;

@@ -2,15 +2,16 @@
 //!
 //! The order that matters: the entry's bytes first, then the header word. No barrier between the two: whoever reads the log
 //! is given one by its driver. Hardware with [`crate::Config::posted_log_entries`] takes that at its word: an entry is on its
-//! way until the next barrier of a signal, or until the driver reads the flush register, while the index is there at once.
+//! way (`posted`) until the next barrier of a signal, or until the driver reads the flush register, while the index is there at once.
 //!
 //! The process chooses the entry: its number is taken modulo the hardware's own count, never the header's, so a number that
 //! was chosen for another log, or in malice, writes an entry of the queue's own log and no other memory.
 
 use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_INDEX_WORD, LogEntry, LogIndex};
-use tidegate_platform::{Bulk, Mutex, PhysicalAddress, Platform, Target, Word};
+use tidegate_platform::{Bulk, PhysicalAddress, Target, Word};
 
 use crate::memory::Bus;
+use crate::posted::Posted;
 
 /// A log that was set for a queue.
 pub(crate) struct LogBuffer {
@@ -21,31 +22,6 @@ pub(crate) struct LogBuffer {
     /// An interrupt is asked for behind each so many entries; 0 for never.
     notify_every: u32,
     written: u32,
-}
-
-/// Entries that are counted and not yet visible. Hardware that does not post them has none.
-pub(crate) struct PostedEntries {
-    on: bool,
-    entries: Mutex<Vec<(Bulk, u64, [u8; LOG_ENTRY_BYTES])>>,
-}
-
-impl PostedEntries {
-    pub(crate) fn new(platform: &Platform, on: bool) -> PostedEntries {
-        PostedEntries { on, entries: platform.mutex("posted log entries", Vec::new()) }
-    }
-
-    /// Makes all of them visible.
-    #[inline]
-    pub(crate) fn flush(&self) {
-        if self.on {
-            let mut entries = self.entries.lock_device();
-            entries.drain(..).for_each(|(bytes, at, entry)| put(&bytes, at, &entry));
-        }
-    }
-}
-
-fn put(bytes: &Bulk, at: u64, entry: &[u8; LOG_ENTRY_BYTES]) {
-    bytes.write(at, entry).expect("the log's place was checked when it was set");
 }
 
 impl LogBuffer {
@@ -73,14 +49,10 @@ impl LogBuffer {
     /// interrupt is asked for, which is a spurious one where nobody waits.
     // spec: NF-171, NF-179, NF-181, NF-200, NF-201
     // spec: NF-212
-    pub(crate) fn write(&mut self, posted: &PostedEntries, number: u32, entry: &LogEntry) -> bool {
+    pub(crate) fn write(&mut self, posted: &Posted, number: u32, entry: &LogEntry) -> bool {
         let index = number % self.entries;
         let at = self.start + u64::from(index) * LOG_ENTRY_BYTES as u64;
-        if posted.on {
-            posted.entries.lock_device().push((self.payload.clone(), at, entry.encode()));
-        } else {
-            put(&self.payload, at, &entry.encode());
-        }
+        posted.write_entry(&self.payload, at, entry.encode());
         let word = LogIndex(self.header.load());
         self.header.store(word.after(index, self.entries).0);
         self.written = self.written.wrapping_add(1);

@@ -17,7 +17,7 @@ use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_gpu_abi::address::{TABLE_LEVELS, VA_END};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
-use tidegate_platform::{Bulk, Page, PhysicalAddress, Platform, PlatformKind, Target};
+use tidegate_platform::{Bulk, Page, PhysicalAddress, Platform, PlatformKind, Target, Word};
 
 /// What stopped an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,8 +322,15 @@ fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Option<(Bulk, u64)
 
 /// Where a protocol word stands on the bus, without keeping the translation.
 pub(crate) fn find_physical(bus: &Bus, space: Space, va: GpuVa) -> Option<PhysicalAddress> {
+    find_protocol_word(bus, space, va).map(|(at, _)| at)
+}
+
+/// The same with the word.
+pub(crate) fn find_protocol_word(bus: &Bus, space: Space, va: GpuVa) -> Option<(PhysicalAddress, Word)> {
     let (table, start) = last_table(bus, space.root, va)?;
     let page = read_entry(&table, start, va, TABLE_LEVELS - 1)?.address();
-    let is_word = va.0.is_multiple_of(8) && matches!(bus.resolve(page)?, Target::Protocol(..));
-    is_word.then_some(PhysicalAddress(page.0 + va.0 % PAGE_BYTES))
+    let Target::Protocol(words, start) = bus.resolve(page)? else { return None };
+    let index = ((start + va.0 % PAGE_BYTES) / 8) as usize;
+    let is_word = va.0.is_multiple_of(8) && index < words.len();
+    is_word.then(|| (PhysicalAddress(page.0 + va.0 % PAGE_BYTES), words.word(index)))
 }

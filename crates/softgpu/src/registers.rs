@@ -50,6 +50,8 @@ impl Device for SoftGpu {
                 let _ = gpu.mailbox.write_u64(u64::from(n) * 8, value);
             }
             Register::MAILBOX_RUN => gpu.run_mailbox(),
+            Register::SHADOW_FENCE => gpu.shadow.chosen.store(value),
+            Register::SHADOW_VALUE => gpu.update_shadow(gpu.shadow.chosen.load(), value),
             _ => {}
         }
     }
@@ -82,5 +84,9 @@ fn node_traits(node: &NodeConfig) -> NodeTraits {
 }
 
 fn device_traits(config: &Config) -> DeviceTraits {
-    if config.tells_fence_kinds { DeviceTraits(0) } else { DeviceTraits::FENCE_KINDS_ALIKE }
+    let bit = |set: bool, of: DeviceTraits| if set { of.0 } else { 0 };
+    DeviceTraits(
+        bit(!config.tells_fence_kinds, DeviceTraits::FENCE_KINDS_ALIKE)
+            | bit(config.shadow_entries > 0, DeviceTraits::MONITORED_SHADOW),
+    )
 }

@@ -66,6 +66,10 @@ pub struct Stats {
     pub gpu_waits_stalled: u64,
     /// Times the signalled list was full.
     pub signals_collapsed: u64,
+    /// Times the CMP changed a shadow of MonitoredValue.
+    pub shadow_updates: u64,
+    /// Times it found CurrentValue above the new one, and asked for an interrupt.
+    pub shadow_interrupts: u64,
     /// Doorbell words that were looked at because somebody rang.
     pub doorbell_looks: u64,
     /// Faults, those included that found the list of fault records full.

@@ -5,7 +5,7 @@
 
 mod machine;
 
-use machine::Machine;
+use machine::{Fence, Machine};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -110,7 +110,7 @@ fn explore(config: &Config, until_stuck: bool, scenario: impl Fn(&Arc<Machine>) 
 fn hardware(nodes: &[(&str, EngineClass)], signal_barrier: bool) -> Config {
     Config {
         nodes: nodes.iter().map(|(name, class)| NodeConfig::new(*name, *class)).collect(),
-        barriers: Barriers { signal_barrier },
+        barriers: Barriers { signal_barrier, ..Barriers::default() },
         ..Config::default()
     }
 }
@@ -141,6 +141,37 @@ fn armed_wait_meets_signal(machine: &Arc<Machine>) -> Body {
         if fence.current.load() < 1 {
             bell.wait();
         }
+    })
+}
+
+fn shadowed_and_signaled(machine: &Arc<Machine>) -> Fence {
+    let process = machine.process();
+    let fence = process.fence(0, u64::MAX);
+    assert_eq!(machine.keep_shadow(7, &process, &fence), Ok(true));
+    process.queue(0).submit(&[fence.signal(1)]);
+    fence
+}
+
+/// The CPU has a shadow of MonitoredValue changed, and only wants to hear of the signal, by its value or by an interrupt.
+fn shadow_meets_pending_store(machine: &Arc<Machine>) -> Body {
+    let fence = shadowed_and_signaled(machine);
+    let machine = Arc::clone(machine);
+    Box::new(move |bell| {
+        machine.tell_monitored(7, 0);
+        if fence.current.load() < 1 {
+            bell.wait();
+        }
+    })
+}
+
+/// The CPU has a shadow of MonitoredValue changed and looks again while an engine signals.
+fn shadow_meets_signal(machine: &Arc<Machine>) -> Body {
+    let fence = shadowed_and_signaled(machine);
+    let machine = Arc::clone(machine);
+    Box::new(move |bell| {
+        machine.tell_monitored(7, 0);
+        // Whoever is woken looks, and waits on if there is nothing to be seen.
+        while fence.current.load() < 1 && bell.wait() != WaitEnd::Stopped {}
     })
 }
 
@@ -231,6 +262,36 @@ fn a_queue_that_parks_while_its_fence_is_signaled_is_never_lost() {
 fn a_cpu_waiter_that_arms_while_its_fence_is_signaled_is_never_lost() {
     exhaust("armed wait meets signal", ONE, armed_wait_meets_signal);
     find("armed wait meets signal", ONE, armed_wait_meets_signal);
+}
+
+/// Hardware that keeps shadows and posts its stores of fence values.
+fn with_shadow(barriers: Barriers) -> Config {
+    Config { barriers, shadow_entries: 4, posted_fence_writes: true, ..hardware(ONE, true) }
+}
+
+// spec: NF-043, NF-044
+#[test]
+fn a_cpu_waiter_whose_shadow_changes_while_its_fence_is_signaled_is_never_lost() {
+    let right = explore(&with_shadow(Barriers::default()), false, shadow_meets_signal);
+    assert_eq!(right.stuck, 0, "{right:?}");
+    println!("shadow meets signal: {right:?}");
+    for barriers in [
+        Barriers { shadow_barrier: false, ..Barriers::default() },
+        Barriers { signal_barrier: false, ..Barriers::default() },
+    ] {
+        let wrong = explore(&with_shadow(barriers), true, shadow_meets_signal);
+        assert_eq!(wrong.stuck, 1, "not found: {barriers:?}: {wrong:?}");
+    }
+}
+
+/// Even with an engine that never waits for its own stores: the CMP's barrier makes visible what was compared with the old shadow, so
+/// the CMP finds that value; a later one is compared with the new shadow.
+// spec: NF-047
+#[test]
+fn the_cmp_finds_what_was_compared_with_the_old_shadow_and_is_still_posted() {
+    let barriers = Barriers { signal_barrier: false, ..Barriers::default() };
+    let heard = explore(&with_shadow(barriers), false, shadow_meets_pending_store);
+    assert_eq!(heard.stuck, 0, "{heard:?}");
 }
 
 // spec: UMS-004

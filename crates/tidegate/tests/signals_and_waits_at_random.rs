@@ -35,6 +35,8 @@ struct Form {
     advanced: bool,
     /// Whether there are monitored fences at all.
     monitored: bool,
+    /// Copies of MonitoredValue that the hardware keeps; with any, it posts its stores of fence values too.
+    shadows: u32,
 }
 
 const PLAIN: Form = Form {
@@ -44,6 +46,7 @@ const PLAIN: Form = Form {
     log_entries: 84,
     advanced: false,
     monitored: false,
+    shadows: 0,
 };
 
 /// Slots that a queue may have before its engine is given time.
@@ -63,6 +66,8 @@ fn machine(form: Form) -> World {
         config.gpu.signaled_list_entries = form.list;
         config.gpu.tells_fence_kinds = form.tells_fence_kinds;
         config.gpu.nodes[2].notifies_fence_writes = form.advanced;
+        config.gpu.shadow_entries = form.shadows;
+        config.gpu.posted_fence_writes = form.shadows > 0;
         config.kernel.log_entries = form.log_entries;
         config
     };
@@ -214,6 +219,21 @@ fn nobody_is_left_behind_in_any_form() {
                 assert!(stats.cpu_wakes > 500 && stats.fence_interrupts > 100, "{form:?} {stats:?}");
             }
         }
+    }
+}
+
+#[test]
+fn nobody_is_left_behind_by_hardware_that_keeps_shadows() {
+    for mode in MODES {
+        // With room for all fences, and for some.
+        for (seed, shadows, list) in [(31, 64, 64), (32, 4, 1)] {
+            let form = Form { mode, shadows, list, advanced: true, monitored: true, ..PLAIN };
+            let stats = run(form, seed);
+            assert!(stats.spurious_fence_interrupts < stats.fence_interrupts, "{form:?} {stats:?}");
+            assert!(stats.cpu_wakes > 500, "{form:?} {stats:?}");
+        }
+        let alike = Form { mode, shadows: 64, tells_fence_kinds: false, monitored: true, ..PLAIN };
+        run(alike, 33);
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) use view::{InterruptView, Owner, QueueView};
 use crate::ReferenceDriver;
 use signals::{Signals, reports};
 use tidegate_ddi::{Callbacks, Dirql, InterruptData};
-use tidegate_gpu_abi::{Cause, GpuVa, QueueId, Register};
+use tidegate_gpu_abi::{AddressSpaceId, Cause, GpuVa, QueueId, Register};
 
 /// What a register reads as when nobody answers on the bus.
 const NOBODY: u64 = u64::MAX;
@@ -81,6 +81,10 @@ impl ReferenceDriver {
                 return signals;
             }
             let current_value = GpuVa(self.device.read_register(Register::SIGNALED_VA));
+            if number & Register::SIGNALED_BY_CMP != 0 {
+                signals.add_of_cmp(view, AddressSpaceId(number as u32), current_value);
+                continue;
+            }
             signals.add(view, QueueId((number - 1) as u32), current_value);
         }
     }

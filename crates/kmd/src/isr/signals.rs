@@ -8,7 +8,7 @@ use super::{InterruptView, Owner};
 use crate::InterruptMode;
 use std::collections::BTreeMap;
 use tidegate_ddi::{DriverHandle, InterruptData, OsHandle};
-use tidegate_gpu_abi::{GpuVa, QueueId};
+use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 
 /// The signals of one node.
 #[derive(Default)]
@@ -29,11 +29,30 @@ pub(super) struct Signals {
     nodes: BTreeMap<u32, NodeSignals>,
     /// Any fence of any node may be meant.
     anything: bool,
+    /// A signal that no queue is known of: no log tells which it was, and it may have been any node's.
+    of_no_queue: bool,
 }
 
 impl Signals {
     pub(super) fn new(collapsed: bool) -> Signals {
-        Signals { nodes: BTreeMap::new(), anything: collapsed }
+        Signals { nodes: BTreeMap::new(), anything: collapsed, of_no_queue: false }
+    }
+
+    /// One record of the list that the CMP made, of a fence that it found above a new MonitoredValue. It is reported as the first
+    /// node's: a report has one, and the fence is what counts.
+    pub(super) fn add_of_cmp(
+        &mut self,
+        view: &InterruptView,
+        address_space: AddressSpaceId,
+        current_value: GpuVa,
+    ) {
+        self.of_no_queue = true;
+        let node = self.nodes.entry(0).or_default();
+        node.native = true;
+        match view.fences.get(&(address_space, current_value)) {
+            Some(fence) => node.fences.push(*fence),
+            None => node.unknown = true,
+        }
     }
 
     /// One record of the list.
@@ -66,7 +85,8 @@ pub(super) fn reports(
     view: &InterruptView,
     node_count: u32,
 ) -> Vec<InterruptData> {
-    if signals.anything {
+    let logs_tell = matches!(mode, InterruptMode::HwQueue | InterruptMode::HwQueueArray);
+    if signals.anything || (signals.of_no_queue && logs_tell) {
         return reports_of_anything(mode, view, node_count);
     }
     let mut reports = Vec::new();

@@ -5,11 +5,12 @@ use tidegate_ddi::fence::{
     LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, NativeFenceType, Passive, Status};
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId};
+use tidegate_gpu_abi::regs::DeviceTraits;
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, Register};
 use tidegate_kmd::{Config, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform, Word};
 
-use crate::kernel::{ALL, Machine, fence_args, open_args};
+use crate::kernel::{ALL, Event, Machine, fence_args, open_args};
 
 fn notify(space: u32, current_value: u64) -> AdminCommand {
     AdminCommand::NotifyFence { address_space: AddressSpaceId(space), current_value: GpuVa(current_value) }
@@ -118,6 +119,54 @@ fn monitored_values_of_known_fences_are_published() {
         "storage of a destroyed fence is left alone"
     );
     assert_eq!(machine.driver.violations(), 1);
+}
+
+fn keep(fence: DriverHandle, space: u32, current_value: u64) -> AdminCommand {
+    AdminCommand::KeepShadow {
+        fence: fence.0,
+        address_space: AddressSpaceId(space),
+        current_value: GpuVa(current_value),
+        monitored_value: GpuVa(current_value + 0x1000),
+    }
+}
+
+#[test]
+fn a_cmp_that_keeps_shadows_is_told_of_fences_by_mailbox_and_of_values_by_registers() {
+    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let traits = (Register::DEVICE_TRAITS, DeviceTraits::MONITORED_SHADOW.0);
+    machine.device.script.lock_device().traits.extend([traits]);
+    machine.start(ALL).unwrap();
+    let [five, six] = [machine.device_for(5), machine.device_for(6)];
+    let [a, b] = [machine.fence(1), machine.fence(2)];
+    machine.journal.take();
+    let locals = [machine.open(a, five, 0x100), machine.open(a, six, 0x900), machine.open(b, six, 0x940)];
+    assert_eq!(machine.commands(), [keep(a, 5, 0x100), keep(a, 6, 0x900), keep(b, 6, 0x940)]);
+    // A mailbox command could wait for an engine's turn, and this is device interrupt level.
+    let page = machine.platform.page(2);
+    let updates = [(a, 41), (b, u64::MAX)].map(|(fence, value)| UpdateMonitoredValue {
+        fence,
+        value,
+        monitored_value: page.word(usize::from(fence == b)),
+    });
+    machine.driver.update_monitored_values(&Dirql::enter(&()), &updates);
+    assert_eq!((page.word(0).load(), page.word(1).load()), (41, u64::MAX), "memory has them as well");
+    assert_eq!(machine.journal.take(), [Event::Shadow(a.0, 41), Event::Shadow(b.0, u64::MAX)]);
+    // An instance that cannot be told of is not opened.
+    machine.refuse(&keep(a, 0, 0), AdminError::BadAddress as u64);
+    let refused = machine.driver.open_native_fence(&Passive::enter(), open_args(b, five, 0x500));
+    assert!(refused.is_err());
+    machine.accept();
+    machine.journal.take();
+    for local in locals {
+        machine.driver.close_native_fence(&Passive::enter(), local);
+    }
+    assert_eq!(machine.journal.take(), [], "a shadow lives as long as its fence");
+    machine.driver.destroy_native_fence(&Passive::enter(), a);
+    assert_eq!(machine.commands(), [AdminCommand::DropShadow { fence: a.0 }]);
+    assert_eq!(machine.driver.violations(), 0);
+    // One that is left when the adapter stops goes then.
+    machine.driver.stop_device(&Passive::enter());
+    assert!(machine.commands().contains(&AdminCommand::DropShadow { fence: b.0 }));
 }
 
 #[test]

@@ -189,6 +189,23 @@ fn a_device_that_cannot_tell_fence_kinds_says_that_any_may_be_meant() {
 }
 
 #[test]
+fn a_fence_that_the_cmp_found_is_named_where_fences_are_and_may_be_any_where_logs_tell() {
+    let any = |nodes: u32| (0..nodes).map(|node| native(node, None, None)).collect::<Vec<_>>();
+    for (interrupt, known, unknown) in [
+        (InterruptMode::FenceArray, vec![native(0, Some(&[0xF1]), None)], any(1)),
+        (InterruptMode::NullArray, any(1), any(1)),
+        (InterruptMode::HwQueue, any(3), any(3)),
+        (InterruptMode::HwQueueArray, any(3), any(3)),
+    ] {
+        let machine = scene(interrupt).machine;
+        machine.device.script.lock_device().of_cmp.push_back((6, 0x900));
+        assert_eq!(machine.interrupt_with(SIGNALED, &[]), with_dpc(known), "{interrupt:?}");
+        machine.device.script.lock_device().of_cmp.push_back((7, 0x900));
+        assert_eq!(machine.interrupt_with(SIGNALED, &[]), with_dpc(unknown), "{interrupt:?}");
+    }
+}
+
+#[test]
 fn engines_that_notify_of_fence_writes_are_reported_one_by_one() {
     let node = |n| Register::NODE_TRAITS.offset(n);
     let machine = with_traits(

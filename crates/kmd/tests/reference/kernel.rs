@@ -23,10 +23,16 @@ use crate::scripted::Scripted;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Admin(AdminCommand),
+    /// The CMP was told that MonitoredValue of this fence is this.
+    Shadow(u64, u64),
     Notify(InterruptData),
     QueueDpc,
     NotifyDpc,
-    Disconnect { hw_queue: OsHandle, doorbell: OsHandle, reason: DisconnectReason },
+    Disconnect {
+        hw_queue: OsHandle,
+        doorbell: OsHandle,
+        reason: DisconnectReason,
+    },
 }
 
 #[derive(Clone)]

@@ -16,6 +16,8 @@ pub struct Script {
     pub causes: VecDeque<u64>,
     /// Queue and address; `None` ends one look at the list.
     pub signals: VecDeque<Option<(QueueId, u64)>>,
+    /// Fences that the CMP found above a new MonitoredValue: address space and address.
+    pub of_cmp: VecDeque<(u32, u64)>,
     /// Queue, address, position, kind.
     pub faults: VecDeque<(QueueId, u64, u64, u64)>,
     /// What the device says about itself and its nodes.
@@ -34,6 +36,8 @@ pub struct Script {
     result: u64,
     status: u64,
     pending_signal: u64,
+    /// Which fence the CMP is told about next.
+    shadow_fence: u64,
     /// Reads of the flush register.
     flushes: u64,
     queues: u32,
@@ -116,7 +120,13 @@ impl Device for Scripted {
                     script.pending_signal = va;
                     u64::from(queue.0) + 1
                 }
-                None => 0,
+                None => match script.of_cmp.pop_front() {
+                    Some((address_space, va)) => {
+                        script.pending_signal = va;
+                        Register::SIGNALED_BY_CMP | u64::from(address_space)
+                    }
+                    None => 0,
+                },
             },
             Register::LOG_FLUSH => {
                 script.flushes += 1;
@@ -139,6 +149,8 @@ impl Device for Scripted {
         match register {
             Register::MAILBOX_RUN => self.run(&mut script),
             Register(word) if word < MAILBOX_WORDS => script.mailbox[word as usize] = value,
+            Register::SHADOW_FENCE => script.shadow_fence = value,
+            Register::SHADOW_VALUE => self.journal.push(Event::Shadow(script.shadow_fence, value)),
             other => panic!("the driver writes {other:?}"),
         }
     }

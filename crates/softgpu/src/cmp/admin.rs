@@ -102,6 +102,14 @@ impl Shared {
             }
             AdminCommand::QueryQueue { queue } => self.query_queue(queue),
             AdminCommand::SetPriority { queue, priority } => self.set_priority(queue, priority),
+            AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value } => {
+                let kept = self.keep_shadow(fence, address_space, current_value, monitored_value)?;
+                Ok((u64::from(kept), 0))
+            }
+            AdminCommand::DropShadow { fence } => {
+                self.drop_shadow(fence);
+                NOTHING
+            }
         }
     }
 
@@ -222,7 +230,7 @@ impl Shared {
     }
 
     /// Makes the engine of `node` look at everything anew: what it is busy with may be gone.
-    fn recall(&self, mut cmp: MutexGuard<'_, Cmp>, node: u32) {
+    pub(super) fn recall(&self, mut cmp: MutexGuard<'_, Cmp>, node: u32) {
         let mut calls = Calls::default();
         cmp.nodes[node as usize].recall = true;
         self.call(&mut cmp, node, &mut calls);

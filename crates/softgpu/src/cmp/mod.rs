@@ -11,19 +11,21 @@
 
 pub(crate) mod admin;
 pub(crate) mod reports;
+pub(crate) mod shadow;
 pub(crate) mod waits;
 
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::doorbell::{Doorbells, Seat};
 use crate::interrupt::InterruptLine;
-use crate::log::PostedEntries;
 use crate::memory::Bus;
 use crate::mmu::Space;
+use crate::posted::Posted;
 use crate::queue::{Run, Shape};
 use crate::runlist::RunList;
 use crate::stats::{Overlap, ParkedWait, Stats};
 use reports::{FaultList, SignaledList};
+use shadow::{KeptFences, Shadow};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceCell;
@@ -82,6 +84,10 @@ pub(crate) struct Cmp {
     pub(crate) waits: Waits,
     pub(crate) signaled: SignaledList,
     pub(crate) faults: FaultList,
+    /// Fences whose MonitoredValue has a shadow.
+    pub(crate) shadows: KeptFences,
+    /// Causes that the CMP leaves to the next engine to raise.
+    pub(crate) causes_due: u64,
     pub(crate) doorbells: Doorbells,
     pub(crate) stats: Stats,
     pub(crate) overlap: Overlap,
@@ -103,6 +109,8 @@ impl Cmp {
             waits: Waits::default(),
             signaled: SignaledList::new(config.signaled_list_entries),
             faults: FaultList::default(),
+            shadows: KeptFences::default(),
+            causes_due: 0,
             doorbells: Doorbells::default(),
             stats: Stats { nodes: config.nodes.iter().map(named).collect(), ..Stats::default() },
             overlap: Overlap::default(),
@@ -200,8 +208,10 @@ pub(crate) struct Shared {
     pub(crate) turn_ends: Word,
     /// The mailbox: its words, status and results. The driver lets one command at a time into it.
     pub(crate) mailbox: Bulk,
-    /// Log entries on their way to memory.
-    pub(crate) posted: PostedEntries,
+    /// Stores on their way to memory.
+    pub(crate) posted: Posted,
+    /// The CMP's copies of MonitoredValue.
+    pub(crate) shadow: Shadow,
 }
 
 /// Services to ring, one bit each.
@@ -227,7 +237,8 @@ impl Shared {
             line: InterruptLine::new(platform),
             turn_ends: platform.page(1).word(0),
             mailbox: platform.bulk(admin::MAILBOX_BYTES),
-            posted: PostedEntries::new(platform, config.posted_log_entries),
+            posted: Posted::new(platform, &config),
+            shadow: Shadow::new(platform, config.shadow_entries),
             platform: platform.clone(),
             bus: Arc::new(bus),
             config,
@@ -259,9 +270,12 @@ impl Shared {
     }
 
     /// An engine stores to a protocol word: a fence's cell keeps what it has been. A full barrier, which the look of
-    /// [`Shared::stored`] rests on.
+    /// [`Shared::stored`] rests on; hardware that posts the store has its barrier there.
     #[inline]
     pub(crate) fn store(&self, cell: &FenceCell, value: u64) {
+        if self.posted.post_fence(cell, value) {
+            return;
+        }
         if self.config.barriers.signal_barrier {
             cell.store(value);
         } else {
@@ -272,7 +286,9 @@ impl Shared {
     /// The engine of `node` stored to the cell at `at`: what it has posted goes out, then a look at who waits for the cell.
     #[inline]
     pub(crate) fn stored(&self, at: PhysicalAddress, node: usize) {
-        self.posted.flush();
+        if self.config.barriers.signal_barrier || !self.config.posted_fence_writes {
+            self.posted.flush();
+        }
         if self.armed.may_hold(at) {
             self.unblock(Some(at), Some(node));
         }

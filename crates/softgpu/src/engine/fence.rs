@@ -34,12 +34,12 @@ fn log_for(log: Option<&mut LogBuffer>, entry: u32) -> Option<&mut LogBuffer> {
 
 impl Engine {
     /// Signals a fence. All addresses are translated before anything is stored; then, in this order:
-    /// 1. store CurrentValue, which is a full barrier;
+    /// 1. store CurrentValue, which is a full barrier unless the store is posted;
     /// 2. write the log entry, with the time at which the operation was complete;
     /// 3. store the log header's index word;
-    /// 4. full barrier behind the log;
+    /// 4. full barrier behind the log and what is posted;
     /// 5. unblock the queues that wait for the fence;
-    /// 6. load MonitoredValue: if the value is above it, or the log asks for an interrupt, add the fence to the signalled list,
+    /// 6. load MonitoredValue, or its shadow: if the value is above it, or the log asks for an interrupt, add the fence to the signalled list,
     ///    set the cause and raise the line, with no lock held; else nobody is interrupted, and that is counted. A signal
     ///    without a MonitoredValue is a plain store, which some nodes notify of.
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
@@ -79,7 +79,10 @@ impl Engine {
         });
         gpu.stored(entry.physical, self.node);
         let awaited = match monitored {
-            Some(monitored) => signal.value > self.port.mmu.to_load(monitored).cell.load(),
+            Some(monitored) => {
+                let entry = self.port.mmu.to_load(monitored);
+                signal.value > gpu.shadow.load(entry.physical).unwrap_or_else(|| entry.cell.load())
+            }
             None => {
                 self.port.note_fence_write();
                 false

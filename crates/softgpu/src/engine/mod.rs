@@ -169,6 +169,7 @@ impl Engine {
         let mut cmp = gpu.cmp.lock();
         let news = self.learn(&mut cmp);
         self.read_doorbells(&mut cmp);
+        self.causes |= std::mem::take(&mut cmp.causes_due);
         self.rest = None;
         cmp.nodes[self.node].recall = false;
         let picked = cmp.nodes[self.node].list.pop();
@@ -412,6 +413,10 @@ impl Agent for Engine {
             self.check_in(&gpu, run, outcome);
         }
         self.raise_what_is_due();
+        if gpu.config.posted_fence_writes && !gpu.config.barriers.signal_barrier {
+            // What no barrier made visible arrives by itself, some time.
+            gpu.posted.flush();
+        }
         if idle && !news { self.rest() } else { Turn::Again }
     }
 }

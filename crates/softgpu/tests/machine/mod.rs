@@ -31,9 +31,16 @@ pub const COPY: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     Signaled(QueueId, GpuVa),
+    /// The CMP found the fence above a new MonitoredValue.
+    OfCmp(AddressSpaceId, GpuVa),
     Collapsed,
     Completed(u32, u64),
-    Fault { queue: QueueId, va: GpuVa, position: u64, kind: FaultKind },
+    Fault {
+        queue: QueueId,
+        va: GpuVa,
+        position: u64,
+        kind: FaultKind,
+    },
 }
 
 /// The other end of the interrupt line: takes everything at once and wakes whoever waits for it.
@@ -55,6 +62,10 @@ impl InterruptSink for Line {
         if cause.has(Cause(Cause::FENCE_SIGNALED.0 | Cause::FENCE_COLLAPSED.0)) {
             while let number @ 1.. = gpu.read_register(Register::SIGNALED_QUEUE) {
                 let va = gpu.read_register(Register::SIGNALED_VA);
+                if number & Register::SIGNALED_BY_CMP != 0 {
+                    seen.push(Seen::OfCmp(AddressSpaceId(number as u32), GpuVa(va)));
+                    continue;
+                }
                 seen.push(Seen::Signaled(QueueId(number as u32 - 1), GpuVa(va)));
             }
         }
@@ -137,6 +148,23 @@ impl Machine {
     pub fn state(&self, queue: QueueId) -> QueueState {
         let (state, _) = self.admin(AdminCommand::QueryQueue { queue }).expect("a queue");
         QueueState::from_number(state).expect("a known state")
+    }
+
+    /// Has the CMP keep a shadow of the fence's MonitoredValue, under this number; returns whether there is one now.
+    pub fn keep_shadow(&self, number: u64, process: &Process, fence: &Fence) -> Result<bool, AdminError> {
+        let keep = AdminCommand::KeepShadow {
+            fence: number,
+            address_space: process.id,
+            current_value: fence.current_va,
+            monitored_value: fence.monitored_va,
+        };
+        self.admin(keep).map(|(kept, _)| kept != 0)
+    }
+
+    /// Tells the CMP of a new MonitoredValue.
+    pub fn tell_monitored(&self, number: u64, value: u64) {
+        self.gpu.write_register(Register::SHADOW_FENCE, number);
+        self.gpu.write_register(Register::SHADOW_VALUE, value);
     }
 
     /// Blocks until the interrupts that were seen satisfy `enough`, and returns them.

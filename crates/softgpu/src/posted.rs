@@ -1,0 +1,75 @@
+//! Owns stores that an engine has made and that nobody sees yet: log entries and fence values, in the order in which they were made.
+//!
+//! The order that matters: everything posted before a barrier is in memory behind it. Barriers are an engine's own at its signal,
+//! the CMP's against the engines when it changes a shadow, and the flush register. One agent empties the queue at a time, so
+//! whoever comes back from [`Posted::flush`] finds in memory what was posted before, whoever stored it.
+//!
+//! Hardware that posts nothing goes through here without a step.
+
+use tidegate_d3dukmdt::FenceCell;
+use tidegate_gpu_abi::log::LOG_ENTRY_BYTES;
+use tidegate_platform::{Bulk, Mutex, Platform};
+
+use crate::config::Config;
+
+/// The bytes of a log entry.
+pub(crate) type EntryBytes = [u8; LOG_ENTRY_BYTES];
+
+enum Store {
+    LogEntry(Bulk, u64, EntryBytes),
+    Fence(FenceCell, u64),
+}
+
+/// The queue of posted stores.
+pub(crate) struct Posted {
+    log_entries: bool,
+    fence_writes: bool,
+    stores: Mutex<Vec<Store>>,
+}
+
+impl Posted {
+    pub(crate) fn new(platform: &Platform, config: &Config) -> Posted {
+        Posted {
+            log_entries: config.posted_log_entries,
+            fence_writes: config.posted_fence_writes,
+            stores: platform.mutex("posted stores", Vec::new()),
+        }
+    }
+
+    /// Writes a log entry, or posts it.
+    pub(crate) fn write_entry(&self, bytes: &Bulk, at: u64, entry: EntryBytes) {
+        if self.log_entries {
+            self.stores.lock_device().push(Store::LogEntry(bytes.clone(), at, entry));
+        } else {
+            put(bytes, at, &entry);
+        }
+    }
+
+    /// Posts the store of a fence value; `false` if this hardware does not post them, and nothing was done.
+    #[inline]
+    pub(crate) fn post_fence(&self, cell: &FenceCell, value: u64) -> bool {
+        if self.fence_writes {
+            self.stores.lock_device().push(Store::Fence(cell.clone(), value));
+        }
+        self.fence_writes
+    }
+
+    /// Makes all of them visible. A full barrier if there can be any.
+    #[inline]
+    pub(crate) fn flush(&self) {
+        if self.log_entries || self.fence_writes {
+            for store in self.stores.lock_device().drain(..) {
+                match store {
+                    Store::LogEntry(bytes, at, entry) => put(&bytes, at, &entry),
+                    Store::Fence(cell, value) => {
+                        cell.store(value);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn put(bytes: &Bulk, at: u64, entry: &EntryBytes) {
+    bytes.write(at, entry).expect("the log's place was checked when it was set");
+}
