@@ -7,7 +7,7 @@ use crate::counters::{Counters, QueueStats};
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::list::{CommandList, CommandMemory};
-use crate::model::{BufferDesc, CommandListType, DeviceOptions, FenceChoice, QueueDesc};
+use crate::model::{BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, QueueDesc};
 use crate::queue::{Queue, QueueInner};
 use crate::resource::Buffer;
 use crate::umd::arena::Arena;
@@ -17,7 +17,7 @@ use crate::umd::{QueueIdentity, ring};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{
-    AdapterInfo, DeviceState, FaultReport, FenceValue, Handle, Kernel, ReadOnly, Status, WaitMode,
+    AdapterInfo, DeviceState, FaultReport, FenceValue, Handle, Kernel, NtHandle, ReadOnly, Status, WaitMode,
 };
 use tidegate_gpu_abi::{Command, CommandWriter};
 use tidegate_platform::{Event, Mutex, Platform};
@@ -167,7 +167,36 @@ impl Device {
     /// # Errors
     /// What the kernel refuses.
     pub fn create_fence(&self, name: &str, initial: u64) -> Result<Fence> {
-        Fence::new(&self.inner, name, initial, self.lane)
+        self.create_fence_with(name, initial, FenceFlags::NONE)
+    }
+
+    /// A fence that can be shared, or that queues alone use.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for SHARED_CROSS_ADAPTER without SHARED; what the kernel refuses.
+    #[doc(alias = "CreateFence")]
+    pub fn create_fence_with(&self, name: &str, initial: u64, flags: FenceFlags) -> Result<Fence> {
+        Fence::new(&self.inner, name, initial, flags, self.lane)
+    }
+
+    /// A handle of a fence that was made SHARED. It keeps the fence, and each clone is one more handle.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] for a fence of another device; what the kernel refuses.
+    #[doc(alias = "CreateSharedHandle")]
+    pub fn create_shared_handle(&self, fence: &Fence) -> Result<NtHandle> {
+        self.inner.owns(&fence.inner.device, || format!("fence '{}'", fence.name()))?;
+        fence.share()
+    }
+
+    /// The fence behind a handle, opened on this device; `name` is what reports of this device call it. On another adapter than
+    /// its creator's it must have been made SHARED_CROSS_ADAPTER. It is native where the adapter has native fences.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    #[doc(alias = "OpenSharedHandle")]
+    pub fn open_shared_handle(&self, name: &str, handle: &NtHandle) -> Result<Fence> {
+        Fence::open(&self.inner, name, handle, self.lane)
     }
 
     /// An open list that takes what a queue of this type takes.

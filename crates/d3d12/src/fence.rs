@@ -2,13 +2,14 @@
 //! fences look the same here; what differs is who may use them, and `queue` says so.
 
 use crate::device::DeviceInner;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::model::FenceFlags;
 use crate::umd::owned::{Object, Owned};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, NativeFenceType, ReadOnly,
-    SignalFlags, SyncObjectFlags, WaitMode,
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, NativeFenceType, NtHandle,
+    OpenSyncObject, ReadOnly, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate_d3dukmdt::fence_cell::{NO_EPOCH, REACHED};
 use tidegate_platform::Event;
@@ -24,6 +25,8 @@ pub struct Fence {
 pub(crate) struct FenceInner {
     pub(crate) instance: FenceInstance,
     pub(crate) name: String,
+    /// Whether the CPU may wait for it and signal it.
+    cpu_access: bool,
     _owned: Owned,
     pub(crate) device: Arc<DeviceInner>,
 }
@@ -46,14 +49,36 @@ impl FenceInner {
     }
 }
 
+/// What the kernel is asked for.
+// spec: ME-046
+fn kernel_flags(name: &str, flags: FenceFlags) -> Result<SyncObjectFlags> {
+    let mut asked = SyncObjectFlags::empty();
+    if flags.contains(FenceFlags::SHARED) {
+        asked |= SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+    }
+    if flags.contains(FenceFlags::SHARED_CROSS_ADAPTER) {
+        if !flags.contains(FenceFlags::SHARED) {
+            let what = format!("fence '{name}'");
+            return Err(Error::BadValue {
+                what,
+                why: "a fence of several adapters is shared; ask for SHARED too",
+            });
+        }
+        asked |= SyncObjectFlags::CROSS_ADAPTER;
+    }
+    Ok(asked)
+}
+
 impl Fence {
     pub(crate) fn new(
         device: &Arc<DeviceInner>,
         name: &str,
         initial_value: u64,
+        flags: FenceFlags,
         lane: Option<LaneId>,
     ) -> Result<Fence> {
-        let (owner, flags) = (device.handle(), SyncObjectFlags::empty());
+        let cpu_access = !flags.contains(FenceFlags::NON_MONITORED);
+        let (owner, flags) = (device.handle(), kernel_flags(name, flags)?);
         let kernel = device.thunk.enter();
         let (call, made) = if device.native_fences {
             let fence_type = NativeFenceType::Default;
@@ -71,10 +96,47 @@ impl Fence {
             let args = CreateMonitoredFence { device: owner, initial_value, flags, engine_affinity: 0, name };
             ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
         };
+        Fence::around(device, name, (call, made), cpu_access, lane)
+    }
+
+    /// Opens a fence that another device shares.
+    pub(crate) fn open(
+        device: &Arc<DeviceInner>,
+        name: &str,
+        nt_handle: &NtHandle,
+        lane: Option<LaneId>,
+    ) -> Result<Fence> {
+        let (owner, flags) = (device.handle(), SyncObjectFlags::empty());
+        let args = OpenSyncObject { device: owner, nt_handle, flags, engine_affinity: 0 };
+        let opened = device.thunk.enter().open_sync_object_from_nt_handle(args);
+        Fence::around(device, name, ("D3DKMTOpenSyncObjectFromNtHandle2", opened), true, lane)
+    }
+
+    fn around(
+        device: &Arc<DeviceInner>,
+        name: &str,
+        (call, made): (&'static str, std::result::Result<FenceInstance, Status>),
+        cpu_access: bool,
+        lane: Option<LaneId>,
+    ) -> Result<Fence> {
         let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;
         let owned = Owned::new(&device.thunk, Object::Fence, instance.handle);
-        let inner = FenceInner { instance, name: name.to_owned(), _owned: owned, device: Arc::clone(device) };
-        Ok(Fence { inner: Arc::new(inner), lane })
+        let (name, device) = (name.to_owned(), Arc::clone(device));
+        Ok(Fence { inner: Arc::new(FenceInner { instance, name, cpu_access, _owned: owned, device }), lane })
+    }
+
+    /// A handle by which another device, also of another process or on another adapter, opens the fence.
+    pub(crate) fn share(&self) -> Result<NtHandle> {
+        let device = &self.inner.device;
+        let made = device.thunk.enter().share_objects(&[self.inner.instance.handle], SyncObjectAccess::all());
+        made.map_err(|s| device.error("D3DKMTShareObjects", &self.what(), s))
+    }
+
+    fn check_cpu_access(&self) -> Result<()> {
+        if self.inner.cpu_access {
+            return Ok(());
+        }
+        Err(Error::NotSupported { what: self.what(), why: "it was made NON_MONITORED: queues alone use it" })
     }
 
     /// The same fence for a CPU thread that is drawn on `lane`.
@@ -110,6 +172,7 @@ impl Fence {
     /// # Errors
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
     pub fn signal(&self, value: u64) -> Result<()> {
+        self.check_cpu_access()?;
         let device = &self.inner.device;
         let start = device.stamp(self.lane);
         let fences = [self.inner.at(value)];
@@ -123,6 +186,7 @@ impl Fence {
     /// # Errors
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
     pub fn wait(&self, value: u64) -> Result<()> {
+        self.check_cpu_access()?;
         let device = &self.inner.device;
         let start = device.stamp(self.lane);
         let reached = || self.completed_value() >= value;
@@ -138,6 +202,7 @@ impl Fence {
     /// # Errors
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
     pub fn set_event_on_completion(&self, value: u64, event: &Event) -> Result<()> {
+        self.check_cpu_access()?;
         let device = &self.inner.device;
         let asked =
             device.thunk.enter().wait_from_cpu(&[self.inner.at(value)], WaitMode::All, Some(event.clone()));

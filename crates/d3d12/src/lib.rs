@@ -28,7 +28,9 @@ pub use device::Device;
 pub use error::{Error, Result};
 pub use fence::Fence;
 pub use list::{Arg, ClosedList, CommandList};
-pub use model::{BufferDesc, CommandListType, DeviceOptions, FenceChoice, Heap, QueueDesc, Submission};
+pub use model::{
+    BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, Heap, QueueDesc, Submission,
+};
 pub use queue::Queue;
 pub use resource::Buffer;
-pub use tidegate_calls::{Priority, WaitMode};
+pub use tidegate_calls::{NtHandle, Priority, WaitMode};

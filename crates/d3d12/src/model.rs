@@ -51,6 +51,21 @@ impl FromStr for Submission {
     }
 }
 
+bitflags::bitflags! {
+    /// What a fence is made for (D3D12_FENCE_FLAGS).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct FenceFlags: u32 {
+        /// One device uses it.
+        const NONE = 0;
+        /// Other devices may open it.
+        const SHARED = 1;
+        /// Devices on other adapters may; only together with SHARED.
+        const SHARED_CROSS_ADAPTER = 2;
+        /// Queues alone use it: the CPU reads its value and does nothing else with it.
+        const NON_MONITORED = 4;
+    }
+}
+
 // spec: ME-016, ME-020
 /// What a queue runs and a list holds (D3D12_COMMAND_LIST_TYPE). The number 1, bundles, has no queue and is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

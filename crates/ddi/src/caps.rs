@@ -132,4 +132,6 @@ pub struct AdapterCaps {
     /// Whether the hardware keeps what a fence's value has been, so that waits latch over a rewind. Ours; no cap of the
     /// documents. Without it a wait that hardware holds is judged by the value at the moment of the look.
     pub fence_history: bool,
+    /// What it can do with other adapters of its kind. Ours.
+    pub peer_signal: crate::peer::PeerSignalCaps,
 }

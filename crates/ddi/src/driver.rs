@@ -14,6 +14,7 @@ use crate::fence::{
 };
 use crate::interrupt::InterruptData;
 use crate::memory::{PageTableShape, Segment, UpdatePageTable};
+use crate::peer::{LinkNativeFence, PeerDoorbell};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -176,6 +177,23 @@ pub trait Driver: Send + Sync {
         fences: &[UpdateCurrentValue],
         mode: UpdateCurrentMode,
     );
+
+    /// The adapter's common doorbell, for other adapters' drivers. Asked for only when the caps declare it.
+    fn common_doorbell(&self, _level: &Passive) -> Result<PeerDoorbell, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Another adapter's common doorbell, under the number by which [`LinkNativeFence`] names that adapter. NOT_SUPPORTED when
+    /// the hardware cannot write to it: then the kernel propagates signals between the two.
+    fn connect_peer(&self, _level: &Passive, _peer: u32, _doorbell: PeerDoorbell) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Which other adapters have a fence open. When this returns, the GPU tells them of every signal that it stores from now
+    /// on, and acts on what they tell it.
+    fn link_native_fence(&self, _level: &Passive, _args: LinkNativeFence) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// Where a hardware queue's log is now. The new place is in use when this returns.
     #[doc(alias = "DxgkDdiSetNativeFenceLogBuffer")]

@@ -10,6 +10,7 @@ use crate::fence::{
     UpdateCurrentValue, UpdateMonitoredValue,
 };
 use crate::memory::{PageTableShape, Segment, UpdatePageTable};
+use crate::peer::{LinkNativeFence, PeerDoorbell};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -167,6 +168,21 @@ pub trait DriverLayer: Send + Sync {
     /// See [`Driver::destroy_native_fence`].
     fn destroy_native_fence(&self, level: &Passive, global: DriverHandle) {
         self.inner().destroy_native_fence(level, global);
+    }
+
+    /// See [`Driver::common_doorbell`].
+    fn common_doorbell(&self, level: &Passive) -> Result<PeerDoorbell, Status> {
+        self.inner().common_doorbell(level)
+    }
+
+    /// See [`Driver::connect_peer`].
+    fn connect_peer(&self, level: &Passive, peer: u32, doorbell: PeerDoorbell) -> Result<(), Status> {
+        self.inner().connect_peer(level, peer, doorbell)
+    }
+
+    /// See [`Driver::link_native_fence`].
+    fn link_native_fence(&self, level: &Passive, args: LinkNativeFence) -> Result<(), Status> {
+        self.inner().link_native_fence(level, args)
     }
 
     /// See [`Driver::update_monitored_values`].
@@ -360,6 +376,18 @@ impl<T: DriverLayer> Driver for T {
 
     fn destroy_native_fence(&self, level: &Passive, global: DriverHandle) {
         DriverLayer::destroy_native_fence(self, level, global);
+    }
+
+    fn common_doorbell(&self, level: &Passive) -> Result<PeerDoorbell, Status> {
+        DriverLayer::common_doorbell(self, level)
+    }
+
+    fn connect_peer(&self, level: &Passive, peer: u32, doorbell: PeerDoorbell) -> Result<(), Status> {
+        DriverLayer::connect_peer(self, level, peer, doorbell)
+    }
+
+    fn link_native_fence(&self, level: &Passive, args: LinkNativeFence) -> Result<(), Status> {
+        DriverLayer::link_native_fence(self, level, args)
     }
 
     fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {

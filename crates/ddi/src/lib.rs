@@ -3,8 +3,8 @@
 //! [`Driver`] is what the kernel calls (DxgkDdi…), [`Callbacks`] what the driver calls back (DxgkCb…). Rooms: [`level`]
 //! (which thread may call what, as tokens) · [`caps`] · [`fence`] · [`queue`] (contexts and hardware queues) · [`doorbell`] ·
 //! [`memory`] (page tables) · [`interrupt`] · [`version`] and [`feature`]
-//! (what both sides can do) · [`handle`] · [`layer`] (a driver around a driver) · [`layout`] (the C structures) · [`recording`]
-//! (one that writes down calls).
+//! (what both sides can do) · [`handle`] · [`peer`] (GPUs that tell each other of signals) · [`layer`] (a driver around a
+//! driver) · [`layout`] (the C structures) · [`recording`] (one that writes down calls).
 //!
 //! Laws: the kernel holds no lock of policy state over any of these calls; kernel CPU addresses that are handed in are
 //! valid only during the call; a broken contract is a `BugCheck` of the adapter and never an abort of the process.
@@ -20,6 +20,7 @@ pub mod layer;
 pub mod layout;
 pub mod level;
 pub mod memory;
+pub mod peer;
 pub mod queue;
 pub mod recording;
 pub mod version;
@@ -35,6 +36,7 @@ pub use handle::{DriverHandle, OsHandle};
 pub use interrupt::{InterruptData, PageFault};
 pub use layer::DriverLayer;
 pub use level::{Dirql, Dispatch, Passive};
+pub use peer::{LinkNativeFence, PeerDoorbell, PeerFence, PeerSignalCaps};
 pub use recording::Recording;
 pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status};
 pub use version::DdiVersion;

@@ -19,7 +19,7 @@ use crate::interrupt::{self, DpcQueue};
 use crate::process::Process;
 use crate::sched::VidSch;
 use crate::stats::{Count, KernelStats, Stats};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::memory::{PageTableShape, Segment};
@@ -60,6 +60,9 @@ pub struct AdapterConfig {
     pub log_entries: u32,
     /// A signal below its fence's value that does not announce it is refused, instead of made, counted and reported.
     pub strict_fence_rewind: bool,
+    /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those of "GPU n"; `None` where
+    /// there is only one.
+    pub ordinal: Option<u32>,
 }
 
 impl AdapterConfig {
@@ -77,6 +80,7 @@ impl AdapterConfig {
             interrupts,
             log_entries: 84,
             strict_fence_rewind: false,
+            ordinal: None,
         }
     }
 }
@@ -131,6 +135,8 @@ pub struct Adapter {
     /// The timeline's time at the GPU clock's 0, once it was asked for.
     pub(crate) gpu_clock_zero: OnceLock<u64>,
     pub(crate) dpc: DpcQueue,
+    /// Adapters whose common doorbell its driver was given, by ordinal.
+    pub(crate) peers: Mutex<BTreeSet<u32>>,
     /// The timeline's lane of interrupt and deferred routines.
     pub(crate) interrupt_lane: LaneId,
     pub(crate) stats: Stats,
@@ -197,7 +203,8 @@ impl Adapter {
             log_faults: platform.mutex("faults in fence logs", Vec::new()),
             gpu_clock_zero: OnceLock::new(),
             dpc: DpcQueue::new(platform),
-            interrupt_lane: platform.lane(LaneKind::Interrupt, "GPU", "interrupts"),
+            peers: platform.mutex("peers of an adapter", BTreeSet::new()),
+            interrupt_lane: platform.lane(LaneKind::Interrupt, &lane_group(config), "interrupts"),
             stats: Stats::new(platform),
             next_handle: platform.page(1).word(0),
             bug_checks: platform.mutex("bug checks", Vec::new()),
@@ -227,6 +234,7 @@ impl Adapter {
         if let Some(worker) = worker {
             worker.stop();
         }
+        self.dpc.forget();
         self.driver.stop_device(&Passive::enter());
     }
 
@@ -279,7 +287,16 @@ impl Adapter {
     /// A handle that names a kernel object to the driver; never given twice, by no adapter of the platform: its upper part is
     /// the number of the adapter's timeline lane, which nobody else has, so that a handle of another adapter is a foreign one.
     pub(crate) fn new_handle(&self) -> OsHandle {
-        OsHandle(u64::from(self.interrupt_lane.0) << 40 | (self.next_handle.fetch_add(1) + 1))
+        OsHandle(u64::from(self.interrupt_lane.0) << 40 | self.new_number())
+    }
+
+    /// A number for an address space of this adapter; `None` when all are used up.
+    pub(crate) fn new_address_space(&self) -> Option<u32> {
+        u32::try_from(self.new_number()).ok()
+    }
+
+    fn new_number(&self) -> u64 {
+        self.next_handle.fetch_add(1) + 1
     }
 
     /// Waits that VidSch holds for contexts and kernel-mode hardware queues.
@@ -304,4 +321,8 @@ impl Adapter {
     pub(crate) fn count(&self, count: Count) {
         self.stats.add(count, 1);
     }
+}
+
+fn lane_group(config: AdapterConfig) -> String {
+    config.ordinal.map_or_else(|| "GPU".to_owned(), |ordinal| format!("GPU {ordinal}"))
 }

@@ -9,6 +9,7 @@
 
 use crate::adapter::{Adapter, InterruptDelivery};
 use crate::error::BugCheck;
+use crate::fence::Fence;
 use crate::fence::{Meant, Named};
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
@@ -24,17 +25,37 @@ use tidegate_trace::{Kind, NameId, Record};
 /// Reported data that waits for the deferred routine. Handles are resolved when they are reported: from then on the object may
 /// be destroyed, and the report is still about it.
 enum Reported {
-    DmaCompleted { node: u32, fence_id: u32 },
-    DmaFaulted { node: u32, fence_id: u32, fault: PageFault },
+    DmaCompleted {
+        node: u32,
+        fence_id: u32,
+    },
+    DmaFaulted {
+        node: u32,
+        fence_id: u32,
+        fault: PageFault,
+    },
     Monitored,
-    Native { meant: Meant, legacy: bool },
-    QueueFaulted { queue: Arc<HwQueue>, slot: u64, fault: PageFault },
+    Native {
+        meant: Meant,
+        legacy: bool,
+    },
+    QueueFaulted {
+        queue: Arc<HwQueue>,
+        slot: u64,
+        fault: PageFault,
+    },
+    /// A cross-adapter fence was signalled on another adapter.
+    Relayed(Arc<Fence>),
     Broken(BugCheck),
 }
 
 pub(crate) struct DpcQueue {
     reported: Mutex<Vec<Reported>>,
     wanted: Word,
+    /// Somebody runs the deferred routine for a relay, and will look once more before he goes.
+    relaying: Word,
+    /// Where interrupts run on an agent of their own: what wakes it.
+    worker: OnceLock<WakeWord>,
 }
 
 impl DpcQueue {
@@ -42,7 +63,15 @@ impl DpcQueue {
         DpcQueue {
             reported: platform.mutex("reported interrupts", Vec::new()),
             wanted: platform.page(1).word(0),
+            relaying: platform.page(1).word(0),
+            worker: OnceLock::new(),
         }
+    }
+
+    /// Gives up what nobody will look at any more: it holds fences, which hold the adapter.
+    pub(crate) fn forget(&self) {
+        let left = std::mem::take(&mut *self.reported.lock());
+        drop(left);
     }
 }
 
@@ -160,6 +189,7 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::QueueFaulted { queue, slot, fault } => {
                 recovery::hw_queue_faulted(adapter, &queue, slot, fault);
             }
+            Reported::Relayed(fence) => fence::cross_adapter::receive(&fence),
             Reported::Broken(bug) => adapter.bug_check(bug),
         }
     }
@@ -194,6 +224,25 @@ fn deferred_routine(adapter: &Adapter) -> bool {
         record(adapter, Kind::Dpc, start_ns);
     }
     wanted
+}
+
+/// Tells the fence's adapter that the fence was signalled on another one: an item for its deferred routine, which runs on its
+/// interrupt agent, or, where interrupts run inline, here. Called with no lock of any adapter held.
+///
+/// Adapters may answer each other without end; one that is in its routine already goes on there, so that nothing nests deeper
+/// than there are adapters.
+pub(crate) fn relay(fence: Arc<Fence>) {
+    let adapter = fence.adapter.clone();
+    adapter.dpc.reported.lock().push(Reported::Relayed(fence));
+    adapter.dpc.wanted.exchange(1);
+    if let Some(worker) = adapter.dpc.worker.get() {
+        return worker.ring(Step::InterruptDelivery);
+    }
+    // Whoever finds the mark set has asked before its owner clears it, and so before the owner's last look.
+    while adapter.dpc.wanted.load() != 0 && adapter.dpc.relaying.exchange(1) == 0 {
+        while deferred_routine(&adapter) {}
+        adapter.dpc.relaying.exchange(0);
+    }
 }
 
 /// Puts a routine that ran until now on the timeline.
@@ -243,11 +292,12 @@ struct WorkerAgent {
 impl Agent for WorkerAgent {
     fn turn(&mut self) -> Turn {
         let Some(adapter) = self.adapter.upgrade() else { return Turn::Park };
-        if self.line.load() == 0 {
+        if self.line.load() != 0 {
+            self.line.exchange(0);
+            interrupt_routine(&adapter);
+        } else if adapter.dpc.wanted.load() == 0 {
             return Turn::Park;
         }
-        self.line.exchange(0);
-        interrupt_routine(&adapter);
         adapter.platform.spend(Step::Dpc);
         while deferred_routine(&adapter) {}
         Turn::Again
@@ -266,6 +316,8 @@ pub(crate) fn connect(adapter: &Arc<Adapter>) -> Option<ServiceHandle> {
             let platform = &adapter.platform;
             let (line, wake) = (platform.page(1).word(0), WakeWord::new(platform));
             let service = Worker { line: line.clone(), wake: wake.clone() };
+            // Set once: an adapter is connected once.
+            let _ = adapter.dpc.worker.set(wake.clone());
             let agent = WorkerAgent { line, adapter: Arc::downgrade(adapter) };
             adapter.driver().connect_interrupt(&level, Arc::new(service));
             Some(platform.spawn_service("interrupts", wake, vec![Box::new(agent)]))

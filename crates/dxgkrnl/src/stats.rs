@@ -41,6 +41,8 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Signals of cross-adapter fences that were passed on to another adapter.
+    relays,
     /// Interrupt routine runs.
     interrupts,
     /// Deferred routine runs.

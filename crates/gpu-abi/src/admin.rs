@@ -144,6 +144,27 @@ pub enum AdminCommand {
         /// The driver's number for the fence.
         fence: u64,
     },
+    /// Other GPUs will tell this one when a fence was signalled: it then looks at the queues that wait for it, and compares
+    /// with its own MonitoredValue.
+    WatchFence {
+        /// Where CurrentValue stands on the bus.
+        current_value: PhysicalAddress,
+        /// Where this GPU's MonitoredValue stands on the bus; 0 ends the watching.
+        monitored_value: PhysicalAddress,
+        /// Whether a history stands behind the page of CurrentValue.
+        history: bool,
+    },
+    /// Another GPU, whose common doorbell was connected, watches a fence.
+    LinkPeer {
+        /// Where CurrentValue stands on the bus.
+        current_value: PhysicalAddress,
+        /// The other GPU's number.
+        peer: u32,
+        /// Where its MonitoredValue stands on the bus, if this GPU is to load it; 0 has it told of every signal.
+        monitored_value: PhysicalAddress,
+        /// `false` when it watches no more.
+        linked: bool,
+    },
 }
 
 /// Where a hardware queue stands.
@@ -258,6 +279,12 @@ impl AdminCommand {
                 put(&[15, fence, address_space.0.into(), current_value.0, monitored_value.0]);
             }
             AdminCommand::DropShadow { fence } => put(&[16, fence]),
+            AdminCommand::WatchFence { current_value, monitored_value, history } => {
+                put(&[20, current_value.0, monitored_value.0, history.into()]);
+            }
+            AdminCommand::LinkPeer { current_value, peer, monitored_value, linked } => {
+                put(&[21, current_value.0, peer.into(), monitored_value.0, linked.into()]);
+            }
         }
         m
     }
@@ -318,6 +345,17 @@ impl AdminCommand {
                 monitored_value: GpuVa(m[4]),
             },
             16 => AdminCommand::DropShadow { fence: m[1] },
+            20 => AdminCommand::WatchFence {
+                current_value: PhysicalAddress(m[1]),
+                monitored_value: PhysicalAddress(m[2]),
+                history: m[3] != 0,
+            },
+            21 => AdminCommand::LinkPeer {
+                current_value: PhysicalAddress(m[1]),
+                peer: narrow(m[2])?,
+                monitored_value: PhysicalAddress(m[3]),
+                linked: m[4] != 0,
+            },
             _ => return Err(AdminError::Malformed),
         })
     }

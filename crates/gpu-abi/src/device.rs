@@ -1,6 +1,7 @@
 //! Owns the trait behind which a GPU stands: registers, doorbell pages, an interrupt line, and nothing else. Memory it
 //! reaches by physical address. A PCI or CUDA device must be able to take the software GPU's place.
 
+use crate::peer::CommonDoorbell;
 use crate::{QueueId, Register, Summary};
 use std::sync::Arc;
 use tidegate_platform::{Page, PhysicalMemory};
@@ -15,6 +16,15 @@ pub trait Device: Send + Sync {
 
     /// The page of a queue's connected doorbell, with the summary and the bit to set in it after a ring.
     fn doorbell_page(&self, queue: QueueId) -> Option<(Page, Summary, u32)>;
+
+    /// The device's own common doorbell, for other GPUs; `None` for a device that has none.
+    fn common_doorbell(&self) -> Option<CommonDoorbell> {
+        None
+    }
+
+    /// Where the common doorbell of another device is, under a number for the mailbox commands that speak of it. A device
+    /// without one of its own ignores it.
+    fn connect_common_doorbell(&self, _peer: u32, _doorbell: CommonDoorbell) {}
 
     /// Connects the interrupt line.
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>);

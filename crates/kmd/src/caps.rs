@@ -11,7 +11,7 @@ use tidegate_ddi::feature::{
     NativeFenceTable1, QueryFeatureInterface,
 };
 use tidegate_ddi::{
-    AdapterCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, Passive,
+    AdapterCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, Passive, PeerSignalCaps,
     UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_gpu_abi::regs::NodeTraits;
@@ -153,5 +153,6 @@ pub(crate) fn declare(config: &Config, with: Option<Negotiated>, traits: &[NodeT
         nodes: nodes.collect(),
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,
         fence_history: config.fence_history,
+        peer_signal: if native_fence { config.peer_signal } else { PeerSignalCaps::default() },
     }
 }

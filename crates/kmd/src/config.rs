@@ -3,7 +3,7 @@
 //! A configuration is checked once, when the adapter starts (`Config::check`); nothing else looks for mistakes in it.
 
 use crate::KmdError;
-use tidegate_ddi::EngineType;
+use tidegate_ddi::{EngineType, PeerSignalCaps};
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 
 /// One node, in the order of the device's nodes.
@@ -66,6 +66,8 @@ pub struct Config {
     pub interrupt: InterruptMode,
     /// Whether the hardware keeps the histories of fence values, so that waits latch over a rewind.
     pub fence_history: bool,
+    /// What the hardware can do with other GPUs of its kind; nothing in the standard configuration.
+    pub peer_signal: PeerSignalCaps,
     /// Slots in each ring that the driver writes (one per node, one per kernel-mode hardware queue); a power of two, at least
     /// 2, since the kernel keeps two packets on a node unless told otherwise.
     pub kernel_ring_slots: u32,
@@ -87,6 +89,7 @@ impl Config {
             native_fence: true,
             interrupt: InterruptMode::FenceArray,
             fence_history: true,
+            peer_signal: PeerSignalCaps::default(),
             kernel_ring_slots: 64,
         }
     }

@@ -19,7 +19,8 @@ use tidegate_ddi::queue::{
     SubmitCommandVirtual,
 };
 use tidegate_ddi::{
-    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, InterruptService, Passive, StartInfo, Status,
+    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, InterruptService, LinkNativeFence, Passive,
+    PeerDoorbell, StartInfo, Status,
 };
 use tidegate_gpu_abi::Device;
 use tidegate_platform::{Mutex, Platform, Step, current};
@@ -289,6 +290,21 @@ impl Driver for ReferenceDriver {
         self.enter("DxgkDdiUpdateCurrentValuesFromCpu");
         let failed = self.update_current(fences, mode);
         self.violated("DxgkDdiUpdateCurrentValuesFromCpu", &failed);
+    }
+
+    fn common_doorbell(&self, _level: &Passive) -> Result<PeerDoorbell, Status> {
+        self.enter("common_doorbell");
+        Ok(self.give_doorbell()?)
+    }
+
+    fn connect_peer(&self, _level: &Passive, peer: u32, doorbell: PeerDoorbell) -> Result<(), Status> {
+        self.enter("connect_peer");
+        Ok(self.take_doorbell(peer, &doorbell)?)
+    }
+
+    fn link_native_fence(&self, _level: &Passive, args: LinkNativeFence) -> Result<(), Status> {
+        self.enter("link_native_fence");
+        Ok(self.link(&args)?)
     }
 
     #[doc(alias = "DxgkDdiSetNativeFenceLogBuffer")]

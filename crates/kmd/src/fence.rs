@@ -27,7 +27,12 @@ impl ReferenceDriver {
         if args.fence_type == NativeFenceType::IntraGpu && !started.negotiated.intra_gpu_fences {
             return Err(KmdError::NotSupported("INTRA_GPU fences, which the kernel does not offer"));
         }
-        let fence = Fence { os_handle: args.os_handle, always_signaled: false, instances: Vec::new() };
+        let fence = Fence {
+            os_handle: args.os_handle,
+            always_signaled: false,
+            instances: Vec::new(),
+            peers: Vec::new(),
+        };
         Ok((objects.fences.insert(fence)?, args.private_data))
     }
 

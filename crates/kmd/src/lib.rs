@@ -3,7 +3,7 @@
 //!
 //! Rooms: `driver` (the DDI table; nothing but entries) · `start` (start and stop) · `caps` (features, then what is declared)
 //! · `paging` (page tables) · `context` (devices and contexts, suspend and resume) · `node_ring` (the packet path) ·
-//! `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring that the driver writes) · `doorbell` (connect and
+//! `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring that the driver writes) · `peer` (signals from GPU to GPU) · `doorbell` (connect and
 //! victimise) and `seats` (who has one of the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the
 //! interrupt routine) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
 //!
@@ -39,6 +39,7 @@ mod mailbox;
 mod node_ring;
 mod objects;
 mod paging;
+mod peer;
 mod seats;
 mod start;
 

@@ -78,6 +78,8 @@ pub(crate) struct Fence {
     pub(crate) os_handle: OsHandle,
     pub(crate) always_signaled: bool,
     pub(crate) instances: Vec<Instance>,
+    /// Other adapters that the hardware tells of its signals, by number.
+    pub(crate) peers: Vec<u32>,
 }
 
 /// An opened instance of a native fence.

@@ -18,6 +18,8 @@
 //! | `two-waiters` | two CPU threads wait for one value that is signalled |
 //! | `destroy-against-signal` | the end of a fence against its signal |
 //! | `broadcast-against-destroy` | signals over two hardware queues against each other and a queue's end |
+//! | `cross-adapter-relay` | a signal on one adapter against a queue that waits on another |
+//! | `gpu-to-gpu` | the same without the CPU: the GPUs tell each other |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
 //! | `log-write-against-log-read` | an entry of a fence log against its reading |
@@ -29,10 +31,12 @@ mod arm_against_rewind;
 mod broadcast_against_destroy;
 mod cancel_against_signal;
 mod cpu_signal_against_park;
+mod cross_adapter_relay;
 mod destroy_against_signal;
 mod doorbell_order;
 mod fence_cell;
 mod gpu_pulse;
+mod gpu_to_gpu;
 mod gpu_wait;
 mod log_write_against_log_read;
 mod plan;
@@ -55,7 +59,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 23] = [
+const RACES: [&Race; 25] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -74,6 +78,8 @@ const RACES: [&Race; 23] = [
     &two_waiters::RACE,
     &destroy_against_signal::RACE,
     &broadcast_against_destroy::RACE,
+    &cross_adapter_relay::RACE,
+    &gpu_to_gpu::RACE,
     &ring_against_park::RACE,
     &wake_word::RACE,
     &ring_against_victimise::RACE,

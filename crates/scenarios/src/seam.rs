@@ -32,6 +32,8 @@ pub(crate) enum LeftOut {
     VictimNotice,
     /// All of UpdateNativeFenceLogs.
     LogFlush,
+    /// What a fence signalled interrupt reports to the kernel.
+    SignalReport,
 }
 
 /// Notes that the wrapper takes, by number.
@@ -104,6 +106,10 @@ struct Callback {
 
 impl Callbacks for Callback {
     fn notify_interrupt(&self, level: &Dirql<'_>, mut data: InterruptData) {
+        if self.left_out == LeftOut::SignalReport && matches!(data, InterruptData::NativeFenceSignaled { .. })
+        {
+            return;
+        }
         if let InterruptData::HwQueuesSignaled { hw_queues, .. } = &mut data
             && let Some(made) = &self.names_queues
         {

@@ -10,7 +10,7 @@ use tidegate::calls::Priority;
 use tidegate::d3d12::{
     ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice, Queue, QueueDesc,
 };
-use tidegate::ddi::EngineType;
+use tidegate::ddi::{EngineType, PeerSignalCaps};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::explorer::{Probe, Verdict};
 use tidegate::kmd::{DoorbellModel, InterruptMode};
@@ -47,6 +47,8 @@ pub(crate) struct Setting {
     pub(crate) interrupt: InterruptMode,
     /// Interrupts that name hardware queues name them all.
     pub(crate) names_all_queues: bool,
+    /// What the GPU can tell others by itself.
+    pub(crate) peer_signal: PeerSignalCaps,
 }
 
 impl Default for Setting {
@@ -65,6 +67,7 @@ impl Default for Setting {
             posted_log_entries: false,
             interrupt: InterruptMode::FenceArray,
             names_all_queues: false,
+            peer_signal: PeerSignalCaps::default(),
         }
     }
 }
@@ -83,8 +86,10 @@ pub(crate) struct World {
     pub(crate) monitored: Monitored,
 }
 
-impl World {
-    pub(crate) fn new(platform: &Platform, setting: Setting) -> World {
+impl Setting {
+    /// The adapter that it describes.
+    pub(crate) fn config(self, platform: &Platform) -> MachineConfig {
+        let setting = self;
         let mut config = MachineConfig::standard(platform);
         config.kernel.interrupts = setting.interrupts;
         config.kernel.log_entries = setting.log_entries;
@@ -97,6 +102,7 @@ impl World {
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };
         config.driver.kernel_ring_slots = 2;
         config.driver.fence_history = setting.fence_history;
+        config.driver.peer_signal = setting.peer_signal;
         config.gpu.nodes.clear();
         config.driver.nodes.clear();
         for number in 0..setting.engines {
@@ -108,6 +114,30 @@ impl World {
                 user_mode_submission: true,
             });
         }
+        config
+    }
+
+    /// A process on it.
+    pub(crate) fn device_options(self) -> DeviceOptions {
+        DeviceOptions { process_name: "app".to_owned(), fences: self.fences, ring_slots: RING_SLOTS }
+    }
+}
+
+/// A queue of copies on engine `node`.
+pub(crate) fn queue_on(device: &Device, name: &str, submission: Submission, node: u32) -> Queue {
+    let desc = QueueDesc {
+        name: name.to_owned(),
+        list_type: CommandListType::Copy,
+        priority: Priority::Normal,
+        submission,
+        node: Some(node),
+    };
+    device.create_queue(desc).expect("a queue")
+}
+
+impl World {
+    pub(crate) fn new(platform: &Platform, setting: Setting) -> World {
+        let config = setting.config(platform);
         let (probe, monitored) = (Probe::new(), Monitored::default());
         let (seen, published, left_out) = (probe.clone(), monitored.clone(), setting.left_out);
         let machine = Machine::with_driver(platform, config, |inner| {
@@ -122,9 +152,7 @@ impl World {
             })
         });
         let machine = machine.expect("the machine of a scenario starts");
-        let options =
-            DeviceOptions { process_name: "app".to_owned(), fences: setting.fences, ring_slots: RING_SLOTS };
-        let mut device = machine.device(options).expect("a device");
+        let mut device = machine.device(setting.device_options()).expect("a device");
         if platform.tracing() {
             device = device.with_lane(platform.lane(LaneKind::CpuThread, "app", "main"));
         }
@@ -133,14 +161,7 @@ impl World {
 
     /// A queue on engine `node`.
     pub(crate) fn queue(&self, name: &str, submission: Submission, node: u32) -> Queue {
-        let desc = QueueDesc {
-            name: name.to_owned(),
-            list_type: CommandListType::Copy,
-            priority: Priority::Normal,
-            submission,
-            node: Some(node),
-        };
-        self.device.create_queue(desc).expect("a queue")
+        queue_on(&self.device, name, submission, node)
     }
 
     /// A fence at 0.

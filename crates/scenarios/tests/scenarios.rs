@@ -48,7 +48,10 @@ fn is_sampled(name: &str) {
 fn finds_its_bugs(name: &str) {
     let scenario = scenario(name);
     assert!(!scenario.planted().is_empty());
-    for planted in explore_planted(scenario.as_ref(), &options(plan_of_bugs(name))).unwrap() {
+    // As many samples as the plan allows: the search ends with the first that fails.
+    let plan = plan_of_bugs(name);
+    let options = Options { max_runs: plan.max_runs, ..options(plan) };
+    for planted in explore_planted(scenario.as_ref(), &options).unwrap() {
         let bug = planted.bug.name;
         let found = planted.report.failure.unwrap_or_else(|| panic!("{name} misses {bug}"));
         let again = replay(&found.shrunk_line, &|name| find(name)).unwrap();
@@ -89,7 +92,7 @@ fn a_signal_behind_a_packet_loses_no_waiter() {
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 88_051);
+    is_exhausted_in("shadow-against-signal", 88_267);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -129,6 +132,21 @@ fn a_fence_can_end_while_it_is_signalled() {
 #[test]
 fn signals_over_several_queues_hold_neither_each_other_nor_the_end_of_a_queue() {
     is_sampled("broadcast-against-destroy");
+}
+
+// spec: NF-149, NF-150, NF-155
+#[test]
+fn a_signal_on_one_adapter_reaches_whoever_waits_on_another() {
+    let report = holds("cross-adapter-relay");
+    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 32_696));
+    finds_its_bugs("cross-adapter-relay");
+}
+
+#[test]
+fn a_signal_on_one_gpu_reaches_a_queue_on_another_without_the_cpu() {
+    let report = holds("gpu-to-gpu");
+    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 8_243));
+    finds_its_bugs("gpu-to-gpu");
 }
 
 // spec: UMS-004

@@ -68,6 +68,8 @@ pub struct WorkRates {
 /// What a software GPU is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// What its lanes on the timeline are grouped under: another name for each GPU of a machine.
+    pub lane_group: String,
     /// The nodes, by number; from 1 to 48.
     pub nodes: Vec<NodeConfig>,
     /// Where local memory begins on the bus. System memory lies below.
@@ -102,6 +104,7 @@ impl Default for Config {
     /// One node each of 3D, compute and copy; local memory from 1 TiB; one service thread.
     fn default() -> Config {
         Config {
+            lane_group: "GPU".to_owned(),
             nodes: vec![
                 NodeConfig::new("3D", EngineClass::ThreeD),
                 NodeConfig::new("compute", EngineClass::Compute),

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use tidegate_gpu_abi::doorbell::SUMMARY_BITS;
+use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary};
 use tidegate_platform::{Page, Platform, WakeWord};
 
@@ -45,9 +46,32 @@ impl Group {
 #[derive(Default)]
 pub(crate) struct Doorbells {
     groups: Vec<Group>,
+    /// The common doorbell, and the number of its group.
+    common: Option<(usize, CommonDoorbell)>,
 }
 
+/// No process's: the group of the common doorbell has no room for queues.
+const NO_PROCESS: AddressSpaceId = AddressSpaceId(u32::MAX);
+
 impl Doorbells {
+    pub(crate) fn common(&self) -> Option<&CommonDoorbell> {
+        self.common.as_ref().map(|(_, doorbell)| doorbell)
+    }
+
+    /// The engine of node 0 looks at the common doorbell from now on.
+    pub(crate) fn add_common(&mut self, doorbell: &CommonDoorbell) {
+        let summary = Arc::new(doorbell.summary().clone());
+        let (seats, free) = (Vec::new(), Vec::new());
+        self.groups.push(Group { address_space: NO_PROCESS, node: 0, summary, seats, free });
+        self.common = Some((self.groups.len() - 1, doorbell.clone()));
+    }
+
+    /// What another GPU wrote, if `group` is the common doorbell's.
+    pub(crate) fn payload(&self, group: usize, bit: u32) -> Option<u64> {
+        let (common, doorbell) = self.common.as_ref()?;
+        (*common == group).then(|| doorbell.take(bit))
+    }
+
     /// Gives `queue` a doorbell whose word shows `known` already, so that a look at it before the first ring finds
     /// nothing new. Returns the seat, and whether the node has a summary more than before.
     // spec: UMS-006, UMS-029

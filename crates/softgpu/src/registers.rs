@@ -4,6 +4,7 @@ use crate::cmp::admin::STATUS_OFFSET;
 use crate::config::{Config, NodeConfig};
 use crate::gpu::SoftGpu;
 use std::sync::Arc;
+use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::regs::{DeviceTraits, MAILBOX_WORDS, NodeTraits};
 use tidegate_gpu_abi::{Device, InterruptSink, QueueId, Register, Summary};
 use tidegate_platform::{Page, PhysicalMemory};
@@ -60,6 +61,14 @@ impl Device for SoftGpu {
         let mut cmp = self.shared().cmp.lock();
         let seat = cmp.queue(queue)?.seat.clone()?;
         Some(cmp.doorbells.ringer(&seat))
+    }
+
+    fn common_doorbell(&self) -> Option<CommonDoorbell> {
+        Some(self.shared().common_doorbell())
+    }
+
+    fn connect_common_doorbell(&self, peer: u32, doorbell: CommonDoorbell) {
+        self.shared().connect_peer(peer, doorbell);
     }
 
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>) {

@@ -70,6 +70,8 @@ pub struct Stats {
     pub shadow_updates: u64,
     /// Times it found CurrentValue above the new one, and asked for an interrupt.
     pub shadow_interrupts: u64,
+    /// Payloads of other GPUs that were taken from the common doorbell.
+    pub peer_signals: u64,
     /// Doorbell words that were looked at because somebody rang.
     pub doorbell_looks: u64,
     /// Faults, those included that found the list of fault records full.

@@ -508,3 +508,29 @@ fn a_fence_in_local_memory_and_one_shared_by_two_processes_work() {
         assert_eq!(page.word(0).load(), 6);
     });
 }
+
+/// What the mailbox says of other GPUs is checked like everything else.
+#[test]
+fn links_to_other_gpus_are_checked() {
+    let platform = Platform::host();
+    let (one, other) =
+        (Machine::new(&platform, Config::default()), Machine::new(&platform, Config::default()));
+    let cell = one.system.protocol(512).0;
+    let nowhere = PhysicalAddress(0x10);
+    let watch = |current_value, monitored_value| {
+        one.admin(AdminCommand::WatchFence { current_value, monitored_value, history: true })
+    };
+    let link = |peer| {
+        let (current_value, monitored_value) = (cell, PhysicalAddress(0));
+        one.admin(AdminCommand::LinkPeer { current_value, peer, monitored_value, linked: true })
+    };
+    assert_eq!(watch(cell, cell), Err(AdminError::BadValue), "no other GPU is connected");
+    one.gpu.connect_common_doorbell(1, other.gpu.common_doorbell().unwrap());
+    assert_eq!(
+        (watch(nowhere, cell), watch(cell, nowhere)),
+        (Err(AdminError::BadAddress), Err(AdminError::BadAddress))
+    );
+    assert_eq!(watch(PhysicalAddress(cell.0 + 4), cell), Err(AdminError::BadAddress));
+    assert_eq!(link(2), Err(AdminError::BadValue), "nobody has that number");
+    assert!(watch(cell, cell).is_ok() && link(1).is_ok() && watch(cell, PhysicalAddress(0)).is_ok());
+}

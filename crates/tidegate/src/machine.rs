@@ -1,7 +1,8 @@
-//! Assembles one machine: system memory, a software GPU, the reference driver, the graphics kernel. Each part is handed only
-//! what its contract names.
+//! Assembles one machine: system memory, and for each adapter a software GPU, the reference driver, the graphics kernel. Each
+//! part is handed only what its contract names.
 //!
-//! Order of a start: 1. GPU; 2. driver; 3. kernel, which starts the driver; 4. the engines. A stop goes the other way.
+//! Order of a start, adapter by adapter: 1. GPU; 2. driver; 3. kernel, which starts the driver; 4. the engines. A stop goes
+//! the other way.
 
 use std::sync::Arc;
 use tidegate_calls::{Kernel, Status};
@@ -64,6 +65,9 @@ pub enum MachineError {
     /// The adapter did not start.
     #[error("the adapter did not start: {0}")]
     Start(#[from] StartError),
+    /// A machine has at least one adapter, and they are counted from 0.
+    #[error("there is no such adapter; name one that the machine was built with")]
+    NoAdapter,
     /// A process could not open it.
     #[error("a process could not open the adapter: {0}")]
     Open(Status),
@@ -74,33 +78,99 @@ pub enum MachineError {
 
 /// First address of system memory on the bus; local memory lies far above.
 const SYSTEM_MEMORY_BASE: PhysicalAddress = PhysicalAddress(0x1_0000);
+/// Bytes of the bus between the local memories of two adapters.
+const LOCAL_MEMORY_WINDOW: u64 = 1 << 40;
 
-/// One adapter with all that stands behind it.
-pub struct Machine {
-    platform: Platform,
+/// One adapter: hardware, driver and kernel.
+struct Unit {
     gpu: Arc<SoftGpu>,
     driver: Arc<ReferenceDriver>,
     adapter: Arc<Adapter>,
 }
 
+impl Unit {
+    fn start(
+        platform: &Platform,
+        system_memory: &PhysicalMemory,
+        config: MachineConfig,
+        wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
+    ) -> Result<Unit, MachineError> {
+        let gpu = SoftGpu::new(platform, system_memory, config.gpu);
+        let driver = ReferenceDriver::new(platform, gpu.clone(), config.driver);
+        let adapter = Adapter::start(platform, wrap(driver.clone()), system_memory, config.kernel)?;
+        gpu.start();
+        Ok(Unit { gpu, driver, adapter })
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        self.gpu.stop();
+        self.adapter.stop();
+    }
+}
+
+/// One or several adapters that reach the same system memory, with all that stands behind them.
+///
+/// What speaks of no index is about the first adapter.
+pub struct Machine {
+    platform: Platform,
+    units: Vec<Unit>,
+}
+
 impl Machine {
-    /// Builds and starts a machine with the reference driver.
+    /// Builds and starts a machine of one adapter with the reference driver.
+    ///
+    /// # Errors
+    /// What the adapter or its driver contradicts at start.
     pub fn new(platform: &Platform, config: MachineConfig) -> Result<Machine, MachineError> {
         Machine::with_driver(platform, config, |driver| driver)
     }
 
     /// The same with `wrap` around the driver: how a recording or a faulty driver takes its place.
+    ///
+    /// # Errors
+    /// As [`Machine::new`].
     pub fn with_driver(
         platform: &Platform,
         config: MachineConfig,
         wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
     ) -> Result<Machine, MachineError> {
         let system_memory = PhysicalMemory::new(platform, SYSTEM_MEMORY_BASE);
-        let gpu = SoftGpu::new(platform, &system_memory, config.gpu);
-        let driver = ReferenceDriver::new(platform, gpu.clone(), config.driver);
-        let adapter = Adapter::start(platform, wrap(driver.clone()), &system_memory, config.kernel)?;
-        gpu.start();
-        Ok(Machine { platform: platform.clone(), gpu, driver, adapter })
+        let unit = Unit::start(platform, &system_memory, config, wrap)?;
+        Ok(Machine { platform: platform.clone(), units: vec![unit] })
+    }
+
+    /// A machine of several adapters, in the order of `configs`. Each gets a window of the bus for its local memory, and lanes
+    /// of its own on the timeline.
+    ///
+    /// # Errors
+    /// [`MachineError::NoAdapter`] for none; as [`Machine::new`].
+    pub fn with_adapters(platform: &Platform, configs: Vec<MachineConfig>) -> Result<Machine, MachineError> {
+        Machine::with_drivers(platform, configs, |_, driver| driver)
+    }
+
+    /// The same with `wrap` around each driver, by the adapter's index.
+    ///
+    /// # Errors
+    /// As [`Machine::with_adapters`].
+    pub fn with_drivers(
+        platform: &Platform,
+        configs: Vec<MachineConfig>,
+        mut wrap: impl FnMut(usize, Arc<dyn Driver>) -> Arc<dyn Driver>,
+    ) -> Result<Machine, MachineError> {
+        let system_memory = PhysicalMemory::new(platform, SYSTEM_MEMORY_BASE);
+        let mut units = Vec::with_capacity(configs.len());
+        for ((index, mut config), ordinal) in configs.into_iter().enumerate().zip(0u32..) {
+            config.gpu.local_memory_base.0 += u64::from(ordinal) * LOCAL_MEMORY_WINDOW;
+            config.gpu.lane_group = format!("GPU {ordinal}");
+            config.kernel.ordinal = Some(ordinal);
+            units.push(Unit::start(platform, &system_memory, config, |driver| wrap(index, driver))?);
+        }
+        if units.is_empty() {
+            return Err(MachineError::NoAdapter);
+        }
+        Ok(Machine { platform: platform.clone(), units })
     }
 
     /// The platform that it runs on.
@@ -108,30 +178,76 @@ impl Machine {
         &self.platform
     }
 
+    /// How many adapters there are.
+    pub fn adapter_count(&self) -> usize {
+        self.units.len()
+    }
+
     /// The hardware, for its counts.
     pub fn gpu(&self) -> &Arc<SoftGpu> {
-        &self.gpu
+        self.gpu_at(0)
+    }
+
+    /// The hardware of adapter `index`.
+    ///
+    /// # Panics
+    /// When there is no such adapter; so do the other accessors by index.
+    pub fn gpu_at(&self, index: usize) -> &Arc<SoftGpu> {
+        &self.units[index].gpu
     }
 
     /// The reference driver, for its record of broken contracts.
     pub fn driver(&self) -> &Arc<ReferenceDriver> {
-        &self.driver
+        self.driver_at(0)
+    }
+
+    /// The reference driver of adapter `index`.
+    pub fn driver_at(&self, index: usize) -> &Arc<ReferenceDriver> {
+        &self.units[index].driver
     }
 
     /// The kernel, for its counts.
     pub fn adapter(&self) -> &Arc<Adapter> {
-        &self.adapter
+        self.adapter_at(0)
+    }
+
+    /// The kernel's side of adapter `index`.
+    pub fn adapter_at(&self, index: usize) -> &Arc<Adapter> {
+        &self.units[index].adapter
     }
 
     /// The call surface of a new process.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
     pub fn open(&self, process_name: &str) -> Result<Arc<dyn Kernel>, MachineError> {
-        let process = self.adapter.open(process_name).map_err(MachineError::Open)?;
+        self.open_on(0, process_name)
+    }
+
+    /// The call surface of a process on adapter `index`. A program that uses several adapters opens each of them.
+    ///
+    /// # Errors
+    /// [`MachineError::NoAdapter`] when there is no such adapter; what the kernel refuses.
+    pub fn open_on(&self, index: usize, process_name: &str) -> Result<Arc<dyn Kernel>, MachineError> {
+        let unit = self.units.get(index).ok_or(MachineError::NoAdapter)?;
+        let process = unit.adapter.open(process_name).map_err(MachineError::Open)?;
         Ok(process)
     }
 
     /// A device in a process of its own.
+    ///
+    /// # Errors
+    /// As [`Machine::open`], and what the device's options ask in vain.
     pub fn device(&self, options: DeviceOptions) -> Result<Device, MachineError> {
-        let kernel = self.open(&options.process_name)?;
+        self.device_on(0, options)
+    }
+
+    /// The same on adapter `index`.
+    ///
+    /// # Errors
+    /// As [`Machine::open_on`] and [`Machine::device`].
+    pub fn device_on(&self, index: usize, options: DeviceOptions) -> Result<Device, MachineError> {
+        let kernel = self.open_on(index, &options.process_name)?;
         Ok(Device::new(&self.platform, kernel, options)?)
     }
 
@@ -139,14 +255,9 @@ impl Machine {
     /// if there is one.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
         let report = self.platform.run(main);
-        self.adapter.read_fence_logs();
+        for unit in &self.units {
+            unit.adapter.read_fence_logs();
+        }
         report
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        self.gpu.stop();
-        self.adapter.stop();
     }
 }

@@ -4,7 +4,7 @@
 //! registrations comes first, and the others are taken back.
 
 use super::waiters::WaiterId;
-use super::{Fence, NativeParts, Wakee, monitor};
+use super::{Fence, NativeParts, Wakee, cross_adapter, monitor};
 use crate::adapter::Adapter;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
@@ -182,6 +182,19 @@ fn store_and_release(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     };
     if monitor::release(satisfied) {
         monitor::settle(fence);
+    }
+    // Also when the value is 0: it stands where others look, and no interrupt speaks of it.
+    // spec: NF-156, NF-158, NF-161, NF-162, NF-164
+    cross_adapter::propagate(fence);
+}
+
+/// Somebody stored the value elsewhere: the hardware looks at the queues that wait.
+pub(crate) fn notify(fence: &Fence) {
+    let Some(native) = &fence.native else { return };
+    let _ordered = fence.update.lock_device();
+    // The driver may not hear of a fence that ends.
+    if !fence.waiters.lock().is_closed() {
+        update(fence, native, fence.current.load(), UpdateCurrentMode::NotificationOnly);
     }
 }
 

@@ -4,6 +4,7 @@
 //! A fence lives while somebody holds it: its instances and, for a shareable one, its NT handles. The driver sees Create once,
 //! Open and Close for each instance, and Destroy last, whoever goes first.
 
+use super::cross_adapter::CrossAdapterFence;
 use super::storage::{FenceStorage, Mapping};
 use super::waiters::{NOBODY_WAITS, WaiterSet};
 use super::{Fence, NativeParts, Opener, cpu, monitor};
@@ -48,8 +49,10 @@ impl Drop for FenceHold {
     fn drop(&mut self) {
         let last = {
             let mut holders = self.0.holders.lock();
-            *holders -= 1;
-            let last = *holders == 0;
+            if *holders != ENDED {
+                *holders -= 1;
+            }
+            let last = matches!(*holders, 0 | ENDED);
             if last {
                 *holders = ENDED;
             }
@@ -88,17 +91,22 @@ impl FenceInstanceObject {
         // spec: NF-104
         check_flags(args.flags)?;
         check_kind(adapter, args)?;
-        // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits.
-        let storage = match args.flags.contains(SyncObjectFlags::SHARED) {
-            true => FenceStorage::of_its_own(adapter),
-            false => device.fence_pool.allocate()?,
+        // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits, or that every signal counts.
+        let cross_adapter = args.flags.contains(SyncObjectFlags::CROSS_ADAPTER);
+        let cross_adapter = cross_adapter.then(|| CrossAdapterFence::new(adapter, args));
+        let storage = match &cross_adapter {
+            Some(shared) => shared.storage_on(adapter),
+            None if args.flags.contains(SyncObjectFlags::SHARED) => FenceStorage::of_its_own(adapter),
+            None => device.fence_pool.allocate()?,
         };
         // spec: NF-099, MF-004
         storage.current.renew(args.initial_value, storage.stride_bytes);
-        storage.monitored.store(NOBODY_WAITS);
+        storage
+            .monitored
+            .store(cross_adapter.as_ref().map_or(NOBODY_WAITS, |shared| shared.first_monitored_value()));
         // 3. The mappings come with the instance.
         // 4. The driver's global fence.
-        let hold = make(adapter, args, storage)?;
+        let hold = make(adapter, args, storage, cross_adapter)?;
         // 5. The creator's instance.
         // spec: NF-086
         FenceInstanceObject::open(hold, device, args.flags)
@@ -113,7 +121,8 @@ impl FenceInstanceObject {
         check_flags(flags)?;
         let fence = hold.fence().clone();
         // spec: NF-083
-        let mapping = fence.storage.map(fence.os_handle, &device.fence_pool)?;
+        let may_signal = !flags.contains(SyncObjectFlags::NO_SIGNAL);
+        let mapping = fence.storage.map(fence.os_handle, &device.fence_pool, may_signal)?;
         fence.keep(&mapping);
         let id = fence.adapter.new_handle();
         let local = match &fence.native {
@@ -141,6 +150,10 @@ fn check_kind(adapter: &Adapter, args: &CreateFence<'_>) -> Result<(), Status> {
     if !adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
+    // spec: NF-144
+    if fence_type != NativeFenceType::Default && args.flags.contains(SyncObjectFlags::CROSS_ADAPTER) {
+        return Err(Status::INVALID_PARAMETER);
+    }
     if fence_type != NativeFenceType::Default {
         return Err(Status::NOT_SUPPORTED);
     }
@@ -153,6 +166,7 @@ pub(crate) fn make(
     adapter: &Arc<Adapter>,
     args: &CreateFence<'_>,
     storage: FenceStorage,
+    cross_adapter: Option<Arc<CrossAdapterFence>>,
 ) -> Result<FenceHold, Status> {
     let os_handle = adapter.new_handle();
     let mut private_data_back = [0; 64];
@@ -168,16 +182,21 @@ pub(crate) fn make(
         }
     };
     let platform = &adapter.platform;
+    let mut waiters = WaiterSet::new(NOBODY_WAITS);
+    if cross_adapter.as_ref().is_some_and(|shared| !shared.is_linked()) {
+        waiters.pin();
+    }
     let fence = Arc::new(Fence {
         adapter: adapter.clone(),
         os_handle,
         name: args.name.to_owned(),
-        trace: platform.trace_fence(args.name),
+        trace: cross_adapter.as_ref().map_or_else(|| platform.trace_fence(args.name), |shared| shared.trace),
         flags: args.flags,
         private_data: private_data_back,
         current: storage.current.clone(),
         native,
-        waiters: platform.mutex("waiters of a fence", WaiterSet::new(NOBODY_WAITS)),
+        cross_adapter,
+        waiters: platform.mutex("waiters of a fence", waiters),
         update: platform.mutex("CPU updates of a fence", ()),
         openers: platform.mutex("openers of a fence", Vec::new()),
         mappings: platform.mutex("mappings of a fence", Vec::new()),
@@ -185,6 +204,9 @@ pub(crate) fn make(
         storage,
     });
     adapter.fences.lock().insert(&fence);
+    if let Some(shared) = &fence.cross_adapter {
+        shared.enter(&fence);
+    }
     Ok(FenceHold(fence))
 }
 
@@ -199,8 +221,8 @@ fn check_flags(flags: SyncObjectFlags) -> Result<(), Status> {
     if both(SyncObjectFlags::NO_SIGNAL, SyncObjectFlags::NO_WAIT) {
         return Err(Status::INVALID_PARAMETER);
     }
-    if flags.contains(SyncObjectFlags::CROSS_ADAPTER) {
-        return Err(Status::NOT_SUPPORTED);
+    if flags.contains(SyncObjectFlags::CROSS_ADAPTER) && !flags.contains(shared) {
+        return Err(Status::INVALID_PARAMETER);
     }
     Ok(())
 }
@@ -221,7 +243,7 @@ impl Drop for FenceInstanceObject {
         if monitor::release_satisfied(fence) {
             monitor::settle(fence);
         }
-        if fence.is_held_once() {
+        if begins_to_end(fence) {
             // The last holder: nothing is done to a fence any more once its waiters are released.
             close_waiters(fence);
         }
@@ -230,6 +252,16 @@ impl Drop for FenceInstanceObject {
             fence.adapter.driver().close_native_fence(&Passive::enter(), local);
         }
     }
+}
+
+/// Whether only this instance is left; nobody holds the fence from then on.
+fn begins_to_end(fence: &Fence) -> bool {
+    let mut holders = fence.holders.lock();
+    let last = *holders == 1;
+    if last {
+        *holders = ENDED;
+    }
+    last
 }
 
 /// Releases everybody who waits. A deferred routine or a signal that still holds the fence must not name it to the driver
@@ -249,7 +281,9 @@ fn close_waiters(fence: &Fence) {
     // spec: NF-107
     let waiting = fence.waiters.lock().take_all();
     monitor::release(waiting);
-    cpu::let_all_pass(fence);
+    if fence.cross_adapter.as_ref().is_none_or(|shared| shared.leave(fence)) {
+        cpu::let_all_pass(fence);
+    }
 }
 
 /// The last holder is gone.

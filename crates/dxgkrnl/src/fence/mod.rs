@@ -3,12 +3,15 @@
 //! A native fence has two cells, CurrentValue and MonitoredValue; a monitored fence has one. Rooms: `storage` (where the cells
 //! stand) · `waiters` (who waits for what: pure) · `monitor` (arm, look again, until quiet) · `signaled` (what an interrupt
 //! means) · `log` (fence logs; `log_place` their memory, `log_timeline` their records) · `create` (making, opening, destroying) ·
-//! `sharing` (NT handles) · `cpu` (the calls that wait and signal).
+//! `sharing` (NT handles) · `cross_adapter` (one value, a member on each adapter) · `linking` (members whose GPUs tell each
+//! other) · `cpu` (the calls that wait and signal).
 //!
 //! Waiters are released in one place: `monitor::release_satisfied`.
 
 pub(crate) mod cpu;
 pub(crate) mod create;
+pub(crate) mod cross_adapter;
+mod linking;
 pub(crate) mod log;
 mod log_place;
 mod log_timeline;
@@ -24,6 +27,7 @@ pub(crate) use signaled::{
 };
 
 use crate::adapter::Adapter;
+use cross_adapter::CrossAdapterFence;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use storage::{FenceStorage, Mapping};
@@ -58,6 +62,8 @@ pub(crate) struct Fence {
     pub(crate) private_data: [u8; 64],
     pub(crate) current: FenceCell,
     pub(crate) native: Option<NativeParts>,
+    /// What it shares with the fences that it is on other adapters.
+    pub(crate) cross_adapter: Option<Arc<CrossAdapterFence>>,
     pub(crate) waiters: Mutex<WaiterSet<Arc<dyn Wakee>>>,
     /// Orders CPU updates of the value, so that the value handed to the driver is the latest.
     // spec: NF-140
@@ -120,8 +126,9 @@ impl Fence {
         self.openers.lock().iter().any(|opener| opener.device == device)
     }
 
-    fn is_held_once(&self) -> bool {
-        *self.holders.lock() == 1
+    /// Whether MonitoredValue says who waits; else every signal is looked at.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.native.is_some() && (self.cross_adapter.is_none() || !self.waiters.lock().is_pinned())
     }
 
     fn keep(&self, mapping: &Arc<Mapping>) {

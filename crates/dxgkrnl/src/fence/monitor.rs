@@ -71,12 +71,13 @@ pub(crate) fn settle(fence: &Fence) -> bool {
     loop {
         // 1. Arm, if the minimum has changed.
         let armed = arm(fence);
-        if !armed && fence.native.is_some() {
+        if !armed && fence.is_armed() {
             return looked;
         }
-        if fence.native.is_none() {
-            // A monitored fence has no second cell. Its writers are followed by a scan that takes the waiters' lock after the
-            // write; the barrier makes either this look see the write, or that scan see the new waiter.
+        if !fence.is_armed() {
+            // A monitored fence has no second cell, and a cross-adapter one always says "every signal". Their writers are
+            // followed by a look that takes the waiters' lock after the write; the barrier makes either this look see the
+            // write, or that one see the new waiter.
             fence.adapter.platform.fence();
         }
         // 2. Look again, and release what is satisfied; the minimum has changed then, so go round again.

@@ -2,12 +2,16 @@
 //!
 //! A handle holds the fence like an instance does: the fence lives until the last of both is gone. What may be done with an
 //! instance is the handle's access and the flags of the open, whichever is less.
+//!
+//! A fence of one adapter is opened there; a cross-adapter fence anywhere (`cross_adapter`).
 
 use super::FenceInstanceObject;
 use super::create::FenceHold;
+use crate::adapter::Adapter;
 use crate::device::Device;
 use std::sync::Arc;
 use tidegate_calls::{NtHandle, Status, SyncObjectAccess, SyncObjectFlags};
+use tidegate_ddi::VidSchCaps;
 
 /// A fence behind an NT handle.
 struct SharedFence {
@@ -48,15 +52,23 @@ pub(crate) fn open(
     if !rights.contains(flags) {
         return Err(Status::INVALID_PARAMETER);
     }
-    let fence = shared.hold.fence();
-    if !Arc::ptr_eq(&fence.adapter, &device.adapter) {
+    if native && !device.adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
-    if native && fence.native.is_none() {
+    let hold = hold_on(&device.adapter, &shared.hold)?;
+    if native && hold.fence().native.is_none() {
         return Err(Status::OBJECT_TYPE_MISMATCH);
     }
-    let hold = FenceHold::new(fence).ok_or(Status::INVALID_PARAMETER)?;
     FenceInstanceObject::open(hold, device, flags | refused_by(shared.access))
+}
+
+/// A hold on the fence as it is on `adapter`.
+fn hold_on(adapter: &Arc<Adapter>, shared: &FenceHold) -> Result<FenceHold, Status> {
+    let fence = shared.fence();
+    if Arc::ptr_eq(&fence.adapter, adapter) {
+        return FenceHold::new(fence).ok_or(Status::INVALID_PARAMETER);
+    }
+    fence.cross_adapter.as_ref().ok_or(Status::NOT_SUPPORTED)?.join(adapter)
 }
 
 fn allowed_by(flags: SyncObjectFlags) -> SyncObjectAccess {

@@ -17,7 +17,7 @@
 //! over, because whoever ends a queue looks at all that its log may have said ([`queue_ended`]).
 
 use super::log::{self, LogNews};
-use super::{Fence, monitor};
+use super::{Fence, cross_adapter, monitor};
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
@@ -91,7 +91,7 @@ pub(crate) fn native_signaled(adapter: &Arc<Adapter>, level: &Dispatch, meant: &
     match meant {
         // spec: NF-219
         Meant::Fences(fences) => {
-            let released = look_at(fences.iter().cloned());
+            let released = look_at(fences.iter().cloned(), look);
             read_times(adapter, level, fences);
             released
         }
@@ -101,7 +101,10 @@ pub(crate) fn native_signaled(adapter: &Arc<Adapter>, level: &Dispatch, meant: &
             logged(adapter, level, &live)
         }
         Meant::AnyQueue { node_ordinal } => {
-            logged(adapter, level, &adapter.hw_queues_of(|q| q.node_ordinal() == *node_ordinal))
+            let released =
+                logged(adapter, level, &adapter.hw_queues_of(|q| q.node_ordinal() == *node_ordinal));
+            // What other GPUs signalled stands in no log of ours.
+            scan(adapter, |f| f.cross_adapter.is_some()) | released
         }
     }
 }
@@ -113,7 +116,7 @@ pub(crate) fn scan_monitored(adapter: &Arc<Adapter>) -> bool {
 
 /// Looks at those of `fences` that are monitored ones and have waiters: the basic scan after a completed packet.
 pub(crate) fn look_at_monitored(fences: impl Iterator<Item = Arc<Fence>>) {
-    look_at_awaited(fences.filter(|f| f.native.is_none()));
+    look_over(fences.filter(|f| f.native.is_none()));
 }
 
 /// The driver has let go of a hardware queue, and its signals are all made. Where logs tell what was signalled, nobody reads this
@@ -128,21 +131,33 @@ pub(crate) fn queue_ended(adapter: &Arc<Adapter>, queue: &HwQueue) {
 
 fn scan(adapter: &Arc<Adapter>, which: impl Fn(&Fence) -> bool) -> bool {
     let fences = adapter.fences.lock().matching(which);
-    look_at_awaited(fences.into_iter())
+    look_over(fences.into_iter())
 }
 
-/// Looks at the fences that somebody waits for. Who begins to wait after this look arms and looks for himself.
-fn look_at_awaited(fences: impl Iterator<Item = Arc<Fence>>) -> bool {
-    look_at(fences.filter(|fence| !fence.waiters.lock().is_empty()))
+/// Looks at the fences that somebody waits for, here or on another adapter. Who begins to wait after this look arms and looks
+/// for himself.
+fn look_over(fences: impl Iterator<Item = Arc<Fence>>) -> bool {
+    let mut released = false;
+    for fence in fences {
+        released |= look_if_awaited(&fence);
+        cross_adapter::propagate_if_changed(&fence);
+    }
+    released
 }
 
-/// Looks at every fence, also after somebody was released; returns whether anybody was.
-fn look_at(fences: impl Iterator<Item = Arc<Fence>>) -> bool {
+/// Looks at fences that are known to have been signalled; returns whether anybody was released.
+fn look_at(fences: impl Iterator<Item = Arc<Fence>>, look: impl Fn(&Fence) -> bool) -> bool {
     let mut released = false;
     for fence in fences {
         released |= look(&fence);
+        // spec: NF-155
+        cross_adapter::propagate_interrupt(&fence);
     }
     released
+}
+
+fn look_if_awaited(fence: &Fence) -> bool {
+    !fence.waiters.lock().is_empty() && look(fence)
 }
 
 // spec: NF-022, NF-053
@@ -178,7 +193,7 @@ pub(super) fn release_logged<'a>(queues: impl IntoIterator<Item = &'a HwQueue>, 
             fences.extend(native.map(|f| (f.os_handle, f)));
         }
     }
-    look_at_awaited(fences.into_values())
+    look_at(fences.into_values(), look_if_awaited)
 }
 
 /// The interrupt named fences and not who signalled them: the logs of all hardware queues of their devices have the times. Only

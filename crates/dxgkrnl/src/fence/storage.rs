@@ -32,7 +32,7 @@ pub(crate) struct ValuePage {
 
 impl ValuePage {
     /// A page of CurrentValues, with their histories behind it where the hardware keeps them.
-    fn of_current_values(memory: &PhysicalMemory, history: bool) -> ValuePage {
+    pub(crate) fn of_current_values(memory: &PhysicalMemory, history: bool) -> ValuePage {
         let (at, page) = memory.protocol(if history { PAGE_WORDS } else { VALUE_WORDS });
         ValuePage { memory: memory.clone(), at, page, history }
     }
@@ -47,9 +47,10 @@ impl ValuePage {
         if self.history { FenceCell::in_fence_page(word, 0) } else { FenceCell::plain(word) }
     }
 
-    /// How engines may use a page of CurrentValues.
-    fn access(&self) -> Access {
-        if self.history { Access::FenceValues } else { Access::ReadWrite }
+    /// How engines of `adapter` may use a page of CurrentValues.
+    fn access(&self, adapter: &Adapter) -> Access {
+        let kept = self.history && adapter.caps.fence_history;
+        if kept { Access::FenceValues } else { Access::ReadWrite }
     }
 }
 
@@ -108,7 +109,14 @@ pub(crate) struct Mapping {
     pub(crate) monitored_va: u64,
     /// The address space in which a grave is dug when the fence ends; packed fences are mapped with their page. The mapping
     /// does not keep it: a process may be gone before a fence that it had open.
-    own_in: Option<(Arc<Adapter>, Weak<AddressSpace>)>,
+    own_in: Option<OwnMapping>,
+}
+
+struct OwnMapping {
+    adapter: Arc<Adapter>,
+    space: Weak<AddressSpace>,
+    /// Whether an instance of the process may signal, or ever might: rings hold signals longer than instances live.
+    signals: Mutex<bool>,
 }
 
 impl FenceStorage {
@@ -131,16 +139,29 @@ impl FenceStorage {
         }
     }
 
+    /// Where MonitoredValue of a shareable fence stands on the bus.
+    pub(crate) fn monitored_at(&self) -> Option<PhysicalAddress> {
+        match &self.place {
+            Place::Own { monitored, .. } => Some(monitored.at),
+            Place::Packed(_) => None,
+        }
+    }
+
     /// Where the process of `pool` finds the fence; the same addresses for all instances there.
     // spec: NF-103
-    pub(crate) fn map(&self, fence: OsHandle, pool: &FencePool) -> Result<Arc<Mapping>, Status> {
+    pub(crate) fn map(
+        &self,
+        fence: OsHandle,
+        pool: &FencePool,
+        may_signal: bool,
+    ) -> Result<Arc<Mapping>, Status> {
         match &self.place {
             Place::Packed(slot) => Ok(Arc::new(Mapping {
                 current_va: slot.current_va,
                 monitored_va: slot.monitored_va,
                 own_in: None,
             })),
-            Place::Own { current, monitored } => pool.map_own(fence, current, monitored),
+            Place::Own { current, monitored } => pool.map_own(fence, (current, monitored), may_signal),
         }
     }
 }
@@ -194,14 +215,20 @@ impl FencePool {
         let memory = &self.adapter.system_memory;
         let current = ValuePage::of_current_values(memory, self.adapter.caps.fence_history);
         let monitored = ValuePage::of_monitored_values(memory);
-        let (current_va, monitored_va) = self.map_values(&current, &monitored)?;
+        let access = current.access(&self.adapter);
+        let (current_va, monitored_va) = self.map_values(&current, &monitored, access)?;
         let free = (0..VALUE_WORDS / self.stride_words()).rev().collect();
         Ok(PackedPage { current, monitored, current_va, monitored_va, free })
     }
 
-    fn map_values(&self, current: &ValuePage, monitored: &ValuePage) -> Result<(u64, u64), Status> {
+    fn map_values(
+        &self,
+        current: &ValuePage,
+        monitored: &ValuePage,
+        access: Access,
+    ) -> Result<(u64, u64), Status> {
         // spec: NF-012, MF-011, MF-012, ME-037
-        let current_va = self.space.map(current.at, VALUE_BYTES, current.access())?;
+        let current_va = self.space.map(current.at, VALUE_BYTES, access)?;
         // spec: NF-018
         let monitored_va = self.space.map(monitored.at, VALUE_BYTES, Access::Read);
         let monitored_va = monitored_va.inspect_err(|_| self.space.unmap(current_va, VALUE_BYTES))?;
@@ -211,25 +238,48 @@ impl FencePool {
     fn map_own(
         &self,
         fence: OsHandle,
-        current: &ValuePage,
-        monitored: &ValuePage,
+        (current, monitored): (&ValuePage, &ValuePage),
+        may_signal: bool,
     ) -> Result<Arc<Mapping>, Status> {
-        if let Some(known) = self.own.lock().get(&fence).and_then(Weak::upgrade) {
+        let known = self.own.lock().get(&fence).and_then(Weak::upgrade);
+        if let Some(known) = known {
+            self.let_signal(&known, current, may_signal);
             return Ok(known);
         }
-        let (current_va, monitored_va) = self.map_values(current, monitored)?;
-        let own_in = Some((self.adapter.clone(), Arc::downgrade(&self.space)));
+        let access = if may_signal { current.access(&self.adapter) } else { Access::Read };
+        let (current_va, monitored_va) = self.map_values(current, monitored, access)?;
+        let own_in = Some(OwnMapping {
+            adapter: self.adapter.clone(),
+            space: Arc::downgrade(&self.space),
+            signals: self.adapter.platform.mutex("who may signal through a mapping", may_signal),
+        });
         let mapping = Arc::new(Mapping { current_va, monitored_va, own_in });
         let mut own = self.own.lock();
         own.retain(|_, mapping| mapping.strong_count() > 0);
         // Two opens at once may both have mapped it; the first one stays.
         Ok(match own.get(&fence).and_then(Weak::upgrade) {
-            Some(first) => first,
+            Some(first) => {
+                drop(own);
+                self.let_signal(&first, current, may_signal);
+                first
+            }
             None => {
                 own.insert(fence, Arc::downgrade(&mapping));
                 mapping
             }
         })
+    }
+}
+
+impl FencePool {
+    /// Lets engines store through a mapping that was made for an instance which must not signal.
+    fn let_signal(&self, known: &Mapping, current: &ValuePage, may_signal: bool) {
+        let Some(own) = known.own_in.as_ref().filter(|_| may_signal) else { return };
+        if !*own.signals.lock() {
+            // Two at once do the same; neither returns before it is done.
+            self.space.remap(known.current_va, current.at, VALUE_BYTES, current.access(&self.adapter));
+            *own.signals.lock() = true;
+        }
     }
 }
 
@@ -256,11 +306,11 @@ impl Drop for FenceStorage {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if let Some((adapter, space)) = &self.own_in
+        if let Some(OwnMapping { adapter, space, .. }) = &self.own_in
             && let Some(space) = space.upgrade()
         {
             let grave = adapter.grave();
-            space.remap(self.current_va, grave.current.at, VALUE_BYTES, grave.access());
+            space.remap(self.current_va, grave.current.at, VALUE_BYTES, grave.access(adapter));
             space.remap(self.monitored_va, grave.monitored.at, VALUE_BYTES, Access::Read);
         }
     }
@@ -283,7 +333,7 @@ impl Grave {
     }
 
     /// Engines may store where the hardware knows that the fence is over; elsewhere a store would be seen by others.
-    fn access(&self) -> Access {
-        if self.current.history { Access::FenceValues } else { Access::Read }
+    fn access(&self, adapter: &Adapter) -> Access {
+        if adapter.caps.fence_history { Access::FenceValues } else { Access::Read }
     }
 }

@@ -40,12 +40,21 @@ pub(crate) struct WaiterSet<W> {
     published: u64,
     /// The fence is being destroyed: nobody enters any more, and nothing is published.
     closed: bool,
+    /// What is published stays as it is, whoever waits.
+    pinned: bool,
 }
 
 impl<W> WaiterSet<W> {
     /// Nobody waits, and `published` is what MonitoredValue holds.
     pub(crate) fn new(published: u64) -> WaiterSet<W> {
-        WaiterSet { by_value: BTreeMap::new(), oldest_epoch: 0, registrations: 0, published, closed: false }
+        WaiterSet {
+            by_value: BTreeMap::new(),
+            oldest_epoch: 0,
+            registrations: 0,
+            published,
+            closed: false,
+            pinned: false,
+        }
     }
 
     /// Enters a waiter, whose value must not be 0; `None` when the set is closed.
@@ -76,6 +85,16 @@ impl<W> WaiterSet<W> {
     /// Ends the set: who is in it stays until taken, nobody enters, and nothing is published from now on.
     pub(crate) fn close(&mut self) {
         self.closed = true;
+    }
+
+    /// From now on nothing is published: who waits is found by looking at every signal.
+    pub(crate) fn pin(&mut self) {
+        self.pinned = true;
+    }
+
+    /// Whether nothing is published.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned
     }
 
     /// Whether the set is closed.
@@ -118,7 +137,7 @@ impl<W> WaiterSet<W> {
     /// What to publish, if it is not published yet; it counts as published from now on.
     pub(crate) fn take_unpublished(&mut self) -> Option<u64> {
         let wanted = self.monitored_value();
-        (!self.closed && wanted != self.published).then(|| {
+        (!self.closed && !self.pinned && wanted != self.published).then(|| {
             self.published = wanted;
             wanted
         })

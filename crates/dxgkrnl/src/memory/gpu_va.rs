@@ -58,7 +58,7 @@ pub(crate) struct AddressSpace {
 
 impl AddressSpace {
     pub(crate) fn new(adapter: &Arc<Adapter>) -> Result<AddressSpace, Status> {
-        let number = u32::try_from(adapter.new_handle().0).map_err(|_| Status::INSUFFICIENT_RESOURCES)?;
+        let number = adapter.new_address_space().ok_or(Status::INSUFFICIENT_RESOURCES)?;
         let (at, memory) = adapter.system_memory.bulk(adapter.shape.table_bytes as usize);
         let root = Table { at, memory };
         let tables = Tables { tables: HashMap::from([((0, 0), root)]), next_va: FIRST_VA };

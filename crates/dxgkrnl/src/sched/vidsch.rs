@@ -440,6 +440,7 @@ mod tests {
             nodes: vec![node],
             signaled_hw_queue_array: false,
             fence_history: false,
+            peer_signal: tidegate_ddi::PeerSignalCaps::default(),
         })
     }
 

@@ -75,6 +75,11 @@ impl PhysicalMemory {
         PhysicalMemory { platform: platform.clone(), map: Arc::new(RwLock::new(map)) }
     }
 
+    /// Whether both are the same address space.
+    pub fn same(&self, other: &PhysicalMemory) -> bool {
+        Arc::ptr_eq(&self.map, &other.map)
+    }
+
     fn place(&self, region: Region) -> PhysicalAddress {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let at = map.next;

@@ -13,6 +13,7 @@ use crate::queue::{Run, Shape};
 use crate::runlist::PRIORITIES;
 use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::log::LogType;
+use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
@@ -100,6 +101,14 @@ impl Shared {
                 self.unblock(None, None);
                 NOTHING
             }
+            AdminCommand::WatchFence { current_value, monitored_value, history } => {
+                self.watch_fence(current_value, monitored_value, history)?;
+                NOTHING
+            }
+            AdminCommand::LinkPeer { current_value, peer, monitored_value, linked } => {
+                self.link_peer(current_value, peer, monitored_value, linked)?;
+                NOTHING
+            }
             AdminCommand::QueryQueue { queue } => self.query_queue(queue),
             AdminCommand::SetPriority { queue, priority } => self.set_priority(queue, priority),
             AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value } => {
@@ -113,7 +122,8 @@ impl Shared {
         }
     }
 
-    /// Gives an address space a new generation, then waits for the turns that may still use the old one.
+    /// Gives an address space a new generation, then waits for the turns that may still use the old one. Queues that wait
+    /// were parked by the old translations: they look where their cells are now.
     fn renew_space(&self, id: AddressSpaceId, root: Option<PhysicalAddress>) -> Answer {
         if id == AddressSpaceId(u32::MAX) {
             return Err(AdminError::BadValue);
@@ -122,7 +132,13 @@ impl Shared {
         cmp.renew_space(id, root);
         let turns: Vec<u64> = cmp.nodes.iter().map(|n| n.turns).collect();
         let over = |cmp: &mut Cmp| cmp.nodes.iter().zip(&turns).all(|(n, t)| t % 2 == 0 || n.turns != *t);
-        drop(self.await_turns(cmp, over));
+        let mut cmp = self.await_turns(cmp, over);
+        let mut calls = Calls::default();
+        for node in cmp.unpark(&self.armed, id) {
+            self.call(&mut cmp, node, &mut calls);
+        }
+        drop(cmp);
+        self.ring(calls, Step::GpuWaitUnblock);
         NOTHING
     }
 
@@ -227,6 +243,20 @@ impl Shared {
         }
         self.recall(cmp, entry.shape.node);
         NOTHING
+    }
+
+    /// The common doorbell, which the engine of node 0 looks at like at the doorbells of its queues.
+    pub(crate) fn common_doorbell(&self) -> CommonDoorbell {
+        let mut cmp = self.cmp.lock();
+        if let Some(doorbell) = cmp.doorbells.common() {
+            return doorbell.clone();
+        }
+        let wake = self.wakes[self.nodes[0].service].clone();
+        let doorbell = CommonDoorbell::new(&self.platform, wake, self.armed.page().clone());
+        cmp.doorbells.add_common(&doorbell);
+        cmp.nodes[0].summaries += 1;
+        self.recall(cmp, 0);
+        doorbell
     }
 
     /// Makes the engine of `node` look at everything anew: what it is busy with may be gone.

@@ -7,9 +7,12 @@
 //! list's level in the node's attention word; 2. drop the lock; 3. ring the service's wake word (a full barrier). An engine
 //! that parks announces its sleep first and looks at attention once more after.
 //!
+//! Rooms: `admin` (the mailbox) · `waits` (who waits for what) · `reports` (what an interrupt fetches) · `peers` (other GPUs).
+//!
 //! Engines and registers call in; it calls nobody. It does not execute packets.
 
 pub(crate) mod admin;
+pub(crate) mod peers;
 pub(crate) mod reports;
 pub(crate) mod shadow;
 pub(crate) mod waits;
@@ -24,10 +27,11 @@ use crate::posted::Posted;
 use crate::queue::{Run, Shape};
 use crate::runlist::RunList;
 use crate::stats::{Overlap, ParkedWait, Stats};
+use peers::Peers;
 use reports::{FaultList, SignaledList};
 use shadow::{KeptFences, Shadow};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_gpu_abi::{AddressSpaceId, QueueId};
 use tidegate_platform::{Bulk, Mutex, PhysicalAddress, Platform, Step, WakeWord, Word};
@@ -142,6 +146,19 @@ impl Cmp {
         entry.root = root.unwrap_or(entry.root);
     }
 
+    /// Takes the parked queues of an address space out of the table of waits: each looks up its cell anew. Returns their
+    /// nodes.
+    fn unpark(&mut self, armed: &Armed, id: AddressSpaceId) -> Vec<u32> {
+        let parked = self.queues.iter_mut().flatten().filter(|e| e.shape.address_space == id);
+        let parked: Vec<_> =
+            parked.filter_map(|e| Some((e.shape.id, e.shape.node, e.waiting.take()?))).collect();
+        for (queue, _, key) in &parked {
+            self.waits.leave(armed, *key, *queue);
+            self.enlist(*queue, false);
+        }
+        parked.into_iter().map(|(_, node, _)| node).collect()
+    }
+
     /// Puts a queue on its node's list if it can go on and is not there yet.
     pub(crate) fn enlist(&mut self, queue: QueueId, in_front: bool) {
         let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut()) else {
@@ -212,6 +229,8 @@ pub(crate) struct Shared {
     pub(crate) posted: Posted,
     /// The CMP's copies of MonitoredValue.
     pub(crate) shadow: Shadow,
+    /// Other GPUs, once there are any.
+    pub(crate) peers: OnceLock<Peers>,
 }
 
 /// Services to ring, one bit each.
@@ -239,6 +258,7 @@ impl Shared {
             mailbox: platform.bulk(admin::MAILBOX_BYTES),
             posted: Posted::new(platform, &config),
             shadow: Shadow::new(platform, config.shadow_entries),
+            peers: OnceLock::new(),
             platform: platform.clone(),
             bus: Arc::new(bus),
             config,
@@ -285,6 +305,7 @@ impl Shared {
 
     /// The engine of `node` stored to the cell at `at`: what it has posted goes out, then a look at who waits for the cell.
     #[inline]
+    // spec: NF-151
     pub(crate) fn stored(&self, at: PhysicalAddress, node: usize) {
         if self.config.barriers.signal_barrier || !self.config.posted_fence_writes {
             self.posted.flush();

@@ -10,7 +10,8 @@
 use std::collections::BTreeMap;
 use tidegate_d3dukmdt::{FenceCell, FenceWait};
 use tidegate_gpu_abi::QueueId;
-use tidegate_platform::{PhysicalAddress, Platform, Word};
+use tidegate_gpu_abi::peer::{COMMON_SLOTS, slot_of};
+use tidegate_platform::{Page, PhysicalAddress, Platform, Word};
 
 /// What a queue waits for: the place of CurrentValue on the bus, the value and the epoch of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,22 +20,25 @@ pub(crate) struct WaitKey {
     pub(crate) wait: FenceWait,
 }
 
-const ARMED_WORDS: usize = 64;
-
 /// Counts of waits, by hash of the cell's address.
 pub(crate) struct Armed {
+    page: Page,
     words: Vec<Word>,
 }
 
 impl Armed {
     pub(crate) fn new(platform: &Platform) -> Armed {
-        let page = platform.page(ARMED_WORDS);
-        Armed { words: (0..ARMED_WORDS).map(|i| page.word(i)).collect() }
+        let page = platform.page(COMMON_SLOTS);
+        Armed { words: (0..COMMON_SLOTS).map(|i| page.word(i)).collect(), page }
+    }
+
+    /// The words, for GPUs that may load them.
+    pub(crate) fn page(&self) -> &Page {
+        &self.page
     }
 
     fn word(&self, cell: PhysicalAddress) -> &Word {
-        let mixed = (cell.0 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &self.words[(mixed >> 58) as usize % ARMED_WORDS]
+        &self.words[slot_of(cell)]
     }
 
     /// Whether a queue may wait for the cell. The caller's store and a full barrier come before.

@@ -38,10 +38,10 @@ impl Engine {
     /// 2. write the log entry, with the time at which the operation was complete;
     /// 3. store the log header's index word;
     /// 4. full barrier behind the log and what is posted;
-    /// 5. unblock the queues that wait for the fence;
-    /// 6. load MonitoredValue, or its shadow: if the value is above it, or the log asks for an interrupt, add the fence to the signalled list,
-    ///    set the cause and raise the line, with no lock held; else nobody is interrupted, and that is counted. A signal
-    ///    without a MonitoredValue is a plain store, which some nodes notify of.
+    /// 5. unblock the queues that wait for the fence, and tell other GPUs that watch it;
+    /// 6. load MonitoredValue, or its shadow: if the value is above it, or the log asks for an interrupt, add the fence to the
+    ///    signalled list, set the cause and raise the line, with no lock held; else nobody is interrupted, and that is counted.
+    ///    A signal without a MonitoredValue is a plain store, which some nodes notify of.
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
     // spec: NF-004, NF-006, NF-020, NF-196
     // spec: NF-197, NF-198, NF-199, NF-211, NF-213
@@ -77,7 +77,9 @@ impl Engine {
             }
             asked
         });
-        gpu.stored(entry.physical, self.node);
+        let at = entry.physical;
+        self.port.stored(at, signal.value);
+        let gpu = &self.gpu;
         let awaited = match monitored {
             Some(monitored) => {
                 let entry = self.port.mmu.to_load(monitored);

@@ -82,6 +82,8 @@ pub(crate) struct Engine {
     summaries_seen: u64,
     invalidations_seen: u32,
     rung: Vec<(usize, u32)>,
+    /// What other GPUs wrote into the common doorbell.
+    told: Vec<u64>,
     tally: Tally,
     doorbell_looks: u64,
     busy: Option<Busy>,
@@ -112,12 +114,13 @@ impl Engine {
             node,
             class: config.class,
             attention: gpu.nodes[node].attention.clone(),
-            lane: gpu.platform.lane(LaneKind::Engine, "GPU", &config.name),
+            lane: gpu.platform.lane(LaneKind::Engine, &gpu.config.lane_group, &config.name),
             port: Port::new(Arc::clone(&gpu), node),
             summaries,
             summaries_seen,
             invalidations_seen,
             rung: Vec::new(),
+            told: Vec::new(),
             tally: Tally::default(),
             doorbell_looks: 0,
             busy: None,
@@ -210,6 +213,11 @@ impl Engine {
         let rung = std::mem::take(&mut self.rung);
         self.doorbell_looks += rung.len() as u64;
         for &(group, bit) in &rung {
+            if let Some(payload) = cmp.doorbells.payload(group, bit) {
+                cmp.stats.peer_signals += 1;
+                self.told.push(payload);
+                continue;
+            }
             let Some(queue) = cmp.doorbells.owner(group, bit) else { continue };
             let Some(entry) = cmp.queue(queue) else { continue };
             if entry.suspended || entry.faulted {
@@ -226,6 +234,18 @@ impl Engine {
         }
         self.rung = rung;
         self.rung.clear();
+    }
+
+    /// Looks at what other GPUs have told; says whether there was anything.
+    fn hear(&mut self) -> bool {
+        let told = std::mem::take(&mut self.told);
+        for payload in &told {
+            if self.gpu.hear(*payload) {
+                // It names no queue of ours, and so no fence: the kernel scans.
+                self.causes |= Cause::FENCE_COLLAPSED.0;
+            }
+        }
+        !told.is_empty()
     }
 
     /// The engine turns from the queue that it was busy with to another one, or to none.
@@ -402,7 +422,8 @@ impl Agent for Engine {
         }
         let gpu = Arc::clone(&self.gpu);
         let (run, news) = self.check_out(&gpu);
-        let idle = run.is_none();
+        self.port.learn();
+        let idle = !self.hear() && run.is_none();
         if let Some(mut run) = run {
             self.window.forget();
             // A node's own ring has no context of its own: the next DMA packet brings one.

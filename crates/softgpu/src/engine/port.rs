@@ -8,6 +8,7 @@
 //! and the engine interrupts for it at the end of its turn; fences stand in protocol pages, so no other store is noted.
 
 use crate::cmp::Shared;
+use crate::cmp::peers::Links;
 use crate::mmu::{Fault, Mmu, Space, piece, unmapped};
 use std::sync::Arc;
 use tidegate_gpu_abi::regs::FaultKind;
@@ -21,12 +22,13 @@ pub(super) struct Port {
     pub(super) mmu: Mmu,
     /// Stored to a page of words since [`Port::take_fence_write`], on a node that notifies.
     fence_write: bool,
+    links: Links,
 }
 
 impl Port {
     pub(super) fn new(gpu: Arc<Shared>, node: usize) -> Port {
         let mmu = Mmu::new(&gpu.platform, Arc::clone(&gpu.bus));
-        Port { gpu, node, mmu, fence_write: false }
+        Port { gpu, node, mmu, fence_write: false, links: Links::default() }
     }
 
     /// Notes a store to a word where a monitored fence may stand.
@@ -73,11 +75,24 @@ impl Port {
                     let at = PhysicalAddress(entry.physical.0 + within + number as u64 * 8);
                     self.gpu.store(&cell, value);
                     self.gpu.stored(at, self.node);
+                    self.links.tell(&self.gpu, at, value);
                 }
                 self.note_fence_write();
                 Ok(())
             }
         }
+    }
+
+    /// A value was stored at `at` on the bus: whoever waits for it is looked for, here and on other GPUs.
+    #[inline]
+    pub(super) fn stored(&mut self, at: PhysicalAddress, value: u64) {
+        self.gpu.stored(at, self.node);
+        self.links.tell(&self.gpu, at, value);
+    }
+
+    /// Learns of other GPUs that watch fences.
+    pub(super) fn learn(&mut self) {
+        self.links.learn(&self.gpu);
     }
 
     /// Checks that a range can be written, without writing.

@@ -5,6 +5,7 @@
 
 pub mod declaring;
 pub mod hooked;
+pub mod pair;
 
 pub use hooked::{ChangeCaps, Hooked};
 

@@ -1,0 +1,60 @@
+//! Owns the driver's part in signals from GPU to GPU: it connects common doorbells and tells the hardware which fences other
+//! GPUs watch.
+//!
+//! The order of a link: 1. the hardware watches the fence itself, so that whoever is linked may tell it at once; 2. it learns of
+//! each other that watches; 3. it forgets those that do no more. With nobody left it stops watching, last.
+
+use crate::{KmdError, ReferenceDriver};
+use tidegate_ddi::{LinkNativeFence, PeerDoorbell};
+use tidegate_gpu_abi::AdminCommand;
+use tidegate_gpu_abi::peer::CommonDoorbell;
+use tidegate_platform::PhysicalAddress;
+
+/// In the place of an address: none.
+const NOWHERE: PhysicalAddress = PhysicalAddress(0);
+
+impl ReferenceDriver {
+    pub(crate) fn give_doorbell(&self) -> Result<PeerDoorbell, KmdError> {
+        let doorbell = self.device.common_doorbell();
+        doorbell
+            .map(PeerDoorbell::new)
+            .ok_or(KmdError::NotSupported("a common doorbell, which the device has not"))
+    }
+
+    pub(crate) fn take_doorbell(&self, peer: u32, doorbell: &PeerDoorbell) -> Result<(), KmdError> {
+        let doorbell: &CommonDoorbell =
+            doorbell.of_kind().ok_or(KmdError::NotSupported("a common doorbell of another kind"))?;
+        self.device.connect_common_doorbell(peer, doorbell.clone());
+        Ok(())
+    }
+
+    pub(crate) fn link(&self, args: &LinkNativeFence) -> Result<(), KmdError> {
+        let wanted: Vec<u32> = args.peers.iter().map(|p| p.peer).collect();
+        let before = {
+            let mut objects = self.objects.lock();
+            let fence = objects.fences.get_mut(args.fence)?;
+            std::mem::replace(&mut fence.peers, wanted.clone())
+        };
+        let (current_value, history) = (args.current_value, args.history);
+        let watch = |monitored_value| AdminCommand::WatchFence { current_value, monitored_value, history };
+        // 1.
+        if !wanted.is_empty() && before.is_empty() {
+            self.mailbox.run(watch(args.monitored_value))?;
+        }
+        // 2.
+        for other in &args.peers {
+            let (peer, monitored_value) = (other.peer, other.monitored_value.unwrap_or(NOWHERE));
+            let linked = true;
+            self.mailbox.run(AdminCommand::LinkPeer { current_value, peer, monitored_value, linked })?;
+        }
+        // 3.
+        for peer in before.iter().copied().filter(|peer| !wanted.contains(peer)) {
+            let (monitored_value, linked) = (NOWHERE, false);
+            self.mailbox.run(AdminCommand::LinkPeer { current_value, peer, monitored_value, linked })?;
+        }
+        if wanted.is_empty() && !before.is_empty() {
+            self.mailbox.run(watch(NOWHERE))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Owns machines with two adapters (or more): a process on each, and drivers that write down what they are told.
+
+use super::Hooked;
+use std::sync::Arc;
+use tidegate::calls::{NtHandle, Priority};
+use tidegate::d3d12::{
+    CommandListType, Device, DeviceOptions, Fence, FenceChoice, FenceFlags, Queue, QueueDesc,
+};
+use tidegate::ddi::fence::UpdateCurrentMode;
+use tidegate::ddi::{Driver, Recording};
+use tidegate::dxgkrnl::{FeatureSetting, InterruptDelivery};
+use tidegate::kmd::InterruptMode;
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+/// What one adapter of a machine is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub native: bool,
+    pub interrupts: InterruptDelivery,
+    pub mode: InterruptMode,
+}
+
+impl Kind {
+    /// An adapter with native fences.
+    pub const CAPABLE: Kind =
+        Kind { native: true, interrupts: InterruptDelivery::Inline, mode: InterruptMode::FenceArray };
+    /// An adapter without.
+    pub const PLAIN: Kind = Kind { native: false, ..Kind::CAPABLE };
+}
+
+/// A machine with a device on each adapter.
+pub struct Adapters {
+    pub devices: Vec<Device>,
+    /// After the devices: a machine is stopped when nobody is left on it.
+    pub machine: Machine,
+    pub told: Vec<Arc<Hooked>>,
+    pub calls: Vec<Arc<Recording>>,
+}
+
+impl Adapters {
+    pub fn new(platform: &Platform, kinds: &[Kind]) -> Adapters {
+        Adapters::with(platform, kinds, |_, _| {})
+    }
+
+    /// The same, with each configuration changed by its index.
+    pub fn with(platform: &Platform, kinds: &[Kind], change: impl Fn(usize, &mut MachineConfig)) -> Adapters {
+        let config = |(index, kind): (usize, &Kind)| {
+            let mut config = MachineConfig::standard(platform);
+            if !kind.native {
+                config.kernel.native_fence = FeatureSetting::OFF;
+            }
+            config.kernel.interrupts = kind.interrupts;
+            config.driver.interrupt = kind.mode;
+            change(index, &mut config);
+            config
+        };
+        let configs = kinds.iter().enumerate().map(config).collect();
+        let (mut told, mut calls) = (Vec::new(), Vec::new());
+        let machine = Machine::with_drivers(platform, configs, |_, driver: Arc<dyn Driver>| {
+            let hooked = Hooked::new(platform, driver, None);
+            let recording = Recording::new(platform, hooked.clone());
+            told.push(hooked);
+            calls.push(recording.clone());
+            recording
+        });
+        let machine = machine.unwrap();
+        let device = |index: usize| {
+            let process_name = format!("process {index}");
+            let options =
+                DeviceOptions { process_name, fences: FenceChoice::Auto, ..DeviceOptions::default() };
+            machine.device_on(index, options).unwrap()
+        };
+        let devices = (0..kinds.len()).map(device).collect();
+        calls.iter().for_each(|c| drop(c.take()));
+        Adapters { devices, machine, told, calls }
+    }
+
+    /// A fence that is made on adapter `creator` and opened on all others: the fence on each adapter, and its handle.
+    pub fn fence_from(&self, creator: usize, initial: u64) -> (Vec<Fence>, NtHandle) {
+        let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
+        let made = self.devices[creator].create_fence_with("shared", initial, flags).unwrap();
+        let handle = self.devices[creator].create_shared_handle(&made).unwrap();
+        let open = |(index, device): (usize, &Device)| match index == creator {
+            true => made.clone(),
+            false => device.open_shared_handle("shared", &handle).unwrap(),
+        };
+        (self.devices.iter().enumerate().map(open).collect(), handle)
+    }
+
+    pub fn queue(&self, adapter: usize, submission: Submission) -> Queue {
+        let desc = QueueDesc {
+            name: format!("queue of {adapter}"),
+            list_type: CommandListType::Compute,
+            priority: Priority::Normal,
+            submission,
+            node: None,
+        };
+        self.devices[adapter].create_queue(desc).unwrap()
+    }
+
+    /// What the driver of an adapter was told of CurrentValues since the last question: mode and value.
+    pub fn updates(&self, adapter: usize) -> Vec<(UpdateCurrentMode, u64)> {
+        self.told[adapter].told().current.iter().map(|(update, mode)| (*mode, update.value)).collect()
+    }
+
+    /// How often the driver of an adapter was only notified.
+    pub fn notifications(&self, adapter: usize) -> usize {
+        let updates = self.updates(adapter);
+        updates.iter().filter(|(mode, _)| *mode == UpdateCurrentMode::NotificationOnly).count()
+    }
+
+    /// Runs `main` as the application, and asserts that it ended and that every contract was kept.
+    pub fn run(self, main: impl FnOnce(&Adapters) + Send + 'static) -> Arc<Adapters> {
+        let world = Arc::new(self);
+        let own = world.clone();
+        let report = world.machine.run(move || main(&own));
+        assert!(report.completed(), "{report:?}");
+        for adapter in 0..world.machine.adapter_count() {
+            assert_eq!(world.machine.adapter_at(adapter).bug_checks(), []);
+            let records = world.machine.driver_at(adapter).violation_records();
+            assert!(records.is_empty(), "{records:?}");
+        }
+        world
+    }
+}
