@@ -240,9 +240,7 @@ impl Drop for FenceInstanceObject {
             }
         }
         // Logs speak of the fence by this instance's handle: what they still have to say is found by one more look.
-        if monitor::release_satisfied(fence) {
-            monitor::settle(fence);
-        }
+        monitor::look(fence);
         if begins_to_end(fence) {
             // The last holder: nothing is done to a fence any more once its waiters are released.
             close_waiters(fence);

@@ -200,7 +200,5 @@ pub(crate) fn receive(fence: &Fence) {
     cpu::notify(fence);
     // 2. CPU waiters and queues that VidSch holds.
     // spec: NF-150, NF-154, NF-157, NF-159, NF-160
-    if monitor::release_satisfied(fence) {
-        monitor::settle(fence);
-    }
+    monitor::look(fence);
 }

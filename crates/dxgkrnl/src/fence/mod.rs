@@ -6,7 +6,7 @@
 //! `sharing` (NT handles) · `cross_adapter` (one value, a member on each adapter) · `linking` (members whose GPUs tell each
 //! other) · `cpu` (the calls that wait and signal).
 //!
-//! Waiters are released in one place: `monitor::release_satisfied`.
+//! Waiters are released in one place: `monitor::release`.
 
 pub(crate) mod cpu;
 pub(crate) mod create;

@@ -49,8 +49,8 @@ pub(crate) fn wait_of(
     let id = fence.waiters.lock().insert(wait, wakee, ticket, instance)?;
     // 3. Arm and look again. Where the minimum is published already as this waiter wants it nobody has looked: whoever
     // published it may have looked before this waiter was there.
-    if !settle(fence) && is_met(fence, wait) && release_satisfied(fence) {
-        settle(fence);
+    if !settle(fence) && is_met(fence, wait) {
+        look(fence);
     }
     Some(id)
 }
@@ -113,9 +113,18 @@ fn arm(fence: &Fence) -> bool {
     true
 }
 
+/// Releases whom the fence satisfies, and publishes who is left; returns whether anybody was released.
+pub(crate) fn look(fence: &Fence) -> bool {
+    let released = release_satisfied(fence);
+    if released {
+        settle(fence);
+    }
+    released
+}
+
 /// Takes the waiters that the fence's value satisfies, or has satisfied since they came, and releases them; returns whether
 /// there were any.
-pub(crate) fn release_satisfied(fence: &Fence) -> bool {
+fn release_satisfied(fence: &Fence) -> bool {
     release(take_satisfied(fence, 0))
 }
 

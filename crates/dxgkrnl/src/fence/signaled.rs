@@ -163,11 +163,7 @@ fn look_if_awaited(fence: &Fence) -> bool {
 // spec: NF-022, NF-053
 fn look(fence: &Fence) -> bool {
     fence.adapter.count(Count::fence_reads);
-    let released = monitor::release_satisfied(fence);
-    if released {
-        monitor::settle(fence);
-    }
-    released
+    monitor::look(fence)
 }
 
 /// Reads what is new in the signal logs of `queues`, and looks at what they speak of.
