@@ -22,6 +22,9 @@ pub struct AdapterInfo {
     pub native_gpu_fence_supported: bool,
     /// Hardware queues may be made.
     pub hardware_scheduling: bool,
+    /// Its engines update only 32 bits atomically: what a process sees of a fence is the low half of its value (see
+    /// `d3dukmdt::low_half`), and waits and signals lie within half of 32 bits of the value signalled last.
+    pub no_64bit_atomics: bool,
     /// Nodes, by ordinal.
     pub nodes: Vec<NodeInfo>,
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use tidegate::variants::{self, UnknownVariant, Variant};
 use tidegate::workload::model::Submission;
 
 /// GPU synchronisation and submission, in user space: run multi-engine workloads under three submission models, see every wait
@@ -18,6 +19,7 @@ Examples:
   tidegate compare                                  the frame graph under the three models
   tidegate run workloads/ring-buffer.toml --timeline ring.html
   tidegate compare trace.json.gz                    a PyTorch profiler trace under the three models
+  tidegate compare --adapter monitored              the same on a GPU without native fences
   tidegate explore --list                           the scenarios, with their planted bugs"
 )]
 pub(crate) struct Tidegate {
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Explore(Explore),
     /// Replay a schedule that `explore` printed
     Replay(Replay),
+    /// List the named adapters that `run` and `compare` take, with what they can do
+    Adapters(Adapters),
     /// Measure, each row beside its physical floor
     Bench(Bench),
 }
@@ -69,6 +73,9 @@ pub(crate) struct Reading {
     /// Physical doorbells of the GPU; when queues outnumber them, doorbells are victimised
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) doorbells: u32,
+    /// One of the named adapters; `tidegate adapters` lists them (default: standard)
+    #[arg(long, value_name = "NAME", value_parser = adapter)]
+    pub(crate) adapter: Option<Adapter>,
     /// No progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -103,7 +110,7 @@ pub(crate) struct Compare {
     pub(crate) workload: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    /// Write a timeline of the user-mode run as one HTML page (default for the frame graph: timeline.html)
+    /// Write a timeline of the user-mode run (or the last that the adapter offers) as one HTML page (default for the frame graph: timeline.html)
     #[arg(long, value_name = "F.html")]
     pub(crate) timeline: Option<PathBuf>,
     /// Write the reports as JSON (- for standard output)
@@ -136,6 +143,13 @@ pub(crate) struct Replay {
 }
 
 #[derive(Args)]
+pub(crate) struct Adapters {
+    /// Write the adapters as JSON (- for standard output)
+    #[arg(long, value_name = "F|-")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
 pub(crate) struct Bench {
     /// Rows whose name contains this (default: all)
     pub(crate) filter: Option<String>,
@@ -145,6 +159,14 @@ pub(crate) struct Bench {
     /// Passes; the median pass counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) passes: u32,
+}
+
+/// A named adapter.
+#[derive(Clone, Copy)]
+pub(crate) struct Adapter(pub(crate) &'static Variant);
+
+fn adapter(word: &str) -> Result<Adapter, UnknownVariant> {
+    variants::find(word).map(Adapter)
 }
 
 fn submission(word: &str) -> Result<Submission, String> {

@@ -33,8 +33,8 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     let workload = read(arguments.workload.as_deref(), reading)?;
     let timeline = timeline_path(arguments);
     let mut results = Vec::new();
-    for submission in Submission::ALL {
-        let traced = submission == Submission::User && timeline.is_some();
+    for submission in models(reading) {
+        let traced = models(reading).last() == Some(&submission) && timeline.is_some();
         results.push(run_once(&workload, Some(submission), reading, traced, CostModel::nominal())?);
     }
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
@@ -61,6 +61,14 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     Ok(if right { End::Right } else { End::Wrong })
 }
 
+/// The models that the adapter offers on every node.
+fn models(reading: &Reading) -> Vec<Submission> {
+    match reading.adapter {
+        Some(named) => named.0.submissions(),
+        None => Submission::ALL.to_vec(),
+    }
+}
+
 fn timeline_path(arguments: &arguments::Compare) -> Option<PathBuf> {
     let default = arguments.workload.is_none().then(|| PathBuf::from(DEFAULT_TIMELINE));
     arguments.timeline.clone().or(default)
@@ -68,9 +76,9 @@ fn timeline_path(arguments: &arguments::Compare) -> Option<PathBuf> {
 
 fn write_files(results: &[RunResult], timeline: Option<&Path>) -> Result<Vec<PathBuf>, BadInput> {
     let mut written = Vec::new();
-    let Some(user) = results.last() else { return Ok(written) };
-    written.extend(write_frames(&user.outcome)?);
-    if let (Some(path), Some(trace)) = (timeline, &user.trace) {
+    let Some(last) = results.last() else { return Ok(written) };
+    written.extend(write_frames(&last.outcome)?);
+    if let (Some(path), Some(trace)) = (timeline, &last.trace) {
         write_timeline(trace, path)?;
         written.push(path.to_owned());
     }
@@ -90,7 +98,7 @@ fn ranking(
     let mut measurements = Vec::new();
     for variation in plan {
         let mut makespans = Vec::new();
-        for submission in Submission::ALL {
+        for submission in models(reading) {
             let result = run_once(workload, Some(submission), &quiet, false, variation.costs.clone())?;
             makespans.push((submission, result.outcome.report.makespan_ns));
         }

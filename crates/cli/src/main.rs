@@ -2,8 +2,9 @@
 //!
 //! Exit codes: 0 ran and right; 1 ran and wrong; 2 bad input. Results go to standard output, progress and errors to standard
 //! error; colours only on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (what they print) ·
-//! `progress` · `explore` (and replay) · `bench` · `output` (files are written whole or not at all).
+//! `progress` · `adapters` · `explore` (and replay) · `bench` · `output` (files are written whole or not at all).
 
+mod adapters;
 mod arguments;
 mod bench;
 mod compare;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare::command(&compare),
         Command::Explore(explore) => explore::command(&explore),
         Command::Replay(replay) => explore::replay(&replay),
+        Command::Adapters(adapters) => adapters::command(&adapters),
         Command::Bench(bench) => bench::command(&bench),
     };
     match end {

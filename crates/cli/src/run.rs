@@ -66,6 +66,7 @@ pub(crate) fn run_once(
         tracing,
         doorbells: reading.doorbells,
         costs,
+        adapter: reading.adapter.map(|named| named.0),
         progress: progress.callback(),
     };
     let stopwatch = Platform::host();

@@ -123,6 +123,36 @@ fn refused(arguments: &[&str], words: &[&str]) {
 }
 
 #[test]
+fn adapters_are_listed_and_taken_by_name() {
+    let place = place("adapters");
+    let said = text(&tidegate(&place, &["adapters"]));
+    for word in ["standard", "32-bit", "monitored-advanced", "packet hardware user", "posted-logs"] {
+        assert!(said.contains(word), "{word} is missing in {said}");
+    }
+    let output = tidegate(&place, &["adapters", "--json", "-"]);
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&rows[0]["name"], &rows[0]["native_fences"]), (&Value::from("standard"), &Value::Bool(true)));
+    let workload = root().join("workloads/ring-buffer.toml");
+    let path = workload.to_str().unwrap();
+    for name in ["32-bit", "null-array", "packets-only"] {
+        let arguments = ["compare", path, "--adapter", name, "--clock", "virtual", "--json", "-"];
+        let output = tidegate(&place, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output));
+        let compared: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+        let models: Vec<&Value> =
+            compared["runs"].as_array().unwrap().iter().map(|r| &r["submission"]).collect();
+        assert_eq!(models, row["submissions"].as_array().unwrap().iter().collect::<Vec<_>>(), "{name}");
+    }
+    refused(
+        &["run", path, "--adapter", "one-dorbell"],
+        &["one-dorbell", "one-doorbell", "tidegate adapters"],
+    );
+    let user = ["run", path, "--adapter", "monitored", "--submission", "user", "--quiet"];
+    refused(&user, &["user-mode submission", "packet or hardware"]);
+}
+
+#[test]
 fn bad_input_says_what_and_where() {
     let bad = |name: &str| root().join("workloads/bad").join(name).to_str().unwrap().to_owned();
     refused(&["run", "nowhere.toml"], &["nowhere.toml"]);

@@ -12,6 +12,7 @@ use crate::queue::{Queue, QueueInner};
 use crate::resource::Buffer;
 use crate::umd::arena::Arena;
 use crate::umd::owned::{Object, Owned};
+use crate::umd::progress::FenceReader;
 use crate::umd::thunk::Thunk;
 use crate::umd::{QueueIdentity, ring};
 use std::fmt;
@@ -412,7 +413,7 @@ impl DeviceInner {
         &self,
         id: &QueueIdentity,
         fence: Handle,
-        progress: &ReadOnly,
+        progress: &FenceReader,
         value: u64,
     ) -> Result<()> {
         if progress.load() < value {
@@ -420,6 +421,11 @@ impl DeviceInner {
             wait.map_err(|s| self.error(WAIT_CALL, &format!("progress of queue '{}'", id.name), s))?;
         }
         self.still_there(|| progress.load() == u64::MAX)
+    }
+
+    /// Reads a fence's value, which is `initial_value` now.
+    pub(crate) fn reader(&self, value: ReadOnly, initial_value: u64) -> FenceReader {
+        FenceReader::new(&self.platform, value, initial_value, self.info.no_64bit_atomics)
     }
 
     /// The time of a call that is to be recorded on `lane`; `None` when it is not.

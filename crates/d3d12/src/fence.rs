@@ -5,6 +5,7 @@ use crate::device::DeviceInner;
 use crate::error::{Error, Result};
 use crate::model::FenceFlags;
 use crate::umd::owned::{Object, Owned};
+use crate::umd::progress::FenceReader;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{
@@ -27,6 +28,7 @@ pub(crate) struct FenceInner {
     pub(crate) name: String,
     /// Whether the CPU may wait for it and signal it.
     cpu_access: bool,
+    value: FenceReader,
     _owned: Owned,
     pub(crate) device: Arc<DeviceInner>,
 }
@@ -40,7 +42,7 @@ impl FenceInner {
     // spec: ME-043
     pub(crate) fn wait_epoch(&self, value: u64) -> u64 {
         let epoch = self.instance.epoch.as_ref().map_or(NO_EPOCH, ReadOnly::load);
-        if self.instance.value.load() >= value { REACHED } else { epoch }
+        if self.value.load() >= value { REACHED } else { epoch }
     }
 
     /// The fence and a value as a record names them.
@@ -96,7 +98,7 @@ impl Fence {
             let args = CreateMonitoredFence { device: owner, initial_value, flags, engine_affinity: 0, name };
             ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
         };
-        Fence::around(device, name, (call, made), cpu_access, lane)
+        Fence::around(device, name, (call, made), (initial_value, cpu_access), lane)
     }
 
     /// Opens a fence that another device shares.
@@ -109,20 +111,23 @@ impl Fence {
         let (owner, flags) = (device.handle(), SyncObjectFlags::empty());
         let args = OpenSyncObject { device: owner, nt_handle, flags, engine_affinity: 0 };
         let opened = device.thunk.enter().open_sync_object_from_nt_handle(args);
-        Fence::around(device, name, ("D3DKMTOpenSyncObjectFromNtHandle2", opened), true, lane)
+        // Where engines update 32 bits, nobody tells whoever opens a fence how often it has gone round.
+        Fence::around(device, name, ("D3DKMTOpenSyncObjectFromNtHandle2", opened), (0, true), lane)
     }
 
     fn around(
         device: &Arc<DeviceInner>,
         name: &str,
         (call, made): (&'static str, std::result::Result<FenceInstance, Status>),
-        cpu_access: bool,
+        (initial_value, cpu_access): (u64, bool),
         lane: Option<LaneId>,
     ) -> Result<Fence> {
         let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;
         let owned = Owned::new(&device.thunk, Object::Fence, instance.handle);
+        let value = device.reader(instance.value.clone(), initial_value);
         let (name, device) = (name.to_owned(), Arc::clone(device));
-        Ok(Fence { inner: Arc::new(FenceInner { instance, name, cpu_access, _owned: owned, device }), lane })
+        let inner = FenceInner { instance, name, cpu_access, value, _owned: owned, device };
+        Ok(Fence { inner: Arc::new(inner), lane })
     }
 
     /// A handle by which another device, also of another process or on another adapter, opens the fence.
@@ -163,7 +168,7 @@ impl Fence {
     /// The value now, without a kernel call; `u64::MAX` when the device was lost.
     #[doc(alias = "GetCompletedValue")]
     pub fn completed_value(&self) -> u64 {
-        self.inner.instance.value.load()
+        self.inner.value.load()
     }
 
     // spec: ME-035

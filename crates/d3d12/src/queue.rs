@@ -86,6 +86,12 @@ impl Queue {
                 why: "its node does not offer it; create the queue with packet or hardware submission",
             });
         }
+        if desc.submission == Submission::Hardware && !device.adapter().hardware_scheduling {
+            return Err(Error::NotSupported {
+                what: format!("hardware submission for queue '{}'", desc.name),
+                why: "the adapter has no hardware scheduling; create the queue with packet submission",
+            });
+        }
         if desc.submission == Submission::Hardware && !device.adapter().nodes[node as usize].writes_fences {
             return Err(Error::NotSupported {
                 what: format!("hardware submission for queue '{}'", desc.name),

@@ -8,6 +8,7 @@ mod doorbell;
 mod fence;
 pub mod fence_cell;
 pub mod layout;
+pub mod low_half;
 mod status;
 
 pub use doorbell::{DoorbellStatus, RingHint};

@@ -163,31 +163,35 @@ impl HwQueue {
         if desc.user_mode_submission && !node.user_mode_submission {
             return Err(Status::NOT_SUPPORTED);
         }
-        // spec: NF-115
-        let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
-        if !native || !node.writes_fences {
-            // Without native fences the queue's progress would need an interrupt for each command; an engine that cannot write a
-            // fence has no progress to tell.
+        // An engine that cannot write a fence has no progress to tell.
+        if !node.context_scheduling || !node.writes_fences {
             return Err(Status::NOT_SUPPORTED);
         }
+        // spec: NF-115
+        let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let fence = CreateFence {
             name: "progress",
             initial_value: 0,
             flags: SyncObjectFlags::empty(),
-            native: Some(NativeFenceType::Default),
+            native: native.then_some(NativeFenceType::Default),
             private_data: [0; 64],
         };
         let progress = Arc::new(FenceInstanceObject::create(device, &fence)?);
-        let global = progress.fence.native.as_ref().map(|n| n.driver_global).ok_or(Status::NOT_SUPPORTED)?;
+        let current = progress.mapping.current_va;
+        // spec: NF-300
+        let (progress_fence, monitored) = match &progress.fence.native {
+            // spec: NF-117
+            Some(native) => (ProgressFence::Native(native.driver_global), progress.mapping.monitored_va),
+            None => (ProgressFence::Monitored { gpu_va: current }, 0),
+        };
         let os_handle = adapter.new_handle();
         let args = CreateHwQueue {
             context: context.driver,
             os_handle,
             user_mode_submission: desc.user_mode_submission,
-            // spec: NF-117
-            progress_fence: ProgressFence::Native(global),
-            progress_current_gpu_va: progress.mapping.current_va,
-            progress_monitored_gpu_va: progress.mapping.monitored_va,
+            progress_fence,
+            progress_current_gpu_va: current,
+            progress_monitored_gpu_va: monitored,
             priority: desc.priority,
             private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
         };
@@ -248,7 +252,8 @@ impl HwQueue {
     ) -> Result<(), Status> {
         {
             let mut software = self.software.lock();
-            if progress_fence_id <= software.announced {
+            let reachable = self.progress.fence.current.admits(progress_fence_id);
+            if progress_fence_id <= software.announced || !reachable {
                 return Err(Status::INVALID_PARAMETER);
             }
             software.announced = progress_fence_id;

@@ -142,6 +142,10 @@ impl Process {
                 return Err(Status::ACCESS_DENIED);
             }
             instance.device.check()?;
+            // spec: MF-019, MF-020
+            if !instance.fence.current.admits(wanted.value) {
+                return Err(Status::INVALID_PARAMETER);
+            }
             targets.push((instance.fence.clone(), wanted.value));
         }
         Ok(targets)
@@ -209,8 +213,8 @@ impl Process {
         Ok(FenceInstance {
             handle,
             // spec: MF-007
-            value: ReadOnly::new(fence.current.word().clone()),
-            epoch: fence.current.epoch_word().map(ReadOnly::new),
+            value: ReadOnly::new(fence.current.cell().word().clone()),
+            epoch: fence.current.cell().epoch_word().map(ReadOnly::new),
             // spec: MF-021
             current_value_gpu_va: if no_gpu { 0 } else { instance.mapping.current_va },
             monitored_value_gpu_va: if fence.native.is_some() && !no_gpu {
@@ -238,7 +242,8 @@ impl Kernel for Process {
         AdapterInfo {
             description: caps.description.clone(),
             native_gpu_fence_supported: native,
-            hardware_scheduling: native,
+            hardware_scheduling: caps.nodes.iter().any(|n| n.context_scheduling),
+            no_64bit_atomics: caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS),
             nodes: nodes.collect(),
         }
     }
@@ -344,7 +349,7 @@ impl Kernel for Process {
         Ok(tidegate_calls::HwQueue {
             handle,
             progress_fence,
-            progress_value: ReadOnly::new(fence.current.word().clone()),
+            progress_value: ReadOnly::new(fence.current.cell().word().clone()),
             progress_gpu_va,
             native_progress_fence: fence.native.is_some(),
         })

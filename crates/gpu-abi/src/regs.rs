@@ -115,6 +115,8 @@ impl DeviceTraits {
     pub const FENCE_KINDS_ALIKE: DeviceTraits = DeviceTraits(1);
     /// Its engines compare with a shadow of MonitoredValue that the CMP keeps: the CMP is to be told of every change.
     pub const MONITORED_SHADOW: DeviceTraits = DeviceTraits(2);
+    /// Its engines update only 32 bits atomically: the store of a fence's value lands as its low half, over an upper half of 0.
+    pub const NO_64BIT_ATOMICS: DeviceTraits = DeviceTraits(4);
 
     /// Whether any bit of `other` is set.
     pub fn has(self, other: DeviceTraits) -> bool {

@@ -14,7 +14,7 @@ use tidegate_ddi::{
     AdapterCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, Passive, PeerSignalCaps,
     UserModeSubmissionCaps, VidSchCaps,
 };
-use tidegate_gpu_abi::regs::NodeTraits;
+use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 
 /// The version of every feature that this driver is written for.
 const FEATURE_VERSION: u16 = 1;
@@ -105,8 +105,8 @@ fn os_caps(level: &Passive, features: &dyn FeatureInterface) -> Result<NativeFen
 }
 
 /// What native fences of this adapter look like.
-pub(crate) fn native_fence_caps() -> NativeFenceCaps {
-    NativeFenceCaps::default()
+pub(crate) fn native_fence_caps(config: &Config) -> NativeFenceCaps {
+    NativeFenceCaps { monitored_value_stride: config.fence_stride_bytes, ..NativeFenceCaps::default() }
 }
 
 /// What a doorbell of this adapter takes.
@@ -114,13 +114,20 @@ pub(crate) fn user_mode_submission_caps() -> UserModeSubmissionCaps {
     UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES }
 }
 
-/// The declaration. Before start nothing is negotiated and the least is declared. `traits` is what the device said about its
-/// nodes, in their order.
-pub(crate) fn declare(config: &Config, with: Option<Negotiated>, traits: &[NodeTraits]) -> AdapterCaps {
+/// The declaration. Before start nothing is negotiated and the least is declared. `device` and `traits` are what the device said
+/// about itself and about its nodes, in their order.
+pub(crate) fn declare(
+    config: &Config,
+    with: Option<Negotiated>,
+    device: DeviceTraits,
+    traits: &[NodeTraits],
+) -> AdapterCaps {
+    let narrow = device.has(DeviceTraits::NO_64BIT_ATOMICS);
     let native_fence = with.is_some_and(|n| n.native_fence);
     let user_mode = with.is_some_and(|n| n.user_mode_submission);
     let mut scheduling =
         VidSchCaps::MULTI_ENGINE_AWARE | VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
+    scheduling.set(VidSchCaps::NO_64BIT_ATOMICS, narrow);
     // spec: NF-057
     scheduling.set(VidSchCaps::NATIVE_GPU_FENCE, native_fence);
     // spec: NF-221
@@ -152,7 +159,8 @@ pub(crate) fn declare(config: &Config, with: Option<Negotiated>, traits: &[NodeT
         hw_queue_packet_cap: 0,
         nodes: nodes.collect(),
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,
-        fence_history: config.fence_history,
+        // Epochs of whole values mean nothing for halves.
+        fence_history: config.fence_history && !narrow,
         peer_signal: if native_fence { config.peer_signal } else { PeerSignalCaps::default() },
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::KmdError;
 use tidegate_ddi::{EngineType, PeerSignalCaps};
+use tidegate_gpu_abi::regs::DeviceTraits;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 
 /// One node, in the order of the device's nodes.
@@ -68,6 +69,8 @@ pub struct Config {
     pub fence_history: bool,
     /// What the hardware can do with other GPUs of its kind; nothing in the standard configuration.
     pub peer_signal: PeerSignalCaps,
+    /// Bytes from one packed native fence to the next; a power of two from 8 to 4096.
+    pub fence_stride_bytes: u32,
     /// Slots in each ring that the driver writes (one per node, one per kernel-mode hardware queue); a power of two, at least
     /// 2, since the kernel keeps two packets on a node unless told otherwise.
     pub kernel_ring_slots: u32,
@@ -90,12 +93,13 @@ impl Config {
             interrupt: InterruptMode::FenceArray,
             fence_history: true,
             peer_signal: PeerSignalCaps::default(),
+            fence_stride_bytes: 64,
             kernel_ring_slots: 64,
         }
     }
 
-    /// Whether a device with `device_nodes` nodes can be driven like this.
-    pub(crate) fn check(&self, device_nodes: u32) -> Result<(), KmdError> {
+    /// Whether a device with `device_nodes` nodes and these traits can be driven like this.
+    pub(crate) fn check(&self, device_nodes: u32, traits: DeviceTraits) -> Result<(), KmdError> {
         if self.nodes.len() as u64 != u64::from(device_nodes) {
             return Err(KmdError::Argument(
                 "the configuration names another number of nodes than the device has",
@@ -113,6 +117,11 @@ impl Config {
         }
         if self.doorbells == (DoorbellModel::Dedicated { physical: 0 }) {
             return Err(KmdError::Argument("dedicated doorbells: there must be at least 1"));
+        }
+        if self.native_fence && traits.has(DeviceTraits::NO_64BIT_ATOMICS) {
+            return Err(KmdError::Argument(
+                "native fences need 64-bit atomics, which this device lacks: configure native_fence off",
+            ));
         }
         Ok(())
     }

@@ -140,7 +140,7 @@ impl Driver for ReferenceDriver {
     #[doc(alias = "DXGKQAITYPE_NATIVE_FENCE_CAPS")]
     fn query_native_fence_caps(&self, _level: &Passive) -> NativeFenceCaps {
         self.enter("DxgkDdiQueryAdapterInfo");
-        caps::native_fence_caps()
+        caps::native_fence_caps(&self.config)
     }
 
     #[doc(alias = "DXGKQAITYPE_USERMODESUBMISSION_CAPS")]

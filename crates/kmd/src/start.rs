@@ -33,7 +33,8 @@ impl InterruptSink for Line {
 
 impl ReferenceDriver {
     pub(crate) fn start(&self, level: &Passive, info: StartInfo) -> Result<(), KmdError> {
-        self.config.check(self.device.node_count())?;
+        let device_traits = DeviceTraits(self.device.read_register(Register::DEVICE_TRAITS));
+        self.config.check(self.device.node_count(), device_traits)?;
         if self.objects.lock().started.is_some() {
             return Err(KmdError::Argument("the adapter is started already; stop it first"));
         }
@@ -42,7 +43,6 @@ impl ReferenceDriver {
         let nodes = 0..self.device.node_count();
         let node_traits: Vec<NodeTraits> =
             nodes.map(|n| NodeTraits(self.device.read_register(Register::NODE_TRAITS.offset(n)))).collect();
-        let device_traits = DeviceTraits(self.device.read_register(Register::DEVICE_TRAITS));
         let rings = self.create_node_rings(&info.system_memory)?;
         let mut view = self.view.lock_device();
         view.callbacks = Some(Arc::clone(&info.callbacks));
@@ -57,7 +57,7 @@ impl ReferenceDriver {
         objects.started = Some(Started {
             callbacks: info.callbacks,
             system_memory: info.system_memory,
-            caps: declare(&self.config, Some(negotiated), &node_traits),
+            caps: declare(&self.config, Some(negotiated), device_traits, &node_traits),
             negotiated,
             monitored_shadow: device_traits.has(DeviceTraits::MONITORED_SHADOW),
         });
@@ -112,7 +112,7 @@ impl ReferenceDriver {
 
     pub(crate) fn caps(&self) -> AdapterCaps {
         let started = self.objects.lock().started.as_ref().map(|s| s.caps.clone());
-        started.unwrap_or_else(|| declare(&self.config, None, &[]))
+        started.unwrap_or_else(|| declare(&self.config, None, DeviceTraits::default(), &[]))
     }
 
     pub(crate) fn feature_table(&self, query: QueryFeatureInterface) -> Result<DriverFeatureTable, KmdError> {

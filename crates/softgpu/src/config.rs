@@ -86,6 +86,8 @@ pub struct Config {
     /// Whether it can tell a signal of a native fence from a write to a monitored one. Without it an interrupt says that any
     /// fence may be meant, and nothing else.
     pub tells_fence_kinds: bool,
+    /// Whether an engine updates a word where fences stand as a whole. Without it such a store lands as its low 32 bits.
+    pub atomics_64bit: bool,
     /// Which barriers there are.
     pub barriers: Barriers,
     /// Whether the entry of a fence log may become visible after the index that counts it: until the barrier of the next
@@ -116,6 +118,7 @@ impl Default for Config {
             service_threads: 1,
             signaled_list_entries: 64,
             tells_fence_kinds: true,
+            atomics_64bit: true,
             barriers: Barriers::default(),
             posted_log_entries: false,
             posted_fence_writes: false,

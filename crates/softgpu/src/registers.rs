@@ -84,11 +84,15 @@ impl Device for SoftGpu {
     }
 }
 
+/// `of` if it is set.
+fn bit(set: bool, of: u64) -> u64 {
+    if set { of } else { 0 }
+}
+
 fn node_traits(node: &NodeConfig) -> NodeTraits {
-    let bit = |set: bool, of: NodeTraits| if set { of.0 } else { 0 };
     NodeTraits(
-        bit(!node.writes_fences, NodeTraits::NO_FENCE_WRITES)
-            | bit(node.notifies_fence_writes, NodeTraits::NOTIFIES_FENCE_WRITES),
+        bit(!node.writes_fences, NodeTraits::NO_FENCE_WRITES.0)
+            | bit(node.notifies_fence_writes, NodeTraits::NOTIFIES_FENCE_WRITES.0),
     )
 }
 
@@ -96,6 +100,7 @@ fn device_traits(config: &Config) -> DeviceTraits {
     let bit = |set: bool, of: DeviceTraits| if set { of.0 } else { 0 };
     DeviceTraits(
         bit(!config.tells_fence_kinds, DeviceTraits::FENCE_KINDS_ALIKE)
-            | bit(config.shadow_entries > 0, DeviceTraits::MONITORED_SHADOW),
+            | bit(config.shadow_entries > 0, DeviceTraits::MONITORED_SHADOW)
+            | bit(!config.atomics_64bit, DeviceTraits::NO_64BIT_ATOMICS),
     )
 }

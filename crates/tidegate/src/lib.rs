@@ -24,12 +24,14 @@
 //! assert!(report.completed());
 //! ```
 //!
-//! Rooms: `machine` (one adapter: platform, memory, GPU, driver, kernel) · `run` (a workload on a machine of its own).
+//! Rooms: `machine` (one adapter: platform, memory, GPU, driver, kernel) · `run` (a workload on a machine of its own) · `variants`
+//! (named machines, and what contradicts itself).
 
 mod machine;
 mod run;
+pub mod variants;
 
-pub use machine::{Machine, MachineConfig, MachineError};
+pub use machine::{BadConfig, Machine, MachineConfig, MachineError};
 pub use run::{RunError, RunRequest, RunResult, run_workload};
 pub use tidegate_calls as calls;
 pub use tidegate_d3d12 as d3d12;

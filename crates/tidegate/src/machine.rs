@@ -59,9 +59,37 @@ impl MachineConfig {
     }
 }
 
+/// A configuration that contradicts itself.
+// spec: NF-302
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadConfig {
+    /// Hardware and driver count nodes differently.
+    #[error("the hardware has {gpu} nodes and the driver is configured for {driver}: change both together")]
+    Nodes {
+        /// Of the hardware.
+        gpu: usize,
+        /// In the driver's configuration.
+        driver: usize,
+    },
+    /// Native fences on hardware that cannot store them whole.
+    #[error(
+        "native fences need 64-bit atomics: set driver.native_fence to false, or gpu.atomics_64bit to true"
+    )]
+    NativeFencesWithout64BitAtomics,
+    /// A stride that no fence page has.
+    #[error("driver.fence_stride_bytes is {0}: it must be a power of two from 8 to 4096")]
+    Stride(u32),
+    /// Dedicated doorbells, and none of them.
+    #[error("driver.doorbells: a GPU with dedicated doorbells has at least 1")]
+    NoDoorbell,
+}
+
 /// Why a machine did not come up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
+    /// Its configuration contradicts itself.
+    #[error("the machine's configuration contradicts itself: {0}")]
+    Config(#[from] BadConfig),
     /// The adapter did not start.
     #[error("the adapter did not start: {0}")]
     Start(#[from] StartError),
@@ -136,6 +164,7 @@ impl Machine {
         config: MachineConfig,
         wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
     ) -> Result<Machine, MachineError> {
+        config.check()?;
         let system_memory = PhysicalMemory::new(platform, SYSTEM_MEMORY_BASE);
         let unit = Unit::start(platform, &system_memory, config, wrap)?;
         Ok(Machine { platform: platform.clone(), units: vec![unit] })

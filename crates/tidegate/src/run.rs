@@ -1,6 +1,7 @@
 //! Runs a workload on a machine of its own: as many engines as it asks for, threads or virtual time as told.
 
 use crate::machine::{Machine, MachineConfig, MachineError};
+use crate::variants::Variant;
 use std::sync::Arc;
 use tidegate_d3d12::DeviceOptions;
 use tidegate_kmd::DoorbellModel;
@@ -29,6 +30,8 @@ pub struct RunRequest {
     pub doorbells: u32,
     /// What the steps cost in virtual time.
     pub costs: CostModel,
+    /// Which of the named machines it is; `None` is the standard one. It may choose the doorbells.
+    pub adapter: Option<&'static Variant>,
     /// Called with operations done and operations in all.
     pub progress: Option<Progress>,
 }
@@ -103,6 +106,9 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     config.driver.doorbells = DoorbellModel::Dedicated { physical: request.doorbells };
     if request.clock == Clock::Virtual {
         config.gpu.rates = WorkRates { byte_ps: cost::WORK.byte_ps, group_ns: cost::WORK.group_ns };
+    }
+    if let Some(variant) = request.adapter {
+        variant.apply(&mut config);
     }
     let machine = Arc::new(Machine::new(&platform, config)?);
     let options = DeviceOptions {

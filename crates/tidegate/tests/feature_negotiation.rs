@@ -360,14 +360,17 @@ fn no_entry_of_a_feature_that_is_off_is_called() {
 // spec: NF-280
 #[test]
 fn entries_above_a_driver_s_version_are_never_called() {
-    let newer: Vec<&str> =
-        [&HW_QUEUE_ENTRIES[..], &NATIVE_FENCE_ENTRIES, &DOORBELL_ENTRIES, &FEATURE_ENTRIES].concat();
     for version in [DdiVersion::WDDM_2_0, DdiVersion::wddm(2, 6), DdiVersion::WDDM_2_7, DdiVersion::WDDM_3_1]
     {
+        // Hardware queues came with WDDM 2.7, and do without native fences.
+        let hw_queues: &[&str] = if version < DdiVersion::WDDM_2_7 { &HW_QUEUE_ENTRIES } else { &[] };
+        let newer: Vec<&str> =
+            [hw_queues, &NATIVE_FENCE_ENTRIES, &DOORBELL_ENTRIES, &FEATURE_ENTRIES].concat();
         let w = world_saying(Says::version(version)).unwrap();
         assert_eq!(state(&w, HWSCH).enabled, version >= DdiVersion::WDDM_2_7, "{version}");
         let info = w.kernel.query_adapter_info();
-        assert!(!info.native_gpu_fence_supported && !info.hardware_scheduling, "{version}");
+        assert!(!info.native_gpu_fence_supported, "{version}");
+        assert_eq!(info.hardware_scheduling, version >= DdiVersion::WDDM_2_7, "{version}");
         assert_eq!(w.try_native(0, SyncObjectFlags::empty()).err(), Some(Status::NOT_SUPPORTED));
         assert_eq!(w.try_hw_queue(0, true).err(), Some(Status::NOT_SUPPORTED));
         let hw_context = CreateHwContext { device: w.device, node_ordinal: 0 };

@@ -101,6 +101,7 @@ mod tests {
             description: String::new(),
             native_gpu_fence_supported,
             hardware_scheduling: false,
+            no_64bit_atomics: false,
             nodes: Vec::new(),
         }
     }

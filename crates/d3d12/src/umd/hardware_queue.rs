@@ -7,11 +7,12 @@ use crate::fence::FenceInner;
 use crate::list::{ClosedList, CommandMemory};
 use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
+use crate::umd::progress::FenceReader;
 use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateHwContext, CreateHwQueue, FenceValue, Handle, Priority, ReadOnly, SignalFlags,
-    SubmitCommandToHwQueue, SubmitSignalToHwQueues,
+    CreateHwContext, CreateHwQueue, FenceValue, Handle, Priority, SignalFlags, SubmitCommandToHwQueue,
+    SubmitSignalToHwQueues,
 };
 use tidegate_platform::{Mutex, Step};
 
@@ -26,7 +27,7 @@ struct State {
 
 pub(crate) struct HardwareQueue {
     state: Mutex<State>,
-    progress: ReadOnly,
+    progress: FenceReader,
     progress_fence: Handle,
     hw_queue: Owned,
     _hw_context: Owned,
@@ -57,7 +58,7 @@ impl HardwareQueue {
         };
         Ok(HardwareQueue {
             state: device.platform.mutex("submitter of a hardware queue", state),
-            progress: queue.progress_value,
+            progress: device.reader(queue.progress_value, 0),
             progress_fence: queue.progress_fence,
             hw_queue,
             _hw_context: hw_context,

@@ -3,9 +3,9 @@
 //! Collected lazily, when the list has grown: looking at progress costs a cache line that the engine writes.
 
 use crate::list::CommandMemory;
+use crate::umd::progress::FenceReader;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tidegate_calls::ReadOnly;
 
 const COLLECT_FIRST: usize = 64;
 
@@ -39,13 +39,13 @@ impl InFlight {
 
     /// Lets go of what `progress` has passed, if the list has grown enough to be worth a look.
     #[inline]
-    pub(crate) fn collect(&mut self, progress: &ReadOnly) {
+    pub(crate) fn collect(&mut self, progress: &FenceReader) {
         if self.entries.len() >= self.collect_at {
             self.collect_now(progress);
         }
     }
 
-    fn collect_now(&mut self, progress: &ReadOnly) {
+    fn collect_now(&mut self, progress: &FenceReader) {
         let reached = progress.load();
         // UINT64_MAX is what every fence of a lost device reads: it says nothing about what the GPU has done.
         while reached != u64::MAX && self.entries.front().is_some_and(|e| e.progress <= reached) {

@@ -14,6 +14,7 @@ pub(crate) mod hardware_queue;
 pub(crate) mod in_flight;
 pub(crate) mod owned;
 pub(crate) mod packet_queue;
+pub(crate) mod progress;
 pub(crate) mod ring;
 pub(crate) mod submit;
 pub(crate) mod thunk;

@@ -12,10 +12,11 @@ use crate::list::ClosedList;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
+use crate::umd::progress::FenceReader;
 use crate::umd::{Failure, QueueIdentity};
 use tidegate_calls::{
-    CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, ReadOnly, SignalFlags, SignalFromGpu2,
-    Status, SubmitCommand, SyncObjectFlags,
+    CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, SignalFlags, SignalFromGpu2, Status,
+    SubmitCommand, SyncObjectFlags,
 };
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
@@ -32,7 +33,7 @@ struct State {
 
 pub(crate) struct PacketQueue {
     state: Mutex<State>,
-    progress: ReadOnly,
+    progress: FenceReader,
     /// Where the engine stores progress; `None` when it cannot write a fence.
     progress_va: Option<GpuVa>,
     context: Owned,
@@ -70,7 +71,7 @@ impl PacketQueue {
         };
         Ok(PacketQueue {
             state: device.platform.mutex("submitter of a packet queue", state),
-            progress: fence.value,
+            progress: device.reader(fence.value, 0),
             progress_va: device.info.nodes[node_ordinal as usize]
                 .writes_fences
                 .then_some(GpuVa(fence.current_value_gpu_va)),

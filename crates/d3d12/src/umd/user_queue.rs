@@ -10,19 +10,20 @@ use crate::error::{Error, Result};
 use crate::umd::encode::{LogCursor, VerboseLog};
 use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
+use crate::umd::progress::FenceReader;
 use crate::umd::ring::{Ring, Room};
 use crate::umd::submit::{Submitter, Unit};
 use crate::umd::{Failure, QueueIdentity};
 use tidegate_calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateHwContext, CreateHwQueue,
-    Handle, Placement, Priority, ReadOnly, Status,
+    Handle, Placement, Priority, Status,
 };
 use tidegate_gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
 use tidegate_platform::Mutex;
 
 pub(crate) struct UserQueue {
     submitter: Mutex<Submitter>,
-    progress: ReadOnly,
+    progress: FenceReader,
     progress_fence: Handle,
     most_lists: u64,
     _doorbell: Owned,
@@ -103,7 +104,7 @@ impl UserQueue {
         };
         Ok(UserQueue {
             submitter: device.platform.mutex("submitter of a user-mode queue", submitter),
-            progress: queue.progress_value,
+            progress: device.reader(queue.progress_value, 0),
             progress_fence: queue.progress_fence,
             most_lists,
             _doorbell: owned_doorbell,

@@ -111,6 +111,7 @@ impl Double {
             description: "double".to_owned(),
             native_gpu_fence_supported: true,
             hardware_scheduling: true,
+            no_64bit_atomics: false,
             nodes: vec![
                 node(1, "3d", true),
                 node(0, "compute", true),

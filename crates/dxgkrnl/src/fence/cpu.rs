@@ -223,7 +223,7 @@ fn update(fence: &Fence, native: &NativeParts, value: u64, mode: UpdateCurrentMo
         fence: native.driver_global,
         value,
         // spec: NF-011
-        current_value: fence.current.clone(),
+        current_value: fence.current.cell().clone(),
     };
     fence.adapter.driver().update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
 }

@@ -6,6 +6,7 @@
 
 use super::cross_adapter::CrossAdapterFence;
 use super::storage::{FenceStorage, Mapping};
+use super::value::FenceValue;
 use super::waiters::{NOBODY_WAITS, WaiterSet};
 use super::{Fence, NativeParts, Opener, cpu, monitor};
 use crate::adapter::Adapter;
@@ -193,7 +194,7 @@ pub(crate) fn make(
         trace: cross_adapter.as_ref().map_or_else(|| platform.trace_fence(args.name), |shared| shared.trace),
         flags: args.flags,
         private_data: private_data_back,
-        current: storage.current.clone(),
+        current: value_of(adapter, args, &storage),
         native,
         cross_adapter,
         waiters: platform.mutex("waiters of a fence", waiters),
@@ -208,6 +209,16 @@ pub(crate) fn make(
         shared.enter(&fence);
     }
     Ok(FenceHold(fence))
+}
+
+/// A GPU that updates only 32 bits atomically has the low half of the value, unless it never reaches the fence.
+fn value_of(adapter: &Adapter, args: &CreateFence<'_>, storage: &FenceStorage) -> FenceValue {
+    let cell = storage.current.clone();
+    let narrow = adapter.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
+    match narrow && !args.flags.contains(SyncObjectFlags::NO_GPU_ACCESS) {
+        true => FenceValue::low_half(&adapter.platform, cell, args.initial_value),
+        false => FenceValue::whole(cell),
+    }
 }
 
 // spec: MF-005, MF-016, NF-101

@@ -1,7 +1,7 @@
 //! Owns fences: one object for both kinds, and where their values are looked at.
 //!
 //! A native fence has two cells, CurrentValue and MonitoredValue; a monitored fence has one. Rooms: `storage` (where the cells
-//! stand) · `waiters` (who waits for what: pure) · `monitor` (arm, look again, until quiet) · `signaled` (what an interrupt
+//! stand) · `value` (what it holds) · `waiters` (who waits for what: pure) · `monitor` (arm, look again, until quiet) · `signaled` (what an interrupt
 //! means) · `log` (fence logs; `log_place` their memory, `log_timeline` their records) · `create` (making, opening, destroying) ·
 //! `sharing` (NT handles) · `cross_adapter` (one value, a member on each adapter) · `linking` (members whose GPUs tell each
 //! other) · `cpu` (the calls that wait and signal).
@@ -19,6 +19,7 @@ pub(crate) mod monitor;
 pub(crate) mod sharing;
 mod signaled;
 pub(crate) mod storage;
+mod value;
 pub(crate) mod waiters;
 
 pub(crate) use create::{CreateFence, FenceInstanceObject};
@@ -32,10 +33,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use storage::{FenceStorage, Mapping};
 use tidegate_calls::SyncObjectFlags;
-use tidegate_d3dukmdt::FenceCell;
 use tidegate_ddi::{DriverHandle, OsHandle};
 use tidegate_platform::{Mutex, Word};
 use tidegate_trace::FenceId;
+use value::FenceValue;
 use waiters::WaiterSet;
 
 /// Somebody who waits for a fence. Called with no lock held, once per satisfied registration.
@@ -60,7 +61,7 @@ pub(crate) struct Fence {
     pub(crate) flags: SyncObjectFlags,
     /// What the driver left of the creator's private data.
     pub(crate) private_data: [u8; 64],
-    pub(crate) current: FenceCell,
+    pub(crate) current: FenceValue,
     pub(crate) native: Option<NativeParts>,
     /// What it shares with the fences that it is on other adapters.
     pub(crate) cross_adapter: Option<Arc<CrossAdapterFence>>,

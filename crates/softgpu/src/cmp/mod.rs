@@ -293,6 +293,8 @@ impl Shared {
     /// [`Shared::stored`] rests on; hardware that posts the store has its barrier there.
     #[inline]
     pub(crate) fn store(&self, cell: &FenceCell, value: u64) {
+        // What cannot be updated atomically is not updated: the upper half of such a word stays 0.
+        let value = if self.config.atomics_64bit { value } else { u64::from(value as u32) };
         if self.posted.post_fence(cell, value) {
             return;
         }

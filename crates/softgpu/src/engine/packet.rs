@@ -332,7 +332,13 @@ impl Engine {
             fence_handle: 0,
             log_entry: NO_LOG_ENTRY,
         };
-        self.signal(self.space, shape.id, signal, None)
+        self.signal(self.space, shape.id, signal, None)?;
+        if shape.progress_monitored.0 == 0 {
+            // Nothing says whether anybody waits.
+            // spec: NF-301
+            self.port.note_progress();
+        }
+        Ok(())
     }
 
     fn record_execution(&self, state: &RunState, work: &Execution) {

@@ -20,7 +20,8 @@ pub(super) struct Port {
     gpu: Arc<Shared>,
     node: usize,
     pub(super) mmu: Mmu,
-    /// Stored to a page of words since [`Port::take_fence_write`], on a node that notifies.
+    /// Stored to a page of words since [`Port::take_fence_write`], on a node that notifies, or completed a command whose progress
+    /// is monitored.
     fence_write: bool,
     links: Links,
 }
@@ -34,6 +35,11 @@ impl Port {
     /// Notes a store to a word where a monitored fence may stand.
     pub(super) fn note_fence_write(&mut self) {
         self.fence_write |= self.gpu.config.nodes[self.node].notifies_fence_writes;
+    }
+
+    /// Notes that a queue whose progress fence is a monitored one has completed a command: that is told on every node.
+    pub(super) fn note_progress(&mut self) {
+        self.fence_write = true;
     }
 
     /// Whether such a store was noted since the last call.

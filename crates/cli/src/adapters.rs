@@ -1,0 +1,93 @@
+//! `tidegate adapters`: the named machines and what they can do, as a table or as JSON.
+
+use crate::tables::table;
+use crate::{BadInput, End, arguments, output};
+use serde::Serialize;
+use std::path::Path;
+use tidegate::Platform;
+use tidegate::variants::{self, Caps};
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    about: &'static str,
+    native_fences: bool,
+    atomics_bits: u32,
+    interrupts: &'static str,
+    /// Per node: basic, or advanced where engines interrupt for their writes to monitored fences.
+    advanced_nodes: usize,
+    fence_writing_nodes: usize,
+    nodes: usize,
+    fence_stride_bytes: u32,
+    /// 0: one that all queues share.
+    doorbells: u32,
+    fence_history: bool,
+    submissions: Vec<&'static str>,
+}
+
+/// `tidegate adapters`.
+pub(crate) fn command(arguments: &arguments::Adapters) -> Result<End, BadInput> {
+    let platform = Platform::host();
+    let row = |v: &'static variants::Variant| Row::new(v, Caps::of(&v.config(&platform)));
+    let rows: Vec<Row> = variants::ALL.iter().map(row).collect();
+    if let Some(path) = &arguments.json {
+        output::write_json(path, &rows)?;
+    }
+    if arguments.json.as_deref() != Some(Path::new("-")) {
+        print(&rows);
+    }
+    Ok(End::Right)
+}
+
+impl Row {
+    fn new(variant: &variants::Variant, caps: Caps) -> Row {
+        Row {
+            name: variant.name,
+            about: variant.about,
+            native_fences: caps.native_fences,
+            atomics_bits: if caps.atomics_64bit { 64 } else { 32 },
+            interrupts: caps.interrupts,
+            advanced_nodes: caps.advanced_nodes,
+            fence_writing_nodes: caps.fence_writing_nodes,
+            nodes: caps.nodes,
+            fence_stride_bytes: caps.fence_stride_bytes,
+            doorbells: caps.doorbells,
+            fence_history: caps.fence_history,
+            submissions: caps.submissions.iter().map(|s| s.name()).collect(),
+        }
+    }
+}
+
+fn print(rows: &[Row]) {
+    let mut table = table([
+        "adapter",
+        "native",
+        "atomics",
+        "interrupts",
+        "advanced",
+        "fence writes",
+        "stride",
+        "doorbells",
+        "history",
+        "submission",
+    ]);
+    let yes = |set: bool| if set { "yes" } else { "no" }.to_owned();
+    for row in rows {
+        table.add_row([
+            row.name.to_owned(),
+            yes(row.native_fences),
+            format!("{} bit", row.atomics_bits),
+            row.interrupts.to_owned(),
+            format!("{} of {}", row.advanced_nodes, row.nodes),
+            format!("{} of {}", row.fence_writing_nodes, row.nodes),
+            row.fence_stride_bytes.to_string(),
+            if row.doorbells == 0 { "shared".to_owned() } else { row.doorbells.to_string() },
+            yes(row.fence_history),
+            row.submissions.join(" "),
+        ]);
+    }
+    println!("{table}");
+    for row in rows {
+        println!("{}: {}", row.name, row.about);
+    }
+}

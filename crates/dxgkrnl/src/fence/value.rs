@@ -1,0 +1,113 @@
+//! Owns the value of a fence as the kernel knows it: the cell, and for a GPU that updates only 32 bits atomically the true
+//! 64-bit value, of which the cell is the low half.
+//!
+//! The order that matters: whoever looks holds the known value, loads the cell, and keeps what that comes to; whoever stores
+//! holds it too. So between two looks the fence has gone no further than its window, wherever the store came from.
+//!
+//! Such hardware keeps no histories. The kernel's own waits latch what it sees, as on other hardware without them.
+
+use tidegate_d3dukmdt::fence_cell::{Look, NO_EPOCH, REACHED};
+use tidegate_d3dukmdt::{FenceCell, FenceWait, low_half};
+use tidegate_platform::{Mutex, Platform};
+
+/// A fence's value.
+pub(crate) struct FenceValue {
+    cell: FenceCell,
+    /// What the cell is the low half of; `None` where the cell is the value.
+    followed: Option<Mutex<Followed>>,
+}
+
+struct Followed {
+    value: u64,
+    /// The fence reads as its maximum, whatever the cell says.
+    over: bool,
+}
+
+impl Followed {
+    /// Follows the cell.
+    fn look(&mut self, cell: &FenceCell) -> u64 {
+        if !self.over {
+            self.value = low_half::follow(self.value, cell.load() as u32);
+        }
+        self.value
+    }
+}
+
+impl FenceValue {
+    /// The value of a cell that is whole.
+    pub(crate) fn whole(cell: FenceCell) -> FenceValue {
+        FenceValue { cell, followed: None }
+    }
+
+    /// A value of which the cell gets the low half.
+    pub(crate) fn low_half(platform: &Platform, cell: FenceCell, initial_value: u64) -> FenceValue {
+        let followed = Followed { value: initial_value, over: false };
+        let value = FenceValue { cell, followed: Some(platform.mutex("value of a 32-bit fence", followed)) };
+        value.store(initial_value);
+        value
+    }
+
+    /// The cell, for mappings and for the driver.
+    pub(crate) fn cell(&self) -> &FenceCell {
+        &self.cell
+    }
+
+    /// The value now.
+    pub(crate) fn load(&self) -> u64 {
+        match &self.followed {
+            Some(followed) => followed.lock().look(&self.cell),
+            None => self.cell.load(),
+        }
+    }
+
+    /// Whether the fence can be told to reach `value`, by a wait or by a signal.
+    pub(crate) fn admits(&self, value: u64) -> bool {
+        let Some(followed) = &self.followed else { return true };
+        let mut followed = followed.lock();
+        followed.over || low_half::in_window(followed.look(&self.cell), value)
+    }
+
+    /// A wait for `value` that is made now.
+    pub(crate) fn wait_for(&self, value: u64) -> FenceWait {
+        if self.followed.is_none() {
+            return self.cell.wait_for(value);
+        }
+        FenceWait { value, epoch: if self.load() >= value { REACHED } else { NO_EPOCH } }
+    }
+
+    /// The value alone, to be held against waits that were called before.
+    pub(crate) fn glance(&self) -> Look {
+        if self.followed.is_none() { self.cell.glance() } else { Look::at_value(self.load()) }
+    }
+
+    /// What the fence has been, if it was rewound since `epoch`.
+    pub(crate) fn look_behind(&self, epoch: u64) -> Option<Look> {
+        self.cell.look_behind(epoch)
+    }
+
+    /// How many falls of the value were not kept.
+    pub(crate) fn history_lost(&self) -> u64 {
+        self.cell.history_lost()
+    }
+
+    /// Stores a value. A full barrier.
+    pub(crate) fn store(&self, value: u64) {
+        let Some(followed) = &self.followed else {
+            self.cell.store(value);
+            return;
+        };
+        let mut followed = followed.lock();
+        if !followed.over {
+            followed.value = value;
+            self.cell.store(u64::from(value as u32));
+        }
+    }
+
+    /// From now on every wait passes and no store changes anything.
+    pub(crate) fn condemn(&self) {
+        if let Some(followed) = &self.followed {
+            *followed.lock() = Followed { value: u64::MAX, over: true };
+        }
+        self.cell.condemn();
+    }
+}

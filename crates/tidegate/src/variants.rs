@@ -1,0 +1,386 @@
+//! Owns the named machines: every switch of the hardware and of its driver that the documents allow, by itself, and the
+//! combinations that go together in real devices.
+//!
+//! A variant is a change of a configuration, so it goes with any number of engines. [`Caps`] says what a configuration comes
+//! to without starting it; [`crate::MachineConfig::check`] finds contradictions. It does not choose a variant for anybody.
+
+use crate::machine::{BadConfig, MachineConfig};
+use tidegate_d3d12::Submission;
+use tidegate_kmd::{DoorbellModel, InterruptMode};
+use tidegate_softgpu::EngineClass;
+
+/// A named machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub about: &'static str,
+    change: fn(&mut MachineConfig),
+}
+
+impl Variant {
+    /// Makes a configuration one of this variant; its nodes, doorbells and costs may have been chosen before.
+    pub fn apply(&self, config: &mut MachineConfig) {
+        (self.change)(config);
+    }
+
+    /// The submission models that every node of its standard machine takes.
+    pub fn submissions(&self) -> Vec<Submission> {
+        Caps::of(&self.config(&tidegate_platform::Platform::host())).submissions
+    }
+
+    /// The standard machine as this variant.
+    pub fn config(&self, platform: &tidegate_platform::Platform) -> MachineConfig {
+        let mut config = MachineConfig::standard(platform);
+        self.apply(&mut config);
+        config
+    }
+}
+
+/// There is no variant of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no adapter is called '{name}'; {}, and `tidegate adapters` lists all", near_text(.near))]
+pub struct UnknownVariant {
+    /// The name.
+    pub name: String,
+    /// Names that are like it.
+    pub near: Vec<&'static str>,
+}
+
+fn near_text(near: &[&'static str]) -> String {
+    if near.is_empty() {
+        "nothing is called like it".to_owned()
+    } else {
+        format!("near are {}", near.join(", "))
+    }
+}
+
+// spec: NF-303
+/// All of them; the first is the standard machine.
+pub static ALL: &[Variant] = &[
+    Variant {
+        name: "standard",
+        about: "native fences reported one by one, 64 doorbells, everything on",
+        change: |_| {},
+    },
+    Variant {
+        name: "null-array",
+        about: "signalled interrupts name no fence: the kernel scans",
+        change: |c| c.driver.interrupt = InterruptMode::NullArray,
+    },
+    Variant {
+        name: "queue-interrupt",
+        about: "signalled interrupts name the hardware queue whose log tells",
+        change: |c| c.driver.interrupt = InterruptMode::HwQueue,
+    },
+    Variant {
+        name: "queue-array-interrupt",
+        about: "signalled interrupts name several hardware queues at once",
+        change: |c| c.driver.interrupt = InterruptMode::HwQueueArray,
+    },
+    Variant {
+        name: "alike-interrupts",
+        about: "cannot tell signals of native fences from writes to monitored ones",
+        change: |c| c.gpu.tells_fence_kinds = false,
+    },
+    Variant {
+        name: "advanced-notification",
+        about: "every engine interrupts for its writes to monitored fences",
+        change: advanced,
+    },
+    Variant {
+        name: "advanced-copy",
+        about: "the copy engines alone interrupt for their writes to monitored fences",
+        change: |c| of_class(c, EngineClass::Copy, |node| node.notifies_fence_writes = true),
+    },
+    Variant {
+        name: "copy-writes-no-fence",
+        about: "copy engines cannot write a fence: packets, and the kernel signals for them",
+        change: |c| of_class(c, EngineClass::Copy, |node| node.writes_fences = false),
+    },
+    Variant { name: "no-fence-writes", about: "no engine can write a fence", change: no_fence_writes },
+    Variant {
+        name: "stride-8",
+        about: "native fences are packed 8 bytes apart, with room for two peaks of history",
+        change: |c| c.driver.fence_stride_bytes = 8,
+    },
+    Variant {
+        name: "stride-4096",
+        about: "every native fence has a page of its own",
+        change: |c| c.driver.fence_stride_bytes = 4096,
+    },
+    Variant {
+        name: "no-history",
+        about: "keeps no histories: the hardware tests waits by the level",
+        change: |c| c.driver.fence_history = false,
+    },
+    Variant {
+        name: "one-doorbell",
+        about: "one physical doorbell, which each connection takes from the last",
+        change: |c| c.driver.doorbells = DoorbellModel::Dedicated { physical: 1 },
+    },
+    Variant {
+        name: "global-doorbell",
+        about: "one doorbell that all queues share: nothing is taken away",
+        change: |c| c.driver.doorbells = DoorbellModel::Global,
+    },
+    Variant {
+        name: "notify-submissions",
+        about: "a ring alone wakes nobody: each submission is notified to the kernel",
+        change: |c| c.driver.notify_submissions = true,
+    },
+    Variant {
+        name: "posted-logs",
+        about: "log entries may become visible after the index that counts them",
+        change: |c| c.gpu.posted_log_entries = true,
+    },
+    Variant {
+        name: "no-user-mode",
+        about: "native fences without user-mode submission",
+        change: |c| c.driver.nodes.iter_mut().for_each(|node| node.user_mode_submission = false),
+    },
+    Variant {
+        name: "monitored",
+        about: "no native fences: packets, and hardware queues with monitored progress",
+        change: |c| c.driver.native_fence = false,
+    },
+    Variant {
+        name: "monitored-advanced",
+        about: "no native fences, and every engine interrupts for its writes to monitored ones",
+        change: |c| {
+            c.driver.native_fence = false;
+            advanced(c);
+        },
+    },
+    Variant {
+        name: "32-bit",
+        about: "updates 32 bits atomically: the kernel follows fences through their wrap",
+        change: no_64bit_atomics,
+    },
+    Variant {
+        name: "32-bit-advanced",
+        about: "32-bit atomics, and every engine interrupts for its writes",
+        change: |c| {
+            no_64bit_atomics(c);
+            advanced(c);
+        },
+    },
+    Variant {
+        name: "packets-only",
+        about: "no hardware scheduling: the kernel hands every packet over",
+        change: |c| c.kernel.hardware_scheduling = tidegate_dxgkrnl::FeatureSetting::OFF,
+    },
+    Variant {
+        name: "oldest",
+        about: "32-bit atomics, no fence writes, no hardware scheduling",
+        change: |c| {
+            no_64bit_atomics(c);
+            no_fence_writes(c);
+            c.kernel.hardware_scheduling = tidegate_dxgkrnl::FeatureSetting::OFF;
+        },
+    },
+    Variant {
+        name: "posted-queue-interrupt",
+        about: "queues named in interrupts, one doorbell, posted log entries",
+        change: |c| {
+            c.driver.interrupt = InterruptMode::HwQueue;
+            c.driver.doorbells = DoorbellModel::Dedicated { physical: 1 };
+            c.gpu.posted_log_entries = true;
+        },
+    },
+];
+
+fn advanced(config: &mut MachineConfig) {
+    config.gpu.nodes.iter_mut().for_each(|node| node.notifies_fence_writes = true);
+}
+
+fn no_fence_writes(config: &mut MachineConfig) {
+    config.gpu.nodes.iter_mut().for_each(|node| node.writes_fences = false);
+}
+
+fn no_64bit_atomics(config: &mut MachineConfig) {
+    config.gpu.atomics_64bit = false;
+    config.driver.native_fence = false;
+}
+
+fn of_class(
+    config: &mut MachineConfig,
+    class: EngineClass,
+    change: impl Fn(&mut tidegate_softgpu::NodeConfig),
+) {
+    config.gpu.nodes.iter_mut().filter(|node| node.class == class).for_each(change);
+}
+
+/// The variant of this name.
+pub fn find(name: &str) -> Result<&'static Variant, UnknownVariant> {
+    ALL.iter()
+        .find(|v| v.name == name)
+        .ok_or_else(|| UnknownVariant { name: name.to_owned(), near: near(name) })
+}
+
+/// Names that contain `name`, or that differ from it by few letters, nearest first.
+fn near(name: &str) -> Vec<&'static str> {
+    let name = name.to_lowercase();
+    let mut near: Vec<(usize, &'static str)> = Vec::new();
+    for variant in ALL {
+        let distance = edits(&name, variant.name);
+        let contains = name.len() > 1 && variant.name.contains(&name);
+        if contains || distance <= variant.name.len().max(name.len()) / 3 {
+            near.push((if contains { 0 } else { distance }, variant.name));
+        }
+    }
+    near.sort();
+    near.into_iter().map(|(_, name)| name).take(6).collect()
+}
+
+/// How many letters must be put in, taken out or exchanged to make one word of the other.
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, letter) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, other) in to.iter().enumerate() {
+            let exchanged = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = exchanged.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+/// What a configuration comes to, without starting it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// NativeGpuFence.
+    pub native_fences: bool,
+    /// Not No64BitAtomics.
+    pub atomics_64bit: bool,
+    /// What signalled interrupts say; "any fence" where kinds cannot be told, "monitored" without native fences.
+    pub interrupts: &'static str,
+    /// Nodes that interrupt for their writes to monitored fences.
+    pub advanced_nodes: usize,
+    /// Nodes whose engines can write a fence.
+    pub fence_writing_nodes: usize,
+    /// All nodes.
+    pub nodes: usize,
+    /// Bytes between packed native fences.
+    pub fence_stride_bytes: u32,
+    /// Physical doorbells; 0 for one that is shared by all.
+    pub doorbells: u32,
+    /// The hardware keeps the histories of values, so that waits latch.
+    pub fence_history: bool,
+    /// Submission models that every node takes.
+    pub submissions: Vec<Submission>,
+}
+
+impl Caps {
+    /// What `config` comes to.
+    pub fn of(config: &MachineConfig) -> Caps {
+        let (gpu, driver, kernel) = (&config.gpu, &config.driver, &config.kernel);
+        let hardware_scheduling = kernel.hardware_scheduling.enabled;
+        let native_fences = hardware_scheduling && kernel.native_fence.enabled && driver.native_fence;
+        let writing = gpu.nodes.iter().filter(|n| n.writes_fences).count();
+        let all_write = writing == gpu.nodes.len();
+        let user_mode = native_fences
+            && kernel.user_mode_submission.enabled
+            && driver.nodes.iter().all(|n| n.user_mode_submission);
+        let offered = |submission: &Submission| match submission {
+            Submission::Packet => true,
+            Submission::Hardware => hardware_scheduling && all_write,
+            Submission::User => user_mode && all_write,
+        };
+        Caps {
+            native_fences,
+            atomics_64bit: gpu.atomics_64bit,
+            interrupts: match driver.interrupt {
+                _ if !native_fences => "monitored",
+                _ if !gpu.tells_fence_kinds => "any fence",
+                InterruptMode::FenceArray => "fences",
+                InterruptMode::NullArray => "none named",
+                InterruptMode::HwQueue => "queue",
+                InterruptMode::HwQueueArray => "queues",
+            },
+            advanced_nodes: gpu.nodes.iter().filter(|n| n.notifies_fence_writes).count(),
+            fence_writing_nodes: writing,
+            nodes: gpu.nodes.len(),
+            fence_stride_bytes: driver.fence_stride_bytes,
+            doorbells: match driver.doorbells {
+                DoorbellModel::Global => 0,
+                DoorbellModel::Dedicated { physical } => physical,
+            },
+            fence_history: driver.fence_history && gpu.atomics_64bit,
+            submissions: [Submission::Packet, Submission::Hardware, Submission::User]
+                .into_iter()
+                .filter(offered)
+                .collect(),
+        }
+    }
+}
+
+impl MachineConfig {
+    /// Finds what contradicts itself, before anything is started.
+    pub fn check(&self) -> Result<(), BadConfig> {
+        let (gpu, driver) = (&self.gpu, &self.driver);
+        if gpu.nodes.len() != driver.nodes.len() {
+            return Err(BadConfig::Nodes { gpu: gpu.nodes.len(), driver: driver.nodes.len() });
+        }
+        if driver.native_fence && !gpu.atomics_64bit {
+            return Err(BadConfig::NativeFencesWithout64BitAtomics);
+        }
+        let stride = driver.fence_stride_bytes;
+        if !stride.is_power_of_two() || !(8..=4096).contains(&stride) {
+            return Err(BadConfig::Stride(stride));
+        }
+        if driver.doorbells == (DoorbellModel::Dedicated { physical: 0 }) {
+            return Err(BadConfig::NoDoorbell);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_platform::Platform;
+
+    // spec: NF-302
+    #[test]
+    fn every_variant_is_free_of_contradictions_and_has_a_name_of_its_own() {
+        let platform = Platform::host();
+        for (number, variant) in ALL.iter().enumerate() {
+            assert_eq!(variant.config(&platform).check(), Ok(()), "{}", variant.name);
+            assert!(ALL[..number].iter().all(|other| other.name != variant.name));
+            assert!(std::ptr::eq(find(variant.name).unwrap(), variant));
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_answered_with_near_ones() {
+        let near = |name| find(name).err().unwrap().near;
+        assert_eq!(near("standrd"), ["standard"]);
+        assert_eq!(near("interrupt").len(), 4);
+        assert_eq!(near("qqqqqqqqqq"), [""; 0]);
+        assert_eq!(edits("posted", "poster"), 1);
+        let text = find("one-dorbell").err().unwrap().to_string();
+        assert!(text.contains("one-doorbell") && text.contains("tidegate adapters"), "{text}");
+    }
+
+    // spec: NF-302
+    #[test]
+    fn contradictions_are_told_apart() {
+        let platform = Platform::host();
+        let outcome = |change: fn(&mut MachineConfig)| {
+            let mut config = MachineConfig::standard(&platform);
+            change(&mut config);
+            config.check()
+        };
+        assert_eq!(outcome(|c| c.gpu.atomics_64bit = false), Err(BadConfig::NativeFencesWithout64BitAtomics));
+        assert_eq!(outcome(|c| c.driver.fence_stride_bytes = 24), Err(BadConfig::Stride(24)));
+        assert_eq!(
+            outcome(|c| c.driver.doorbells = DoorbellModel::Dedicated { physical: 0 }),
+            Err(BadConfig::NoDoorbell)
+        );
+        assert_eq!(outcome(|c| drop(c.gpu.nodes.pop())), Err(BadConfig::Nodes { gpu: 2, driver: 3 }));
+    }
+}

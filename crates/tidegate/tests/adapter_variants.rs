@@ -1,0 +1,96 @@
+//! Every named adapter: it is what its caps say, a multi-engine workload comes out right under each submission model that it
+//! offers, and nobody who waits on the CPU for what the GPU signals is lost.
+
+use std::path::Path;
+use std::sync::Arc;
+use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Priority, QueueDesc};
+use tidegate::platform::StepCosts;
+use tidegate::variants::{ALL, Caps};
+use tidegate::workload::cost::CostModel;
+use tidegate::workload::expect::Clock;
+use tidegate::workload::model::Workload;
+use tidegate::workload::{LoadOptions, load};
+use tidegate::{Machine, Platform, RunRequest, Submission, run_workload};
+
+fn workload(name: &str) -> Arc<Workload> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads").join(name);
+    Arc::new(load(&path, &LoadOptions::default()).unwrap().0)
+}
+
+// spec: NF-303
+#[test]
+fn a_workload_is_right_on_every_adapter_under_every_model_that_it_offers() {
+    let workload = workload("ring-buffer.toml");
+    for variant in ALL {
+        for submission in variant.submissions() {
+            let request = RunRequest {
+                workload: workload.clone(),
+                submission: Some(submission),
+                clock: Clock::Virtual,
+                tracing: false,
+                doorbells: 64,
+                costs: CostModel::nominal(),
+                progress: None,
+                adapter: Some(variant),
+            };
+            let result =
+                run_workload(&request).unwrap_or_else(|e| panic!("{} {submission}: {e}", variant.name));
+            let report = &result.outcome.report;
+            assert!(report.is_right(), "{} {submission}: {:?}", variant.name, report.problem_lines());
+        }
+    }
+}
+
+#[test]
+fn an_adapter_is_what_its_caps_say() {
+    for variant in ALL {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let config = variant.config(&platform);
+        let caps = Caps::of(&config);
+        let machine = Machine::new(&platform, config).unwrap();
+        let info = machine.open("look").unwrap().query_adapter_info();
+        let name = variant.name;
+        assert_eq!(info.native_gpu_fence_supported, caps.native_fences, "{name}");
+        assert_eq!(info.no_64bit_atomics, !caps.atomics_64bit, "{name}");
+        assert_eq!(info.nodes.iter().filter(|n| n.writes_fences).count(), caps.fence_writing_nodes, "{name}");
+        let user_mode = info.nodes.iter().all(|n| n.user_mode_submission);
+        assert_eq!(user_mode, caps.submissions.contains(&Submission::User), "{name}");
+        machine.run(|| ());
+    }
+}
+
+// spec: NF-303
+#[test]
+fn no_waiter_of_a_gpu_signal_is_lost_on_any_adapter() {
+    for variant in ALL {
+        for submission in variant.submissions() {
+            let platform = Platform::virtual_time(StepCosts::free());
+            let machine = Machine::new(&platform, variant.config(&platform)).unwrap();
+            let device = machine.device(DeviceOptions::default()).unwrap();
+            let report = machine.run(move || ping_pong(&device, submission));
+            assert!(report.completed(), "{} {submission}: {report:?}", variant.name);
+            assert_eq!(machine.adapter().bug_checks(), [], "{}", variant.name);
+            assert_eq!(machine.driver().violations(), 0, "{}", variant.name);
+        }
+    }
+}
+
+/// The CPU and two engines in turn, forward and, now and then, back.
+fn ping_pong(device: &Device, submission: Submission) {
+    let queue = |list_type: CommandListType, node| {
+        let (name, priority) = (list_type.name().to_owned(), Priority::Normal);
+        let desc = QueueDesc { name, list_type, priority, submission, node: Some(node) };
+        device.create_queue(desc).unwrap()
+    };
+    let (compute, copy) = (queue(CommandListType::Compute, 1), queue(CommandListType::Copy, 2));
+    let [go, between, done] = ["go", "between", "done"].map(|name| device.create_fence(name, 0).unwrap());
+    for value in 1..=50 {
+        compute.wait(&go, value).unwrap();
+        compute.signal(&between, value).unwrap();
+        copy.wait(&between, value).unwrap();
+        copy.signal(&done, value).unwrap();
+        go.signal(value).unwrap();
+        done.wait(value).unwrap();
+    }
+    assert_eq!(done.completed_value(), 50);
+}
