@@ -50,6 +50,49 @@ pub struct CreateNativeFence<'a> {
     pub name: &'a str,
 }
 
+/// CurrentValueCpuVa: a fence's value as the process sees it, for polling.
+#[derive(Clone, Debug)]
+pub enum CurrentValueView {
+    /// It may look.
+    ReadOnly(ReadOnly),
+    /// The fence's value stands where no CPU reaches it (INTRA_GPU); the address is NULL.
+    OutOfReach,
+}
+
+impl CurrentValueView {
+    /// The value now, where the process can see it.
+    #[inline]
+    pub fn get(&self) -> Option<u64> {
+        match self {
+            CurrentValueView::ReadOnly(word) => Some(word.load()),
+            CurrentValueView::OutOfReach => None,
+        }
+    }
+
+    /// The word to poll, where the process has one.
+    pub fn read_only(&self) -> Option<&ReadOnly> {
+        match self {
+            CurrentValueView::ReadOnly(word) => Some(word),
+            CurrentValueView::OutOfReach => None,
+        }
+    }
+
+    /// The value now.
+    ///
+    /// # Panics
+    /// For a fence that no CPU reaches, as a load from NULL would: its maker knows what it is.
+    #[inline]
+    pub fn load(&self) -> u64 {
+        self.get().expect("an INTRA_GPU fence has no CPU address of its value")
+    }
+}
+
+impl From<ReadOnly> for CurrentValueView {
+    fn from(word: ReadOnly) -> CurrentValueView {
+        CurrentValueView::ReadOnly(word)
+    }
+}
+
 // spec: NF-016
 /// A created or opened fence.
 #[derive(Clone, Debug)]
@@ -57,8 +100,9 @@ pub struct FenceInstance {
     /// Its handle in this process.
     pub handle: Handle,
     /// The value, for polling.
-    pub value: ReadOnly,
-    /// The epoch of the fence's cell, which a ring's wait packet carries; `None` where the hardware keeps no history.
+    pub value: CurrentValueView,
+    /// The epoch of the fence's cell, which a ring's wait packet carries; `None` where the hardware keeps no history, or keeps it
+    /// where no CPU reaches it.
     pub epoch: Option<ReadOnly>,
     /// Where engines find the value (CurrentValue of a native fence).
     pub current_value_gpu_va: u64,

@@ -25,8 +25,8 @@ pub use device::{
 };
 pub use doorbell::{Connection, CreateDoorbell, Doorbell};
 pub use fence::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags,
-    SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,
+    CreateMonitoredFence, CreateNativeFence, CurrentValueView, FenceInstance, FenceValue, LogDetail,
+    SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,
 };
 pub use handle::Handle;
 pub use kernel::Kernel;

@@ -124,7 +124,11 @@ impl Fence {
     ) -> Result<Fence> {
         let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;
         let owned = Owned::new(&device.thunk, Object::Fence, instance.handle);
-        let value = device.reader(instance.value.clone(), initial_value);
+        let Some(word) = instance.value.read_only().cloned() else {
+            let what = format!("fence '{name}', whose value no CPU reaches");
+            return Err(device.error(call, &what, Status::NOT_SUPPORTED));
+        };
+        let value = device.reader(word, initial_value);
         let (name, device) = (name.to_owned(), Arc::clone(device));
         let inner = FenceInner { instance, name, cpu_access, value, _owned: owned, device };
         Ok(Fence { inner: Arc::new(inner), lane })

@@ -173,6 +173,16 @@ impl FenceCell {
         history.unlock(epoch);
     }
 
+    /// Every wait that was made passes, and no store makes the value fall any more. The value itself is left alone: whoever
+    /// shows it to readers makes it the maximum. Nothing where there is no history.
+    pub fn let_pass(&self) {
+        if let Some(history) = self.history() {
+            let epoch = history.lock() + 1;
+            history.word(at::FIRST_EPOCH).store(ALWAYS);
+            history.unlock(epoch);
+        }
+    }
+
     /// From now on every wait passes and no store changes anything.
     pub fn condemn(&self) {
         let Some(history) = self.history() else {

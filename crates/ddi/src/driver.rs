@@ -13,7 +13,9 @@ use crate::fence::{
     UpdateCurrentValue, UpdateMonitoredValue,
 };
 use crate::interrupt::InterruptData;
-use crate::memory::{PageTableShape, Segment, UpdatePageTable};
+use crate::memory::{
+    AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
+};
 use crate::peer::{LinkNativeFence, PeerDoorbell};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
@@ -85,6 +87,18 @@ pub trait Driver: Send + Sync {
     /// Writes page table entries in the driver's format and forgets cached translations of them.
     #[doc(alias = "DxgkDdiBuildPagingBuffer")]
     fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status>;
+
+    /// Where a standard allocation may stand. NOT_SUPPORTED: the driver offers no segment for it.
+    #[doc(alias = "DxgkDdiGetStandardAllocationDriverData")]
+    fn get_standard_allocation_driver_data(
+        &self,
+        level: &Passive,
+        args: StandardAllocation<'_>,
+    ) -> Result<AllocationSegments, Status>;
+
+    /// Moves fence storage, or tells that it was moved. Called for fences in local memory only.
+    #[doc(alias = "DxgkDdiBuildPagingBuffer")]
+    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status>;
 
     /// Names a process's root page table.
     #[doc(alias = "DxgkDdiSetRootPageTable")]
@@ -166,7 +180,7 @@ pub trait Driver: Send + Sync {
     /// was written by an agent that had seen the new MonitoredValue.
     #[doc(alias = "DxgkDdiUpdateMonitoredValues")]
     // spec: NF-132
-    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]);
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]);
 
     /// A CPU signal, a propagation from another adapter, or a device in error.
     #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
@@ -174,7 +188,7 @@ pub trait Driver: Send + Sync {
     fn update_current_values_from_cpu(
         &self,
         level: &Dispatch,
-        fences: &[UpdateCurrentValue],
+        fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     );
 

@@ -11,7 +11,8 @@ pub struct CreateNativeFence {
     pub os_handle: OsHandle,
     /// DEFAULT or INTRA_GPU.
     pub fence_type: NativeFenceType,
-    /// CurrentValue and MonitoredValue in the system process's address space, if the caps asked for it.
+    /// CurrentValue and MonitoredValue in the system process's address space, if the caps asked for it; on the original, zeros
+    /// if not.
     pub system_process_va: Option<(u64, u64)>,
     /// Private driver data, in and out.
     pub private_data: [u8; 64],
@@ -32,26 +33,39 @@ pub struct OpenNativeFence {
     pub monitored_value_gpu_va: u64,
 }
 
-/// One element of DXGKARG_UPDATEMONITOREDVALUES.
-#[derive(Clone, Debug)]
-pub struct UpdateMonitoredValue {
+/// One element of DXGKARG_UPDATEMONITOREDVALUES. It borrows the address: a driver cannot keep the element beyond the call.
+///
+/// ```compile_fail,E0521
+/// use tidegate_ddi::fence::UpdateMonitoredValue;
+/// struct Driver {
+///     kept: Vec<UpdateMonitoredValue<'static>>,
+/// }
+/// impl Driver {
+///     fn update_monitored_values(&mut self, fences: &[UpdateMonitoredValue<'_>]) {
+///         self.kept.extend_from_slice(fences);
+///     }
+/// }
+/// ```
+// spec: NF-139
+#[derive(Clone, Copy, Debug)]
+pub struct UpdateMonitoredValue<'a> {
     /// The driver's handle of the fence.
     pub fence: DriverHandle,
     /// What MonitoredValue becomes.
     pub value: u64,
     /// Kernel CPU address of MonitoredValue, for the duration of the call.
-    pub monitored_value: Word,
+    pub monitored_value: &'a Word,
 }
 
-/// One element of DXGKARG_UPDATECURRENTVALUESFROMCPU.
-#[derive(Clone, Debug)]
-pub struct UpdateCurrentValue {
+/// One element of DXGKARG_UPDATECURRENTVALUESFROMCPU. It borrows the address, like [`UpdateMonitoredValue`].
+#[derive(Clone, Copy, Debug)]
+pub struct UpdateCurrentValue<'a> {
     /// The driver's handle of the fence.
     pub fence: DriverHandle,
     /// What CurrentValue becomes.
     pub value: u64,
-    /// Kernel CPU address of CurrentValue, for the duration of the call.
-    pub current_value: FenceCell,
+    /// Kernel CPU address of CurrentValue, for the duration of the call; `None` for an INTRA_GPU fence, which no CPU reaches.
+    pub current_value: Option<&'a FenceCell>,
 }
 
 /// DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS, of which at most one is set.
@@ -61,7 +75,8 @@ pub enum UpdateCurrentMode {
     Write,
     /// Somebody else wrote it: only let waiting hardware queues look.
     NotificationOnly,
-    /// The parent device is in error: GPU waits on the fence pass from now on, signals do nothing.
+    /// The parent device is in error: GPU waits on the fence pass from now on, signals do nothing. The value is left alone; the
+    /// kernel shows readers the maximum.
     AlwaysSignaled,
 }
 

@@ -9,7 +9,9 @@ use crate::fence::{
     CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
     UpdateCurrentValue, UpdateMonitoredValue,
 };
-use crate::memory::{PageTableShape, Segment, UpdatePageTable};
+use crate::memory::{
+    AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
+};
 use crate::peer::{LinkNativeFence, PeerDoorbell};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
@@ -80,6 +82,20 @@ pub trait DriverLayer: Send + Sync {
     /// See [`Driver::update_page_table`].
     fn update_page_table(&self, level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
         self.inner().update_page_table(level, args)
+    }
+
+    /// See [`Driver::get_standard_allocation_driver_data`].
+    fn get_standard_allocation_driver_data(
+        &self,
+        level: &Passive,
+        args: StandardAllocation<'_>,
+    ) -> Result<AllocationSegments, Status> {
+        self.inner().get_standard_allocation_driver_data(level, args)
+    }
+
+    /// See [`Driver::build_paging_buffer`].
+    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+        self.inner().build_paging_buffer(level, operation)
     }
 
     /// See [`Driver::set_root_page_table`].
@@ -186,7 +202,7 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::update_monitored_values`].
-    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
         self.inner().update_monitored_values(level, fences);
     }
 
@@ -194,7 +210,7 @@ pub trait DriverLayer: Send + Sync {
     fn update_current_values_from_cpu(
         &self,
         level: &Dispatch,
-        fences: &[UpdateCurrentValue],
+        fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) {
         self.inner().update_current_values_from_cpu(level, fences, mode);
@@ -305,6 +321,18 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::update_page_table(self, level, args)
     }
 
+    fn get_standard_allocation_driver_data(
+        &self,
+        level: &Passive,
+        args: StandardAllocation<'_>,
+    ) -> Result<AllocationSegments, Status> {
+        DriverLayer::get_standard_allocation_driver_data(self, level, args)
+    }
+
+    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+        DriverLayer::build_paging_buffer(self, level, operation)
+    }
+
     fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
         DriverLayer::set_root_page_table(self, level, args)
     }
@@ -390,14 +418,14 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::link_native_fence(self, level, args)
     }
 
-    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
         DriverLayer::update_monitored_values(self, level, fences);
     }
 
     fn update_current_values_from_cpu(
         &self,
         level: &Dispatch,
-        fences: &[UpdateCurrentValue],
+        fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) {
         DriverLayer::update_current_values_from_cpu(self, level, fences, mode);

@@ -1,13 +1,18 @@
-//! Owns the arguments by which the kernel's memory manager has page tables written in the driver's format.
+//! Owns the arguments by which the kernel's memory manager has page tables written in the driver's format, asks where fence
+//! storage may stand, and moves it.
+//!
+//! Segments are named by numbers from 1 on, in the order of the driver's report; in a set, bit 0 is segment 1.
 
-use tidegate_platform::{Bulk, PhysicalAddress, PhysicalMemory};
+use crate::{DriverHandle, NativeFenceType};
+use tidegate_d3dukmdt::FenceCell;
+use tidegate_platform::{Bulk, PhysicalAddress, PhysicalMemory, Word};
 
 /// A segment of local memory (DXGK_SEGMENTDESCRIPTOR4).
 #[derive(Clone)]
 pub struct Segment {
     /// The memory.
     pub memory: PhysicalMemory,
-    /// Whether the CPU reaches it through the bus.
+    /// Whether the CPU reaches it through the bus. Where it does not, the kernel gives out addresses and looks at nothing.
     pub cpu_visible: bool,
 }
 
@@ -69,4 +74,94 @@ pub struct UpdatePageTable<'a> {
     pub start_index: u64,
     /// The entries.
     pub entries: &'a [PageTableEntry],
+}
+
+/// D3DKMDT_STANDARDALLOCATION_TYPE: allocations that the kernel makes for itself and the driver knows the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum StandardAllocationType {
+    /// D3DKMDT_STANDARDALLOCATION_FENCESTORAGE
+    // spec: NF-110
+    FenceStorage = 6,
+}
+
+/// Which of a fence's two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum FenceStorageValueType {
+    /// CurrentValue
+    CurrentValue = 0,
+    /// MonitoredValue
+    MonitoredValue = 1,
+}
+
+/// D3DKMDT_FENCESTORAGESURFACEDATA, what goes in.
+// spec: NF-111
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FenceStorageSurfaceData<'a> {
+    /// Which of linked adapters.
+    pub physical_adapter_index: u32,
+    /// Which value is to be stored.
+    pub value: FenceStorageValueType,
+    /// Of which kind of fences.
+    pub fence_type: NativeFenceType,
+    /// Private data; a driver must do without, since storage serves many fences.
+    pub private_driver_data: &'a [u8],
+}
+
+/// DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StandardAllocation<'a> {
+    /// What is to be made.
+    pub allocation_type: StandardAllocationType,
+    /// Its description.
+    pub surface: FenceStorageSurfaceData<'a>,
+}
+
+/// What a driver answers about a standard allocation (of DXGK_ALLOCATIONINFO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocationSegments {
+    /// Segments in which it may stand and be written; at least one.
+    pub supported_write_segment_set: u32,
+    /// Segments to which it may be evicted instead of to system memory; 0 for none.
+    pub eviction_segment_set: u32,
+    /// The segment to begin with; 0 leaves the choice to the kernel.
+    pub preferred_segment: u32,
+}
+
+/// DXGKARG_BUILDPAGINGBUFFER for fence storage. What an operation asks is done when the call returns.
+#[derive(Clone, Copy, Debug)]
+pub enum PagingOperation<'a> {
+    /// No engine of the adapter begins a turn from now on, and none is in one. Ours; it stands for the suspension of every
+    /// context that may use what is moved. Counts: as many releases end it.
+    HoldEngines,
+    /// The engines go on, and look at every wait anew.
+    ReleaseEngines,
+    /// A page of fence values that no CPU reaches goes from one place to another, with what hardware knows of it: histories and
+    /// the queues that wait. Only while engines are held.
+    TransferFenceValues {
+        /// Where it stands.
+        from: PhysicalAddress,
+        /// Where it will stand; as large.
+        to: PhysicalAddress,
+    },
+    /// DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY: these fences stand elsewhere now. A fence in local memory is told of when
+    /// it is made, too.
+    #[doc(alias = "NOTIFY_FENCE_RESIDENCY")]
+    NotifyFenceResidency(&'a [FenceResidency<'a>]),
+}
+
+/// Where a fence's values stand.
+#[derive(Clone, Copy, Debug)]
+pub struct FenceResidency<'a> {
+    /// The driver's handle of the fence.
+    pub fence: DriverHandle,
+    /// CurrentValue on the bus.
+    pub current_value: PhysicalAddress,
+    /// MonitoredValue on the bus.
+    pub monitored_value: PhysicalAddress,
+    /// Kernel CPU address of CurrentValue, for the duration of the call, if there is one.
+    pub current_value_cpu: Option<&'a FenceCell>,
+    /// Kernel CPU address of MonitoredValue, for the duration of the call, if there is one.
+    pub monitored_value_cpu: Option<&'a Word>,
 }

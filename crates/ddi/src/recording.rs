@@ -9,7 +9,7 @@ use crate::fence::{
     UpdateMonitoredValue,
 };
 use crate::layer::DriverLayer;
-use crate::memory::UpdatePageTable;
+use crate::memory::{AllocationSegments, PagingOperation, StandardAllocation, UpdatePageTable};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -108,6 +108,28 @@ impl DriverLayer for Recording {
         self.inner.update_page_table(level, args)
     }
 
+    fn get_standard_allocation_driver_data(
+        &self,
+        level: &Passive,
+        args: StandardAllocation<'_>,
+    ) -> Result<AllocationSegments, Status> {
+        self.note("GetStandardAllocationDriverData", format!("{args:?}"));
+        self.inner.get_standard_allocation_driver_data(level, args)
+    }
+
+    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+        let about = match operation {
+            PagingOperation::NotifyFenceResidency(fences) => {
+                let at: Vec<_> =
+                    fences.iter().map(|f| (f.fence, f.current_value, f.monitored_value)).collect();
+                format!("NotifyFenceResidency {at:?}")
+            }
+            other => format!("{other:?}"),
+        };
+        self.note("BuildPagingBuffer", about);
+        self.inner.build_paging_buffer(level, operation)
+    }
+
     fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
         self.note("SetRootPageTable", format!("{args:?}"));
         self.inner.set_root_page_table(level, args)
@@ -198,7 +220,7 @@ impl DriverLayer for Recording {
         self.inner.destroy_native_fence(level, global);
     }
 
-    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
         let values: Vec<u64> = fences.iter().map(|f| f.value).collect();
         self.note("UpdateMonitoredValues", format!("{values:?}"));
         self.inner.update_monitored_values(level, fences);
@@ -207,7 +229,7 @@ impl DriverLayer for Recording {
     fn update_current_values_from_cpu(
         &self,
         level: &Dispatch,
-        fences: &[UpdateCurrentValue],
+        fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) {
         let values: Vec<u64> = fences.iter().map(|f| f.value).collect();

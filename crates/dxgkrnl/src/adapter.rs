@@ -13,9 +13,11 @@ use crate::error::{BugCheck, StartError};
 use crate::feature::{FeatureSetting, Features};
 use crate::fence::FenceTable;
 use crate::fence::log::{LogMode, LogTimeFault};
+use crate::fence::residency::Residency;
 use crate::fence::storage::Grave;
 use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
+use crate::memory::AddressSpace;
 use crate::process::Process;
 use crate::sched::VidSch;
 use crate::stats::{Count, KernelStats, Stats};
@@ -51,8 +53,11 @@ pub struct AdapterConfig {
     pub native_fence: FeatureSetting,
     /// DXGK_FEATURE_USER_MODE_SUBMISSION; rests on native fences.
     pub user_mode_submission: FeatureSetting,
-    /// The fence types that this kernel says it makes. Today's Windows answers GetOSCaps with neither.
+    /// The fence types that this kernel makes, and says so. Without the optimised one DEFAULT fences stand in system memory,
+    /// whatever segments the driver names. Today's Windows answers GetOSCaps with neither.
     pub native_fence_os_caps: NativeFenceOsCaps,
+    /// Most bytes of fence storage in local memory; the oldest leaves for system memory when there would be more.
+    pub fence_storage_budget_bytes: u64,
     /// Where interrupts run.
     pub interrupts: InterruptDelivery,
     /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests. Logging is mandatory: 0 makes
@@ -66,7 +71,8 @@ pub struct AdapterConfig {
 }
 
 impl AdapterConfig {
-    /// All features on; interrupts on a worker in virtual time (the engine is not held up by them), else inline.
+    /// All features and fence types on, without a budget; interrupts on a worker in virtual time (the engine is not held up by
+    /// them), else inline.
     pub fn standard(platform: &Platform) -> AdapterConfig {
         let interrupts = match platform.kind() {
             PlatformKind::Virtual => InterruptDelivery::Worker,
@@ -77,6 +83,7 @@ impl AdapterConfig {
             native_fence: FeatureSetting::ON,
             user_mode_submission: FeatureSetting::ON,
             native_fence_os_caps: NativeFenceOsCaps::all(),
+            fence_storage_budget_bytes: u64::MAX,
             interrupts,
             log_entries: 84,
             strict_fence_rewind: false,
@@ -94,7 +101,7 @@ pub struct PendingWait {
     pub fence: String,
     /// What is waited for.
     pub value: u64,
-    /// What the fence is at.
+    /// What the fence is at; 0 where the CPU cannot see it.
     pub current: u64,
 }
 
@@ -116,6 +123,10 @@ pub struct Adapter {
     pub(crate) interrupt_lock: Mutex<()>,
     /// The doorbell transition lock: every connect, disconnect and destroy; owned by an agent, see `doorbell`.
     pub(crate) transition: Mutex<()>,
+    /// Fence storage in local memory.
+    pub(crate) residency: Residency,
+    /// The system process's address space, if fences are mapped there; gone after stop.
+    system_process: Mutex<Option<Arc<AddressSpace>>>,
     /// What is mapped where shareable fences stood that are over.
     grave: OnceLock<Grave>,
     pub(crate) fences: Mutex<FenceTable>,
@@ -181,6 +192,8 @@ impl Adapter {
             platform: platform.clone(),
             shape: declared.shape,
             segments: declared.segments,
+            residency: Residency::new(platform),
+            system_process: platform.mutex("system process", None),
             sched: platform.mutex("VidSch", VidSch::new(&declared.caps)),
             caps: declared.caps,
             native_fence_caps: declared.native_fence,
@@ -214,6 +227,11 @@ impl Adapter {
         callbacks.attach(&adapter);
         let worker = interrupt::connect(&adapter);
         *adapter.interrupt_worker.lock() = worker;
+        if adapter.native_fence_caps.map_to_gpu_system_process {
+            let space = AddressSpace::of_system_process(&adapter);
+            let space = space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
+            *adapter.system_process.lock() = Some(Arc::new(space));
+        }
         Ok(adapter)
     }
 
@@ -235,6 +253,8 @@ impl Adapter {
             worker.stop();
         }
         self.dpc.forget();
+        let system_process = self.system_process.lock().take();
+        drop(system_process);
         self.driver.stop_device(&Passive::enter());
     }
 
@@ -309,13 +329,19 @@ impl Adapter {
     /// What a hardware queue waits for whose wait names the cell at `current_value` on the bus: for reports of machines that
     /// stand still.
     pub fn describe_wait(&self, tag: u32, current_value: PhysicalAddress, value: u64) -> Option<PendingWait> {
-        let fences = self.fences.lock().matching(|f| f.storage.current_at == current_value);
+        let fences = self.fences.lock().matching(|f| f.storage.current_at() == current_value);
         fences.first()?.pending(tag, value)
     }
 
     /// Where what is left of ended fences leads.
     pub(crate) fn grave(&self) -> &Grave {
         self.grave.get_or_init(|| Grave::new(&self.system_memory, self.caps.fence_history))
+    }
+
+    /// The system process's address space, where the driver asked for fences to be mapped in it.
+    pub(crate) fn system_process(&self) -> Option<Arc<AddressSpace>> {
+        let asked = self.native_fence_caps.map_to_gpu_system_process;
+        asked.then(|| self.system_process.lock().clone()).flatten()
     }
 
     pub(crate) fn count(&self, count: Count) {

@@ -6,6 +6,7 @@
 use crate::entry::{self, EntryGroup, OpenGroups};
 use crate::error::StartError;
 use crate::feature::Features;
+use crate::memory::check_fence_window;
 use std::sync::Arc;
 use tidegate_ddi::feature::QueryFeatureInterface;
 use tidegate_ddi::memory::{PageTableShape, Segment};
@@ -169,8 +170,5 @@ fn check_native_fence(caps: &NativeFenceCaps, shape: &PageTableShape) -> Result<
     if minimum > maximum || maximum >= end {
         return Err(StartError::FenceAddresses { minimum, maximum, end });
     }
-    if caps.map_to_gpu_system_process {
-        return Err(StartError::SystemProcessMapping);
-    }
-    Ok(())
+    check_fence_window(caps, *shape)
 }

@@ -192,7 +192,7 @@ impl Doorbell {
     // spec: UMS-074
     fn notify_pending_work(&self) {
         self.adapter.platform.fence();
-        if self.last_queued.load_once() > self.queue.progress.fence.current.load() {
+        if self.last_queued.load_once() > self.queue.progress.fence.value() {
             self.adapter.driver().notify_work_submission(&Passive::enter(), self.queue.driver);
         }
     }

@@ -12,6 +12,7 @@ use tidegate_ddi::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
 };
+use tidegate_ddi::memory::{AllocationSegments, PagingOperation, StandardAllocation};
 use tidegate_ddi::queue::{CreateContext, CreateHwQueue, SubmitCommandToHwQueue};
 use tidegate_ddi::{
     DdiVersion, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, FeatureId, NativeFenceCaps, Passive,
@@ -33,7 +34,7 @@ pub(crate) enum EntryGroup {
     Doorbells,
     /// Native fences as they came first: create, destroy, MonitoredValue.
     NativeFences,
-    /// What makes native fences whole: their caps, instances, updates from the CPU, logs.
+    /// What makes native fences whole: their caps, storage in local memory, instances, updates from the CPU, logs.
     NativeFenceInstances,
 }
 
@@ -132,6 +133,20 @@ impl DriverLayer for Gate {
         }
     }
 
+    fn get_standard_allocation_driver_data(
+        &self,
+        level: &Passive,
+        args: StandardAllocation<'_>,
+    ) -> Result<AllocationSegments, Status> {
+        self.open.demand(EntryGroup::NativeFenceInstances)?;
+        self.inner.get_standard_allocation_driver_data(level, args)
+    }
+
+    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+        self.open.demand(EntryGroup::NativeFenceInstances)?;
+        self.inner.build_paging_buffer(level, operation)
+    }
+
     fn query_user_mode_submission_caps(&self, level: &Passive) -> UserModeSubmissionCaps {
         if self.open.has(EntryGroup::Doorbells) {
             self.inner.query_user_mode_submission_caps(level)
@@ -208,7 +223,7 @@ impl DriverLayer for Gate {
         }
     }
 
-    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
         if self.open.has(EntryGroup::NativeFences) {
             self.inner.update_monitored_values(level, fences);
         }
@@ -217,7 +232,7 @@ impl DriverLayer for Gate {
     fn update_current_values_from_cpu(
         &self,
         level: &Dispatch,
-        fences: &[UpdateCurrentValue],
+        fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) {
         if self.open.has(EntryGroup::NativeFenceInstances) {
@@ -269,6 +284,8 @@ impl DriverLayer for Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_ddi::NativeFenceType;
+    use tidegate_ddi::memory::{FenceStorageSurfaceData, FenceStorageValueType, StandardAllocationType};
 
     const ALL: [FeatureId; 3] = [FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION];
 
@@ -326,6 +343,17 @@ mod tests {
                 QueryFeatureSupport { feature, min_version: 1, max_version: 1, allow_experimental: true };
             assert_eq!(gate.query_feature_support(&level, ask), FeatureSupport::default());
             assert_eq!(gate.query_native_fence_caps(&level), NativeFenceCaps::default());
+            let surface = FenceStorageSurfaceData {
+                physical_adapter_index: 0,
+                value: FenceStorageValueType::MonitoredValue,
+                fence_type: NativeFenceType::Default,
+                private_driver_data: &[],
+            };
+            let storage =
+                StandardAllocation { allocation_type: StandardAllocationType::FenceStorage, surface };
+            let answer = gate.get_standard_allocation_driver_data(&level, storage);
+            assert_eq!(answer.err(), Some(Status::NOT_SUPPORTED));
+            assert_eq!(gate.build_paging_buffer(&level, PagingOperation::HoldEngines), refused);
             assert_eq!(gate.query_user_mode_submission_caps(&level).doorbell_size_bytes, 0);
             assert_eq!(gate.suspend_context(&level, none, 0).err(), Some(Status::NOT_SUPPORTED));
             assert_eq!(gate.resume_context(&level, none), refused);

@@ -84,11 +84,11 @@ pub enum StartError {
         /// The first address beyond the address space.
         end: u64,
     },
-    /// A mapping that this kernel does not make.
+    /// No whole page lies between the bounds of fence addresses.
     #[error(
-        "the driver asks for fences in the system process's address space, which this kernel does not map"
+        "the driver's bounds leave fence values the addresses from {0:#x} on and below {1:#x}, in whole pages: there is none, so widen them"
     )]
-    SystemProcessMapping,
+    FenceWindow(u64, u64),
     /// A node takes user-mode submission without native fences.
     #[error(
         "node {0} supports user-mode submission, which needs native fences, and the driver declares none: declare both or neither"
@@ -132,6 +132,9 @@ pub enum BugCheck {
         /// With what.
         status: Status,
     },
+    /// The segments that a driver named for fence storage make no sense.
+    #[error("DxgkDdiGetStandardAllocationDriverData {0}")]
+    FenceStorageSegments(&'static str),
     /// A fault on a queue, or a signal by one, that is destroyed or of another adapter.
     #[error("an interrupt names hardware queue {0:#x}, which this adapter does not have")]
     UnknownQueue(u64),

@@ -252,7 +252,8 @@ impl HwQueue {
     ) -> Result<(), Status> {
         {
             let mut software = self.software.lock();
-            let reachable = self.progress.fence.current.admits(progress_fence_id);
+            let current = self.progress.fence.current.as_ref();
+            let reachable = current.is_some_and(|value| value.admits(progress_fence_id));
             if progress_fence_id <= software.announced || !reachable {
                 return Err(Status::INVALID_PARAMETER);
             }
@@ -325,7 +326,7 @@ impl HwQueue {
             let next = {
                 let mut software = self.software.lock();
                 // Progress is looked at inside the lock: whoever was told of it and left because this agent runs, left before.
-                let completed = self.progress.fence.current.load();
+                let completed = self.progress.fence.value();
                 software.next(completed, now)
             };
             let Some(step) = next else { return };

@@ -8,9 +8,10 @@
 //! `error`.
 //!
 //! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
-//! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: page tables of a
-//! process → doorbell transition → reading of fence logs → CPU updates of a fence → interrupt lock. A guard of policy state
-//! may be taken inside any of them.
+//! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: joining of a cross-adapter
+//! fence → moves of fence storage → page tables of a process, or CPU updates of a fence → interrupt lock. The doorbell
+//! transition and the reading of fence logs are taken alone: a log is mapped before its reading, and unmapped after it. A guard
+//! of policy state may be taken inside any of them.
 //!
 //! It does not know what a packet or a page table entry looks like: that is between the user-mode and the kernel-mode
 //! driver.

@@ -17,10 +17,10 @@ use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
-    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState, FenceInstance, FenceValue, Handle,
-    Kernel, LogDetail, NodeInfo, NtHandle, OpenSyncObject, ReadOnly, SignalFlags, SignalFromGpu2, Status,
-    SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags,
-    WaitMode,
+    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CurrentValueView, DeviceState, FenceInstance,
+    FenceValue, Handle, Kernel, LogDetail, NodeInfo, NtHandle, OpenSyncObject, ReadOnly, SignalFlags,
+    SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
+    SyncObjectFlags, WaitMode,
 };
 use tidegate_ddi::VidSchCaps;
 use tidegate_platform::{Event, Mutex};
@@ -141,9 +141,11 @@ impl Process {
             if instance.flags.contains(refused) {
                 return Err(Status::ACCESS_DENIED);
             }
+            // spec: NF-040
+            let Some(current) = &instance.fence.current else { return Err(Status::NOT_SUPPORTED) };
             instance.device.check()?;
             // spec: MF-019, MF-020
-            if !instance.fence.current.admits(wanted.value) {
+            if !current.admits(wanted.value) {
                 return Err(Status::INVALID_PARAMETER);
             }
             targets.push((instance.fence.clone(), wanted.value));
@@ -213,8 +215,11 @@ impl Process {
         Ok(FenceInstance {
             handle,
             // spec: MF-007
-            value: ReadOnly::new(fence.current.cell().word().clone()),
-            epoch: fence.current.cell().epoch_word().map(ReadOnly::new),
+            value: match &fence.current {
+                Some(value) => CurrentValueView::ReadOnly(ReadOnly::new(value.cell().word().clone())),
+                None => CurrentValueView::OutOfReach,
+            },
+            epoch: fence.current.as_ref().and_then(|value| value.cell().epoch_word()).map(ReadOnly::new),
             // spec: MF-021
             current_value_gpu_va: if no_gpu { 0 } else { instance.mapping.current_va },
             monitored_value_gpu_va: if fence.native.is_some() && !no_gpu {
@@ -343,13 +348,14 @@ impl Kernel for Process {
         };
         let queue = HwQueue::new(&context, &desc)?;
         let fence = queue.progress.fence.clone();
+        let progress_value = fence.current.as_ref().ok_or(Status::NOT_SUPPORTED)?.cell().word().clone();
         let progress_gpu_va = queue.progress.mapping.current_va;
         let progress_fence = self.insert(Object::Fence(queue.progress.clone()))?;
         let handle = self.insert(Object::HwQueue(queue))?;
         Ok(tidegate_calls::HwQueue {
             handle,
             progress_fence,
-            progress_value: ReadOnly::new(fence.current.cell().word().clone()),
+            progress_value: ReadOnly::new(progress_value),
             progress_gpu_va,
             native_progress_fence: fence.native.is_some(),
         })

@@ -31,7 +31,7 @@ pub(crate) fn check_rewinds(
     }
     for (index, (fence, value)) in targets.iter().enumerate() {
         let earlier = targets[..index].iter().rfind(|(other, _)| Arc::ptr_eq(other, fence));
-        let before = earlier.map_or_else(|| fence.current.load(), |(_, value)| *value);
+        let before = earlier.map_or_else(|| fence.value(), |(_, value)| *value);
         if *value < before {
             return Err(Status::INVALID_PARAMETER);
         }
@@ -45,7 +45,7 @@ pub(crate) fn signal(fence: &Fence, value: u64, flags: SignalFlags) {
     let stats = &fence.adapter.stats;
     // A look for the report's sake is no step of the protocol: where nothing is counted nothing is looked at.
     if stats.on() && !flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
-        let from = fence.current.load();
+        let from = fence.value();
         if value < from {
             stats.note_rewind(&fence.name, from, value);
         }

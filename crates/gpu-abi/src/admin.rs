@@ -115,6 +115,33 @@ pub enum AdminCommand {
     },
     /// Some fence was changed: look at all queues that wait.
     RescanWaits,
+    /// No engine begins a turn from now on; done when none is in one. Holds count.
+    HoldEngines,
+    /// Ends a hold. After the last one every wait is looked at anew.
+    ReleaseEngines,
+    /// Moves a page of fence values, or of MonitoredValues, to another place on the bus: what stands in it, and the waits that
+    /// are kept by its place. Refused unless engines are held, since what they store meanwhile would be lost.
+    MoveFencePage {
+        /// Where the page begins.
+        from: PhysicalAddress,
+        /// Where it will; a page of as many words.
+        to: PhysicalAddress,
+    },
+    /// A new fence stands here, which no CPU reaches: CurrentValue becomes 0, MonitoredValue the maximum, and waits for the
+    /// fence that stood here before pass.
+    RenewFence {
+        /// Where CurrentValue stands on the bus.
+        current_value: PhysicalAddress,
+        /// Where MonitoredValue stands.
+        monitored_value: PhysicalAddress,
+        /// Bytes of its page that the fence has.
+        stride_bytes: u64,
+    },
+    /// The fence here is over or its device is lost: every wait for it passes, and signals do nothing.
+    CondemnFence {
+        /// Where CurrentValue stands on the bus.
+        current_value: PhysicalAddress,
+    },
     /// Result: the queue's [`QueueState`] and the slots it has taken.
     QueryQueue {
         /// Which.
@@ -279,6 +306,13 @@ impl AdminCommand {
                 put(&[15, fence, address_space.0.into(), current_value.0, monitored_value.0]);
             }
             AdminCommand::DropShadow { fence } => put(&[16, fence]),
+            AdminCommand::HoldEngines => put(&[17]),
+            AdminCommand::ReleaseEngines => put(&[18]),
+            AdminCommand::MoveFencePage { from, to } => put(&[19, from.0, to.0]),
+            AdminCommand::RenewFence { current_value, monitored_value, stride_bytes } => {
+                put(&[22, current_value.0, monitored_value.0, stride_bytes]);
+            }
+            AdminCommand::CondemnFence { current_value } => put(&[23, current_value.0]),
             AdminCommand::WatchFence { current_value, monitored_value, history } => {
                 put(&[20, current_value.0, monitored_value.0, history.into()]);
             }
@@ -345,6 +379,15 @@ impl AdminCommand {
                 monitored_value: GpuVa(m[4]),
             },
             16 => AdminCommand::DropShadow { fence: m[1] },
+            17 => AdminCommand::HoldEngines,
+            18 => AdminCommand::ReleaseEngines,
+            19 => AdminCommand::MoveFencePage { from: PhysicalAddress(m[1]), to: PhysicalAddress(m[2]) },
+            22 => AdminCommand::RenewFence {
+                current_value: PhysicalAddress(m[1]),
+                monitored_value: PhysicalAddress(m[2]),
+                stride_bytes: m[3],
+            },
+            23 => AdminCommand::CondemnFence { current_value: PhysicalAddress(m[1]) },
             20 => AdminCommand::WatchFence {
                 current_value: PhysicalAddress(m[1]),
                 monitored_value: PhysicalAddress(m[2]),

@@ -32,6 +32,12 @@ pub trait Device: Send + Sync {
     /// Local memory, as the CPU sees it through the bus.
     fn local_memory(&self) -> &PhysicalMemory;
 
+    /// Local memory that the CPU does not see: addresses can be given out there, and only the hardware looks. `None` where there
+    /// is none.
+    fn hidden_memory(&self) -> Option<&PhysicalMemory> {
+        None
+    }
+
     /// How many nodes (engines that can be scheduled on their own) there are.
     fn node_count(&self) -> u32;
 }

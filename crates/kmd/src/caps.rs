@@ -106,7 +106,13 @@ fn os_caps(level: &Passive, features: &dyn FeatureInterface) -> Result<NativeFen
 
 /// What native fences of this adapter look like.
 pub(crate) fn native_fence_caps(config: &Config) -> NativeFenceCaps {
-    NativeFenceCaps { monitored_value_stride: config.fence_stride_bytes, ..NativeFenceCaps::default() }
+    let (lowest, highest) = config.fence_window;
+    NativeFenceCaps {
+        monitored_value_stride: config.fence_stride_bytes,
+        map_to_gpu_system_process: config.system_process_mapping,
+        minimum_address: lowest,
+        maximum_address: highest,
+    }
 }
 
 /// What a doorbell of this adapter takes.

@@ -63,14 +63,20 @@ pub struct Config {
     pub notify_submissions: bool,
     /// Whether native fences are declared when the kernel has enabled them.
     pub native_fence: bool,
+    /// Bytes between two fences packed into a page; a power of two from 8 to 4096.
+    pub fence_stride_bytes: u32,
+    /// Whether the CMP finds fences in the system process's address space; else it takes the address of a process.
+    pub system_process_mapping: bool,
+    /// Where in every address space fence values may be mapped: from the first address up to the second, itself included.
+    pub fence_window: (Option<u64>, Option<u64>),
+    /// Whether MonitoredValues of DEFAULT fences may stand in local memory that the CPU sees.
+    pub local_monitored_values: bool,
     /// What fence signalled interrupts say.
     pub interrupt: InterruptMode,
     /// Whether the hardware keeps the histories of fence values, so that waits latch over a rewind.
     pub fence_history: bool,
     /// What the hardware can do with other GPUs of its kind; nothing in the standard configuration.
     pub peer_signal: PeerSignalCaps,
-    /// Bytes from one packed native fence to the next; a power of two from 8 to 4096.
-    pub fence_stride_bytes: u32,
     /// Slots in each ring that the driver writes (one per node, one per kernel-mode hardware queue); a power of two, at least
     /// 2, since the kernel keeps two packets on a node unless told otherwise.
     pub kernel_ring_slots: u32,
@@ -90,10 +96,13 @@ impl Config {
             doorbells: DoorbellModel::Dedicated { physical: 64 },
             notify_submissions: false,
             native_fence: true,
+            fence_stride_bytes: 64,
+            system_process_mapping: false,
+            fence_window: (None, None),
+            local_monitored_values: false,
             interrupt: InterruptMode::FenceArray,
             fence_history: true,
             peer_signal: PeerSignalCaps::default(),
-            fence_stride_bytes: 64,
             kernel_ring_slots: 64,
         }
     }

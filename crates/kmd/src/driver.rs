@@ -4,7 +4,7 @@
 use crate::isr::InterruptView;
 use crate::mailbox::Mailbox;
 use crate::objects::Objects;
-use crate::{Config, KmdError, Violation, caps, paging};
+use crate::{Config, KmdError, Violation, caps, paging, segments};
 use std::sync::Arc;
 use tidegate_ddi::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
 use tidegate_ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
@@ -13,7 +13,9 @@ use tidegate_ddi::fence::{
     CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
     UpdateCurrentValue, UpdateMonitoredValue,
 };
-use tidegate_ddi::memory::{PageTableShape, Segment, UpdatePageTable};
+use tidegate_ddi::memory::{
+    AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
+};
 use tidegate_ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -158,13 +160,29 @@ impl Driver for ReferenceDriver {
     #[doc(alias = "DXGKQAITYPE_QUERYSEGMENT4")]
     fn query_segments(&self, _level: &Passive) -> Vec<Segment> {
         self.enter("DxgkDdiQueryAdapterInfo");
-        vec![Segment { memory: self.device.local_memory().clone(), cpu_visible: true }]
+        segments::report(&*self.device)
     }
 
     #[doc(alias = "DxgkDdiBuildPagingBuffer")]
     fn update_page_table(&self, _level: &Passive, args: UpdatePageTable<'_>) -> Result<(), Status> {
         self.enter("DxgkDdiBuildPagingBuffer");
         Ok(self.write_page_table(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiGetStandardAllocationDriverData")]
+    fn get_standard_allocation_driver_data(
+        &self,
+        _level: &Passive,
+        args: StandardAllocation<'_>,
+    ) -> Result<AllocationSegments, Status> {
+        self.enter("DxgkDdiGetStandardAllocationDriverData");
+        Ok(self.fence_storage_segments(&args.surface)?)
+    }
+
+    #[doc(alias = "DxgkDdiBuildPagingBuffer")]
+    fn build_paging_buffer(&self, _level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+        self.enter("DxgkDdiBuildPagingBuffer");
+        Ok(self.page_fences(operation)?)
     }
 
     #[doc(alias = "DxgkDdiSetRootPageTable")]
@@ -274,7 +292,7 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiUpdateMonitoredValues")]
-    fn update_monitored_values(&self, _level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+    fn update_monitored_values(&self, _level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
         self.enter("DxgkDdiUpdateMonitoredValues");
         let unknown = self.publish_monitored(fences);
         self.violated("DxgkDdiUpdateMonitoredValues", &unknown);
@@ -284,7 +302,7 @@ impl Driver for ReferenceDriver {
     fn update_current_values_from_cpu(
         &self,
         _level: &Dispatch,
-        fences: &[UpdateCurrentValue],
+        fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) {
         self.enter("DxgkDdiUpdateCurrentValuesFromCpu");

@@ -4,10 +4,11 @@
 //! the kernel's handles, and how waiting queues are made to look again. It keeps no CPU address of a value: those are valid
 //! during one call only.
 //!
-//! A device in error (AlwaysSignaled): the fence's cell is condemned, so that every wait passes and no signal changes it; the
-//! value itself is not the driver's business then. Hardware that keeps no histories has no such mark: there the driver stores
-//! `u64::MAX`, which no wait exceeds, and a GPU signal that a lost device still had in flight can lower the value again; the
-//! kernel takes such a device's queues off the run list first.
+//! A device in error (AlwaysSignaled): the fence's history says that every wait passes; the value itself is not the driver's
+//! business then, the kernel shows readers the maximum. Hardware that keeps no histories has no such mark: there the kernel's
+//! maximum, which no wait exceeds, is all there is, and a GPU signal that a lost device still had in flight can lower it again;
+//! the kernel takes such a device's queues off the run list first. The values of an INTRA_GPU fence are out of the CPU's reach:
+//! there the CMP condemns the cell.
 
 use crate::objects::{Fence, Instance, LocalFence};
 use crate::{Kind, KmdError, ReferenceDriver};
@@ -15,7 +16,8 @@ use tidegate_ddi::fence::{
     CreateNativeFence, OpenNativeFence, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate_ddi::{DriverHandle, NativeFenceType, VidSchCaps};
-use tidegate_gpu_abi::{AdminCommand, GpuVa, Register};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, Register};
+use tidegate_platform::PhysicalAddress;
 
 impl ReferenceDriver {
     pub(crate) fn add_fence(&self, args: &CreateNativeFence) -> Result<(DriverHandle, [u8; 64]), KmdError> {
@@ -30,6 +32,9 @@ impl ReferenceDriver {
         let fence = Fence {
             os_handle: args.os_handle,
             always_signaled: false,
+            intra_gpu: args.fence_type == NativeFenceType::IntraGpu,
+            system_current_value: args.system_process_va.map(|(current, _)| GpuVa(current)),
+            stands_at: None,
             instances: Vec::new(),
             peers: Vec::new(),
         };
@@ -41,7 +46,8 @@ impl ReferenceDriver {
         let mut objects = self.objects.lock();
         let address_space = objects.devices.get(args.device)?.address_space;
         let current_value = GpuVa(args.current_value_gpu_va);
-        view.bind(&mut objects, args.global, address_space, current_value)?;
+        let monitored_value = GpuVa(args.monitored_value_gpu_va);
+        view.bind(&mut objects, args.global, address_space, (current_value, monitored_value))?;
         let local = LocalFence { global: args.global, device: args.device, address_space, current_value };
         let handle = objects.local_fences.insert(local);
         if handle.is_err() {
@@ -53,7 +59,10 @@ impl ReferenceDriver {
         drop((objects, view));
         if keeps_shadow
             && let Ok(local) = handle
-            && let Err(error) = self.keep_shadow(&args)
+            && let Err(error) = self.keep_shadow(
+                args.global,
+                Instance { address_space, current_value, monitored_value, opens: 1 },
+            )
         {
             self.close_fence(local)?;
             return Err(error);
@@ -63,14 +72,25 @@ impl ReferenceDriver {
 
     /// Has the CMP keep a shadow of MonitoredValue, from the first instance on; it leaves further ones alone. Nobody waits for a
     /// fence before its first instance is open.
-    fn keep_shadow(&self, args: &OpenNativeFence) -> Result<(), KmdError> {
-        let address_space = self.objects.lock().devices.get(args.device)?.address_space;
-        self.mailbox.run(AdminCommand::KeepShadow {
-            fence: args.global.0,
-            address_space,
-            current_value: GpuVa(args.current_value_gpu_va),
-            monitored_value: GpuVa(args.monitored_value_gpu_va),
-        })
+    fn keep_shadow(&self, fence: DriverHandle, instance: Instance) -> Result<(), KmdError> {
+        let Instance { address_space, current_value, monitored_value, .. } = instance;
+        let fence = fence.0;
+        self.mailbox.run(AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value })
+    }
+
+    /// A fence stands elsewhere, and engines are held: the shadow at the old place, which may become another fence's, goes, and
+    /// the CMP keeps one at the new place, beginning with what memory says there. A value that is published between the two tells
+    /// nobody, but is in memory before. A fence that nobody has open gets its shadow when somebody opens it.
+    pub(crate) fn move_shadow(&self, fence: DriverHandle) -> Result<(), KmdError> {
+        let instance = {
+            let objects = self.objects.lock();
+            if !objects.monitored_shadow() {
+                return Ok(());
+            }
+            objects.fences.get(fence)?.instances.first().copied()
+        };
+        self.mailbox.run(AdminCommand::DropShadow { fence: fence.0 })?;
+        instance.map_or(Ok(()), |instance| self.keep_shadow(fence, instance))
     }
 
     /// When this returns, no interrupt routine reports the fence for a signal at the address of this instance.
@@ -119,7 +139,7 @@ impl ReferenceDriver {
     ///    with the shadow before the register is written, so the contract holds for whatever the engine compares with.
     ///
     /// Returns the fences that nobody knows, which were left alone: their storage may belong to somebody else by now.
-    pub(crate) fn publish_monitored(&self, fences: &[UpdateMonitoredValue]) -> Vec<KmdError> {
+    pub(crate) fn publish_monitored(&self, fences: &[UpdateMonitoredValue<'_>]) -> Vec<KmdError> {
         let mut unknown = Vec::new();
         let mut told = Vec::new();
         let objects = self.objects.lock();
@@ -148,43 +168,59 @@ impl ReferenceDriver {
     /// A CPU signal, or news of one: 1. what is to be stored, and where waiters look, is settled under the lock; 2. the
     /// values are stored; 3. a full barrier, so that a queue that begins to wait now sees the new value, and the hardware,
     /// looking for queues that wait already, does too; 4. the hardware looks.
+    // spec: NF-137
     pub(crate) fn update_current(
         &self,
-        fences: &[UpdateCurrentValue],
+        fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) -> Vec<KmdError> {
         let (mut targets, mut failed) = (Vec::with_capacity(fences.len()), Vec::new());
         let mut objects = self.objects.lock();
         for update in fences {
             match objects.fences.get_mut(update.fence) {
-                Ok(fence) => targets.push((update, change_of(fence, mode), fence.instances.clone())),
+                Ok(fence) => targets.push((update, change_of(fence, mode), Lookup::of(fence))),
                 Err(error) => failed.push(error),
             }
         }
         drop(objects);
-        for (update, change, _) in &targets {
-            match change {
-                Change::Store => {
-                    update.current_value.store(update.value);
+        for (update, change, lookup) in &targets {
+            match (change, update.current_value) {
+                (Change::Store, Some(cell)) => {
+                    cell.store(update.value);
                 }
-                Change::Condemn => update.current_value.condemn(),
-                Change::Nothing => {}
+                (Change::LetPass, Some(cell)) => cell.let_pass(),
+                (Change::LetPass, None) => failed.extend(self.condemn(lookup).err()),
+                (Change::Store, None) => {
+                    failed.push(KmdError::Argument("no CPU stores to an INTRA_GPU fence"))
+                }
+                (Change::Nothing, _) => {}
             }
         }
         self.platform.fence();
-        failed.extend(targets.iter().filter_map(|(_, _, instances)| self.notify_fence(instances).err()));
+        failed.extend(targets.iter().filter_map(|(_, _, lookup)| self.notify_fence(lookup).err()));
         failed
     }
 
+    fn condemn(&self, lookup: &Lookup) -> Result<(), KmdError> {
+        let current_value =
+            lookup.at.ok_or(KmdError::Argument("the kernel never said where the fence stands"))?;
+        self.mailbox.run(AdminCommand::CondemnFence { current_value })
+    }
+
     /// Makes the hardware look at the queues that wait for a fence. One address is enough, since it leads to the cell; if it
-    /// was unmapped since we looked, the next one serves. A fence that nobody has open may still have queues that wait, from
-    /// before it was closed: then all are looked at.
-    fn notify_fence(&self, instances: &[Instance]) -> Result<(), KmdError> {
-        if instances.is_empty() {
+    /// was unmapped since we looked, the next one serves. Where the fence is mapped for the CMP itself, that address does: it is
+    /// there as long as the fence. A fence that nobody has open may still have queues that wait, from before it was closed:
+    /// then all are looked at.
+    fn notify_fence(&self, lookup: &Lookup) -> Result<(), KmdError> {
+        if let Some(current_value) = lookup.system {
+            let address_space = SYSTEM_PROCESS;
+            return self.mailbox.run(AdminCommand::NotifyFence { address_space, current_value });
+        }
+        if lookup.instances.is_empty() {
             return self.mailbox.run(AdminCommand::RescanWaits);
         }
         let mut last = Ok(());
-        for &Instance { address_space, current_value, .. } in instances {
+        for &Instance { address_space, current_value, .. } in &lookup.instances {
             last = self.mailbox.run(AdminCommand::NotifyFence { address_space, current_value });
             if last.is_ok() {
                 break;
@@ -194,10 +230,30 @@ impl ReferenceDriver {
     }
 }
 
+/// The address space of the system process.
+const SYSTEM_PROCESS: AddressSpaceId = AddressSpaceId(0);
+
+/// By what the CMP is told of a fence.
+struct Lookup {
+    system: Option<GpuVa>,
+    at: Option<PhysicalAddress>,
+    instances: Vec<Instance>,
+}
+
+impl Lookup {
+    fn of(fence: &Fence) -> Lookup {
+        Lookup {
+            system: fence.system_current_value,
+            at: fence.stands_at.map(|[current_value, _]| current_value),
+            instances: fence.instances.clone(),
+        }
+    }
+}
+
 /// What becomes of a fence's cell.
 enum Change {
     Store,
-    Condemn,
+    LetPass,
     Nothing,
 }
 
@@ -208,10 +264,10 @@ fn change_of(fence: &mut Fence, mode: UpdateCurrentMode) -> Change {
         // spec: NF-136
         UpdateCurrentMode::NotificationOnly => Change::Nothing,
         // The flag decides, whatever number came with it.
-        // spec: NF-137, NF-138
+        // spec: NF-138
         UpdateCurrentMode::AlwaysSignaled => {
             fence.always_signaled = true;
-            Change::Condemn
+            Change::LetPass
         }
     }
 }

@@ -30,7 +30,8 @@ impl ReferenceDriver {
             let mut view = self.view.lock_device();
             let mut objects = self.objects.lock();
             if let Some(fence) = queue.progress_fence {
-                view.bind(&mut objects, fence, queue.address_space, queue.progress_current)?;
+                let both = (queue.progress_current, queue.progress_monitored);
+                view.bind(&mut objects, fence, queue.address_space, both)?;
             }
             let (fence, at) = (queue.progress_fence, (queue.address_space, queue.progress_current));
             let inserted = objects.hw_queues.insert(queue);

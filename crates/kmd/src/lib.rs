@@ -2,10 +2,11 @@
 //! knows only as `gpu_abi::Device`: registers, memory, an interrupt line.
 //!
 //! Rooms: `driver` (the DDI table; nothing but entries) · `start` (start and stop) · `caps` (features, then what is declared)
-//! · `paging` (page tables) · `context` (devices and contexts, suspend and resume) · `node_ring` (the packet path) ·
-//! `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring that the driver writes) · `peer` (signals from GPU to GPU) · `doorbell` (connect and
-//! victimise) and `seats` (who has one of the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the
-//! interrupt routine) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
+//! · `paging` (page tables) · `segments` (local memory, fence storage in it and its moves) · `context` (devices and contexts,
+//! suspend and resume) · `node_ring` (the packet path) · `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring
+//! that the driver writes) · `peer` (signals from GPU to GPU) · `doorbell` (connect and victimise) and `seats` (who has one of
+//! the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `mailbox` (asking the
+//! CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
 //!
 //! Locks, outermost first:
 //!
@@ -41,6 +42,7 @@ mod objects;
 mod paging;
 mod peer;
 mod seats;
+mod segments;
 mod start;
 
 pub use config::{Config, DoorbellModel, InterruptMode, NodeConfig};

@@ -64,11 +64,12 @@ pub(crate) struct HwQueue {
     pub(crate) logs: [Option<LogPlace>; LogType::ALL.len()],
 }
 
-/// One address at which a fence's CurrentValue stands.
+/// One address at which a fence's CurrentValue stands, and that of its MonitoredValue there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instance {
     pub(crate) address_space: AddressSpaceId,
     pub(crate) current_value: GpuVa,
+    pub(crate) monitored_value: GpuVa,
     /// Opened instances and progress fences there: several devices of one process share the address.
     pub(crate) opens: usize,
 }
@@ -77,6 +78,12 @@ pub(crate) struct Instance {
 pub(crate) struct Fence {
     pub(crate) os_handle: OsHandle,
     pub(crate) always_signaled: bool,
+    /// INTRA_GPU: no CPU reaches its values, so what the driver does to them it has the CMP do.
+    pub(crate) intra_gpu: bool,
+    /// CurrentValue in the system process's address space.
+    pub(crate) system_current_value: Option<GpuVa>,
+    /// CurrentValue and MonitoredValue on the bus, for a fence in local memory.
+    pub(crate) stands_at: Option<[PhysicalAddress; 2]>,
     pub(crate) instances: Vec<Instance>,
     /// Other adapters that the hardware tells of its signals, by number.
     pub(crate) peers: Vec<u32>,

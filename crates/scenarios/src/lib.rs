@@ -18,6 +18,7 @@
 //! | `two-waiters` | two CPU threads wait for one value that is signalled |
 //! | `destroy-against-signal` | the end of a fence against its signal |
 //! | `broadcast-against-destroy` | signals over two hardware queues against each other and a queue's end |
+//! | `demote-against-signal` | fence storage that moves against a signal and a CPU wait |
 //! | `cross-adapter-relay` | a signal on one adapter against a queue that waits on another |
 //! | `gpu-to-gpu` | the same without the CPU: the GPUs tell each other |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
@@ -32,6 +33,7 @@ mod broadcast_against_destroy;
 mod cancel_against_signal;
 mod cpu_signal_against_park;
 mod cross_adapter_relay;
+mod demote_against_signal;
 mod destroy_against_signal;
 mod doorbell_order;
 mod fence_cell;
@@ -59,7 +61,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 25] = [
+const RACES: [&Race; 26] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -78,6 +80,7 @@ const RACES: [&Race; 25] = [
     &two_waiters::RACE,
     &destroy_against_signal::RACE,
     &broadcast_against_destroy::RACE,
+    &demote_against_signal::RACE,
     &cross_adapter_relay::RACE,
     &gpu_to_gpu::RACE,
     &ring_against_park::RACE,

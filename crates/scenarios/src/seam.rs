@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tidegate::Platform;
 use tidegate::ddi::doorbell::ConnectedDoorbell;
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
+use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::CreateHwQueue;
 use tidegate::ddi::{
     Callbacks, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData, OsHandle,
@@ -28,6 +29,8 @@ pub(crate) enum LeftOut {
     Disarm,
     /// The look at waiting queues in UpdateCurrentValuesFromCpu: the value is stored, and that is all.
     Notification,
+    /// The hold of engines while fence storage moves, and its end.
+    EngineHold,
     /// The call by which the kernel learns that a doorbell is taken away.
     VictimNotice,
     /// All of UpdateNativeFenceLogs.
@@ -64,7 +67,7 @@ pub(crate) struct Monitored {
 }
 
 impl Monitored {
-    fn note(&self, update: &UpdateMonitoredValue) {
+    fn note(&self, update: &UpdateMonitoredValue<'_>) {
         for cell in self.cells.iter() {
             let (fence, _) = cell.get_or_init(|| (update.fence, update.monitored_value.clone()));
             if *fence == update.fence {
@@ -172,7 +175,7 @@ impl DriverLayer for Seam {
         Ok(queue)
     }
 
-    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
         if let Some(armed) = fences.iter().find(|f| f.value != u64::MAX) {
             self.probe.note(notes::ARMED, armed.value);
         }
@@ -194,16 +197,24 @@ impl DriverLayer for Seam {
     fn update_current_values_from_cpu(
         &self,
         level: &Dispatch,
-        fences: &[UpdateCurrentValue],
+        fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) {
         if self.left_out == LeftOut::Notification {
             for fence in fences {
-                fence.current_value.store(fence.value);
+                fence.current_value.map(|cell| cell.store(fence.value));
             }
             return;
         }
         self.inner.update_current_values_from_cpu(level, fences, mode);
+    }
+
+    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+        let is_hold = matches!(operation, PagingOperation::HoldEngines | PagingOperation::ReleaseEngines);
+        if is_hold && self.left_out == LeftOut::EngineHold {
+            return Ok(());
+        }
+        self.inner.build_paging_buffer(level, operation)
     }
 
     fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {

@@ -10,6 +10,7 @@ use tidegate::calls::Priority;
 use tidegate::d3d12::{
     ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice, Queue, QueueDesc,
 };
+use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::{EngineType, PeerSignalCaps};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::explorer::{Probe, Verdict};
@@ -39,6 +40,8 @@ pub(crate) struct Setting {
     pub(crate) left_out: LeftOut,
     /// Physical doorbells.
     pub(crate) doorbells: u32,
+    /// Whether MonitoredValues stand in local memory.
+    pub(crate) local_monitored_values: bool,
     /// Entries of fence logs. 0, no logs, where the race is about something else: that is a step less at each signal.
     pub(crate) log_entries: u32,
     /// Whether log entries may become visible after the index that counts them.
@@ -63,6 +66,7 @@ impl Default for Setting {
             shadow_barrier: true,
             left_out: LeftOut::Nothing,
             doorbells: 64,
+            local_monitored_values: false,
             log_entries: 0,
             posted_log_entries: false,
             interrupt: InterruptMode::FenceArray,
@@ -101,6 +105,15 @@ impl Setting {
         config.gpu.posted_fence_writes = setting.shadow_entries > 0;
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };
         config.driver.kernel_ring_slots = 2;
+        config
+            .kernel
+            .native_fence_os_caps
+            .set(NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE, setting.local_monitored_values);
+        config.driver.local_monitored_values = setting.local_monitored_values;
+        if setting.local_monitored_values {
+            // Few places in a page, so that its move has few steps.
+            config.driver.fence_stride_bytes = 1024;
+        }
         config.driver.fence_history = setting.fence_history;
         config.driver.peer_signal = setting.peer_signal;
         config.gpu.nodes.clear();

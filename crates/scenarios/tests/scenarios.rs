@@ -134,6 +134,12 @@ fn signals_over_several_queues_hold_neither_each_other_nor_the_end_of_a_queue() 
     is_sampled("broadcast-against-destroy");
 }
 
+#[test]
+fn fence_storage_moves_and_loses_no_waiter() {
+    is_sampled("demote-against-signal");
+    finds_its_bugs("demote-against-signal");
+}
+
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_whoever_waits_on_another() {

@@ -74,6 +74,8 @@ pub struct Config {
     pub nodes: Vec<NodeConfig>,
     /// Where local memory begins on the bus. System memory lies below.
     pub local_memory_base: PhysicalAddress,
+    /// Where the part of local memory begins that the CPU does not see; above `local_memory_base`.
+    pub hidden_memory_base: PhysicalAddress,
     /// Most thread groups that an engine runs in one turn.
     pub groups_per_turn: u32,
     /// Most ring slots and small commands that an engine takes in one turn. More of them spread the cost of a turn over
@@ -103,7 +105,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// One node each of 3D, compute and copy; local memory from 1 TiB; one service thread.
+    /// One node each of 3D, compute and copy; local memory from 1 TiB, its hidden part from 2 TiB; one service thread.
     fn default() -> Config {
         Config {
             lane_group: "GPU".to_owned(),
@@ -113,6 +115,7 @@ impl Default for Config {
                 NodeConfig::new("copy", EngineClass::Copy),
             ],
             local_memory_base: PhysicalAddress(1 << 40),
+            hidden_memory_base: PhysicalAddress(1 << 41),
             groups_per_turn: 8,
             slots_per_turn: 16,
             service_threads: 1,

@@ -24,8 +24,7 @@ impl SoftGpu {
     pub fn new(platform: &Platform, system_memory: &PhysicalMemory, config: Config) -> Arc<SoftGpu> {
         let nodes = config.nodes.len();
         assert!((1..=MAX_NODES).contains(&nodes), "a GPU of {nodes} nodes: give it from 1 to {MAX_NODES}");
-        let local = PhysicalMemory::new(platform, config.local_memory_base);
-        let bus = Bus::new(system_memory.clone(), local, config.local_memory_base);
+        let bus = Bus::new(platform, system_memory.clone(), &config);
         let shared = Arc::new(Shared::new(platform, bus, config));
         Arc::new(SoftGpu { shared, services: platform.mutex("gpu services", Vec::new()) })
     }

@@ -79,6 +79,10 @@ impl Device for SoftGpu {
         self.shared().bus.local()
     }
 
+    fn hidden_memory(&self) -> Option<&PhysicalMemory> {
+        Some(self.shared().bus.hidden())
+    }
+
     fn node_count(&self) -> u32 {
         self.shared().nodes.len() as u32
     }

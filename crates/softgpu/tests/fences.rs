@@ -4,6 +4,7 @@ mod machine;
 
 use machine::{COMPUTE, COPY, Fence, First, Machine, QueueOptions, Seen, THREE_D, everywhere, on};
 use std::sync::Arc;
+use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_gpu_abi::log::{
     LOG_ENTRIES, LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogOperation, LogType,
 };
@@ -506,6 +507,103 @@ fn a_fence_in_local_memory_and_one_shared_by_two_processes_work() {
         signaler.submit(&[here.signal(6)]);
         machine.await_signals(&done, 1);
         assert_eq!(page.word(0).load(), 6);
+    });
+}
+
+// A queue that is parked is found where its fence went, and so is what the fence has been.
+#[test]
+fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (moving, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+        let (mut first, mut second) = (process.queue(THREE_D), process.queue(COPY));
+        // Called while the fence is at 0, and come to after a pulse and the move.
+        let late = [moving.wait(3), done.signal(2)];
+        first.submit(&[moving.wait(9), done.signal(1)]);
+        second.submit(&[moving.signal(4), moving.signal(0), done.signal(0)]);
+        machine.await_signals(&done, 0);
+        while machine.state(first.id) != QueueState::Waiting || machine.state(second.id) != QueueState::Idle {
+            machine.platform.sleep_until(machine.platform.now().after(1_000));
+        }
+        let (to, page) = machine.system.protocol(PAGE_WORDS);
+        let from = moving.current_at;
+        let going = AdminCommand::MoveFencePage { from, to };
+        assert_eq!(machine.tell(going), Err(AdminError::BadValue), "engines are not held");
+        machine.tell(AdminCommand::HoldEngines).unwrap();
+        let nowhere = PhysicalAddress(1 << 30);
+        let refused = AdminCommand::MoveFencePage { from, to: nowhere };
+        assert_eq!(machine.tell(refused), Err(AdminError::BadAddress));
+        let small = machine.system.protocol(8).0;
+        assert_eq!(machine.tell(AdminCommand::MoveFencePage { from, to: small }), Err(AdminError::BadValue));
+        machine.tell(going).unwrap();
+        let parked = machine.gpu.parked_waits();
+        assert_eq!(parked.iter().map(|w| (w.current_value, w.value)).collect::<Vec<_>>(), [(to, 9)]);
+        process.map_fence_page(moving.current_va, to);
+        machine.tell(AdminCommand::InvalidateTlb { address_space: process.id }).unwrap();
+        // Nobody runs while engines are held.
+        second.submit(&late);
+        machine.platform.sleep_until(machine.platform.now().after(100_000));
+        assert_ne!(machine.state(second.id), QueueState::Idle);
+        machine.tell(AdminCommand::ReleaseEngines).unwrap();
+        assert_eq!(machine.tell(AdminCommand::ReleaseEngines), Err(AdminError::BadValue));
+        while done.current.load() != 2 {
+            machine.platform.sleep_until(machine.platform.now().after(1_000));
+        }
+        assert_eq!(page.word(0).load(), 0, "the pulse of before the move let it pass");
+        second.submit(&[moving.signal(9)]);
+        while done.current.load() != 1 {
+            machine.platform.sleep_until(machine.platform.now().after(1_000));
+        }
+        assert_eq!((page.word(0).load(), moving.current.load()), (9, 0), "nobody stores to the old place");
+    });
+}
+
+#[test]
+fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let hidden = machine.gpu.hidden_memory().expect("local memory that the CPU does not see");
+        let ((at, page), (monitored_at, monitored)) = (hidden.protocol(PAGE_WORDS), hidden.protocol(512));
+        page.store(0, 77);
+        let renew =
+            AdminCommand::RenewFence { current_value: at, monitored_value: monitored_at, stride_bytes: 64 };
+        machine.tell(renew).unwrap();
+        assert_eq!((page.word(0).load(), monitored.word(0).load()), (0, u64::MAX));
+        let fence = process.fence(0, u64::MAX);
+        process.map_fence_page(fence.current_va, at);
+        let done = process.fence(0, 0);
+        let mut queue = process.queue(COMPUTE);
+        let mut waits_by_value = fence.wait(5);
+        if let RingPacket::Wait { epoch, .. } = &mut waits_by_value {
+            *epoch = 0;
+        }
+        queue.submit(&[waits_by_value, done.signal(1)]);
+        while machine.state(queue.id) != QueueState::Waiting {
+            machine.platform.sleep_until(machine.platform.now().after(1_000));
+        }
+        machine.tell(AdminCommand::CondemnFence { current_value: at }).unwrap();
+        machine.await_signals(&done, 1);
+        queue.submit(&[fence.signal(3), fence.wait(u64::MAX), done.signal(2)]);
+        while done.current.load() != 2 {
+            machine.platform.sleep_until(machine.platform.now().after(1_000));
+        }
+        for (command, error) in [
+            (AdminCommand::CondemnFence { current_value: PhysicalAddress(at.0 + 4) }, AdminError::BadAddress),
+            (
+                AdminCommand::CondemnFence { current_value: PhysicalAddress(at.0 + 4096) },
+                AdminError::BadAddress,
+            ),
+            (
+                AdminCommand::RenewFence {
+                    current_value: at,
+                    monitored_value: monitored_at,
+                    stride_bytes: 0,
+                },
+                AdminError::BadValue,
+            ),
+        ] {
+            assert_eq!(machine.tell(command), Err(error));
+        }
     });
 }
 

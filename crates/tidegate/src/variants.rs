@@ -116,6 +116,19 @@ pub static ALL: &[Variant] = &[
         change: |c| c.driver.fence_history = false,
     },
     Variant {
+        name: "local-monitored-value",
+        about: "MonitoredValues stand in local memory that the CPU sees",
+        change: |c| c.driver.local_monitored_values = true,
+    },
+    Variant {
+        name: "system-process",
+        about: "fences are mapped for the context management processor, too, and all between two addresses",
+        change: |c| {
+            c.driver.system_process_mapping = true;
+            c.driver.fence_window = (Some(1 << 30), Some((1 << 31) - 1));
+        },
+    },
+    Variant {
         name: "one-doorbell",
         about: "one physical doorbell, which each connection takes from the last",
         change: |c| c.driver.doorbells = DoorbellModel::Dedicated { physical: 1 },

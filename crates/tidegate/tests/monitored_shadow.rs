@@ -8,13 +8,15 @@ use tidegate::kmd::InterruptMode;
 use tidegate::platform::Event;
 use world::{World, signal_packet, world_with};
 
+fn hardware(mut config: MachineConfig, entries: u32, mode: InterruptMode) -> MachineConfig {
+    config.gpu.shadow_entries = entries;
+    config.gpu.posted_fence_writes = true;
+    config.driver.interrupt = mode;
+    config
+}
+
 fn shadowed(entries: u32, mode: InterruptMode) -> World {
-    world_with(|mut config: MachineConfig| {
-        config.gpu.shadow_entries = entries;
-        config.gpu.posted_fence_writes = true;
-        config.driver.interrupt = mode;
-        config
-    })
+    world_with(|config| hardware(config, entries, mode))
 }
 
 const MODES: [InterruptMode; 4] = [
@@ -91,5 +93,42 @@ fn a_shadow_ends_with_its_fence_and_its_room_is_used_again() {
         }
     });
     assert_eq!(w.machine.gpu().stats().shadow_updates, 100, "each was armed and disarmed in its shadow");
+    assert_eq!(w.machine.driver().violations(), 0);
+}
+
+/// A fence that leaves local memory takes its shadow along: engines go on to compare with that, and not with memory.
+#[test]
+fn a_shadow_goes_where_its_fence_goes() {
+    let w = world_with(|config| {
+        let mut config = hardware(config, 4, InterruptMode::FenceArray);
+        config.driver.local_monitored_values = true;
+        config
+    });
+    let w = w.run(|w| {
+        let queue = w.connected_queue(0);
+        let fence = w.native(0);
+        let (number, ..) =
+            *w.hooked.told().residency.last().expect("the driver is told of a fence in local memory");
+        let early = w.wait_event(&fence, 5);
+        assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
+        let told = w.hooked.told().residency;
+        let (.., at) = *told.iter().rev().find(|(of, ..)| *of == number).unwrap();
+        let monitored = w.hooked.start_info().system_memory.resolve(at).and_then(|target| target.word());
+        let monitored = monitored.expect("MonitoredValue at its new place");
+        assert_eq!(monitored.load(), 4);
+        monitored.store(0);
+        queue.push(&signal_packet(&fence, 4, 0));
+        w.pass(1_000);
+        assert_eq!(
+            w.machine.adapter().stats().fence_interrupts,
+            0,
+            "memory says otherwise, and is not asked"
+        );
+        queue.push(&signal_packet(&fence, 5, 1));
+        early.wait();
+        let late = w.wait_event(&fence, 9);
+        queue.push(&signal_packet(&fence, 9, 2));
+        late.wait();
+    });
     assert_eq!(w.machine.driver().violations(), 0);
 }

@@ -61,6 +61,7 @@ fn a_process_sees_current_value_alone_and_cannot_write_it() {
             private_data: _,
             trace_fence: _,
         } = fence;
+        let value = value.read_only().expect("the CPU sees a DEFAULT fence");
         assert_eq!(value.store(8), "a process only looks");
         assert_eq!(value.load(), 7, "the view is of CurrentValue: MonitoredValue is at its maximum");
     }
@@ -336,17 +337,25 @@ fn a_driver_takes_values_of_any_number_of_fences_at_once() {
         w.wait_event(fence, 500);
     }
     let told = w.hooked.told();
-    let monitored: Vec<UpdateMonitoredValue> = told
+    let monitored: Vec<UpdateMonitoredValue<'_>> = told
         .monitored
         .iter()
         .zip(0..)
-        .map(|(u, n)| UpdateMonitoredValue { value: 1_000 + n, ..u.clone() })
+        .map(|(u, n)| UpdateMonitoredValue {
+            fence: u.fence,
+            value: 1_000 + n,
+            monitored_value: &u.monitored_value,
+        })
         .collect();
-    let current: Vec<UpdateCurrentValue> = told
+    let current: Vec<UpdateCurrentValue<'_>> = told
         .current
         .iter()
         .zip(0..)
-        .map(|(u, n)| UpdateCurrentValue { value: 2_000 + n, ..u.0.clone() })
+        .map(|(u, n)| UpdateCurrentValue {
+            fence: u.0.fence,
+            value: 2_000 + n,
+            current_value: u.0.current_value.as_ref(),
+        })
         .collect();
     assert_eq!((monitored.len(), current.len()), (100, 100));
     w.hooked.update_monitored_values(&Dirql::enter(&()), &monitored);
@@ -434,6 +443,8 @@ fn each_side_is_named_by_the_handle_that_it_gave() {
 #[test]
 fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
     let w = world();
+    // Where storage may stand is asked once, before the first fence.
+    w.native(0);
     for user_mode_submission in [false, true] {
         w.driver.take();
         let queue = w.try_hw_queue(2, user_mode_submission).unwrap();
@@ -450,6 +461,9 @@ fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
 #[test]
 fn an_open_that_fails_undoes_the_creation() {
     let w = world();
+    // Where storage may stand is asked once, before the first fence.
+    w.native(0);
+    w.driver.take();
     w.hooked.fail_next("OpenNativeFence", Status::NO_MEMORY);
     assert_eq!(w.try_native(0, tidegate::calls::SyncObjectFlags::empty()).err(), Some(Status::NO_MEMORY));
     assert_eq!(w.driver.take_names(), ["CreateNativeFence", "OpenNativeFence", "DestroyNativeFence"]);

@@ -6,6 +6,7 @@ mod world;
 use tidegate::MachineError;
 use tidegate::calls::{CreateNativeFence, NativeFenceType, Status, SyncObjectFlags};
 use tidegate::ddi::caps::AdapterCaps;
+use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::fence::{CreateNativeFence as DdiCreate, OpenNativeFence};
 use tidegate::ddi::{
     DdiVersion, Driver, DriverHandle, FeatureId, NativeFenceCaps, Passive, Status as DdiStatus, VidSchCaps,
@@ -17,6 +18,11 @@ use world::{World, start, start_with, world, world_with};
 
 fn without_native_fences(mut config: MachineConfig) -> MachineConfig {
     config.kernel.native_fence = FeatureSetting::OFF;
+    config
+}
+
+fn without_intra_gpu_fences(mut config: MachineConfig) -> MachineConfig {
+    config.kernel.native_fence_os_caps.remove(NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE);
     config
 }
 
@@ -236,7 +242,7 @@ fn a_driver_without_the_feature_sees_no_native_fence_call() {
 // spec: NF-104
 #[test]
 fn bad_arguments_and_what_is_not_there_are_told_apart() {
-    let w = world();
+    let w = world_with(without_intra_gpu_fences);
     assert_eq!(refused_type(&w, NativeFenceType::IntraGpu), Some(Status::NOT_SUPPORTED));
     let both = SyncObjectFlags::NO_WAIT | SyncObjectFlags::NO_SIGNAL;
     assert_eq!(w.try_native(0, both).err(), Some(Status::INVALID_PARAMETER));

@@ -53,6 +53,10 @@ impl PacketQueue {
         };
         let fence = device.thunk.enter().create_monitored_fence(args);
         let fence = fence.map_err(failed("D3DKMTCreateSynchronizationObject2"))?;
+        // A monitored fence always has a CPU address.
+        let progress = fence.value.read_only().cloned();
+        let progress = progress.ok_or(Status::NOT_SUPPORTED);
+        let progress = progress.map_err(failed("D3DKMTCreateSynchronizationObject2"))?;
         let progress_fence = Owned::new(&device.thunk, Object::Fence, fence.handle);
         let args = CreateContextVirtual {
             device: device.handle(),
@@ -71,7 +75,7 @@ impl PacketQueue {
         };
         Ok(PacketQueue {
             state: device.platform.mutex("submitter of a packet queue", state),
-            progress: device.reader(fence.value, 0),
+            progress: device.reader(progress, 0),
             progress_va: device.info.nodes[node_ordinal as usize]
                 .writes_fences
                 .then_some(GpuVa(fence.current_value_gpu_va)),

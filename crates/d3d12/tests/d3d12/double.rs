@@ -225,7 +225,7 @@ impl Double {
         state.memory.insert(va, AllocationMemory::Protocol(word.clone()));
         Ok(FenceInstance {
             handle,
-            value: ReadOnly::new(word.word(0)),
+            value: ReadOnly::new(word.word(0)).into(),
             epoch: None,
             current_value_gpu_va: va,
             monitored_value_gpu_va: if native { va + 0x800 } else { 0 },

@@ -3,6 +3,7 @@
 //! A wait for several fences latches each condition when it becomes true. An event is set once, whichever of its
 //! registrations comes first, and the others are taken back.
 
+use super::value::FenceValue;
 use super::waiters::WaiterId;
 use super::{Fence, NativeParts, Wakee, cross_adapter, monitor};
 use crate::adapter::Adapter;
@@ -11,7 +12,7 @@ use std::sync::{Arc, Weak};
 use tidegate_calls::{Status, WaitMode};
 use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
 use tidegate_ddi::{Dispatch, OsHandle};
-use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
+use tidegate_platform::{Event, Mutex, MutexGuard, Platform, Step, WaitEnd};
 
 /// One condition of a CPU wait; it goes with the instance by which it was asked.
 pub(crate) struct CpuWaitTarget {
@@ -162,20 +163,33 @@ pub(crate) fn signal_always(fence: &Fence) {
 
 /// The fence ends: every wait for it passes, also one that hardware holds or has yet to come to.
 pub(crate) fn let_all_pass(fence: &Fence) {
-    fence.adapter.stats.add(Count::fence_history_lost, fence.current.history_lost());
-    fence.current.condemn();
+    if let Some(current) = &fence.current {
+        fence.adapter.stats.add(Count::fence_history_lost, current.history_lost());
+        current.condemn();
+    }
     // Only a queue that user mode feeds can have given a wait to the hardware.
     let user_queues = fence.adapter.hw_queues_of(|queue| queue.user_mode_submission);
     if let Some(native) = &fence.native
         && !user_queues.is_empty()
     {
+        let _still = hold_out_of_reach(fence);
         let _ordered = fence.update.lock_device();
-        update(fence, native, u64::MAX, UpdateCurrentMode::NotificationOnly);
+        // What no CPU reaches the hardware condemns.
+        update(
+            fence,
+            native,
+            u64::MAX,
+            match &fence.current {
+                Some(_) => UpdateCurrentMode::NotificationOnly,
+                None => UpdateCurrentMode::AlwaysSignaled,
+            },
+        );
     }
 }
 
 fn store_and_release(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     let satisfied = {
+        let _still = hold_out_of_reach(fence);
         let _ordered = fence.update.lock_device();
         store(fence, value, mode);
         monitor::take_satisfied(fence, if fence.adapter.caps.fence_history { 0 } else { value })
@@ -194,7 +208,7 @@ pub(crate) fn notify(fence: &Fence) {
     let _ordered = fence.update.lock_device();
     // The driver may not hear of a fence that ends.
     if !fence.waiters.lock().is_closed() {
-        update(fence, native, fence.current.load(), UpdateCurrentMode::NotificationOnly);
+        update(fence, native, fence.value(), UpdateCurrentMode::NotificationOnly);
     }
 }
 
@@ -202,20 +216,47 @@ fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     match &fence.native {
         // The last instance is being closed: the driver may not hear of the fence any more, and nobody waits for it.
         Some(_) if fence.waiters.lock().is_closed() => {
-            fence.current.store(value);
+            if let Some(current) = &fence.current {
+                current.store(value);
+            }
         }
+        Some(native) if mode == UpdateCurrentMode::AlwaysSignaled => lose(fence, native),
         // spec: NF-135
         Some(native) => update(fence, native, value, mode),
         None => {
             // spec: MF-035
-            match mode {
-                UpdateCurrentMode::AlwaysSignaled => fence.current.condemn(),
-                _ => {
-                    fence.current.store(value);
+            match (&fence.current, mode) {
+                (Some(current), UpdateCurrentMode::AlwaysSignaled) => current.condemn(),
+                (Some(current), _) => {
+                    current.store(value);
                 }
+                (None, _) => {}
             }
         }
     }
+}
+
+/// The driver lets every wait pass and leaves the value alone; what readers see is the kernel's: 1. the maximum; 2. the driver;
+/// 3. the maximum again, if an engine stored between 1 and 2. Whoever came to wait then found that value, so queues look again.
+fn lose(fence: &Fence, native: &NativeParts) {
+    // 1.
+    if let Some(current) = &fence.current {
+        current.store(u64::MAX);
+    }
+    // 2.
+    update(fence, native, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+    // 3.
+    if let Some(current) = &fence.current
+        && current.load() != u64::MAX
+    {
+        current.store(u64::MAX);
+        update(fence, native, u64::MAX, UpdateCurrentMode::NotificationOnly);
+    }
+}
+
+/// A fence that no CPU reaches is changed by the driver where it stands, so it stays there meanwhile.
+fn hold_out_of_reach(fence: &Fence) -> Option<MutexGuard<'_, ()>> {
+    fence.current.is_none().then(|| fence.storage.hold_still(&fence.adapter)).flatten()
 }
 
 fn update(fence: &Fence, native: &NativeParts, value: u64, mode: UpdateCurrentMode) {
@@ -223,7 +264,7 @@ fn update(fence: &Fence, native: &NativeParts, value: u64, mode: UpdateCurrentMo
         fence: native.driver_global,
         value,
         // spec: NF-011
-        current_value: fence.current.cell().clone(),
+        current_value: fence.current.as_ref().map(FenceValue::cell),
     };
     fence.adapter.driver().update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
 }

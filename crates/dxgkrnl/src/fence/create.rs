@@ -5,7 +5,7 @@
 //! Open and Close for each instance, and Destroy last, whoever goes first.
 
 use super::cross_adapter::CrossAdapterFence;
-use super::storage::{FenceStorage, Mapping};
+use super::storage::{FenceStorage, Mapping, StorageKind};
 use super::value::FenceValue;
 use super::waiters::{NOBODY_WAITS, WaiterSet};
 use super::{Fence, NativeParts, Opener, cpu, monitor};
@@ -13,6 +13,7 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use std::sync::Arc;
 use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
+use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate_ddi::{DriverHandle, OsHandle, Passive, VidSchCaps};
 
@@ -90,21 +91,19 @@ impl FenceInstanceObject {
         let adapter = &device.adapter;
         // 1. Is it allowed here?
         // spec: NF-104
-        check_flags(args.flags)?;
         check_kind(adapter, args)?;
+        check_flags(args.flags)?;
         // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits, or that every signal counts.
         let cross_adapter = args.flags.contains(SyncObjectFlags::CROSS_ADAPTER);
         let cross_adapter = cross_adapter.then(|| CrossAdapterFence::new(adapter, args));
+        let kind = StorageKind::choose(adapter, args.native, args.flags)?;
         let storage = match &cross_adapter {
-            Some(shared) => shared.storage_on(adapter),
-            None if args.flags.contains(SyncObjectFlags::SHARED) => FenceStorage::of_its_own(adapter),
-            None => device.fence_pool.allocate()?,
+            Some(shared) => shared.storage_on(adapter)?,
+            None if args.flags.contains(SyncObjectFlags::SHARED) => FenceStorage::of_its_own(adapter, kind)?,
+            None => device.fence_pool.allocate(kind)?,
         };
-        // spec: NF-099, MF-004
-        storage.current.renew(args.initial_value, storage.stride_bytes);
-        storage
-            .monitored
-            .store(cross_adapter.as_ref().map_or(NOBODY_WAITS, |shared| shared.first_monitored_value()));
+        let first = cross_adapter.as_ref().map_or(NOBODY_WAITS, |shared| shared.first_monitored_value());
+        storage.begin(adapter, args.initial_value, first);
         // 3. The mappings come with the instance.
         // 4. The driver's global fence.
         let hold = make(adapter, args, storage, cross_adapter)?;
@@ -151,12 +150,15 @@ fn check_kind(adapter: &Adapter, args: &CreateFence<'_>) -> Result<(), Status> {
     if !adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
-    // spec: NF-144
-    if fence_type != NativeFenceType::Default && args.flags.contains(SyncObjectFlags::CROSS_ADAPTER) {
-        return Err(Status::INVALID_PARAMETER);
-    }
-    if fence_type != NativeFenceType::Default {
-        return Err(Status::NOT_SUPPORTED);
+    if fence_type == NativeFenceType::IntraGpu {
+        // Another adapter cannot reach local memory.
+        // spec: NF-144
+        if args.flags.contains(SyncObjectFlags::CROSS_ADAPTER) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        if !adapter.config.native_fence_os_caps.contains(NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE) {
+            return Err(Status::NOT_SUPPORTED);
+        }
     }
     Ok(())
 }
@@ -171,15 +173,19 @@ pub(crate) fn make(
 ) -> Result<FenceHold, Status> {
     let os_handle = adapter.new_handle();
     let mut private_data_back = [0; 64];
+    // Between Create and the driver's first word of its place, a fence in local memory stays where it is.
+    let still = storage.hold_still(adapter);
     let native = match args.native {
         None => None,
         Some(fence_type) => {
             let private_data = args.private_data;
-            let create = CreateNativeFence { os_handle, fence_type, system_process_va: None, private_data };
+            // spec: NF-075
+            let system_process_va = storage.system_process_va;
+            let create = CreateNativeFence { os_handle, fence_type, system_process_va, private_data };
             let (driver_global, answer) = adapter.driver().create_native_fence(&Passive::enter(), create)?;
             // spec: NF-100
             private_data_back = answer;
-            Some(NativeParts { monitored: storage.monitored.clone(), driver_global })
+            Some(NativeParts { monitored: storage.monitored(), driver_global })
         }
     };
     let platform = &adapter.platform;
@@ -208,17 +214,24 @@ pub(crate) fn make(
     if let Some(shared) = &fence.cross_adapter {
         shared.enter(&fence);
     }
-    Ok(FenceHold(fence))
+    let hold = FenceHold(fence.clone());
+    if fence.storage.is_movable() {
+        let told = adapter.notify_fence_residency(&[fence]);
+        // When it fails, the fence ends with its only hold.
+        drop(still);
+        told?;
+    }
+    Ok(hold)
 }
 
 /// A GPU that updates only 32 bits atomically has the low half of the value, unless it never reaches the fence.
-fn value_of(adapter: &Adapter, args: &CreateFence<'_>, storage: &FenceStorage) -> FenceValue {
-    let cell = storage.current.clone();
+fn value_of(adapter: &Adapter, args: &CreateFence<'_>, storage: &FenceStorage) -> Option<FenceValue> {
+    let cell = storage.current()?;
     let narrow = adapter.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
-    match narrow && !args.flags.contains(SyncObjectFlags::NO_GPU_ACCESS) {
+    Some(match narrow && !args.flags.contains(SyncObjectFlags::NO_GPU_ACCESS) {
         true => FenceValue::low_half(&adapter.platform, cell, args.initial_value),
         false => FenceValue::whole(cell),
-    }
+    })
 }
 
 // spec: MF-005, MF-016, NF-101
@@ -301,10 +314,12 @@ fn end(fence: &Arc<Fence>) {
     // Close came with the last instance; now Destroy. The slot goes back when the last reference drops the fence, after it.
     // Until Destroy has returned an interrupt may name the fence, so it stays in the table until then.
     // spec: NF-089
+    let still = fence.storage.hold_still(&fence.adapter);
     if let Some(native) = &fence.native {
         fence.adapter.driver().destroy_native_fence(&Passive::enter(), native.driver_global);
     }
     fence.adapter.fences.lock().remove(fence.os_handle);
+    drop(still);
     let mapped = std::mem::take(&mut *fence.mappings.lock());
     drop(mapped);
 }

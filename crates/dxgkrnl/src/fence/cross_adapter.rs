@@ -13,7 +13,8 @@
 //! condemned with the last member of all.
 
 use super::create::{self, CreateFence, FenceHold};
-use super::storage::{FenceStorage, ValuePage};
+use super::storage::{FenceStorage, StorageKind, ValuePage};
+use super::value::FenceValue;
 use super::{Fence, cpu, linking, monitor};
 use crate::adapter::Adapter;
 use crate::interrupt;
@@ -66,8 +67,8 @@ impl CrossAdapterFence {
 
     /// The cells of the member on `adapter`: the one CurrentValue, and a MonitoredValue of its own.
     // spec: NF-031, NF-145, NF-146
-    pub(crate) fn storage_on(&self, adapter: &Adapter) -> FenceStorage {
-        FenceStorage::around(adapter, &self.current)
+    pub(crate) fn storage_on(&self, adapter: &Arc<Adapter>) -> Result<FenceStorage, Status> {
+        FenceStorage::around(adapter, StorageKind::Default, &self.current)
     }
 
     /// A member was made.
@@ -157,8 +158,8 @@ impl CrossAdapterFence {
             native: native.then_some(NativeFenceType::Default),
             private_data: [0; 64],
         };
-        let storage = self.storage_on(adapter);
-        storage.monitored.store(self.first_monitored_value());
+        let storage = self.storage_on(adapter)?;
+        storage.begin_monitored(adapter, self.first_monitored_value());
         create::make(adapter, &args, storage, Some(self.clone()))
     }
 }
@@ -186,7 +187,7 @@ pub(crate) fn propagate_interrupt(fence: &Fence) {
 /// there at the look, satisfies nobody whom it did not satisfy before.
 pub(crate) fn propagate_if_changed(fence: &Fence) {
     let Some(cross) = fence.cross_adapter.as_ref().filter(|cross| !cross.is_linked()) else { return };
-    let seen = fence.current.glance();
+    let Some(seen) = fence.current.as_ref().map(FenceValue::glance) else { return };
     let changed = cross.relayed.lock().replace(seen.clone()).is_none_or(|before| before != seen);
     if changed {
         propagate(fence);

@@ -53,15 +53,14 @@ pub(super) fn tell(member: &Fence, members: &[Arc<Fence>]) -> Result<(), Status>
     let others = members.iter().filter(|other| !Arc::ptr_eq(&other.adapter, &member.adapter));
     let peers = others.filter_map(|other| {
         let both = shares(&member.adapter) && shares(&other.adapter);
-        let monitored_value = both.then(|| other.storage.monitored_at()).flatten();
+        let monitored_value = both.then(|| other.storage.monitored_at());
         Some(PeerFence { peer: other.adapter.config.ordinal?, monitored_value })
     });
-    let Some(monitored_value) = member.storage.monitored_at() else { return Err(Status::NOT_SUPPORTED) };
     let args = LinkNativeFence {
         fence: native.driver_global,
-        current_value: member.storage.current_at,
+        current_value: member.storage.current_at(),
         history: member.adapter.caps.fence_history,
-        monitored_value,
+        monitored_value: member.storage.monitored_at(),
         peers: peers.collect(),
     };
     member.adapter.driver().link_native_fence(&Passive::enter(), args)
@@ -77,12 +76,10 @@ pub(super) fn unlink(member: &Fence) {
             waiters.pin();
             waiters.is_closed()
         };
-        if !closed {
-            let update = UpdateMonitoredValue {
-                fence: native.driver_global,
-                value: EVERY_SIGNAL,
-                monitored_value: native.monitored.clone(),
-            };
+        let monitored = native.monitored.word();
+        if let Some(monitored_value) = monitored.as_ref().filter(|_| !closed) {
+            let (fence, value) = (native.driver_global, EVERY_SIGNAL);
+            let update = UpdateMonitoredValue { fence, value, monitored_value };
             member.adapter.driver().update_monitored_values(&Dirql::enter(&held), &[update]);
         }
     }

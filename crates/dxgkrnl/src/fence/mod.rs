@@ -1,10 +1,10 @@
 //! Owns fences: one object for both kinds, and where their values are looked at.
 //!
 //! A native fence has two cells, CurrentValue and MonitoredValue; a monitored fence has one. Rooms: `storage` (where the cells
-//! stand) · `value` (what it holds) · `waiters` (who waits for what: pure) · `monitor` (arm, look again, until quiet) · `signaled` (what an interrupt
-//! means) · `log` (fence logs; `log_place` their memory, `log_timeline` their records) · `create` (making, opening, destroying) ·
-//! `sharing` (NT handles) · `cross_adapter` (one value, a member on each adapter) · `linking` (members whose GPUs tell each
-//! other) · `cpu` (the calls that wait and signal).
+//! stand) · `residency` (those in local memory) · `value` (what they hold) · `waiters` (who waits for what: pure) · `monitor`
+//! (arm, look again, until quiet) · `signaled` (what an interrupt means) · `log` (fence logs; `log_place` their memory,
+//! `log_timeline` their records) · `create` (making, opening, destroying) · `sharing` (NT handles) · `cross_adapter` (one value,
+//! a member on each adapter) · `linking` (members whose GPUs tell each other) · `cpu` (the calls that wait and signal).
 //!
 //! Waiters are released in one place: `monitor::release`.
 
@@ -16,6 +16,7 @@ pub(crate) mod log;
 mod log_place;
 mod log_timeline;
 pub(crate) mod monitor;
+pub(crate) mod residency;
 pub(crate) mod sharing;
 mod signaled;
 pub(crate) mod storage;
@@ -31,10 +32,10 @@ use crate::adapter::Adapter;
 use cross_adapter::CrossAdapterFence;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use storage::{FenceStorage, Mapping};
+use storage::{FenceStorage, Mapping, MonitoredCell};
 use tidegate_calls::SyncObjectFlags;
 use tidegate_ddi::{DriverHandle, OsHandle};
-use tidegate_platform::{Mutex, Word};
+use tidegate_platform::Mutex;
 use tidegate_trace::FenceId;
 use value::FenceValue;
 use waiters::WaiterSet;
@@ -47,7 +48,7 @@ pub(crate) trait Wakee: Send + Sync {
 
 /// What makes a fence native.
 pub(crate) struct NativeParts {
-    pub(crate) monitored: Word,
+    pub(crate) monitored: MonitoredCell,
     pub(crate) driver_global: DriverHandle,
 }
 
@@ -61,7 +62,8 @@ pub(crate) struct Fence {
     pub(crate) flags: SyncObjectFlags,
     /// What the driver left of the creator's private data.
     pub(crate) private_data: [u8; 64],
-    pub(crate) current: FenceValue,
+    /// `None` for an INTRA_GPU fence: no CPU reaches it, waits for it, or signals it.
+    pub(crate) current: Option<FenceValue>,
     pub(crate) native: Option<NativeParts>,
     /// What it shares with the fences that it is on other adapters.
     pub(crate) cross_adapter: Option<Arc<CrossAdapterFence>>,
@@ -127,6 +129,11 @@ impl Fence {
         self.openers.lock().iter().any(|opener| opener.device == device)
     }
 
+    /// The value as the CPU sees it: 0 where it sees none.
+    pub(crate) fn value(&self) -> u64 {
+        self.current.as_ref().map_or(0, FenceValue::load)
+    }
+
     /// Whether MonitoredValue says who waits; else every signal is looked at.
     pub(crate) fn is_armed(&self) -> bool {
         self.native.is_some() && (self.cross_adapter.is_none() || !self.waiters.lock().is_pinned())
@@ -141,14 +148,14 @@ impl Fence {
 
     /// What a report says that somebody waits for.
     pub(crate) fn wait_text(&self, value: u64) -> String {
-        format!("fence '{}' to reach {value} (it is at {})", self.name, self.current.load())
+        format!("fence '{}' to reach {value} (it is at {})", self.name, self.value())
     }
 }
 
 impl Fence {
     /// A report's row for somebody who waits for `value`, while it is not reached.
     pub(crate) fn pending(&self, tag: u32, value: u64) -> Option<crate::PendingWait> {
-        let current = self.current.load();
+        let current = self.value();
         (current < value).then(|| crate::PendingWait { tag, fence: self.name.clone(), value, current })
     }
 }

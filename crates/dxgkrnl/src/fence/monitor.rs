@@ -41,7 +41,7 @@ pub(crate) fn wait_of(
     if value == 0 {
         return None;
     }
-    let wait = fence.current.wait_for(value);
+    let wait = fence.current.as_ref()?.wait_for(value);
     if wait.epoch == REACHED {
         return None;
     }
@@ -91,8 +91,9 @@ pub(crate) fn settle(fence: &Fence) -> bool {
 
 /// Whether the wait is satisfied by now.
 fn is_met(fence: &Fence, wait: FenceWait) -> bool {
-    let behind = || fence.current.look_behind(wait.epoch).is_some_and(|look| look.satisfies(wait));
-    fence.current.glance().satisfies(wait) || behind()
+    let Some(current) = &fence.current else { return false };
+    let behind = || current.look_behind(wait.epoch).is_some_and(|look| look.satisfies(wait));
+    current.glance().satisfies(wait) || behind()
 }
 
 /// Calls UpdateMonitoredValues when the smallest value waited for has changed; returns whether it did.
@@ -102,12 +103,10 @@ fn arm(fence: &Fence) -> bool {
     // spec: NF-049
     let held = fence.adapter.interrupt_lock.lock_device();
     let Some(value) = fence.waiters.lock().take_unpublished() else { return false };
-    let update = UpdateMonitoredValue {
-        fence: native.driver_global,
-        value,
-        // spec: NF-017
-        monitored_value: native.monitored.clone(),
-    };
+    // spec: NF-017
+    let monitored = native.monitored.word();
+    let Some(monitored_value) = &monitored else { return false };
+    let update = UpdateMonitoredValue { fence: native.driver_global, value, monitored_value };
     fence.adapter.count(Count::monitored_updates);
     fence.adapter.driver().update_monitored_values(&Dirql::enter(&held), &[update]);
     true
@@ -130,14 +129,16 @@ fn release_satisfied(fence: &Fence) -> bool {
 
 /// The same without the release; `stored` is a value that counts although the fence may be below it already.
 pub(crate) fn take_satisfied(fence: &Fence, stored: u64) -> Satisfied {
-    let mut glance = fence.current.glance();
+    // Nobody waits on the CPU for what it cannot see.
+    let Some(current) = &fence.current else { return Vec::new() };
+    let mut glance = current.glance();
     glance.value = glance.value.max(stored);
     let (mut satisfied, left) = {
         let mut waiters = fence.waiters.lock();
         (waiters.take_satisfied(&glance), waiters.oldest_epoch())
     };
     // Whoever is left came before the fence reached its value, or before it fell from it.
-    if let Some(look) = left.and_then(|epoch| fence.current.look_behind(epoch)) {
+    if let Some(look) = left.and_then(|epoch| current.look_behind(epoch)) {
         satisfied.extend(fence.waiters.lock().take_satisfied(&look));
     }
     satisfied

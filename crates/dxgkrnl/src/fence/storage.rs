@@ -1,5 +1,10 @@
 //! Owns where fence cells stand, and at which addresses a process's engines reach them.
 //!
+//! Three kinds of storage. DEFAULT: both values in system memory. Optimised DEFAULT, which nobody outside can tell from it:
+//! MonitoredValue in local memory that the CPU sees. INTRA_GPU: both in local memory that the CPU does not see; neither the
+//! process nor the kernel has an address of CurrentValue, hardware makes and ends the cells, and the CPU neither waits nor
+//! signals. What stands in local memory can move (`residency`), so nobody keeps an address of it beyond a call.
+//!
 //! Fences that cannot be shared are packed into pages of their process, CurrentValue and MonitoredValue in pages of their own
 //! kind at the same index; the stride is the driver's. A shareable fence has pages that hold nothing else, since another
 //! process or adapter will see them, and CurrentValue's page may be that of several adapters.
@@ -8,64 +13,365 @@
 //! histories behind CurrentValues are not mapped: nobody but the hardware and the kernel reaches them. A slot is used again
 //! only after its fence died, which is after the driver destroyed it. A shareable fence stays mapped where it was opened until it
 //! ends, since rings may hold waits for it longer than their process holds the instance. Then the adapter's grave is mapped
-//! there: a packet that comes late finds a fence that lets every wait pass.
+//! there: a packet that comes late finds a fence that lets every wait pass. Where the driver asks for it, both pages are mapped
+//! in the system process as well, for the CMP.
 
+use super::waiters::NOBODY_WAITS;
 use crate::adapter::Adapter;
 use crate::memory::{Access, AddressSpace};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use tidegate_calls::Status;
+use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES, VALUE_WORDS};
 use tidegate_ddi::OsHandle;
-use tidegate_platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Word};
+use tidegate_ddi::feature::NativeFenceOsCaps;
+use tidegate_ddi::memory::FenceStorageValueType;
+use tidegate_platform::{Mutex, MutexGuard, Page, PhysicalAddress, PhysicalMemory, Platform, Word};
 
 const WORD_BYTES: u64 = 8;
 
+/// Which memory the two values of a fence stand in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StorageKind {
+    /// Both in system memory.
+    Default,
+    /// MonitoredValue in local memory that the CPU sees.
+    OptimizedDefault,
+    /// Both in local memory that the CPU does not see.
+    IntraGpu,
+}
+
+impl StorageKind {
+    /// The kind for a fence: DEFAULT and INTRA_GPU are the caller's word, the optimised one is our choice.
+    // spec: NF-030, NF-034
+    pub(crate) fn choose(
+        adapter: &Arc<Adapter>,
+        native: Option<NativeFenceType>,
+        flags: SyncObjectFlags,
+    ) -> Result<StorageKind, Status> {
+        let Some(fence_type) = native else { return Ok(StorageKind::Default) };
+        let makes = |cap| adapter.config.native_fence_os_caps.contains(cap);
+        let has_segment = |value| Ok(adapter.fence_segment(value, fence_type)?.is_some());
+        match fence_type {
+            NativeFenceType::IntraGpu => {
+                let both = has_segment(FenceStorageValueType::CurrentValue)?
+                    && has_segment(FenceStorageValueType::MonitoredValue)?;
+                if both { Ok(StorageKind::IntraGpu) } else { Err(Status::NOT_SUPPORTED) }
+            }
+            // Others than this adapter's engines may look at what is shared.
+            NativeFenceType::Default if flags.contains(SyncObjectFlags::SHARED) => Ok(StorageKind::Default),
+            NativeFenceType::Default if !makes(NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE) => {
+                Ok(StorageKind::Default)
+            }
+            NativeFenceType::Default => match has_segment(FenceStorageValueType::MonitoredValue)? {
+                true => Ok(StorageKind::OptimizedDefault),
+                false => Ok(StorageKind::Default),
+            },
+        }
+    }
+
+    /// The type of fence for whose value local memory is asked for; `None` for system memory.
+    fn in_local(self, value: FenceStorageValueType) -> Option<NativeFenceType> {
+        match (self, value) {
+            (StorageKind::OptimizedDefault, FenceStorageValueType::MonitoredValue) => {
+                Some(NativeFenceType::Default)
+            }
+            (StorageKind::IntraGpu, _) => Some(NativeFenceType::IntraGpu),
+            _ => None,
+        }
+    }
+}
+
+/// A place of a page on the bus.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) memory: PhysicalMemory,
+    pub(crate) at: PhysicalAddress,
+    /// As the kernel's CPU reaches it, if it does.
+    pub(crate) page: Option<Page>,
+    pub(crate) local: bool,
+}
+
+impl Place {
+    pub(crate) fn new(memory: &PhysicalMemory, words: usize, reached_by_cpu: bool, local: bool) -> Place {
+        let (at, page) = memory.protocol(words);
+        Place { memory: memory.clone(), at, page: reached_by_cpu.then_some(page), local }
+    }
+}
+
+enum Stands {
+    Fixed(Place),
+    /// It may move; `mapped` is where engines have it.
+    Movable {
+        place: Mutex<Place>,
+        mapped: Mutex<Vec<(Weak<AddressSpace>, u64, Access)>>,
+    },
+}
+
 /// A page of values on the bus; it leaves the bus with its last holder.
 pub(crate) struct ValuePage {
-    memory: PhysicalMemory,
-    at: PhysicalAddress,
-    page: Page,
+    stands: Stands,
+    value: FenceStorageValueType,
     history: bool,
 }
 
 impl ValuePage {
-    /// A page of CurrentValues, with their histories behind it where the hardware keeps them.
+    /// A page in system memory, for ever. CurrentValues have their histories behind them where the hardware keeps them.
+    // spec: NF-032, NF-035
+    fn fixed(memory: &PhysicalMemory, value: FenceStorageValueType, history: bool) -> ValuePage {
+        let history = history && value == FenceStorageValueType::CurrentValue;
+        let place = Place::new(memory, words(history), true, false);
+        ValuePage { stands: Stands::Fixed(place), value, history }
+    }
+
+    /// A page of CurrentValues in system memory, which several adapters may share.
     pub(crate) fn of_current_values(memory: &PhysicalMemory, history: bool) -> ValuePage {
-        let (at, page) = memory.protocol(if history { PAGE_WORDS } else { VALUE_WORDS });
-        ValuePage { memory: memory.clone(), at, page, history }
+        ValuePage::fixed(memory, FenceStorageValueType::CurrentValue, history)
     }
 
-    fn of_monitored_values(memory: &PhysicalMemory) -> ValuePage {
-        let (at, page) = memory.protocol(VALUE_WORDS);
-        ValuePage { memory: memory.clone(), at, page, history: false }
+    /// A page that may move.
+    pub(crate) fn movable(platform: &Platform, place: Place, value: FenceStorageValueType) -> ValuePage {
+        let mapped = platform.mutex("mappings of fence storage", Vec::new());
+        let history = value == FenceStorageValueType::CurrentValue;
+        let place = platform.mutex("place of fence storage", place);
+        ValuePage { stands: Stands::Movable { place, mapped }, value, history }
     }
 
-    fn cell(&self, number: usize) -> FenceCell {
-        let word = self.page.word(number);
-        if self.history { FenceCell::in_fence_page(word, 0) } else { FenceCell::plain(word) }
+    /// Words of a page of such values in local memory.
+    pub(crate) fn words_of(value: FenceStorageValueType) -> usize {
+        words(value == FenceStorageValueType::CurrentValue)
     }
 
-    /// How engines of `adapter` may use a page of CurrentValues.
+    fn of_kind(
+        adapter: &Arc<Adapter>,
+        kind: StorageKind,
+        value: FenceStorageValueType,
+    ) -> Result<Arc<ValuePage>, Status> {
+        match kind.in_local(value) {
+            Some(fence_type) => adapter.allocate_local_values(value, fence_type),
+            None => {
+                let history = adapter.caps.fence_history;
+                Ok(Arc::new(ValuePage::fixed(&adapter.system_memory, value, history)))
+            }
+        }
+    }
+
+    fn is_movable(&self) -> bool {
+        matches!(self.stands, Stands::Movable { .. })
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        words(self.history) as u64 * WORD_BYTES
+    }
+
+    /// Where it stands now.
+    pub(crate) fn place(&self) -> Place {
+        match &self.stands {
+            Stands::Fixed(place) => place.clone(),
+            Stands::Movable { place, .. } => place.lock().clone(),
+        }
+    }
+
+    pub(crate) fn at(&self) -> PhysicalAddress {
+        match &self.stands {
+            Stands::Fixed(place) => place.at,
+            Stands::Movable { place, .. } => place.lock().at,
+        }
+    }
+
+    fn page(&self) -> Option<Page> {
+        match &self.stands {
+            Stands::Fixed(place) => place.page.clone(),
+            Stands::Movable { place, .. } => place.lock().page.clone(),
+        }
+    }
+
+    /// It stands elsewhere from now on; returns where it stood. Only `residency` calls this.
+    pub(crate) fn put(&self, to: Place) -> Option<Place> {
+        match &self.stands {
+            Stands::Fixed(_) => None,
+            Stands::Movable { place, .. } => Some(std::mem::replace(&mut *place.lock(), to)),
+        }
+    }
+
+    /// Where engines have it and what they may do there, in spaces that are alive.
+    pub(crate) fn mapped(&self) -> Vec<(Arc<AddressSpace>, u64, Access)> {
+        match &self.stands {
+            Stands::Fixed(_) => Vec::new(),
+            Stands::Movable { mapped, .. } => {
+                let mapped = mapped.lock();
+                let alive =
+                    mapped.iter().filter_map(|(space, va, access)| Some((space.upgrade()?, *va, *access)));
+                alive.collect()
+            }
+        }
+    }
+
+    /// Engines have it at `va` from now on, with this access.
+    fn note_mapped(&self, space: &Arc<AddressSpace>, va: u64, access: Access) {
+        self.note_unmapped(space, va);
+        if let Stands::Movable { mapped, .. } = &self.stands {
+            mapped.lock().push((Arc::downgrade(space), va, access));
+        }
+    }
+
+    fn note_unmapped(&self, space: &Arc<AddressSpace>, va: u64) {
+        if let Stands::Movable { mapped, .. } = &self.stands {
+            let is_it =
+                |of: &Weak<AddressSpace>, at: u64| at == va && std::ptr::eq(of.as_ptr(), Arc::as_ptr(space));
+            mapped.lock().retain(|(of, at, _)| of.strong_count() > 0 && !is_it(of, *at));
+        }
+    }
+
+    fn word(&self, number: usize) -> Option<Word> {
+        Some(self.page()?.word(number))
+    }
+
+    fn cell(&self, number: usize) -> Option<FenceCell> {
+        let word = self.word(number)?;
+        Some(if self.history { FenceCell::in_fence_page(word, 0) } else { FenceCell::plain(word) })
+    }
+
+    /// How engines of `adapter` may use it. What several adapters share may have histories that this one does not keep.
+    // spec: NF-012, MF-011, MF-012, ME-037
+    // spec: NF-018
     fn access(&self, adapter: &Adapter) -> Access {
-        let kept = self.history && adapter.caps.fence_history;
-        if kept { Access::FenceValues } else { Access::ReadWrite }
+        let kept = self.history && (self.is_movable() || adapter.caps.fence_history);
+        match (self.value, kept) {
+            (FenceStorageValueType::MonitoredValue, _) => Access::Read,
+            (FenceStorageValueType::CurrentValue, true) => Access::FenceValues,
+            (FenceStorageValueType::CurrentValue, false) => Access::ReadWrite,
+        }
     }
+}
+
+fn words(history: bool) -> usize {
+    if history { PAGE_WORDS } else { VALUE_WORDS }
 }
 
 impl Drop for ValuePage {
     fn drop(&mut self) {
-        self.memory.remove(self.at);
+        let Place { memory, at, .. } = self.place();
+        memory.remove(at);
     }
 }
 
+/// The pages of both values, which never stand in one.
 // spec: NF-025
-struct PackedPage {
-    current: ValuePage,
-    monitored: ValuePage,
+#[derive(Clone)]
+struct Pages {
+    current: Arc<ValuePage>,
+    monitored: Arc<ValuePage>,
+}
+
+impl Pages {
+    fn of_kind(adapter: &Arc<Adapter>, kind: StorageKind) -> Result<Pages, Status> {
+        Ok(Pages {
+            current: ValuePage::of_kind(adapter, kind, FenceStorageValueType::CurrentValue)?,
+            monitored: ValuePage::of_kind(adapter, kind, FenceStorageValueType::MonitoredValue)?,
+        })
+    }
+
+    /// Keeps both where they are, if they could move.
+    fn hold_still<'a>(&self, adapter: &'a Adapter) -> Option<MutexGuard<'a, ()>> {
+        let movable = self.current.is_movable() || self.monitored.is_movable();
+        movable.then(|| adapter.residency.moves.lock_device())
+    }
+}
+
+/// What stands at the addresses of a mapping that ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Afterwards {
+    Nothing,
+    Grave,
+}
+
+/// Both pages in one address space. The mapping does not keep the space: a process may be gone before a fence that it had open.
+struct MappedPages {
+    adapter: Arc<Adapter>,
+    space: Weak<AddressSpace>,
+    pages: Pages,
     current_va: u64,
     monitored_va: u64,
+    /// Whether engines may store to CurrentValue: an instance of the process may signal, or ever might, since rings hold signals
+    /// longer than instances live.
+    may_signal: Mutex<bool>,
+    afterwards: Afterwards,
+}
+
+impl MappedPages {
+    fn new(
+        adapter: &Arc<Adapter>,
+        space: &Arc<AddressSpace>,
+        pages: &Pages,
+        may_signal: bool,
+        afterwards: Afterwards,
+    ) -> Result<MappedPages, Status> {
+        let _still = pages.hold_still(adapter);
+        let (current, monitored) = (&pages.current, &pages.monitored);
+        let access = if may_signal { current.access(adapter) } else { Access::Read };
+        let current_va = space.map_fence_values(current.at(), VALUE_BYTES, access)?;
+        let monitored_va = space.map_fence_values(monitored.at(), VALUE_BYTES, Access::Read);
+        let monitored_va = monitored_va.inspect_err(|_| space.unmap(current_va, VALUE_BYTES))?;
+        current.note_mapped(space, current_va, access);
+        monitored.note_mapped(space, monitored_va, Access::Read);
+        Ok(MappedPages {
+            adapter: adapter.clone(),
+            space: Arc::downgrade(space),
+            pages: pages.clone(),
+            current_va,
+            monitored_va,
+            may_signal: adapter.platform.mutex("who may signal through a mapping", may_signal),
+            afterwards,
+        })
+    }
+
+    /// Lets engines store through a mapping that was made for an instance which must not signal.
+    fn let_signal(&self) {
+        let Some(space) = self.space.upgrade() else { return };
+        if *self.may_signal.lock() {
+            return;
+        }
+        // Two at once do the same; neither returns before it is done.
+        let _still = self.pages.hold_still(&self.adapter);
+        let current = &self.pages.current;
+        let access = current.access(&self.adapter);
+        space.remap(self.current_va, current.at(), VALUE_BYTES, access);
+        current.note_mapped(&space, self.current_va, access);
+        *self.may_signal.lock() = true;
+    }
+
+    /// The same in the system process, where the driver asks for it.
+    // spec: NF-074
+    fn in_system_process(adapter: &Arc<Adapter>, pages: &Pages) -> Result<Option<MappedPages>, Status> {
+        let Some(space) = adapter.system_process() else { return Ok(None) };
+        MappedPages::new(adapter, &space, pages, true, Afterwards::Nothing).map(Some)
+    }
+}
+
+impl Drop for MappedPages {
+    fn drop(&mut self) {
+        let Some(space) = self.space.upgrade() else { return };
+        let _still = self.pages.hold_still(&self.adapter);
+        self.pages.current.note_unmapped(&space, self.current_va);
+        self.pages.monitored.note_unmapped(&space, self.monitored_va);
+        if self.afterwards == Afterwards::Nothing {
+            space.unmap(self.current_va, VALUE_BYTES);
+            space.unmap(self.monitored_va, VALUE_BYTES);
+            return;
+        }
+        let grave = self.adapter.grave();
+        space.remap(self.current_va, grave.current.at(), VALUE_BYTES, grave.access(&self.adapter));
+        space.remap(self.monitored_va, grave.monitored.at(), VALUE_BYTES, Access::Read);
+    }
+}
+
+struct PackedPage {
+    kind: StorageKind,
+    pages: Pages,
+    mapped: MappedPages,
+    in_system_process: Option<MappedPages>,
     free: Vec<usize>,
 }
 
@@ -73,7 +379,7 @@ struct PackedPage {
 pub(crate) struct FencePool {
     adapter: Arc<Adapter>,
     space: Arc<AddressSpace>,
-    pages: Mutex<Vec<PackedPage>>,
+    packed: Mutex<Vec<PackedPage>>,
     /// Where shareable fences stand in this process.
     own: Mutex<BTreeMap<OsHandle, Weak<Mapping>>>,
 }
@@ -86,65 +392,134 @@ struct PackedSlot {
     monitored_va: u64,
 }
 
-enum Place {
+enum Room {
     Packed(PackedSlot),
     // spec: NF-029
-    Own { current: Arc<ValuePage>, monitored: ValuePage },
+    Own { _in_system_process: Option<MappedPages> },
 }
 
-/// One fence's cells on one adapter, as the kernel's CPU reaches them.
+/// One fence's cells on one adapter.
 pub(crate) struct FenceStorage {
-    pub(crate) current: FenceCell,
-    /// Where CurrentValue stands on the bus.
-    pub(crate) current_at: PhysicalAddress,
-    pub(crate) monitored: Word,
+    pages: Pages,
+    /// Where in both pages.
+    offset: u64,
     /// Bytes of a page that the fence has.
-    pub(crate) stride_bytes: u64,
-    place: Place,
+    stride_bytes: u64,
+    /// CurrentValue and MonitoredValue in the system process.
+    pub(crate) system_process_va: Option<(u64, u64)>,
+    room: Room,
+}
+
+/// MonitoredValue as the kernel's CPU reaches it.
+pub(crate) enum MonitoredCell {
+    Fixed(Word),
+    /// In a page that may move, at this word.
+    Movable(Arc<ValuePage>, usize),
+}
+
+impl MonitoredCell {
+    /// Its address now. Whoever stores there holds the interrupt lock, under which it moves.
+    pub(crate) fn word(&self) -> Option<Word> {
+        match self {
+            MonitoredCell::Fixed(word) => Some(word.clone()),
+            MonitoredCell::Movable(page, number) => page.word(*number),
+        }
+    }
 }
 
 /// At which addresses a process's engines reach a fence.
 pub(crate) struct Mapping {
     pub(crate) current_va: u64,
     pub(crate) monitored_va: u64,
-    /// The address space in which a grave is dug when the fence ends; packed fences are mapped with their page. The mapping
-    /// does not keep it: a process may be gone before a fence that it had open.
-    own_in: Option<OwnMapping>,
-}
-
-struct OwnMapping {
-    adapter: Arc<Adapter>,
-    space: Weak<AddressSpace>,
-    /// Whether an instance of the process may signal, or ever might: rings hold signals longer than instances live.
-    signals: Mutex<bool>,
+    /// Packed fences are mapped with their page.
+    own: Option<MappedPages>,
 }
 
 impl FenceStorage {
     /// Pages of its own for a fence that others will see.
-    // spec: NF-032, NF-035, NF-038
-    pub(crate) fn of_its_own(adapter: &Adapter) -> FenceStorage {
-        let current = ValuePage::of_current_values(&adapter.system_memory, adapter.caps.fence_history);
-        FenceStorage::around(adapter, &Arc::new(current))
+    // spec: NF-038
+    pub(crate) fn of_its_own(adapter: &Arc<Adapter>, kind: StorageKind) -> Result<FenceStorage, Status> {
+        let current = ValuePage::of_kind(adapter, kind, FenceStorageValueType::CurrentValue)?;
+        FenceStorage::around(adapter, kind, &current)
     }
 
     /// The same around a CurrentValue that is there already, on another adapter.
-    pub(crate) fn around(adapter: &Adapter, current: &Arc<ValuePage>) -> FenceStorage {
-        let monitored = ValuePage::of_monitored_values(&adapter.system_memory);
-        FenceStorage {
-            current: current.cell(0),
-            current_at: current.at,
-            monitored: monitored.page.word(0),
-            stride_bytes: VALUE_BYTES,
-            place: Place::Own { current: current.clone(), monitored },
+    pub(crate) fn around(
+        adapter: &Arc<Adapter>,
+        kind: StorageKind,
+        current: &Arc<ValuePage>,
+    ) -> Result<FenceStorage, Status> {
+        let monitored = ValuePage::of_kind(adapter, kind, FenceStorageValueType::MonitoredValue)?;
+        let pages = Pages { current: current.clone(), monitored };
+        let in_system_process = MappedPages::in_system_process(adapter, &pages)?;
+        let system_process_va = in_system_process.as_ref().map(|m| (m.current_va, m.monitored_va));
+        let room = Room::Own { _in_system_process: in_system_process };
+        Ok(FenceStorage { pages, offset: 0, stride_bytes: VALUE_BYTES, system_process_va, room })
+    }
+
+    /// The cells become those of a new fence. Where no CPU reaches them, hardware sees to that, nobody waits, and the user-mode
+    /// driver stores the initial value with a GPU write.
+    // spec: NF-099, MF-004
+    // spec: NF-113
+    pub(crate) fn begin(&self, adapter: &Adapter, initial_value: u64, monitored_value: u64) {
+        if let Some(cell) = self.current() {
+            cell.renew(initial_value, self.stride_bytes);
+        }
+        self.begin_monitored(adapter, monitored_value);
+    }
+
+    /// The same around a CurrentValue that others have already.
+    pub(crate) fn begin_monitored(&self, adapter: &Adapter, monitored_value: u64) {
+        let _still = self.hold_still(adapter);
+        if let Some(word) = self.monitored().word() {
+            word.store(monitored_value);
         }
     }
 
-    /// Where MonitoredValue of a shareable fence stands on the bus.
-    pub(crate) fn monitored_at(&self) -> Option<PhysicalAddress> {
-        match &self.place {
-            Place::Own { monitored, .. } => Some(monitored.at),
-            Place::Packed(_) => None,
+    /// CurrentValue; `None` where no CPU reaches it. Where one does, it never moves.
+    // spec: NF-039
+    pub(crate) fn current(&self) -> Option<FenceCell> {
+        self.pages.current.cell(self.index())
+    }
+
+    /// MonitoredValue.
+    pub(crate) fn monitored(&self) -> MonitoredCell {
+        match self.pages.monitored.is_movable() {
+            true => MonitoredCell::Movable(self.pages.monitored.clone(), self.index()),
+            false => match self.pages.monitored.word(self.index()) {
+                Some(word) => MonitoredCell::Fixed(word),
+                None => MonitoredCell::Movable(self.pages.monitored.clone(), self.index()),
+            },
         }
+    }
+
+    fn index(&self) -> usize {
+        (self.offset / WORD_BYTES) as usize
+    }
+
+    /// Where CurrentValue stands on the bus.
+    pub(crate) fn current_at(&self) -> PhysicalAddress {
+        PhysicalAddress(self.pages.current.at().0 + self.offset)
+    }
+
+    /// Where MonitoredValue stands on the bus.
+    pub(crate) fn monitored_at(&self) -> PhysicalAddress {
+        PhysicalAddress(self.pages.monitored.at().0 + self.offset)
+    }
+
+    /// Whether a part of it may move.
+    pub(crate) fn is_movable(&self) -> bool {
+        self.pages.current.is_movable() || self.pages.monitored.is_movable()
+    }
+
+    /// Whether the fence stands in this page.
+    pub(crate) fn is_in(&self, page: &Arc<ValuePage>) -> bool {
+        Arc::ptr_eq(&self.pages.current, page) || Arc::ptr_eq(&self.pages.monitored, page)
+    }
+
+    /// Keeps it where it is, if it could move.
+    pub(crate) fn hold_still<'a>(&self, adapter: &'a Adapter) -> Option<MutexGuard<'a, ()>> {
+        self.pages.hold_still(adapter)
     }
 
     /// Where the process of `pool` finds the fence; the same addresses for all instances there.
@@ -155,22 +530,22 @@ impl FenceStorage {
         pool: &FencePool,
         may_signal: bool,
     ) -> Result<Arc<Mapping>, Status> {
-        match &self.place {
-            Place::Packed(slot) => Ok(Arc::new(Mapping {
+        match &self.room {
+            Room::Packed(slot) => Ok(Arc::new(Mapping {
                 current_va: slot.current_va,
                 monitored_va: slot.monitored_va,
-                own_in: None,
+                own: None,
             })),
-            Place::Own { current, monitored } => pool.map_own(fence, (current, monitored), may_signal),
+            Room::Own { .. } => pool.map_own(fence, &self.pages, may_signal),
         }
     }
 }
 
 impl FencePool {
     pub(crate) fn new(adapter: &Arc<Adapter>, space: &Arc<AddressSpace>) -> Arc<FencePool> {
-        let pages = adapter.platform.mutex("fence pages", Vec::new());
+        let packed = adapter.platform.mutex("fence pages", Vec::new());
         let own = adapter.platform.mutex("mappings of shareable fences", BTreeMap::new());
-        Arc::new(FencePool { adapter: adapter.clone(), space: space.clone(), pages, own })
+        Arc::new(FencePool { adapter: adapter.clone(), space: space.clone(), packed, own })
     }
 
     fn stride_words(&self) -> usize {
@@ -179,139 +554,96 @@ impl FencePool {
 
     /// Takes a slot for a fence that stays in this process.
     // spec: NF-026
-    pub(crate) fn allocate(self: &Arc<FencePool>) -> Result<FenceStorage, Status> {
+    pub(crate) fn allocate(self: &Arc<FencePool>, kind: StorageKind) -> Result<FenceStorage, Status> {
         loop {
-            if let Some(slot) = self.take_free() {
+            if let Some(slot) = self.take_free(kind) {
                 return Ok(slot);
             }
-            let page = self.new_page()?;
-            self.pages.lock().push(page);
+            let page = self.new_page(kind)?;
+            self.packed.lock().push(page);
         }
     }
 
-    fn take_free(self: &Arc<FencePool>) -> Option<FenceStorage> {
+    fn take_free(self: &Arc<FencePool>, kind: StorageKind) -> Option<FenceStorage> {
         let stride = self.stride_words();
-        let mut pages = self.pages.lock();
-        let (number, page) = pages.iter_mut().enumerate().find(|(_, p)| !p.free.is_empty())?;
+        let mut packed = self.packed.lock();
+        let has_room = |page: &PackedPage| page.kind == kind && !page.free.is_empty();
+        let (number, page) = packed.iter_mut().enumerate().find(|(_, page)| has_room(page))?;
         let index = page.free.pop()?;
         // spec: NF-027
         let offset = (index * stride) as u64 * WORD_BYTES;
         Some(FenceStorage {
-            current: page.current.cell(index * stride),
-            current_at: PhysicalAddress(page.current.at.0 + offset),
-            monitored: page.monitored.page.word(index * stride),
+            pages: page.pages.clone(),
+            offset,
             stride_bytes: stride as u64 * WORD_BYTES,
-            place: Place::Packed(PackedSlot {
+            system_process_va: page
+                .in_system_process
+                .as_ref()
+                .map(|m| (m.current_va + offset, m.monitored_va + offset)),
+            room: Room::Packed(PackedSlot {
                 pool: Arc::downgrade(self),
                 page: number,
                 index,
-                current_va: page.current_va + offset,
-                monitored_va: page.monitored_va + offset,
+                current_va: page.mapped.current_va + offset,
+                monitored_va: page.mapped.monitored_va + offset,
             }),
         })
     }
 
-    fn new_page(&self) -> Result<PackedPage, Status> {
-        let memory = &self.adapter.system_memory;
-        let current = ValuePage::of_current_values(memory, self.adapter.caps.fence_history);
-        let monitored = ValuePage::of_monitored_values(memory);
-        let access = current.access(&self.adapter);
-        let (current_va, monitored_va) = self.map_values(&current, &monitored, access)?;
+    fn new_page(&self, kind: StorageKind) -> Result<PackedPage, Status> {
+        let pages = Pages::of_kind(&self.adapter, kind)?;
+        let mapped = MappedPages::new(&self.adapter, &self.space, &pages, true, Afterwards::Nothing)?;
+        let in_system_process = MappedPages::in_system_process(&self.adapter, &pages)?;
         let free = (0..VALUE_WORDS / self.stride_words()).rev().collect();
-        Ok(PackedPage { current, monitored, current_va, monitored_va, free })
+        Ok(PackedPage { kind, pages, mapped, in_system_process, free })
     }
 
-    fn map_values(
-        &self,
-        current: &ValuePage,
-        monitored: &ValuePage,
-        access: Access,
-    ) -> Result<(u64, u64), Status> {
-        // spec: NF-012, MF-011, MF-012, ME-037
-        let current_va = self.space.map(current.at, VALUE_BYTES, access)?;
-        // spec: NF-018
-        let monitored_va = self.space.map(monitored.at, VALUE_BYTES, Access::Read);
-        let monitored_va = monitored_va.inspect_err(|_| self.space.unmap(current_va, VALUE_BYTES))?;
-        Ok((current_va, monitored_va))
-    }
-
-    fn map_own(
-        &self,
-        fence: OsHandle,
-        (current, monitored): (&ValuePage, &ValuePage),
-        may_signal: bool,
-    ) -> Result<Arc<Mapping>, Status> {
+    fn map_own(&self, fence: OsHandle, pages: &Pages, may_signal: bool) -> Result<Arc<Mapping>, Status> {
         let known = self.own.lock().get(&fence).and_then(Weak::upgrade);
-        if let Some(known) = known {
-            self.let_signal(&known, current, may_signal);
-            return Ok(known);
+        let mapping = match known {
+            Some(known) => known,
+            None => self.keep_own(fence, self.new_own(pages, may_signal)?),
+        };
+        if may_signal && let Some(mapped) = &mapping.own {
+            mapped.let_signal();
         }
-        let access = if may_signal { current.access(&self.adapter) } else { Access::Read };
-        let (current_va, monitored_va) = self.map_values(current, monitored, access)?;
-        let own_in = Some(OwnMapping {
-            adapter: self.adapter.clone(),
-            space: Arc::downgrade(&self.space),
-            signals: self.adapter.platform.mutex("who may signal through a mapping", may_signal),
-        });
-        let mapping = Arc::new(Mapping { current_va, monitored_va, own_in });
+        Ok(mapping)
+    }
+
+    fn new_own(&self, pages: &Pages, may_signal: bool) -> Result<Arc<Mapping>, Status> {
+        let mapped = MappedPages::new(&self.adapter, &self.space, pages, may_signal, Afterwards::Grave)?;
+        let (current_va, monitored_va) = (mapped.current_va, mapped.monitored_va);
+        Ok(Arc::new(Mapping { current_va, monitored_va, own: Some(mapped) }))
+    }
+
+    /// Two opens at once may both have mapped it; the first one stays.
+    fn keep_own(&self, fence: OsHandle, mapping: Arc<Mapping>) -> Arc<Mapping> {
         let mut own = self.own.lock();
         own.retain(|_, mapping| mapping.strong_count() > 0);
-        // Two opens at once may both have mapped it; the first one stays.
-        Ok(match own.get(&fence).and_then(Weak::upgrade) {
-            Some(first) => {
-                drop(own);
-                self.let_signal(&first, current, may_signal);
-                first
-            }
-            None => {
-                own.insert(fence, Arc::downgrade(&mapping));
-                mapping
-            }
-        })
-    }
-}
-
-impl FencePool {
-    /// Lets engines store through a mapping that was made for an instance which must not signal.
-    fn let_signal(&self, known: &Mapping, current: &ValuePage, may_signal: bool) {
-        let Some(own) = known.own_in.as_ref().filter(|_| may_signal) else { return };
-        if !*own.signals.lock() {
-            // Two at once do the same; neither returns before it is done.
-            self.space.remap(known.current_va, current.at, VALUE_BYTES, current.access(&self.adapter));
-            *own.signals.lock() = true;
+        let known = own.get(&fence).and_then(Weak::upgrade);
+        if known.is_none() {
+            own.insert(fence, Arc::downgrade(&mapping));
         }
+        drop(own);
+        known.unwrap_or(mapping)
     }
 }
 
 impl Drop for FencePool {
     fn drop(&mut self) {
-        let pages = std::mem::take(&mut *self.pages.lock());
-        for page in pages {
-            self.space.unmap(page.current_va, VALUE_BYTES);
-            self.space.unmap(page.monitored_va, VALUE_BYTES);
-        }
+        // Mappings end while their address space is still there.
+        let packed = std::mem::take(&mut *self.packed.lock());
+        drop(packed);
     }
 }
 
 impl Drop for FenceStorage {
     fn drop(&mut self) {
-        if let Place::Packed(slot) = &self.place
+        if let Room::Packed(slot) = &self.room
             && let Some(pool) = slot.pool.upgrade()
         {
             // spec: NF-042
-            pool.pages.lock()[slot.page].free.push(slot.index);
-        }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        if let Some(OwnMapping { adapter, space, .. }) = &self.own_in
-            && let Some(space) = space.upgrade()
-        {
-            let grave = adapter.grave();
-            space.remap(self.current_va, grave.current.at, VALUE_BYTES, grave.access(adapter));
-            space.remap(self.monitored_va, grave.monitored.at, VALUE_BYTES, Access::Read);
+            pool.packed.lock()[slot.page].free.push(slot.index);
         }
     }
 }
@@ -325,10 +657,14 @@ pub(crate) struct Grave {
 
 impl Grave {
     pub(crate) fn new(memory: &PhysicalMemory, history: bool) -> Grave {
-        let current = ValuePage::of_current_values(memory, history);
-        current.cell(0).condemn();
-        let monitored = ValuePage::of_monitored_values(memory);
-        monitored.page.store(0, u64::MAX);
+        let current = ValuePage::fixed(memory, FenceStorageValueType::CurrentValue, history);
+        if let Some(cell) = current.cell(0) {
+            cell.condemn();
+        }
+        let monitored = ValuePage::fixed(memory, FenceStorageValueType::MonitoredValue, history);
+        if let Some(word) = monitored.word(0) {
+            word.store(NOBODY_WAITS);
+        }
         Grave { current, monitored }
     }
 

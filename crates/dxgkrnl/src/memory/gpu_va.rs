@@ -1,12 +1,16 @@
 //! Owns a process's GPU address space: which addresses are taken, and the page tables, which the driver writes.
 //!
-//! Addresses are given out upwards and never twice, so that a stale address faults. The lock orders page table updates: a
+//! Addresses are given out upwards and never twice, so that a stale address faults. Where the driver states bounds for fence
+//! values, those and nothing else are mapped between them, in every address space. The lock orders page table updates: a
 //! table is linked before anything that needs the link is returned to a caller.
 
 use crate::adapter::Adapter;
+use crate::error::StartError;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
-use tidegate_ddi::memory::{PageTableEntry, UpdatePageTable};
+use tidegate_ddi::caps::NativeFenceCaps;
+use tidegate_ddi::memory::{PageTableEntry, PageTableShape, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
 use tidegate_ddi::{Passive, Status};
 use tidegate_platform::{Bulk, Mutex, PhysicalAddress};
@@ -38,6 +42,9 @@ impl Access {
     }
 }
 
+/// From where, how many bytes, and what engines may do there.
+pub(crate) type Part = (PhysicalAddress, u64, Access);
+
 struct Table {
     at: PhysicalAddress,
     memory: Bulk,
@@ -47,26 +54,64 @@ struct Tables {
     /// By level and index path: the address shifted down to what the table covers.
     tables: HashMap<(u32, u64), Table>,
     next_va: u64,
+    next_fence_va: u64,
 }
 
 /// One process's address space on one adapter.
 pub(crate) struct AddressSpace {
     adapter: Arc<Adapter>,
     pub(crate) number: u32,
+    /// Where fence values are mapped, if not anywhere.
+    window: Option<Range<u64>>,
     tables: Mutex<Tables>,
 }
 
+/// Number of the system process's address space.
+const SYSTEM_PROCESS: u32 = 0;
+
+/// The pages between the bounds that a driver states for fence values; `None` when it states none.
+fn fence_window(caps: &NativeFenceCaps, shape: PageTableShape) -> Option<Range<u64>> {
+    let page = shape.page_bytes;
+    let (lowest, highest) = (caps.minimum_address.unwrap_or(0), caps.maximum_address.unwrap_or(u64::MAX));
+    let start = lowest.max(FIRST_VA).checked_next_multiple_of(page).unwrap_or(u64::MAX);
+    let end = highest.saturating_add(1).min(shape.va_end()) / page * page;
+    // Bounds that leave nothing out are none.
+    let all = start == FIRST_VA && end == shape.va_end();
+    (!all).then_some(start..end)
+}
+
+/// A window that holds no page fails the start.
+pub(crate) fn check_fence_window(caps: &NativeFenceCaps, shape: PageTableShape) -> Result<(), StartError> {
+    match fence_window(caps, shape) {
+        Some(window) if window.is_empty() => Err(StartError::FenceWindow(window.start, window.end)),
+        _ => Ok(()),
+    }
+}
+
 impl AddressSpace {
+    /// A process's.
     pub(crate) fn new(adapter: &Arc<Adapter>) -> Result<AddressSpace, Status> {
         let number = adapter.new_address_space().ok_or(Status::INSUFFICIENT_RESOURCES)?;
+        AddressSpace::with_number(adapter, number)
+    }
+
+    /// The system (paging) process's, where the CMP finds what is its business.
+    pub(crate) fn of_system_process(adapter: &Arc<Adapter>) -> Result<AddressSpace, Status> {
+        AddressSpace::with_number(adapter, SYSTEM_PROCESS)
+    }
+
+    fn with_number(adapter: &Arc<Adapter>, number: u32) -> Result<AddressSpace, Status> {
         let (at, memory) = adapter.system_memory.bulk(adapter.shape.table_bytes as usize);
         let root = Table { at, memory };
-        let tables = Tables { tables: HashMap::from([((0, 0), root)]), next_va: FIRST_VA };
+        let window = fence_window(&adapter.native_fence_caps, adapter.shape);
+        let next_fence_va = window.as_ref().map_or(0, |w| w.start);
+        let tables = Tables { tables: HashMap::from([((0, 0), root)]), next_va: FIRST_VA, next_fence_va };
         let set = SetRootPageTable { address_space: number, root: Some(at) };
         adapter.driver().set_root_page_table(&Passive::enter(), set)?;
         Ok(AddressSpace {
             adapter: adapter.clone(),
             number,
+            window,
             tables: adapter.platform.mutex("page tables", tables),
         })
     }
@@ -76,21 +121,57 @@ impl AddressSpace {
         self.map_parts(&[(from, bytes, access)])
     }
 
-    /// Maps parts (from where, how many bytes, what engines may do there) one behind the other, each in pages of its own.
-    pub(crate) fn map_parts(&self, parts: &[(PhysicalAddress, u64, Access)]) -> Result<u64, Status> {
-        let page = self.adapter.shape.page_bytes;
-        let pages_of = |bytes: u64| bytes.div_ceil(page).max(1);
-        let pages: u64 = parts.iter().map(|(_, bytes, _)| pages_of(*bytes)).sum();
+    /// Maps parts one behind the other, each in pages of its own.
+    pub(crate) fn map_parts(&self, parts: &[Part]) -> Result<u64, Status> {
         let mut tables = self.tables.lock_device();
-        let va = tables.next_va;
-        // One page is left out after each mapping: running over an end faults.
-        let end = pages.checked_add(1).and_then(|p| p.checked_mul(page)).and_then(|b| va.checked_add(b));
-        let end = end.filter(|e| *e <= self.adapter.shape.va_end()).ok_or(Status::NO_MEMORY)?;
+        let (va, end) = self.place(tables.next_va, parts, self.adapter.shape.va_end())?;
+        let (va, end) = match &self.window {
+            Some(window) if va < window.end && end > window.start => {
+                self.place(window.end, parts, self.adapter.shape.va_end())?
+            }
+            _ => (va, end),
+        };
         tables.next_va = end;
+        self.write_parts(&mut tables, va, parts)
+    }
+
+    /// The same as `map` for a page of fence values, between the bounds that the driver states.
+    // spec: NF-076
+    pub(crate) fn map_fence_values(
+        &self,
+        from: PhysicalAddress,
+        bytes: u64,
+        access: Access,
+    ) -> Result<u64, Status> {
+        let Some(window) = &self.window else { return self.map(from, bytes, access) };
+        let parts = [(from, bytes, access)];
+        let mut tables = self.tables.lock_device();
+        let (va, end) = self.place(tables.next_fence_va, &parts, window.end)?;
+        tables.next_fence_va = end;
+        self.write_parts(&mut tables, va, &parts)
+    }
+
+    fn pages_of(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.adapter.shape.page_bytes).max(1)
+    }
+
+    /// Where a mapping stands that is put at `va`, and where the next one may; NO_MEMORY beyond `limit`. One page is left out
+    /// after each mapping: running over an end faults.
+    fn place(&self, va: u64, parts: &[Part], limit: u64) -> Result<(u64, u64), Status> {
+        let page = self.adapter.shape.page_bytes;
+        let pages: u64 = parts.iter().map(|(_, bytes, _)| self.pages_of(*bytes)).sum();
+        let end = pages.checked_mul(page).and_then(|b| va.checked_add(b));
+        let end = end.filter(|e| *e <= limit).ok_or(Status::NO_MEMORY)?;
+        Ok((va, end + page))
+    }
+
+    fn write_parts(&self, tables: &mut Tables, va: u64, parts: &[Part]) -> Result<u64, Status> {
+        let page = self.adapter.shape.page_bytes;
         let mut at = va;
         for &(from, bytes, access) in parts {
-            self.write_pages(&mut tables, at, pages_of(bytes), |i| access.entry(from, i * page))?;
-            at += pages_of(bytes) * page;
+            let pages = self.pages_of(bytes);
+            self.write_pages(tables, at, pages, |i| access.entry(from, i * page))?;
+            at += pages * page;
         }
         Ok(va)
     }

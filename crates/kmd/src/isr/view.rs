@@ -70,13 +70,13 @@ impl InterruptView {
         }
     }
 
-    /// Notes that CurrentValue of `global` stands at this address, once more.
+    /// Notes that the values of `global` stand at these addresses, once more.
     pub(crate) fn bind(
         &mut self,
         objects: &mut Objects,
         global: DriverHandle,
         address_space: AddressSpaceId,
-        current_value: GpuVa,
+        (current_value, monitored_value): (GpuVa, GpuVa),
     ) -> Result<(), KmdError> {
         let fence = objects.fences.get_mut(global)?;
         if let Some(known) = find(&mut fence.instances, address_space, current_value) {
@@ -89,7 +89,7 @@ impl InterruptView {
             }
             Entry::Vacant(free) => {
                 free.insert(fence.os_handle);
-                fence.instances.push(Instance { address_space, current_value, opens: 1 });
+                fence.instances.push(Instance { address_space, current_value, monitored_value, opens: 1 });
                 Ok(())
             }
         }

@@ -1,16 +1,19 @@
 //! The two values of a fence as the CPU changes them, and fence logs.
 
 use tidegate_d3dukmdt::FenceCell;
+use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_ddi::fence::{
-    LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
+    CreateNativeFence, LogType, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
+    UpdateMonitoredValue,
 };
+use tidegate_ddi::memory::{FenceResidency, PagingOperation};
 use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, NativeFenceType, Passive, Status};
 use tidegate_gpu_abi::regs::DeviceTraits;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, Register};
 use tidegate_kmd::{Config, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform, Word};
 
-use crate::kernel::{ALL, Event, Machine, fence_args, open_args};
+use crate::kernel::{ALL, ALL_AND_INTRA_GPU, Event, Machine, fence_args, open_args};
 
 fn notify(space: u32, current_value: u64) -> AdminCommand {
     AdminCommand::NotifyFence { address_space: AddressSpaceId(space), current_value: GpuVa(current_value) }
@@ -21,12 +24,14 @@ fn update(
     fences: &[(DriverHandle, u64, &Word)],
     mode: UpdateCurrentMode,
 ) -> Vec<AdminCommand> {
+    let cells: Vec<FenceCell> = fences.iter().map(|(_, _, word)| FenceCell::plain((*word).clone())).collect();
     let fences: Vec<_> = fences
         .iter()
-        .map(|(fence, value, cell)| UpdateCurrentValue {
+        .zip(&cells)
+        .map(|((fence, value, _), cell)| UpdateCurrentValue {
             fence: *fence,
             value: *value,
-            current_value: FenceCell::plain((*cell).clone()),
+            current_value: Some(cell),
         })
         .collect();
     machine.journal.take();
@@ -65,22 +70,72 @@ fn a_notification_alone_stores_nothing() {
     assert_eq!(cell.load(), 9);
 }
 
-// spec: NF-138
+// spec: NF-137, NF-138
 #[test]
-fn a_fence_of_a_lost_device_is_above_every_wait_whatever_number_came() {
+fn waits_for_a_fence_of_a_lost_device_pass_whatever_number_came_and_its_value_is_left_alone() {
     let machine = Machine::with(Config::standard());
     let (device, fence) = (machine.device_for(5), machine.fence(1));
     machine.open(fence, device, 0x100);
+    let cell = FenceCell::in_fence_page(machine.platform.page(PAGE_WORDS).word(0), 0);
+    cell.renew(7, 64);
+    let highest = cell.wait_for(u64::MAX);
+    let update = |value, mode| {
+        machine.journal.take();
+        let update = UpdateCurrentValue { fence, value, current_value: Some(&cell) };
+        machine.driver.update_current_values_from_cpu(&Dispatch::enter(), &[update], mode);
+        machine.commands()
+    };
+    assert_eq!(update(u64::from(u32::MAX), UpdateCurrentMode::AlwaysSignaled), [notify(5, 0x100)]);
+    assert_eq!((cell.load(), cell.satisfies(highest)), (7, true));
+    // Signals that come later do nothing to it: neither the CPU's nor an engine's that would rewind it.
+    update(3, UpdateCurrentMode::Write);
+    cell.store(2);
+    assert_eq!(cell.load(), 7);
+}
+
+#[test]
+fn a_fence_that_no_cpu_reaches_is_made_and_ended_by_the_hardware() {
+    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    machine.start(ALL_AND_INTRA_GPU).unwrap();
+    let (level, passive) = (Dispatch::enter(), Passive::enter());
+    let intra = CreateNativeFence { fence_type: NativeFenceType::IntraGpu, ..fence_args(9) };
+    let fence = machine.driver.create_native_fence(&passive, intra).unwrap().0;
+    let lost = UpdateCurrentValue { fence, value: u64::MAX, current_value: None };
+    let stands_at = |at| {
+        let place = FenceResidency {
+            fence,
+            current_value: PhysicalAddress(at),
+            monitored_value: PhysicalAddress(at + 0x1000),
+            current_value_cpu: None,
+            monitored_value_cpu: None,
+        };
+        machine.journal.take();
+        let told = PagingOperation::NotifyFenceResidency(&[place]);
+        machine.driver.build_paging_buffer(&passive, told).unwrap();
+        machine.commands()
+    };
+    let renewed = AdminCommand::RenewFence {
+        current_value: PhysicalAddress(0x8000),
+        monitored_value: PhysicalAddress(0x9000),
+        stride_bytes: 64,
+    };
+    assert_eq!(stands_at(0x8000), [renewed]);
+    assert_eq!(stands_at(0x2_0000), [], "it has moved: what it is went along");
+    machine.driver.update_current_values_from_cpu(&level, &[lost], UpdateCurrentMode::AlwaysSignaled);
+    let condemned = AdminCommand::CondemnFence { current_value: PhysicalAddress(0x2_0000) };
+    assert_eq!(machine.commands(), [condemned, AdminCommand::RescanWaits]);
+    machine.driver.update_current_values_from_cpu(&level, &[lost], UpdateCurrentMode::Write);
+    assert_eq!(machine.driver.violations(), 0, "a signal after the end does nothing");
+}
+
+#[test]
+fn the_cmp_is_told_by_the_address_that_it_has_of_its_own() {
+    let machine = Machine::with(Config { system_process_mapping: true, ..Config::standard() });
+    let args = CreateNativeFence { system_process_va: Some((0x7100, 0x9100)), ..fence_args(9) };
+    let fence = machine.driver.create_native_fence(&Passive::enter(), args).unwrap().0;
+    machine.open(fence, machine.device_for(5), 0x100);
     let cell = machine.platform.page(1).word(0);
-    let number = u64::from(u32::MAX);
-    assert_eq!(
-        update(&machine, &[(fence, number, &cell)], UpdateCurrentMode::AlwaysSignaled),
-        [notify(5, 0x100)]
-    );
-    assert_eq!(cell.load(), u64::MAX);
-    // A CPU signal that comes later does nothing to it.
-    update(&machine, &[(fence, 3, &cell)], UpdateCurrentMode::Write);
-    assert_eq!(cell.load(), u64::MAX);
+    assert_eq!(update(&machine, &[(fence, 1, &cell)], UpdateCurrentMode::Write), [notify(0, 0x7100)]);
 }
 
 #[test]
@@ -107,10 +162,11 @@ fn monitored_values_of_known_fences_are_published() {
     let [kept, gone] = [machine.fence(1), machine.fence(2)];
     machine.driver.destroy_native_fence(&Passive::enter(), gone);
     let page = machine.platform.page(2);
+    let words = [page.word(0), page.word(1)];
     let fences = [gone, kept].map(|fence| UpdateMonitoredValue {
         fence,
         value: 41,
-        monitored_value: page.word(usize::from(fence == gone)),
+        monitored_value: &words[usize::from(fence == gone)],
     });
     machine.driver.update_monitored_values(&Dirql::enter(&()), &fences);
     assert_eq!(
@@ -143,10 +199,11 @@ fn a_cmp_that_keeps_shadows_is_told_of_fences_by_mailbox_and_of_values_by_regist
     assert_eq!(machine.commands(), [keep(a, 5, 0x100), keep(a, 6, 0x900), keep(b, 6, 0x940)]);
     // A mailbox command could wait for an engine's turn, and this is device interrupt level.
     let page = machine.platform.page(2);
+    let words = [page.word(0), page.word(1)];
     let updates = [(a, 41), (b, u64::MAX)].map(|(fence, value)| UpdateMonitoredValue {
         fence,
         value,
-        monitored_value: page.word(usize::from(fence == b)),
+        monitored_value: &words[usize::from(fence == b)],
     });
     machine.driver.update_monitored_values(&Dirql::enter(&()), &updates);
     assert_eq!((page.word(0).load(), page.word(1).load()), (41, u64::MAX), "memory has them as well");
@@ -167,6 +224,37 @@ fn a_cmp_that_keeps_shadows_is_told_of_fences_by_mailbox_and_of_values_by_regist
     // One that is left when the adapter stops goes then.
     machine.driver.stop_device(&Passive::enter());
     assert!(machine.commands().contains(&AdminCommand::DropShadow { fence: b.0 }));
+}
+
+/// The old place may be another fence's soon: a copy that is kept there would answer for that one.
+#[test]
+fn a_fence_that_moves_leaves_no_shadow_behind() {
+    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let traits = (Register::DEVICE_TRAITS, DeviceTraits::MONITORED_SHADOW.0);
+    machine.device.script.lock_device().traits.extend([traits]);
+    machine.start(ALL).unwrap();
+    let (five, fence) = (machine.device_for(5), machine.fence(1));
+    let stands_at = |monitored_value| {
+        let place = FenceResidency {
+            fence,
+            current_value: PhysicalAddress(0x8000),
+            monitored_value: PhysicalAddress(monitored_value),
+            current_value_cpu: None,
+            monitored_value_cpu: None,
+        };
+        machine.journal.take();
+        let told = PagingOperation::NotifyFenceResidency(&[place]);
+        machine.driver.build_paging_buffer(&Passive::enter(), told).unwrap();
+        machine.commands()
+    };
+    let gone = AdminCommand::DropShadow { fence: fence.0 };
+    assert_eq!(stands_at(0x1_0000), [], "it was made there, and nobody has it open yet");
+    let local = machine.open(fence, five, 0x100);
+    assert_eq!(stands_at(0x1_0000), [], "it is where it was");
+    assert_eq!(stands_at(0x2_0000), [gone, keep(fence, 5, 0x100)]);
+    machine.driver.close_native_fence(&Passive::enter(), local);
+    assert_eq!(stands_at(0x3_0000), [gone], "nobody has it open");
+    assert_eq!(machine.driver.violations(), 0);
 }
 
 #[test]

@@ -101,6 +101,12 @@ pub struct Features(pub &'static [FeatureId]);
 
 pub const ALL: &[FeatureId] = &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION];
 
+/// In a list of features: the kernel allows INTRA_GPU fences.
+pub const INTRA_GPU: FeatureId = FeatureId(3 << 28);
+
+pub const ALL_AND_INTRA_GPU: &[FeatureId] =
+    &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION, INTRA_GPU];
+
 impl FeatureInterface for Features {
     fn is_feature_enabled(&self, _level: &Passive, feature: FeatureId) -> FeatureState {
         FeatureState {
@@ -120,7 +126,9 @@ impl FeatureInterface for Features {
         assert!(self.0.contains(&query.feature), "a table is asked for only when its feature is enabled");
         assert_eq!((query.feature, query.version), (FeatureId::NATIVE_FENCE, 1));
         assert!(query.interface_size >= NativeFenceTable1::BYTES);
-        Ok(KernelFeatureTable::NativeFence1(NativeFenceTable1::new(|_| NativeFenceOsCaps::empty())))
+        let mut os_caps = NativeFenceOsCaps::empty();
+        os_caps.set(NativeFenceOsCaps::INTRA_GPU_FENCE_TYPE, self.0.contains(&INTRA_GPU));
+        Ok(KernelFeatureTable::NativeFence1(NativeFenceTable1::new(move |_| os_caps)))
     }
 }
 

@@ -50,7 +50,7 @@ fn exhaust(race: impl Fn(&Platform) -> bool) -> (usize, usize) {
 type Arm = fn(&ReferenceDriver, DriverHandle, u64, &Word);
 
 fn by_the_driver(driver: &ReferenceDriver, fence: DriverHandle, value: u64, cell: &Word) {
-    let update = UpdateMonitoredValue { fence, value, monitored_value: cell.clone() };
+    let update = UpdateMonitoredValue { fence, value, monitored_value: cell };
     driver.update_monitored_values(&Dirql::enter(&()), &[update]);
 }
 

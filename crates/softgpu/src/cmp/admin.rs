@@ -28,8 +28,8 @@ pub(crate) const MAILBOX_BYTES: usize = (MAILBOX_WORDS as usize + 3) * 8;
 pub(crate) const STATUS_OFFSET: u64 = MAILBOX_WORDS as u64 * 8;
 
 /// The two result registers.
-type Answer = Result<(u64, u64), AdminError>;
-const NOTHING: Answer = Ok((0, 0));
+pub(super) type Answer = Result<(u64, u64), AdminError>;
+pub(super) const NOTHING: Answer = Ok((0, 0));
 
 impl Shared {
     /// Runs the command in the mailbox and leaves status and results.
@@ -101,6 +101,13 @@ impl Shared {
                 self.unblock(None, None);
                 NOTHING
             }
+            AdminCommand::HoldEngines => self.hold_engines(),
+            AdminCommand::ReleaseEngines => self.release_engines(),
+            AdminCommand::MoveFencePage { from, to } => self.move_fence_page(from, to),
+            AdminCommand::RenewFence { current_value, monitored_value, stride_bytes } => {
+                self.renew_fence(current_value, monitored_value, stride_bytes)
+            }
+            AdminCommand::CondemnFence { current_value } => self.condemn_fence(current_value),
             AdminCommand::WatchFence { current_value, monitored_value, history } => {
                 self.watch_fence(current_value, monitored_value, history)?;
                 NOTHING
@@ -143,7 +150,7 @@ impl Shared {
     }
 
     /// Sleeps, with the lock dropped, until `done` holds at the end of some turn. Gives up when the machine stops.
-    fn await_turns<'a>(
+    pub(super) fn await_turns<'a>(
         &'a self,
         mut cmp: MutexGuard<'a, Cmp>,
         mut done: impl FnMut(&mut Cmp) -> bool,

@@ -12,6 +12,7 @@
 //! Engines and registers call in; it calls nobody. It does not execute packets.
 
 pub(crate) mod admin;
+mod fence_page;
 pub(crate) mod peers;
 pub(crate) mod reports;
 pub(crate) mod shadow;
@@ -97,6 +98,8 @@ pub(crate) struct Cmp {
     pub(crate) overlap: Overlap,
     /// Mailbox commands that sleep until a turn ends.
     pub(crate) turn_watchers: u32,
+    /// Holds: while there are any, no engine takes a queue.
+    pub(crate) holds: u32,
 }
 
 impl Cmp {
@@ -119,6 +122,7 @@ impl Cmp {
             stats: Stats { nodes: config.nodes.iter().map(named).collect(), ..Stats::default() },
             overlap: Overlap::default(),
             turn_watchers: 0,
+            holds: 0,
         }
     }
 
@@ -268,7 +272,11 @@ impl Shared {
     /// Publishes what asks for the engine of `node`; called under the lock after any change of it.
     pub(crate) fn publish(&self, cmp: &mut Cmp, node: u32) {
         let state = &mut cmp.nodes[node as usize];
-        let level = if state.recall { RECALL } else { state.list.level() };
+        let level = match (cmp.holds, state.recall) {
+            (0, true) => RECALL,
+            (0, false) => state.list.level(),
+            _ => 0,
+        };
         if std::mem::replace(&mut state.published, level) != level {
             self.nodes[node as usize].attention.store(level);
         }

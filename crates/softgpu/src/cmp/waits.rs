@@ -8,6 +8,7 @@
 //! Several cells share an armed word; a signaller that finds nothing in the table lost some time and nothing else.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use tidegate_d3dukmdt::{FenceCell, FenceWait};
 use tidegate_gpu_abi::QueueId;
 use tidegate_gpu_abi::peer::{COMMON_SLOTS, slot_of};
@@ -66,6 +67,25 @@ impl Waits {
         if self.table.remove(&(key, queue)).is_some() {
             armed.word(key.cell).fetch_add(1u64.wrapping_neg());
         }
+    }
+
+    /// Enters the waits whose cells stand from `from` on anew, as `place` says; returns the queues and what they wait for now.
+    pub(crate) fn rekey(
+        &mut self,
+        armed: &Armed,
+        from: Range<PhysicalAddress>,
+        place: impl Fn(PhysicalAddress) -> (PhysicalAddress, FenceCell),
+    ) -> Vec<(QueueId, WaitKey)> {
+        let of_range = |(key, _): &(WaitKey, QueueId)| from.contains(&key.cell);
+        let old: Vec<_> = self.table.keys().copied().filter(of_range).collect();
+        let renewed = old.into_iter().map(|(key, queue)| {
+            let (cell_at, cell) = place(key.cell);
+            let moved = WaitKey { cell: cell_at, ..key };
+            self.leave(armed, key, queue);
+            self.enter(armed, moved, queue, &cell);
+            (queue, moved)
+        });
+        renewed.collect()
     }
 
     /// Takes a queue whose wait is satisfied, the smallest wait first; of `cell`, or of any.

@@ -175,7 +175,7 @@ impl Engine {
         self.causes |= std::mem::take(&mut cmp.causes_due);
         self.rest = None;
         cmp.nodes[self.node].recall = false;
-        let picked = cmp.nodes[self.node].list.pop();
+        let picked = if cmp.holds == 0 { cmp.nodes[self.node].list.pop() } else { None };
         self.leave_previous(&mut cmp, picked);
         let mut run = None;
         if let Some(queue) = picked

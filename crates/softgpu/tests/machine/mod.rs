@@ -296,6 +296,11 @@ impl Process {
         self.write_entry(va, Pte::new(to, writable));
     }
 
+    /// Maps a page of fence values where something may stand already.
+    pub fn map_fence_page(&self, va: GpuVa, to: PhysicalAddress) {
+        self.write_entry(va, Pte::new(to, true).of_fence_values());
+    }
+
     fn write_entry(&self, va: GpuVa, entry: Pte) {
         let mut layout = self.layout.lock();
         let prefix = |level: u32| if level == 0 { 0 } else { va.0 >> (12 + 9 * (TABLE_LEVELS - level)) };

@@ -2,13 +2,17 @@
 //! call: it declares other caps, fails a call, reports interrupts of its own, and keeps what the kernel handed in.
 
 use std::sync::Arc;
+use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::caps::AdapterCaps;
 use tidegate::ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
 use tidegate::ddi::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
 };
-use tidegate::ddi::memory::{PageTableEntry, PageTableShape, Segment, UpdatePageTable};
+use tidegate::ddi::memory::{
+    AllocationSegments, PageTableEntry, PageTableShape, PagingOperation, Segment, StandardAllocation,
+    UpdatePageTable,
+};
 use tidegate::ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -17,13 +21,29 @@ use tidegate::ddi::{
     Dirql, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData, InterruptService, OsHandle, Passive,
     StartInfo, Status,
 };
-use tidegate::platform::{Mutex, PhysicalAddress, Platform};
+use tidegate::platform::{Mutex, PhysicalAddress, Platform, Word};
 
 /// What a test has done on the way into a call.
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
 /// What a test changes in the declaration.
 pub type ChangeCaps = Box<dyn Fn(&mut AdapterCaps) + Send + Sync>;
+
+/// An element of UpdateCurrentValuesFromCpu with a copy of the address, which a driver would have no right to.
+#[derive(Clone)]
+pub struct KeptCurrent {
+    pub fence: DriverHandle,
+    pub value: u64,
+    pub current_value: Option<FenceCell>,
+}
+
+/// The same of UpdateMonitoredValues.
+#[derive(Clone)]
+pub struct KeptMonitored {
+    pub fence: DriverHandle,
+    pub value: u64,
+    pub monitored_value: Word,
+}
 
 /// What the kernel handed in so far, in order.
 #[derive(Clone, Default)]
@@ -32,13 +52,19 @@ pub struct Told {
     pub fences: Vec<(OsHandle, DriverHandle)>,
     /// The private data of native fences.
     pub fence_data: Vec<[u8; 64]>,
+    /// Where each of them is in the system process.
+    pub system_process: Vec<Option<(u64, u64)>>,
+    /// Fences that were told to stand somewhere: CurrentValue, MonitoredValue.
+    pub residency: Vec<(DriverHandle, PhysicalAddress, PhysicalAddress)>,
+    /// Root page tables by address space.
+    pub roots: Vec<(u32, PhysicalAddress)>,
     /// Instances: what was asked for, and the driver's handle.
     pub instances: Vec<(OpenNativeFence, DriverHandle)>,
     pub queues: Vec<(CreateHwQueue, DriverHandle)>,
     pub doorbells: Vec<(CreateDoorbell, DriverHandle)>,
     pub logs: Vec<SetNativeFenceLogBuffer>,
-    pub current: Vec<(UpdateCurrentValue, UpdateCurrentMode)>,
-    pub monitored: Vec<UpdateMonitoredValue>,
+    pub current: Vec<(KeptCurrent, UpdateCurrentMode)>,
+    pub monitored: Vec<KeptMonitored>,
     /// Pages that were mapped: where on the bus, and whether engines may store there.
     pub pages: Vec<(PhysicalAddress, bool)>,
     /// Queues whose logs were flushed, call by call.
@@ -56,6 +82,7 @@ pub struct Hooked {
     failing: Mutex<Option<(&'static str, Status)>>,
     fence_data: Mutex<Option<[u8; 64]>>,
     reports: Mutex<Vec<InterruptData>>,
+    segments: Mutex<Option<AllocationSegments>>,
 }
 
 impl Hooked {
@@ -70,6 +97,7 @@ impl Hooked {
             failing: platform.mutex("failing call", None),
             fence_data: platform.mutex("private data of fences", None),
             reports: platform.mutex("planted reports", Vec::new()),
+            segments: platform.mutex("planted segments", None),
         })
     }
 
@@ -96,6 +124,11 @@ impl Hooked {
     /// Has native fences come back with this private data, from the next one on.
     pub fn answer_fence_data(&self, data: [u8; 64]) {
         *self.fence_data.lock() = Some(data);
+    }
+
+    /// Has this answered for every kind of fence storage.
+    pub fn answer_segments(&self, answer: AllocationSegments) {
+        *self.segments.lock() = Some(answer);
     }
 
     /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred routine.
@@ -163,6 +196,35 @@ impl DriverLayer for Hooked {
         self.inner.update_page_table(level, args)
     }
 
+    fn get_standard_allocation_driver_data(
+        &self,
+        level: &Passive,
+        args: StandardAllocation<'_>,
+    ) -> Result<AllocationSegments, Status> {
+        self.enter("GetStandardAllocationDriverData")?;
+        let planted = *self.segments.lock();
+        match planted {
+            Some(answer) => Ok(answer),
+            None => self.inner.get_standard_allocation_driver_data(level, args),
+        }
+    }
+
+    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+        self.enter("BuildPagingBuffer")?;
+        if let PagingOperation::NotifyFenceResidency(fences) = operation {
+            let stand = fences.iter().map(|f| (f.fence, f.current_value, f.monitored_value));
+            self.told.lock().residency.extend(stand);
+        }
+        self.inner.build_paging_buffer(level, operation)
+    }
+
+    fn set_root_page_table(&self, level: &Passive, args: SetRootPageTable) -> Result<(), Status> {
+        if let Some(root) = args.root {
+            self.told.lock().roots.push((args.address_space, root));
+        }
+        self.inner.set_root_page_table(level, args)
+    }
+
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
         self.enter("SubmitCommandVirtual")?;
         self.inner.submit_command_virtual(level, args)
@@ -195,11 +257,12 @@ impl DriverLayer for Hooked {
         args: CreateNativeFence,
     ) -> Result<(DriverHandle, [u8; 64]), Status> {
         self.enter("CreateNativeFence")?;
-        let (os_handle, data) = (args.os_handle, args.private_data);
+        let (os_handle, data, system_process) = (args.os_handle, args.private_data, args.system_process_va);
         let (driver, answer) = self.inner.create_native_fence(level, args)?;
         let mut told = self.told.lock();
         told.fences.push((os_handle, driver));
         told.fence_data.push(data);
+        told.system_process.push(system_process);
         drop(told);
         Ok((driver, self.fence_data.lock().unwrap_or(answer)))
     }
@@ -221,8 +284,13 @@ impl DriverLayer for Hooked {
         self.inner.destroy_native_fence(level, global);
     }
 
-    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue]) {
-        self.told.lock().monitored.extend_from_slice(fences);
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
+        let kept = |f: &UpdateMonitoredValue<'_>| KeptMonitored {
+            fence: f.fence,
+            value: f.value,
+            monitored_value: f.monitored_value.clone(),
+        };
+        self.told.lock().monitored.extend(fences.iter().map(kept));
         self.pass("UpdateMonitoredValues");
         self.inner.update_monitored_values(level, fences);
     }
@@ -230,10 +298,15 @@ impl DriverLayer for Hooked {
     fn update_current_values_from_cpu(
         &self,
         level: &Dispatch,
-        fences: &[UpdateCurrentValue],
+        fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) {
-        self.told.lock().current.extend(fences.iter().map(|f| (f.clone(), mode)));
+        let kept = |f: &UpdateCurrentValue<'_>| KeptCurrent {
+            fence: f.fence,
+            value: f.value,
+            current_value: f.current_value.cloned(),
+        };
+        self.told.lock().current.extend(fences.iter().map(|f| (kept(f), mode)));
         self.pass("UpdateCurrentValuesFromCpu");
         self.inner.update_current_values_from_cpu(level, fences, mode);
     }

@@ -78,7 +78,7 @@ pub fn start(
     change: impl FnOnce(MachineConfig) -> MachineConfig,
     caps: Option<ChangeCaps>,
 ) -> Result<World, MachineError> {
-    start_on(StepCosts::free(), change, caps, |driver| driver)
+    start_on(Platform::virtual_time(StepCosts::free()), change, caps)
 }
 
 /// The same where steps cost time.
@@ -87,7 +87,16 @@ pub fn start_at(
     change: impl FnOnce(MachineConfig) -> MachineConfig,
     caps: Option<ChangeCaps>,
 ) -> Result<World, MachineError> {
-    start_on(costs, change, caps, |driver| driver)
+    start_on(Platform::virtual_time(costs), change, caps)
+}
+
+/// The same on any platform.
+pub fn start_on(
+    platform: Platform,
+    change: impl FnOnce(MachineConfig) -> MachineConfig,
+    caps: Option<ChangeCaps>,
+) -> Result<World, MachineError> {
+    start_around(platform, change, caps, |driver| driver)
 }
 
 /// The same with something else in the place of the reference driver, or around it.
@@ -96,16 +105,15 @@ pub fn start_with(
     caps: Option<ChangeCaps>,
     layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
 ) -> Result<World, MachineError> {
-    start_on(StepCosts::free(), change, caps, layer)
+    start_around(Platform::virtual_time(StepCosts::free()), change, caps, layer)
 }
 
-fn start_on(
-    costs: StepCosts,
+fn start_around(
+    platform: Platform,
     change: impl FnOnce(MachineConfig) -> MachineConfig,
     caps: Option<ChangeCaps>,
     layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
 ) -> Result<World, MachineError> {
-    let platform = Platform::virtual_time(costs);
     let config = change(MachineConfig::standard(&platform));
     let mut drivers = None;
     let machine = Machine::with_driver(&platform, config, |driver| {
@@ -175,7 +183,8 @@ impl World {
     /// CurrentValue as the kernel's CPU reaches it: a store there is a GPU signal that nobody was told of.
     pub fn current_word(&self, fence: &FenceInstance) -> FenceCell {
         self.signal(fence, fence.value.load());
-        self.hooked.told().current.last().unwrap().0.current_value.clone()
+        let kept = self.hooked.told().current.pop().unwrap().0;
+        kept.current_value.expect("the kernel reaches a DEFAULT fence")
     }
 
     /// The kernel's handle of the native fence made last.
@@ -350,7 +359,7 @@ pub fn wait_packet(fence: &FenceInstance, value: u64, log_entry: u32) -> RingPac
 /// What a wait carries so that it latches from its call on.
 pub fn epoch_of_wait(fence: &FenceInstance, value: u64) -> u64 {
     let epoch = fence.epoch.as_ref().map_or(0, |word| word.load());
-    if fence.value.load() >= value { REACHED } else { epoch }
+    if fence.value.get().is_some_and(|now| now >= value) { REACHED } else { epoch }
 }
 
 /// A user-mode queue as a user-mode driver holds it, with nothing that hides the steps.

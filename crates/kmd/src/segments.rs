@@ -1,0 +1,84 @@
+//! Owns the adapter's memory segments, where fence storage may stand in them, and its moves.
+//!
+//! Segment 1 is local memory that the CPU sees, segment 2, where the device has it, local memory that it does not see. A
+//! MonitoredValue that the kernel publishes must stand where the CPU sees it; the values of INTRA_GPU fences stand where it does
+//! not. The kernel calls in; the mailbox is called.
+
+use crate::{KmdError, ReferenceDriver};
+use tidegate_ddi::NativeFenceType;
+use tidegate_ddi::memory::{
+    AllocationSegments, FenceResidency, FenceStorageSurfaceData, FenceStorageValueType, PagingOperation,
+    Segment,
+};
+use tidegate_gpu_abi::{AdminCommand, Device};
+
+const VISIBLE: u32 = 1;
+const HIDDEN: u32 = 2;
+
+pub(crate) fn report(device: &dyn Device) -> Vec<Segment> {
+    let visible = Segment { memory: device.local_memory().clone(), cpu_visible: true };
+    let hidden = device.hidden_memory().map(|m| Segment { memory: m.clone(), cpu_visible: false });
+    std::iter::once(visible).chain(hidden).collect()
+}
+
+/// An answer that names one segment, from which storage is evicted to system memory.
+fn only(segment: u32) -> AllocationSegments {
+    AllocationSegments {
+        supported_write_segment_set: 1 << (segment - 1),
+        eviction_segment_set: 0,
+        preferred_segment: segment,
+    }
+}
+
+impl ReferenceDriver {
+    pub(crate) fn fence_storage_segments(
+        &self,
+        surface: &FenceStorageSurfaceData<'_>,
+    ) -> Result<AllocationSegments, KmdError> {
+        if surface.physical_adapter_index != 0 {
+            return Err(KmdError::Argument("there is one physical adapter, number 0"));
+        }
+        match (surface.fence_type, surface.value) {
+            (NativeFenceType::Default, FenceStorageValueType::MonitoredValue)
+                if self.config.local_monitored_values =>
+            {
+                Ok(only(VISIBLE))
+            }
+            (NativeFenceType::IntraGpu, _) if self.device.hidden_memory().is_some() => Ok(only(HIDDEN)),
+            _ => Err(KmdError::NotSupported("local memory for this value of this type of fence")),
+        }
+    }
+
+    pub(crate) fn page_fences(&self, operation: PagingOperation<'_>) -> Result<(), KmdError> {
+        match operation {
+            PagingOperation::HoldEngines => self.mailbox.run(AdminCommand::HoldEngines),
+            PagingOperation::ReleaseEngines => self.mailbox.run(AdminCommand::ReleaseEngines),
+            PagingOperation::TransferFenceValues { from, to } => {
+                self.mailbox.run(AdminCommand::MoveFencePage { from, to })
+            }
+            PagingOperation::NotifyFenceResidency(fences) => {
+                fences.iter().try_for_each(|f| self.note_place(f))
+            }
+        }
+    }
+
+    /// Notes where a fence stands. One that no CPU reaches is made by the hardware at its first place. A shadow of MonitoredValue
+    /// goes along to any further one.
+    fn note_place(&self, place: &FenceResidency<'_>) -> Result<(), KmdError> {
+        let now = [place.current_value, place.monitored_value];
+        let (before, intra_gpu) = {
+            let mut objects = self.objects.lock();
+            let fence = objects.fences.get_mut(place.fence)?;
+            (fence.stands_at.replace(now), fence.intra_gpu)
+        };
+        match before {
+            None if intra_gpu => self.mailbox.run(AdminCommand::RenewFence {
+                current_value: place.current_value,
+                monitored_value: place.monitored_value,
+                stride_bytes: u64::from(self.config.fence_stride_bytes),
+            }),
+            Some(before) if before != now => self.move_shadow(place.fence),
+            _ => Ok(()),
+        }
+    }
+}
