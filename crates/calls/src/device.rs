@@ -9,6 +9,8 @@ pub enum DeviceState {
     Active,
     /// Lost to a GPU page fault or a packet that makes no sense.
     Faulted(FaultReport),
+    /// Lost because the GPU made no progress with its work: what was noticed, in words.
+    Hung(String),
     /// Lost because the adapter stopped.
     Stopped,
 }

@@ -361,6 +361,7 @@ impl DeviceInner {
         match self.thunk.enter().device_state(self.handle()) {
             Ok(DeviceState::Active) => None,
             Ok(DeviceState::Faulted(report)) => Some(self.describe(&report)),
+            Ok(DeviceState::Hung(what)) => Some(what),
             Ok(DeviceState::Stopped) => Some("the adapter stopped".to_owned()),
             Err(Status::CANCELLED) => None,
             Err(status) => Some(status.to_string()),

@@ -122,7 +122,9 @@ pub trait Driver: Send + Sync {
     #[doc(alias = "DxgkDdiDestroyHwContext")]
     fn destroy_context(&self, level: &Passive, context: DriverHandle);
 
-    /// Takes all hardware queues of the context off the run list. `Ok(true)`: suspended already; `Ok(false)`: pending.
+    /// Takes all hardware queues of the context off the run list. `Ok(true)`: suspended already; `Ok(false)`: pending, and
+    /// [`InterruptData::SuspendContextCompleted`] with this fence will say when. Fences rise with each call for a context: a
+    /// request may be followed by a resume and another one before it is complete.
     #[doc(alias = "DxgkDdiSuspendContext")]
     fn suspend_context(
         &self,

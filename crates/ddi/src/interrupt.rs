@@ -1,6 +1,6 @@
 //! Owns what a driver reports at interrupt level (DXGKARGCB_NOTIFY_INTERRUPT_DATA).
 
-use crate::layout::InterruptType;
+use crate::layout::{EngineState, InterruptType};
 use crate::{DriverHandle, OsHandle};
 
 /// One interrupt's data, already copied out of the driver's memory.
@@ -62,6 +62,21 @@ pub enum InterruptData {
         /// Where and why.
         fault: PageFault,
     },
+    /// DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED: a suspension that was pending is complete.
+    SuspendContextCompleted {
+        /// The kernel's handle of the context.
+        context: OsHandle,
+        /// Which request is answered: what [`crate::Driver::suspend_context`] was given.
+        suspend_fence: u64,
+    },
+    /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE: the driver asks for a power action, or says that an engine makes no progress.
+    // spec: UMS-050
+    EngineStateChange {
+        /// Which engine.
+        node_ordinal: u32,
+        /// What became of it.
+        new_state: EngineState,
+    },
 }
 
 impl InterruptData {
@@ -73,6 +88,8 @@ impl InterruptData {
             InterruptData::MonitoredFenceSignaled { .. } => Some(InterruptType::MonitoredFenceSignaled),
             InterruptData::HwQueuePageFaulted { .. } => Some(InterruptType::HwQueuePageFaulted),
             InterruptData::NativeFenceSignaled { .. } => Some(InterruptType::NativeFenceSignaled),
+            InterruptData::SuspendContextCompleted { .. } => Some(InterruptType::SuspendContextCompleted),
+            InterruptData::EngineStateChange { .. } => Some(InterruptType::GpuEngineStateChange),
             InterruptData::HwQueuesSignaled { .. } => None,
         }
     }
@@ -111,10 +128,12 @@ mod tests {
                 hw_queue,
                 evaluate_legacy_monitored_fences,
             },
+            InterruptData::SuspendContextCompleted { context: OsHandle(0), suspend_fence: 0 },
+            InterruptData::EngineStateChange { node_ordinal, new_state: EngineState::TransitionToF1 },
         ];
         assert_eq!(
             published.map(|data| data.interrupt_type().map(|t| t as u32)),
-            [1, 9, 11, 12, 19].map(Some)
+            [1, 9, 11, 12, 19, 17, 20].map(Some)
         );
         let hw_queues = Vec::new();
         let ours =

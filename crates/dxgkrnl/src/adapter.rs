@@ -33,7 +33,7 @@ use tidegate_platform::current;
 use tidegate_platform::{
     Mutex, PhysicalAddress, PhysicalMemory, Platform, PlatformKind, ServiceHandle, Word,
 };
-use tidegate_trace::{LaneId, LaneKind};
+use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
 /// Where the interrupt routine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub struct AdapterConfig {
     pub log_entries: u32,
     /// A signal below its fence's value that does not announce it is refused, instead of made, counted and reported.
     pub strict_fence_rewind: bool,
+    /// How long the GPU may take for what it must do, in nanoseconds, before it counts as hung (TdrDelay).
+    pub tdr_delay_ns: u64,
     /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those of "GPU n"; `None` where
     /// there is only one.
     pub ordinal: Option<u32>,
@@ -87,6 +89,7 @@ impl AdapterConfig {
             interrupts,
             log_entries: 84,
             strict_fence_rewind: false,
+            tdr_delay_ns: 2_000_000_000,
             ordinal: None,
         }
     }
@@ -132,6 +135,8 @@ pub struct Adapter {
     pub(crate) fences: Mutex<FenceTable>,
     pub(crate) sched: Mutex<VidSch>,
     pub(crate) contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
+    /// Hardware contexts of all processes.
+    pub(crate) hw_contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
     pub(crate) hw_queues: Mutex<HwQueueTable>,
     pub(crate) doorbells: Mutex<BTreeMap<OsHandle, Weak<Doorbell>>>,
     /// Doorbells that the driver took away inside the present transition; see `doorbell`.
@@ -148,6 +153,8 @@ pub struct Adapter {
     pub(crate) dpc: DpcQueue,
     /// Adapters whose common doorbell its driver was given, by ordinal.
     pub(crate) peers: Mutex<BTreeSet<u32>>,
+    /// The timeline's lane of suspensions and power states, once there was one.
+    pub(crate) power_lane: OnceLock<LaneId>,
     /// The timeline's lane of interrupt and deferred routines.
     pub(crate) interrupt_lane: LaneId,
     pub(crate) stats: Stats,
@@ -207,6 +214,7 @@ impl Adapter {
             grave: OnceLock::new(),
             fences: platform.mutex("fence table", FenceTable::default()),
             contexts: platform.mutex("contexts", BTreeMap::new()),
+            hw_contexts: platform.mutex("hardware contexts", BTreeMap::new()),
             hw_queues: platform.mutex("hardware queues", HwQueueTable::default()),
             doorbells: platform.mutex("doorbells", BTreeMap::new()),
             victims: platform.mutex("victims", Vec::new()),
@@ -217,6 +225,7 @@ impl Adapter {
             gpu_clock_zero: OnceLock::new(),
             dpc: DpcQueue::new(platform),
             peers: platform.mutex("peers of an adapter", BTreeSet::new()),
+            power_lane: OnceLock::new(),
             interrupt_lane: platform.lane(LaneKind::Interrupt, &lane_group(config), "interrupts"),
             stats: Stats::new(platform),
             next_handle: platform.page(1).word(0),
@@ -284,12 +293,29 @@ impl Adapter {
         all.into_iter().filter(|q| which(q)).collect()
     }
 
+    /// Hardware contexts that are not being destroyed, in order of creation.
+    pub(crate) fn hw_contexts_of(&self, which: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
+        let all: Vec<Arc<Context>> = self.hw_contexts.lock().values().filter_map(Weak::upgrade).collect();
+        all.into_iter().filter(|c| which(c)).collect()
+    }
+
     pub(crate) fn doorbells_of(
         &self,
         which: impl Fn(&Doorbell) -> bool,
     ) -> impl Iterator<Item = Arc<Doorbell>> {
         let all: Vec<Arc<Doorbell>> = self.doorbells.lock().values().filter_map(Weak::upgrade).collect();
         all.into_iter().filter(move |d| which(d))
+    }
+
+    /// Puts something that is about power, and ended now, on the timeline.
+    pub(crate) fn record_power(&self, what: &str, start_ns: u64, arg: u64) {
+        let platform = &self.platform;
+        if !platform.tracing() {
+            return;
+        }
+        let lane = || platform.lane(LaneKind::Interrupt, &lane_group(self.config), "power");
+        let (lane, name) = (*self.power_lane.get_or_init(lane), platform.trace_name(what));
+        platform.record(Record::span(lane, Kind::Mark, name, start_ns, platform.stamp_ns()).with_arg(arg));
     }
 
     /// Keeps a broken contract and stops the adapter.

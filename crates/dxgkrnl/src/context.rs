@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::fence::Wakee;
 use crate::sched;
+use crate::suspend::Suspension;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Priority, Status};
 use tidegate_ddi::queue::{CreateContext, QueuePrivateData};
@@ -25,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) node_ordinal: u32,
     pub(crate) hardware_scheduled: bool,
     pub(crate) tag: u32,
+    /// Whether it is on the run list; of hardware contexts.
+    pub(crate) suspension: Suspension,
 }
 
 impl Context {
@@ -53,8 +56,11 @@ impl Context {
             node_ordinal: desc.node_ordinal,
             hardware_scheduled: desc.hardware_scheduled,
             tag: desc.tag,
+            suspension: Suspension::new(&adapter.platform),
         });
-        if !desc.hardware_scheduled {
+        if desc.hardware_scheduled {
+            adapter.hw_contexts.lock().insert(os_handle, Arc::downgrade(&context));
+        } else {
             adapter.sched.lock().add_context(
                 os_handle,
                 desc.node_ordinal,
@@ -76,6 +82,10 @@ impl Drop for Context {
             sched::remove_context(adapter, self.os_handle);
         }
         adapter.driver().destroy_context(&Passive::enter(), self.driver);
+        if self.hardware_scheduled {
+            // Until the driver has let go of it an acknowledgement may name it.
+            adapter.hw_contexts.lock().remove(&self.os_handle);
+        }
     }
 }
 

@@ -189,12 +189,17 @@ impl Doorbell {
 
     /// Work that the process announced and the GPU has not completed goes to the driver, in case its ring was lost.
     // spec: UMS-102
-    // spec: UMS-074
     fn notify_pending_work(&self) {
         self.adapter.platform.fence();
-        if self.last_queued.load_once() > self.queue.progress.fence.value() {
+        if self.has_work() {
             self.adapter.driver().notify_work_submission(&Passive::enter(), self.queue.driver);
         }
+    }
+
+    /// Whether the process announced more than the GPU has completed.
+    // spec: UMS-074
+    pub(crate) fn has_work(&self) -> bool {
+        self.last_queued.load_once() > self.queue.progress.fence.value()
     }
 
     /// D3DKMTNotifyWorkSubmission.

@@ -138,8 +138,23 @@ pub enum BugCheck {
     /// A fault on a queue, or a signal by one, that is destroyed or of another adapter.
     #[error("an interrupt names hardware queue {0:#x}, which this adapter does not have")]
     UnknownQueue(u64),
-    /// A signalled interrupt of an engine that does not exist.
-    #[error("the signalled interrupt names node {0}, which this adapter does not have")]
+    /// A suspension is acknowledged for a context that is destroyed or of another adapter.
+    #[error("an interrupt names hardware context {0:#x}, which this adapter does not have")]
+    UnknownContext(u64),
+    /// A suspension is acknowledged that was never asked for.
+    #[error(
+        "an interrupt acknowledges suspend fence {acknowledged} of context {context:#x}, whose last request was {requested}"
+    )]
+    UnknownSuspendFence {
+        /// The kernel's handle of the context.
+        context: u64,
+        /// What the interrupt says.
+        acknowledged: u64,
+        /// The fence of the last request, 0 for none.
+        requested: u64,
+    },
+    /// An interrupt of an engine that does not exist.
+    #[error("an interrupt names node {0}, which this adapter does not have")]
     UnknownNode(u32),
     /// A form of the signalled interrupt that the driver did not declare.
     #[error("the signalled interrupt names an array of hardware queues, which the driver did not declare")]

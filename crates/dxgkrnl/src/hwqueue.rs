@@ -429,11 +429,13 @@ impl HwQueue {
         }
     }
 
-    /// Takes the queue's context off the run list: the device is lost. Nobody resumes it.
-    pub(crate) fn suspend(&self) {
-        let driver = self.context.driver;
-        // A driver that cannot suspend leaves the queue to its fault; there is nothing else to be done from here.
-        let _ = self.adapter().driver().suspend_context(&Passive::enter(), driver, 0);
+    /// Whether the GPU has work of it that is not complete, as far as the kernel can know.
+    pub(crate) fn has_work(&self, adapter: &Adapter) -> bool {
+        if self.user_mode_submission {
+            return adapter.doorbells_of(|d| d.queue.os_handle == self.os_handle).any(|d| d.has_work());
+        }
+        let submitted = self.software.lock().submitted;
+        submitted > self.progress.fence.value()
     }
 
     /// Gives up what is queued: the device is lost.

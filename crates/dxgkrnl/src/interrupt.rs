@@ -8,14 +8,16 @@
 //! Inline delivery runs 1 on the raising agent at once and 2 at the end of its turn; a worker does both on an agent of its own.
 
 use crate::adapter::{Adapter, InterruptDelivery};
+use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::Fence;
 use crate::fence::{Meant, Named};
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
-use crate::{doorbell, fence, recovery, sched};
+use crate::{doorbell, fence, recovery, sched, suspend};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
+use tidegate_ddi::layout::EngineState;
 use tidegate_ddi::{
     Callbacks, Dirql, Dispatch, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
@@ -43,6 +45,14 @@ enum Reported {
         queue: Arc<HwQueue>,
         slot: u64,
         fault: PageFault,
+    },
+    Suspended {
+        context: Weak<Context>,
+        suspend_fence: u64,
+    },
+    EngineState {
+        node: u32,
+        new_state: EngineState,
     },
     /// A cross-adapter fence was signalled on another adapter.
     Relayed(Arc<Fence>),
@@ -159,6 +169,18 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
                 None => Reported::Broken(BugCheck::UnknownQueue(hw_queue.0)),
             }
         }
+        InterruptData::EngineStateChange { node_ordinal: node, new_state } => {
+            match adapter.caps.nodes.get(node as usize) {
+                Some(_) => Reported::EngineState { node, new_state },
+                None => Reported::Broken(BugCheck::UnknownNode(node)),
+            }
+        }
+        InterruptData::SuspendContextCompleted { context, suspend_fence } => {
+            match adapter.hw_contexts.lock().get(&context) {
+                Some(found) => Reported::Suspended { context: found.clone(), suspend_fence },
+                None => Reported::Broken(BugCheck::UnknownContext(context.0)),
+            }
+        }
     })
 }
 
@@ -189,6 +211,16 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::QueueFaulted { queue, slot, fault } => {
                 recovery::hw_queue_faulted(adapter, &queue, slot, fault);
             }
+            Reported::Suspended { context, suspend_fence } => {
+                if let Some(context) = context.upgrade() {
+                    suspend::acknowledge(&context, suspend_fence);
+                }
+            }
+            Reported::EngineState { node, new_state } => match new_state {
+                // spec: UMS-053
+                EngineState::Hung => recovery::engine_hung(adapter, node),
+                EngineState::Active | EngineState::TransitionToF1 => {}
+            },
             Reported::Relayed(fence) => fence::cross_adapter::receive(&fence),
             Reported::Broken(bug) => adapter.bug_check(bug),
         }

@@ -3,15 +3,15 @@
 //! Rooms: [`adapter`] (one driver and all that hangs on it) · `process` (handles, address space, the call surface) ·
 //! `handle` · `device` · `memory` (allocations, GPU addresses) · `fence` (storage, waiters, the MonitoredValue protocol,
 //! logs) · `signal` (the rules that every signal keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode
-//! hardware queues) · `doorbell` · `interrupt` (interrupt and deferred routine) · `recovery` (a device in error) · `feature`
-//! (what both sides can do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called) ·
-//! `error`.
+//! hardware queues) · `doorbell` · `suspend` (hardware contexts off the run list and back) · `interrupt` (interrupt and deferred
+//! routine) · `recovery` (a device in error) · `feature` (what both sides can do) · `declaration` (what the driver says it is) ·
+//! `entry` (which of its entries may be called) · `error`.
 //!
 //! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
 //! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: joining of a cross-adapter
-//! fence → moves of fence storage → page tables of a process, or CPU updates of a fence → interrupt lock. The doorbell
-//! transition and the reading of fence logs are taken alone: a log is mapped before its reading, and unmapped after it. A guard
-//! of policy state may be taken inside any of them.
+//! fence → moves of fence storage → page tables of a process, or CPU updates of a fence → interrupt lock. Suspensions of a
+//! context may be taken inside the doorbell transition. The transition otherwise, and the reading of fence logs, are taken
+//! alone: a log is mapped before its reading, and unmapped after it. A guard of policy state may be taken inside any of them.
 //!
 //! It does not know what a packet or a page table entry looks like: that is between the user-mode and the kernel-mode
 //! driver.
@@ -34,6 +34,7 @@ mod recovery;
 mod sched;
 mod signal;
 mod stats;
+mod suspend;
 
 pub use adapter::{Adapter, AdapterConfig, InterruptDelivery, PendingWait};
 pub use error::{BugCheck, StartError};
@@ -41,3 +42,4 @@ pub use feature::FeatureSetting;
 pub use fence::log::LogTimeFault;
 pub use process::Process;
 pub use stats::{FenceRewind, KernelStats};
+pub use suspend::Suspended;

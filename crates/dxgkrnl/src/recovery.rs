@@ -1,13 +1,15 @@
-//! Owns what happens to a device whose work faulted: it is lost, with a reason that names queue, command and address; its
+//! Owns what happens to a device whose work faulted or hangs: it is lost, with a reason that names queue, command and address; its
 //! doorbells say ABORT, its queued work is given up, and the fences that it made read as their maximum, so nobody hangs.
 
 use crate::adapter::Adapter;
+use crate::context::Context;
 use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::cpu;
 use crate::hwqueue::HwQueue;
-use crate::sched;
 use crate::stats::Count;
+use crate::{sched, suspend};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, FaultReport, SyncObjectFlags};
 use tidegate_ddi::doorbell::DisconnectReason;
@@ -36,6 +38,28 @@ pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, node: u32, fence_id: u32, faul
     sched::dma_completed(adapter, node, fence_id);
 }
 
+/// The driver did not acknowledge in time that a context is off the run list, or refused to take it off.
+pub(crate) fn not_suspended(context: &Arc<Context>) {
+    let what = format!("node {} did not let go of a context that was suspended", context.node_ordinal);
+    lose_device(&context.device.adapter, &context.device, DeviceState::Hung(what));
+}
+
+/// An engine makes no progress: whose work it holds is lost.
+pub(crate) fn engine_hung(adapter: &Arc<Adapter>, node: u32) {
+    let mut devices = BTreeMap::new();
+    let packets = adapter.sched.lock().in_flight_on(node);
+    let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();
+    for context in contexts.iter().filter(|c| packets.contains(&c.os_handle)) {
+        devices.insert(context.device.os_handle, context.device.clone());
+    }
+    for queue in adapter.hw_queues_of(|q| q.node_ordinal() == node && q.has_work(adapter)) {
+        devices.insert(queue.device.os_handle, queue.device.clone());
+    }
+    for device in devices.values() {
+        lose_device(adapter, device, DeviceState::Hung(format!("node {node} made no progress")));
+    }
+}
+
 /// Puts a device into error.
 fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState) {
     if !device.lose(reason) {
@@ -50,8 +74,10 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
         doorbell.disconnect(DisconnectReason::Abort);
     }
     // 2. Its hardware queues leave the run list, so that none of them goes on when the fences pass; queued work is given up.
+    for context in adapter.hw_contexts_of(|c| of_device(c.device.os_handle)) {
+        suspend::for_good(&context);
+    }
     for queue in adapter.hw_queues_of(|q| of_device(q.device.os_handle)) {
-        queue.suspend();
         queue.give_up();
     }
     let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();

@@ -83,6 +83,10 @@ counters! {
     doorbell_connects,
     /// Doorbells taken away by the driver.
     doorbell_victims,
+    /// Suspensions asked of the driver.
+    suspensions,
+    /// Acknowledgements of suspensions that came when their request was over.
+    stale_suspend_acknowledgements,
     /// Devices put into error.
     devices_lost,
 }

@@ -111,6 +111,7 @@ impl TryFrom<u32> for DeviceStateType {
 fn execution_state(state: &DeviceState) -> u32 {
     match state {
         DeviceState::Active => 1,
+        DeviceState::Hung(_) => 3,
         DeviceState::Stopped => 4,
         DeviceState::Faulted(_) => 7,
     }

@@ -258,6 +258,12 @@ impl<F: Clone> VidSch<F> {
         }
     }
 
+    /// The contexts of all packets of `node` that are in flight.
+    pub(crate) fn in_flight_on(&self, node: u32) -> Vec<OsHandle> {
+        let packets = self.nodes.get(node as usize).into_iter().flat_map(|n| &n.in_flight);
+        packets.map(|(_, context)| *context).collect()
+    }
+
     /// The contexts of the packets of `node` up to `fence_id` that are in flight.
     pub(crate) fn in_flight_up_to(&self, node: u32, fence_id: u32) -> Vec<OsHandle> {
         let packets = self.nodes.get(node as usize).into_iter().flat_map(|n| &n.in_flight);

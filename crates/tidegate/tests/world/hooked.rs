@@ -60,7 +60,10 @@ pub struct Told {
     pub roots: Vec<(u32, PhysicalAddress)>,
     /// Instances: what was asked for, and the driver's handle.
     pub instances: Vec<(OpenNativeFence, DriverHandle)>,
+    pub contexts: Vec<(CreateContext, DriverHandle)>,
     pub queues: Vec<(CreateHwQueue, DriverHandle)>,
+    /// Suspensions: the driver's handle and the suspend fence.
+    pub suspensions: Vec<(DriverHandle, u64)>,
     pub doorbells: Vec<(CreateDoorbell, DriverHandle)>,
     pub logs: Vec<SetNativeFenceLogBuffer>,
     pub current: Vec<(KeptCurrent, UpdateCurrentMode)>,
@@ -83,6 +86,7 @@ pub struct Hooked {
     fence_data: Mutex<Option<[u8; 64]>>,
     reports: Mutex<Vec<InterruptData>>,
     segments: Mutex<Option<AllocationSegments>>,
+    suspends_later: Mutex<bool>,
 }
 
 impl Hooked {
@@ -98,6 +102,7 @@ impl Hooked {
             fence_data: platform.mutex("private data of fences", None),
             reports: platform.mutex("planted reports", Vec::new()),
             segments: platform.mutex("planted segments", None),
+            suspends_later: platform.mutex("whether suspensions are pending", false),
         })
     }
 
@@ -129,6 +134,11 @@ impl Hooked {
     /// Has this answered for every kind of fence storage.
     pub fn answer_segments(&self, answer: AllocationSegments) {
         *self.segments.lock() = Some(answer);
+    }
+
+    /// Has suspensions answered with PENDING from now on, or at once again; the test raises the interrupt that completes them.
+    pub fn suspend_later(&self, later: bool) {
+        *self.suspends_later.lock() = later;
     }
 
     /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred routine.
@@ -228,6 +238,29 @@ impl DriverLayer for Hooked {
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
         self.enter("SubmitCommandVirtual")?;
         self.inner.submit_command_virtual(level, args)
+    }
+
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+        let made = self.inner.create_context(level, args)?;
+        self.told.lock().contexts.push((args, made));
+        Ok(made)
+    }
+
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status> {
+        self.told.lock().suspensions.push((context, suspend_fence));
+        self.enter("SuspendContext")?;
+        let done = self.inner.suspend_context(level, context, suspend_fence)?;
+        Ok(done && !*self.suspends_later.lock())
+    }
+
+    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
+        self.enter("ResumeContext")?;
+        self.inner.resume_context(level, context)
     }
 
     fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
