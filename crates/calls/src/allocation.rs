@@ -17,8 +17,10 @@ pub enum AllocationKind {
 pub enum Placement {
     /// System memory.
     System,
-    /// The adapter's local memory, CPU visible.
+    /// The adapter's local memory, CPU visible; that of the first physical adapter.
     Local,
+    /// The local memory of this physical adapter.
+    LocalOf(u32),
 }
 
 /// D3DKMTCreateAllocation2, MakeResident and MapGpuVirtualAddress in one: the allocation is resident and mapped.

@@ -20,6 +20,10 @@ pub enum DeviceState {
 pub struct FaultReport {
     /// The tag of the queue (see [`CreateHwQueue::tag`]).
     pub tag: u32,
+    /// The engine that ran it: its node.
+    pub node_ordinal: u32,
+    /// And its physical adapter.
+    pub engine_ordinal: u32,
     /// Which command: the slot or packet number, counted from the queue's birth.
     pub position: u64,
     /// The address that was used.
@@ -35,8 +39,10 @@ pub struct FaultReport {
 pub struct CreateContextVirtual {
     /// The device.
     pub device: Handle,
-    /// Which engine.
+    /// Which engine: its node.
     pub node_ordinal: u32,
+    /// And its physical adapter, by its bit; 0 is the first one. More bits than one are none that a context can run on.
+    pub engine_affinity: u32,
     /// Its priority.
     pub priority: Priority,
     /// Private driver data: number under which its work is counted.
@@ -63,8 +69,10 @@ pub struct SubmitCommand {
 pub struct CreateHwContext {
     /// The device.
     pub device: Handle,
-    /// Which engine.
+    /// Which engine: its node.
     pub node_ordinal: u32,
+    /// And its physical adapter, as in [`CreateContextVirtual`].
+    pub engine_affinity: u32,
 }
 
 /// D3DKMTCreateHwQueue.

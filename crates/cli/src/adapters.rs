@@ -18,6 +18,8 @@ struct Row {
     advanced_nodes: usize,
     fence_writing_nodes: usize,
     nodes: usize,
+    /// Linked: each has all the nodes.
+    physical_gpus: u32,
     fence_stride_bytes: u32,
     /// 0: one that all queues share.
     doorbells: u32,
@@ -50,6 +52,7 @@ impl Row {
             advanced_nodes: caps.advanced_nodes,
             fence_writing_nodes: caps.fence_writing_nodes,
             nodes: caps.nodes,
+            physical_gpus: caps.physical_gpus,
             fence_stride_bytes: caps.fence_stride_bytes,
             doorbells: caps.doorbells,
             fence_history: caps.fence_history,
@@ -61,6 +64,7 @@ impl Row {
 fn print(rows: &[Row]) {
     let mut table = table([
         "adapter",
+        "GPUs",
         "native",
         "atomics",
         "interrupts",
@@ -75,6 +79,7 @@ fn print(rows: &[Row]) {
     for row in rows {
         table.add_row([
             row.name.to_owned(),
+            row.physical_gpus.to_string(),
             yes(row.native_fences),
             format!("{} bit", row.atomics_bits),
             row.interrupts.to_owned(),

@@ -131,6 +131,12 @@ impl Device {
         self.inner.native_fences
     }
 
+    /// How many physical GPUs are linked into the adapter (a node mask has a bit for each).
+    #[doc(alias = "GetNodeCount")]
+    pub fn physical_gpus(&self) -> u32 {
+        self.inner.info.physical_adapters
+    }
+
     /// The nodes made for lists of this type, by ordinal; the nodes that can also run them where there is none.
     pub fn nodes_for(&self, list_type: CommandListType) -> Vec<u32> {
         let of_type = |engine_type: u32| -> Vec<u32> {
@@ -325,6 +331,19 @@ impl DeviceInner {
         }
     }
 
+    /// Refuses a node mask that names more than one physical GPU, or one that is not there.
+    pub(crate) fn check_node_mask(&self, desc: &QueueDesc) -> Result<()> {
+        let mask = desc.node_mask;
+        let there = mask.checked_shr(self.info.physical_adapters).unwrap_or(0) == 0;
+        if mask.count_ones() > 1 || !there {
+            return Err(Error::BadValue {
+                what: format!("node_mask = {mask:#b} of queue '{}'", desc.name),
+                why: "a queue runs on one physical GPU: the bit of one that is there, or 0 for the first",
+            });
+        }
+        Ok(())
+    }
+
     /// Refuses an object of another device.
     pub(crate) fn owns(&self, device: &Arc<DeviceInner>, what: impl FnOnce() -> String) -> Result<()> {
         match std::ptr::eq(self, &**device) {
@@ -369,7 +388,7 @@ impl DeviceInner {
     }
 
     fn describe(&self, report: &FaultReport) -> String {
-        let FaultReport { tag, position, gpu_va, write, what } = report;
+        let FaultReport { tag, position, gpu_va, write, what, engine_ordinal, .. } = report;
         let queue = self.live_queues().into_iter().find(|queue| queue.id.tag == *tag);
         let list = queue
             .and_then(|queue| queue.label_at(*position))
@@ -377,7 +396,11 @@ impl DeviceInner {
         let names = self.queues.lock();
         let name = names.names.iter().rev().find(|(of, _)| of == tag).map_or("?", |(_, name)| name);
         let access = if *write { "store to" } else { "load from" };
-        format!("queue '{name}', packet {position}{list}, {access} {gpu_va:#x}: {what}")
+        let gpu = match self.info.physical_adapters {
+            1 => String::new(),
+            _ => format!(" on GPU {engine_ordinal}"),
+        };
+        format!("queue '{name}'{gpu}, packet {position}{list}, {access} {gpu_va:#x}: {what}")
     }
 
     // spec: ME-036, ME-044

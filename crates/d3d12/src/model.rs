@@ -152,6 +152,9 @@ pub struct QueueDesc {
     /// The node (NodeOrdinal) that runs it; `None` takes the first node made for `list_type`, see
     /// [`crate::Device::nodes_for`].
     pub node: Option<u32>,
+    /// D3D12's NodeMask: the physical GPU that runs it, by its bit; 0 is the first one. It has nothing to do with `node`: every
+    /// physical GPU of a linked adapter has every node.
+    pub node_mask: u32,
 }
 
 /// Where a buffer stands (D3D12_HEAP_TYPE). Every heap can be written and read by the CPU.

@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::list::ClosedList;
 use crate::model::{CommandListType, QueueDesc, Submission};
-use crate::umd::QueueIdentity;
 use crate::umd::hardware_queue::HardwareQueue;
 use crate::umd::packet_queue::PacketQueue;
 use crate::umd::submit::Unit;
 use crate::umd::user_queue::UserQueue;
+use crate::umd::{EngineChoice, QueueIdentity};
 use std::fmt;
 use std::sync::Arc;
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId};
@@ -79,6 +79,8 @@ impl Queue {
     pub(crate) fn new(device: &Device, desc: QueueDesc, lane: Option<LaneId>) -> Result<Queue> {
         let inner = &device.inner;
         let node = inner.node(&desc)?;
+        inner.check_node_mask(&desc)?;
+        let at = EngineChoice { node_ordinal: node, engine_affinity: desc.node_mask };
         if desc.submission == Submission::User && !device.adapter().nodes[node as usize].user_mode_submission
         {
             return Err(Error::NotSupported {
@@ -103,9 +105,9 @@ impl Queue {
         let number = drawn.0 + 1;
         let id = QueueIdentity { device: Arc::clone(inner), name: desc.name, tag: number, lane: number };
         let path = match desc.submission {
-            Submission::Packet => Path::Packet(PacketQueue::new(&id, node, desc.priority)?),
-            Submission::Hardware => Path::Hardware(HardwareQueue::new(&id, node, desc.priority)?),
-            Submission::User => Path::User(UserQueue::new(&id, node, desc.priority)?),
+            Submission::Packet => Path::Packet(PacketQueue::new(&id, at, desc.priority)?),
+            Submission::Hardware => Path::Hardware(HardwareQueue::new(&id, at, desc.priority)?),
+            Submission::User => Path::User(UserQueue::new(&id, at, desc.priority)?),
         };
         Ok(Queue { inner: Arc::new(QueueInner { path, list_type: desc.list_type, id }), lane })
     }

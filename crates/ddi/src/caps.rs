@@ -1,6 +1,8 @@
 //! Owns what a driver declares: scheduling caps, nodes, native fence caps, user-mode submission caps. The caps of a feature are a
 //! query of their own, which is made only when the feature is declared.
 
+use std::fmt;
+
 bitflags::bitflags! {
     /// DXGK_VIDSCHCAPS.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,6 +117,25 @@ pub enum AdapterInfoType {
     UserModeSubmissionCaps = 38,
 }
 
+/// An engine: a node of a physical adapter. Where one physical adapter is all there is, its ordinal is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EngineId {
+    /// NodeOrdinal.
+    pub node_ordinal: u32,
+    /// EngineOrdinal: which physical adapter.
+    pub engine_ordinal: u32,
+}
+
+impl fmt::Display for EngineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}", self.node_ordinal)?;
+        match self.engine_ordinal {
+            0 => Ok(()),
+            other => write!(f, " of physical adapter {other}"),
+        }
+    }
+}
+
 /// What DxgkDdiQueryAdapterInfo(DRIVERCAPS) and DxgkDdiGetNodeMetadata report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterCaps {
@@ -124,8 +145,10 @@ pub struct AdapterCaps {
     pub scheduling: VidSchCaps,
     /// HwQueuePacketCap: DMA packets queued per node at once; 0 means the kernel's default of 2.
     pub hw_queue_packet_cap: u32,
-    /// Nodes.
+    /// Nodes; every physical adapter has all of them.
     pub nodes: Vec<NodeMetadata>,
+    /// Physical adapters (GPUs) behind this one, from 1 to 4: as many bits has an engine affinity.
+    pub physical_adapters: u32,
     /// The signalled interrupt names hardware queues in an array ([`crate::InterruptData::HwQueuesSignaled`]). Ours, beyond the
     /// published caps; it rests on OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT, whose form without a queue stays in use.
     pub signaled_hw_queue_array: bool,
@@ -134,4 +157,24 @@ pub struct AdapterCaps {
     pub fence_history: bool,
     /// What it can do with other adapters of its kind. Ours.
     pub peer_signal: crate::peer::PeerSignalCaps,
+}
+
+impl AdapterCaps {
+    /// How many engines there are.
+    pub fn engine_count(&self) -> u32 {
+        self.nodes.len() as u32 * self.physical_adapters
+    }
+
+    /// The number of an engine among all, the nodes of physical adapter 0 first; `None` for one that is not there.
+    pub fn engine_number(&self, engine: EngineId) -> Option<u32> {
+        let nodes = self.nodes.len() as u32;
+        let there = engine.node_ordinal < nodes && engine.engine_ordinal < self.physical_adapters;
+        there.then(|| engine.engine_ordinal * nodes + engine.node_ordinal)
+    }
+
+    /// The engine with this number.
+    pub fn engine(&self, number: u32) -> EngineId {
+        let nodes = self.nodes.len() as u32;
+        EngineId { node_ordinal: number % nodes, engine_ordinal: number / nodes }
+    }
 }

@@ -6,23 +6,29 @@ use crate::{DriverHandle, OsHandle};
 /// One interrupt's data, already copied out of the driver's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterruptData {
-    /// DXGK_INTERRUPT_DMA_COMPLETED: all packets of the node up to this id are complete.
+    /// DXGK_INTERRUPT_DMA_COMPLETED: all packets of the engine up to this id are complete.
     DmaCompleted {
-        /// Which engine.
+        /// Which engine: its node.
         node_ordinal: u32,
+        /// And its physical adapter.
+        engine_ordinal: u32,
         /// The last complete packet's id.
         submission_fence_id: u32,
     },
     /// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED: some monitored fence was written by this engine.
     MonitoredFenceSignaled {
-        /// Which engine.
+        /// Which engine: its node.
         node_ordinal: u32,
+        /// And its physical adapter.
+        engine_ordinal: u32,
     },
     /// DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED. Which of `fences` and `hw_queue` counts is fixed by what the adapter declared
     /// (OptimizedNativeFenceSignaledInterrupt); the other is not looked at.
     NativeFenceSignaled {
-        /// Which engine.
+        /// Which engine: its node.
         node_ordinal: u32,
+        /// And its physical adapter.
+        engine_ordinal: u32,
         /// The kernel's handles of fences whose signal passed MonitoredValue; `None` is the NULL array: any may be meant. An
         /// empty array names as little as none and means the same.
         fences: Option<Vec<OsHandle>>,
@@ -34,8 +40,10 @@ pub enum InterruptData {
     /// The form that the native fence document wishes for and leaves to future hardware: an array of hardware queues whose logs
     /// tell. Ours, not published; only from an adapter that declares [`crate::AdapterCaps::signaled_hw_queue_array`].
     HwQueuesSignaled {
-        /// Which engine.
+        /// Which engine: its node.
         node_ordinal: u32,
+        /// And its physical adapter.
+        engine_ordinal: u32,
         /// The driver's handles of the hardware queues that signalled above a MonitoredValue; an empty array means all of the
         /// engine.
         hw_queues: Vec<DriverHandle>,
@@ -44,8 +52,10 @@ pub enum InterruptData {
     },
     /// DXGK_INTERRUPT_DMA_PAGE_FAULTED: a DMA packet faulted.
     DmaPageFaulted {
-        /// Which engine.
+        /// Which engine: its node.
         node_ordinal: u32,
+        /// And its physical adapter.
+        engine_ordinal: u32,
         /// The packet's id.
         faulted_fence_id: u32,
         /// Where and why.
@@ -53,8 +63,10 @@ pub enum InterruptData {
     },
     /// DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED: a hardware queue faulted and was stopped.
     HwQueuePageFaulted {
-        /// Which engine.
+        /// Which engine: its node.
         node_ordinal: u32,
+        /// And its physical adapter.
+        engine_ordinal: u32,
         /// The kernel's handle of the queue.
         hw_queue: OsHandle,
         /// Which ring slot, counted from the queue's birth.
@@ -72,8 +84,10 @@ pub enum InterruptData {
     /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE: the driver asks for a power action, or says that an engine makes no progress.
     // spec: UMS-050
     EngineStateChange {
-        /// Which engine.
+        /// Which engine: its node.
         node_ordinal: u32,
+        /// And its physical adapter.
+        engine_ordinal: u32,
         /// What became of it.
         new_state: EngineState,
     },
@@ -114,30 +128,45 @@ mod tests {
     // spec: NF-118
     #[test]
     fn interrupts_have_their_published_numbers() {
-        let (node_ordinal, evaluate_legacy_monitored_fences) = (0, false);
+        let (node_ordinal, engine_ordinal, evaluate_legacy_monitored_fences) = (0, 0, false);
         let fault = PageFault { gpu_va: 0, write: false, what: "" };
         let (fences, hw_queue) = (None, None);
         let published = [
-            InterruptData::DmaCompleted { node_ordinal, submission_fence_id: 0 },
-            InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id: 0, fault },
-            InterruptData::MonitoredFenceSignaled { node_ordinal },
-            InterruptData::HwQueuePageFaulted { node_ordinal, hw_queue: OsHandle(0), slot: 0, fault },
+            InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id: 0 },
+            InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id: 0, fault },
+            InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal },
+            InterruptData::HwQueuePageFaulted {
+                node_ordinal,
+                engine_ordinal,
+                hw_queue: OsHandle(0),
+                slot: 0,
+                fault,
+            },
             InterruptData::NativeFenceSignaled {
                 node_ordinal,
+                engine_ordinal,
                 fences,
                 hw_queue,
                 evaluate_legacy_monitored_fences,
             },
             InterruptData::SuspendContextCompleted { context: OsHandle(0), suspend_fence: 0 },
-            InterruptData::EngineStateChange { node_ordinal, new_state: EngineState::TransitionToF1 },
+            InterruptData::EngineStateChange {
+                node_ordinal,
+                engine_ordinal,
+                new_state: EngineState::TransitionToF1,
+            },
         ];
         assert_eq!(
             published.map(|data| data.interrupt_type().map(|t| t as u32)),
             [1, 9, 11, 12, 19, 17, 20].map(Some)
         );
         let hw_queues = Vec::new();
-        let ours =
-            InterruptData::HwQueuesSignaled { node_ordinal, hw_queues, evaluate_legacy_monitored_fences };
+        let ours = InterruptData::HwQueuesSignaled {
+            node_ordinal,
+            engine_ordinal,
+            hw_queues,
+            evaluate_legacy_monitored_fences,
+        };
         assert_eq!(ours.interrupt_type(), None);
     }
 }

@@ -26,8 +26,8 @@ pub mod recording;
 pub mod version;
 
 pub use caps::{
-    AdapterCaps, EngineType, MonitoredNotification, NativeFenceCaps, NodeMetadata, UserModeSubmissionCaps,
-    VidSchCaps,
+    AdapterCaps, EngineId, EngineType, MonitoredNotification, NativeFenceCaps, NodeMetadata,
+    UserModeSubmissionCaps, VidSchCaps,
 };
 pub use doorbell::{ConnectedDoorbell, DisconnectReason};
 pub use driver::{Callbacks, Driver, InterruptService, StartInfo};

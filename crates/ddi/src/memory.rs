@@ -12,6 +12,8 @@ use tidegate_platform::{Bulk, PhysicalAddress, PhysicalMemory, Word};
 pub struct Segment {
     /// The memory.
     pub memory: PhysicalMemory,
+    /// The physical adapter that it belongs to; linked ones reach it too.
+    pub physical_adapter: u32,
     /// Whether the CPU reaches it through the bus. Where it does not, the kernel gives out addresses and looks at nothing.
     pub cpu_visible: bool,
 }
@@ -66,6 +68,8 @@ pub enum PageTableEntry {
 pub struct UpdatePageTable<'a> {
     /// The address space.
     pub address_space: u32,
+    /// Whose page tables: those of this physical adapter.
+    pub physical_adapter: u32,
     /// The table, kernel CPU address.
     pub table: &'a Bulk,
     /// Which level the table is of.

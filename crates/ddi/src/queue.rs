@@ -17,6 +17,8 @@ pub struct CreateDevice {
 pub struct SetRootPageTable {
     /// The address space.
     pub address_space: u32,
+    /// On which physical adapter: each has page tables of its own (PhysicalAdapterIndex).
+    pub physical_adapter: u32,
     /// Where the root table stands on the bus; `None` when the process is gone.
     pub root: Option<PhysicalAddress>,
 }
@@ -38,8 +40,10 @@ pub struct CreateContext {
     pub device: DriverHandle,
     /// The kernel's handle.
     pub os_handle: OsHandle,
-    /// Which engine.
+    /// Which engine: its node.
     pub node_ordinal: u32,
+    /// And its physical adapter: one bit.
+    pub engine_affinity: u32,
     /// Whether hardware queues will be made in it.
     pub hardware_scheduled: bool,
     /// From the user-mode driver.
@@ -85,13 +89,15 @@ pub struct CreateHwQueue {
 pub struct SubmitCommandVirtual {
     /// The driver's context.
     pub context: DriverHandle,
-    /// Which engine.
+    /// Which engine: its node.
     pub node_ordinal: u32,
+    /// And its physical adapter.
+    pub engine_ordinal: u32,
     /// Where the commands stand, process GPU address.
     pub dma_buffer_gpu_va: u64,
     /// How many bytes.
     pub dma_buffer_bytes: u32,
-    /// Comes back with the completion interrupt; per node, increasing, wraps.
+    /// Comes back with the completion interrupt; per engine, increasing, wraps.
     pub submission_fence_id: u32,
     /// Stamp of the submission for the timeline, CPU ns.
     pub queued_ns: u64,

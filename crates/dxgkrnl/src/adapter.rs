@@ -26,8 +26,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::{
-    AdapterCaps, Driver, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive, StartInfo, Status,
-    UserModeSubmissionCaps,
+    AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive, StartInfo,
+    Status, UserModeSubmissionCaps,
 };
 use tidegate_platform::current;
 use tidegate_platform::{
@@ -267,9 +267,20 @@ impl Adapter {
         self.driver.stop_device(&Passive::enter());
     }
 
-    /// Physical adapters behind this one: as many bits has an engine affinity. Linked adapters would be more.
+    /// Physical adapters behind this one: as many bits has an engine affinity.
     pub fn physical_adapters(&self) -> u32 {
-        1
+        self.caps.physical_adapters
+    }
+
+    /// Whether an interrupt may name this engine.
+    pub(crate) fn check_engine(&self, engine: EngineId) -> Result<(), BugCheck> {
+        if engine.node_ordinal as usize >= self.caps.nodes.len() {
+            return Err(BugCheck::UnknownNode(engine.node_ordinal));
+        }
+        if engine.engine_ordinal >= self.physical_adapters() {
+            return Err(BugCheck::UnknownPhysicalAdapter(engine.engine_ordinal));
+        }
+        Ok(())
     }
 
     /// Counts so far.

@@ -7,11 +7,13 @@ use crate::suspend::Suspension;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Priority, Status};
 use tidegate_ddi::queue::{CreateContext, QueuePrivateData};
-use tidegate_ddi::{DriverHandle, OsHandle, Passive};
+use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive};
 
 /// What a context is made with.
 pub(crate) struct ContextDesc {
     pub(crate) node_ordinal: u32,
+    /// 0 or one bit.
+    pub(crate) engine_affinity: u32,
     pub(crate) hardware_scheduled: bool,
     pub(crate) priority: Priority,
     pub(crate) tag: u32,
@@ -23,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) device: Arc<Device>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
-    pub(crate) node_ordinal: u32,
+    pub(crate) engine: EngineId,
     pub(crate) hardware_scheduled: bool,
     pub(crate) tag: u32,
     /// Whether it is on the run list; of hardware contexts.
@@ -34,9 +36,8 @@ impl Context {
     /// Makes a context; one for packets is entered into VidSch.
     pub(crate) fn new(device: &Arc<Device>, desc: &ContextDesc) -> Result<Arc<Context>, Status> {
         let adapter = &device.adapter;
-        if desc.node_ordinal as usize >= adapter.caps.nodes.len() {
-            return Err(Status::INVALID_PARAMETER);
-        }
+        let engine = engine_of(desc)?;
+        let number = adapter.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
         if desc.hardware_scheduled && !adapter.caps.nodes[desc.node_ordinal as usize].context_scheduling {
             return Err(Status::NOT_SUPPORTED);
         }
@@ -44,7 +45,8 @@ impl Context {
         let args = CreateContext {
             device: device.driver,
             os_handle,
-            node_ordinal: desc.node_ordinal,
+            node_ordinal: engine.node_ordinal,
+            engine_affinity: 1 << engine.engine_ordinal,
             hardware_scheduled: desc.hardware_scheduled,
             private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
         };
@@ -53,7 +55,7 @@ impl Context {
             device: device.clone(),
             os_handle,
             driver,
-            node_ordinal: desc.node_ordinal,
+            engine,
             hardware_scheduled: desc.hardware_scheduled,
             tag: desc.tag,
             suspension: Suspension::new(&adapter.platform),
@@ -61,16 +63,21 @@ impl Context {
         if desc.hardware_scheduled {
             adapter.hw_contexts.lock().insert(os_handle, Arc::downgrade(&context));
         } else {
-            adapter.sched.lock().add_context(
-                os_handle,
-                desc.node_ordinal,
-                desc.priority,
-                desc.tag,
-                desc.lane,
-            );
+            adapter.sched.lock().add_context(os_handle, number, desc.priority, desc.tag, desc.lane);
             adapter.contexts.lock().insert(os_handle, Arc::downgrade(&context));
         }
         Ok(context)
+    }
+}
+
+/// A context runs on one engine: of its node, that of the physical adapter whose bit is set; without a bit, of the first one.
+// spec: NF-320
+fn engine_of(desc: &ContextDesc) -> Result<EngineId, Status> {
+    let node_ordinal = desc.node_ordinal;
+    match desc.engine_affinity {
+        0 => Ok(EngineId { node_ordinal, engine_ordinal: 0 }),
+        one if one.is_power_of_two() => Ok(EngineId { node_ordinal, engine_ordinal: one.trailing_zeros() }),
+        _ => Err(Status::INVALID_PARAMETER),
     }
 }
 

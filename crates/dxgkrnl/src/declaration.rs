@@ -77,11 +77,18 @@ fn declares(caps: &AdapterCaps, feature: FeatureId) -> bool {
     }
 }
 
+/// Most physical adapters that this kernel links.
+const MAX_PHYSICAL_ADAPTERS: u32 = 4;
+
 /// The rules that declarations must keep.
 fn check(caps: &AdapterCaps, version: DdiVersion, features: &Features) -> Result<(), StartError> {
     let has = |flag| caps.scheduling.contains(flag);
     if caps.nodes.is_empty() || caps.nodes.len() > 64 {
         return Err(StartError::Nodes(caps.nodes.len()));
+    }
+    // spec: NF-327
+    if !(1..=MAX_PHYSICAL_ADAPTERS).contains(&caps.physical_adapters) {
+        return Err(StartError::PhysicalAdapters(caps.physical_adapters));
     }
     // spec: PRE-007
     if has(VidSchCaps::PREEMPTION_AWARE) && !has(VidSchCaps::MULTI_ENGINE_AWARE) {

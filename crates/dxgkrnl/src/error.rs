@@ -1,6 +1,6 @@
 //! Owns what can go wrong with an adapter as a whole: it does not start, or its driver broke the contract.
 
-use tidegate_ddi::{DdiVersion, FeatureId, Status};
+use tidegate_ddi::{DdiVersion, EngineId, FeatureId, Status};
 
 /// Why an adapter did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +108,9 @@ pub enum StartError {
     /// No nodes, or too many.
     #[error("the driver reports {0} nodes: there must be 1 to 64")]
     Nodes(usize),
+    /// No physical adapter, or too many.
+    #[error("the driver reports {0} physical adapters: there must be 1 to 4")]
+    PhysicalAdapters(u32),
 }
 
 /// A broken driver contract. It stops the adapter; it never aborts the process.
@@ -117,10 +120,12 @@ pub enum BugCheck {
     #[error("the signalled interrupt names fence {0:#x}, which this adapter does not have")]
     UnknownFence(u64),
     /// An interrupt reports a packet that was not submitted.
-    #[error("node {node} reports packet {fence_id}, which is not in flight")]
+    #[error("node {node} of physical adapter {adapter} reports packet {fence_id}, which is not in flight")]
     UnknownPacket {
         /// The node.
         node: u32,
+        /// The physical adapter.
+        adapter: u32,
         /// The packet's id.
         fence_id: u32,
     },
@@ -156,10 +161,19 @@ pub enum BugCheck {
     /// An interrupt of an engine that does not exist.
     #[error("an interrupt names node {0}, which this adapter does not have")]
     UnknownNode(u32),
+    /// An interrupt of a physical adapter that does not exist.
+    #[error("an interrupt names physical adapter {0}, which this adapter does not have")]
+    UnknownPhysicalAdapter(u32),
     /// A form of the signalled interrupt that the driver did not declare.
     #[error("the signalled interrupt names an array of hardware queues, which the driver did not declare")]
     QueueArrayNotDeclared,
     /// The status that a driver gave a connected doorbell is not a connected one.
     #[error("DxgkDdiConnectDoorbell returned a status that is not a connected one")]
     DoorbellStatus,
+}
+
+impl BugCheck {
+    pub(crate) fn unknown_packet(engine: EngineId, fence_id: u32) -> BugCheck {
+        BugCheck::UnknownPacket { node: engine.node_ordinal, adapter: engine.engine_ordinal, fence_id }
+    }
 }

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::log::{self, FenceLogs};
 use crate::fence::{self, CreateFence, FenceInstanceObject, Wakee, monitor};
+use crate::memory::Affinity;
 use crate::sched::FenceTarget;
 use crate::sched::broadcast::{Broadcast, Standing};
 use crate::signal;
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData, SubmitCommandToHwQueue};
-use tidegate_ddi::{Dispatch, DriverHandle, OsHandle, Passive, VidSchCaps};
+use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Mutex, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
@@ -158,7 +159,7 @@ impl HwQueue {
     /// Makes a queue with its progress fence, and for a user-mode one its logs.
     pub(crate) fn new(context: &Arc<Context>, desc: &HwQueueDesc) -> Result<Arc<HwQueue>, Status> {
         let (device, adapter) = (&context.device, &context.device.adapter);
-        let node = &adapter.caps.nodes[context.node_ordinal as usize];
+        let node = &adapter.caps.nodes[context.engine.node_ordinal as usize];
         // spec: UMS-011, UMS-012
         if desc.user_mode_submission && !node.user_mode_submission {
             return Err(Status::NOT_SUPPORTED);
@@ -175,6 +176,7 @@ impl HwQueue {
             flags: SyncObjectFlags::empty(),
             native: native.then_some(NativeFenceType::Default),
             private_data: [0; 64],
+            affinity: Affinity::ALL,
         };
         let progress = Arc::new(FenceInstanceObject::create(device, &fence)?);
         let current = progress.mapping.current_va;
@@ -238,8 +240,8 @@ impl HwQueue {
     }
 
     /// The engine that runs it.
-    pub(crate) fn node_ordinal(&self) -> u32 {
-        self.context.node_ordinal
+    pub(crate) fn engine(&self) -> EngineId {
+        self.context.engine
     }
 
     /// D3DKMTSubmitCommandToHwQueue. Progress values rise strictly.

@@ -19,7 +19,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::layout::EngineState;
 use tidegate_ddi::{
-    Callbacks, Dirql, Dispatch, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
+    Callbacks, Dirql, Dispatch, EngineId, InterruptData, InterruptService, OsHandle, PageFault, Passive,
+    Status,
 };
 use tidegate_platform::{Agent, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
 use tidegate_trace::{Kind, NameId, Record};
@@ -28,11 +29,11 @@ use tidegate_trace::{Kind, NameId, Record};
 /// be destroyed, and the report is still about it.
 enum Reported {
     DmaCompleted {
-        node: u32,
+        engine: EngineId,
         fence_id: u32,
     },
     DmaFaulted {
-        node: u32,
+        engine: EngineId,
         fence_id: u32,
         fault: PageFault,
     },
@@ -51,7 +52,7 @@ enum Reported {
         suspend_fence: u64,
     },
     EngineState {
-        node: u32,
+        engine: EngineId,
         new_state: EngineState,
     },
     /// A cross-adapter fence was signalled on another adapter.
@@ -143,24 +144,34 @@ impl Callbacks for KernelCallbacks {
 // spec: NF-131
 fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
     Some(match data {
-        InterruptData::DmaCompleted { node_ordinal, submission_fence_id } => {
-            Reported::DmaCompleted { node: node_ordinal, fence_id: submission_fence_id }
+        InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id } => {
+            let engine = EngineId { node_ordinal, engine_ordinal };
+            Reported::DmaCompleted { engine, fence_id: submission_fence_id }
         }
-        InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id, fault } => {
-            Reported::DmaFaulted { node: node_ordinal, fence_id: faulted_fence_id, fault }
+        InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault } => {
+            let engine = EngineId { node_ordinal, engine_ordinal };
+            Reported::DmaFaulted { engine, fence_id: faulted_fence_id, fault }
         }
         InterruptData::MonitoredFenceSignaled { .. } => Reported::Monitored,
         InterruptData::NativeFenceSignaled {
             node_ordinal,
+            engine_ordinal,
             fences,
             hw_queue,
             evaluate_legacy_monitored_fences,
         } => {
             let named = Named::Published { fences: fences.as_deref(), hw_queue };
-            native(adapter, node_ordinal, named, evaluate_legacy_monitored_fences)
+            let engine = EngineId { node_ordinal, engine_ordinal };
+            native(adapter, engine, named, evaluate_legacy_monitored_fences)
         }
-        InterruptData::HwQueuesSignaled { node_ordinal, hw_queues, evaluate_legacy_monitored_fences } => {
-            native(adapter, node_ordinal, Named::HwQueues(&hw_queues), evaluate_legacy_monitored_fences)
+        InterruptData::HwQueuesSignaled {
+            node_ordinal,
+            engine_ordinal,
+            hw_queues,
+            evaluate_legacy_monitored_fences,
+        } => {
+            let engine = EngineId { node_ordinal, engine_ordinal };
+            native(adapter, engine, Named::HwQueues(&hw_queues), evaluate_legacy_monitored_fences)
         }
         InterruptData::HwQueuePageFaulted { hw_queue, slot, fault, .. } => {
             let found = adapter.hw_queues.lock().of_kernel(hw_queue);
@@ -169,10 +180,11 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
                 None => Reported::Broken(BugCheck::UnknownQueue(hw_queue.0)),
             }
         }
-        InterruptData::EngineStateChange { node_ordinal: node, new_state } => {
-            match adapter.caps.nodes.get(node as usize) {
-                Some(_) => Reported::EngineState { node, new_state },
-                None => Reported::Broken(BugCheck::UnknownNode(node)),
+        InterruptData::EngineStateChange { node_ordinal, engine_ordinal, new_state } => {
+            let engine = EngineId { node_ordinal, engine_ordinal };
+            match adapter.check_engine(engine) {
+                Ok(()) => Reported::EngineState { engine, new_state },
+                Err(bug) => Reported::Broken(bug),
             }
         }
         InterruptData::SuspendContextCompleted { context, suspend_fence } => {
@@ -184,8 +196,8 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
     })
 }
 
-fn native(adapter: &Adapter, node_ordinal: u32, named: Named<'_>, legacy: bool) -> Reported {
-    match fence::what_is_meant(adapter, node_ordinal, named) {
+fn native(adapter: &Adapter, engine: EngineId, named: Named<'_>, legacy: bool) -> Reported {
+    match fence::what_is_meant(adapter, engine, named) {
         Ok(meant) => Reported::Native { meant, legacy },
         Err(broken) => Reported::Broken(broken),
     }
@@ -196,9 +208,9 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
     let reported = std::mem::take(&mut *adapter.dpc.reported.lock());
     for data in reported {
         match data {
-            Reported::DmaCompleted { node, fence_id } => sched::dma_completed(adapter, node, fence_id),
-            Reported::DmaFaulted { node, fence_id, fault } => {
-                recovery::dma_faulted(adapter, node, fence_id, fault)
+            Reported::DmaCompleted { engine, fence_id } => sched::dma_completed(adapter, engine, fence_id),
+            Reported::DmaFaulted { engine, fence_id, fault } => {
+                recovery::dma_faulted(adapter, engine, fence_id, fault)
             }
             // spec: MF-026
             Reported::Monitored => served(adapter, fence::scan_monitored(adapter)),
@@ -216,9 +228,9 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
                     suspend::acknowledge(&context, suspend_fence);
                 }
             }
-            Reported::EngineState { node, new_state } => match new_state {
+            Reported::EngineState { engine, new_state } => match new_state {
                 // spec: UMS-053
-                EngineState::Hung => recovery::engine_hung(adapter, node),
+                EngineState::Hung => recovery::engine_hung(adapter, engine),
                 EngineState::Active | EngineState::TransitionToF1 => {}
             },
             Reported::Relayed(fence) => fence::cross_adapter::receive(&fence),

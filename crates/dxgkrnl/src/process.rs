@@ -10,7 +10,7 @@ use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu, sharing};
 use crate::handle::HandleTable;
 use crate::hwqueue::{HwQueue, HwQueueDesc};
-use crate::memory::{AddressSpace, AllocationObject};
+use crate::memory::{AddressSpace, Affinity, AllocationObject};
 use crate::sched::{self, Effect, FenceTarget, Signal};
 use crate::signal::{check_flags, check_rewinds, signal};
 use std::sync::{Arc, Weak};
@@ -176,14 +176,8 @@ impl Process {
     }
 
     // spec: MF-006
-    fn create_fence(
-        &self,
-        device: Handle,
-        engine_affinity: u32,
-        args: &CreateFence<'_>,
-    ) -> Result<FenceInstance, Status> {
+    fn create_fence(&self, device: Handle, args: &CreateFence<'_>) -> Result<FenceInstance, Status> {
         let device = self.live_device(device)?;
-        self.check_affinity(engine_affinity)?;
         // spec: MF-062
         if !SyncObjectFlags::all().contains(args.flags) {
             return Err(Status::INVALID_PARAMETER);
@@ -193,17 +187,13 @@ impl Process {
 
     fn open_fence(&self, args: &OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
         let device = self.live_device(args.device)?;
-        self.check_affinity(args.engine_affinity)?;
-        self.enter_fence(sharing::open(&device, args.nt_handle, args.flags, native)?)
+        let affinity = self.affinity(args.engine_affinity)?;
+        self.enter_fence(sharing::open(&device, args.nt_handle, args.flags, native, affinity)?)
     }
 
-    // spec: MF-014, NF-105, NF-106
-    fn check_affinity(&self, engine_affinity: u32) -> Result<(), Status> {
-        // 0 is all of them. Each of them has the one address space of the process, so there is nothing to be mapped for less.
-        if engine_affinity.checked_shr(self.adapter.physical_adapters()).unwrap_or(0) != 0 {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        Ok(())
+    fn affinity(&self, engine_affinity: u32) -> Result<Affinity, Status> {
+        let affinity = Affinity::of_call(engine_affinity, self.adapter.physical_adapters());
+        affinity.ok_or(Status::INVALID_PARAMETER)
     }
 
     /// Gives an instance its handle, and tells the process about it.
@@ -249,6 +239,7 @@ impl Kernel for Process {
             native_gpu_fence_supported: native,
             hardware_scheduling: caps.nodes.iter().any(|n| n.context_scheduling),
             no_64bit_atomics: caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS),
+            physical_adapters: caps.physical_adapters,
             nodes: nodes.collect(),
         }
     }
@@ -302,6 +293,7 @@ impl Kernel for Process {
         let device = self.live_device(args.device)?;
         let desc = ContextDesc {
             node_ordinal: args.node_ordinal,
+            engine_affinity: args.engine_affinity,
             hardware_scheduled: false,
             priority: args.priority,
             tag: args.tag,
@@ -325,6 +317,7 @@ impl Kernel for Process {
         let device = self.live_device(args.device)?;
         let desc = ContextDesc {
             node_ordinal: args.node_ordinal,
+            engine_affinity: args.engine_affinity,
             hardware_scheduled: true,
             priority: tidegate_calls::Priority::Normal,
             tag: 0,
@@ -405,8 +398,9 @@ impl Kernel for Process {
             flags: args.flags,
             native: None,
             private_data: [0; 64],
+            affinity: self.affinity(args.engine_affinity)?,
         };
-        self.create_fence(args.device, args.engine_affinity, &create)
+        self.create_fence(args.device, &create)
     }
 
     // spec: NF-091
@@ -417,8 +411,9 @@ impl Kernel for Process {
             flags: args.flags,
             native: Some(args.fence_type),
             private_data: args.private_data,
+            affinity: self.affinity(args.engine_affinity)?,
         };
-        self.create_fence(args.device, args.engine_affinity, &create)
+        self.create_fence(args.device, &create)
     }
 
     fn share_objects(&self, objects: &[Handle], access: SyncObjectAccess) -> Result<NtHandle, Status> {

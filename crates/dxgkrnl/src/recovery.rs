@@ -13,50 +13,60 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, FaultReport, SyncObjectFlags};
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{OsHandle, PageFault};
+use tidegate_ddi::{EngineId, OsHandle, PageFault};
 
-fn report(tag: u32, position: u64, fault: PageFault) -> FaultReport {
-    FaultReport { tag, position, gpu_va: fault.gpu_va, write: fault.write, what: fault.what.to_owned() }
+fn report(tag: u32, engine: EngineId, position: u64, fault: PageFault) -> FaultReport {
+    FaultReport {
+        tag,
+        node_ordinal: engine.node_ordinal,
+        engine_ordinal: engine.engine_ordinal,
+        position,
+        gpu_va: fault.gpu_va,
+        write: fault.write,
+        what: fault.what.to_owned(),
+    }
 }
 
 /// A hardware queue faulted at ring slot `slot`.
 pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, queue: &Arc<HwQueue>, slot: u64, fault: PageFault) {
-    lose_device(adapter, &queue.device, DeviceState::Faulted(report(queue.tag, slot, fault)));
+    lose_device(adapter, &queue.device, DeviceState::Faulted(report(queue.tag, queue.engine(), slot, fault)));
 }
 
 /// A DMA packet faulted: its device is lost, and the packet counts as done.
-pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, node: u32, fence_id: u32, fault: PageFault) {
-    let context = adapter.sched.lock().context_of_packet(node, fence_id);
+pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u32, fault: PageFault) {
+    let number = adapter.caps.engine_number(engine);
+    let context = number.and_then(|n| adapter.sched.lock().context_of_packet(n, fence_id));
     let Some(context) = context else {
-        return adapter.bug_check(BugCheck::UnknownPacket { node, fence_id });
+        return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
     };
     let context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
     if let Some(context) = context {
-        let reason = DeviceState::Faulted(report(context.tag, u64::from(fence_id), fault));
+        let reason = DeviceState::Faulted(report(context.tag, engine, u64::from(fence_id), fault));
         lose_device(adapter, &context.device, reason);
     }
-    sched::dma_completed(adapter, node, fence_id);
+    sched::dma_completed(adapter, engine, fence_id);
 }
 
 /// The driver did not acknowledge in time that a context is off the run list, or refused to take it off.
 pub(crate) fn not_suspended(context: &Arc<Context>) {
-    let what = format!("node {} did not let go of a context that was suspended", context.node_ordinal);
+    let what = format!("{} did not let go of a context that was suspended", context.engine);
     lose_device(&context.device.adapter, &context.device, DeviceState::Hung(what));
 }
 
 /// An engine makes no progress: whose work it holds is lost.
-pub(crate) fn engine_hung(adapter: &Arc<Adapter>, node: u32) {
+pub(crate) fn engine_hung(adapter: &Arc<Adapter>, engine: EngineId) {
     let mut devices = BTreeMap::new();
-    let packets = adapter.sched.lock().in_flight_on(node);
+    let number = adapter.caps.engine_number(engine);
+    let packets = number.map(|n| adapter.sched.lock().in_flight_on(n)).unwrap_or_default();
     let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();
     for context in contexts.iter().filter(|c| packets.contains(&c.os_handle)) {
         devices.insert(context.device.os_handle, context.device.clone());
     }
-    for queue in adapter.hw_queues_of(|q| q.node_ordinal() == node && q.has_work(adapter)) {
+    for queue in adapter.hw_queues_of(|q| q.engine() == engine && q.has_work(adapter)) {
         devices.insert(queue.device.os_handle, queue.device.clone());
     }
     for device in devices.values() {
-        lose_device(adapter, device, DeviceState::Hung(format!("node {node} made no progress")));
+        lose_device(adapter, device, DeviceState::Hung(format!("{engine} made no progress")));
     }
 }
 

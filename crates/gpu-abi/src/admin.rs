@@ -29,16 +29,20 @@ pub enum AdminCommand {
         address_space: AddressSpaceId,
         /// Its root page table; 0 takes it away.
         root: PhysicalAddress,
+        /// On which physical GPU: each has page tables of its own.
+        physical_gpu: u32,
     },
     /// Forgets cached translations of an address space.
     InvalidateTlb {
         /// Which.
         address_space: AddressSpaceId,
+        /// On which physical GPU.
+        physical_gpu: u32,
     },
-    /// Makes a hardware queue and puts it on its node's run list. Result: its [`QueueId`].
+    /// Makes a hardware queue and puts it on its engine's run list. Result: its [`QueueId`].
     CreateQueue {
-        /// The engine that runs it.
-        node: u32,
+        /// The engine that runs it, by number (see `Device::engine_count`).
+        engine: u32,
         /// Who writes the ring.
         kind: QueueKind,
         /// The process's address space.
@@ -228,9 +232,9 @@ pub enum AdminError {
     /// No such queue.
     #[error("no such hardware queue")]
     NoSuchQueue = 2,
-    /// No such node.
-    #[error("no such node")]
-    NoSuchNode = 3,
+    /// No such engine, or no such physical GPU.
+    #[error("no such engine or physical GPU")]
+    NoSuchEngine = 3,
     /// An address in the command is not mapped, or not the right kind of memory.
     #[error("an address in the command does not resolve")]
     BadAddress = 4,
@@ -242,8 +246,8 @@ pub enum AdminError {
 impl AdminError {
     /// The error with this number.
     pub fn from_number(number: u64) -> Option<AdminError> {
-        use AdminError::{BadAddress, BadValue, Malformed, NoSuchNode, NoSuchQueue};
-        [Malformed, NoSuchQueue, NoSuchNode, BadAddress, BadValue].into_iter().find(|e| *e as u64 == number)
+        use AdminError::{BadAddress, BadValue, Malformed, NoSuchEngine, NoSuchQueue};
+        [Malformed, NoSuchQueue, NoSuchEngine, BadAddress, BadValue].into_iter().find(|e| *e as u64 == number)
     }
 }
 
@@ -256,12 +260,14 @@ impl AdminCommand {
         let mut m = [0; MAILBOX_WORDS as usize];
         let mut put = |words: &[u64]| m[..words.len()].copy_from_slice(words);
         match *self {
-            AdminCommand::SetAddressSpace { address_space, root } => {
-                put(&[1, address_space.0.into(), root.0])
+            AdminCommand::SetAddressSpace { address_space, root, physical_gpu } => {
+                put(&[1, address_space.0.into(), root.0, physical_gpu.into()])
             }
-            AdminCommand::InvalidateTlb { address_space } => put(&[2, address_space.0.into()]),
+            AdminCommand::InvalidateTlb { address_space, physical_gpu } => {
+                put(&[2, address_space.0.into(), physical_gpu.into()])
+            }
             AdminCommand::CreateQueue {
-                node,
+                engine,
                 kind,
                 address_space,
                 ring,
@@ -274,7 +280,7 @@ impl AdminCommand {
                 lane,
             } => put(&[
                 3,
-                node.into(),
+                engine.into(),
                 kind as u64,
                 address_space.0.into(),
                 ring.0,
@@ -331,10 +337,14 @@ impl AdminCommand {
             1 => AdminCommand::SetAddressSpace {
                 address_space: AddressSpaceId(narrow(m[1])?),
                 root: PhysicalAddress(m[2]),
+                physical_gpu: narrow(m[3])?,
             },
-            2 => AdminCommand::InvalidateTlb { address_space: AddressSpaceId(narrow(m[1])?) },
+            2 => AdminCommand::InvalidateTlb {
+                address_space: AddressSpaceId(narrow(m[1])?),
+                physical_gpu: narrow(m[2])?,
+            },
             3 => AdminCommand::CreateQueue {
-                node: narrow(m[1])?,
+                engine: narrow(m[1])?,
                 kind: match m[2] {
                     0 => QueueKind::User,
                     1 => QueueKind::Kernel,

@@ -29,8 +29,8 @@ pub trait Device: Send + Sync {
     /// Connects the interrupt line.
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>);
 
-    /// Local memory, as the CPU sees it through the bus.
-    fn local_memory(&self) -> &PhysicalMemory;
+    /// Local memory of a physical GPU, as the CPU sees it through the bus; `None` for one that is not there.
+    fn local_memory(&self, physical_gpu: u32) -> Option<&PhysicalMemory>;
 
     /// Local memory that the CPU does not see: addresses can be given out there, and only the hardware looks. `None` where there
     /// is none.
@@ -38,8 +38,17 @@ pub trait Device: Send + Sync {
         None
     }
 
-    /// How many nodes (engines that can be scheduled on their own) there are.
+    /// How many nodes each physical GPU has.
     fn node_count(&self) -> u32;
+
+    /// How many physical GPUs are linked into this device; all have the same nodes. One CMP serves them all.
+    fn physical_gpu_count(&self) -> u32;
+
+    /// How many engines there are: one for each node of each physical GPU. Queues, registers and cause bits know an engine by
+    /// its number, which counts through the nodes of physical GPU 0 first: `physical_gpu * node_count + node`.
+    fn engine_count(&self) -> u32 {
+        self.node_count() * self.physical_gpu_count()
+    }
 }
 
 /// The other end of an interrupt line.

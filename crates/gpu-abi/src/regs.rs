@@ -46,14 +46,14 @@ impl Register {
     /// Set in [`Register::SIGNALED_QUEUE`] when the CMP found a fence above its new MonitoredValue: no queue is known, and the low
     /// half is the address space of the address.
     pub const SIGNALED_BY_CMP: u64 = 1 << 32;
-    /// First of one register per node: the last completed submission fence id.
+    /// First of one register per engine: the last completed submission fence id.
     pub const COMPLETED_FENCE: Register = Register(64);
-    /// First of one register per node: what is particular about it, see [`NodeTraits`].
+    /// First of one register per node, the same on every physical GPU: what is particular about it, see [`NodeTraits`].
     pub const NODE_TRAITS: Register = Register(128);
     /// What is particular about the device, see [`DeviceTraits`].
     pub const DEVICE_TRAITS: Register = Register(192);
-    /// Reading takes the nodes whose engines wrote to a monitored fence, bit by bit; see [`Cause::MONITORED_SIGNALED`].
-    pub const MONITORED_NODES: Register = Register(193);
+    /// Reading takes the engines that wrote to a monitored fence, bit by bit; see [`Cause::MONITORED_SIGNALED`].
+    pub const MONITORED_ENGINES: Register = Register(193);
 
     /// The register `by` places further on.
     pub fn offset(self, by: u32) -> Register {
@@ -70,16 +70,16 @@ impl Cause {
     pub const FENCE_SIGNALED: Cause = Cause(1);
     /// Like [`Cause::FENCE_SIGNALED`], but the list ran over: any fence may be meant.
     pub const FENCE_COLLAPSED: Cause = Cause(2);
-    /// DMA packets completed; bit 8 + node.
+    /// DMA packets completed; bit 8 + engine.
     pub const DMA_COMPLETED: Cause = Cause(4);
     /// A queue faulted and was stopped.
     pub const FAULT: Cause = Cause(8);
-    /// An engine that notifies of its fence writes made one; [`Register::MONITORED_NODES`] says which.
+    /// An engine that notifies of its fence writes made one; [`Register::MONITORED_ENGINES`] says which.
     pub const MONITORED_SIGNALED: Cause = Cause(16);
 
-    /// The bit that says that node's DMA packets completed.
-    pub fn node(node: u32) -> Cause {
-        Cause(1 << (8 + node))
+    /// The bit that says that this engine's DMA packets completed.
+    pub fn engine(engine: u32) -> Cause {
+        Cause(1 << (8 + engine))
     }
 
     /// Whether any bit of `other` is set.

@@ -121,12 +121,13 @@ pub(crate) fn user_mode_submission_caps() -> UserModeSubmissionCaps {
 }
 
 /// The declaration. Before start nothing is negotiated and the least is declared. `device` and `traits` are what the device said
-/// about itself and about its nodes, in their order.
+/// about itself and about its nodes, in their order, which are the same on all of its physical GPUs.
 pub(crate) fn declare(
     config: &Config,
     with: Option<Negotiated>,
     device: DeviceTraits,
     traits: &[NodeTraits],
+    physical_gpus: u32,
 ) -> AdapterCaps {
     let narrow = device.has(DeviceTraits::NO_64BIT_ATOMICS);
     let native_fence = with.is_some_and(|n| n.native_fence);
@@ -164,6 +165,7 @@ pub(crate) fn declare(
         scheduling,
         hw_queue_packet_cap: 0,
         nodes: nodes.collect(),
+        physical_adapters: physical_gpus,
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,
         // Epochs of whole values mean nothing for halves.
         fence_history: config.fence_history && !narrow,

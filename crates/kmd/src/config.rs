@@ -77,7 +77,7 @@ pub struct Config {
     pub fence_history: bool,
     /// What the hardware can do with other GPUs of its kind; nothing in the standard configuration.
     pub peer_signal: PeerSignalCaps,
-    /// Slots in each ring that the driver writes (one per node, one per kernel-mode hardware queue); a power of two, at least
+    /// Slots in each ring that the driver writes (one per engine, one per kernel-mode hardware queue); a power of two, at least
     /// 2, since the kernel keeps two packets on a node unless told otherwise.
     pub kernel_ring_slots: u32,
 }
@@ -107,16 +107,22 @@ impl Config {
         }
     }
 
-    /// Whether a device with `device_nodes` nodes and these traits can be driven like this.
-    pub(crate) fn check(&self, device_nodes: u32, traits: DeviceTraits) -> Result<(), KmdError> {
+    /// Whether a device with these traits, and `device_nodes` nodes on each of its physical GPUs, can be driven like this.
+    pub(crate) fn check(
+        &self,
+        device_nodes: u32,
+        physical_gpus: u32,
+        traits: DeviceTraits,
+    ) -> Result<(), KmdError> {
         if self.nodes.len() as u64 != u64::from(device_nodes) {
             return Err(KmdError::Argument(
                 "the configuration names another number of nodes than the device has",
             ));
         }
-        if self.nodes.is_empty() || device_nodes > MAX_NODES {
+        let engines = u64::from(device_nodes) * u64::from(physical_gpus);
+        if !(1..=MAX_ENGINES).contains(&engines) {
             return Err(KmdError::Argument(
-                "a device has 1 to 56 nodes, one bit each in the interrupt cause",
+                "a device has 1 to 56 engines, one bit each in the interrupt cause",
             ));
         }
         if !self.kernel_ring_slots.is_power_of_two()
@@ -137,4 +143,4 @@ impl Config {
 }
 
 /// Bits 8 to 63 of the cause register.
-const MAX_NODES: u32 = 56;
+const MAX_ENGINES: u64 = 56;

@@ -2,8 +2,8 @@
 
 use crate::objects::{Context, DeviceObject};
 use crate::{Kind, KmdError, ReferenceDriver};
-use tidegate_ddi::DriverHandle;
 use tidegate_ddi::queue::{CreateContext, CreateDevice};
+use tidegate_ddi::{DriverHandle, EngineId};
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, QueueId};
 
 impl ReferenceDriver {
@@ -26,11 +26,17 @@ impl ReferenceDriver {
         if args.node_ordinal as usize >= self.config.nodes.len() {
             return Err(KmdError::Argument("a context names a node that the adapter does not have"));
         }
+        let engine_ordinal = args.engine_affinity.trailing_zeros();
+        if !args.engine_affinity.is_power_of_two() || engine_ordinal >= self.device.physical_gpu_count() {
+            return Err(KmdError::Argument(
+                "a context runs on one physical GPU: one bit of those that are there",
+            ));
+        }
         let mut objects = self.objects.lock();
         let address_space = objects.devices.get(args.device)?.address_space;
         let context = objects.contexts.insert(Context {
             device: args.device,
-            node: args.node_ordinal,
+            engine: EngineId { node_ordinal: args.node_ordinal, engine_ordinal },
             address_space,
             hardware_scheduled: args.hardware_scheduled,
             private_data: args.private_data,

@@ -57,7 +57,7 @@ impl ReferenceDriver {
                 "a hardware queue needs a context that was made for hardware queues",
             ));
         }
-        let node = &objects.started()?.caps.nodes[context.node as usize];
+        let node = &objects.started()?.caps.nodes[context.engine.node_ordinal as usize];
         if args.user_mode_submission && !node.user_mode_submission {
             return Err(KmdError::NotSupported("user-mode submission on this node"));
         }
@@ -71,7 +71,7 @@ impl ReferenceDriver {
         Ok(HwQueue {
             os_handle: args.os_handle,
             context: args.context,
-            node: context.node,
+            engine: context.engine,
             address_space: context.address_space,
             user_mode: args.user_mode_submission,
             priority: args.priority,
@@ -114,7 +114,10 @@ impl ReferenceDriver {
         let (command, view) = {
             let objects = self.objects.lock();
             let queue = objects.hw_queues.get(handle)?;
-            (create_command(queue, place), QueueView::of_queue(handle, queue))
+            (
+                create_command(self.engine_number(queue.engine), queue, place),
+                QueueView::of_queue(handle, queue),
+            )
         };
         let id = self.mailbox.create_queue(command)?;
         self.view.lock_device().queues.insert(id, view);
@@ -221,9 +224,9 @@ impl ReferenceDriver {
     }
 }
 
-fn create_command(queue: &HwQueue, place: &RingPlace) -> AdminCommand {
+fn create_command(engine: u32, queue: &HwQueue, place: &RingPlace) -> AdminCommand {
     AdminCommand::CreateQueue {
-        node: queue.node,
+        engine,
         kind: place.kind,
         address_space: queue.address_space,
         ring: place.ring,

@@ -1,4 +1,4 @@
-//! Owns the packet path: one ring per node, into which DMA packets of all contexts go in the order of their submission.
+//! Owns the packet path: one ring per engine, into which DMA packets of all contexts go in the order of their submission.
 //!
 //! Called at DISPATCH level, so nothing here blocks. The kernel bounds how many packets stand on a node; a ring that is full
 //! all the same is an error that the kernel must take for a broken driver, and never a wait.
@@ -6,23 +6,27 @@
 use crate::kernel_ring::{KernelRing, check_command_bytes};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
-use tidegate_ddi::Priority;
 use tidegate_ddi::queue::SubmitCommandVirtual;
+use tidegate_ddi::{EngineId, Priority};
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
 use tidegate_platform::PhysicalMemory;
 
-/// A node's ring and the hardware queue that runs it.
+/// An engine's ring and the hardware queue that runs it.
 pub(crate) struct NodeRing {
     pub(crate) queue: QueueId,
     pub(crate) ring: KernelRing,
 }
 
 impl ReferenceDriver {
-    /// Makes the ring and the hardware queue of one node.
-    pub(crate) fn create_node_ring(&self, memory: &PhysicalMemory, node: u32) -> Result<NodeRing, KmdError> {
+    /// Makes the ring and the hardware queue of one engine.
+    pub(crate) fn create_node_ring(
+        &self,
+        memory: &PhysicalMemory,
+        engine: u32,
+    ) -> Result<NodeRing, KmdError> {
         let ring = KernelRing::new(&self.platform, memory, self.config.kernel_ring_slots);
         let made = self.mailbox.create_queue(AdminCommand::CreateQueue {
-            node,
+            engine,
             kind: QueueKind::Node,
             address_space: AddressSpaceId(0),
             ring: ring.bytes_at(),
@@ -43,15 +47,16 @@ impl ReferenceDriver {
         }
     }
 
-    /// Puts one DMA packet on its node.
+    /// Puts one DMA packet on its engine.
     pub(crate) fn submit_packet(&self, args: &SubmitCommandVirtual) -> Result<(), KmdError> {
         let bytes = check_command_bytes(args.dma_buffer_bytes)?;
         let (node_ring, packet) = {
             let objects = self.objects.lock();
             let context = objects.contexts.get(args.context)?;
-            if context.hardware_scheduled || context.node != args.node_ordinal {
+            let engine = EngineId { node_ordinal: args.node_ordinal, engine_ordinal: args.engine_ordinal };
+            if context.hardware_scheduled || context.engine != engine {
                 return Err(KmdError::Argument(
-                    "a DMA packet goes to the node of its context, which has no queues",
+                    "a DMA packet goes to the engine of its context, which has no queues",
                 ));
             }
             let packet = RingPacket::ExecuteDma {
@@ -62,7 +67,8 @@ impl ReferenceDriver {
                 tag: context.private_data.tag,
                 trace: TraceWords { queued_ns: args.queued_ns, name: 0, lane: context.private_data.lane },
             };
-            let ring = objects.node_rings.get(context.node as usize).ok_or(KmdError::NotStarted)?;
+            let number = self.engine_number(engine);
+            let ring = objects.node_rings.get(number as usize).ok_or(KmdError::NotStarted)?;
             (Arc::clone(ring), packet)
         };
         node_ring.ring.publish(&packet)?;

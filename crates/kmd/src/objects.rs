@@ -10,7 +10,7 @@ use crate::{Config, KmdError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_ddi::queue::QueuePrivateData;
-use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, OsHandle, Priority};
+use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, EngineId, OsHandle, Priority};
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory};
@@ -22,10 +22,10 @@ pub(crate) struct DeviceObject {
     pub(crate) children: usize,
 }
 
-/// A context of a device on a node.
+/// A context of a device on an engine.
 pub(crate) struct Context {
     pub(crate) device: DriverHandle,
-    pub(crate) node: u32,
+    pub(crate) engine: EngineId,
     pub(crate) address_space: AddressSpaceId,
     pub(crate) hardware_scheduled: bool,
     pub(crate) private_data: QueuePrivateData,
@@ -48,7 +48,7 @@ pub(crate) struct LogPlace {
 pub(crate) struct HwQueue {
     pub(crate) os_handle: OsHandle,
     pub(crate) context: DriverHandle,
-    pub(crate) node: u32,
+    pub(crate) engine: EngineId,
     pub(crate) address_space: AddressSpaceId,
     pub(crate) user_mode: bool,
     pub(crate) priority: Priority,
@@ -120,9 +120,10 @@ pub(crate) struct Started {
 /// All of it.
 pub(crate) struct Objects {
     pub(crate) started: Option<Started>,
+    /// By the engine's number.
     pub(crate) node_rings: Vec<Arc<NodeRing>>,
-    /// Address spaces that have a root page table.
-    pub(crate) rooted: BTreeSet<AddressSpaceId>,
+    /// Address spaces that have a root page table, and on which physical GPU.
+    pub(crate) rooted: BTreeSet<(AddressSpaceId, u32)>,
     pub(crate) devices: Table<DeviceObject>,
     pub(crate) contexts: Table<Context>,
     pub(crate) hw_queues: Table<HwQueue>,

@@ -58,27 +58,30 @@ impl ReferenceDriver {
         }
         args.table.write(args.start_index * ENTRY_BYTES as u64, &bytes)?;
         self.platform.fence();
-        let address_space = AddressSpaceId(args.address_space);
+        let (address_space, physical_gpu) = (AddressSpaceId(args.address_space), args.physical_adapter);
         // Without a root nothing can have been translated, so nothing is cached.
-        if self.objects.lock().rooted.contains(&address_space) {
-            self.mailbox.run(AdminCommand::InvalidateTlb { address_space })?;
+        if self.objects.lock().rooted.contains(&(address_space, physical_gpu)) {
+            self.mailbox.run(AdminCommand::InvalidateTlb { address_space, physical_gpu })?;
         }
         Ok(())
     }
 
     pub(crate) fn set_root(&self, args: SetRootPageTable) -> Result<(), KmdError> {
-        let address_space = AddressSpaceId(args.address_space);
+        let (address_space, physical_gpu) = (AddressSpaceId(args.address_space), args.physical_adapter);
+        if physical_gpu >= self.device.physical_gpu_count() {
+            return Err(KmdError::Argument("a root page table names a physical GPU that is not there"));
+        }
         let replaced = {
             let mut objects = self.objects.lock();
             match args.root {
-                Some(_) => !objects.rooted.insert(address_space),
-                None => objects.rooted.remove(&address_space),
+                Some(_) => !objects.rooted.insert((address_space, physical_gpu)),
+                None => objects.rooted.remove(&(address_space, physical_gpu)),
             }
         };
         let root = args.root.unwrap_or_default();
-        self.mailbox.run(AdminCommand::SetAddressSpace { address_space, root })?;
+        self.mailbox.run(AdminCommand::SetAddressSpace { address_space, root, physical_gpu })?;
         if replaced && args.root.is_some() {
-            self.mailbox.run(AdminCommand::InvalidateTlb { address_space })?;
+            self.mailbox.run(AdminCommand::InvalidateTlb { address_space, physical_gpu })?;
         }
         Ok(())
     }

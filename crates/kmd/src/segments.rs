@@ -1,7 +1,7 @@
 //! Owns the adapter's memory segments, where fence storage may stand in them, and its moves.
 //!
-//! Segment 1 is local memory that the CPU sees, segment 2, where the device has it, local memory that it does not see. A
-//! MonitoredValue that the kernel publishes must stand where the CPU sees it; the values of INTRA_GPU fences stand where it does
+//! Local memory that the CPU sees comes first, a segment for each physical GPU, and last, where the device has it, local memory
+//! that it does not see. Fence storage stands in that of the first physical GPU: the others reach it. A MonitoredValue that the kernel publishes must stand where the CPU sees it; the values of INTRA_GPU fences stand where it does
 //! not. The kernel calls in; the mailbox is called.
 
 use crate::{KmdError, ReferenceDriver};
@@ -12,13 +12,20 @@ use tidegate_ddi::memory::{
 };
 use tidegate_gpu_abi::{AdminCommand, Device};
 
+/// Number of the first physical GPU's visible segment.
 const VISIBLE: u32 = 1;
-const HIDDEN: u32 = 2;
 
 pub(crate) fn report(device: &dyn Device) -> Vec<Segment> {
-    let visible = Segment { memory: device.local_memory().clone(), cpu_visible: true };
-    let hidden = device.hidden_memory().map(|m| Segment { memory: m.clone(), cpu_visible: false });
-    std::iter::once(visible).chain(hidden).collect()
+    let visible = |physical_adapter| {
+        let memory = device.local_memory(physical_adapter)?.clone();
+        Some(Segment { memory, physical_adapter, cpu_visible: true })
+    };
+    let hidden = device.hidden_memory().map(|memory| Segment {
+        memory: memory.clone(),
+        physical_adapter: 0,
+        cpu_visible: false,
+    });
+    (0..device.physical_gpu_count()).filter_map(visible).chain(hidden).collect()
 }
 
 /// An answer that names one segment, from which storage is evicted to system memory.
@@ -36,7 +43,9 @@ impl ReferenceDriver {
         surface: &FenceStorageSurfaceData<'_>,
     ) -> Result<AllocationSegments, KmdError> {
         if surface.physical_adapter_index != 0 {
-            return Err(KmdError::Argument("there is one physical adapter, number 0"));
+            return Err(KmdError::Argument(
+                "fence storage stands in the memory of physical adapter 0: ask for that one",
+            ));
         }
         match (surface.fence_type, surface.value) {
             (NativeFenceType::Default, FenceStorageValueType::MonitoredValue)
@@ -44,7 +53,9 @@ impl ReferenceDriver {
             {
                 Ok(only(VISIBLE))
             }
-            (NativeFenceType::IntraGpu, _) if self.device.hidden_memory().is_some() => Ok(only(HIDDEN)),
+            (NativeFenceType::IntraGpu, _) if self.device.hidden_memory().is_some() => {
+                Ok(only(VISIBLE + self.device.physical_gpu_count()))
+            }
             _ => Err(KmdError::NotSupported("local memory for this value of this type of fence")),
         }
     }

@@ -1,7 +1,7 @@
 //! Owns start and stop of the adapter.
 //!
 //! Order of a start: 1. the configuration is checked against the device; 2. the kernel's features are asked for, and the device
-//! what is particular about it; 3. each node gets its ring and its hardware queue; 4. the interrupt view learns them and the
+//! what is particular about it; 3. each engine gets its ring and its hardware queue; 4. the interrupt view learns them and the
 //! way to the kernel; 5. the adapter counts as started. A failure undoes what was done. A stop goes the same way back.
 
 use crate::caps::{Negotiated, declare};
@@ -11,7 +11,7 @@ use crate::objects::{Objects, Started};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::feature::{DriverFeatureTable, QueryFeatureInterface};
-use tidegate_ddi::{AdapterCaps, InterruptService, Passive, StartInfo};
+use tidegate_ddi::{AdapterCaps, EngineId, InterruptService, Passive, StartInfo};
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 use tidegate_gpu_abi::{AdminCommand, InterruptSink, Register};
 use tidegate_platform::PhysicalMemory;
@@ -34,7 +34,8 @@ impl InterruptSink for Line {
 impl ReferenceDriver {
     pub(crate) fn start(&self, level: &Passive, info: StartInfo) -> Result<(), KmdError> {
         let device_traits = DeviceTraits(self.device.read_register(Register::DEVICE_TRAITS));
-        self.config.check(self.device.node_count(), device_traits)?;
+        let physical_gpus = self.device.physical_gpu_count();
+        self.config.check(self.device.node_count(), physical_gpus, device_traits)?;
         if self.objects.lock().started.is_some() {
             return Err(KmdError::Argument("the adapter is started already; stop it first"));
         }
@@ -48,8 +49,8 @@ impl ReferenceDriver {
         view.callbacks = Some(Arc::clone(&info.callbacks));
         view.native_fences = negotiated.native_fence;
         view.fence_kinds_alike = device_traits.has(DeviceTraits::FENCE_KINDS_ALIKE);
-        for (node, ring) in rings.iter().enumerate() {
-            view.queues.insert(ring.queue, QueueView::of_node(node as u32));
+        for (number, ring) in (0..).zip(&rings) {
+            view.queues.insert(ring.queue, QueueView::of_engine(self.engine(number)));
         }
         drop(view);
         let mut objects = self.objects.lock();
@@ -57,7 +58,7 @@ impl ReferenceDriver {
         objects.started = Some(Started {
             callbacks: info.callbacks,
             system_memory: info.system_memory,
-            caps: declare(&self.config, Some(negotiated), device_traits, &node_traits),
+            caps: declare(&self.config, Some(negotiated), device_traits, &node_traits, physical_gpus),
             negotiated,
             monitored_shadow: device_traits.has(DeviceTraits::MONITORED_SHADOW),
         });
@@ -66,8 +67,8 @@ impl ReferenceDriver {
 
     fn create_node_rings(&self, memory: &PhysicalMemory) -> Result<Vec<Arc<NodeRing>>, KmdError> {
         let mut rings = Vec::new();
-        for node in 0..self.device.node_count() {
-            match self.create_node_ring(memory, node) {
+        for engine in 0..self.device.engine_count() {
+            match self.create_node_ring(memory, engine) {
                 Ok(ring) => rings.push(Arc::new(ring)),
                 Err(error) => {
                     self.destroy_node_rings(&rings, memory)?;
@@ -112,7 +113,23 @@ impl ReferenceDriver {
 
     pub(crate) fn caps(&self) -> AdapterCaps {
         let started = self.objects.lock().started.as_ref().map(|s| s.caps.clone());
-        started.unwrap_or_else(|| declare(&self.config, None, DeviceTraits::default(), &[]))
+        let least = || {
+            let physical_gpus = self.device.physical_gpu_count();
+            declare(&self.config, None, DeviceTraits::default(), &[], physical_gpus)
+        };
+        started.unwrap_or_else(least)
+    }
+
+    /// The engine of this number.
+    // spec: NF-324
+    pub(crate) fn engine(&self, number: u32) -> EngineId {
+        let nodes = self.device.node_count();
+        EngineId { node_ordinal: number % nodes, engine_ordinal: number / nodes }
+    }
+
+    /// The hardware's number of an engine.
+    pub(crate) fn engine_number(&self, engine: EngineId) -> u32 {
+        engine.engine_ordinal * self.device.node_count() + engine.node_ordinal
     }
 
     pub(crate) fn feature_table(&self, query: QueryFeatureInterface) -> Result<DriverFeatureTable, KmdError> {

@@ -47,7 +47,8 @@ fn broadcast(kernel: &dyn Kernel, hw_queues: &[Handle], fences: &[(Handle, u64)]
 }
 
 fn hw_queue(kernel: &dyn Kernel, device: Handle) -> Handle {
-    let hw_context = kernel.create_hw_context(CreateHwContext { device, node_ordinal: 0 });
+    let hw_context =
+        kernel.create_hw_context(CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 });
     let args = CreateHwQueue {
         hw_context: hw_context.expect("a context"),
         user_mode_submission: false,

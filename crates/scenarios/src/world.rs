@@ -144,6 +144,7 @@ pub(crate) fn queue_on(device: &Device, name: &str, submission: Submission, node
         priority: Priority::Normal,
         submission,
         node: Some(node),
+        node_mask: 0,
     };
     device.create_queue(desc).expect("a queue")
 }

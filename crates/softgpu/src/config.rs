@@ -70,12 +70,15 @@ pub struct WorkRates {
 pub struct Config {
     /// What its lanes on the timeline are grouped under: another name for each GPU of a machine.
     pub lane_group: String,
-    /// The nodes, by number; from 1 to 48.
+    /// The nodes of each physical GPU, by ordinal. Nodes times physical GPUs are from 1 to 48.
     pub nodes: Vec<NodeConfig>,
-    /// Where local memory begins on the bus. System memory lies below.
+    /// Physical GPUs that are linked into this one, from 1 to 4: each has all the nodes, a translation and local memory of its own.
+    /// They are bridged: one CMP schedules all their engines.
+    pub physical_gpus: u32,
+    /// A physical GPU whose engines write no times into log entries: the documents allow it on linked adapters.
+    pub skips_log_times_on: Option<u32>,
+    /// Where local memory begins on the bus, that of physical GPU 0 first. System memory lies below.
     pub local_memory_base: PhysicalAddress,
-    /// Where the part of local memory begins that the CPU does not see; above `local_memory_base`.
-    pub hidden_memory_base: PhysicalAddress,
     /// Most thread groups that an engine runs in one turn.
     pub groups_per_turn: u32,
     /// Most ring slots and small commands that an engine takes in one turn. More of them spread the cost of a turn over
@@ -105,7 +108,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// One node each of 3D, compute and copy; local memory from 1 TiB, its hidden part from 2 TiB; one service thread.
+    /// One node each of 3D, compute and copy; local memory from 1 TiB; one service thread.
     fn default() -> Config {
         Config {
             lane_group: "GPU".to_owned(),
@@ -114,8 +117,9 @@ impl Default for Config {
                 NodeConfig::new("compute", EngineClass::Compute),
                 NodeConfig::new("copy", EngineClass::Copy),
             ],
+            physical_gpus: 1,
+            skips_log_times_on: None,
             local_memory_base: PhysicalAddress(1 << 40),
-            hidden_memory_base: PhysicalAddress(1 << 41),
             groups_per_turn: 8,
             slots_per_turn: 16,
             service_threads: 1,
@@ -131,5 +135,37 @@ impl Default for Config {
     }
 }
 
-/// Most nodes: the cause register has a bit for each from bit 8 on, and every wake-up names services in one word.
-pub const MAX_NODES: usize = 48;
+impl Config {
+    /// How many engines there are, all served by one CMP.
+    // spec: NF-322
+    pub(crate) fn engines(&self) -> usize {
+        self.nodes.len() * self.physical_gpus as usize
+    }
+
+    /// The node that an engine is.
+    #[inline]
+    pub(crate) fn node_of(&self, engine: usize) -> &NodeConfig {
+        &self.nodes[engine % self.nodes.len()]
+    }
+
+    /// The physical GPU that an engine belongs to.
+    #[inline]
+    pub(crate) fn physical_gpu_of(&self, engine: usize) -> u32 {
+        (engine / self.nodes.len()) as u32
+    }
+
+    /// What an engine is called on a timeline and in reports.
+    pub(crate) fn engine_name(&self, engine: usize) -> String {
+        let name = &self.node_of(engine).name;
+        match self.physical_gpus {
+            1 => name.clone(),
+            _ => format!("{name} of GPU {}", self.physical_gpu_of(engine)),
+        }
+    }
+}
+
+/// Most engines: the cause register has a bit for each from bit 8 on, and every wake-up names services in one word.
+pub const MAX_ENGINES: usize = 48;
+
+/// Most physical GPUs that can be linked.
+pub const MAX_PHYSICAL_GPUS: u32 = 4;

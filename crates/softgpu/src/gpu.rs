@@ -1,7 +1,7 @@
 //! Owns the GPU as a whole: its memory, its nodes, and the services on which its engines take their turns.
 
 use crate::cmp::Shared;
-use crate::config::{Config, MAX_NODES};
+use crate::config::{Config, MAX_ENGINES, MAX_PHYSICAL_GPUS};
 use crate::engine::Engine;
 use crate::memory::Bus;
 use crate::stats::{ParkedWait, Stats};
@@ -20,10 +20,14 @@ impl SoftGpu {
     /// A GPU on `platform` that reaches `system_memory` and has local memory of its own.
     ///
     /// # Panics
-    /// When `config` has no node, or more than 48.
+    /// When `config` has no engine, or more than 48, or more than 4 physical GPUs.
     pub fn new(platform: &Platform, system_memory: &PhysicalMemory, config: Config) -> Arc<SoftGpu> {
-        let nodes = config.nodes.len();
-        assert!((1..=MAX_NODES).contains(&nodes), "a GPU of {nodes} nodes: give it from 1 to {MAX_NODES}");
+        let (engines, gpus) = (config.engines(), config.physical_gpus);
+        assert!(
+            (1..=MAX_ENGINES).contains(&engines),
+            "a GPU of {engines} engines: give it from 1 to {MAX_ENGINES}"
+        );
+        assert!(gpus <= MAX_PHYSICAL_GPUS, "{gpus} physical GPUs: link from 1 to {MAX_PHYSICAL_GPUS}");
         let bus = Bus::new(platform, system_memory.clone(), &config);
         let shared = Arc::new(Shared::new(platform, bus, config));
         Arc::new(SoftGpu { shared, services: platform.mutex("gpu services", Vec::new()) })
@@ -43,9 +47,9 @@ impl SoftGpu {
         let platform = &self.shared.platform;
         let mut agents: Vec<Vec<Box<dyn Agent>>> = self.shared.wakes.iter().map(|_| Vec::new()).collect();
         let mut names: Vec<String> = agents.iter().map(|_| "gpu".to_owned()).collect();
-        for (node, port) in self.shared.nodes.iter().enumerate() {
-            agents[port.service].push(Box::new(Engine::new(Arc::clone(&self.shared), node)));
-            names[port.service] += &format!(" {}", self.shared.config.nodes[node].name);
+        for (engine, port) in self.shared.nodes.iter().enumerate() {
+            agents[port.service].push(Box::new(Engine::new(Arc::clone(&self.shared), engine)));
+            names[port.service] += &format!(" {}", self.shared.config.engine_name(engine));
         }
         for ((agents, name), wake) in agents.into_iter().zip(names).zip(&self.shared.wakes) {
             services.push(platform.spawn_service(name, wake.clone(), agents));

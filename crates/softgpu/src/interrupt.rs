@@ -4,7 +4,7 @@
 //! set by a locked operation, then the line goes up if no cause stood before. Reading takes all causes and the line
 //! falls, so whoever sets the next one raises again: no cause is left behind.
 //!
-//! The nodes that wrote monitored fences are a word of bits of that kind: set first, taken by reading.
+//! The engines that wrote monitored fences are a word of bits of that kind: set first, taken by reading.
 //!
 //! Only engines raise, in their turns; no lock is held over the sink.
 
@@ -52,12 +52,12 @@ impl InterruptLine {
         true
     }
 
-    /// Notes that the engine of `node` wrote to a monitored fence; the cause is set after.
+    /// Notes that engine `node` wrote to a monitored fence; the cause is set after.
     pub(crate) fn note_monitored(&self, node: usize) {
         self.monitored_nodes.fetch_or(1 << node);
     }
 
-    /// Takes the nodes that were noted.
+    /// Takes the engines that were noted.
     pub(crate) fn take_monitored(&self) -> u64 {
         self.monitored_nodes.exchange(0)
     }

@@ -37,6 +37,7 @@ mod queue;
 mod registers;
 mod runlist;
 
-pub use config::{Barriers, Config, EngineClass, NodeConfig, WorkRates};
+pub use config::{Barriers, Config, EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS, NodeConfig, WorkRates};
 pub use gpu::SoftGpu;
+pub use memory::LOCAL_WINDOW_BYTES;
 pub use stats::{NodeStats, ParkedWait, Stats, TagStats};

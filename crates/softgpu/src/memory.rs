@@ -1,28 +1,42 @@
-//! Owns the bus: which memory stands at a physical address. System memory below, local memory from its base on,
-//! and, further up, the part of local memory that the CPU does not see.
+//! Owns the bus: which memory stands at a physical address. System memory below, local memory from its base on, that of one
+//! physical GPU behind that of the other, and behind all of them the part of local memory that the CPU does not see. All
+//! physical GPUs see all of it: they are bridged.
 
-use crate::config::Config;
+use crate::config::{Config, MAX_PHYSICAL_GPUS};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, Target};
+
+/// Bytes of the bus that the local memory of one physical GPU has for itself; as many has what the CPU does not see.
+const LOCAL_SPAN_BYTES: u64 = 1 << 40;
+/// Which span that is.
+const HIDDEN_SPAN: u32 = MAX_PHYSICAL_GPUS;
+
+/// Bytes of the bus from [`Config::local_memory_base`] on that a GPU takes for local memory, whatever it is linked of. Two GPUs
+/// on one bus stand at least so far apart.
+pub const LOCAL_WINDOW_BYTES: u64 = (HIDDEN_SPAN as u64 + 1) * LOCAL_SPAN_BYTES;
 
 #[derive(Clone)]
 pub(crate) struct Bus {
     system: PhysicalMemory,
-    local: PhysicalMemory,
+    local: Vec<PhysicalMemory>,
     local_base: PhysicalAddress,
     hidden: PhysicalMemory,
-    hidden_base: PhysicalAddress,
 }
 
 impl Bus {
     pub(crate) fn new(platform: &Platform, system: PhysicalMemory, config: &Config) -> Bus {
-        let (local_base, hidden_base) = (config.local_memory_base, config.hidden_memory_base);
-        let local = PhysicalMemory::new(platform, local_base);
-        let hidden = PhysicalMemory::new(platform, hidden_base);
-        Bus { system, local, local_base, hidden, hidden_base }
+        let local_base = config.local_memory_base;
+        let base_of = |span: u32| PhysicalAddress(local_base.0 + u64::from(span) * LOCAL_SPAN_BYTES);
+        let at = |span: u32| PhysicalMemory::new(platform, base_of(span));
+        Bus {
+            system,
+            local: (0..config.physical_gpus).map(at).collect(),
+            local_base,
+            hidden: at(HIDDEN_SPAN),
+        }
     }
 
-    pub(crate) fn local(&self) -> &PhysicalMemory {
-        &self.local
+    pub(crate) fn local(&self, physical_gpu: u32) -> Option<&PhysicalMemory> {
+        self.local.get(physical_gpu as usize)
     }
 
     pub(crate) fn hidden(&self) -> &PhysicalMemory {
@@ -30,12 +44,10 @@ impl Bus {
     }
 
     pub(crate) fn resolve(&self, at: PhysicalAddress) -> Option<Target> {
-        if at < self.local_base {
-            self.system.resolve(at)
-        } else if at < self.hidden_base {
-            self.local.resolve(at)
-        } else {
-            self.hidden.resolve(at)
+        let Some(within) = at.0.checked_sub(self.local_base.0) else { return self.system.resolve(at) };
+        match u32::try_from(within / LOCAL_SPAN_BYTES).ok()? {
+            HIDDEN_SPAN => self.hidden.resolve(at),
+            span => self.local(span)?.resolve(at),
         }
     }
 }

@@ -29,15 +29,15 @@ impl Device for SoftGpu {
                 gpu.posted.flush();
                 0
             }
-            Register::MONITORED_NODES => gpu.line.take_monitored(),
+            Register::MONITORED_ENGINES => gpu.line.take_monitored(),
             Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
             Register(n) if n >= Register::NODE_TRAITS.0 => {
                 let node = (n - Register::NODE_TRAITS.0) as usize;
                 gpu.config.nodes.get(node).map_or(0, |n| node_traits(n).0)
             }
             Register(n) if n >= Register::COMPLETED_FENCE.0 => {
-                let node = (n - Register::COMPLETED_FENCE.0) as usize;
-                gpu.nodes.get(node).map_or(0, |n| n.completed.load())
+                let engine = (n - Register::COMPLETED_FENCE.0) as usize;
+                gpu.nodes.get(engine).map_or(0, |n| n.completed.load())
             }
             _ => 0,
         }
@@ -75,8 +75,8 @@ impl Device for SoftGpu {
         self.shared().line.connect(sink);
     }
 
-    fn local_memory(&self) -> &PhysicalMemory {
-        self.shared().bus.local()
+    fn local_memory(&self, physical_gpu: u32) -> Option<&PhysicalMemory> {
+        self.shared().bus.local(physical_gpu)
     }
 
     fn hidden_memory(&self) -> Option<&PhysicalMemory> {
@@ -84,7 +84,11 @@ impl Device for SoftGpu {
     }
 
     fn node_count(&self) -> u32 {
-        self.shared().nodes.len() as u32
+        self.shared().config.nodes.len() as u32
+    }
+
+    fn physical_gpu_count(&self) -> u32 {
+        self.shared().config.physical_gpus
     }
 }
 

@@ -36,10 +36,10 @@ pub struct ParkedWait {
     pub value: u64,
 }
 
-/// What was counted for one node.
+/// What was counted for one engine: a node of a physical GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStats {
-    /// The node's name.
+    /// The node's name; with its physical GPU's number where several are linked.
     pub name: String,
     /// As [`TagStats::packets`].
     pub packets: u64,
@@ -52,7 +52,7 @@ pub struct NodeStats {
 pub struct Stats {
     /// By tag.
     pub tags: BTreeMap<u32, TagStats>,
-    /// By node.
+    /// By engine, the nodes of physical GPU 0 first.
     pub nodes: Vec<NodeStats>,
     /// Fence values stored by signals, progress fences included.
     pub signals: u64,

@@ -233,12 +233,16 @@ fn an_invalidated_translation_is_not_used_again() {
         queue.submit(&[fill, done.signal(1)]);
         machine.await_signals(&done, 1);
         process.map_page(old.va, new_at, true);
-        machine.admin(AdminCommand::InvalidateTlb { address_space: process.id }).expect("an address space");
+        machine
+            .admin(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
+            .expect("an address space");
         queue.submit(&[fill, done.signal(2)]);
         machine.await_signals(&done, 2);
         assert_eq!(new.read_u64(0), Ok(1));
         process.unmap_page(from.va);
-        machine.admin(AdminCommand::InvalidateTlb { address_space: process.id }).expect("an address space");
+        machine
+            .admin(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
+            .expect("an address space");
         let copy = Command::Copy { source: from.va, destination: old.va, bytes: 8 };
         assert_eq!(run_into_fault(machine, &process, COPY, &[copy]), (from.va, FaultKind::ReadUnmapped));
     });

@@ -492,7 +492,7 @@ fn one_signal_releases_only_the_waits_that_it_satisfies() {
 fn a_fence_in_local_memory_and_one_shared_by_two_processes_work() {
     everywhere(Config::default(), |machine| {
         let (one, two) = (machine.process(), machine.process());
-        let (at, page) = machine.gpu.local_memory().protocol(1);
+        let (at, page) = machine.gpu.local_memory(0).expect("local memory").protocol(1);
         let mut here = one.fence(0, u64::MAX);
         here.current_va = one.map(at, 8, true);
         let mut there = here.clone();
@@ -539,7 +539,7 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
         let parked = machine.gpu.parked_waits();
         assert_eq!(parked.iter().map(|w| (w.current_value, w.value)).collect::<Vec<_>>(), [(to, 9)]);
         process.map_fence_page(moving.current_va, to);
-        machine.tell(AdminCommand::InvalidateTlb { address_space: process.id }).unwrap();
+        machine.tell(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 }).unwrap();
         // Nobody runs while engines are held.
         second.submit(&late);
         machine.platform.sleep_until(machine.platform.now().after(100_000));

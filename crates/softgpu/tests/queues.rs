@@ -115,6 +115,9 @@ fn a_disconnected_doorbell_is_read_a_last_time_and_then_never() {
         old.store(DOORBELL_VALUE_WORD, queue.written);
         machine.admin(AdminCommand::DisconnectDoorbell { queue: queue.id }).expect("a queue");
         machine.await_signals(&done, 1);
+        // The interrupt may come before the turn is over; this command waits for its end.
+        let turn_ends = AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 };
+        machine.admin(turn_ends).expect("a space");
         // From now on the old page rings nobody.
         queue.put(&done.signal(2));
         queue.publish();
@@ -406,7 +409,7 @@ fn a_ring_or_control_area_that_is_not_there_is_a_fault() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let create = |ring, control| AdminCommand::CreateQueue {
-            node: COPY,
+            engine: COPY,
             kind: QueueKind::User,
             address_space: process.id,
             ring,
@@ -438,7 +441,7 @@ fn the_mailbox_refuses_what_makes_no_sense() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let create = |node, slots, priority, kind| AdminCommand::CreateQueue {
-            node,
+            engine: node,
             kind,
             address_space: process.id,
             ring: GpuVa(64),
@@ -452,7 +455,7 @@ fn the_mailbox_refuses_what_makes_no_sense() {
         };
         let user = QueueKind::User;
         for (command, error) in [
-            (create(3, 64, 1, user), AdminError::NoSuchNode),
+            (create(3, 64, 1, user), AdminError::NoSuchEngine),
             (create(0, 63, 1, user), AdminError::BadValue),
             (create(0, 0, 1, user), AdminError::BadValue),
             (create(0, 1 << 21, 1, user), AdminError::BadValue),
@@ -460,7 +463,10 @@ fn the_mailbox_refuses_what_makes_no_sense() {
             (create(0, 64, 1, QueueKind::Node), AdminError::BadAddress),
             (AdminCommand::KickQueue { queue: QueueId(99) }, AdminError::NoSuchQueue),
             (AdminCommand::DestroyQueue { queue: QueueId(99) }, AdminError::NoSuchQueue),
-            (AdminCommand::InvalidateTlb { address_space: AddressSpaceId(u32::MAX) }, AdminError::BadValue),
+            (
+                AdminCommand::InvalidateTlb { address_space: AddressSpaceId(u32::MAX), physical_gpu: 0 },
+                AdminError::BadValue,
+            ),
         ] {
             assert_eq!(machine.admin(command), Err(error), "{command:?}");
         }
@@ -498,7 +504,9 @@ fn queues_are_taken_from_their_engine_in_the_middle_of_long_work() {
         for _ in 0..20 {
             machine.admin(AdminCommand::SuspendQueue { queue: queue.id }).expect("a queue");
             let before = machine.gpu.stats().signals;
-            machine.admin(AdminCommand::InvalidateTlb { address_space: process.id }).expect("a space");
+            machine
+                .admin(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
+                .expect("a space");
             assert_eq!(machine.gpu.stats().signals, before, "a suspended queue does nothing");
             machine.admin(AdminCommand::ResumeQueue { queue: queue.id }).expect("a queue");
         }

@@ -14,6 +14,7 @@
 //!     priority: d3d12::Priority::Normal,
 //!     submission: Submission::User,
 //!     node: None,
+//!     node_mask: 0,
 //! };
 //! let report = machine.run(move || {
 //!     let queue = device.create_queue(queue).unwrap();

@@ -11,7 +11,7 @@ use tidegate_ddi::Driver;
 use tidegate_dxgkrnl::{Adapter, AdapterConfig, StartError};
 use tidegate_kmd::ReferenceDriver;
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, RunReport};
-use tidegate_softgpu::SoftGpu;
+use tidegate_softgpu::{LOCAL_WINDOW_BYTES, SoftGpu};
 
 /// What a machine is made of.
 #[derive(Clone, Debug)]
@@ -32,6 +32,12 @@ impl MachineConfig {
             driver: tidegate_kmd::Config::standard(),
             kernel: AdapterConfig::standard(platform),
         }
+    }
+
+    /// The same with this many physical GPUs linked into the adapter, from 1 to 4: each has all the engines.
+    pub fn linked(mut self, physical_gpus: u32) -> MachineConfig {
+        self.gpu.physical_gpus = physical_gpus;
+        self
     }
 
     /// The same with this many engines of each class, at least one of each.
@@ -71,6 +77,15 @@ pub enum BadConfig {
         /// In the driver's configuration.
         driver: usize,
     },
+    /// None, or more than can be linked.
+    #[error("gpu.physical_gpus is {0}: link from 1 to {max}", max = tidegate_softgpu::MAX_PHYSICAL_GPUS)]
+    PhysicalGpus(u32),
+    /// None, or more than the hardware has room for.
+    #[error(
+        "the hardware has {0} engines, nodes times physical GPUs: give it from 1 to {max}",
+        max = tidegate_softgpu::MAX_ENGINES
+    )]
+    Engines(usize),
     /// Native fences on hardware that cannot store them whole.
     #[error(
         "native fences need 64-bit atomics: set driver.native_fence to false, or gpu.atomics_64bit to true"
@@ -106,8 +121,6 @@ pub enum MachineError {
 
 /// First address of system memory on the bus; local memory lies far above.
 const SYSTEM_MEMORY_BASE: PhysicalAddress = PhysicalAddress(0x1_0000);
-/// Bytes of the bus between the local memories of two adapters.
-const LOCAL_MEMORY_WINDOW: u64 = 1 << 40;
 
 /// One adapter: hardware, driver and kernel.
 struct Unit {
@@ -189,9 +202,10 @@ impl Machine {
         mut wrap: impl FnMut(usize, Arc<dyn Driver>) -> Arc<dyn Driver>,
     ) -> Result<Machine, MachineError> {
         let system_memory = PhysicalMemory::new(platform, SYSTEM_MEMORY_BASE);
+        configs.iter().try_for_each(MachineConfig::check)?;
         let mut units = Vec::with_capacity(configs.len());
         for ((index, mut config), ordinal) in configs.into_iter().enumerate().zip(0u32..) {
-            config.gpu.local_memory_base.0 += u64::from(ordinal) * LOCAL_MEMORY_WINDOW;
+            config.gpu.local_memory_base.0 += u64::from(ordinal) * LOCAL_WINDOW_BYTES;
             config.gpu.lane_group = format!("GPU {ordinal}");
             config.kernel.ordinal = Some(ordinal);
             units.push(Unit::start(platform, &system_memory, config, |driver| wrap(index, driver))?);

@@ -7,7 +7,7 @@
 use crate::machine::{BadConfig, MachineConfig};
 use tidegate_d3d12::Submission;
 use tidegate_kmd::{DoorbellModel, InterruptMode};
-use tidegate_softgpu::EngineClass;
+use tidegate_softgpu::{EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS};
 
 /// A named machine.
 #[derive(Clone, Copy, Debug)]
@@ -194,6 +194,11 @@ pub static ALL: &[Variant] = &[
         },
     },
     Variant {
+        name: "linked",
+        about: "two linked physical GPUs, each with all the engines; queues choose by node mask",
+        change: |c| c.gpu.physical_gpus = 2,
+    },
+    Variant {
         name: "posted-queue-interrupt",
         about: "queues named in interrupts, one doorbell, posted log entries",
         change: |c| {
@@ -277,6 +282,8 @@ pub struct Caps {
     pub fence_writing_nodes: usize,
     /// All nodes.
     pub nodes: usize,
+    /// Linked physical GPUs, each with all the nodes.
+    pub physical_gpus: u32,
     /// Bytes between packed native fences.
     pub fence_stride_bytes: u32,
     /// Physical doorbells; 0 for one that is shared by all.
@@ -317,6 +324,7 @@ impl Caps {
             advanced_nodes: gpu.nodes.iter().filter(|n| n.notifies_fence_writes).count(),
             fence_writing_nodes: writing,
             nodes: gpu.nodes.len(),
+            physical_gpus: gpu.physical_gpus,
             fence_stride_bytes: driver.fence_stride_bytes,
             doorbells: match driver.doorbells {
                 DoorbellModel::Global => 0,
@@ -337,6 +345,13 @@ impl MachineConfig {
         let (gpu, driver) = (&self.gpu, &self.driver);
         if gpu.nodes.len() != driver.nodes.len() {
             return Err(BadConfig::Nodes { gpu: gpu.nodes.len(), driver: driver.nodes.len() });
+        }
+        if !(1..=MAX_PHYSICAL_GPUS).contains(&gpu.physical_gpus) {
+            return Err(BadConfig::PhysicalGpus(gpu.physical_gpus));
+        }
+        let engines = gpu.nodes.len() * gpu.physical_gpus as usize;
+        if !(1..=MAX_ENGINES).contains(&engines) {
+            return Err(BadConfig::Engines(engines));
         }
         if driver.native_fence && !gpu.atomics_64bit {
             return Err(BadConfig::NativeFencesWithout64BitAtomics);
@@ -394,6 +409,9 @@ mod tests {
             outcome(|c| c.driver.doorbells = DoorbellModel::Dedicated { physical: 0 }),
             Err(BadConfig::NoDoorbell)
         );
+        assert_eq!(outcome(|c| c.gpu.physical_gpus = 0), Err(BadConfig::PhysicalGpus(0)));
+        assert_eq!(outcome(|c| c.gpu.physical_gpus = 5), Err(BadConfig::PhysicalGpus(5)));
+        assert_eq!(outcome(|c| *c = c.clone().with_nodes(1, 1, 15).linked(3)), Err(BadConfig::Engines(51)));
         assert_eq!(outcome(|c| drop(c.gpu.nodes.pop())), Err(BadConfig::Nodes { gpu: 2, driver: 3 }));
     }
 }

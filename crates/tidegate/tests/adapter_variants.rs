@@ -52,6 +52,7 @@ fn an_adapter_is_what_its_caps_say() {
         let name = variant.name;
         assert_eq!(info.native_gpu_fence_supported, caps.native_fences, "{name}");
         assert_eq!(info.no_64bit_atomics, !caps.atomics_64bit, "{name}");
+        assert_eq!(info.physical_adapters, caps.physical_gpus, "{name}");
         assert_eq!(info.nodes.iter().filter(|n| n.writes_fences).count(), caps.fence_writing_nodes, "{name}");
         let user_mode = info.nodes.iter().all(|n| n.user_mode_submission);
         assert_eq!(user_mode, caps.submissions.contains(&Submission::User), "{name}");
@@ -75,14 +76,15 @@ fn no_waiter_of_a_gpu_signal_is_lost_on_any_adapter() {
     }
 }
 
-/// The CPU and two engines in turn, forward and, now and then, back.
+/// The CPU and two engines in turn, on the first and on the last physical GPU.
 fn ping_pong(device: &Device, submission: Submission) {
-    let queue = |list_type: CommandListType, node| {
+    let queue = |list_type: CommandListType, node, gpu: u32| {
         let (name, priority) = (list_type.name().to_owned(), Priority::Normal);
-        let desc = QueueDesc { name, list_type, priority, submission, node: Some(node) };
+        let desc = QueueDesc { name, list_type, priority, submission, node: Some(node), node_mask: 1 << gpu };
         device.create_queue(desc).unwrap()
     };
-    let (compute, copy) = (queue(CommandListType::Compute, 1), queue(CommandListType::Copy, 2));
+    let last = device.physical_gpus() - 1;
+    let (compute, copy) = (queue(CommandListType::Compute, 1, 0), queue(CommandListType::Copy, 2, last));
     let [go, between, done] = ["go", "between", "done"].map(|name| device.create_fence(name, 0).unwrap());
     for value in 1..=50 {
         compute.wait(&go, value).unwrap();

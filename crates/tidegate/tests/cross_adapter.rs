@@ -708,6 +708,7 @@ impl NoSuchMemory {
             priority: tidegate::calls::Priority::Normal,
             submission: Submission::User,
             node: None,
+            node_mask: 0,
         };
         let queue = device.create_queue(desc).unwrap();
         let mut list = device.create_command_list(CommandListType::Copy);
@@ -727,7 +728,8 @@ fn adapters_have_lanes_names_and_memory_of_their_own() {
     assert_eq!(machine.adapter_count(), 2);
     assert!(machine.open_on(2, "nobody").is_err());
     use tidegate::gpu_abi::Device as _;
-    let at = [0, 1].map(|i| machine.gpu_at(i).local_memory().bulk(8).0);
-    assert!(at[0] < at[1] && machine.gpu_at(0).local_memory().resolve(at[1]).is_none());
+    let memory = [0, 1].map(|i| machine.gpu_at(i).local_memory(0).unwrap());
+    let at = memory.map(|m| m.bulk(8).0);
+    assert!(at[0] < at[1] && memory[0].resolve(at[1]).is_none());
     machine.run(|| ());
 }

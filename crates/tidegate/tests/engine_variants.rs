@@ -221,6 +221,7 @@ fn the_queue_api_signals_by_kernel_call_for_an_engine_that_cannot() {
                 priority: Priority::Normal,
                 submission,
                 node: Some(2),
+                node_mask: 0,
             };
             for refused in [Submission::User, Submission::Hardware] {
                 assert!(matches!(device.create_queue(desc(refused)), Err(Error::NotSupported { .. })));

@@ -7,7 +7,9 @@ use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 fn user_queue(device: &Device, name: &str, list_type: CommandListType) -> Queue {
     let (name, priority, submission) = (name.to_owned(), Priority::Normal, Submission::User);
-    device.create_queue(QueueDesc { name, list_type, priority, submission, node: None }).unwrap()
+    device
+        .create_queue(QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 })
+        .unwrap()
 }
 
 /// What the CPU did for it since the counts in `before`: interrupts, deferred routines, waiters released, kernel calls, and

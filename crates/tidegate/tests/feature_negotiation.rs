@@ -373,7 +373,7 @@ fn entries_above_a_driver_s_version_are_never_called() {
         assert_eq!(info.hardware_scheduling, version >= DdiVersion::WDDM_2_7, "{version}");
         assert_eq!(w.try_native(0, SyncObjectFlags::empty()).err(), Some(Status::NOT_SUPPORTED));
         assert_eq!(w.try_hw_queue(0, true).err(), Some(Status::NOT_SUPPORTED));
-        let hw_context = CreateHwContext { device: w.device, node_ordinal: 0 };
+        let hw_context = CreateHwContext { device: w.device, node_ordinal: 0, engine_affinity: 0 };
         let made = w.kernel.create_hw_context(hw_context).is_ok();
         assert_eq!(made, version >= DdiVersion::WDDM_2_7, "{version}");
         let called = live(w);

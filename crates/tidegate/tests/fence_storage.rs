@@ -338,6 +338,7 @@ fn a_lost_device_s_intra_gpu_fence_lets_the_waits_of_others_pass() {
         let context = tidegate::calls::CreateContextVirtual {
             device,
             node_ordinal: 0,
+            engine_affinity: 0,
             priority: tidegate::calls::Priority::Normal,
             tag: 77,
             lane: 0,

@@ -146,8 +146,10 @@ fn an_instance_that_must_not_wait_or_signal_is_refused() {
 #[test]
 fn kernel_submission_to_a_user_mode_queue_is_refused() {
     let w = world();
-    let hw_context =
-        w.kernel.create_hw_context(CreateHwContext { device: w.device, node_ordinal: 0 }).unwrap();
+    let hw_context = w
+        .kernel
+        .create_hw_context(CreateHwContext { device: w.device, node_ordinal: 0, engine_affinity: 0 })
+        .unwrap();
     let args =
         CreateHwQueue { hw_context, user_mode_submission: true, priority: Priority::Normal, tag: 1, lane: 0 };
     let queue = w.kernel.create_hw_queue(args).unwrap();
@@ -177,8 +179,10 @@ fn user_mode_queues_get_two_logs_and_kernel_mode_queues_none() {
     assert_eq!(logs(&w), Vec::<String>::new());
     let detail = w.kernel.native_fence_log_detail(kernel_mode.handle).unwrap();
     assert_eq!((detail.wait_entries, detail.signal_entries), (0, 0));
-    let hw_context =
-        w.kernel.create_hw_context(CreateHwContext { device: w.device, node_ordinal: 0 }).unwrap();
+    let hw_context = w
+        .kernel
+        .create_hw_context(CreateHwContext { device: w.device, node_ordinal: 0, engine_affinity: 0 })
+        .unwrap();
     let (user_mode_submission, priority) = (true, Priority::Normal);
     let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1, lane: 0 };
     let user_mode = w.kernel.create_hw_queue(args).unwrap();
@@ -194,6 +198,7 @@ fn a_queued_wait_returns_at_once_and_holds_what_comes_after() {
     let context = CreateContextVirtual {
         device: w.device,
         node_ordinal: 0,
+        engine_affinity: 0,
         priority: Priority::Normal,
         tag: 1,
         lane: 0,
@@ -237,7 +242,7 @@ fn hostile_handles_and_numbers_change_nothing() {
         assert_eq!(w.kernel.destroy_hw_queue(handle), Err(Status::INVALID_PARAMETER));
     }
     assert_eq!(w.kernel.wait_from_cpu(&[], WaitMode::All, None), Err(Status::INVALID_PARAMETER));
-    let hw_context = CreateHwContext { device: w.device, node_ordinal: 99 };
+    let hw_context = CreateHwContext { device: w.device, node_ordinal: 99, engine_affinity: 0 };
     assert_eq!(w.kernel.create_hw_context(hw_context).map(|_| ()), Err(Status::INVALID_PARAMETER));
     assert_eq!(w.machine.adapter().bug_checks(), []);
 }

@@ -43,7 +43,8 @@ fn in_every_model(program: impl Fn(&Api) + Clone + Send + 'static) {
 impl Api {
     fn queue(&self, list_type: CommandListType) -> Queue {
         let (name, submission) = (list_type.name().to_owned(), self.submission);
-        let desc = QueueDesc { name, list_type, priority: Priority::Normal, submission, node: None };
+        let desc =
+            QueueDesc { name, list_type, priority: Priority::Normal, submission, node: None, node_mask: 0 };
         self.device.create_queue(desc).unwrap()
     }
 

@@ -76,7 +76,7 @@ fn monitored_fences_are_looked_at_when_the_interrupt_says_so() {
         (native_signalled(Some(Vec::new()), false), false),
         (native_signalled(None, true), true),
         (native_signalled(Some(Vec::new()), true), true),
-        (InterruptData::MonitoredFenceSignaled { node_ordinal: 0 }, true),
+        (InterruptData::MonitoredFenceSignaled { node_ordinal: 0, engine_ordinal: 0 }, true),
     ] {
         inline_world().run(move |w| {
             let native = Raised::native(w);
@@ -130,7 +130,7 @@ fn an_interrupt_that_finds_nobody_is_harmless() {
         w.hooked.interrupt(signalled(&[os_handle]));
         w.hooked.interrupt(signalled(&[]));
         w.hooked.interrupt(native_signalled(None, true));
-        w.hooked.interrupt(InterruptData::MonitoredFenceSignaled { node_ordinal: 1 });
+        w.hooked.interrupt(InterruptData::MonitoredFenceSignaled { node_ordinal: 1, engine_ordinal: 0 });
         w.hooked.turn_ended();
     }
     assert!(!waiting.is_set());
@@ -174,20 +174,21 @@ fn packets_and_queues_that_are_not_there_are_bug_checks() {
     let (node_ordinal, hw_queue) = (1, OsHandle(0xDEAD_BEEF));
     let cases = [
         (
-            InterruptData::DmaCompleted { node_ordinal, submission_fence_id: 7 },
-            BugCheck::UnknownPacket { node: 1, fence_id: 7 },
+            InterruptData::DmaCompleted { node_ordinal, engine_ordinal: 0, submission_fence_id: 7 },
+            BugCheck::UnknownPacket { node: 1, adapter: 0, fence_id: 7 },
         ),
         (
-            InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id: 3, fault },
-            BugCheck::UnknownPacket { node: 1, fence_id: 3 },
+            InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal: 0, faulted_fence_id: 3, fault },
+            BugCheck::UnknownPacket { node: 1, adapter: 0, fence_id: 3 },
         ),
         (
-            InterruptData::HwQueuePageFaulted { node_ordinal, hw_queue, slot: 0, fault },
+            InterruptData::HwQueuePageFaulted { node_ordinal, engine_ordinal: 0, hw_queue, slot: 0, fault },
             BugCheck::UnknownQueue(hw_queue.0),
         ),
         (
             InterruptData::NativeFenceSignaled {
                 node_ordinal: 3,
+                engine_ordinal: 0,
                 fences: None,
                 hw_queue: None,
                 evaluate_legacy_monitored_fences: false,

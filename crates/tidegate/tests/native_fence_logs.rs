@@ -33,6 +33,7 @@ fn named_queues(log_entries: u32) -> World {
 fn interrupt_of(hw_queue: Option<DriverHandle>) -> InterruptData {
     InterruptData::NativeFenceSignaled {
         node_ordinal: 0,
+        engine_ordinal: 0,
         fences: None,
         hw_queue,
         evaluate_legacy_monitored_fences: false,
@@ -496,7 +497,9 @@ fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, 
     let device = machine.device(DeviceOptions { ring_slots: 8_192, ..DeviceOptions::default() }).unwrap();
     let queue = |list_type: CommandListType| {
         let (name, priority, submission) = (list_type.name().to_owned(), Priority::Normal, Submission::User);
-        device.create_queue(QueueDesc { name, list_type, priority, submission, node: None }).unwrap()
+        device
+            .create_queue(QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 })
+            .unwrap()
     };
     let (waiter, signaller) = (queue(CommandListType::Compute), queue(CommandListType::Copy));
     let (gate, link) = (device.create_fence("gate", 0).unwrap(), device.create_fence("link", 0).unwrap());

@@ -144,6 +144,7 @@ fn the_queue_api_reads_whole_values() {
             priority: Priority::Normal,
             submission,
             node: Some(2),
+            node_mask: 0,
         };
         let queue = device.create_queue(desc("packets", Submission::Packet)).unwrap();
         let fence = device.create_fence("done", BELOW_WRAP).unwrap();

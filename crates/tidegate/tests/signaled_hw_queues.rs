@@ -24,6 +24,7 @@ fn mode(mode: InterruptMode) -> impl FnOnce(MachineConfig) -> MachineConfig {
 fn naming(node_ordinal: u32, hw_queue: Option<DriverHandle>) -> InterruptData {
     InterruptData::NativeFenceSignaled {
         node_ordinal,
+        engine_ordinal: 0,
         fences: None,
         hw_queue,
         evaluate_legacy_monitored_fences: false,
@@ -34,6 +35,7 @@ fn naming(node_ordinal: u32, hw_queue: Option<DriverHandle>) -> InterruptData {
 fn naming_all(hw_queues: &[DriverHandle]) -> InterruptData {
     InterruptData::HwQueuesSignaled {
         node_ordinal: 0,
+        engine_ordinal: 0,
         hw_queues: hw_queues.to_vec(),
         evaluate_legacy_monitored_fences: false,
     }
@@ -163,6 +165,7 @@ fn an_array_of_fences_is_ignored_in_optimised_mode() {
         for handles in [vec![named], vec![OsHandle(0xDEAD)], Vec::new()] {
             w.hooked.interrupt(InterruptData::NativeFenceSignaled {
                 node_ordinal: 0,
+                engine_ordinal: 0,
                 fences: Some(handles),
                 hw_queue: Some(silent.driver),
                 evaluate_legacy_monitored_fences: false,
@@ -187,11 +190,13 @@ fn monitored_fences_are_looked_at_in_every_mode_when_the_interrupt_says_so() {
                 w.hooked.interrupt(match mode_of_driver {
                     InterruptMode::HwQueueArray => InterruptData::HwQueuesSignaled {
                         node_ordinal: 0,
+                        engine_ordinal: 0,
                         hw_queues: vec![queue.driver],
                         evaluate_legacy_monitored_fences: legacy,
                     },
                     _ => InterruptData::NativeFenceSignaled {
                         node_ordinal: 0,
+                        engine_ordinal: 0,
                         fences: None,
                         hw_queue: Some(queue.driver),
                         evaluate_legacy_monitored_fences: legacy,
@@ -268,6 +273,7 @@ fn handles_of_the_mode_that_is_off_are_not_looked_at() {
     let (fence, _event) = awaited(&w);
     w.hooked.interrupt(InterruptData::NativeFenceSignaled {
         node_ordinal: 0,
+        engine_ordinal: 0,
         fences: Some(vec![w.last_os_handle()]),
         hw_queue: Some(DriverHandle(0xDEAD)),
         evaluate_legacy_monitored_fences: false,

@@ -187,11 +187,15 @@ fn foreign(w: &World, kind: Kind) -> Handle {
     let (device, node_ordinal, priority) = (w.kernel.create_device().unwrap(), 0, Priority::Normal);
     match kind {
         Kind::Context => {
-            let args = CreateContextVirtual { device, node_ordinal, priority, tag: 1, lane: 0 };
+            let args =
+                CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 1, lane: 0 };
             w.kernel.create_context_virtual(args).unwrap()
         }
         Kind::HwQueue => {
-            let hw_context = w.kernel.create_hw_context(CreateHwContext { device, node_ordinal }).unwrap();
+            let hw_context = w
+                .kernel
+                .create_hw_context(CreateHwContext { device, node_ordinal, engine_affinity: 0 })
+                .unwrap();
             let args = CreateHwQueue { hw_context, user_mode_submission: false, priority, tag: 1, lane: 0 };
             w.kernel.create_hw_queue(args).unwrap().handle
         }
@@ -653,7 +657,14 @@ fn the_queue_api_announces_its_rewinds() {
         let device = machine.device(options).unwrap();
         let report = machine.run(move || {
             let (name, list_type) = ("queue".to_owned(), CommandListType::Compute);
-            let desc = QueueDesc { name, list_type, priority: Priority::Normal, submission, node: None };
+            let desc = QueueDesc {
+                name,
+                list_type,
+                priority: Priority::Normal,
+                submission,
+                node: None,
+                node_mask: 0,
+            };
             let queue = device.create_queue(desc).unwrap();
             let fence = device.create_fence("fence", 5).unwrap();
             queue.signal(&fence, 3).unwrap();

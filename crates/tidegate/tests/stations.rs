@@ -26,7 +26,16 @@ fn queue(
     submission: Submission,
 ) -> tidegate::d3d12::Queue {
     let priority = calls::Priority::Normal;
-    device.create_queue(QueueDesc { name: name.into(), list_type, priority, submission, node: None }).unwrap()
+    device
+        .create_queue(QueueDesc {
+            name: name.into(),
+            list_type,
+            priority,
+            submission,
+            node: None,
+            node_mask: 0,
+        })
+        .unwrap()
 }
 
 #[test]

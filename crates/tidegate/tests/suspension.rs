@@ -247,7 +247,11 @@ fn an_engine_that_hangs_costs_those_whose_work_it_holds() {
         w.wait(fence.handle, 1).unwrap();
         let hung = |w: &World, node_ordinal: u32| {
             let new_state = EngineState::Hung;
-            w.hooked.raise(&[InterruptData::EngineStateChange { node_ordinal, new_state }]);
+            w.hooked.raise(&[InterruptData::EngineStateChange {
+                node_ordinal,
+                engine_ordinal: 0,
+                new_state,
+            }]);
             w.pass(SETTLED_NS);
         };
         busy.doorbell.last_queued.store(1);
@@ -274,7 +278,11 @@ fn packets_and_kernel_mode_queues_hang_too() {
                 w.submit(&w.hw_queue(), 1, &[Command::Timed { ns: 10_000_000 }]);
             }
             let (node_ordinal, new_state) = (0, EngineState::Hung);
-            w.hooked.raise(&[InterruptData::EngineStateChange { node_ordinal, new_state }]);
+            w.hooked.raise(&[InterruptData::EngineStateChange {
+                node_ordinal,
+                engine_ordinal: 0,
+                new_state,
+            }]);
             w.pass(SETTLED_NS);
             assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(_))));
         });

@@ -1,6 +1,6 @@
 //! Owns the structures that make contexts whose packets the kernel schedules, and that submit to them.
 
-use super::{first_physical_adapter, handle};
+use super::handle;
 use crate::{Handle, Priority, Status};
 use tidegate_d3dukmdt::layout;
 use tidegate_d3dukmdt::layout::{CreateContextFlags, MAX_BROADCAST_CONTEXTS, MAX_WRITTEN_PRIMARIES};
@@ -89,9 +89,8 @@ impl CreateContextVirtual {
         if !acted_on.contains(flags) {
             return Err(Status::NOT_SUPPORTED);
         }
-        first_physical_adapter(self.engine_affinity)?;
-        let node_ordinal = self.node_ordinal;
-        Ok(crate::CreateContextVirtual { device, node_ordinal, priority, tag, lane })
+        let (node_ordinal, engine_affinity) = (self.node_ordinal, self.engine_affinity);
+        Ok(crate::CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag, lane })
     }
 
     /// Puts in what came out of the call.
@@ -139,7 +138,7 @@ mod tests {
         let mut args = CreateContextVirtual {
             device: 0x11,
             node_ordinal: 0x22,
-            engine_affinity: 1,
+            engine_affinity: 2,
             flags: 8,
             private_driver_data: 0x33,
             private_driver_data_size: 0x44,
@@ -147,16 +146,15 @@ mod tests {
             context: 0,
         };
         let call = args.to_call(Priority::Idle, 7, 8).unwrap();
-        assert_eq!((call.device, call.node_ordinal), (Handle(0x11), 0x22));
+        assert_eq!((call.device, call.node_ordinal, call.engine_affinity), (Handle(0x11), 0x22, 2));
         assert_eq!((call.priority, call.tag, call.lane), (Priority::Idle, 7, 8));
         args.answer(Handle(0x55));
-        let set = [(0, 0x11), (4, 0x22), (8, 1), (12, 8), (16, 0x33), (24, 0x44), (28, 12), (32, 0x55)];
+        let set = [(0, 0x11), (4, 0x22), (8, 2), (12, 8), (16, 0x33), (24, 0x44), (28, 12), (32, 0x55)];
         assert_bytes(&args.to_bytes(), 40, &set);
         let refused = |args: CreateContextVirtual| args.to_call(Priority::Idle, 7, 8).unwrap_err();
         assert_eq!(refused(CreateContextVirtual { device: 0, ..args }), Status::INVALID_PARAMETER);
         assert_eq!(refused(CreateContextVirtual { flags: 0x80, ..args }), Status::INVALID_PARAMETER);
         assert_eq!(refused(CreateContextVirtual { flags: 1, ..args }), Status::NOT_SUPPORTED);
-        assert_eq!(refused(CreateContextVirtual { engine_affinity: 2, ..args }), Status::NOT_SUPPORTED);
     }
 
     fn submit() -> SubmitCommand {

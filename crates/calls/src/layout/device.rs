@@ -221,7 +221,15 @@ mod tests {
     // spec: MF-092
     #[test]
     fn a_lost_device_says_so_and_by_what() {
-        let report = FaultReport { tag: 1, position: 2, gpu_va: 0x66, write: true, what: String::new() };
+        let report = FaultReport {
+            tag: 1,
+            node_ordinal: 0,
+            engine_ordinal: 0,
+            position: 2,
+            gpu_va: 0x66,
+            write: true,
+            what: String::new(),
+        };
         let lost = DeviceState::Faulted(report);
         let mut args = GetDeviceState { device: 0x11, state_type: 1, state: [9; 6] };
         args.answer(&lost).unwrap();

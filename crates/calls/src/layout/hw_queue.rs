@@ -2,7 +2,7 @@
 //! private driver data, which whoever carries the call fetches and hands in.
 
 use super::signal::signal_flags;
-use super::{FenceArrays, first_physical_adapter, handle};
+use super::{FenceArrays, handle};
 use crate::{Handle, Priority, SignalFlags, Status};
 use tidegate_d3dukmdt::layout;
 use tidegate_d3dukmdt::layout::{
@@ -117,12 +117,12 @@ layout! {
 impl CreateHwContext {
     /// The call.
     ///
-    /// Errors: INVALID_PARAMETER for a zero device and reserved flags, NOT_SUPPORTED for another physical adapter.
+    /// Errors: INVALID_PARAMETER for a zero device and reserved flags.
     pub fn to_call(&self) -> Result<crate::CreateHwContext, Status> {
         reserved_is_zero(self.flags)?;
         let device = handle(self.device)?;
-        first_physical_adapter(self.engine_affinity)?;
-        Ok(crate::CreateHwContext { device, node_ordinal: self.node_ordinal })
+        let (node_ordinal, engine_affinity) = (self.node_ordinal, self.engine_affinity);
+        Ok(crate::CreateHwContext { device, node_ordinal, engine_affinity })
     }
 
     /// Puts in what came out of the call.
@@ -278,16 +278,15 @@ mod tests {
     }
 
     #[test]
-    fn a_hardware_context_stands_on_the_first_physical_adapter() {
-        let mut args = CreateHwContext { device: 0x11, node_ordinal: 2, engine_affinity: 1, ..Raw::ZERO };
+    fn a_hardware_context_names_its_engine() {
+        let mut args = CreateHwContext { device: 0x11, node_ordinal: 2, engine_affinity: 4, ..Raw::ZERO };
         let call = args.to_call().unwrap();
-        assert_eq!((call.device, call.node_ordinal), (Handle(0x11), 2));
+        assert_eq!((call.device, call.node_ordinal, call.engine_affinity), (Handle(0x11), 2, 4));
         args.answer(Handle(0x33));
-        assert_bytes(&args.to_bytes(), 40, &[(0, 0x11), (4, 2), (8, 1), (32, 0x33)]);
+        assert_bytes(&args.to_bytes(), 40, &[(0, 0x11), (4, 2), (8, 4), (32, 0x33)]);
         let refused = |args: CreateHwContext| args.to_call().unwrap_err();
         assert_eq!(refused(CreateHwContext { device: 0, ..args }), Status::INVALID_PARAMETER);
         assert_eq!(refused(CreateHwContext { flags: 1, ..args }), Status::INVALID_PARAMETER);
-        assert_eq!(refused(CreateHwContext { engine_affinity: 2, ..args }), Status::NOT_SUPPORTED);
         assert_eq!(DestroyHwContext { hw_context: 0 }.to_call(), Err(Status::INVALID_PARAMETER));
         assert_eq!(DestroyHwQueue { hw_queue: 0 }.to_call(), Err(Status::INVALID_PARAMETER));
         assert_eq!(DestroyHwQueue { hw_queue: 4 }.to_call(), Ok(Handle(4)));

@@ -87,12 +87,6 @@ fn nt_handle(number: u64) -> Result<u64, Status> {
     if number == 0 { Err(Status::INVALID_HANDLE) } else { Ok(number) }
 }
 
-/// An engine affinity that names all physical adapters, or the first; NOT_SUPPORTED for any other, which the call surface
-/// cannot carry.
-fn first_physical_adapter(engine_affinity: u32) -> Result<(), Status> {
-    if engine_affinity <= 1 { Ok(()) } else { Err(Status::NOT_SUPPORTED) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

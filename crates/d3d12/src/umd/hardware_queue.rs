@@ -8,7 +8,7 @@ use crate::list::{ClosedList, CommandMemory};
 use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
-use crate::umd::{Failure, QueueIdentity};
+use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{
     CreateHwContext, CreateHwQueue, FenceValue, Handle, Priority, SignalFlags, SubmitCommandToHwQueue,
@@ -34,10 +34,11 @@ pub(crate) struct HardwareQueue {
 }
 
 impl HardwareQueue {
-    pub(crate) fn new(id: &QueueIdentity, node_ordinal: u32, priority: Priority) -> Result<HardwareQueue> {
+    pub(crate) fn new(id: &QueueIdentity, at: EngineChoice, priority: Priority) -> Result<HardwareQueue> {
         let device = &*id.device;
         let failed = |call| move |status| id.error(Failure::Refused(call, status));
-        let args = CreateHwContext { device: device.handle(), node_ordinal };
+        let EngineChoice { node_ordinal, engine_affinity } = at;
+        let args = CreateHwContext { device: device.handle(), node_ordinal, engine_affinity };
         let context =
             device.thunk.enter().create_hw_context(args).map_err(failed("D3DKMTCreateHwContext"))?;
         let hw_context = Owned::new(&device.thunk, Object::HwContext, context);

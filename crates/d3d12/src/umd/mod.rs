@@ -35,6 +35,14 @@ pub(crate) struct QueueIdentity {
     pub(crate) lane: u32,
 }
 
+/// On which engine a queue runs.
+#[derive(Clone, Copy)]
+pub(crate) struct EngineChoice {
+    pub(crate) node_ordinal: u32,
+    /// 0 or the bit of one physical GPU.
+    pub(crate) engine_affinity: u32,
+}
+
 /// Why a submission failed, as seen under the submitter lock. It becomes an [`Error`] after the lock was dropped, because
 /// telling what removed a device asks its queues what they were running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
-use crate::umd::{Failure, QueueIdentity};
+use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use tidegate_calls::{
     CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, SignalFlags, SignalFromGpu2, Status,
     SubmitCommand, SyncObjectFlags,
@@ -41,7 +41,7 @@ pub(crate) struct PacketQueue {
 }
 
 impl PacketQueue {
-    pub(crate) fn new(id: &QueueIdentity, node_ordinal: u32, priority: Priority) -> Result<PacketQueue> {
+    pub(crate) fn new(id: &QueueIdentity, at: EngineChoice, priority: Priority) -> Result<PacketQueue> {
         let device = &*id.device;
         let failed = |call| move |status| id.error(Failure::Refused(call, status));
         let args = CreateMonitoredFence {
@@ -60,7 +60,8 @@ impl PacketQueue {
         let progress_fence = Owned::new(&device.thunk, Object::Fence, fence.handle);
         let args = CreateContextVirtual {
             device: device.handle(),
-            node_ordinal,
+            node_ordinal: at.node_ordinal,
+            engine_affinity: at.engine_affinity,
             priority,
             tag: id.tag,
             lane: id.lane,
@@ -76,7 +77,7 @@ impl PacketQueue {
         Ok(PacketQueue {
             state: device.platform.mutex("submitter of a packet queue", state),
             progress: device.reader(progress, 0),
-            progress_va: device.info.nodes[node_ordinal as usize]
+            progress_va: device.info.nodes[at.node_ordinal as usize]
                 .writes_fences
                 .then_some(GpuVa(fence.current_value_gpu_va)),
             context: Owned::new(&device.thunk, Object::Context, context),

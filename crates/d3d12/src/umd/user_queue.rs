@@ -13,7 +13,7 @@ use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::ring::{Ring, Room};
 use crate::umd::submit::{Submitter, Unit};
-use crate::umd::{Failure, QueueIdentity};
+use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use tidegate_calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateHwContext, CreateHwQueue,
     Handle, Placement, Priority, Status,
@@ -45,12 +45,13 @@ fn allocation(
 
 impl UserQueue {
     // spec: UMS-015, UMS-033, NF-191
-    pub(crate) fn new(id: &QueueIdentity, node_ordinal: u32, priority: Priority) -> Result<UserQueue> {
+    pub(crate) fn new(id: &QueueIdentity, at: EngineChoice, priority: Priority) -> Result<UserQueue> {
         let device = &*id.device;
         let failed = |call| move |status| id.error(Failure::Refused(call, status));
         let kernel = || device.thunk.enter();
 
-        let args = CreateHwContext { device: device.handle(), node_ordinal };
+        let EngineChoice { node_ordinal, engine_affinity } = at;
+        let args = CreateHwContext { device: device.handle(), node_ordinal, engine_affinity };
         let context = kernel().create_hw_context(args).map_err(failed("D3DKMTCreateHwContext"))?;
         let hw_context = Owned::new(&device.thunk, Object::HwContext, context);
         let args = CreateHwQueue {

@@ -112,6 +112,7 @@ impl Double {
             native_gpu_fence_supported: true,
             hardware_scheduling: true,
             no_64bit_atomics: false,
+            physical_adapters: 1,
             nodes: vec![
                 node(1, "3d", true),
                 node(0, "compute", true),

@@ -95,6 +95,8 @@ fn a_lost_device_names_queue_list_and_address() {
         assert_eq!(b.device.removed_reason(), None);
         b.kernel.lose_device(FaultReport {
             tag: queue.tag(),
+            node_ordinal: 0,
+            engine_ordinal: 0,
             position: 2,
             gpu_va: 0xdead_0000,
             write: true,

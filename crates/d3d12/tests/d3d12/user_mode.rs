@@ -25,7 +25,14 @@ pub fn bench() -> Bench {
 }
 
 pub fn desc(list_type: CommandListType, submission: Submission) -> QueueDesc {
-    QueueDesc { name: "upload".to_owned(), list_type, priority: Priority::Normal, submission, node: None }
+    QueueDesc {
+        name: "upload".to_owned(),
+        list_type,
+        priority: Priority::Normal,
+        submission,
+        node: None,
+        node_mask: 0,
+    }
 }
 
 impl Bench {

@@ -201,6 +201,7 @@ impl NativeFenceSignaled {
     pub fn of(data: &InterruptData, array: u64) -> Option<(NativeFenceSignaled, NotifyInterruptFlags)> {
         let InterruptData::NativeFenceSignaled {
             node_ordinal,
+            engine_ordinal,
             fences,
             hw_queue,
             evaluate_legacy_monitored_fences,
@@ -212,7 +213,7 @@ impl NativeFenceSignaled {
         flags.set(NotifyInterruptFlags::EVALUATE_LEGACY_MONITORED_FENCES, *evaluate_legacy_monitored_fences);
         let arm = NativeFenceSignaled {
             node_ordinal: *node_ordinal,
-            engine_ordinal: 0,
+            engine_ordinal: *engine_ordinal,
             signaled_native_fence_count: fences.as_ref().map_or(0, |f| f.len() as u32),
             signaled_native_fence_array: if fences.is_some() { array } else { 0 },
             hw_queue: hw_queue.map_or(0, |q| q.0),
@@ -227,19 +228,16 @@ impl NativeFenceSignaled {
 
     /// The data, once the array was copied into `fences`.
     ///
-    /// Errors: INVALID_PARAMETER for reserved flags and for another number of fences than was said; NOT_SUPPORTED for a physical
-    /// adapter but the first.
+    /// Errors: INVALID_PARAMETER for reserved flags and for another number of fences than was said.
     pub fn to_data(&self, flags: u32, fences: &[u64]) -> Result<InterruptData, Status> {
         let flags = NotifyInterruptFlags::from_bits(flags).ok_or(Status::INVALID_PARAMETER)?;
         if fences.len() != self.fence_count() {
             return Err(Status::INVALID_PARAMETER);
         }
-        if self.engine_ordinal != 0 {
-            return Err(Status::NOT_SUPPORTED);
-        }
         let named = self.signaled_native_fence_array != 0;
         Ok(InterruptData::NativeFenceSignaled {
             node_ordinal: self.node_ordinal,
+            engine_ordinal: self.engine_ordinal,
             fences: named.then(|| fences.iter().map(|f| OsHandle(*f)).collect()),
             hw_queue: (self.hw_queue != 0).then_some(DriverHandle(self.hw_queue)),
             evaluate_legacy_monitored_fences: flags
@@ -270,6 +268,7 @@ mod tests {
         let evaluate_legacy_monitored_fences = legacy;
         InterruptData::NativeFenceSignaled {
             node_ordinal: 0x11,
+            engine_ordinal: 0x44,
             fences,
             hw_queue,
             evaluate_legacy_monitored_fences,
@@ -281,24 +280,21 @@ mod tests {
     fn the_signalled_arm_carries_fences_and_queue() {
         let named = data(Some(vec![OsHandle(5), OsHandle(6)]), Some(DriverHandle(0x33)), true);
         let (arm, flags) = NativeFenceSignaled::of(&named, 0x22).unwrap();
-        assert_bytes(&arm.to_bytes(), 32, &[(0, 0x11), (8, 2), (16, 0x22), (24, 0x33)]);
+        assert_bytes(&arm.to_bytes(), 32, &[(0, 0x11), (4, 0x44), (8, 2), (16, 0x22), (24, 0x33)]);
         assert_eq!(flags.bits(), 4);
         assert_eq!(arm.to_data(4, &[5, 6]), Ok(named));
-        let engine = NativeFenceSignaled { engine_ordinal: 0x44, ..Raw::ZERO };
-        assert_bytes(&engine.to_bytes(), 32, &[(4, 0x44)]);
-        assert_eq!(engine.to_data(0, &[]), Err(Status::NOT_SUPPORTED));
     }
 
     #[test]
     fn a_null_array_means_any_fence_whatever_the_count() {
         let any = data(None, None, false);
         let (arm, flags) = NativeFenceSignaled::of(&any, 0x22).unwrap();
-        assert_bytes(&arm.to_bytes(), 32, &[(0, 0x11)]);
+        assert_bytes(&arm.to_bytes(), 32, &[(0, 0x11), (4, 0x44)]);
         assert_eq!(arm.to_data(flags.bits(), &[]), Ok(any.clone()));
         let counted = NativeFenceSignaled { signaled_native_fence_count: 7, ..arm };
         assert_eq!(counted.fence_count(), 0);
         assert_eq!(counted.to_data(0, &[]), Ok(any));
-        let other = InterruptData::MonitoredFenceSignaled { node_ordinal: 0 };
+        let other = InterruptData::MonitoredFenceSignaled { node_ordinal: 0, engine_ordinal: 0 };
         assert_eq!(NativeFenceSignaled::of(&other, 0), None);
     }
 

@@ -11,6 +11,7 @@ use super::waiters::{NOBODY_WAITS, WaiterSet};
 use super::{Fence, NativeParts, Opener, cpu, monitor};
 use crate::adapter::Adapter;
 use crate::device::Device;
+use crate::memory::Affinity;
 use std::sync::Arc;
 use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
 use tidegate_ddi::feature::NativeFenceOsCaps;
@@ -26,6 +27,8 @@ pub(crate) struct CreateFence<'a> {
     pub(crate) native: Option<NativeFenceType>,
     /// For the driver of a native fence.
     pub(crate) private_data: [u8; 64],
+    /// On which physical adapters it is mapped.
+    pub(crate) affinity: Affinity,
 }
 
 /// Keeps a fence from its end.
@@ -100,7 +103,7 @@ impl FenceInstanceObject {
         let storage = match &cross_adapter {
             Some(shared) => shared.storage_on(adapter)?,
             None if args.flags.contains(SyncObjectFlags::SHARED) => FenceStorage::of_its_own(adapter, kind)?,
-            None => device.fence_pool.allocate(kind)?,
+            None => device.fence_pool.on(args.affinity).allocate(kind)?,
         };
         let first = cross_adapter.as_ref().map_or(NOBODY_WAITS, |shared| shared.first_monitored_value());
         storage.begin(adapter, args.initial_value, first);
@@ -109,7 +112,7 @@ impl FenceInstanceObject {
         let hold = make(adapter, args, storage, cross_adapter)?;
         // 5. The creator's instance.
         // spec: NF-086
-        FenceInstanceObject::open(hold, device, args.flags)
+        FenceInstanceObject::open(hold, device, args.flags, args.affinity)
     }
 
     /// Opens an instance for a device. When it fails, the hold goes, and with the last one the fence.
@@ -117,12 +120,14 @@ impl FenceInstanceObject {
         hold: FenceHold,
         device: &Arc<Device>,
         flags: SyncObjectFlags,
+        affinity: Affinity,
     ) -> Result<FenceInstanceObject, Status> {
         check_flags(flags)?;
         let fence = hold.fence().clone();
         // spec: NF-083
         let may_signal = !flags.contains(SyncObjectFlags::NO_SIGNAL);
-        let mapping = fence.storage.map(fence.os_handle, &device.fence_pool, may_signal)?;
+        let pool = device.fence_pool.on(affinity);
+        let mapping = fence.storage.map(fence.os_handle, &pool, may_signal)?;
         fence.keep(&mapping);
         let id = fence.adapter.new_handle();
         let local = match &fence.native {

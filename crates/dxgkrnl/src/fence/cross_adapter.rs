@@ -18,6 +18,7 @@ use super::value::FenceValue;
 use super::{Fence, cpu, linking, monitor};
 use crate::adapter::Adapter;
 use crate::interrupt;
+use crate::memory::Affinity;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
@@ -157,6 +158,8 @@ impl CrossAdapterFence {
             flags: self.flags,
             native: native.then_some(NativeFenceType::Default),
             private_data: [0; 64],
+            // Each open says where it is mapped.
+            affinity: Affinity::ALL,
         };
         let storage = self.storage_on(adapter)?;
         storage.begin_monitored(adapter, self.first_monitored_value());

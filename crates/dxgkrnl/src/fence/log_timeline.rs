@@ -38,6 +38,15 @@ impl Clocks {
     }
 }
 
+impl Clocks {
+    /// When an operation was complete. Hardware of a linked adapter may leave the time out: then all that is known is that it was
+    /// before now.
+    // spec: NF-325
+    fn end_of(&self, entry: &LogEntry) -> u64 {
+        if entry.end_ns == 0 { self.now_ns } else { self.stamp(entry.end_ns) }
+    }
+}
+
 /// Records the entries of one log, oldest first. `lost` were overwritten before the first of them, since `before_ns`.
 pub(super) fn record(
     adapter: &Adapter,
@@ -52,11 +61,11 @@ pub(super) fn record(
     // spec: NF-204
     if lost > 0 {
         let from = clocks.stamp(before_ns);
-        let to = entries.first().map_or(clocks.now_ns, |first| clocks.stamp(first.end_ns)).max(from);
+        let to = entries.first().map_or(clocks.now_ns, |first| clocks.end_of(first)).max(from);
         platform.record(Record::span(lane, Kind::Lost, NameId::NONE, from, to).with_arg(lost));
     }
     for entry in entries {
-        let end = clocks.stamp(entry.end_ns);
+        let end = clocks.end_of(entry);
         // A wait that never stalled was not seen to.
         let start = match entry.observed_ns {
             0 => end,

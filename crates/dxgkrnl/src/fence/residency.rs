@@ -9,7 +9,7 @@
 //! simple: the oldest.
 
 use super::Fence;
-use super::storage::{Place, ValuePage};
+use super::storage::{Mapped, Place, ValuePage};
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ impl Adapter {
         fence_type: NativeFenceType,
     ) -> Result<Arc<ValuePage>, Status> {
         let segment = self.fence_segment(value, fence_type)?.ok_or(Status::NOT_SUPPORTED)?;
-        let Segment { memory, cpu_visible } = &self.segments[segment];
+        let Segment { memory, cpu_visible, .. } = &self.segments[segment];
         let words = ValuePage::words_of(value);
         let bytes = words as u64 * 8;
         let budget = self.config.fence_storage_budget_bytes;
@@ -284,8 +284,8 @@ fn move_held(
         }
     };
     // 3.
-    for (space, va, access) in page.mapped() {
-        space.remap(va, at, VALUE_BYTES, access);
+    for Mapped { space, affinity, va, access } in page.mapped() {
+        space.remap_on(affinity, va, at, VALUE_BYTES, access);
     }
     // 4.
     let fences = adapter.fences.lock().matching(|f| f.native.is_some() && f.storage.is_in(page));

@@ -9,6 +9,7 @@ use super::FenceInstanceObject;
 use super::create::FenceHold;
 use crate::adapter::Adapter;
 use crate::device::Device;
+use crate::memory::Affinity;
 use std::sync::Arc;
 use tidegate_calls::{NtHandle, Status, SyncObjectAccess, SyncObjectFlags};
 use tidegate_ddi::VidSchCaps;
@@ -46,6 +47,7 @@ pub(crate) fn open(
     nt_handle: &NtHandle,
     flags: SyncObjectFlags,
     native: bool,
+    affinity: Affinity,
 ) -> Result<FenceInstanceObject, Status> {
     let shared: &SharedFence = nt_handle.object().ok_or(Status::OBJECT_TYPE_MISMATCH)?;
     let rights = SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT;
@@ -59,7 +61,7 @@ pub(crate) fn open(
     if native && hold.fence().native.is_none() {
         return Err(Status::OBJECT_TYPE_MISMATCH);
     }
-    FenceInstanceObject::open(hold, device, flags | refused_by(shared.access))
+    FenceInstanceObject::open(hold, device, flags | refused_by(shared.access), affinity)
 }
 
 /// A hold on the fence as it is on `adapter`.

@@ -24,7 +24,7 @@ use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use tidegate_ddi::{Dispatch, DriverHandle, OsHandle, VidSchCaps};
+use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, VidSchCaps};
 
 /// What a report names.
 #[derive(Clone, Copy)]
@@ -44,27 +44,25 @@ pub(crate) enum Meant {
     /// What these hardware queues logged. Weak: a report keeps no queue from being destroyed.
     Queues(Vec<Weak<HwQueue>>),
     /// What any hardware queue of this engine logged.
-    AnyQueue { node_ordinal: u32 },
+    AnyQueue { engine: EngineId },
 }
 
 /// The part at interrupt level: what a report is about, or how it breaks the contract.
 pub(crate) fn what_is_meant(
     adapter: &Adapter,
-    node_ordinal: u32,
+    engine: EngineId,
     named: Named<'_>,
 ) -> Result<Meant, BugCheck> {
-    if node_ordinal as usize >= adapter.caps.nodes.len() {
-        return Err(BugCheck::UnknownNode(node_ordinal));
-    }
+    adapter.check_engine(engine)?;
     let optimized = adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
     match named {
         // spec: NF-233
         Named::HwQueues(_) if !adapter.caps.signaled_hw_queue_array => Err(BugCheck::QueueArrayNotDeclared),
-        Named::HwQueues([]) => Ok(Meant::AnyQueue { node_ordinal }),
+        Named::HwQueues([]) => Ok(Meant::AnyQueue { engine }),
         Named::HwQueues(handles) => queues(adapter, handles),
         Named::Published { hw_queue: Some(handle), .. } if optimized => queues(adapter, &[handle]),
         // spec: NF-224
-        Named::Published { hw_queue: None, .. } if optimized => Ok(Meant::AnyQueue { node_ordinal }),
+        Named::Published { hw_queue: None, .. } if optimized => Ok(Meant::AnyQueue { engine }),
         // spec: NF-125
         // spec: NF-127
         // spec: NF-234
@@ -100,9 +98,8 @@ pub(crate) fn native_signaled(adapter: &Arc<Adapter>, level: &Dispatch, meant: &
             let live: Vec<_> = queues.iter().filter_map(Weak::upgrade).collect();
             logged(adapter, level, &live)
         }
-        Meant::AnyQueue { node_ordinal } => {
-            let released =
-                logged(adapter, level, &adapter.hw_queues_of(|q| q.node_ordinal() == *node_ordinal));
+        Meant::AnyQueue { engine } => {
+            let released = logged(adapter, level, &adapter.hw_queues_of(|q| q.engine() == *engine));
             // What other GPUs signalled stands in no log of ours.
             scan(adapter, |f| f.cross_adapter.is_some()) | released
         }

@@ -18,7 +18,7 @@
 
 use super::waiters::NOBODY_WAITS;
 use crate::adapter::Adapter;
-use crate::memory::{Access, AddressSpace};
+use crate::memory::{Access, AddressSpace, Affinity};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
@@ -100,12 +100,21 @@ impl Place {
     }
 }
 
+/// Where engines have a page: in which address space, on which physical adapters, and what they may do there.
+#[derive(Clone)]
+pub(crate) struct Mapped<Space> {
+    pub(crate) space: Space,
+    pub(crate) affinity: Affinity,
+    pub(crate) va: u64,
+    pub(crate) access: Access,
+}
+
 enum Stands {
     Fixed(Place),
     /// It may move; `mapped` is where engines have it.
     Movable {
         place: Mutex<Place>,
-        mapped: Mutex<Vec<(Weak<AddressSpace>, u64, Access)>>,
+        mapped: Mutex<Vec<Mapped<Weak<AddressSpace>>>>,
     },
 }
 
@@ -196,31 +205,34 @@ impl ValuePage {
     }
 
     /// Where engines have it and what they may do there, in spaces that are alive.
-    pub(crate) fn mapped(&self) -> Vec<(Arc<AddressSpace>, u64, Access)> {
+    pub(crate) fn mapped(&self) -> Vec<Mapped<Arc<AddressSpace>>> {
         match &self.stands {
             Stands::Fixed(_) => Vec::new(),
             Stands::Movable { mapped, .. } => {
                 let mapped = mapped.lock();
-                let alive =
-                    mapped.iter().filter_map(|(space, va, access)| Some((space.upgrade()?, *va, *access)));
+                let alive = mapped.iter().filter_map(|m| {
+                    let Mapped { affinity, va, access, .. } = *m;
+                    Some(Mapped { space: m.space.upgrade()?, affinity, va, access })
+                });
                 alive.collect()
             }
         }
     }
 
     /// Engines have it at `va` from now on, with this access.
-    fn note_mapped(&self, space: &Arc<AddressSpace>, va: u64, access: Access) {
+    fn note_mapped(&self, space: &Arc<AddressSpace>, affinity: Affinity, va: u64, access: Access) {
         self.note_unmapped(space, va);
         if let Stands::Movable { mapped, .. } = &self.stands {
-            mapped.lock().push((Arc::downgrade(space), va, access));
+            mapped.lock().push(Mapped { space: Arc::downgrade(space), affinity, va, access });
         }
     }
 
     fn note_unmapped(&self, space: &Arc<AddressSpace>, va: u64) {
         if let Stands::Movable { mapped, .. } = &self.stands {
-            let is_it =
-                |of: &Weak<AddressSpace>, at: u64| at == va && std::ptr::eq(of.as_ptr(), Arc::as_ptr(space));
-            mapped.lock().retain(|(of, at, _)| of.strong_count() > 0 && !is_it(of, *at));
+            let is_it = |m: &Mapped<Weak<AddressSpace>>| {
+                m.va == va && std::ptr::eq(m.space.as_ptr(), Arc::as_ptr(space))
+            };
+            mapped.lock().retain(|m| m.space.strong_count() > 0 && !is_it(m));
         }
     }
 
@@ -291,6 +303,7 @@ enum Afterwards {
 struct MappedPages {
     adapter: Arc<Adapter>,
     space: Weak<AddressSpace>,
+    affinity: Affinity,
     pages: Pages,
     current_va: u64,
     monitored_va: u64,
@@ -303,7 +316,7 @@ struct MappedPages {
 impl MappedPages {
     fn new(
         adapter: &Arc<Adapter>,
-        space: &Arc<AddressSpace>,
+        (space, affinity): (&Arc<AddressSpace>, Affinity),
         pages: &Pages,
         may_signal: bool,
         afterwards: Afterwards,
@@ -311,14 +324,15 @@ impl MappedPages {
         let _still = pages.hold_still(adapter);
         let (current, monitored) = (&pages.current, &pages.monitored);
         let access = if may_signal { current.access(adapter) } else { Access::Read };
-        let current_va = space.map_fence_values(current.at(), VALUE_BYTES, access)?;
-        let monitored_va = space.map_fence_values(monitored.at(), VALUE_BYTES, Access::Read);
+        let current_va = space.map_fence_values(affinity, current.at(), VALUE_BYTES, access)?;
+        let monitored_va = space.map_fence_values(affinity, monitored.at(), VALUE_BYTES, Access::Read);
         let monitored_va = monitored_va.inspect_err(|_| space.unmap(current_va, VALUE_BYTES))?;
-        current.note_mapped(space, current_va, access);
-        monitored.note_mapped(space, monitored_va, Access::Read);
+        current.note_mapped(space, affinity, current_va, access);
+        monitored.note_mapped(space, affinity, monitored_va, Access::Read);
         Ok(MappedPages {
             adapter: adapter.clone(),
             space: Arc::downgrade(space),
+            affinity,
             pages: pages.clone(),
             current_va,
             monitored_va,
@@ -337,16 +351,16 @@ impl MappedPages {
         let _still = self.pages.hold_still(&self.adapter);
         let current = &self.pages.current;
         let access = current.access(&self.adapter);
-        space.remap(self.current_va, current.at(), VALUE_BYTES, access);
-        current.note_mapped(&space, self.current_va, access);
+        space.remap_on(self.affinity, self.current_va, current.at(), VALUE_BYTES, access);
+        current.note_mapped(&space, self.affinity, self.current_va, access);
         *self.may_signal.lock() = true;
     }
 
-    /// The same in the system process, where the driver asks for it.
+    /// The same in the system process, where the driver asks for it: the CMP is that of all physical adapters.
     // spec: NF-074
     fn in_system_process(adapter: &Arc<Adapter>, pages: &Pages) -> Result<Option<MappedPages>, Status> {
         let Some(space) = adapter.system_process() else { return Ok(None) };
-        MappedPages::new(adapter, &space, pages, true, Afterwards::Nothing).map(Some)
+        MappedPages::new(adapter, (&space, Affinity::ALL), pages, true, Afterwards::Nothing).map(Some)
     }
 }
 
@@ -362,8 +376,9 @@ impl Drop for MappedPages {
             return;
         }
         let grave = self.adapter.grave();
-        space.remap(self.current_va, grave.current.at(), VALUE_BYTES, grave.access(&self.adapter));
-        space.remap(self.monitored_va, grave.monitored.at(), VALUE_BYTES, Access::Read);
+        let (on, access) = (self.affinity, grave.access(&self.adapter));
+        space.remap_on(on, self.current_va, grave.current.at(), VALUE_BYTES, access);
+        space.remap_on(on, self.monitored_va, grave.monitored.at(), VALUE_BYTES, Access::Read);
     }
 }
 
@@ -375,10 +390,13 @@ struct PackedPage {
     free: Vec<usize>,
 }
 
-/// The fence pages of one process on one adapter.
+/// The fence pages of one process on one adapter, mapped on the same physical adapters.
 pub(crate) struct FencePool {
     adapter: Arc<Adapter>,
     space: Arc<AddressSpace>,
+    affinity: Affinity,
+    /// Those for other affinities; held by the one for all physical adapters.
+    others: Mutex<BTreeMap<Affinity, Arc<FencePool>>>,
     packed: Mutex<Vec<PackedPage>>,
     /// Where shareable fences stand in this process.
     own: Mutex<BTreeMap<OsHandle, Weak<Mapping>>>,
@@ -543,9 +561,29 @@ impl FenceStorage {
 
 impl FencePool {
     pub(crate) fn new(adapter: &Arc<Adapter>, space: &Arc<AddressSpace>) -> Arc<FencePool> {
+        FencePool::with_affinity(adapter, space, Affinity::ALL)
+    }
+
+    /// The pool of the same process for fences that are mapped on these physical adapters: a page is mapped as a whole, so each
+    /// affinity has pages of its own.
+    // spec: NF-321
+    pub(crate) fn on(self: &Arc<FencePool>, affinity: Affinity) -> Arc<FencePool> {
+        if affinity == self.affinity {
+            return self.clone();
+        }
+        let fresh = || FencePool::with_affinity(&self.adapter, &self.space, affinity);
+        self.others.lock().entry(affinity).or_insert_with(fresh).clone()
+    }
+
+    fn with_affinity(
+        adapter: &Arc<Adapter>,
+        space: &Arc<AddressSpace>,
+        affinity: Affinity,
+    ) -> Arc<FencePool> {
+        let others = adapter.platform.mutex("fence pages of other affinities", BTreeMap::new());
         let packed = adapter.platform.mutex("fence pages", Vec::new());
         let own = adapter.platform.mutex("mappings of shareable fences", BTreeMap::new());
-        Arc::new(FencePool { adapter: adapter.clone(), space: space.clone(), packed, own })
+        Arc::new(FencePool { adapter: adapter.clone(), space: space.clone(), affinity, others, packed, own })
     }
 
     fn stride_words(&self) -> usize {
@@ -592,7 +630,8 @@ impl FencePool {
 
     fn new_page(&self, kind: StorageKind) -> Result<PackedPage, Status> {
         let pages = Pages::of_kind(&self.adapter, kind)?;
-        let mapped = MappedPages::new(&self.adapter, &self.space, &pages, true, Afterwards::Nothing)?;
+        let here = (&self.space, self.affinity);
+        let mapped = MappedPages::new(&self.adapter, here, &pages, true, Afterwards::Nothing)?;
         let in_system_process = MappedPages::in_system_process(&self.adapter, &pages)?;
         let free = (0..VALUE_WORDS / self.stride_words()).rev().collect();
         Ok(PackedPage { kind, pages, mapped, in_system_process, free })
@@ -611,7 +650,8 @@ impl FencePool {
     }
 
     fn new_own(&self, pages: &Pages, may_signal: bool) -> Result<Arc<Mapping>, Status> {
-        let mapped = MappedPages::new(&self.adapter, &self.space, pages, may_signal, Afterwards::Grave)?;
+        let here = (&self.space, self.affinity);
+        let mapped = MappedPages::new(&self.adapter, here, pages, may_signal, Afterwards::Grave)?;
         let (current_va, monitored_va) = (mapped.current_va, mapped.monitored_va);
         Ok(Arc::new(Mapping { current_va, monitored_va, own: Some(mapped) }))
     }

@@ -5,6 +5,7 @@ use crate::adapter::Adapter;
 use crate::memory::Access;
 use std::sync::Arc;
 use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Placement, Status};
+use tidegate_ddi::memory::Segment;
 use tidegate_platform::{PhysicalAddress, PhysicalMemory};
 
 /// Largest allocation.
@@ -34,10 +35,8 @@ impl AllocationObject {
         }
         let bus = match args.placement {
             Placement::System => adapter.system_memory.clone(),
-            Placement::Local => {
-                let visible = adapter.segments.iter().find(|s| s.cpu_visible);
-                visible.ok_or(Status::NOT_SUPPORTED)?.memory.clone()
-            }
+            Placement::Local => local(adapter, 0)?,
+            Placement::LocalOf(physical_adapter) => local(adapter, physical_adapter)?,
         };
         let (at, memory) = match args.kind {
             AllocationKind::Bulk => {
@@ -54,6 +53,16 @@ impl AllocationObject {
         })?;
         Ok(AllocationObject { space: space.clone(), bus, at, gpu_va, bytes: args.bytes, memory, device })
     }
+}
+
+/// The segment of a physical adapter that the CPU reaches.
+fn local(adapter: &Adapter, physical_adapter: u32) -> Result<PhysicalMemory, Status> {
+    if physical_adapter >= adapter.physical_adapters() {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    let of_it = |s: &&Segment| s.cpu_visible && s.physical_adapter == physical_adapter;
+    let visible = adapter.segments.iter().find(of_it);
+    Ok(visible.ok_or(Status::NOT_SUPPORTED)?.memory.clone())
 }
 
 impl Drop for AllocationObject {

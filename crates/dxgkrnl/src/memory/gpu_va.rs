@@ -1,5 +1,8 @@
 //! Owns a process's GPU address space: which addresses are taken, and the page tables, which the driver writes.
 //!
+//! Each physical adapter has page tables of its own. Addresses are common: one means the same memory wherever it is mapped, and
+//! an [`Affinity`] says where that is.
+//!
 //! Addresses are given out upwards and never twice, so that a stale address faults. Where the driver states bounds for fence
 //! values, those and nothing else are mapped between them, in every address space. The lock orders page table updates: a
 //! table is linked before anything that needs the link is returned to a caller.
@@ -20,6 +23,32 @@ const FIRST_VA: u64 = 0x1_0000;
 
 /// Most entries written in one call.
 const ENTRIES_PER_UPDATE: usize = 512;
+
+/// The physical adapters on which something is mapped, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Affinity(u32);
+
+impl Affinity {
+    /// All of them.
+    pub(crate) const ALL: Affinity = Affinity(u32::MAX);
+
+    /// An engine affinity of a call on an adapter of so many physical ones: 0 is all of them, and so is the bit of each.
+    /// `None` when it has the bit of an absent one.
+    // spec: MF-014, NF-105, NF-106
+    pub(crate) fn of_call(engine_affinity: u32, physical_adapters: u32) -> Option<Affinity> {
+        let present = (1 << physical_adapters) - 1;
+        match engine_affinity {
+            bits if bits & !present != 0 => None,
+            0 => Some(Affinity::ALL),
+            bits if bits == present => Some(Affinity::ALL),
+            bits => Some(Affinity(bits)),
+        }
+    }
+
+    fn has(self, physical_adapter: usize) -> bool {
+        self.0 >> physical_adapter & 1 != 0
+    }
+}
 
 /// What engines may do with a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +79,12 @@ struct Table {
     memory: Bulk,
 }
 
+/// By level and index path: the address shifted down to what the table covers.
+type TableSet = HashMap<(u32, u64), Table>;
+
 struct Tables {
-    /// By level and index path: the address shifted down to what the table covers.
-    tables: HashMap<(u32, u64), Table>,
+    /// By physical adapter.
+    sets: Vec<TableSet>,
     next_va: u64,
     next_fence_va: u64,
 }
@@ -101,13 +133,20 @@ impl AddressSpace {
     }
 
     fn with_number(adapter: &Arc<Adapter>, number: u32) -> Result<AddressSpace, Status> {
-        let (at, memory) = adapter.system_memory.bulk(adapter.shape.table_bytes as usize);
-        let root = Table { at, memory };
+        let mut sets = Vec::new();
+        for physical_adapter in 0..adapter.physical_adapters() {
+            let (at, memory) = adapter.system_memory.bulk(adapter.shape.table_bytes as usize);
+            let set = SetRootPageTable { address_space: number, physical_adapter, root: Some(at) };
+            sets.push(HashMap::from([((0, 0), Table { at, memory })]));
+            let told = adapter.driver().set_root_page_table(&Passive::enter(), set);
+            if let Err(status) = told {
+                release(adapter, number, sets);
+                return Err(status);
+            }
+        }
         let window = fence_window(&adapter.native_fence_caps, adapter.shape);
         let next_fence_va = window.as_ref().map_or(0, |w| w.start);
-        let tables = Tables { tables: HashMap::from([((0, 0), root)]), next_va: FIRST_VA, next_fence_va };
-        let set = SetRootPageTable { address_space: number, root: Some(at) };
-        adapter.driver().set_root_page_table(&Passive::enter(), set)?;
+        let tables = Tables { sets, next_va: FIRST_VA, next_fence_va };
         Ok(AddressSpace {
             adapter: adapter.clone(),
             number,
@@ -123,6 +162,10 @@ impl AddressSpace {
 
     /// Maps parts one behind the other, each in pages of its own.
     pub(crate) fn map_parts(&self, parts: &[Part]) -> Result<u64, Status> {
+        self.map_parts_on(Affinity::ALL, parts)
+    }
+
+    fn map_parts_on(&self, affinity: Affinity, parts: &[Part]) -> Result<u64, Status> {
         let mut tables = self.tables.lock_device();
         let (va, end) = self.place(tables.next_va, parts, self.adapter.shape.va_end())?;
         let (va, end) = match &self.window {
@@ -132,23 +175,24 @@ impl AddressSpace {
             _ => (va, end),
         };
         tables.next_va = end;
-        self.write_parts(&mut tables, va, parts)
+        self.write_parts(&mut tables, affinity, va, parts)
     }
 
-    /// The same as `map` for a page of fence values, between the bounds that the driver states.
+    /// The same as `map` for a page of fence values, on some physical adapters, between the bounds that the driver states.
     // spec: NF-076
     pub(crate) fn map_fence_values(
         &self,
+        affinity: Affinity,
         from: PhysicalAddress,
         bytes: u64,
         access: Access,
     ) -> Result<u64, Status> {
-        let Some(window) = &self.window else { return self.map(from, bytes, access) };
         let parts = [(from, bytes, access)];
+        let Some(window) = &self.window else { return self.map_parts_on(affinity, &parts) };
         let mut tables = self.tables.lock_device();
         let (va, end) = self.place(tables.next_fence_va, &parts, window.end)?;
         tables.next_fence_va = end;
-        self.write_parts(&mut tables, va, &parts)
+        self.write_parts(&mut tables, affinity, va, &parts)
     }
 
     fn pages_of(&self, bytes: u64) -> u64 {
@@ -165,54 +209,87 @@ impl AddressSpace {
         Ok((va, end + page))
     }
 
-    fn write_parts(&self, tables: &mut Tables, va: u64, parts: &[Part]) -> Result<u64, Status> {
+    fn write_parts(
+        &self,
+        tables: &mut Tables,
+        affinity: Affinity,
+        va: u64,
+        parts: &[Part],
+    ) -> Result<u64, Status> {
         let page = self.adapter.shape.page_bytes;
         let mut at = va;
         for &(from, bytes, access) in parts {
             let pages = self.pages_of(bytes);
-            self.write_pages(tables, at, pages, |i| access.entry(from, i * page))?;
+            self.write_pages(tables, affinity, at, pages, |i| access.entry(from, i * page))?;
             at += pages * page;
         }
         Ok(va)
     }
 
     /// Maps another region where one is mapped: what stood there is not reached any more when this returns.
-    pub(crate) fn remap(&self, va: u64, to: PhysicalAddress, bytes: u64, access: Access) {
+    pub(crate) fn remap_on(
+        &self,
+        affinity: Affinity,
+        va: u64,
+        to: PhysicalAddress,
+        bytes: u64,
+        access: Access,
+    ) {
         let page = self.adapter.shape.page_bytes;
+        let pages = bytes.div_ceil(page).max(1);
         let mut tables = self.tables.lock_device();
         // Tables that exist are written, so this cannot run out of anything.
-        let _ =
-            self.write_pages(&mut tables, va, bytes.div_ceil(page).max(1), |i| access.entry(to, i * page));
+        let _ = self.write_pages(&mut tables, affinity, va, pages, |i| access.entry(to, i * page));
     }
 
     /// Takes a mapping away. Its addresses are not used again.
     pub(crate) fn unmap(&self, va: u64, bytes: u64) {
         let pages = bytes.div_ceil(self.adapter.shape.page_bytes).max(1);
-        let mut tables = self.tables.lock_device();
-        // Unmapping writes into tables that exist, so it cannot run out of anything.
-        let _ = self.write_pages(&mut tables, va, pages, |_| PageTableEntry::Invalid);
+        let tables = self.tables.lock_device();
+        // Unmapping writes into tables that exist, so it cannot run out of anything. Where nothing was mapped there may be none.
+        let last = self.adapter.shape.levels - 1;
+        for physical_adapter in 0..tables.sets.len() {
+            let mut done = 0;
+            while done < pages {
+                let (start, count) = self.run_of_entries(va, pages, done);
+                let key = (last, self.path(va + done * self.adapter.shape.page_bytes, last));
+                if let Some(table) = tables.sets[physical_adapter].get(&key) {
+                    let entries = vec![PageTableEntry::Invalid; count as usize];
+                    let _ = self.update(physical_adapter, &table.memory, last, start, &entries);
+                }
+                done += count;
+            }
+        }
+    }
+
+    /// Of `pages` from `va` on, `done` are written: where in its table the next one stands, and how many follow there.
+    fn run_of_entries(&self, va: u64, pages: u64, done: u64) -> (u64, u64) {
+        let shape = self.adapter.shape;
+        let start = shape.index(va + done * shape.page_bytes, shape.levels - 1);
+        let room = (1 << shape.index_bits) - start;
+        (start, room.min(pages - done).min(ENTRIES_PER_UPDATE as u64))
     }
 
     fn write_pages(
         &self,
         tables: &mut Tables,
+        affinity: Affinity,
         va: u64,
         pages: u64,
         entry: impl Fn(u64) -> PageTableEntry,
     ) -> Result<(), Status> {
-        let shape = self.adapter.shape;
-        let last = shape.levels - 1;
-        let mut done = 0;
-        while done < pages {
-            let at = va + done * shape.page_bytes;
-            let start = shape.index(at, last);
-            let room = (1 << shape.index_bits) - start;
-            let count = room.min(pages - done).min(ENTRIES_PER_UPDATE as u64);
-            let entries: Vec<PageTableEntry> = (done..done + count).map(&entry).collect();
-            self.table_for(tables, at)?;
-            let table = &tables.tables[&(last, self.path(at, last))];
-            self.update(&table.memory, last, start, &entries)?;
-            done += count;
+        let last = self.adapter.shape.levels - 1;
+        for physical_adapter in (0..tables.sets.len()).filter(|n| affinity.has(*n)) {
+            let mut done = 0;
+            while done < pages {
+                let at = va + done * self.adapter.shape.page_bytes;
+                let (start, count) = self.run_of_entries(va, pages, done);
+                let entries: Vec<PageTableEntry> = (done..done + count).map(&entry).collect();
+                self.table_for(tables, physical_adapter, at)?;
+                let table = &tables.sets[physical_adapter][&(last, self.path(at, last))];
+                self.update(physical_adapter, &table.memory, last, start, &entries)?;
+                done += count;
+            }
         }
         Ok(())
     }
@@ -225,41 +302,52 @@ impl AddressSpace {
     }
 
     /// Makes and links the tables on the way to `va`.
-    fn table_for(&self, tables: &mut Tables, va: u64) -> Result<(), Status> {
+    fn table_for(&self, tables: &mut Tables, physical_adapter: usize, va: u64) -> Result<(), Status> {
         let shape = self.adapter.shape;
+        let set = &mut tables.sets[physical_adapter];
         for level in 1..shape.levels {
             let key = (level, self.path(va, level));
-            if tables.tables.contains_key(&key) {
+            if set.contains_key(&key) {
                 continue;
             }
             let (at, memory) = self.adapter.system_memory.bulk(shape.table_bytes as usize);
-            let parent = &tables.tables[&(level - 1, self.path(va, level - 1))];
-            self.update(&parent.memory, level - 1, shape.index(va, level - 1), &[PageTableEntry::Table(at)])?;
-            tables.tables.insert(key, Table { at, memory });
+            let parent = &set[&(level - 1, self.path(va, level - 1))];
+            let link = [PageTableEntry::Table(at)];
+            self.update(physical_adapter, &parent.memory, level - 1, shape.index(va, level - 1), &link)?;
+            set.insert(key, Table { at, memory });
         }
         Ok(())
     }
 
     fn update(
         &self,
+        physical_adapter: usize,
         table: &Bulk,
         level: u32,
         start_index: u64,
         entries: &[PageTableEntry],
     ) -> Result<(), Status> {
-        let args = UpdatePageTable { address_space: self.number, table, level, start_index, entries };
+        let (address_space, physical_adapter) = (self.number, physical_adapter as u32);
+        let args = UpdatePageTable { address_space, physical_adapter, table, level, start_index, entries };
         self.adapter.driver().update_page_table(&Passive::enter(), args)
     }
 }
 
 impl Drop for AddressSpace {
     fn drop(&mut self) {
-        let clear = SetRootPageTable { address_space: self.number, root: None };
+        let sets = std::mem::take(&mut self.tables.lock_device().sets);
+        release(&self.adapter, self.number, sets);
+    }
+}
+
+/// Takes the page tables away, one physical adapter after the other.
+fn release(adapter: &Adapter, address_space: u32, sets: Vec<TableSet>) {
+    for (physical_adapter, set) in (0..).zip(sets) {
+        let clear = SetRootPageTable { address_space, physical_adapter, root: None };
         // The driver cannot refuse to forget; whatever it says, the tables go.
-        let _ = self.adapter.driver().set_root_page_table(&Passive::enter(), clear);
-        let tables = std::mem::take(&mut self.tables.lock_device().tables);
-        for table in tables.into_values() {
-            self.adapter.system_memory.remove(table.at);
+        let _ = adapter.driver().set_root_page_table(&Passive::enter(), clear);
+        for table in set.into_values() {
+            adapter.system_memory.remove(table.at);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Owns VidSch's protocol for the packet model: contexts with software queues, DMA packets handed to nodes.
+//! Owns VidSch's protocol for the packet model: contexts with software queues, DMA packets handed to engines.
 //!
 //! Decisions come from `vidsch` (pure); here they are carried out with no lock held. One agent at a time drains the decisions
-//! of an adapter, so packets reach a node in the order in which they were decided; others leave their news and go.
+//! of an adapter, so packets reach an engine in the order in which they were decided; others leave their news and go.
 
 pub(crate) mod broadcast;
 mod vidsch;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
 use tidegate_ddi::queue::SubmitCommandVirtual;
-use tidegate_ddi::{Dispatch, MonitoredNotification, OsHandle};
+use tidegate_ddi::{Dispatch, EngineId, MonitoredNotification, OsHandle};
 use tidegate_platform::Step;
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 use vidsch::{Command, Decision, Finished, GivenUp, Work};
@@ -94,16 +94,18 @@ pub(crate) fn wait_satisfied(adapter: &Arc<Adapter>, context: OsHandle, ticket: 
 
 /// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this id are complete. Then the basic scan, where the engine does not interrupt for
 /// its writes: the packets may have written monitored fences of their processes.
-pub(crate) fn dma_completed(adapter: &Arc<Adapter>, node: u32, fence_id: u32) {
-    let (contexts, known) = {
+pub(crate) fn dma_completed(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u32) {
+    let completed = adapter.caps.engine_number(engine).and_then(|number| {
         let mut sched = adapter.sched.lock();
-        (sched.in_flight_up_to(node, fence_id), sched.completed(node, fence_id, adapter.platform.stamp_ns()))
+        let contexts = sched.in_flight_up_to(number, fence_id);
+        sched.completed(number, fence_id, adapter.platform.stamp_ns()).then_some(contexts)
+    });
+    let Some(contexts) = completed else {
+        return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
     };
-    if !known {
-        return adapter.bug_check(BugCheck::UnknownPacket { node, fence_id });
-    }
     // spec: MF-053
-    if adapter.caps.nodes[node as usize].monitored_notification == MonitoredNotification::Basic {
+    if adapter.caps.nodes[engine.node_ordinal as usize].monitored_notification == MonitoredNotification::Basic
+    {
         basic_scan(adapter, &contexts);
     }
     run(adapter);
@@ -146,8 +148,8 @@ pub(crate) fn run(adapter: &Arc<Adapter>) {
 fn carry_out(adapter: &Arc<Adapter>, decision: Decision<FenceTarget>) {
     adapter.platform.spend(Step::VidSchDispatch);
     match decision {
-        Decision::Submit { context, node, command, fence_id } => {
-            submit(adapter, context, node, command, fence_id)
+        Decision::Submit { context, engine, command, fence_id } => {
+            submit(adapter, context, engine, command, fence_id)
         }
         Decision::Signal { contexts, signal } => {
             make(adapter, signal);
@@ -172,17 +174,19 @@ fn make(adapter: &Adapter, signal: Signal<FenceTarget>) {
     }
 }
 
-fn submit(adapter: &Arc<Adapter>, context: OsHandle, node: u32, command: Command, fence_id: u32) {
+fn submit(adapter: &Arc<Adapter>, context: OsHandle, engine: u32, command: Command, fence_id: u32) {
     let driver_context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
     // A context that is gone has no packets in VidSch, but it may go between the decision and here.
     let Some(driver_context) = driver_context else {
-        adapter.sched.lock().completed(node, fence_id, adapter.platform.stamp_ns());
+        adapter.sched.lock().completed(engine, fence_id, adapter.platform.stamp_ns());
         return;
     };
     adapter.count(Count::packets);
+    let EngineId { node_ordinal, engine_ordinal } = adapter.caps.engine(engine);
     let args = SubmitCommandVirtual {
         context: driver_context.driver,
-        node_ordinal: node,
+        node_ordinal,
+        engine_ordinal,
         dma_buffer_gpu_va: command.gpu_va,
         dma_buffer_bytes: command.bytes,
         submission_fence_id: fence_id,

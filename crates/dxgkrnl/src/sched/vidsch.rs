@@ -1,8 +1,10 @@
 //! Owns VidSch's policy for the packet model: pure, no lock, no clock, no fence; times are arguments, decisions are returned.
 //!
-//! A context's queue is first in, first out over commands, waits and signals. A command goes to its node when it heads the queue
-//! and the node has room; a wait holds what stands behind it; a signal is made when it heads the queue and every earlier
-//! command is complete (a signal at submission does not ask for that), on every context that it was given to. Between contexts of a node the higher priority goes first, and equal ones take turns.
+//! A context's queue is first in, first out over commands, waits and signals. A command goes to its engine when it heads the queue
+//! and the engine has room; a wait holds what stands behind it; a signal is made when it heads the queue and every earlier
+//! command is complete (a signal at submission does not ask for that), on every context that it was given to. Between contexts of an engine the higher priority goes first, and equal ones take turns.
+//!
+//! An engine is a node of a physical adapter; here it is a number (`AdapterCaps::engine_number`). Packets are numbered per engine.
 
 use super::broadcast::{Broadcast, Standing};
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +12,7 @@ use tidegate_calls::{Priority, SignalFlags};
 use tidegate_ddi::{AdapterCaps, OsHandle};
 use tidegate_platform::Event;
 
-/// Packets that a node holds at once when the driver states no cap.
+/// Packets that an engine holds at once when the driver states no cap.
 const DEFAULT_PACKET_CAP: usize = 2;
 const PRIORITIES: usize = 4;
 
@@ -76,18 +78,18 @@ struct Item<F> {
 }
 
 struct ContextQueue<F> {
-    node: u32,
+    engine: u32,
     priority: Priority,
     tag: u32,
     lane: u32,
     items: VecDeque<Item<F>>,
     in_flight: usize,
     signalling: bool,
-    /// Stands in its node's ready list.
+    /// Stands in its engine's ready list.
     listed: bool,
 }
 
-struct Node {
+struct Engine {
     cap: usize,
     in_flight: VecDeque<(u32, OsHandle)>,
     last_id: u32,
@@ -98,7 +100,7 @@ struct Node {
 #[derive(Debug)]
 pub(crate) enum Decision<F> {
     /// Give a packet to the driver.
-    Submit { context: OsHandle, node: u32, command: Command, fence_id: u32 },
+    Submit { context: OsHandle, engine: u32, command: Command, fence_id: u32 },
     /// Signal, then report [`VidSch::signalled`].
     Signal { contexts: Vec<OsHandle>, signal: Signal<F> },
 }
@@ -115,7 +117,7 @@ pub(crate) struct Finished<F> {
 
 /// The scheduler of one adapter's packet contexts. `F` is a fence and a value; here it is only carried.
 pub(crate) struct VidSch<F = super::FenceTarget> {
-    nodes: Vec<Node>,
+    engines: Vec<Engine>,
     contexts: BTreeMap<OsHandle, ContextQueue<F>>,
     signals: BTreeMap<u64, QueuedSignal<F>>,
     /// Signals that every context has reached, in that order.
@@ -131,9 +133,10 @@ impl<F: Clone> VidSch<F> {
             0 => DEFAULT_PACKET_CAP,
             cap => cap as usize,
         };
-        let node = || Node { cap, in_flight: VecDeque::new(), last_id: 0, ready: Default::default() };
+        let engine = || Engine { cap, in_flight: VecDeque::new(), last_id: 0, ready: Default::default() };
         VidSch {
-            nodes: caps.nodes.iter().map(|_| node()).collect(),
+            // spec: NF-323
+            engines: (0..caps.engine_count()).map(|_| engine()).collect(),
             contexts: BTreeMap::new(),
             signals: BTreeMap::new(),
             reached_signals: VecDeque::new(),
@@ -146,13 +149,13 @@ impl<F: Clone> VidSch<F> {
     pub(crate) fn add_context(
         &mut self,
         context: OsHandle,
-        node: u32,
+        engine: u32,
         priority: Priority,
         tag: u32,
         lane: u32,
     ) {
         let queue = ContextQueue {
-            node,
+            engine,
             priority,
             tag,
             lane,
@@ -258,21 +261,21 @@ impl<F: Clone> VidSch<F> {
         }
     }
 
-    /// The contexts of all packets of `node` that are in flight.
-    pub(crate) fn in_flight_on(&self, node: u32) -> Vec<OsHandle> {
-        let packets = self.nodes.get(node as usize).into_iter().flat_map(|n| &n.in_flight);
+    /// The contexts of all packets of `engine` that are in flight.
+    pub(crate) fn in_flight_on(&self, engine: u32) -> Vec<OsHandle> {
+        let packets = self.engines.get(engine as usize).into_iter().flat_map(|n| &n.in_flight);
         packets.map(|(_, context)| *context).collect()
     }
 
-    /// The contexts of the packets of `node` up to `fence_id` that are in flight.
-    pub(crate) fn in_flight_up_to(&self, node: u32, fence_id: u32) -> Vec<OsHandle> {
-        let packets = self.nodes.get(node as usize).into_iter().flat_map(|n| &n.in_flight);
+    /// The contexts of the packets of `engine` up to `fence_id` that are in flight.
+    pub(crate) fn in_flight_up_to(&self, engine: u32, fence_id: u32) -> Vec<OsHandle> {
+        let packets = self.engines.get(engine as usize).into_iter().flat_map(|n| &n.in_flight);
         packets.take_while(|(id, _)| fence_id.wrapping_sub(*id).cast_signed() >= 0).map(|(_, c)| *c).collect()
     }
 
-    /// Packets of `node` up to `fence_id` are complete. `false` when that packet is not in flight and was not just completed.
-    pub(crate) fn completed(&mut self, node: u32, fence_id: u32, now_ns: u64) -> bool {
-        let Some(n) = self.nodes.get_mut(node as usize) else { return false };
+    /// Packets of `engine` up to `fence_id` are complete. `false` when that packet is not in flight and was not just completed.
+    pub(crate) fn completed(&mut self, engine: u32, fence_id: u32, now_ns: u64) -> bool {
+        let Some(n) = self.engines.get_mut(engine as usize) else { return false };
         if fence_id.wrapping_sub(n.last_id).cast_signed() > 0 {
             return false;
         }
@@ -294,9 +297,9 @@ impl<F: Clone> VidSch<F> {
     }
 
     /// The context whose packet this is, while it is in flight.
-    pub(crate) fn context_of_packet(&self, node: u32, fence_id: u32) -> Option<OsHandle> {
-        let node = self.nodes.get(node as usize)?;
-        node.in_flight.iter().find(|(id, _)| *id == fence_id).map(|(_, c)| *c)
+    pub(crate) fn context_of_packet(&self, engine: u32, fence_id: u32) -> Option<OsHandle> {
+        let engine = self.engines.get(engine as usize)?;
+        engine.in_flight.iter().find(|(id, _)| *id == fence_id).map(|(_, c)| *c)
     }
 
     /// Takes the right to carry out decisions; `false` when somebody has it, who will see what was just entered.
@@ -344,12 +347,12 @@ impl<F: Clone> VidSch<F> {
     }
 
     fn next_packet(&mut self, now_ns: u64) -> Option<Decision<F>> {
-        for index in 0..self.nodes.len() {
-            let node = &mut self.nodes[index];
-            if node.in_flight.len() >= node.cap {
+        for index in 0..self.engines.len() {
+            let engine = &mut self.engines[index];
+            if engine.in_flight.len() >= engine.cap {
                 continue;
             }
-            let Some(context) = node.ready.iter_mut().rev().find_map(VecDeque::pop_front) else { continue };
+            let Some(context) = engine.ready.iter_mut().rev().find_map(VecDeque::pop_front) else { continue };
             let Some(queue) = self.contexts.get_mut(&context) else { continue };
             queue.listed = false;
             let Some(Item { work: Work::Command(command), .. }) = queue.items.front() else {
@@ -359,11 +362,11 @@ impl<F: Clone> VidSch<F> {
             let command = *command;
             queue.items.pop_front();
             queue.in_flight += 1;
-            node.last_id = node.last_id.wrapping_add(1);
-            let fence_id = node.last_id;
-            node.in_flight.push_back((fence_id, context));
+            engine.last_id = engine.last_id.wrapping_add(1);
+            let fence_id = engine.last_id;
+            engine.in_flight.push_back((fence_id, context));
             self.touch(context, now_ns);
-            return Some(Decision::Submit { context, node: index as u32, command, fence_id });
+            return Some(Decision::Submit { context, engine: index as u32, command, fence_id });
         }
         None
     }
@@ -393,7 +396,7 @@ impl<F: Clone> VidSch<F> {
         match queue.items.front_mut() {
             Some(Item { work: Work::Command(_), .. }) => {
                 queue.listed = true;
-                self.nodes[queue.node as usize].ready[queue.priority as usize].push_back(context);
+                self.engines[queue.engine as usize].ready[queue.priority as usize].push_back(context);
             }
             // spec: MF-023
             Some(Item { ticket, work: Work::Signal { at_submission, reached }, .. })
@@ -444,6 +447,7 @@ mod tests {
             scheduling: VidSchCaps::MULTI_ENGINE_AWARE,
             hw_queue_packet_cap: 1,
             nodes: vec![node],
+            physical_adapters: 1,
             signaled_hw_queue_array: false,
             fence_history: false,
             peer_signal: tidegate_ddi::PeerSignalCaps::default(),
@@ -608,7 +612,7 @@ mod tests {
     fn packet_ids_wrap() {
         let mut s = sched();
         s.add_context(OsHandle(1), 0, Priority::Normal, 0, 0);
-        s.nodes[0].last_id = u32::MAX - 1;
+        s.engines[0].last_id = u32::MAX - 1;
         for _ in 0..3 {
             s.push(OsHandle(1), command(7), 0);
         }

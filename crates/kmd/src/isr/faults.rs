@@ -4,7 +4,7 @@
 
 use super::{InterruptView, Owner};
 use crate::ReferenceDriver;
-use tidegate_ddi::{Callbacks, Dirql, InterruptData, PageFault};
+use tidegate_ddi::{Callbacks, Dirql, EngineId, InterruptData, PageFault};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{QueueId, Register};
 
@@ -30,14 +30,19 @@ impl ReferenceDriver {
 
 fn report(view: &InterruptView, id: QueueId, position: u64, fault: PageFault) -> Option<InterruptData> {
     let queue = view.queues.get(&id)?;
-    let node_ordinal = queue.node;
+    let EngineId { node_ordinal, engine_ordinal } = queue.engine;
     Some(match queue.owner {
         Owner::Node => {
-            InterruptData::DmaPageFaulted { node_ordinal, faulted_fence_id: position as u32, fault }
+            let faulted_fence_id = position as u32;
+            InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault }
         }
-        Owner::Queue { os, .. } => {
-            InterruptData::HwQueuePageFaulted { node_ordinal, hw_queue: os, slot: position, fault }
-        }
+        Owner::Queue { os, .. } => InterruptData::HwQueuePageFaulted {
+            node_ordinal,
+            engine_ordinal,
+            hw_queue: os,
+            slot: position,
+            fault,
+        },
     })
 }
 

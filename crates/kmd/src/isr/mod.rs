@@ -15,7 +15,7 @@ pub(crate) use view::{InterruptView, Owner, QueueView};
 
 use crate::ReferenceDriver;
 use signals::{Signals, reports};
-use tidegate_ddi::{Callbacks, Dirql, InterruptData};
+use tidegate_ddi::{Callbacks, Dirql, EngineId, InterruptData};
 use tidegate_gpu_abi::{AddressSpaceId, Cause, GpuVa, QueueId, Register};
 
 /// What a register reads as when nobody answers on the bus.
@@ -41,7 +41,13 @@ impl ReferenceDriver {
             }
             if cause.has(Cause::FENCE_SIGNALED) || cause.has(Cause::FENCE_COLLAPSED) {
                 let signals = self.drain_signals(&view, cause.has(Cause::FENCE_COLLAPSED));
-                for data in reports(&signals, self.config.interrupt, &view, self.device.node_count()) {
+                for data in reports(
+                    &signals,
+                    self.config.interrupt,
+                    &view,
+                    |n| self.engine(n),
+                    self.device.engine_count(),
+                ) {
                     callbacks.notify_interrupt(level, data);
                 }
             }
@@ -57,18 +63,22 @@ impl ReferenceDriver {
     }
 
     fn report_completions(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks, cause: Cause) {
-        for node_ordinal in (0..self.device.node_count()).filter(|node| cause.has(Cause::node(*node))) {
-            let last = self.device.read_register(Register::COMPLETED_FENCE.offset(node_ordinal));
-            let data = InterruptData::DmaCompleted { node_ordinal, submission_fence_id: last as u32 };
+        for number in (0..self.device.engine_count()).filter(|engine| cause.has(Cause::engine(*engine))) {
+            let submission_fence_id =
+                self.device.read_register(Register::COMPLETED_FENCE.offset(number)) as u32;
+            let EngineId { node_ordinal, engine_ordinal } = self.engine(number);
+            let data = InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id };
             callbacks.notify_interrupt(level, data);
         }
     }
 
     /// Engines that notify of their fence writes made some.
     fn report_monitored(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
-        let written = self.device.read_register(Register::MONITORED_NODES);
-        for node_ordinal in (0..self.device.node_count()).filter(|node| written >> node & 1 != 0) {
-            callbacks.notify_interrupt(level, InterruptData::MonitoredFenceSignaled { node_ordinal });
+        let written = self.device.read_register(Register::MONITORED_ENGINES);
+        for number in (0..self.device.engine_count()).filter(|engine| written >> engine & 1 != 0) {
+            let EngineId { node_ordinal, engine_ordinal } = self.engine(number);
+            let data = InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal };
+            callbacks.notify_interrupt(level, data);
         }
     }
 

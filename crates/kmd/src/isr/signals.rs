@@ -7,12 +7,12 @@
 use super::{InterruptView, Owner};
 use crate::InterruptMode;
 use std::collections::BTreeMap;
-use tidegate_ddi::{DriverHandle, InterruptData, OsHandle};
+use tidegate_ddi::{DriverHandle, EngineId, InterruptData, OsHandle};
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 
-/// The signals of one node.
+/// The signals of one engine.
 #[derive(Default)]
-struct NodeSignals {
+struct EngineSignals {
     fences: Vec<OsHandle>,
     /// `None` is the node's own queue, which the kernel knows no handle of.
     queues: Vec<Option<DriverHandle>>,
@@ -26,20 +26,20 @@ struct NodeSignals {
 
 /// All signals of one look at the list.
 pub(super) struct Signals {
-    nodes: BTreeMap<u32, NodeSignals>,
-    /// Any fence of any node may be meant.
+    engines: BTreeMap<EngineId, EngineSignals>,
+    /// Any fence of any engine may be meant.
     anything: bool,
-    /// A signal that no queue is known of: no log tells which it was, and it may have been any node's.
+    /// A signal that no queue is known of: no log tells which it was, and it may have been any engine's.
     of_no_queue: bool,
 }
 
 impl Signals {
     pub(super) fn new(collapsed: bool) -> Signals {
-        Signals { nodes: BTreeMap::new(), anything: collapsed, of_no_queue: false }
+        Signals { engines: BTreeMap::new(), anything: collapsed, of_no_queue: false }
     }
 
     /// One record of the list that the CMP made, of a fence that it found above a new MonitoredValue. It is reported as the first
-    /// node's: a report has one, and the fence is what counts.
+    /// engine's: a report has one, and the fence is what counts.
     pub(super) fn add_of_cmp(
         &mut self,
         view: &InterruptView,
@@ -47,11 +47,12 @@ impl Signals {
         current_value: GpuVa,
     ) {
         self.of_no_queue = true;
-        let node = self.nodes.entry(0).or_default();
-        node.native = true;
+        let first = EngineId { node_ordinal: 0, engine_ordinal: 0 };
+        let engine = self.engines.entry(first).or_default();
+        engine.native = true;
         match view.fences.get(&(address_space, current_value)) {
-            Some(fence) => node.fences.push(*fence),
-            None => node.unknown = true,
+            Some(fence) => engine.fences.push(*fence),
+            None => engine.unknown = true,
         }
     }
 
@@ -61,7 +62,7 @@ impl Signals {
             self.anything = true;
             return;
         };
-        let node = self.nodes.entry(queue.node).or_default();
+        let node = self.engines.entry(queue.engine).or_default();
         if !view.native_fences || queue.monitored_progress == Some(current_value) {
             node.monitored = true;
             return;
@@ -83,40 +84,44 @@ pub(super) fn reports(
     signals: &Signals,
     mode: InterruptMode,
     view: &InterruptView,
-    node_count: u32,
+    engine: impl Fn(u32) -> EngineId,
+    engine_count: u32,
 ) -> Vec<InterruptData> {
     let logs_tell = matches!(mode, InterruptMode::HwQueue | InterruptMode::HwQueueArray);
     if signals.anything || (signals.of_no_queue && logs_tell) {
-        return reports_of_anything(mode, view, node_count);
+        return reports_of_anything(mode, view, (0..engine_count).map(engine));
     }
     let mut reports = Vec::new();
-    for (&node_ordinal, node) in &signals.nodes {
-        if node.monitored {
-            reports.push(InterruptData::MonitoredFenceSignaled { node_ordinal });
+    for (&engine, signals) in &signals.engines {
+        let EngineId { node_ordinal, engine_ordinal } = engine;
+        if signals.monitored {
+            reports.push(InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal });
         }
-        if node.native {
-            reports.push(native(mode, node_ordinal, node));
+        if signals.native {
+            reports.push(native(mode, engine, signals));
         }
     }
     reports
 }
 
-fn native(mode: InterruptMode, node_ordinal: u32, node: &NodeSignals) -> InterruptData {
+fn native(mode: InterruptMode, engine: EngineId, signals: &EngineSignals) -> InterruptData {
+    let EngineId { node_ordinal, engine_ordinal } = engine;
     let evaluate_legacy_monitored_fences = false;
     let (fences, hw_queue) = match mode {
         // spec: NF-120, NF-121, NF-126
-        InterruptMode::FenceArray => ((!node.unknown).then(|| distinct(&node.fences)), None),
+        InterruptMode::FenceArray => ((!signals.unknown).then(|| distinct(&signals.fences)), None),
         InterruptMode::NullArray => (None, None),
         // spec: NF-222, NF-228
-        InterruptMode::HwQueue => match distinct(&node.queues)[..] {
+        InterruptMode::HwQueue => match distinct(&signals.queues)[..] {
             [one] => (None, one),
             _ => (None, None),
         },
         // The node's own queue has no handle and no logs; when it is among them, nothing is named.
-        InterruptMode::HwQueueArray => match distinct(&node.queues).into_iter().collect() {
+        InterruptMode::HwQueueArray => match distinct(&signals.queues).into_iter().collect() {
             Some(hw_queues) => {
                 return InterruptData::HwQueuesSignaled {
                     node_ordinal,
+                    engine_ordinal,
                     hw_queues,
                     evaluate_legacy_monitored_fences,
                 };
@@ -124,24 +129,38 @@ fn native(mode: InterruptMode, node_ordinal: u32, node: &NodeSignals) -> Interru
             None => (None, None),
         },
     };
-    InterruptData::NativeFenceSignaled { node_ordinal, fences, hw_queue, evaluate_legacy_monitored_fences }
+    InterruptData::NativeFenceSignaled {
+        node_ordinal,
+        engine_ordinal,
+        fences,
+        hw_queue,
+        evaluate_legacy_monitored_fences,
+    }
 }
 
 /// Nothing is named. Without an array the kernel scans all native fences of the adapter, so one report does; a report without
 /// a hardware queue is about one engine, and one on monitored fences too, so each engine gets one. A device that cannot tell
 /// fence kinds apart never says more than this, and means monitored fences as well.
 // spec: NF-124, NF-129
-fn reports_of_anything(mode: InterruptMode, view: &InterruptView, node_count: u32) -> Vec<InterruptData> {
+fn reports_of_anything(
+    mode: InterruptMode,
+    view: &InterruptView,
+    engines: impl Iterator<Item = EngineId>,
+) -> Vec<InterruptData> {
     if !view.native_fences {
-        let nodes = 0..node_count;
-        return nodes.map(|node_ordinal| InterruptData::MonitoredFenceSignaled { node_ordinal }).collect();
+        let monitored = |EngineId { node_ordinal, engine_ordinal }| InterruptData::MonitoredFenceSignaled {
+            node_ordinal,
+            engine_ordinal,
+        };
+        return engines.map(monitored).collect();
     }
     let monitored = view.fence_kinds_alike || view.queues.values().any(|q| q.monitored_progress.is_some());
     let logs_tell = matches!(mode, InterruptMode::HwQueue | InterruptMode::HwQueueArray);
-    let nodes = if logs_tell { node_count } else { 1 };
-    (0..nodes)
-        .map(|node_ordinal| InterruptData::NativeFenceSignaled {
+    engines
+        .take(if logs_tell { usize::MAX } else { 1 })
+        .map(|EngineId { node_ordinal, engine_ordinal }| InterruptData::NativeFenceSignaled {
             node_ordinal,
+            engine_ordinal,
             fences: None,
             hw_queue: None,
             evaluate_legacy_monitored_fences: monitored,

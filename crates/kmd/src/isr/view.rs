@@ -9,13 +9,13 @@ use crate::objects::{HwQueue, Instance, Objects};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use tidegate_ddi::{Callbacks, DriverHandle, OsHandle};
+use tidegate_ddi::{Callbacks, DriverHandle, EngineId, OsHandle};
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 
 /// Whose hardware queue it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The driver's: packets of a node.
+    /// The driver's: packets of an engine.
     Node,
     /// The kernel's.
     Queue { driver: DriverHandle, os: OsHandle },
@@ -25,21 +25,21 @@ pub(crate) enum Owner {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueView {
     pub(crate) owner: Owner,
-    pub(crate) node: u32,
+    pub(crate) engine: EngineId,
     pub(crate) address_space: AddressSpaceId,
     /// Its progress fence, if that is a monitored one.
     pub(crate) monitored_progress: Option<GpuVa>,
 }
 
 impl QueueView {
-    pub(crate) fn of_node(node: u32) -> QueueView {
-        QueueView { owner: Owner::Node, node, address_space: AddressSpaceId(0), monitored_progress: None }
+    pub(crate) fn of_engine(engine: EngineId) -> QueueView {
+        QueueView { owner: Owner::Node, engine, address_space: AddressSpaceId(0), monitored_progress: None }
     }
 
     pub(crate) fn of_queue(driver: DriverHandle, queue: &HwQueue) -> QueueView {
         QueueView {
             owner: Owner::Queue { driver, os: queue.os_handle },
-            node: queue.node,
+            engine: queue.engine,
             address_space: queue.address_space,
             monitored_progress: queue.progress_fence.is_none().then_some(queue.progress_current),
         }

@@ -47,7 +47,7 @@ fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
     assert_eq!(machine.commands(), [], "a user-mode queue has no ring before its doorbell");
     machine.doorbell(queue, 0xD0);
     let made = AdminCommand::CreateQueue {
-        node: 1,
+        engine: 1,
         kind: QueueKind::User,
         address_space: tidegate_gpu_abi::AddressSpaceId(5),
         ring: GpuVa(0x10_0000),

@@ -15,6 +15,7 @@ const COLLAPSED: u64 = Cause::FENCE_COLLAPSED.0;
 fn native(node_ordinal: u32, fences: Option<&[u64]>, hw_queue: Option<DriverHandle>) -> Event {
     Event::Notify(InterruptData::NativeFenceSignaled {
         node_ordinal,
+        engine_ordinal: 0,
         fences: fences.map(|f| f.iter().copied().map(OsHandle).collect()),
         hw_queue,
         evaluate_legacy_monitored_fences: false,
@@ -132,6 +133,7 @@ fn the_optimised_interrupt_names_one_queue_or_none() {
 fn named(node_ordinal: u32, hw_queues: &[DriverHandle]) -> Event {
     Event::Notify(InterruptData::HwQueuesSignaled {
         node_ordinal,
+        engine_ordinal: 0,
         hw_queues: hw_queues.to_vec(),
         evaluate_legacy_monitored_fences: false,
     })
@@ -178,6 +180,7 @@ fn a_device_that_cannot_tell_fence_kinds_says_that_any_may_be_meant() {
         let any = |node_ordinal| {
             Event::Notify(InterruptData::NativeFenceSignaled {
                 node_ordinal,
+                engine_ordinal: 0,
                 fences: None,
                 hw_queue: None,
                 evaluate_legacy_monitored_fences: true,
@@ -223,7 +226,9 @@ fn engines_that_notify_of_fence_writes_are_reported_one_by_one() {
         script.monitored.push_back(0b101);
     }
     assert!(machine.driver.interrupt_routine(&Dirql::enter(&())));
-    let monitored = |node_ordinal| Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal });
+    let monitored = |node_ordinal| {
+        Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal: 0 })
+    };
     assert_eq!(machine.journal.take(), [monitored(0), monitored(2), Event::QueueDpc]);
 }
 
@@ -233,11 +238,13 @@ fn a_monitored_progress_fence_is_reported_as_one() {
     let owned = machine.owned(5, 1);
     machine.queue(owned.context, 0x51, false, 0x4000);
     machine.journal.take();
-    let monitored = Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal: 1 });
+    let monitored =
+        Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal: 1, engine_ordinal: 0 });
     assert_eq!(machine.interrupt_with(SIGNALED, &[(QueueId(3), 0x4000)]), with_dpc(vec![monitored]));
     // When it may be among what was lost, the kernel scans monitored fences too.
     let anything = Event::Notify(InterruptData::NativeFenceSignaled {
         node_ordinal: 0,
+        engine_ordinal: 0,
         fences: None,
         hw_queue: None,
         evaluate_legacy_monitored_fences: true,
@@ -258,7 +265,9 @@ fn without_native_fences_every_signal_is_of_a_monitored_one() {
         assert!(machine.driver.interrupt_routine(&Dirql::enter(&())));
         machine.journal.take()
     };
-    let monitored = |node_ordinal| Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal });
+    let monitored = |node_ordinal| {
+        Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal: 0 })
+    };
     assert_eq!(routine(&[(QueueId(1), 0x10)], SIGNALED), [monitored(1), Event::QueueDpc]);
     assert_eq!(routine(&[], COLLAPSED), [monitored(0), monitored(1), monitored(2), Event::QueueDpc]);
 }
@@ -267,9 +276,9 @@ fn without_native_fences_every_signal_is_of_a_monitored_one() {
 fn completed_packets_are_reported_for_each_node_that_has_some() {
     let machine = Machine::with(Config::standard());
     machine.device.script.lock_device().completed.extend([(0, 17), (1, 99), (2, u64::from(u32::MAX))]);
-    let cause = Cause::DMA_COMPLETED.0 | Cause::node(0).0 | Cause::node(2).0;
+    let cause = Cause::DMA_COMPLETED.0 | Cause::engine(0).0 | Cause::engine(2).0;
     let done = |node_ordinal, submission_fence_id| {
-        Event::Notify(InterruptData::DmaCompleted { node_ordinal, submission_fence_id })
+        Event::Notify(InterruptData::DmaCompleted { node_ordinal, engine_ordinal: 0, submission_fence_id })
     };
     assert_eq!(machine.interrupt_with(cause, &[]), with_dpc(vec![done(0, 17), done(2, u32::MAX)]));
 }
@@ -278,11 +287,15 @@ fn completed_packets_are_reported_for_each_node_that_has_some() {
 fn a_cause_that_comes_meanwhile_is_served_by_the_same_routine() {
     let Scene { machine, .. } = scene(InterruptMode::FenceArray);
     let mut script = machine.device.script.lock_device();
-    script.causes.extend([SIGNALED, Cause::node(1).0, SIGNALED]);
+    script.causes.extend([SIGNALED, Cause::engine(1).0, SIGNALED]);
     script.signals.extend([Some((QueueId(3), 0x100)), None, Some((QueueId(6), 0x900))]);
     script.completed.insert(1, 4);
     drop(script);
-    let done = Event::Notify(InterruptData::DmaCompleted { node_ordinal: 1, submission_fence_id: 4 });
+    let done = Event::Notify(InterruptData::DmaCompleted {
+        node_ordinal: 1,
+        engine_ordinal: 0,
+        submission_fence_id: 4,
+    });
     let expected = with_dpc(vec![native(1, Some(&[0xF1]), None), done, native(0, Some(&[0xF1]), None)]);
     assert_eq!(machine.interrupt(), expected);
 }
@@ -300,17 +313,32 @@ fn a_fault_names_the_queue_or_the_packet() {
         (QueueId(6), 0, 4, 99),
     ]);
     drop(script);
-    let cause = Cause::FAULT.0 | Cause::node(1).0 | SIGNALED;
+    let cause = Cause::FAULT.0 | Cause::engine(1).0 | SIGNALED;
     let events = machine.interrupt_with(cause, &[(QueueId(3), 0x100)]);
     let fault = |gpu_va, write, what| PageFault { gpu_va, write, what };
     let queue = |node_ordinal, os, slot, fault| {
-        Event::Notify(InterruptData::HwQueuePageFaulted { node_ordinal, hw_queue: OsHandle(os), slot, fault })
+        Event::Notify(InterruptData::HwQueuePageFaulted {
+            node_ordinal,
+            engine_ordinal: 0,
+            hw_queue: OsHandle(os),
+            slot,
+            fault,
+        })
     };
     let store = fault(0xDEAD_0000, true, "a store to an address that is not mapped or not writable");
     let load = fault(0xBEEF_0000, false, "a load from an address that is not mapped");
-    let packet = InterruptData::DmaPageFaulted { node_ordinal: 1, faulted_fence_id: 9, fault: load };
+    let packet = InterruptData::DmaPageFaulted {
+        node_ordinal: 1,
+        engine_ordinal: 0,
+        faulted_fence_id: 9,
+        fault: load,
+    };
     let expected = with_dpc(vec![
-        Event::Notify(InterruptData::DmaCompleted { node_ordinal: 1, submission_fence_id: 8 }),
+        Event::Notify(InterruptData::DmaCompleted {
+            node_ordinal: 1,
+            engine_ordinal: 0,
+            submission_fence_id: 8,
+        }),
         native(1, Some(&[0xF1]), None),
         queue(1, 0x52, 12, store),
         Event::Notify(packet),

@@ -221,6 +221,7 @@ impl Machine {
             device,
             os_handle: OsHandle(0xC0),
             node_ordinal,
+            engine_affinity: 1,
             hardware_scheduled,
             private_data: QueuePrivateData { tag: 7, lane: 3 },
         };

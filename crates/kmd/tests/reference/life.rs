@@ -249,6 +249,7 @@ fn no_handle_is_kept_after_its_destroy() {
         device: old.device,
         os_handle: OsHandle(0),
         node_ordinal: 0,
+        engine_affinity: 1,
         hardware_scheduled: true,
         private_data: QueuePrivateData::default(),
     };
@@ -283,6 +284,7 @@ fn a_node_that_is_not_there_is_refused() {
         device: machine.device_for(5),
         os_handle: OsHandle(0),
         node_ordinal: 3,
+        engine_affinity: 1,
         hardware_scheduled: true,
         private_data: QueuePrivateData::default(),
     };

@@ -12,7 +12,8 @@ use crate::kernel::Machine;
 const SPACE: AddressSpaceId = AddressSpaceId(5);
 
 fn root(machine: &Machine, root: Option<u64>) -> Vec<AdminCommand> {
-    let args = SetRootPageTable { address_space: SPACE.0, root: root.map(PhysicalAddress) };
+    let args =
+        SetRootPageTable { address_space: SPACE.0, physical_adapter: 0, root: root.map(PhysicalAddress) };
     machine.driver.set_root_page_table(&Passive::enter(), args).unwrap();
     machine.commands()
 }
@@ -20,8 +21,12 @@ fn root(machine: &Machine, root: Option<u64>) -> Vec<AdminCommand> {
 #[test]
 fn a_root_is_named_to_the_hardware_and_taken_away() {
     let machine = Machine::with(Config::standard());
-    let set = |root| AdminCommand::SetAddressSpace { address_space: SPACE, root: PhysicalAddress(root) };
-    let forget = AdminCommand::InvalidateTlb { address_space: SPACE };
+    let set = |root| AdminCommand::SetAddressSpace {
+        address_space: SPACE,
+        root: PhysicalAddress(root),
+        physical_gpu: 0,
+    };
+    let forget = AdminCommand::InvalidateTlb { address_space: SPACE, physical_gpu: 0 };
     assert_eq!(root(&machine, Some(0x9000)), [set(0x9000)]);
     assert_eq!(root(&machine, Some(0xA000)), [set(0xA000), forget]);
     assert_eq!(root(&machine, None), [set(0)]);
@@ -34,7 +39,14 @@ fn entries_are_written_where_asked_and_cached_translations_forgotten() {
     let shape = machine.driver.page_table_shape(&Passive::enter());
     let table = machine.platform.bulk(shape.table_bytes as usize);
     let write = |level, start_index, entries: &[PageTableEntry]| {
-        let args = UpdatePageTable { address_space: SPACE.0, table: &table, level, start_index, entries };
+        let args = UpdatePageTable {
+            address_space: SPACE.0,
+            physical_adapter: 0,
+            table: &table,
+            level,
+            start_index,
+            entries,
+        };
         machine.driver.update_page_table(&Passive::enter(), args)
     };
     let page = |at, writable| PageTableEntry::Page { at: PhysicalAddress(at), writable, fence_values: false };
@@ -48,7 +60,7 @@ fn entries_are_written_where_asked_and_cached_translations_forgotten() {
     );
     root(&machine, Some(0x9000));
     write(3, 511, &[PageTableEntry::Invalid]).unwrap();
-    assert_eq!(machine.commands(), [AdminCommand::InvalidateTlb { address_space: SPACE }]);
+    assert_eq!(machine.commands(), [AdminCommand::InvalidateTlb { address_space: SPACE, physical_gpu: 0 }]);
     assert_eq!((entry(510).is_valid(), entry(511)), (true, Pte(0)));
     let refused = [
         write(3, 511, &[page(0, true), page(0, true)]),
@@ -66,8 +78,14 @@ fn a_table_that_is_too_small_is_refused() {
     let machine = Machine::with(Config::standard());
     let table = machine.platform.bulk(64);
     let entries = [PageTableEntry::Invalid; 9];
-    let args =
-        UpdatePageTable { address_space: 5, table: &table, level: 3, start_index: 0, entries: &entries };
+    let args = UpdatePageTable {
+        address_space: 5,
+        physical_adapter: 0,
+        table: &table,
+        level: 3,
+        start_index: 0,
+        entries: &entries,
+    };
     assert_eq!(machine.driver.update_page_table(&Passive::enter(), args), Err(Status::INVALID_PARAMETER));
 }
 
@@ -77,5 +95,5 @@ fn local_memory_is_one_segment_that_the_cpu_reaches() {
     let segments = machine.driver.query_segments(&Passive::enter());
     let (at, _) = segments[0].memory.protocol(1);
     assert!(segments.len() == 1 && segments[0].cpu_visible);
-    assert!(tidegate_gpu_abi::Device::local_memory(&*machine.device).resolve(at).is_some());
+    assert!(tidegate_gpu_abi::Device::local_memory(&*machine.device, 0).unwrap().resolve(at).is_some());
 }

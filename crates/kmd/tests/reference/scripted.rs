@@ -87,8 +87,8 @@ impl Scripted {
             return;
         }
         match command {
-            AdminCommand::CreateQueue { node, .. } if script.broken_node == Some(node) => {
-                script.status = AdminError::NoSuchNode as u64;
+            AdminCommand::CreateQueue { engine, .. } if script.broken_node == Some(engine) => {
+                script.status = AdminError::NoSuchEngine as u64;
             }
             AdminCommand::CreateQueue { .. } => {
                 script.result = u64::from(script.queues);
@@ -137,7 +137,7 @@ impl Device for Scripted {
             Register::FAULT_VA => script.faults[0].1,
             Register::FAULT_POSITION => script.faults[0].2,
             Register::FAULT_INFO => script.faults.pop_front().expect("a fault record").3,
-            Register::MONITORED_NODES => script.monitored.pop_front().unwrap_or(0),
+            Register::MONITORED_ENGINES => script.monitored.pop_front().unwrap_or(0),
             traits if traits.0 >= Register::NODE_TRAITS.0 => script.traits.get(&traits).copied().unwrap_or(0),
             other => script.completed.get(&(other.0 - Register::COMPLETED_FENCE.0)).copied().unwrap_or(0),
         }
@@ -164,11 +164,15 @@ impl Device for Scripted {
         *self.sink.lock_device() = Some(sink);
     }
 
-    fn local_memory(&self) -> &PhysicalMemory {
-        &self.local
+    fn local_memory(&self, physical_gpu: u32) -> Option<&PhysicalMemory> {
+        (physical_gpu == 0).then_some(&self.local)
     }
 
     fn node_count(&self) -> u32 {
         self.nodes
+    }
+
+    fn physical_gpu_count(&self) -> u32 {
+        1
     }
 }

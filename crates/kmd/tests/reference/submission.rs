@@ -58,6 +58,7 @@ fn packet(context: DriverHandle, node_ordinal: u32, id: u32) -> SubmitCommandVir
     SubmitCommandVirtual {
         context,
         node_ordinal,
+        engine_ordinal: 0,
         dma_buffer_gpu_va: 0x1_0000 + u64::from(id) * 64,
         dma_buffer_bytes: 64,
         submission_fence_id: id,
@@ -70,7 +71,7 @@ fn every_node_gets_a_ring_by_physical_address() {
     let (machine, commands) = started(Config { kernel_ring_slots: 8, ..Config::standard() });
     assert_eq!(commands.len(), 3);
     for (number, command) in commands.iter().enumerate() {
-        let AdminCommand::CreateQueue { node, kind, slots, tag, lane, .. } = *command else {
+        let AdminCommand::CreateQueue { engine: node, kind, slots, tag, lane, .. } = *command else {
             panic!("{command:?}")
         };
         assert_eq!((node, kind, slots, tag, lane), (number as u32, QueueKind::Node, 8, 0, 0));
@@ -139,7 +140,10 @@ fn a_kernel_mode_queue_has_a_ring_of_the_driver_s() {
     let owned = machine.owned(5, 2);
     let queue = machine.queue(owned.context, 0x50, false, 0x8000);
     let made = machine.commands();
-    assert!(matches!(made[..], [AdminCommand::CreateQueue { node: 2, kind: QueueKind::Kernel, tag: 5, .. }]));
+    assert!(matches!(
+        made[..],
+        [AdminCommand::CreateQueue { engine: 2, kind: QueueKind::Kernel, tag: 5, .. }]
+    ));
     let ring = Ring::of(&machine, &made[0]);
     let level = Dispatch::enter();
     for progress in 1..=5 {

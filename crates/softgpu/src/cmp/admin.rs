@@ -8,7 +8,7 @@
 
 use super::{Calls, Cmp, Entry, Shared};
 use crate::log::LogBuffer;
-use crate::mmu;
+use crate::mmu::{self, Space};
 use crate::queue::{Run, Shape};
 use crate::runlist::PRIORITIES;
 use tidegate_gpu_abi::admin::Mailbox;
@@ -52,12 +52,14 @@ impl Shared {
 
     fn obey(&self, command: AdminCommand) -> Answer {
         match command {
-            AdminCommand::SetAddressSpace { address_space, root } => {
-                self.renew_space(address_space, Some(root))
+            AdminCommand::SetAddressSpace { address_space, root, physical_gpu } => {
+                self.renew_space(address_space, physical_gpu, Some(root))
             }
-            AdminCommand::InvalidateTlb { address_space } => self.renew_space(address_space, None),
+            AdminCommand::InvalidateTlb { address_space, physical_gpu } => {
+                self.renew_space(address_space, physical_gpu, None)
+            }
             AdminCommand::CreateQueue {
-                node,
+                engine,
                 kind,
                 address_space,
                 ring,
@@ -71,7 +73,7 @@ impl Shared {
             } => {
                 let shape = Shape {
                     id: QueueId(0),
-                    node,
+                    node: engine,
                     kind,
                     address_space,
                     ring,
@@ -129,19 +131,27 @@ impl Shared {
         }
     }
 
-    /// Gives an address space a new generation, then waits for the turns that may still use the old one. Queues that wait
-    /// were parked by the old translations: they look where their cells are now.
-    fn renew_space(&self, id: AddressSpaceId, root: Option<PhysicalAddress>) -> Answer {
+    /// Gives an address space a new generation on a physical GPU, then waits for the turns there that may still use the old one.
+    /// Queues there that wait were parked by the old translations: they look where their cells are now.
+    // spec: NF-326
+    fn renew_space(&self, id: AddressSpaceId, physical_gpu: u32, root: Option<PhysicalAddress>) -> Answer {
         if id == AddressSpaceId(u32::MAX) {
             return Err(AdminError::BadValue);
         }
+        if physical_gpu >= self.config.physical_gpus {
+            return Err(AdminError::NoSuchEngine);
+        }
+        let nodes = self.config.nodes.len();
+        let engines = physical_gpu as usize * nodes..(physical_gpu as usize + 1) * nodes;
         let mut cmp = self.cmp.lock();
-        cmp.renew_space(id, root);
-        let turns: Vec<u64> = cmp.nodes.iter().map(|n| n.turns).collect();
-        let over = |cmp: &mut Cmp| cmp.nodes.iter().zip(&turns).all(|(n, t)| t % 2 == 0 || n.turns != *t);
+        cmp.renew_space((id, physical_gpu), root);
+        let turns: Vec<u64> = cmp.nodes[engines.clone()].iter().map(|n| n.turns).collect();
+        let over = |cmp: &mut Cmp| {
+            cmp.nodes[engines.clone()].iter().zip(&turns).all(|(n, t)| t % 2 == 0 || n.turns != *t)
+        };
         let mut cmp = self.await_turns(cmp, over);
         let mut calls = Calls::default();
-        for node in cmp.unpark(&self.armed, id) {
+        for node in cmp.unpark(&self.armed, id, &engines) {
             self.call(&mut cmp, node, &mut calls);
         }
         drop(cmp);
@@ -198,7 +208,7 @@ impl Shared {
 
     fn create_queue(&self, shape: Shape, priority: u32) -> Answer {
         if shape.node as usize >= self.nodes.len() {
-            return Err(AdminError::NoSuchNode);
+            return Err(AdminError::NoSuchEngine);
         }
         let slots_right = shape.slots.is_power_of_two() && shape.slots <= MAX_RING_SLOTS;
         let aligned = shape.ring.0.is_multiple_of(SLOT_BYTES)
@@ -394,8 +404,14 @@ impl Shared {
 
     #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
     fn notify_fence(&self, address_space: AddressSpaceId, current_value: GpuVa) -> Answer {
-        let space = self.cmp.lock().space(address_space);
-        let at = mmu::find_physical(&self.bus, space, current_value).ok_or(AdminError::BadAddress)?;
+        // A fence may be mapped on some of the physical GPUs only; wherever it is, the address leads to the same cell.
+        let gpus = 0..self.config.physical_gpus;
+        let spaces: Vec<Space> = {
+            let cmp = self.cmp.lock();
+            gpus.map(|gpu| cmp.space(address_space, gpu)).collect()
+        };
+        let found = spaces.iter().find_map(|space| mmu::find_physical(&self.bus, *space, current_value));
+        let at = found.ok_or(AdminError::BadAddress)?;
         self.platform.fence();
         self.unblock(Some(at), None);
         NOTHING

@@ -32,6 +32,7 @@ use peers::Peers;
 use reports::{FaultList, SignaledList};
 use shadow::{KeptFences, Shadow};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_gpu_abi::{AddressSpaceId, QueueId};
@@ -58,7 +59,7 @@ pub(crate) struct Entry {
     pub(crate) taken: u64,
 }
 
-/// What the CMP knows of a node.
+/// What the CMP knows of an engine: a node of a physical GPU.
 #[derive(Default)]
 pub(crate) struct Node {
     pub(crate) list: RunList,
@@ -83,7 +84,8 @@ struct SpaceEntry {
 pub(crate) struct Cmp {
     queues: Vec<Option<Box<Entry>>>,
     pub(crate) nodes: Vec<Node>,
-    spaces: BTreeMap<AddressSpaceId, SpaceEntry>,
+    /// Each physical GPU has its own.
+    spaces: BTreeMap<(AddressSpaceId, u32), SpaceEntry>,
     /// Counts generations given out; engines compare it to learn of any change.
     pub(crate) invalidations: u32,
     pub(crate) waits: Waits,
@@ -104,13 +106,11 @@ pub(crate) struct Cmp {
 
 impl Cmp {
     fn new(config: &Config) -> Cmp {
-        let named = |n: &crate::config::NodeConfig| crate::stats::NodeStats {
-            name: n.name.clone(),
-            ..Default::default()
-        };
+        let named =
+            |engine| crate::stats::NodeStats { name: config.engine_name(engine), ..Default::default() };
         Cmp {
             queues: Vec::new(),
-            nodes: config.nodes.iter().map(|_| Node::default()).collect(),
+            nodes: (0..config.engines()).map(|_| Node::default()).collect(),
             spaces: BTreeMap::new(),
             invalidations: 0,
             waits: Waits::default(),
@@ -119,7 +119,7 @@ impl Cmp {
             shadows: KeptFences::default(),
             causes_due: 0,
             doorbells: Doorbells::default(),
-            stats: Stats { nodes: config.nodes.iter().map(named).collect(), ..Stats::default() },
+            stats: Stats { nodes: (0..config.engines()).map(named).collect(), ..Stats::default() },
             overlap: Overlap::default(),
             turn_watchers: 0,
             holds: 0,
@@ -136,24 +136,25 @@ impl Cmp {
         parked.map(|(tag, key)| ParkedWait { tag, current_value: key.cell, value: key.wait.value }).collect()
     }
 
-    /// The address space as of now; one without a table maps nothing.
-    pub(crate) fn space(&self, id: AddressSpaceId) -> Space {
-        let entry = self.spaces.get(&id).copied().unwrap_or_default();
+    /// The address space on a physical GPU, as of now; one without a table maps nothing.
+    pub(crate) fn space(&self, id: AddressSpaceId, physical_gpu: u32) -> Space {
+        let entry = self.spaces.get(&(id, physical_gpu)).copied().unwrap_or_default();
         Space::new(id, entry.generation, entry.root)
     }
 
     /// Declares translations of an address space stale, and gives it another root if there is one to give.
-    fn renew_space(&mut self, id: AddressSpaceId, root: Option<PhysicalAddress>) {
+    fn renew_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32), root: Option<PhysicalAddress>) {
         self.invalidations = self.invalidations.wrapping_add(1);
-        let entry = self.spaces.entry(id).or_default();
+        let entry = self.spaces.entry((id, physical_gpu)).or_default();
         entry.generation = self.invalidations;
         entry.root = root.unwrap_or(entry.root);
     }
 
-    /// Takes the parked queues of an address space out of the table of waits: each looks up its cell anew. Returns their
-    /// nodes.
-    fn unpark(&mut self, armed: &Armed, id: AddressSpaceId) -> Vec<u32> {
-        let parked = self.queues.iter_mut().flatten().filter(|e| e.shape.address_space == id);
+    /// Takes the parked queues of an address space that are on `engines` out of the table of waits: each looks up its cell
+    /// anew. Returns their engines.
+    fn unpark(&mut self, armed: &Armed, id: AddressSpaceId, engines: &Range<usize>) -> Vec<u32> {
+        let here = |shape: &Shape| shape.address_space == id && engines.contains(&(shape.node as usize));
+        let parked = self.queues.iter_mut().flatten().filter(|e| here(&e.shape));
         let parked: Vec<_> =
             parked.filter_map(|e| Some((e.shape.id, e.shape.node, e.waiting.take()?))).collect();
         for (queue, _, key) in &parked {
@@ -200,7 +201,7 @@ impl Cmp {
     }
 }
 
-/// What is outside the lock for each node.
+/// What is outside the lock for each engine.
 pub(crate) struct NodePort {
     /// What asks for the engine: 0 nothing, else the level of its run list, or [`RECALL`].
     pub(crate) attention: Word,
@@ -244,15 +245,15 @@ pub(crate) struct Calls(u64);
 impl Shared {
     pub(crate) fn new(platform: &Platform, bus: Bus, config: Config) -> Shared {
         let services = match platform.is_cooperative() {
-            true => config.nodes.len(),
-            false => config.service_threads.clamp(1, config.nodes.len()),
+            true => config.engines(),
+            false => config.service_threads.clamp(1, config.engines()),
         };
         let port = |node: usize| {
             let page = platform.page(16);
             NodePort { attention: page.word(0), completed: page.word(8), service: node % services }
         };
         Shared {
-            nodes: (0..config.nodes.len()).map(port).collect(),
+            nodes: (0..config.engines()).map(port).collect(),
             wakes: (0..services).map(|_| WakeWord::new(platform)).collect(),
             cmp: platform.mutex("cmp", Cmp::new(&config)),
             armed: Armed::new(platform),

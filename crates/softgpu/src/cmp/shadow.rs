@@ -89,8 +89,11 @@ impl Shared {
         monitored_value: GpuVa,
     ) -> Result<bool, AdminError> {
         let mut cmp = self.cmp.lock();
-        let space = cmp.space(address_space);
-        let find = |va| mmu::find_protocol_word(&self.bus, space, va).ok_or(AdminError::BadAddress);
+        let find = |va| {
+            let mut spaces = (0..self.config.physical_gpus).map(|gpu| cmp.space(address_space, gpu));
+            let found = spaces.find_map(|space| mmu::find_protocol_word(&self.bus, space, va));
+            found.ok_or(AdminError::BadAddress)
+        };
         let ((_, current), (place, monitored)) = (find(current_value)?, find(monitored_value)?);
         if cmp.shadows.by_number.contains_key(&number) {
             return Ok(true);

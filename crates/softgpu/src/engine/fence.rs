@@ -53,7 +53,7 @@ impl Engine {
         log: Option<&mut LogBuffer>,
     ) -> Result<(), Fault> {
         let gpu = &self.gpu;
-        if !gpu.config.nodes[self.node].writes_fences {
+        if !gpu.config.node_of(self.node).writes_fences {
             return Err(Fault::new(FaultKind::WrongEngine, signal.current_value));
         }
         let (log, unlogged) = match log {
@@ -71,7 +71,8 @@ impl Engine {
         let entry = self.port.mmu.to_store(current);
         gpu.store(&entry.cell, signal.value);
         let asked = log.is_some_and(|log| {
-            let asked = log.write(&gpu.posted, signal.log_entry, &entry_of(&signal, gpu.clock.now()));
+            let asked =
+                log.write(&gpu.posted, signal.log_entry, &entry_of(&signal, self.log_time(gpu.clock.now())));
             if gpu.config.barriers.signal_barrier {
                 gpu.platform.fence();
             }
@@ -196,8 +197,8 @@ impl Engine {
                 fence_value: wait.wait.value,
                 fence_handle: wait.fence_handle,
                 operation: LogOperation::WaitUnblocked as u32,
-                observed_ns: wait.observed.0,
-                end_ns: at.unwrap_or_else(|| self.gpu.clock.now()).0,
+                observed_ns: self.log_time(wait.observed).0,
+                end_ns: self.log_time(at.unwrap_or_else(|| self.gpu.clock.now())).0,
                 ..Raw::ZERO
             };
             asked = log.write(&self.gpu.posted, wait.log_entry, &entry);
@@ -225,13 +226,18 @@ impl Engine {
                 fence_value: progress,
                 fence_handle: 0,
                 operation: LogOperation::CommandsExecuted as u32,
-                observed_ns: begun.0,
-                end_ns: self.gpu.clock.now().0,
+                observed_ns: self.log_time(begun).0,
+                end_ns: self.log_time(self.gpu.clock.now()).0,
                 ..Raw::ZERO
             };
             // Verbose entries ask for no interrupt: those of the queue's fences come often enough.
             log.write(&self.gpu.posted, number, &entry);
         }
+    }
+
+    /// A time as it goes into a log entry: 0 on a physical GPU that skips the write.
+    fn log_time(&self, at: GpuTime) -> GpuTime {
+        if self.gpu.config.skips_log_times_on == Some(self.physical_gpu) { GpuTime(0) } else { at }
     }
 
     fn record_fence(&self, state: &RunState, kind: Kind, trace: TraceWords, value: u64, start_ns: u64) {

@@ -1,4 +1,4 @@
-//! Engines: one agent per node. Owns what an engine does in one turn, and which queue it does it for.
+//! Engines: one agent per node of each physical GPU. Owns what an engine does in one turn, and which queue it does it for.
 //!
 //! A turn: 1. look at the summaries for doorbells that were rung; 2. if nothing asks for the engine, rest; 3. under the CMP's
 //! lock, read the rung doorbells and take the queue whose turn it is; 4. without a lock, execute a bounded part of its
@@ -73,7 +73,10 @@ struct Rest {
 /// An engine and what it keeps between turns.
 pub(crate) struct Engine {
     gpu: Arc<Shared>,
+    /// Its number: through the nodes of physical GPU 0 first.
     node: usize,
+    /// Whose page tables it walks.
+    physical_gpu: u32,
     class: EngineClass,
     attention: Word,
     lane: LaneId,
@@ -104,7 +107,7 @@ const SLEEP_SLACK_NS: u64 = 80_000;
 
 impl Engine {
     pub(crate) fn new(gpu: Arc<Shared>, node: usize) -> Engine {
-        let config = &gpu.config.nodes[node];
+        let physical_gpu = gpu.config.physical_gpu_of(node);
         let (summaries, summaries_seen, invalidations_seen) = {
             let cmp = gpu.cmp.lock();
             (cmp.doorbells.of_node(node as u32), cmp.nodes[node].summaries, cmp.invalidations)
@@ -112,9 +115,10 @@ impl Engine {
         let nowhere = Space::new(AddressSpaceId(0), 0, tidegate_platform::PhysicalAddress(0));
         Engine {
             node,
-            class: config.class,
+            physical_gpu,
+            class: gpu.config.node_of(node).class,
             attention: gpu.nodes[node].attention.clone(),
-            lane: gpu.platform.lane(LaneKind::Engine, &gpu.config.lane_group, &config.name),
+            lane: gpu.platform.lane(LaneKind::Engine, &gpu.config.lane_group, &gpu.config.engine_name(node)),
             port: Port::new(Arc::clone(&gpu), node),
             summaries,
             summaries_seen,
@@ -187,8 +191,8 @@ impl Engine {
         gpu.publish(&mut cmp, self.node as u32);
         if let Some(run) = &run {
             cmp.nodes[self.node].turns += 1;
-            self.space = cmp.space(run.state.shape.address_space);
-            self.work_space = cmp.space(run.work_space());
+            self.space = cmp.space(run.state.shape.address_space, self.physical_gpu);
+            self.work_space = cmp.space(run.work_space(), self.physical_gpu);
         }
         (run, news)
     }
@@ -203,7 +207,8 @@ impl Engine {
         }
         if self.invalidations_seen != cmp.invalidations {
             self.invalidations_seen = cmp.invalidations;
-            self.port.mmu.forget_stale(|id| cmp.space(id));
+            let physical_gpu = self.physical_gpu;
+            self.port.mmu.forget_stale(|id| cmp.space(id, physical_gpu));
         }
         news
     }

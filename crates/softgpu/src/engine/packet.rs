@@ -125,7 +125,7 @@ impl Engine {
                 if run.state.shape.kind == QueueKind::User {
                     return Err(Fault::new(FaultKind::BadPacket, at));
                 }
-                self.work_space = self.gpu.cmp.lock().space(address_space);
+                self.work_space = self.gpu.cmp.lock().space(address_space, self.physical_gpu);
                 self.switch_to(ContextKey::of_packet(address_space, tag));
                 let work = (address_space, tag, Completion::Dma(submission_fence_id));
                 self.begin_commands(run, commands, bytes, work, trace);
@@ -179,7 +179,7 @@ impl Engine {
                 work.label = NameId(name.saturating_sub(1));
                 None
             }
-            Command::WriteValue { .. } if !self.gpu.config.nodes[self.node].writes_fences => {
+            Command::WriteValue { .. } if !self.gpu.config.node_of(self.node).writes_fences => {
                 return Err(Fault::new(FaultKind::WrongEngine, at));
             }
             Command::WriteValue { destination, value } => {
@@ -313,7 +313,7 @@ impl Engine {
                 self.gpu.platform.spend(Step::DmaCompletion);
                 self.gpu.nodes[self.node].completed.store(u64::from(id));
                 self.tally.hand_over(self.node, &mut self.gpu.cmp.lock().stats);
-                self.raise(Cause(Cause::DMA_COMPLETED.0 | Cause::node(self.node as u32).0));
+                self.raise(Cause(Cause::DMA_COMPLETED.0 | Cause::engine(self.node as u32).0));
                 Ok(())
             }
         }

@@ -34,7 +34,7 @@ impl Port {
 
     /// Notes a store to a word where a monitored fence may stand.
     pub(super) fn note_fence_write(&mut self) {
-        self.fence_write |= self.gpu.config.nodes[self.node].notifies_fence_writes;
+        self.fence_write |= self.gpu.config.node_of(self.node).notifies_fence_writes;
     }
 
     /// Notes that a queue whose progress fence is a monitored one has completed a command: that is told on every node.

@@ -72,7 +72,7 @@ impl InterruptSink for Line {
         if cause.has(Cause::FENCE_COLLAPSED) {
             seen.push(Seen::Collapsed);
         }
-        for node in (0..gpu.node_count()).filter(|n| cause.has(Cause::node(*n))) {
+        for node in (0..gpu.node_count()).filter(|n| cause.has(Cause::engine(*n))) {
             seen.push(Seen::Completed(node, gpu.read_register(Register::COMPLETED_FENCE.offset(node))));
         }
         if cause.has(Cause::FAULT) {
@@ -203,7 +203,8 @@ impl Machine {
         };
         let (root, table) = self.system.bulk(PAGE_BYTES as usize);
         let id = AddressSpaceId(number);
-        self.admin(AdminCommand::SetAddressSpace { address_space: id, root }).expect("an address space");
+        self.admin(AdminCommand::SetAddressSpace { address_space: id, root, physical_gpu: 0 })
+            .expect("an address space");
         let tables = BTreeMap::from([((0, 0), (root, table))]);
         let layout = self.platform.mutex("page tables", Layout { tables, next: 0x1_0000_0000 });
         Process { machine: Arc::clone(self), id, layout }
@@ -348,7 +349,7 @@ impl Process {
 
     /// A buffer in the GPU's local memory.
     pub fn local_buffer(&self, bytes: usize) -> Buffer {
-        let (at, bulk) = self.machine.gpu.local_memory().bulk(bytes);
+        let (at, bulk) = self.machine.gpu.local_memory(0).expect("local memory").bulk(bytes);
         Buffer { va: self.map(at, bytes as u64, true), bulk }
     }
 
@@ -444,7 +445,7 @@ impl Queue {
         let progress = options.progress.as_ref();
         let (id, _) = machine
             .admin(AdminCommand::CreateQueue {
-                node,
+                engine: node,
                 kind,
                 address_space: process.id,
                 ring: ring_va,

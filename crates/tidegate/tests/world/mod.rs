@@ -193,7 +193,9 @@ impl World {
     }
 
     pub fn hw_context(&self, node_ordinal: u32) -> Handle {
-        self.kernel.create_hw_context(CreateHwContext { device: self.device, node_ordinal }).unwrap()
+        self.kernel
+            .create_hw_context(CreateHwContext { device: self.device, node_ordinal, engine_affinity: 0 })
+            .unwrap()
     }
 
     /// A hardware queue of the kernel-mode kind on node 0.
@@ -207,7 +209,7 @@ impl World {
     }
 
     pub fn try_hw_queue(&self, node_ordinal: u32, user_mode_submission: bool) -> Result<HwQueue, Status> {
-        let hw_context = CreateHwContext { device: self.device, node_ordinal };
+        let hw_context = CreateHwContext { device: self.device, node_ordinal, engine_affinity: 0 };
         let (hw_context, priority) = (self.kernel.create_hw_context(hw_context)?, Priority::Normal);
         self.kernel.create_hw_queue(CreateHwQueue {
             hw_context,
@@ -221,7 +223,8 @@ impl World {
     /// A context for packets.
     pub fn context(&self, node_ordinal: u32) -> Handle {
         let (device, priority) = (self.device, Priority::Normal);
-        let args = CreateContextVirtual { device, node_ordinal, priority, tag: 1, lane: 0 };
+        let args =
+            CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 1, lane: 0 };
         self.kernel.create_context_virtual(args).unwrap()
     }
 
@@ -316,6 +319,7 @@ pub fn signalled(fences: &[OsHandle]) -> InterruptData {
 pub fn native_signalled(fences: Option<Vec<OsHandle>>, legacy: bool) -> InterruptData {
     InterruptData::NativeFenceSignaled {
         node_ordinal: 0,
+        engine_ordinal: 0,
         fences,
         hw_queue: None,
         evaluate_legacy_monitored_fences: legacy,
@@ -380,7 +384,11 @@ const SLOTS: u64 = 64;
 impl World {
     /// A user-mode queue on `node` with its doorbell, not connected.
     pub fn user_queue(&self, node_ordinal: u32) -> UserQueue {
-        let queue = self.try_hw_queue(node_ordinal, true).unwrap();
+        self.with_ring(self.try_hw_queue(node_ordinal, true).unwrap())
+    }
+
+    /// A ring and a doorbell for a queue, not connected.
+    pub fn with_ring(&self, queue: HwQueue) -> UserQueue {
         let ring = self.allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);
         let control = self.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
         let args = CreateDoorbell {

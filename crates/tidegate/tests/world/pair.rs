@@ -94,6 +94,7 @@ impl Adapters {
             priority: Priority::Normal,
             submission,
             node: None,
+            node_mask: 0,
         };
         self.devices[adapter].create_queue(desc).unwrap()
     }

@@ -117,6 +117,7 @@ fn make_queues(
             priority: queue.priority,
             submission: submission_of(queue, options.submission),
             node: Some(node),
+            node_mask: 0,
         };
         queues.push(device.create_queue(desc).map_err(|source| RunError::Object { place, source })?);
         nodes.push(node);

@@ -92,6 +92,7 @@ impl Bed {
             priority: Priority::Normal,
             submission: Submission::User,
             node: None,
+            node_mask: 0,
         };
         self.device.create_queue(desc).map_err(|e| e.to_string())
     }

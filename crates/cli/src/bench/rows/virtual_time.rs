@@ -75,6 +75,7 @@ fn client(device: &Device, node: u32) -> tidegate::d3d12::Result<()> {
         priority: Priority::Normal,
         submission: Submission::User,
         node: Some(node),
+        node_mask: 0,
     };
     let (queue, fence) = (device.create_queue(desc)?, device.create_fence("done", 0)?);
     let mut work = device.create_command_list(list_type);
