@@ -1,5 +1,6 @@
 //! Owns the arguments of doorbell calls.
 
+pub use crate::layout::CreateDoorbellFlags;
 use crate::{Handle, ReadOnly, RingHint};
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,10 @@ pub struct CreateDoorbell {
     pub ring: Handle,
     /// The control area: a protocol allocation.
     pub control: Handle,
+    /// REQUIRE_SECONDARY_CPU_VA: NOT_SUPPORTED where the adapter has no secondary doorbells. RESIZE_RING_BUFFER_OPERATION: the
+    /// queue's live doorbell, if it has one, gets DISCONNECTED_ABORT when this call succeeds, and is to be destroyed. What
+    /// stands in its ring then and was not taken does not run: wait for it first.
+    pub flags: CreateDoorbellFlags,
     /// For the driver: at most 16 bytes (D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES).
     pub private_data: Vec<u8>,
 }
@@ -25,6 +30,8 @@ pub struct Doorbell {
     pub handle: Handle,
     /// DoorbellCPUVirtualAddress: stays the same over connects; store the write pointer to word 0.
     pub mapping: Mapping,
+    /// DoorbellSecondaryCPUVirtualAddress, if it was required: to ring here is as good.
+    pub secondary: Option<Mapping>,
     /// DoorbellStatusCPUVirtualAddress.
     // spec: UMS-028
     pub status: ReadOnly,
@@ -39,9 +46,12 @@ impl fmt::Debug for Doorbell {
     }
 }
 
-/// What D3DKMTConnectDoorbell gives back beside success.
+/// What D3DKMTConnectDoorbell gives back beside success. It is the vendor's business, which the published call leaves to its
+/// user-mode and kernel-mode driver.
 #[derive(Clone)]
 pub struct Connection {
+    /// What is added to a write pointer to make the value that is stored to the doorbell, until the next connect.
+    pub value_base: u64,
     /// How to find the engine after a ring.
     pub hint: Arc<dyn RingHint>,
 }

@@ -23,7 +23,7 @@ pub use device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, FaultReport, HwQueue, SubmitCommand,
     SubmitCommandToHwQueue,
 };
-pub use doorbell::{Connection, CreateDoorbell, Doorbell};
+pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};
 pub use fence::{
     CreateMonitoredFence, CreateNativeFence, CurrentValueView, FenceInstance, FenceValue, LogDetail,
     SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use tidegate::kmd::DoorbellModel;
 use tidegate::variants::{self, UnknownVariant, Variant};
 use tidegate::workload::model::Submission;
 
@@ -52,6 +53,15 @@ pub(crate) enum Clock {
     Virtual,
 }
 
+/// How a GPU gives out doorbells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DoorbellKind {
+    /// One for each connected queue.
+    Dedicated,
+    /// One location that all queues share.
+    Global,
+}
+
 /// What becomes of idle time in a trace that nothing recorded explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Gaps {
@@ -70,9 +80,13 @@ pub(crate) struct Reading {
     /// Traces: idle time that no recorded dependency explains
     #[arg(long, value_enum, default_value = "keep")]
     pub(crate) gaps: Gaps,
-    /// Physical doorbells of the GPU; when queues outnumber them, doorbells are victimised
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    pub(crate) doorbells: u32,
+    /// Physical doorbells of the GPU; when user-mode queues outnumber them, the least recently rung one is victimised (default: as
+    /// the adapter has, 64 on most)
+    #[arg(long, value_name = "N")]
+    pub(crate) doorbells: Option<u32>,
+    /// Doorbells of the GPU: dedicated (one for each connected queue) or global (one location that all queues share)
+    #[arg(long, value_enum, value_name = "MODEL")]
+    pub(crate) doorbell_model: Option<DoorbellKind>,
     /// One of the named adapters; `tidegate adapters` lists them (default: standard)
     #[arg(long, value_name = "NAME", value_parser = adapter)]
     pub(crate) adapter: Option<Adapter>,
@@ -80,6 +94,48 @@ pub(crate) struct Reading {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
+
+impl Reading {
+    /// How the GPU shall give out doorbells, for runs under `submissions`; `None` leaves it to the adapter. The error says which
+    /// flag makes no sense, and why.
+    pub(crate) fn doorbells(&self, submissions: &[Submission]) -> Result<Option<DoorbellModel>, String> {
+        let flag = match (self.doorbells, self.doorbell_model) {
+            (None, None) => return Ok(None),
+            (Some(number), Some(DoorbellKind::Global)) => {
+                return Err(format!(
+                    "--doorbells {number} with --doorbell-model global: a global doorbell is one location for all \
+                     queues and has no number; leave --doorbells out, or say --doorbell-model dedicated"
+                ));
+            }
+            (Some(0), _) => {
+                return Err("--doorbells 0: a queue cannot be rung without one; say 1 or more".to_owned());
+            }
+            (Some(_), _) => "--doorbells",
+            (None, Some(_)) => "--doorbell-model",
+        };
+        if let Some(named) = self.adapter
+            && !named.0.submissions().contains(&Submission::User)
+        {
+            return Err(format!(
+                "{flag} with --adapter {}: this adapter has no user-mode submission, so nobody rings; leave {flag} out",
+                named.0.name
+            ));
+        }
+        if !submissions.contains(&Submission::User) {
+            return Err(format!(
+                "{flag}: no queue of this run submits from user mode, and no other rings a doorbell; leave {flag} out, or \
+                 say --submission user"
+            ));
+        }
+        Ok(Some(match (self.doorbell_model, self.doorbells) {
+            (Some(DoorbellKind::Global), _) => DoorbellModel::Global,
+            (_, number) => DoorbellModel::Dedicated { physical: number.unwrap_or(STANDARD_DOORBELLS) },
+        }))
+    }
+}
+
+/// Physical doorbells of a dedicated model of which only the model was said.
+const STANDARD_DOORBELLS: u32 = 64;
 
 #[derive(Args)]
 pub(crate) struct Run {

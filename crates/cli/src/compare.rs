@@ -31,6 +31,7 @@ struct Comparison<'a> {
 pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     let reading = &arguments.reading;
     let workload = read(arguments.workload.as_deref(), reading)?;
+    reading.doorbells(&models(reading)).map_err(BadInput)?;
     let timeline = timeline_path(arguments);
     let mut results = Vec::new();
     for submission in models(reading) {

@@ -13,7 +13,7 @@ use tidegate::workload::expect::Clock;
 use tidegate::workload::kineto;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::report::Report;
-use tidegate::workload::runner::Outcome;
+use tidegate::workload::runner::{Outcome, submission_of};
 use tidegate::{Platform, RunRequest, RunResult, run_workload, workload};
 
 /// The frame graph, which `compare` runs when it is given nothing.
@@ -56,6 +56,8 @@ pub(crate) fn run_once(
     tracing: bool,
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
+    let submissions: Vec<Submission> =
+        workload.queues.iter().map(|queue| submission_of(queue, submission)).collect();
     let what =
         submission.map_or_else(|| workload.name.clone(), |s| format!("{} ({})", workload.name, s.name()));
     let progress = Progress::new(&what, reading.quiet);
@@ -64,7 +66,11 @@ pub(crate) fn run_once(
         submission,
         clock: clock(workload, reading),
         tracing,
-        doorbells: reading.doorbells,
+        doorbells: if submissions.contains(&Submission::User) {
+            reading.doorbells(&submissions).map_err(BadInput)?
+        } else {
+            None
+        },
         costs,
         adapter: reading.adapter.map(|named| named.0),
         progress: progress.callback(),
@@ -108,6 +114,9 @@ pub(crate) fn write_timeline(trace: &Trace, path: &Path) -> Result<(), BadInput>
 /// `tidegate run`.
 pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     let workload = read(Some(&arguments.workload), &arguments.reading)?;
+    let submissions: Vec<Submission> =
+        workload.queues.iter().map(|queue| submission_of(queue, arguments.submission)).collect();
+    arguments.reading.doorbells(&submissions).map_err(BadInput)?;
     let wants_timeline =
         arguments.timeline.is_some() || arguments.perfetto.is_some() || arguments.chrome.is_some();
     let result =

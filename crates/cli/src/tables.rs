@@ -50,8 +50,16 @@ const FIGURES: &[Figure] = &[
     ("CPU wakes", |r| r.cpu_wakes.to_string()),
     ("GPU waits", |r| r.gpu_waits.to_string()),
     ("GPU signals", |r| r.gpu_signals.to_string()),
+    ("doorbell connects", |r| of_doorbells(r, r.doorbell_connects)),
+    ("doorbells taken away", |r| of_doorbells(r, r.doorbell_victims)),
+    ("rings repeated", |r| of_doorbells(r, r.doorbell_retries)),
     ("results", |r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() }),
 ];
+
+/// A figure of doorbells; nothing for a run that rang none.
+fn of_doorbells(report: &Report, figure: u64) -> String {
+    if report.doorbell_rings == 0 { String::new() } else { figure.to_string() }
+}
 
 /// One column per report.
 pub(crate) fn side_by_side(reports: &[&Report]) -> Table {
@@ -87,17 +95,25 @@ fn measured(metric: &MetricRow) -> String {
     if metric.met == Some(false) { format!("{value} (not met)") } else { value }
 }
 
-/// One row per queue.
+/// One row per queue; what its doorbell did only where somebody rang one.
 pub(crate) fn queues(report: &Report) -> Table {
-    let mut table = table(["queue", "engine", "packets", "busy", "blocked"]);
+    let mut header = vec!["queue", "engine", "packets", "busy", "blocked"];
+    if report.doorbell_rings > 0 {
+        header.extend(["connects", "rings repeated"]);
+    }
+    let mut table = table(header);
     for queue in &report.queues {
-        table.add_row([
+        let mut row = vec![
             queue.name.clone(),
             queue.engine.to_owned(),
             queue.packets.to_string(),
             duration(queue.busy_ns),
             duration(queue.blocked_ns),
-        ]);
+        ];
+        if report.doorbell_rings > 0 {
+            row.extend([queue.doorbell_connects.to_string(), queue.doorbell_retries.to_string()]);
+        }
+        table.add_row(row);
     }
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -152,6 +152,109 @@ fn adapters_are_listed_and_taken_by_name() {
     refused(&user, &["user-mode submission", "packet or hardware"]);
 }
 
+/// A workload of three user-mode queues that take turns.
+const TURNS: &str = r#"
+name = "turns"
+description = "three queues take turns"
+[[buffer]]
+name = "b"
+bytes = 64
+[[queue]]
+name = "a"
+engine = "copy"
+[[queue]]
+name = "b"
+engine = "copy"
+[[queue]]
+name = "c"
+engine = "compute"
+[[fence]]
+name = "f"
+[[thread]]
+name = "main"
+program = [
+    { execute = [{ work_us = 1 }], queue = "a" }, { signal = "f", queue = "a", value = 1 },
+    { cpu_wait = "f", value = 1 },
+    { execute = [{ work_us = 2 }], queue = "b" }, { signal = "f", queue = "b", value = 2 },
+    { cpu_wait = "f", value = 2 },
+    { execute = [{ work_us = 3 }], queue = "c" }, { signal = "f", queue = "c", value = 3 },
+    { cpu_wait = "f", value = 3 },
+    { execute = [{ work_us = 4 }], queue = "a" }, { signal = "f", queue = "a", value = 4 },
+    { cpu_wait = "f", value = 4 },
+]
+"#;
+
+#[test]
+fn doorbells_are_chosen_and_their_victims_shown() {
+    let place = place("doorbells");
+    std::fs::write(place.join("turns.toml"), TURNS).unwrap();
+    let run = |more: &[&str]| {
+        let mut arguments = vec!["run", "turns.toml", "--clock", "virtual", "--quiet"];
+        arguments.extend(more);
+        let output = tidegate(&place, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{more:?}: {}", text(&output));
+        output
+    };
+    let one = ["--submission", "user", "--doorbells", "1", "--doorbell-model", "dedicated"];
+    let said = text(&run(&[&one[..], &["--json", "one.json", "--chrome", "one.trace.json"]].concat()));
+    for word in ["doorbell connects", "doorbells taken away", "rings repeated", "connects"] {
+        assert!(said.contains(word), "{word} is missing in {said}");
+    }
+    let read = |name: &str| std::fs::read_to_string(place.join(name)).unwrap();
+    let report: Value = serde_json::from_str(&read("one.json")).unwrap();
+    let number = |name: &str| report[name].as_u64().unwrap();
+    assert!(number("doorbell_connects") >= 4 && number("doorbell_victims") >= 3, "{report}");
+    assert!(number("doorbell_retries") >= 1, "{report}");
+    let of_queue = |n: usize, name: &str| report["queues"][n][name].as_u64().unwrap();
+    assert!(of_queue(0, "doorbell_connects") >= 2 && of_queue(0, "doorbell_retries") >= 1, "{report}");
+    assert_eq!(of_queue(1, "doorbell_retries"), 0, "{report}");
+    let trace = read("one.trace.json");
+    for word in ["doorbell connected", "doorbell taken away", "ring repeated"] {
+        assert!(trace.contains(word), "{word} is missing on the timeline");
+    }
+    for more in
+        [&["--doorbell-model", "global"][..], &["--doorbells", "3"], &["--doorbell-model", "dedicated"], &[]]
+    {
+        run(&[more, &["--json", "roomy.json"]].concat());
+        let report: Value = serde_json::from_str(&read("roomy.json")).unwrap();
+        assert_eq!(
+            (report["doorbell_victims"].as_u64(), report["doorbell_retries"].as_u64()),
+            (Some(0), Some(0))
+        );
+        assert_eq!(report["doorbell_connects"], 3, "{more:?}");
+    }
+    let said = text(&run(&["--submission", "hardware"]));
+    assert!(!said.contains("doorbell"), "nobody rang: {said}");
+    let compared = ["compare", "turns.toml", "--clock", "virtual", "--quiet", "--doorbells", "1"];
+    let output = tidegate(&place, &compared);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("doorbells taken away"));
+}
+
+#[test]
+fn doorbells_that_make_no_sense_are_refused_by_the_name_of_the_flag() {
+    let workload = root().join("workloads/ring-buffer.toml");
+    let run = |more: &[&str], words: &[&str]| {
+        for command in ["run", "compare"] {
+            if command == "compare" && more.contains(&"--submission") {
+                continue;
+            }
+            let mut arguments = vec![command, workload.to_str().unwrap(), "--quiet"];
+            arguments.extend(more);
+            refused(&arguments, words);
+        }
+    };
+    run(&["--doorbells", "0"], &["--doorbells 0", "1 or more"]);
+    run(&["--doorbells", "3", "--doorbell-model", "global"], &["--doorbells 3", "--doorbell-model global"]);
+    run(&["--doorbell-model", "shared"], &["--doorbell-model", "dedicated", "global"]);
+    run(&["--doorbells", "2", "--submission", "packet"], &["--doorbells", "--submission user"]);
+    run(
+        &["--doorbell-model", "global", "--submission", "hardware"],
+        &["--doorbell-model", "--submission user"],
+    );
+    run(&["--doorbells", "2", "--adapter", "monitored"], &["--doorbells", "--adapter monitored"]);
+}
+
 #[test]
 fn bad_input_says_what_and_where() {
     let bad = |name: &str| root().join("workloads/bad").join(name).to_str().unwrap().to_owned();

@@ -19,6 +19,8 @@ pub struct QueueStats {
     pub connects: u64,
     /// Rings that were repeated because the doorbell had been taken away; the very first connect is not counted.
     pub retries: u64,
+    /// Times it was made anew after it had lost its doorbell for good.
+    pub recreations: u64,
 }
 
 impl AddAssign for QueueStats {
@@ -30,6 +32,7 @@ impl AddAssign for QueueStats {
         self.doorbell_rings += other.doorbell_rings;
         self.connects += other.connects;
         self.retries += other.retries;
+        self.recreations += other.recreations;
     }
 }
 

@@ -7,7 +7,9 @@ use crate::counters::{Counters, QueueStats};
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::list::{CommandList, CommandMemory};
-use crate::model::{BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, QueueDesc};
+use crate::model::{
+    BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, QueueDesc, QueueOptions,
+};
 use crate::queue::{Queue, QueueInner};
 use crate::resource::Buffer;
 use crate::umd::arena::Arena;
@@ -154,7 +156,15 @@ impl Device {
     /// [`Error::NotSupported`] when no node, or not this one, can run it; what the kernel refuses, a priority that cannot be
     /// had among it: it is never lowered.
     pub fn create_queue(&self, desc: QueueDesc) -> Result<Queue> {
-        let queue = Queue::new(self, desc, self.lane)?;
+        self.create_queue_with(desc, QueueOptions::default())
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    /// As [`Device::create_queue`].
+    pub fn create_queue_with(&self, desc: QueueDesc, options: QueueOptions) -> Result<Queue> {
+        let queue = Queue::new(self, desc, options, self.lane)?;
         let mut queues = self.inner.queues.lock();
         queues.names.push((queue.tag(), queue.name().to_owned()));
         queues.live.push(Arc::downgrade(&queue.inner));
@@ -442,7 +452,12 @@ impl DeviceInner {
     ) -> Result<()> {
         if progress.load() < value {
             let wait = self.thunk.enter().wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None);
-            wait.map_err(|s| self.error(WAIT_CALL, &format!("progress of queue '{}'", id.name), s))?;
+            // A queue that was made anew meanwhile has signalled its old progress fence, and may have ended it by now.
+            if let Err(status) = wait
+                && progress.load() < value
+            {
+                return Err(self.error(WAIT_CALL, &format!("progress of queue '{}'", id.name), status));
+            }
         }
         self.still_there(|| progress.load() == u64::MAX)
     }

@@ -24,17 +24,18 @@ pub enum Error {
         /// The queue.
         queue: String,
     },
-    /// A doorbell was taken away again and again before a ring arrived. The work is in the ring; the next submission rings
-    /// for it too.
+    /// A user-mode queue was made anew (see [`crate::OnAbort`]) while the GPU was in the middle of a command buffer: that one does not
+    /// run to its end. Everything else that was queued was submitted again, what the failed call was given too.
     #[error(
-        "queue '{queue}' lost its doorbell {attempts} times in a row before a ring arrived; use fewer user-mode queues \
-         at once, or give the adapter more doorbells"
+        "queue '{queue}' was made anew after it had lost its doorbell for good, and its command buffer{} was interrupted; \
+         what that one computes is incomplete, run it again",
+        list.as_ref().map_or_else(String::new, |label| format!(" '{label}'"))
     )]
-    DoorbellContested {
+    WorkLost {
         /// The queue.
         queue: String,
-        /// How often it was connected in vain.
-        attempts: u32,
+        /// The label of the list, if it had one.
+        list: Option<String>,
     },
     /// A user-mode queue met a monitored fence.
     #[error(

@@ -29,7 +29,8 @@ pub use error::{Error, Result};
 pub use fence::Fence;
 pub use list::{Arg, ClosedList, CommandList};
 pub use model::{
-    BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, Heap, QueueDesc, Submission,
+    BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, Heap, OnAbort, QueueDesc,
+    QueueOptions, Submission,
 };
 pub use queue::Queue;
 pub use resource::Buffer;

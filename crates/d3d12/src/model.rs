@@ -157,6 +157,28 @@ pub struct QueueDesc {
     pub node_mask: u32,
 }
 
+/// What a user-mode queue does when it has lost its doorbell for good (DISCONNECTED_ABORT), or cannot connect it, while its device
+/// lives. When the device is lost, nothing helps: calls say so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnAbort {
+    /// It makes itself anew from user mode: hardware queue, ring and doorbell. What was queued and had not run is submitted again,
+    /// in order; a command buffer that was in the middle is not, and is reported as [`crate::Error::WorkLost`].
+    #[default]
+    RecreateUser,
+    /// The same as a kernel-mode hardware queue, which needs no doorbell. Waits that are submitted again latch from then on.
+    RecreateHardware,
+    /// It stays as it is and says so: [`crate::Error::QueueAborted`], or what the connect was refused with. What it had queued
+    /// may never run.
+    Report,
+}
+
+/// What a queue may be told beside its [`QueueDesc`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// For user-mode queues. The loss is noticed by the next call that submits, or that waits for the queue to be idle.
+    pub on_abort: OnAbort,
+}
+
 /// Where a buffer stands (D3D12_HEAP_TYPE). Every heap can be written and read by the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Heap {

@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::list::ClosedList;
-use crate::model::{CommandListType, QueueDesc, Submission};
+use crate::model::{CommandListType, QueueDesc, QueueOptions, Submission};
 use crate::umd::hardware_queue::HardwareQueue;
 use crate::umd::packet_queue::PacketQueue;
 use crate::umd::submit::Unit;
@@ -76,7 +76,12 @@ impl Drop for QueueInner {
 }
 
 impl Queue {
-    pub(crate) fn new(device: &Device, desc: QueueDesc, lane: Option<LaneId>) -> Result<Queue> {
+    pub(crate) fn new(
+        device: &Device,
+        desc: QueueDesc,
+        options: QueueOptions,
+        lane: Option<LaneId>,
+    ) -> Result<Queue> {
         let inner = &device.inner;
         let node = inner.node(&desc)?;
         inner.check_node_mask(&desc)?;
@@ -106,8 +111,11 @@ impl Queue {
         let id = QueueIdentity { device: Arc::clone(inner), name: desc.name, tag: number, lane: number };
         let path = match desc.submission {
             Submission::Packet => Path::Packet(PacketQueue::new(&id, at, desc.priority)?),
-            Submission::Hardware => Path::Hardware(HardwareQueue::new(&id, at, desc.priority)?),
-            Submission::User => Path::User(UserQueue::new(&id, at, desc.priority)?),
+            Submission::Hardware => {
+                let queue = HardwareQueue::new(&id, at, desc.priority);
+                Path::Hardware(queue.map_err(|failure| id.error(failure))?)
+            }
+            Submission::User => Path::User(UserQueue::new(&id, at, desc.priority, options.on_abort)?),
         };
         Ok(Queue { inner: Arc::new(QueueInner { path, list_type: desc.list_type, id }), lane })
     }
@@ -132,12 +140,12 @@ impl Queue {
         self.inner.list_type
     }
 
-    /// How its work reaches the engine.
+    /// How its work reaches the engine now: a user-mode queue may have become a hardware queue, see [`crate::OnAbort`].
     pub fn submission(&self) -> Submission {
         match &self.inner.path {
             Path::Packet(_) => Submission::Packet,
             Path::Hardware(_) => Submission::Hardware,
-            Path::User(_) => Submission::User,
+            Path::User(queue) => queue.submission(),
         }
     }
 
@@ -165,7 +173,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`Error::WrongQueue`], [`Error::Foreign`], [`Error::TooManyLists`]; [`Error::DeviceRemoved`], [`Error::QueueAborted`],
-    /// [`Error::DoorbellContested`], [`Error::Stopped`].
+    /// [`Error::WorkLost`], [`Error::Stopped`].
     #[doc(alias = "ExecuteCommandLists")]
     pub fn execute(&self, lists: &[&ClosedList]) -> Result<()> {
         let QueueInner { path, list_type, id } = &*self.inner;

@@ -98,10 +98,13 @@ impl Default for NativeFenceCaps {
 }
 
 /// DXGK_USERMODESUBMISSION_CAPS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserModeSubmissionCaps {
     /// How many bytes a doorbell takes.
     pub doorbell_size_bytes: u32,
+    /// How many a secondary doorbell takes (SecondaryDoorbellSizeInBytes); `None` where there is none
+    /// (SecondaryDoorbellSupported not set).
+    pub secondary_doorbell_size_bytes: Option<u32>,
 }
 
 /// DXGK_QUERYADAPTERINFOTYPE: the numbers under which DxgkDdiQueryAdapterInfo is asked. Each is an entry of [`crate::Driver`] here.

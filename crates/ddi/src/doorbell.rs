@@ -1,5 +1,6 @@
 //! Owns the arguments of the doorbell DDIs.
 
+pub use crate::layout::{ConnectDoorbellFlags, CreateDoorbellFlags};
 use crate::queue::RingAllocations;
 use crate::{DoorbellStatus, DriverHandle, OsHandle, RingHint};
 use std::fmt;
@@ -24,6 +25,9 @@ pub struct CreateDoorbell {
     pub os_handle: OsHandle,
     /// Ring and control area.
     pub ring: RingAllocations,
+    /// With RESIZE_RING_BUFFER_OPERATION the queue has a doorbell already, which the kernel aborts and disconnects when this
+    /// call has succeeded.
+    pub flags: CreateDoorbellFlags,
     /// From the user-mode driver: at most 16 bytes.
     pub private_data: Vec<u8>,
 }
@@ -33,6 +37,11 @@ pub struct CreateDoorbell {
 pub struct ConnectedDoorbell {
     /// The doorbell's page, to be shown through the process's mapping.
     pub page: Page,
+    /// The page of the secondary doorbell; there must be one when it was asked for (RequireSecondaryAddress).
+    pub secondary: Option<Page>,
+    /// What is added to a write pointer to make the value that is stored to the doorbell: 0 for a doorbell of the queue's own,
+    /// the queue's number in the high bits for a location that all queues share.
+    pub value_base: u64,
     /// CONNECTED or CONNECTED_NOTIFY.
     pub status: DoorbellStatus,
     /// For the user-mode driver.

@@ -4,7 +4,7 @@
 //! and when the kernel calls it.
 
 use crate::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
-use crate::doorbell::{ConnectedDoorbell, CreateDoorbell, DisconnectReason};
+use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell, DisconnectReason};
 use crate::feature::{
     DriverFeatureTable, FeatureInterface, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
 };
@@ -231,7 +231,12 @@ pub trait Driver: Send + Sync {
     /// Gives the doorbell hardware, taking it from another one if it must (see [`Callbacks::disconnect_doorbell`]). Fails only
     /// when the GPU is lost or stopped.
     #[doc(alias = "DxgkDdiConnectDoorbell")]
-    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status>;
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status>;
 
     /// Takes the hardware away. The object stays.
     #[doc(alias = "DxgkDdiDisconnectDoorbell")]

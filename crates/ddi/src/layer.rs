@@ -2,7 +2,7 @@
 //! does differently.
 
 use crate::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
-use crate::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, InterruptService, StartInfo};
 use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use crate::fence::{
@@ -237,8 +237,13 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::connect_doorbell`].
-    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
-        self.inner().connect_doorbell(level, doorbell)
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
+        self.inner().connect_doorbell(level, doorbell, flags)
     }
 
     /// See [`Driver::disconnect_doorbell`].
@@ -447,8 +452,13 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::create_doorbell(self, level, args)
     }
 
-    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
-        DriverLayer::connect_doorbell(self, level, doorbell)
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
+        DriverLayer::connect_doorbell(self, level, doorbell, flags)
     }
 
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {

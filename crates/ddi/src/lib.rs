@@ -29,7 +29,7 @@ pub use caps::{
     AdapterCaps, EngineId, EngineType, MonitoredNotification, NativeFenceCaps, NodeMetadata,
     UserModeSubmissionCaps, VidSchCaps,
 };
-pub use doorbell::{ConnectedDoorbell, DisconnectReason};
+pub use doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbellFlags, DisconnectReason};
 pub use driver::{Callbacks, Driver, InterruptService, StartInfo};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};
 pub use handle::{DriverHandle, OsHandle};

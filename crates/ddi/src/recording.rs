@@ -1,7 +1,7 @@
 //! Owns a driver that wraps a driver and writes down who called what, in order. It changes nothing: faults are other wrappers.
 
 use crate::caps::{AdapterCaps, AdapterInfoType, NativeFenceCaps, UserModeSubmissionCaps};
-use crate::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, StartInfo};
 use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use crate::fence::{
@@ -252,9 +252,14 @@ impl DriverLayer for Recording {
         self.inner.create_doorbell(level, args)
     }
 
-    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
         self.note("ConnectDoorbell", format!("{doorbell:?}"));
-        self.inner.connect_doorbell(level, doorbell)
+        self.inner.connect_doorbell(level, doorbell, flags)
     }
 
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {

@@ -7,7 +7,7 @@
 use crate::context::Context;
 use crate::declaration::Declaration;
 use crate::device::Device;
-use crate::doorbell::Doorbell;
+use crate::doorbell::{Doorbell, Victim};
 use crate::entry::{self, OpenGroups};
 use crate::error::{BugCheck, StartError};
 use crate::feature::{FeatureSetting, Features};
@@ -140,7 +140,7 @@ pub struct Adapter {
     pub(crate) hw_queues: Mutex<HwQueueTable>,
     pub(crate) doorbells: Mutex<BTreeMap<OsHandle, Weak<Doorbell>>>,
     /// Doorbells that the driver took away inside the present transition; see `doorbell`.
-    pub(crate) victims: Mutex<Vec<Arc<Doorbell>>>,
+    pub(crate) victims: Mutex<Vec<Victim>>,
     /// Devices of all processes.
     pub(crate) devices: Mutex<BTreeMap<OsHandle, Weak<Device>>>,
     /// Orders readings of fence logs among each other and with changes of their places; held over the DDI calls of both.

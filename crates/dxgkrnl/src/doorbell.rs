@@ -1,9 +1,10 @@
 //! Owns doorbells: the address that a process rings, its status word, and the order in which hardware is given and taken.
 //!
 //! The published order of a disconnect (rotate the mapping, then write the status) can lose a ring: it lands on the dummy page
-//! while the status still says CONNECTED. Here the status comes first. Each connect has a fresh page, and the page of an
-//! ended connect is the dummy page: a late store to it harms nobody, and whoever made it reads RETRY afterwards. When the
-//! hardware is off, the last-queued cell is compared with progress, and pending work goes to the driver as a notification.
+//! while the status still says CONNECTED. Here the status comes first, and the mapping turns to the
+//! doorbell's dummy page after it: a late store harms nobody, and whoever made it reads RETRY afterwards. A dedicated doorbell
+//! has a fresh page for each connect, so that a page kept from an ended one rings nobody. When the hardware is off, the
+//! last-queued cell is compared with progress, and pending work goes to the driver as a notification.
 //!
 //! The transition lock orders every connect, disconnect and destroy of an adapter. The driver may call disconnect from inside
 //! connect (victimising): on the lock's owner that callback runs inside the owner's transition.
@@ -13,20 +14,58 @@ use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::memory::AllocationObject;
 use crate::stats::Count;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
-use tidegate_calls::{AllocationMemory, DoorbellStatus, RingHint, Status};
-use tidegate_ddi::doorbell::{CreateDoorbell, DisconnectReason};
+use tidegate_calls::{AllocationMemory, CreateDoorbellFlags, DoorbellStatus, Status};
+use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};
-use tidegate_platform::{Mapping, Mutex, Untrusted, Word};
+use tidegate_platform::{Mapping, Mutex, Page, Untrusted, Word};
+use tidegate_trace::{Kind, LaneId, Record};
 
 /// D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES_WDDM3_1.
 const MAX_PRIVATE_DATA_BYTES: usize = 16;
 
 struct State {
-    hint: Option<Arc<dyn RingHint>>,
+    /// What the process was told at the present connect.
+    connection: Option<Connection>,
     aborted: bool,
+}
+
+/// An address of a doorbell, and the page that it shows while there is no hardware behind it.
+struct Window {
+    mapping: Mapping,
+    dummy: Page,
+}
+
+impl Window {
+    /// As large as the driver says a doorbell is.
+    // spec: UMS-014
+    fn new(adapter: &Adapter, bytes: u32) -> Window {
+        let dummy = adapter.platform.page((bytes as usize).div_ceil(8).max(1));
+        Window { mapping: Mapping::new(&adapter.platform, dummy.clone()), dummy }
+    }
+
+    /// Whether `page` is as large as the driver said.
+    fn takes(&self, page: &Page) -> bool {
+        page.len() >= self.dummy.len()
+    }
+
+    fn show(&self, page: &Page) {
+        self.mapping.rotate(page.clone());
+    }
+
+    fn hide(&self) {
+        self.mapping.rotate(self.dummy.clone());
+    }
+}
+
+/// A doorbell that the driver took away inside the present transition. It is kept until that is over: were it the last holder, the
+/// doorbell would end inside the transition.
+pub(crate) struct Victim {
+    doorbell: Arc<Doorbell>,
+    /// Whether it lost hardware, and may have lost a ring with it.
+    lost: bool,
 }
 
 /// One doorbell.
@@ -39,7 +78,8 @@ pub(crate) struct Doorbell {
     // spec: UMS-034, UMS-035
     _ring: Arc<AllocationObject>,
     _control: Arc<AllocationObject>,
-    pub(crate) mapping: Mapping,
+    window: Window,
+    secondary: Option<Window>,
     pub(crate) status: Word,
     // spec: UMS-086
     pub(crate) last_queued: Untrusted<Word>,
@@ -47,15 +87,26 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    /// D3DKMTCreateDoorbell: disconnected, showing a dummy page.
+    /// D3DKMTCreateDoorbell: disconnected, showing a dummy page. In a resize the queue's doorbell so far ends with ABORT, but only
+    /// when the new one is there.
     // spec: UMS-025
     pub(crate) fn new(
         queue: &Arc<HwQueue>,
         ring: Arc<AllocationObject>,
         control: Arc<AllocationObject>,
+        flags: CreateDoorbellFlags,
         private_data: Vec<u8>,
     ) -> Result<Arc<Doorbell>, Status> {
         let adapter = &queue.device.adapter;
+        let caps = adapter.user_mode_submission_caps.ok_or(Status::NOT_SUPPORTED)?;
+        if !adapter.caps.nodes[queue.engine().node_ordinal as usize].user_mode_submission {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        // spec: UMS-150
+        let secondary = match flags.contains(CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA) {
+            true => Some(caps.secondary_doorbell_size_bytes.ok_or(Status::NOT_SUPPORTED)?),
+            false => None,
+        };
         // spec: UMS-032
         if !queue.user_mode_submission || private_data.len() > MAX_PRIVATE_DATA_BYTES {
             return Err(Status::INVALID_PARAMETER);
@@ -65,8 +116,14 @@ impl Doorbell {
         else {
             return Err(Status::INVALID_PARAMETER);
         };
-        // One doorbell per queue.
-        if adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle).next().is_some() {
+        // One doorbell per queue. Those that are looked at are let go of after the transition: see `Victim`.
+        // spec: UMS-030
+        let all: Vec<Arc<Doorbell>>;
+        let transition = adapter.transition.lock_device();
+        all = adapter.doorbells_of(|_| true).collect();
+        let resize = flags.contains(CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION);
+        let before = || all.iter().filter(|d| d.queue.os_handle == queue.os_handle);
+        if !resize && before().next().is_some() {
             return Err(Status::INVALID_PARAMETER);
         }
         let os_handle = adapter.new_handle();
@@ -79,10 +136,16 @@ impl Doorbell {
                 control: pointers.clone(),
                 control_gpu_va: control.gpu_va,
             },
+            flags: if resize {
+                doorbell::CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION
+            } else {
+                doorbell::CreateDoorbellFlags::empty()
+            },
             private_data,
         };
         let driver = adapter.driver().create_doorbell(&Passive::enter(), args)?;
-        let dummy = adapter.platform.page(doorbell_words(adapter));
+        before().for_each(|old| old.supersede());
+        drop(transition);
         let cells = adapter.platform.page(2);
         let status = cells.word(0);
         status.store(DoorbellStatus::DisconnectedRetry as u64);
@@ -93,13 +156,19 @@ impl Doorbell {
             queue: queue.clone(),
             _ring: ring,
             _control: control,
-            mapping: Mapping::new(&adapter.platform, dummy),
+            window: Window::new(adapter, caps.doorbell_size_bytes),
+            secondary: secondary.map(|bytes| Window::new(adapter, bytes)),
             status,
             last_queued: Untrusted::new(cells.word(1)),
-            state: adapter.platform.mutex("a doorbell", State { hint: None, aborted: false }),
+            state: adapter.platform.mutex("a doorbell", State { connection: None, aborted: false }),
         });
         adapter.doorbells.lock().insert(os_handle, Arc::downgrade(&doorbell));
         Ok(doorbell)
+    }
+
+    /// Its address, and the secondary one if it has one.
+    pub(crate) fn mappings(&self) -> (Mapping, Option<Mapping>) {
+        (self.window.mapping.clone(), self.secondary.as_ref().map(|window| window.mapping.clone()))
     }
 
     /// D3DKMTConnectDoorbell.
@@ -114,41 +183,70 @@ impl Doorbell {
                 return Err(Status::DEVICE_REMOVED);
             }
             // spec: UMS-031
-            if let Some(hint) = &state.hint {
-                return Ok(Connection { hint: hint.clone() });
+            if let Some(connection) = &state.connection {
+                return Ok(connection.clone());
             }
         }
         adapter.count(Count::doorbell_connects);
         // 2. The driver finds hardware, and may take it from another doorbell by the callback.
-        let connected = adapter.driver().connect_doorbell(&Passive::enter(), self.driver);
+        let flags = match self.secondary {
+            Some(_) => ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS,
+            None => ConnectDoorbellFlags::empty(),
+        };
+        let connected = adapter.driver().connect_doorbell(&Passive::enter(), self.driver, flags);
         let victims = std::mem::take(&mut *adapter.victims.lock());
         let connected = connected.map_err(Some).and_then(|c| self.show(c));
         drop(transition);
         // 5. Whoever lost hardware for it may have lost a ring, too: their disconnect is complete by now.
-        victims.iter().for_each(|victim| victim.notify_pending_work());
+        victims.iter().filter(|victim| victim.lost).for_each(|victim| victim.doorbell.notify_pending_work());
         match connected {
             Err(None) => {
                 adapter.bug_check(BugCheck::DoorbellStatus);
                 Err(Status::DEVICE_REMOVED)
             }
             Err(Some(status)) => Err(status),
-            Ok(hint) => Ok(Connection { hint }),
+            Ok(connection) => {
+                self.record("doorbell connected");
+                Ok(connection)
+            }
         }
     }
 
-    /// What the driver connected becomes visible; `Err(None)` when it did not connect anything.
-    fn show(&self, connected: ConnectedDoorbell) -> Result<Arc<dyn RingHint>, Option<Status>> {
-        if !connected.status.is_connected() {
+    /// On the timeline, in the lane of its queue.
+    fn record(&self, what: &str) {
+        let platform = &self.adapter.platform;
+        if platform.tracing() && self.queue.lane != 0 {
+            let (lane, now) = (LaneId(self.queue.lane - 1), platform.stamp_ns());
+            platform.record(Record::instant(lane, Kind::Doorbell, platform.trace_name(what), now));
+        }
+    }
+
+    /// What the driver connected becomes visible; `Err(None)` when it did not connect what was asked for.
+    fn show(&self, connected: ConnectedDoorbell) -> Result<Connection, Option<Status>> {
+        let second = match (&self.secondary, &connected.secondary) {
+            (Some(window), page) => page.as_ref().is_some_and(|page| window.takes(page)),
+            (None, _) => true,
+        };
+        if !connected.status.is_connected() || !second || !self.window.takes(&connected.page) {
             return Err(None);
+        }
+        // The driver took it away for good from inside the connect.
+        if self.state.lock().aborted {
+            self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
+            return Err(Some(Status::DEVICE_REMOVED));
         }
         // 3. Show the location behind the same address.
         // spec: UMS-026
-        self.mapping.rotate(connected.page);
+        self.window.show(&connected.page);
+        if let (Some(window), Some(page)) = (&self.secondary, &connected.secondary) {
+            window.show(page);
+        }
         // 4. Then say so.
         // spec: UMS-099
-        self.state.lock().hint = Some(connected.hint.clone());
+        let connection = Connection { value_base: connected.value_base, hint: connected.hint };
+        self.state.lock().connection = Some(connection.clone());
         self.status.store(connected.status as u64);
-        Ok(connected.hint)
+        Ok(connection)
     }
 
     /// Writes a DISCONNECTED status, so that whoever rings from now on reads it; `false` when it was disconnected already.
@@ -157,7 +255,7 @@ impl Doorbell {
     fn announce_disconnect(&self, reason: DisconnectReason) -> bool {
         let mut state = self.state.lock();
         state.aborted |= reason == DisconnectReason::Abort;
-        let was_connected = state.hint.take().is_some();
+        let was_connected = state.connection.take().is_some();
         drop(state);
         let status = match reason {
             DisconnectReason::Retry => DoorbellStatus::DisconnectedRetry,
@@ -170,21 +268,45 @@ impl Doorbell {
         was_connected
     }
 
+    /// Shows the dummy page again: from here on a store to the address reaches no hardware.
+    fn hide(&self) {
+        self.window.hide();
+        self.secondary.iter().for_each(Window::hide);
+    }
+
     /// The kernel takes the hardware away.
     // spec: UMS-039
     pub(crate) fn disconnect(&self, reason: DisconnectReason) {
         let transition = self.adapter.transition.lock_device();
-        // 1. Status first.
-        let was_connected = self.announce_disconnect(reason);
-        // 2. Off the hardware, which drains the page; the page is the dummy page from now on.
-        if was_connected {
-            self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
-        }
+        let was_connected = self.disconnect_in_transition(reason);
         drop(transition);
-        // 3. The backstop.
+        // 4. The backstop.
         if was_connected && reason == DisconnectReason::Retry {
             self.notify_pending_work();
         }
+    }
+
+    /// A resize made another doorbell for the queue. The driver is told even if this one was not connected: it has a ring to let
+    /// go of.
+    fn supersede(&self) {
+        if !self.disconnect_in_transition(DisconnectReason::Abort) {
+            self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
+        }
+    }
+
+    /// Whether there was hardware to take away.
+    fn disconnect_in_transition(&self, reason: DisconnectReason) -> bool {
+        // 1. Status first.
+        let was_connected = self.announce_disconnect(reason);
+        // 2. Off the hardware, which looks at the page a last time.
+        if was_connected {
+            self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
+        }
+        // 3. The mapping: whoever rings from now on has read, or will read, that nobody hears it.
+        if was_connected {
+            self.hide();
+        }
+        was_connected
     }
 
     /// Work that the process announced and the GPU has not completed goes to the driver, in case its ring was lost.
@@ -202,9 +324,13 @@ impl Doorbell {
         self.last_queued.load_once() > self.queue.progress.fence.value()
     }
 
-    /// D3DKMTNotifyWorkSubmission.
-    pub(crate) fn notify(&self) {
+    /// D3DKMTNotifyWorkSubmission. It needs no hardware behind the doorbell; DEVICE_REMOVED after an ABORT.
+    pub(crate) fn notify(&self) -> Result<(), Status> {
+        if self.state.lock().aborted {
+            return Err(Status::DEVICE_REMOVED);
+        }
         self.adapter.driver().notify_work_submission(&Passive::enter(), self.queue.driver);
+        Ok(())
     }
 }
 
@@ -212,14 +338,12 @@ impl Drop for Doorbell {
     fn drop(&mut self) {
         self.adapter.doorbells.lock().remove(&self.os_handle);
         let transition = self.adapter.transition.lock_device();
-        self.announce_disconnect(DisconnectReason::Abort);
+        if self.announce_disconnect(DisconnectReason::Abort) {
+            self.hide();
+        }
         self.adapter.driver().destroy_doorbell(&Passive::enter(), self.driver);
         drop(transition);
     }
-}
-
-fn doorbell_words(adapter: &Adapter) -> usize {
-    adapter.user_mode_submission_caps.map_or(1, |caps| caps.doorbell_size_bytes as usize).div_ceil(8).max(1)
 }
 
 /// DxgkCbDisconnectDoorbell: the driver takes the hardware away; it does so itself after this returns.
@@ -231,19 +355,25 @@ pub(crate) fn disconnected_by_driver(
     reason: DisconnectReason,
 ) -> Result<(), Status> {
     // spec: UMS-069
-    let found = adapter.doorbells_of(|d| d.os_handle == doorbell && d.queue.os_handle == hw_queue).next();
+    let found = adapter.doorbells.lock().get(&doorbell).and_then(Weak::upgrade);
     let doorbell = found.ok_or(Status::INVALID_PARAMETER)?;
     // spec: UMS-070
     let inside = adapter.transition.is_mine();
+    let named = doorbell.queue.os_handle == hw_queue;
     let transition = (!inside).then(|| adapter.transition.lock_device());
-    let was_connected = doorbell.announce_disconnect(reason);
-    drop(transition);
+    // 1. Status first. 2. The mapping. 3. The driver takes the hardware away when this has returned.
+    // spec: UMS-096
+    let was_connected = named && doorbell.announce_disconnect(reason);
     if was_connected {
+        doorbell.hide();
+        doorbell.record("doorbell taken away");
         adapter.count(Count::doorbell_victims);
-        // Inside a connect the hardware goes after this returns, and the connect looks at what is pending then.
-        if inside && reason == DisconnectReason::Retry {
-            adapter.victims.lock().push(doorbell);
-        }
     }
-    Ok(())
+    drop(transition);
+    // Inside a connect the hardware goes after this returns, and the connect looks at what is pending then.
+    if inside {
+        let lost = was_connected && reason == DisconnectReason::Retry;
+        adapter.victims.lock().push(Victim { doorbell, lost });
+    }
+    if named { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
 }

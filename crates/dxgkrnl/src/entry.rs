@@ -6,7 +6,7 @@
 //! the gate is what makes the rule hold everywhere.
 
 use std::sync::Arc;
-use tidegate_ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use tidegate_ddi::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
@@ -151,7 +151,7 @@ impl DriverLayer for Gate {
         if self.open.has(EntryGroup::Doorbells) {
             self.inner.query_user_mode_submission_caps(level)
         } else {
-            UserModeSubmissionCaps { doorbell_size_bytes: 0 }
+            UserModeSubmissionCaps::default()
         }
     }
 
@@ -257,9 +257,14 @@ impl DriverLayer for Gate {
         self.inner.create_doorbell(level, args)
     }
 
-    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
         self.open.demand(EntryGroup::Doorbells)?;
-        self.inner.connect_doorbell(level, doorbell)
+        self.inner.connect_doorbell(level, doorbell, flags)
     }
 
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
@@ -363,7 +368,7 @@ mod tests {
             gate.update_monitored_values(&Dirql::enter(&()), &[]);
             gate.update_current_values_from_cpu(&dispatch, &[], UpdateCurrentMode::Write);
             gate.update_native_fence_logs(&dispatch, &[]);
-            assert!(gate.connect_doorbell(&level, none).is_err());
+            assert!(gate.connect_doorbell(&level, none, ConnectDoorbellFlags::empty()).is_err());
             gate.disconnect_doorbell(&level, none);
             gate.destroy_doorbell(&level, none);
             gate.notify_work_submission(&level, none);

@@ -490,11 +490,13 @@ impl Kernel for Process {
         let queue = self.hw_queue(args.hw_queue)?;
         queue.device.check()?;
         let (ring, control) = (self.allocation(args.ring)?, self.allocation(args.control)?);
-        let doorbell = Doorbell::new(&queue, ring, control, args.private_data)?;
+        let doorbell = Doorbell::new(&queue, ring, control, args.flags, args.private_data)?;
         let handle = self.insert(Object::Doorbell(doorbell.clone()))?;
+        let (mapping, secondary) = doorbell.mappings();
         Ok(tidegate_calls::Doorbell {
             handle,
-            mapping: doorbell.mapping.clone(),
+            mapping,
+            secondary,
             status: ReadOnly::new(doorbell.status.clone()),
             last_queued: doorbell.last_queued.trusted().clone(),
         })
@@ -512,8 +514,7 @@ impl Kernel for Process {
 
     // spec: UMS-021
     fn notify_work_submission(&self, doorbell: Handle) -> Result<(), Status> {
-        self.doorbell(doorbell)?.notify();
-        Ok(())
+        self.doorbell(doorbell)?.notify()
     }
 
     fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status> {

@@ -79,11 +79,15 @@ pub enum AdminCommand {
         /// Which.
         queue: QueueId,
     },
-    /// Gives a queue a fresh doorbell page. Result: the page is found with `Device::doorbell_page`, and the doorbell's bit
-    /// number in its process's summary.
+    /// Gives a queue a doorbell. Result: the page is found with `Device::doorbell_page`, and the doorbell's bit number in its
+    /// process's summary.
     ConnectDoorbell {
         /// Which.
         queue: QueueId,
+        /// The location that all queues of its process share, not a fresh page of its own.
+        global: bool,
+        /// A second page beside it, which rings the same queue.
+        secondary: bool,
     },
     /// Takes the doorbell page away, after reading it a last time.
     DisconnectDoorbell {
@@ -295,7 +299,9 @@ impl AdminCommand {
             AdminCommand::DestroyQueue { queue } => put(&[4, queue.0.into()]),
             AdminCommand::SuspendQueue { queue } => put(&[5, queue.0.into()]),
             AdminCommand::ResumeQueue { queue } => put(&[6, queue.0.into()]),
-            AdminCommand::ConnectDoorbell { queue } => put(&[7, queue.0.into()]),
+            AdminCommand::ConnectDoorbell { queue, global, secondary } => {
+                put(&[7, queue.0.into(), global.into(), secondary.into()])
+            }
             AdminCommand::DisconnectDoorbell { queue } => put(&[8, queue.0.into()]),
             AdminCommand::KickQueue { queue } => put(&[9, queue.0.into()]),
             AdminCommand::SetLogBuffer { queue, kind, header, payload, entries, notify_every } => {
@@ -364,7 +370,7 @@ impl AdminCommand {
             4 => AdminCommand::DestroyQueue { queue: queue()? },
             5 => AdminCommand::SuspendQueue { queue: queue()? },
             6 => AdminCommand::ResumeQueue { queue: queue()? },
-            7 => AdminCommand::ConnectDoorbell { queue: queue()? },
+            7 => AdminCommand::ConnectDoorbell { queue: queue()?, global: m[2] != 0, secondary: m[3] != 0 },
             8 => AdminCommand::DisconnectDoorbell { queue: queue()? },
             9 => AdminCommand::KickQueue { queue: queue()? },
             10 => AdminCommand::SetLogBuffer {

@@ -17,6 +17,11 @@ pub trait Device: Send + Sync {
     /// The page of a queue's connected doorbell, with the summary and the bit to set in it after a ring.
     fn doorbell_page(&self, queue: QueueId) -> Option<(Page, Summary, u32)>;
 
+    /// The page of its secondary doorbell, if it was connected with one.
+    fn secondary_doorbell_page(&self, _queue: QueueId) -> Option<Page> {
+        None
+    }
+
     /// The device's own common doorbell, for other GPUs; `None` for a device that has none.
     fn common_doorbell(&self) -> Option<CommonDoorbell> {
         None

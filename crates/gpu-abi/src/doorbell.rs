@@ -5,11 +5,29 @@
 //! bitmap in two levels that the ringer sets after its doorbell's store, and a wake word. Order of a ring: 1. doorbell; 2.
 //! leaf bit; 3. root bit (both locked operations, hence barriers); 4. wake word. Order of a look: 1. take the root's bits;
 //! 2. take the leaves' bits; 3. load the doorbells. A bit that is set after its word was taken is found by the next look.
+//!
+//! A global doorbell is one location of a process that all its queues share: the value names the queue, too. A word of memory
+//! keeps the last ring only, where a bus would deliver each; the summary tells whose ring was written over.
 
+use crate::QueueId;
 use tidegate_platform::{Page, Platform, Step, WakeWord, Word};
 
 /// The word of a doorbell page that holds the write pointer.
 pub const DOORBELL_VALUE_WORD: usize = 0;
+/// Bits of a global doorbell's value that hold the write pointer; the queue's number stands above them.
+pub const GLOBAL_POINTER_BITS: u32 = 44;
+
+/// What is added to the write pointer of `queue` to make the value for a global doorbell; `None` when its number does not fit.
+// spec: UMS-005
+pub fn global_base(queue: QueueId) -> Option<u64> {
+    (queue.0 >> (64 - GLOBAL_POINTER_BITS) == 0).then(|| u64::from(queue.0) << GLOBAL_POINTER_BITS)
+}
+
+/// Queue and write pointer that the value of a global doorbell names.
+pub fn global_parts(value: u64) -> (QueueId, u64) {
+    (QueueId((value >> GLOBAL_POINTER_BITS) as u32), value & ((1 << GLOBAL_POINTER_BITS) - 1))
+}
+
 /// Doorbells that one summary can tell apart.
 pub const SUMMARY_BITS: u32 = 64 * 64;
 
@@ -51,5 +69,20 @@ impl Summary {
                 bits &= bits - 1;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: UMS-005, UMS-008
+    #[test]
+    fn a_global_value_names_queue_and_pointer() {
+        for (queue, pointer) in [(0, 0), (1, 1), (0xF_FFFF, (1 << 44) - 1), (7, 1 << 40)] {
+            let base = global_base(QueueId(queue)).unwrap();
+            assert_eq!(global_parts(base + pointer), (QueueId(queue), pointer));
+        }
+        assert_eq!(global_base(QueueId(1 << 20)), None);
     }
 }

@@ -22,9 +22,10 @@ pub use address::{AddressSpaceId, GpuTime, GpuVa, PAGE_BYTES, Pte};
 pub use admin::{AdminCommand, AdminError, QueueId, QueueKind, QueueState};
 pub use command::{Command, CommandError, CommandReader, CommandWriter};
 pub use device::{Device, InterruptSink};
-pub use doorbell::{DOORBELL_VALUE_WORD, Summary};
+pub use doorbell::{DOORBELL_VALUE_WORD, Summary, global_base, global_parts};
 pub use regs::{Cause, Register};
 pub use ring::{
-    CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, PacketError, RingPacket, SLOT_BYTES, TraceWords,
+    CONTROL_INTERRUPTED_WORD, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, PacketError, RingPacket,
+    SLOT_BYTES, TraceWords,
 };
 pub use tidegate_d3dukmdt::layout::log;

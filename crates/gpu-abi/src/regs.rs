@@ -55,6 +55,10 @@ impl Register {
     /// Reading takes the engines that wrote to a monitored fence, bit by bit; see [`Cause::MONITORED_SIGNALED`].
     pub const MONITORED_ENGINES: Register = Register(193);
 
+    /// First of one register per queue: when its doorbell was connected or rung last. The number rises with each ring of any queue;
+    /// 0 for a queue that is not there.
+    pub const LAST_RING: Register = Register(1 << 24);
+
     /// The register `by` places further on.
     pub fn offset(self, by: u32) -> Register {
         Register(self.0 + by)

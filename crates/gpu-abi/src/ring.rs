@@ -14,6 +14,9 @@ pub const CONTROL_WORDS: usize = 16;
 pub const CONTROL_WRITE_WORD: usize = 0;
 /// Word of the control area that the engine stores: slots taken. In a cache line of its own.
 pub const CONTROL_READ_WORD: usize = 8;
+/// Word of the control area that the hardware stores when a queue of a process is destroyed in the middle of a command buffer:
+/// the number of its slot plus one. Whoever submits the rest of the ring elsewhere must not run that one again.
+pub const CONTROL_INTERRUPTED_WORD: usize = 9;
 /// Most slots that a ring may have.
 pub const MAX_RING_SLOTS: u64 = 1 << 20;
 /// The log entry number that says: write no log entry.

@@ -116,8 +116,9 @@ pub(crate) fn native_fence_caps(config: &Config) -> NativeFenceCaps {
 }
 
 /// What a doorbell of this adapter takes.
-pub(crate) fn user_mode_submission_caps() -> UserModeSubmissionCaps {
-    UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES }
+pub(crate) fn user_mode_submission_caps(config: &Config) -> UserModeSubmissionCaps {
+    let secondary_doorbell_size_bytes = config.secondary_doorbells.then_some(DOORBELL_BYTES);
+    UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES, secondary_doorbell_size_bytes }
 }
 
 /// The declaration. Before start nothing is negotiated and the least is declared. `device` and `traits` are what the device said

@@ -29,7 +29,7 @@ impl NodeConfig {
 pub enum DoorbellModel {
     /// One location that all queues share: nothing is ever taken away.
     Global,
-    /// One per connected queue; when all are taken, the least recently connected one is victimised.
+    /// One per connected queue; when all are taken, the least recently rung one is victimised.
     Dedicated {
         /// How many there are; at least 1.
         physical: u32,
@@ -59,6 +59,8 @@ pub struct Config {
     pub nodes: Vec<NodeConfig>,
     /// How doorbells are given out.
     pub doorbells: DoorbellModel,
+    /// Whether a doorbell can have a second address (SecondaryDoorbellSupported).
+    pub secondary_doorbells: bool,
     /// Whether connected doorbells say CONNECTED_NOTIFY: the ring alone wakes nobody, the notification does.
     pub notify_submissions: bool,
     /// Whether native fences are declared when the kernel has enabled them.
@@ -94,6 +96,7 @@ impl Config {
                 NodeConfig::with_user_mode(EngineType::Copy, "Copy"),
             ],
             doorbells: DoorbellModel::Dedicated { physical: 64 },
+            secondary_doorbells: true,
             notify_submissions: false,
             native_fence: true,
             fence_stride_bytes: 64,

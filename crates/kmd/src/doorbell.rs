@@ -1,6 +1,6 @@
 //! Owns doorbells: objects that are made without hardware, and get it when they are connected.
 //!
-//! Order of a connect when all physical doorbells are taken: 1. the least recently connected one gives its seat; 2. the kernel
+//! Order of a connect when all physical doorbells are taken: 1. the least recently rung one gives its seat; 2. the kernel
 //! disconnects it (its process rings a dummy page from here on and reads RETRY); 3. the hardware drains it a last time and
 //! takes its page; 4. only now the hardware connects the new one, to a fresh page. No driver lock is held over 2.
 //!
@@ -9,16 +9,18 @@
 
 use crate::hwqueue::RingPlace;
 use crate::objects::Doorbell;
-use crate::{KmdError, ReferenceDriver};
+use crate::{DoorbellModel, KmdError, ReferenceDriver};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_ddi::doorbell::CreateDoorbell;
+use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{
     Callbacks, ConnectedDoorbell, DisconnectReason, DoorbellStatus, DriverHandle, OsHandle, Passive, RingHint,
 };
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, CONTROL_WORDS, GpuVa, QueueId, QueueKind, SLOT_BYTES, Summary,
+    AdminCommand, AdminError, CONTROL_WORDS, GpuVa, QueueId, QueueKind, Register, SLOT_BYTES, Summary,
+    global_base,
 };
 
 /// Tells the engine that looks at this doorbell's process.
@@ -66,11 +68,13 @@ impl ReferenceDriver {
             if !queue.user_mode {
                 return Err(KmdError::Argument("a doorbell needs a queue made for user-mode submission"));
             }
-            if queue.hardware.is_some() || queue.doorbell.is_some() {
+            let resize = args.flags.contains(CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION);
+            if !resize && (queue.hardware.is_some() || queue.doorbell.is_some()) {
                 return Err(KmdError::Argument("the queue has a live doorbell; destroy that one first"));
             }
             queue.os_handle
         };
+        // In a resize the old doorbell's hardware goes when the kernel disconnects it, which is next.
         let hardware = self.make_hardware(args.hw_queue, &place)?;
         self.keep_doorbell(args, os_queue, hardware).or_else(|error| {
             self.retire_hardware(args.hw_queue, hardware)?;
@@ -91,8 +95,12 @@ impl ReferenceDriver {
             os_queue,
             hardware: Some(hardware),
             connected: false,
+            superseded: false,
         })?;
-        objects.hw_queues.get_mut(args.hw_queue)?.doorbell = Some(doorbell);
+        let before = objects.hw_queues.get_mut(args.hw_queue)?.doorbell.replace(doorbell);
+        if let Some(before) = before {
+            objects.doorbells.get_mut(before)?.superseded = true;
+        }
         Ok(doorbell)
     }
 
@@ -101,7 +109,13 @@ impl ReferenceDriver {
         &self,
         level: &Passive,
         handle: DriverHandle,
+        flags: ConnectDoorbellFlags,
     ) -> Result<ConnectedDoorbell, KmdError> {
+        let secondary = flags.contains(ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS);
+        if secondary && !self.config.secondary_doorbells {
+            return Err(KmdError::NotSupported("secondary doorbells"));
+        }
+        let global = self.config.doorbells == DoorbellModel::Global;
         // 1. A seat, if need be another one's. A doorbell that is connected keeps what it has.
         let claim = self.claim_seat(handle)?;
         if let Some(victim) = claim.victim {
@@ -122,7 +136,8 @@ impl ReferenceDriver {
         }
         // 4. The new one.
         if !claim.already_connected
-            && let Err(error) = self.mailbox.ask(AdminCommand::ConnectDoorbell { queue: claim.hardware })
+            && let Err(error) =
+                self.mailbox.ask(AdminCommand::ConnectDoorbell { queue: claim.hardware, global, secondary })
         {
             self.objects.lock().seats.leave(handle);
             return Err(error);
@@ -131,9 +146,25 @@ impl ReferenceDriver {
         self.connected_as(claim.hardware)
     }
 
-    /// Who is victimised depends on nothing but the time of connecting: a suspended queue's doorbell can be taken too.
+    /// When each of those among whom a victim must be chosen was rung last. One alone needs no question.
+    fn last_rings(&self) -> BTreeMap<DriverHandle, u64> {
+        let candidates: Vec<(DriverHandle, Option<QueueId>)> = {
+            let objects = self.objects.lock();
+            let hardware = |d: &DriverHandle| objects.doorbells.get(*d).ok().and_then(|bell| bell.hardware);
+            objects.seats.candidates().iter().map(|d| (*d, hardware(d))).collect()
+        };
+        if candidates.len() < 2 {
+            return BTreeMap::new();
+        }
+        let last_ring = |queue: QueueId| self.device.read_register(Register::LAST_RING.offset(queue.0));
+        candidates.into_iter().map(|(bell, hardware)| (bell, hardware.map_or(0, last_ring))).collect()
+    }
+
+    /// Who is victimised depends on nothing but the time of the last ring: a suspended queue's doorbell can be taken too.
     // spec: UMS-045
     fn claim_seat(&self, handle: DriverHandle) -> Result<Claim, KmdError> {
+        let last_rings =
+            if self.config.doorbells == DoorbellModel::Global { BTreeMap::new() } else { self.last_rings() };
         let mut objects = self.objects.lock();
         let callbacks = Arc::clone(&objects.started()?.callbacks);
         let doorbell = objects.doorbells.get(handle)?;
@@ -141,15 +172,16 @@ impl ReferenceDriver {
         if doorbell.connected {
             return Ok(Claim { hardware, already_connected: true, victim: None, callbacks });
         }
-        let victim = objects.seats.claim(handle).and_then(|victim| {
-            let victim = objects.doorbells.get_mut(victim).ok()?;
-            victim.connected = false;
-            Some(Victim {
-                os_queue: victim.os_queue,
-                os_doorbell: victim.os_handle,
-                hardware: victim.hardware,
-            })
-        });
+        let victim =
+            objects.seats.claim(handle, |d| last_rings.get(&d).copied().unwrap_or(0)).and_then(|victim| {
+                let victim = objects.doorbells.get_mut(victim).ok()?;
+                victim.connected = false;
+                Some(Victim {
+                    os_queue: victim.os_queue,
+                    os_doorbell: victim.os_handle,
+                    hardware: victim.hardware,
+                })
+            });
         Ok(Claim { hardware, already_connected: false, victim, callbacks })
     }
 
@@ -164,7 +196,15 @@ impl ReferenceDriver {
         } else {
             (DoorbellStatus::Connected, Arc::new(SummaryHint { summary, bit }))
         };
-        Ok(ConnectedDoorbell { page, status, hint })
+        // spec: UMS-100
+        let value_base = match self.config.doorbells {
+            DoorbellModel::Global => global_base(hardware),
+            DoorbellModel::Dedicated { .. } => Some(0),
+        };
+        let value_base =
+            value_base.ok_or(KmdError::Argument("a global doorbell tells 2^20 queues apart, and no more"))?;
+        let secondary = self.device.secondary_doorbell_page(hardware);
+        Ok(ConnectedDoorbell { page, secondary, value_base, status, hint })
     }
 
     /// A queue that is gone has no doorbell: that is what was wanted.
@@ -177,19 +217,24 @@ impl ReferenceDriver {
 
     /// Takes the hardware away, if there is any. The seat is free only when the hardware has drained the page.
     pub(crate) fn disconnect(&self, handle: DriverHandle) -> Result<(), KmdError> {
-        let connected = {
+        let (hw_queue, hardware, connected, superseded) = {
             let objects = self.objects.lock();
             let doorbell = objects.doorbells.get(handle)?;
-            doorbell.hardware.filter(|_| doorbell.connected)
+            (doorbell.hw_queue, doorbell.hardware, doorbell.connected, doorbell.superseded)
         };
-        let Some(queue) = connected else { return Ok(()) };
-        let drained = self.disconnect_hardware(queue);
-        let mut objects = self.objects.lock();
-        objects.seats.leave(handle);
-        if let Ok(doorbell) = objects.doorbells.get_mut(handle) {
-            doorbell.connected = false;
+        let Some(queue) = hardware else { return Ok(()) };
+        let drained = if connected { self.disconnect_hardware(queue) } else { Ok(()) };
+        if connected || superseded {
+            let mut objects = self.objects.lock();
+            objects.seats.leave(handle);
+            if let Ok(doorbell) = objects.doorbells.get_mut(handle) {
+                doorbell.connected = false;
+                doorbell.hardware = doorbell.hardware.filter(|_| !superseded);
+            }
         }
-        drained
+        // A queue has one ring: the one before goes for good.
+        let retired = if superseded { self.retire_hardware(hw_queue, queue) } else { Ok(()) };
+        drained.and(retired)
     }
 
     /// Frees the object. The hardware queue goes with it: the kernel lets go of the ring after this.
@@ -200,7 +245,7 @@ impl ReferenceDriver {
             let removed = objects.doorbells.remove(handle)?;
             objects.seats.leave(handle);
             if let Ok(queue) = objects.hw_queues.get_mut(removed.hw_queue) {
-                queue.doorbell = None;
+                queue.doorbell = queue.doorbell.filter(|d| *d != handle);
             }
             removed
         };

@@ -7,7 +7,7 @@ use crate::objects::Objects;
 use crate::{Config, KmdError, Violation, caps, paging, segments};
 use std::sync::Arc;
 use tidegate_ddi::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
-use tidegate_ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use tidegate_ddi::fence::{
     CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
@@ -148,7 +148,7 @@ impl Driver for ReferenceDriver {
     #[doc(alias = "DXGKQAITYPE_USERMODESUBMISSION_CAPS")]
     fn query_user_mode_submission_caps(&self, _level: &Passive) -> UserModeSubmissionCaps {
         self.enter("DxgkDdiQueryAdapterInfo");
-        caps::user_mode_submission_caps()
+        caps::user_mode_submission_caps(&self.config)
     }
 
     #[doc(alias = "DXGK_GPUMMUCAPS")]
@@ -351,9 +351,14 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiConnectDoorbell")]
-    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
         self.enter("DxgkDdiConnectDoorbell");
-        Ok(self.connect(level, doorbell)?)
+        Ok(self.connect(level, doorbell, flags)?)
     }
 
     #[doc(alias = "DxgkDdiDisconnectDoorbell")]

@@ -150,7 +150,7 @@ impl ReferenceDriver {
     /// Takes the hardware's queue away; the object stays.
     pub(crate) fn retire_hardware(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
         if let Ok(queue) = self.objects.lock().hw_queues.get_mut(handle) {
-            queue.hardware = None;
+            queue.hardware = queue.hardware.filter(|present| *present != id);
         }
         self.view.lock_device().queues.remove(&id);
         self.mailbox.run(AdminCommand::DestroyQueue { queue: id })

@@ -105,6 +105,8 @@ pub(crate) struct Doorbell {
     /// Gone when the queue was destroyed first.
     pub(crate) hardware: Option<QueueId>,
     pub(crate) connected: bool,
+    /// A resize made another doorbell for the queue.
+    pub(crate) superseded: bool,
 }
 
 /// What the kernel gave at start.

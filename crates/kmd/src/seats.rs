@@ -1,18 +1,18 @@
-//! Owns who has one of the physical doorbells, in order of connecting. Pure policy.
+//! Owns who has one of the physical doorbells, and who gives way: the one that was rung least recently. Pure policy; the
+//! hardware knows when each was rung, and its answers are handed in.
 //!
 //! A seat passes straight from a victim to the doorbell that takes it, so there is never a moment at which a third one could
 //! slip in between. The hardware follows: the victim's connection ends before the new one is made (see `doorbell`).
 
 use crate::DoorbellModel;
-use std::collections::VecDeque;
 use tidegate_ddi::DriverHandle;
 
 /// The seats.
 pub(crate) struct Seats {
     /// `None`: one location for all.
     physical: Option<usize>,
-    /// Least recently connected first.
-    taken: VecDeque<DriverHandle>,
+    /// In order of connecting.
+    taken: Vec<DriverHandle>,
 }
 
 impl Seats {
@@ -21,15 +21,26 @@ impl Seats {
             DoorbellModel::Global => None,
             DoorbellModel::Dedicated { physical } => Some(physical as usize),
         };
-        Seats { physical, taken: VecDeque::new() }
+        Seats { physical, taken: Vec::new() }
     }
 
-    /// Seats `doorbell`, which has none, as the most recent one. Returns the victim whose seat it gets, if all were taken.
-    // spec: UMS-007
-    pub(crate) fn claim(&mut self, doorbell: DriverHandle) -> Option<DriverHandle> {
+    /// Among whom a victim must be chosen for the next claim; nobody while a seat is free.
+    pub(crate) fn candidates(&self) -> &[DriverHandle] {
         let full = self.physical.is_some_and(|physical| self.taken.len() >= physical);
-        let victim = if full { self.taken.pop_front() } else { None };
-        self.taken.push_back(doorbell);
+        if full { &self.taken } else { &[] }
+    }
+
+    /// Seats `doorbell`, which has none. Returns the victim whose seat it gets, if all were taken: the one whose last ring or
+    /// connect, as `last_ring` numbers them, is the oldest; among equals the one that connected first.
+    // spec: UMS-007
+    pub(crate) fn claim(
+        &mut self,
+        doorbell: DriverHandle,
+        last_ring: impl Fn(DriverHandle) -> u64,
+    ) -> Option<DriverHandle> {
+        let victim = self.candidates().iter().copied().min_by_key(|d| last_ring(*d));
+        self.taken.retain(|d| Some(*d) != victim);
+        self.taken.push(doorbell);
         victim
     }
 
@@ -49,23 +60,26 @@ mod tests {
 
     // spec: UMS-007
     #[test]
-    fn the_least_recently_connected_doorbell_gives_way() {
+    fn the_least_recently_rung_doorbell_gives_way() {
         let mut seats = Seats::new(DoorbellModel::Dedicated { physical: 2 });
-        assert_eq!([1, 2, 3, 4].map(|d| seats.claim(bell(d))), [None, None, Some(bell(1)), Some(bell(2))]);
-        // 3 leaves and comes back: now 4 is the older one.
-        seats.leave(bell(3));
-        assert_eq!(seats.claim(bell(3)), None);
-        assert_eq!(seats.claim(bell(5)), Some(bell(4)));
-        assert_eq!(seats.claim(bell(6)), Some(bell(3)));
+        let alike = |_| 0;
+        assert_eq!(seats.candidates(), []);
+        assert_eq!([1, 2].map(|d| seats.claim(bell(d), alike)), [None, None]);
+        assert_eq!(seats.candidates(), [bell(1), bell(2)]);
+        // 1 connected first, 2 was rung longer ago.
+        assert_eq!(seats.claim(bell(3), |d| if d == bell(1) { 9 } else { 4 }), Some(bell(2)));
+        // Among equals the one that has been there longest.
+        assert_eq!(seats.claim(bell(4), alike), Some(bell(1)));
+        assert_eq!(seats.claim(bell(5), alike), Some(bell(3)));
         // Nobody gives way while a seat is free.
         seats.leave(bell(5));
         seats.leave(bell(5));
-        assert_eq!(seats.claim(bell(7)), None);
+        assert_eq!(seats.claim(bell(7), alike), None);
     }
 
     #[test]
     fn a_global_doorbell_has_room_for_all() {
         let mut seats = Seats::new(DoorbellModel::Global);
-        assert!((0..10_000).all(|d| seats.claim(bell(d)).is_none()));
+        assert!((0..10_000).all(|d| seats.claim(bell(d), |_| 0).is_none()));
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
-use crate::seam::{LeftOut, Monitored, Seam};
+use crate::seam::{LeftOut, Monitored, Omission, Seam};
 use crate::world::{Setting, queue_on, until_quiet};
 use std::sync::Arc;
 use tidegate::d3d12::{Device, Fence, FenceFlags};
@@ -57,7 +57,14 @@ impl Adapters {
         let machine = Machine::with_drivers(platform, configs, |index, inner| {
             let (probe, monitored) = (probe.clone(), Monitored::default());
             let (left_out, platform) = (settings[index].left_out, platform.clone());
-            Arc::new(Seam { inner, probe, monitored, left_out, names_queues: None, platform })
+            Arc::new(Seam {
+                inner,
+                probe,
+                monitored,
+                left_out: Omission::new(left_out),
+                names_queues: None,
+                platform,
+            })
         });
         let machine = machine.expect("the machine of a scenario starts");
         let device = |index: usize| {

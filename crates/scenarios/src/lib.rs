@@ -23,6 +23,7 @@
 //! | `gpu-to-gpu` | the same without the CPU: the GPUs tell each other |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
+//! | `connect-against-connect` | two connects that take the doorbell from each other |
 //! | `log-write-against-log-read` | an entry of a fence log against its reading |
 //!
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (a driver around the driver: looks, and leaves things
@@ -31,6 +32,7 @@
 mod arm_against_rewind;
 mod broadcast_against_destroy;
 mod cancel_against_signal;
+mod connect_against_connect;
 mod cpu_signal_against_park;
 mod cross_adapter_relay;
 mod demote_against_signal;
@@ -61,7 +63,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 26] = [
+const RACES: [&Race; 27] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -87,6 +89,7 @@ const RACES: [&Race; 26] = [
     &wake_word::RACE,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
+    &connect_against_connect::RACE,
     &log_write_against_log_read::RACE,
 ];
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 use tidegate::Platform;
-use tidegate::ddi::doorbell::ConnectedDoorbell;
+use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell};
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
 use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::CreateHwQueue;
@@ -37,6 +37,8 @@ pub(crate) enum LeftOut {
     LogFlush,
     /// What a fence signalled interrupt reports to the kernel.
     SignalReport,
+    /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes it, and the driver waits.
+    CallbackOwner,
 }
 
 /// Notes that the wrapper takes, by number.
@@ -88,9 +90,33 @@ pub(crate) struct Seam {
     pub(crate) inner: Arc<dyn Driver>,
     pub(crate) probe: Probe,
     pub(crate) monitored: Monitored,
-    pub(crate) left_out: LeftOut,
+    pub(crate) left_out: Omission,
     /// Interrupts that name hardware queues name these all: the first ones that were made. `None` leaves interrupts alone.
     pub(crate) names_queues: Option<QueuesMade>,
+}
+
+/// What is left out: nothing before a scenario has made its world.
+#[derive(Clone)]
+pub(crate) struct Omission(Arc<OnceLock<LeftOut>>);
+
+impl Omission {
+    /// `Nothing` can be said otherwise later, once.
+    pub(crate) fn new(left_out: LeftOut) -> Omission {
+        let omission = Omission(Arc::default());
+        if left_out != LeftOut::Nothing {
+            omission.begin(left_out);
+        }
+        omission
+    }
+
+    /// From here on.
+    pub(crate) fn begin(&self, left_out: LeftOut) {
+        self.0.get_or_init(|| left_out);
+    }
+
+    fn now(&self) -> LeftOut {
+        self.0.get().copied().unwrap_or(LeftOut::Nothing)
+    }
 }
 
 /// Most hardware queues that are named.
@@ -102,14 +128,18 @@ pub(crate) type QueuesMade = Arc<[OnceLock<DriverHandle>; NAMED]>;
 /// The kernel's callbacks, as the driver behind a [`Seam`] sees them.
 struct Callback {
     inner: Arc<dyn Callbacks>,
+    platform: Platform,
     probe: Probe,
-    left_out: LeftOut,
+    left_out: Omission,
+    /// A worker makes the callback, or has made it.
+    handed_over: OnceLock<()>,
     names_queues: Option<QueuesMade>,
 }
 
 impl Callbacks for Callback {
     fn notify_interrupt(&self, level: &Dirql<'_>, mut data: InterruptData) {
-        if self.left_out == LeftOut::SignalReport && matches!(data, InterruptData::NativeFenceSignaled { .. })
+        if self.left_out.now() == LeftOut::SignalReport
+            && matches!(data, InterruptData::NativeFenceSignaled { .. })
         {
             return;
         }
@@ -137,8 +167,19 @@ impl Callbacks for Callback {
         reason: DisconnectReason,
     ) -> Result<(), Status> {
         self.probe.note(notes::VICTIMISED, 1);
-        if self.left_out == LeftOut::VictimNotice {
-            return Ok(());
+        match self.left_out.now() {
+            LeftOut::VictimNotice => return Ok(()),
+            // Once: a machine that is stopped for it winds down without more agents.
+            LeftOut::CallbackOwner if self.handed_over.set(()).is_ok() => {
+                let kernel = self.inner.clone();
+                let worker = self.platform.spawn("callback", move || {
+                    let _gone_already =
+                        kernel.disconnect_doorbell(&Passive::enter(), hw_queue, doorbell, reason);
+                });
+                worker.join();
+                return Ok(());
+            }
+            _ => {}
         }
         self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
     }
@@ -158,8 +199,10 @@ impl DriverLayer for Seam {
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
         let callbacks = Callback {
             inner: start.callbacks,
+            platform: self.platform.clone(),
             probe: self.probe.clone(),
-            left_out: self.left_out,
+            left_out: self.left_out.clone(),
+            handed_over: OnceLock::new(),
             names_queues: self.names_queues.clone(),
         };
         self.inner.start_device(level, StartInfo { callbacks: Arc::new(callbacks), ..start })
@@ -180,7 +223,7 @@ impl DriverLayer for Seam {
             self.probe.note(notes::ARMED, armed.value);
         }
         fences.iter().for_each(|f| self.monitored.note(f));
-        match self.left_out {
+        match self.left_out.now() {
             LeftOut::CpuBarrier => {
                 return fences.iter().for_each(|f| f.monitored_value.store(f.value));
             }
@@ -200,7 +243,7 @@ impl DriverLayer for Seam {
         fences: &[UpdateCurrentValue<'_>],
         mode: UpdateCurrentMode,
     ) {
-        if self.left_out == LeftOut::Notification {
+        if self.left_out.now() == LeftOut::Notification {
             for fence in fences {
                 fence.current_value.map(|cell| cell.store(fence.value));
             }
@@ -211,7 +254,7 @@ impl DriverLayer for Seam {
 
     fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
         let is_hold = matches!(operation, PagingOperation::HoldEngines | PagingOperation::ReleaseEngines);
-        if is_hold && self.left_out == LeftOut::EngineHold {
+        if is_hold && self.left_out.now() == LeftOut::EngineHold {
             return Ok(());
         }
         self.inner.build_paging_buffer(level, operation)
@@ -219,15 +262,20 @@ impl DriverLayer for Seam {
 
     fn update_native_fence_logs(&self, level: &Dispatch, hw_queues: &[DriverHandle]) {
         self.probe.note(notes::FLUSHED, hw_queues.len() as u64);
-        if self.left_out != LeftOut::LogFlush {
+        if self.left_out.now() != LeftOut::LogFlush {
             self.inner.update_native_fence_logs(level, hw_queues);
         }
     }
 
-    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
         self.probe.note(notes::CONNECTED, 1);
-        let mut connected = self.inner.connect_doorbell(level, doorbell)?;
-        if self.left_out == LeftOut::RingHint {
+        let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
+        if self.left_out.now() == LeftOut::RingHint {
             connected.hint = Arc::new(NoHint);
         }
         Ok(connected)

@@ -4,7 +4,7 @@
 //! The order that matters: what a run uses is kept by the check too, so that the last handle of a queue or a fence is not
 //! dropped inside the run, where its teardown would be explored.
 
-use crate::seam::{LeftOut, Monitored, QueuesMade, Seam};
+use crate::seam::{LeftOut, Monitored, Omission, QueuesMade, Seam};
 use std::sync::Arc;
 use tidegate::calls::Priority;
 use tidegate::d3d12::{
@@ -88,6 +88,7 @@ pub(crate) struct World {
     pub(crate) probe: Probe,
     /// The MonitoredValues that the kernel had updated.
     pub(crate) monitored: Monitored,
+    left_out: Omission,
 }
 
 impl Setting {
@@ -153,7 +154,8 @@ impl World {
     pub(crate) fn new(platform: &Platform, setting: Setting) -> World {
         let config = setting.config(platform);
         let (probe, monitored) = (Probe::new(), Monitored::default());
-        let (seen, published, left_out) = (probe.clone(), monitored.clone(), setting.left_out);
+        let left_out = Omission::new(setting.left_out);
+        let (seen, published, omission) = (probe.clone(), monitored.clone(), left_out.clone());
         let machine = Machine::with_driver(platform, config, |inner| {
             let names_queues = setting.names_all_queues.then(QueuesMade::default);
             Arc::new(Seam {
@@ -161,7 +163,7 @@ impl World {
                 inner,
                 probe: seen,
                 monitored: published,
-                left_out,
+                left_out: omission,
                 names_queues,
             })
         });
@@ -170,7 +172,12 @@ impl World {
         if platform.tracing() {
             device = device.with_lane(platform.lane(LaneKind::CpuThread, "app", "main"));
         }
-        World { device, machine, probe, monitored }
+        World { device, machine, probe, monitored, left_out }
+    }
+
+    /// The driver leaves something out from here on; only for a world that leaves out nothing so far.
+    pub(crate) fn leave_out(&self, left_out: LeftOut) {
+        self.left_out.begin(left_out);
     }
 
     /// A queue on engine `node`.

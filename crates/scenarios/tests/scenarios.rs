@@ -171,6 +171,13 @@ fn two_queues_with_one_doorbell_run_everything_once() {
     finds_its_bugs("ring-against-victimise");
 }
 
+// spec: UMS-070
+#[test]
+fn two_connects_that_take_the_doorbell_from_each_other_both_end() {
+    is_sampled("connect-against-connect");
+    finds_its_bugs("connect-against-connect");
+}
+
 // spec: UMS-083, UMS-101
 #[test]
 fn the_status_goes_before_the_mapping() {

@@ -1,21 +1,68 @@
-//! Owns the doorbells: a fresh page for each connect, and the summaries by which an engine finds the ones that were rung.
+//! Owns the doorbells: a fresh page for each connect, or the one location of a process that its queues share, and the summaries
+//! by which an engine finds the ones that were rung.
 //!
 //! There is one group of doorbells, with one summary, per address space and node; a further one when it is full. The order
 //! that matters is the summary's: bits are taken first, doorbells are read after. The page of a doorbell that was taken
 //! away belongs to nobody any more, so a ring there is seen by nobody.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_gpu_abi::doorbell::SUMMARY_BITS;
 use tidegate_gpu_abi::peer::CommonDoorbell;
-use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary};
-use tidegate_platform::{Page, Platform, WakeWord};
+use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary, global_parts};
+use tidegate_platform::{Page, Platform, WakeWord, Word};
 
 /// Where a connected doorbell is.
 #[derive(Clone)]
 pub(crate) struct Seat {
     pub(crate) page: Page,
+    pub(crate) secondary: Option<Page>,
+    global: bool,
     group: usize,
     bit: u32,
+}
+
+/// What the driver asks of a connect.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) global: bool,
+    pub(crate) secondary: bool,
+}
+
+/// The value words of a connected doorbell, as its engine reads them.
+pub(crate) struct Bell {
+    words: [Option<Word>; 2],
+    /// Set where other queues store to the same words: who this one is.
+    among: Option<QueueId>,
+}
+
+/// What a look at a doorbell comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// The write pointer that was rung last.
+    Pointer(u64),
+    /// Another queue has rung since, over whatever this one rang: its control area has the write pointer.
+    WrittenOver,
+}
+
+impl Bell {
+    pub(crate) fn read(&self) -> Heard {
+        let values = self.words.iter().flatten().map(Word::load);
+        let Some(queue) = self.among else { return Heard::Pointer(values.max().unwrap_or(0)) };
+        let mine = values.map(global_parts).filter(|(named, _)| *named == queue).map(|(_, pointer)| pointer);
+        mine.max().map_or(Heard::WrittenOver, Heard::Pointer)
+    }
+}
+
+impl Seat {
+    /// The words that the engine of `queue` reads.
+    pub(crate) fn bell(&self, queue: QueueId) -> Bell {
+        let word = |page: &Page| page.word(DOORBELL_VALUE_WORD);
+        Bell {
+            words: [Some(word(&self.page)), self.secondary.as_ref().map(word)],
+            among: self.global.then_some(queue),
+        }
+    }
 }
 
 struct Group {
@@ -46,6 +93,8 @@ impl Group {
 #[derive(Default)]
 pub(crate) struct Doorbells {
     groups: Vec<Group>,
+    /// By process: its location, and the secondary one.
+    global: BTreeMap<AddressSpaceId, [Page; 2]>,
     /// The common doorbell, and the number of its group.
     common: Option<(usize, CommonDoorbell)>,
 }
@@ -81,9 +130,9 @@ impl Doorbells {
         wake: &WakeWord,
         (queue, address_space, node): (QueueId, AddressSpaceId, u32),
         known: u64,
+        asked: Asked,
     ) -> (Seat, bool) {
-        let page = platform.page(8);
-        page.store(DOORBELL_VALUE_WORD, known);
+        let [page, second] = self.pages(platform, address_space, known, asked);
         let room = |g: &Group| g.address_space == address_space && g.node == node && g.has_room();
         let found = self.groups.iter().position(room);
         let group = found.unwrap_or_else(|| {
@@ -92,7 +141,27 @@ impl Doorbells {
             self.groups.len() - 1
         });
         let bit = self.groups[group].seat(queue);
-        (Seat { page, group, bit }, found.is_none())
+        let secondary = asked.secondary.then_some(second);
+        (Seat { page, secondary, global: asked.global, group, bit }, found.is_none())
+    }
+
+    /// A doorbell's page and the secondary one, which is a dead one when it was not asked for. A location that a process's queues
+    /// share stays as it is: only that process reaches it, and a ring there for a queue that is not connected is heard by nobody.
+    fn pages(
+        &mut self,
+        platform: &Platform,
+        address_space: AddressSpaceId,
+        known: u64,
+        asked: Asked,
+    ) -> [Page; 2] {
+        let fresh = || platform.page(8);
+        if asked.global {
+            return self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]).clone();
+        }
+        let page = fresh();
+        page.store(DOORBELL_VALUE_WORD, known);
+        let second = if asked.secondary { fresh() } else { page.clone() };
+        [page, second]
     }
 
     pub(crate) fn disconnect(&mut self, seat: &Seat) {

@@ -3,6 +3,7 @@
 //! A [`Run`] stands in the CMP while no engine runs the queue, and is moved to the engine for a turn. Whatever a
 //! preempted, waiting or suspended queue needs to go on is in it.
 
+use crate::doorbell::Bell;
 use crate::log::LogBuffer;
 use crate::mmu::{Fault, Space};
 use tidegate_d3dukmdt::FenceWait;
@@ -10,7 +11,7 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind, TraceWords,
 };
-use tidegate_platform::{CpuTime, Word};
+use tidegate_platform::CpuTime;
 use tidegate_trace::NameId;
 
 /// Tells contexts apart, of which an engine has one at a time.
@@ -80,8 +81,10 @@ pub(crate) struct RunState {
     pub(crate) reread: bool,
     /// The last word of a doorbell that was taken away; to be looked at in the engine's turn, which can fault.
     pub(crate) last_ring: Option<u64>,
-    /// The value word of the connected doorbell.
-    pub(crate) doorbell: Option<Word>,
+    /// The connected doorbell.
+    pub(crate) doorbell: Option<Bell>,
+    /// Whether a ring brought news since the CMP was told.
+    pub(crate) rung: bool,
     pub(crate) wait_log: Option<LogBuffer>,
     pub(crate) signal_log: Option<LogBuffer>,
     pub(crate) command_log: Option<LogBuffer>,
@@ -96,6 +99,7 @@ impl Run {
             reread: false,
             last_ring: None,
             doorbell: None,
+            rung: false,
             wait_log: None,
             signal_log: None,
             command_log: None,
@@ -155,6 +159,7 @@ impl RunState {
         if value <= self.known {
             return Ok(());
         }
+        self.rung = true;
         self.publish(value)
     }
 

@@ -31,6 +31,10 @@ impl Device for SoftGpu {
             }
             Register::MONITORED_ENGINES => gpu.line.take_monitored(),
             Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
+            Register(n) if n >= Register::LAST_RING.0 => {
+                let queue = QueueId(n - Register::LAST_RING.0);
+                gpu.cmp.lock().queue(queue).map_or(0, |entry| entry.last_ring)
+            }
             Register(n) if n >= Register::NODE_TRAITS.0 => {
                 let node = (n - Register::NODE_TRAITS.0) as usize;
                 gpu.config.nodes.get(node).map_or(0, |n| node_traits(n).0)
@@ -61,6 +65,10 @@ impl Device for SoftGpu {
         let mut cmp = self.shared().cmp.lock();
         let seat = cmp.queue(queue)?.seat.clone()?;
         Some(cmp.doorbells.ringer(&seat))
+    }
+
+    fn secondary_doorbell_page(&self, queue: QueueId) -> Option<Page> {
+        self.shared().cmp.lock().queue(queue)?.seat.as_ref()?.secondary.clone()
     }
 
     fn common_doorbell(&self) -> Option<CommonDoorbell> {

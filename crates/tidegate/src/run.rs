@@ -26,11 +26,11 @@ pub struct RunRequest {
     pub clock: Clock,
     /// Keep a timeline.
     pub tracing: bool,
-    /// Physical doorbells.
-    pub doorbells: u32,
+    /// How the GPU gives out doorbells; `None` leaves it to the adapter.
+    pub doorbells: Option<DoorbellModel>,
     /// What the steps cost in virtual time.
     pub costs: CostModel,
-    /// Which of the named machines it is; `None` is the standard one. It may choose the doorbells.
+    /// Which of the named machines it is; `None` is the standard one.
     pub adapter: Option<&'static Variant>,
     /// Called with operations done and operations in all.
     pub progress: Option<Progress>,
@@ -103,12 +103,14 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     }
     let needs = runner::required_nodes(&request.workload);
     let mut config = MachineConfig::standard(&platform).with_nodes(needs.three_d, needs.compute, needs.copy);
-    config.driver.doorbells = DoorbellModel::Dedicated { physical: request.doorbells };
     if request.clock == Clock::Virtual {
         config.gpu.rates = WorkRates { byte_ps: cost::WORK.byte_ps, group_ns: cost::WORK.group_ns };
     }
     if let Some(variant) = request.adapter {
         variant.apply(&mut config);
+    }
+    if let Some(model) = request.doorbells {
+        config.driver.doorbells = model;
     }
     let machine = Arc::new(Machine::new(&platform, config)?);
     let options = DeviceOptions {

@@ -28,7 +28,7 @@ fn a_workload_is_right_on_every_adapter_under_every_model_that_it_offers() {
                 submission: Some(submission),
                 clock: Clock::Virtual,
                 tracing: false,
-                doorbells: 64,
+                doorbells: None,
                 costs: CostModel::nominal(),
                 progress: None,
                 adapter: Some(variant),

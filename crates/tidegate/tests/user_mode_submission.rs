@@ -6,7 +6,8 @@ mod world;
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{
-    CreateDoorbell, Doorbell, DoorbellStatus, Handle, ReadOnly, SignalFlags, Status, SubmitCommandToHwQueue,
+    CreateDoorbell, CreateDoorbellFlags, Doorbell, DoorbellStatus, Handle, ReadOnly, SignalFlags, Status,
+    SubmitCommandToHwQueue,
 };
 use tidegate::ddi::{DisconnectReason, OsHandle, Passive};
 use tidegate::dxgkrnl::FeatureSetting;
@@ -111,7 +112,7 @@ fn a_new_doorbell_is_not_connected_and_rings_nobody() {
     assert_eq!(numbers.map(|s| s as u64), [0, 1, 2, 3]);
     world().run(|w| {
         let (queue, fence) = (w.user_queue(0), w.native(0));
-        let Doorbell { handle: _, mapping: _, status: seen, last_queued } = &queue.doorbell;
+        let Doorbell { status: seen, last_queued, .. } = &queue.doorbell;
         assert_eq!((seen.load(), last_queued.load()), (2, 0), "one word, its high half 0");
         assert_eq!(seen.store(0), "a process only looks");
         assert!(!w.driver.take_names().contains(&"ConnectDoorbell"));
@@ -137,7 +138,9 @@ fn connecting_shows_the_hardware_behind_the_same_address() {
     assert!(!shown.same(&dummy), "the mapping that the process holds shows another page");
     assert_eq!(status(&queue), DoorbellStatus::Connected);
     // What the driver names for a doorbell that is connected is what it has.
-    let named = tidegate::ddi::Driver::connect_doorbell(&*w.hooked, &Passive::enter(), driver).unwrap();
+    let named =
+        tidegate::ddi::Driver::connect_doorbell(&*w.hooked, &Passive::enter(), driver, Default::default())
+            .unwrap();
     assert!(named.page.same(&shown));
     w.driver.take();
     queue.connect(&w).unwrap();
@@ -163,6 +166,7 @@ fn destroying_a_doorbell_leaves_ring_and_control() {
             hw_queue: queue.queue.handle,
             ring: queue.ring.handle,
             control: queue.control.handle,
+            flags: CreateDoorbellFlags::empty(),
             private_data: Vec::new(),
         };
         let again = w.kernel.create_doorbell(args).unwrap();
@@ -237,6 +241,7 @@ fn a_user_mode_queue_takes_nothing_from_the_kernel() {
         hw_queue: other.handle,
         ring: queue.ring.handle,
         control: queue.control.handle,
+        flags: CreateDoorbellFlags::empty(),
         private_data: Vec::new(),
     };
     assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::INVALID_PARAMETER));
@@ -516,6 +521,7 @@ fn a_doorbell_takes_sixteen_bytes_of_private_data() {
             hw_queue: queue.queue.handle,
             ring: queue.ring.handle,
             control: queue.control.handle,
+            flags: CreateDoorbellFlags::empty(),
             private_data: (0..bytes as u8).collect(),
         });
         made.map(|doorbell| w.kernel.destroy_doorbell(doorbell.handle).unwrap())

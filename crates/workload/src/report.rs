@@ -27,6 +27,10 @@ pub struct QueueRow {
     pub busy_ns: u64,
     /// How long its waits held it, in nanoseconds.
     pub blocked_ns: u64,
+    /// Times its doorbell was connected.
+    pub doorbell_connects: u64,
+    /// Its rings that were repeated because the doorbell had been taken away.
+    pub doorbell_retries: u64,
 }
 
 /// One fence of a run.
@@ -83,6 +87,8 @@ pub struct Report {
     pub doorbell_connects: u64,
     /// Doorbells taken away for another queue.
     pub doorbell_victims: u64,
+    /// Rings that were repeated because the doorbell had been taken away.
+    pub doorbell_retries: u64,
     /// Packets and command buffers that went through the kernel.
     pub kernel_packets: u64,
     /// How long at least two engines were busy.
@@ -163,6 +169,7 @@ pub(crate) mod tests {
             doorbell_rings: 0,
             doorbell_connects: 0,
             doorbell_victims: 0,
+            doorbell_retries: 0,
             kernel_packets: 0,
             overlap_ns: 0,
             queues: vec![QueueRow {
@@ -172,6 +179,8 @@ pub(crate) mod tests {
                 packets: 1,
                 busy_ns: 2,
                 blocked_ns: 3,
+                doorbell_connects: 0,
+                doorbell_retries: 0,
             }],
             fences: vec![FenceRow { name: "f".into(), final_value: u64::MAX }],
             metrics: Vec::new(),

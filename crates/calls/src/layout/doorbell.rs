@@ -99,14 +99,11 @@ impl CreateDoorbell {
 
     /// The call, with the private driver data that was fetched. A queue without a control area names none, as handle 0.
     ///
-    /// Errors: those of [`Self::checked`]; NOT_SUPPORTED when a second address is needed.
+    /// Errors: those of [`Self::checked`].
     pub fn to_call(&self, private_data: Vec<u8>) -> Result<crate::CreateDoorbell, Status> {
         let (flags, _) = self.checked()?;
-        if flags.contains(CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA) {
-            return Err(Status::NOT_SUPPORTED);
-        }
         let (ring, control) = (Handle(self.ring_buffer), Handle(self.ring_buffer_control));
-        Ok(crate::CreateDoorbell { hw_queue: Handle(self.hw_queue), ring, control, private_data })
+        Ok(crate::CreateDoorbell { hw_queue: Handle(self.hw_queue), ring, control, flags, private_data })
     }
 
     /// Puts in what came out of the call.
@@ -213,8 +210,8 @@ mod tests {
         for args in bad {
             assert_eq!(args.to_call(Vec::new()).unwrap_err(), Status::INVALID_PARAMETER, "{args:?}");
         }
-        let second = CreateDoorbell { flags: 1, ..create() };
-        assert_eq!(second.to_call(Vec::new()).unwrap_err(), Status::NOT_SUPPORTED);
+        let both = CreateDoorbell { flags: 3, ..create() }.to_call(Vec::new()).unwrap();
+        assert_eq!(both.flags, CreateDoorbellFlags::all());
     }
 
     // spec: UMS-024

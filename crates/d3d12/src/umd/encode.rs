@@ -64,6 +64,32 @@ fn trace_words(id: &QueueIdentity, queued_ns: u64, name: u32) -> TraceWords {
     TraceWords { queued_ns, name, lane: id.lane }
 }
 
+/// A packet of a ring that is no more, for another ring of the same process: other progress, other log entries.
+pub(crate) fn again(
+    packet: RingPacket,
+    next_progress: u64,
+    logs: (&mut LogCursor, &mut LogCursor, &mut VerboseLog),
+) -> RingPacket {
+    let (waits, signals, verbose) = logs;
+    match packet {
+        RingPacket::Wait { current_value, value, epoch, fence_handle, trace, .. } => {
+            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry: waits.take(), trace }
+        }
+        RingPacket::Signal { current_value, monitored_value, value, fence_handle, trace, .. } => {
+            let log_entry = signals.take();
+            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry, trace }
+        }
+        RingPacket::Execute { commands, bytes, trace, .. }
+        | RingPacket::ExecuteLogged { commands, bytes, trace, .. } => match verbose.take() {
+            Some(log_entry) => {
+                RingPacket::ExecuteLogged { commands, bytes, progress: next_progress, log_entry, trace }
+            }
+            None => RingPacket::Execute { commands, bytes, progress: next_progress, trace },
+        },
+        RingPacket::Nop | RingPacket::ExecuteDma { .. } => packet,
+    }
+}
+
 pub(crate) fn execute(
     id: &QueueIdentity,
     memory: &CommandMemory,

@@ -14,6 +14,7 @@ use tidegate_calls::{
     CreateHwContext, CreateHwQueue, FenceValue, Handle, Priority, SignalFlags, SubmitCommandToHwQueue,
     SubmitSignalToHwQueues,
 };
+use tidegate_gpu_abi::RingPacket;
 use tidegate_platform::{Mutex, Step};
 
 struct State {
@@ -34,9 +35,13 @@ pub(crate) struct HardwareQueue {
 }
 
 impl HardwareQueue {
-    pub(crate) fn new(id: &QueueIdentity, at: EngineChoice, priority: Priority) -> Result<HardwareQueue> {
+    pub(crate) fn new(
+        id: &QueueIdentity,
+        at: EngineChoice,
+        priority: Priority,
+    ) -> std::result::Result<HardwareQueue, Failure> {
         let device = &*id.device;
-        let failed = |call| move |status| id.error(Failure::Refused(call, status));
+        let failed = |call| move |status| Failure::Refused(call, status);
         let EngineChoice { node_ordinal, engine_affinity } = at;
         let args = CreateHwContext { device: device.handle(), node_ordinal, engine_affinity };
         let context =
@@ -76,6 +81,47 @@ impl HardwareQueue {
         submitted.map_err(|failure| id.error(failure))
     }
 
+    /// Submits what stood in the ring of a user-mode queue; `memory` is that of its command buffer.
+    pub(crate) fn take_over(
+        &self,
+        id: &QueueIdentity,
+        packet: &RingPacket,
+        memory: Option<&Arc<CommandMemory>>,
+    ) -> std::result::Result<(), Failure> {
+        let mut state = self.state.lock_device();
+        let at = |handle: u32, value| [FenceValue { fence: Handle(handle), value }];
+        match (*packet, memory) {
+            (RingPacket::Wait { value, fence_handle, .. }, _) => {
+                state.ends_with_progress = false;
+                self.queue_wait(id, &at(fence_handle, value))
+            }
+            (RingPacket::Signal { value, fence_handle, .. }, _) => {
+                state.ends_with_progress = false;
+                self.queue_signal(id, &at(fence_handle, value))
+            }
+            (RingPacket::Execute { trace, .. } | RingPacket::ExecuteLogged { trace, .. }, Some(memory)) => {
+                self.submit(&mut state, id, memory, trace.queued_ns)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn queue_wait(&self, id: &QueueIdentity, fences: &[FenceValue]) -> std::result::Result<(), Failure> {
+        let done = id.device.thunk.enter().submit_wait_to_hw_queue(self.hw_queue.handle(), fences);
+        done.map_err(|s| Failure::Refused("D3DKMTSubmitWaitForSyncObjectsToHwQueue", s))
+    }
+
+    fn queue_signal(&self, id: &QueueIdentity, fences: &[FenceValue]) -> std::result::Result<(), Failure> {
+        // An application may signal a lower value.
+        let args = SubmitSignalToHwQueues {
+            hw_queues: &[self.hw_queue.handle()],
+            fences,
+            flags: SignalFlags::ALLOW_FENCE_REWIND,
+        };
+        let done = id.device.thunk.enter().submit_signal_to_hw_queues(args);
+        done.map_err(|s| Failure::Refused("D3DKMTSubmitSignalSyncObjectsToHwQueue", s))
+    }
+
     fn submit(
         &self,
         state: &mut State,
@@ -107,9 +153,9 @@ impl HardwareQueue {
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
         state.ends_with_progress = false;
-        let done = id.device.thunk.enter().submit_wait_to_hw_queue(self.hw_queue.handle(), &fences);
+        let done = self.queue_wait(id, &fences);
         drop(state);
-        done.map_err(|s| id.error(Failure::Refused("D3DKMTSubmitWaitForSyncObjectsToHwQueue", s)))
+        done.map_err(|failure| id.error(failure))
     }
 
     pub(crate) fn signal(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
@@ -117,15 +163,9 @@ impl HardwareQueue {
         let mut state = self.state.lock_device();
         state.stats.signals += 1;
         state.ends_with_progress = false;
-        // An application may signal a lower value.
-        let args = SubmitSignalToHwQueues {
-            hw_queues: &[self.hw_queue.handle()],
-            fences: &fences,
-            flags: SignalFlags::ALLOW_FENCE_REWIND,
-        };
-        let done = id.device.thunk.enter().submit_signal_to_hw_queues(args);
+        let done = self.queue_signal(id, &fences);
         drop(state);
-        done.map_err(|s| id.error(Failure::Refused("D3DKMTSubmitSignalSyncObjectsToHwQueue", s)))
+        done.map_err(|failure| id.error(failure))
     }
 
     pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> Result<()> {

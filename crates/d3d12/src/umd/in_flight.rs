@@ -54,9 +54,13 @@ impl InFlight {
         self.collect_at = COLLECT_FIRST.max(2 * self.entries.len());
     }
 
+    /// The command buffer at this ring slot or packet number, while it is known.
+    pub(crate) fn memory_at(&self, position: u64) -> Option<&Arc<CommandMemory>> {
+        self.entries.iter().find(|e| e.position >= position).map(|e| &e.memory)
+    }
+
     /// What the list at this ring slot or packet number was called; `None` if it was not named, or is known no more.
     pub(crate) fn label_at(&self, position: u64) -> Option<String> {
-        let entry = self.entries.iter().find(|e| e.position >= position)?;
-        entry.memory.label.clone()
+        self.memory_at(position)?.label.clone()
     }
 }

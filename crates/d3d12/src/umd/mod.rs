@@ -2,12 +2,13 @@
 //!
 //! Rooms: [`thunk`] (every kernel call, counted) · [`owned`] (kernel objects that end with their owner) · [`arena`] (command
 //! memory) · [`encode`] (ring packets, log entries, joined command buffers) · [`in_flight`] (what the GPU may still read) ·
-//! [`ring`] (slots and room) · [`submit`] (the published order of a user-mode submission) · [`user_queue`],
-//! [`hardware_queue`], [`packet_queue`] (the three models; they share no queueing code).
+//! [`ring`] (slots and room) · [`submit`] (the published order of a user-mode submission) · [`user_ring`] (what a user-mode
+//! queue is made of) · [`again`] (making it anew when its doorbell is gone for good) · [`user_queue`], [`hardware_queue`], [`packet_queue`] (the three models; they share no queueing code).
 //!
 //! `device`, `queue` and `list` call in. Locks: a queue's submitter lock comes first, the arena's second; the submitter lock
 //! orders calls and may be held over a kernel call, the arena's guards state and may not.
 
+pub(crate) mod again;
 pub(crate) mod arena;
 pub(crate) mod encode;
 pub(crate) mod hardware_queue;
@@ -19,11 +20,13 @@ pub(crate) mod ring;
 pub(crate) mod submit;
 pub(crate) mod thunk;
 pub(crate) mod user_queue;
+pub(crate) mod user_ring;
 
 use crate::device::DeviceInner;
 use crate::error::Error;
 use std::sync::Arc;
 use tidegate_calls::Status;
+use tidegate_trace::{Kind, LaneId, Record};
 
 /// Who a queue is: what its errors, its work and its timeline are called.
 pub(crate) struct QueueIdentity {
@@ -45,14 +48,14 @@ pub(crate) struct EngineChoice {
 
 /// Why a submission failed, as seen under the submitter lock. It becomes an [`Error`] after the lock was dropped, because
 /// telling what removed a device asks its queues what they were running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The kernel refused a call.
     Refused(&'static str, Status),
     /// The doorbell is gone for good.
     Aborted,
-    /// The doorbell was lost this often in a row.
-    Contested(u32),
+    /// The queue was made anew, and the command buffer of this label was interrupted.
+    Lost(Option<String>),
 }
 
 impl QueueIdentity {
@@ -64,12 +67,21 @@ impl QueueIdentity {
         if platform.tracing() { platform.stamp_ns() } else { 0 }
     }
 
+    /// Something that happened to the queue's doorbell, on its lane of the timeline.
+    pub(crate) fn note_doorbell(&self, what: &str) {
+        let platform = &self.device.platform;
+        if platform.tracing() {
+            let (lane, name, now) = (LaneId(self.lane - 1), platform.trace_name(what), platform.stamp_ns());
+            platform.record(Record::instant(lane, Kind::Doorbell, name, now));
+        }
+    }
+
     /// The error of a failed submission. Call it without the submitter lock.
     pub(crate) fn error(&self, failure: Failure) -> Error {
         let queue = self.name.clone();
         match failure {
             Failure::Refused(call, status) => self.device.error(call, &format!("queue '{queue}'"), status),
-            Failure::Contested(attempts) => Error::DoorbellContested { queue, attempts },
+            Failure::Lost(list) => Error::WorkLost { queue, list },
             Failure::Aborted => match self.device.removed_reason() {
                 Some(reason) => Error::DeviceRemoved(reason),
                 None => Error::QueueAborted { queue },

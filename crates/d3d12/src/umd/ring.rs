@@ -9,7 +9,9 @@
 //! visible before the write pointer that covers it.
 
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
-use tidegate_gpu_abi::{CONTROL_READ_WORD, CONTROL_WRITE_WORD, RingPacket, SLOT_BYTES};
+use tidegate_gpu_abi::{
+    CONTROL_INTERRUPTED_WORD, CONTROL_READ_WORD, CONTROL_WRITE_WORD, RingPacket, SLOT_BYTES,
+};
 use tidegate_platform::{Bulk, Page, Word};
 
 const QUARTERS: u64 = 4;
@@ -41,6 +43,7 @@ pub(crate) struct Ring {
     memory: Bulk,
     write_pointer: Word,
     read_pointer: Word,
+    interrupted: Word,
     slots: u64,
     /// Slots written since the queue's birth.
     written: u64,
@@ -55,6 +58,7 @@ impl Ring {
             memory,
             write_pointer: control.word(CONTROL_WRITE_WORD),
             read_pointer: control.word(CONTROL_READ_WORD),
+            interrupted: control.word(CONTROL_INTERRUPTED_WORD),
             slots,
             written: 0,
             taken: 0,
@@ -65,6 +69,24 @@ impl Ring {
     /// Most slots that one submission may need, so that half a ring of sleep always makes room for it.
     pub(crate) fn most_per_submission(&self) -> u64 {
         self.slots / 2
+    }
+
+    /// Slots in all.
+    pub(crate) fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// What the engine has not taken, with its slot numbers, and the slot in the middle of which it was stopped. To be asked when
+    /// the hardware has let go of the ring.
+    pub(crate) fn left(&self) -> (Vec<(u64, RingPacket)>, Option<u64>) {
+        let taken = self.read_pointer.load().clamp(self.written.saturating_sub(self.slots), self.written);
+        let packets = (taken..self.written).filter_map(|slot| {
+            let mut bytes = [0; SLOT_BYTES as usize];
+            self.memory.read(slot % self.slots * SLOT_BYTES, &mut bytes).ok()?;
+            Some((slot, RingPacket::decode(&bytes).ok()?))
+        });
+        let interrupted = self.interrupted.load().checked_sub(1);
+        (packets.collect(), interrupted.filter(|slot| *slot == taken && taken < self.written))
     }
 
     /// The number of the next slot.

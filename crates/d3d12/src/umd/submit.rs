@@ -13,13 +13,14 @@ use crate::umd::in_flight::InFlight;
 use crate::umd::ring::Ring;
 use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
-use tidegate_calls::{Doorbell, DoorbellStatus, RingHint, Status};
+use tidegate_calls::{Connection, Doorbell, DoorbellStatus, Status};
 use tidegate_gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate_platform::Step;
 
-/// Rings that may be lost in a row before a submission gives up. Another queue must take the doorbell away between a connect
-/// and the load that follows it, each time.
-const RETRY_LIMIT: u32 = 64;
+/// Connects in a row that may come to nothing before a submission goes the slow way. Another queue must take the doorbell away
+/// between a connect and the load that follows it, each time; where many queues share few doorbells and submit at once they do,
+/// and each connect only takes the doorbell from the next one.
+const RETRY_LIMIT: u32 = 8;
 
 /// What is submitted in one go: it gets consecutive slots and one ring.
 #[derive(Clone, Copy)]
@@ -38,8 +39,8 @@ pub(crate) enum Unit<'a> {
 pub(crate) struct Submitter {
     pub(crate) ring: Ring,
     pub(crate) doorbell: Doorbell,
-    /// How to find the engine after a ring; of the present connect.
-    pub(crate) hint: Option<Arc<dyn RingHint>>,
+    /// How to ring so that the engine hears of it; of the present connect.
+    pub(crate) connection: Option<Connection>,
     /// The progress value queued last.
     pub(crate) progress: u64,
     pub(crate) wait_log: LogCursor,
@@ -72,8 +73,7 @@ impl Submitter {
         unit: &Unit<'_>,
         queued_ns: u64,
     ) -> Result<(), Failure> {
-        let (platform, thunk) = (&id.device.platform, &id.device.thunk);
-        // spec: UMS-041
+        let platform = &id.device.platform;
         if self.aborted {
             return Err(Failure::Aborted);
         }
@@ -121,15 +121,22 @@ impl Submitter {
         self.ends_with_progress = matches!(unit, Unit::Execute(_) | Unit::Marker);
         self.ring.publish();
 
+        self.ring_until_heard(id)
+    }
+
+    /// Steps 5 and 6 of the submission: rings with the present write pointer, as often as it takes.
+    pub(crate) fn ring_until_heard(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
+        let platform = &id.device.platform;
         for attempt in 0.. {
             // 5. Ring: the write pointer, absolute. The store goes through the mapping, never to a page found before, which
             //    may be another queue's by now. The hint tells an engine that sleeps, or looks elsewhere.
             // spec: UMS-079
             platform.spend(Step::DoorbellStore);
-            self.doorbell.mapping.store(DOORBELL_VALUE_WORD, self.ring.written());
+            let base = self.connection.as_ref().map_or(0, |c| c.value_base);
+            self.doorbell.mapping.store(DOORBELL_VALUE_WORD, base + self.ring.written());
             self.stats.doorbell_rings += 1;
-            if let Some(hint) = &self.hint {
-                hint.rung();
+            if let Some(connection) = &self.connection {
+                connection.hint.rung();
             }
 
             // A full fence between the ring and the look at the status. The hint's locked operations are one too on today's
@@ -142,13 +149,10 @@ impl Submitter {
             // spec: UMS-080
             match DoorbellStatus::from_word(self.doorbell.status.load()) {
                 DoorbellStatus::Connected => return Ok(()),
-                DoorbellStatus::ConnectedNotify => {
-                    let notified = thunk.enter().notify_work_submission(self.doorbell.handle);
-                    return notified.map_err(|s| Failure::Refused("D3DKMTNotifyWorkSubmission", s));
-                }
-                DoorbellStatus::DisconnectedRetry if attempt == RETRY_LIMIT => {
-                    return Err(Failure::Contested(attempt));
-                }
+                DoorbellStatus::ConnectedNotify => return self.notify(id),
+                // The driver looks at the write pointer when it is told, with a doorbell or without.
+                // spec: UMS-152
+                DoorbellStatus::DisconnectedRetry if attempt == RETRY_LIMIT => return self.notify(id),
                 DoorbellStatus::DisconnectedRetry => self.connect(id)?,
                 DoorbellStatus::DisconnectedAbort => {
                     self.aborted = true;
@@ -159,7 +163,19 @@ impl Submitter {
         unreachable!("the loop ends by returning")
     }
 
-    fn put_buffer(&mut self, id: &QueueIdentity, memory: &Arc<CommandMemory>, progress: u64, queued_ns: u64) {
+    /// Whether the kernel says that the doorbell is gone for good.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.aborted
+            || DoorbellStatus::from_word(self.doorbell.status.load()) == DoorbellStatus::DisconnectedAbort
+    }
+
+    pub(crate) fn put_buffer(
+        &mut self,
+        id: &QueueIdentity,
+        memory: &Arc<CommandMemory>,
+        progress: u64,
+        queued_ns: u64,
+    ) {
         id.device.platform.spend(Step::UmdEncode);
         self.in_flight.hold(memory, progress, self.ring.written());
         let packet = encode::execute(id, memory, progress, queued_ns, &mut self.verbose_log);
@@ -167,18 +183,33 @@ impl Submitter {
         self.stats.submissions += 1;
     }
 
-    // spec: UMS-081, UMS-082
+    /// Tells the driver of the work through the kernel.
+    fn notify(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
+        match id.device.thunk.enter().notify_work_submission(self.doorbell.handle) {
+            Ok(()) => Ok(()),
+            Err(Status::DEVICE_REMOVED) => {
+                self.aborted = true;
+                Err(Failure::Aborted)
+            }
+            Err(status) => Err(Failure::Refused("D3DKMTNotifyWorkSubmission", status)),
+        }
+    }
+
+    // spec: UMS-081
     /// Gives the doorbell hardware, after a ring that met none.
     fn connect(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
         match id.device.thunk.enter().connect_doorbell(self.doorbell.handle) {
-            Ok(connection) => self.hint = Some(connection.hint),
+            Ok(connection) => self.connection = Some(connection),
             Err(Status::DEVICE_REMOVED) => {
                 self.aborted = true;
                 return Err(Failure::Aborted);
             }
             Err(status) => return Err(Failure::Refused("D3DKMTConnectDoorbell", status)),
         }
-        self.stats.retries += u64::from(self.stats.connects > 0);
+        if self.stats.connects > 0 {
+            self.stats.retries += 1;
+            id.note_doorbell("ring repeated");
+        }
         self.stats.connects += 1;
         Ok(())
     }

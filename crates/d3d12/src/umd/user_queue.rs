@@ -1,119 +1,63 @@
-//! Owns user-mode queues: the making of ring, control area and doorbell, the submitter lock, and the sleep when a ring is
-//! full.
+//! Owns user-mode queues: the submitter lock, the sleep when a ring is full, and what the queue is at present: a ring with its
+//! doorbell, or the hardware queue that came after it.
 //!
-//! The order of making: hardware context, hardware queue, ring and control area (resident from birth), doorbell. They end
-//! the other way round, which is the order of the fields. Nothing is connected before the first submission.
+//! When the doorbell is gone for good, or cannot be connected, the queue makes itself anew if it was told so (`again`), under
+//! the submitter lock: no other thread's submission comes between what is carried over and what is new.
 
 use crate::counters::QueueStats;
-use crate::device::DeviceInner;
 use crate::error::{Error, Result};
-use crate::umd::encode::{LogCursor, VerboseLog};
-use crate::umd::in_flight::InFlight;
-use crate::umd::owned::{Object, Owned};
+use crate::model::{OnAbort, Submission};
+use crate::umd::again::{self, Successor};
+use crate::umd::hardware_queue::HardwareQueue;
 use crate::umd::progress::FenceReader;
-use crate::umd::ring::{Ring, Room};
-use crate::umd::submit::{Submitter, Unit};
+use crate::umd::ring::Room;
+use crate::umd::submit::Unit;
+use crate::umd::user_ring::UserRing;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
-use tidegate_calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateHwContext, CreateHwQueue,
-    Handle, Placement, Priority, Status,
-};
-use tidegate_gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
+use std::sync::Arc;
+use tidegate_calls::{Handle, Priority};
 use tidegate_platform::Mutex;
 
 pub(crate) struct UserQueue {
-    submitter: Mutex<Submitter>,
-    progress: FenceReader,
-    progress_fence: Handle,
+    present: Mutex<Present>,
     most_lists: u64,
-    _doorbell: Owned,
-    _hw_queue: Owned,
-    _hw_context: Owned,
-    _ring: Owned,
-    _control: Owned,
+    at: EngineChoice,
+    priority: Priority,
+    on_abort: OnAbort,
 }
 
-fn allocation(
-    device: &DeviceInner,
-    bytes: u64,
-    kind: AllocationKind,
-) -> std::result::Result<(Owned, AllocationMemory), Status> {
-    let args = CreateAllocation { device: device.handle(), bytes, kind, placement: Placement::System };
-    let allocation = device.thunk.enter().create_allocation(args)?;
-    Ok((Owned::new(&device.thunk, Object::Allocation, allocation.handle), allocation.memory))
+enum Present {
+    User(Box<UserRing>),
+    /// With what was counted before it.
+    Hardware(Arc<HardwareQueue>, QueueStats),
+}
+
+/// How a call goes on when the lock is dropped.
+enum Next {
+    Done(std::result::Result<(), Failure>),
+    /// The queue was made anew, with nothing of this call in it.
+    Anew(std::result::Result<(), Failure>),
+    Hardware(Arc<HardwareQueue>),
+    Wait {
+        progress: FenceReader,
+        fence: Handle,
+        value: u64,
+    },
 }
 
 impl UserQueue {
-    // spec: UMS-015, UMS-033, NF-191
-    pub(crate) fn new(id: &QueueIdentity, at: EngineChoice, priority: Priority) -> Result<UserQueue> {
-        let device = &*id.device;
-        let failed = |call| move |status| id.error(Failure::Refused(call, status));
-        let kernel = || device.thunk.enter();
-
-        let EngineChoice { node_ordinal, engine_affinity } = at;
-        let args = CreateHwContext { device: device.handle(), node_ordinal, engine_affinity };
-        let context = kernel().create_hw_context(args).map_err(failed("D3DKMTCreateHwContext"))?;
-        let hw_context = Owned::new(&device.thunk, Object::HwContext, context);
-        let args = CreateHwQueue {
-            hw_context: context,
-            user_mode_submission: true,
-            priority,
-            tag: id.tag,
-            lane: id.lane,
-        };
-        let queue = kernel().create_hw_queue(args).map_err(failed("D3DKMTCreateHwQueue"))?;
-        let hw_queue = Owned::new(&device.thunk, Object::HwQueue, queue.handle);
-
-        let slots = device.options.ring_slots;
-        let create = "D3DKMTCreateAllocation2";
-        let (ring, ring_memory) =
-            allocation(device, slots * SLOT_BYTES, AllocationKind::Bulk).map_err(failed(create))?;
-        let (control, control_memory) =
-            allocation(device, CONTROL_WORDS as u64 * 8, AllocationKind::Protocol).map_err(failed(create))?;
-        let (AllocationMemory::Bulk(slot_bytes), AllocationMemory::Protocol(page)) =
-            (ring_memory, control_memory)
-        else {
-            return Err(failed(create)(Status::OBJECT_TYPE_MISMATCH));
-        };
-
-        let args = CreateDoorbell {
-            hw_queue: queue.handle,
-            ring: ring.handle(),
-            control: control.handle(),
-            private_data: Vec::new(),
-        };
-        let doorbell = kernel().create_doorbell(args).map_err(failed("D3DKMTCreateDoorbell"))?;
-        let owned_doorbell = Owned::new(&device.thunk, Object::Doorbell, doorbell.handle);
-        let logs = kernel()
-            .native_fence_log_detail(queue.handle)
-            .map_err(failed("D3DKMTGetNativeFenceLogDetail"))?;
-
-        let ring_of_slots = Ring::new(slot_bytes, &page, slots);
-        let most_lists = ring_of_slots.most_per_submission();
-        let submitter = Submitter {
-            ring: ring_of_slots,
-            doorbell,
-            hint: None,
-            progress: 0,
-            wait_log: LogCursor::new(logs.numbers),
-            signal_log: LogCursor::new(logs.numbers),
-            verbose_log: VerboseLog::new(logs.verbose, logs.numbers),
-            in_flight: InFlight::new(),
-            stats: QueueStats::default(),
-            ends_with_progress: true,
-            aborted: false,
-        };
-        Ok(UserQueue {
-            submitter: device.platform.mutex("submitter of a user-mode queue", submitter),
-            progress: device.reader(queue.progress_value, 0),
-            progress_fence: queue.progress_fence,
-            most_lists,
-            _doorbell: owned_doorbell,
-            _hw_queue: hw_queue,
-            _hw_context: hw_context,
-            _ring: ring,
-            _control: control,
-        })
+    pub(crate) fn new(
+        id: &QueueIdentity,
+        at: EngineChoice,
+        priority: Priority,
+        on_abort: OnAbort,
+    ) -> Result<UserQueue> {
+        let ring = UserRing::new(id, at, priority, id.device.options.ring_slots);
+        let ring = ring.map_err(|failure| id.error(failure))?;
+        let most_lists = ring.submitter.ring.most_per_submission();
+        let present =
+            id.device.platform.mutex("submitter of a user-mode queue", Present::User(Box::new(ring)));
+        Ok(UserQueue { present, most_lists, at, priority, on_abort })
     }
 
     /// Submits `unit` when the ring has room for it. The submitter lock is dropped while the caller sleeps for room, so that
@@ -125,53 +69,158 @@ impl UserQueue {
             let (queue, lists) = (id.name.clone(), lists.len());
             return Err(Error::TooManyLists { queue, lists, most: self.most_lists });
         }
+        // A command buffer that was lost is told of when this call's work is queued.
+        let mut lost = None;
         loop {
-            let target = {
-                let mut submitter = self.submitter.lock_device();
-                let need = submitter.slots_of(unit);
-                match submitter.ring.room(need, || self.progress.load()) {
-                    Room::AfterProgress(value) if !submitter.aborted => value,
-                    _ => {
-                        submitter.in_flight.collect(&self.progress);
-                        let stats = &mut submitter.stats;
-                        match unit {
-                            Unit::Execute(_) => stats.executes += 1,
-                            Unit::Wait(..) => stats.waits += 1,
-                            Unit::Signal(..) => stats.signals += 1,
-                            Unit::Marker => {}
-                        }
-                        let done = submitter.submit(id, unit, queued_ns);
-                        drop(submitter);
-                        return done.map_err(|failure| id.error(failure));
-                    }
+            match self.submit_if_room(id, unit, queued_ns) {
+                Next::Done(done) => {
+                    return done.and(lost.map_or(Ok(()), Err)).map_err(|failure| id.error(failure));
                 }
-            };
-            id.device.wait_for_progress(id, self.progress_fence, &self.progress, target)?;
+                Next::Anew(Ok(())) => {}
+                Next::Anew(Err(failure @ Failure::Lost(_))) => lost = Some(failure),
+                Next::Anew(Err(failure)) => return Err(id.error(failure)),
+                Next::Hardware(queue) => {
+                    match unit {
+                        Unit::Execute(lists) => queue.execute(id, lists, queued_ns)?,
+                        Unit::Wait(fence, value) => queue.wait(id, fence, *value)?,
+                        Unit::Signal(fence, value) => queue.signal(id, fence, *value)?,
+                        Unit::Marker => {}
+                    }
+                    return lost.map_or(Ok(()), |failure| Err(id.error(failure)));
+                }
+                Next::Wait { progress, fence, value } => {
+                    id.device.wait_for_progress(id, fence, &progress, value)?;
+                }
+            }
         }
+    }
+
+    fn submit_if_room(&self, id: &QueueIdentity, unit: &Unit<'_>, queued_ns: u64) -> Next {
+        let mut present = self.present.lock_device();
+        let user = match &mut *present {
+            Present::User(user) => user,
+            Present::Hardware(queue, _) => return Next::Hardware(Arc::clone(queue)),
+        };
+        let (submitter, progress) = (&mut user.submitter, &user.progress);
+        if submitter.aborted && self.on_abort != OnAbort::Report {
+            return Next::Anew(self.make_anew(id, &mut present, Failure::Aborted));
+        }
+        let need = submitter.slots_of(unit);
+        match submitter.ring.room(need, || progress.load()) {
+            // A queue that is gone makes no more room.
+            Room::AfterProgress(_) if submitter.is_gone() => {
+                return Next::Anew(self.make_anew(id, &mut present, Failure::Aborted));
+            }
+            Room::AfterProgress(value) => {
+                return Next::Wait { progress: progress.clone(), fence: user.progress_fence, value };
+            }
+            Room::Enough => {}
+        }
+        submitter.in_flight.collect(progress);
+        let stats = &mut submitter.stats;
+        match unit {
+            Unit::Execute(_) => stats.executes += 1,
+            Unit::Wait(..) => stats.waits += 1,
+            Unit::Signal(..) => stats.signals += 1,
+            Unit::Marker => {}
+        }
+        let done = submitter.submit(id, unit, queued_ns);
+        // What was submitted stands in the ring, and is carried over with the rest of it.
+        Next::Done(done.or_else(|failure| self.make_anew(id, &mut present, failure)))
+    }
+
+    /// Makes the queue anew if it was told so and that can help; else `failure` stands.
+    fn make_anew(
+        &self,
+        id: &QueueIdentity,
+        present: &mut Present,
+        failure: Failure,
+    ) -> std::result::Result<(), Failure> {
+        let Present::User(old) = &mut *present else { return Ok(()) };
+        if self.on_abort == OnAbort::Report || !again::may_help(id, &failure) {
+            return Err(failure);
+        }
+        let (successor, outcome) = again::succeed(id, (self.at, self.priority), self.on_abort, old)?;
+        *present = match successor {
+            Successor::User(user) => Present::User(user),
+            Successor::Hardware(queue) => Present::Hardware(Arc::new(queue), old.submitter.stats),
+        };
+        outcome
     }
 
     pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> Result<()> {
-        let (drained, ends_with_progress) = {
-            let submitter = self.submitter.lock_device();
-            (submitter.ring.is_drained(), submitter.ends_with_progress)
-        };
-        if !ends_with_progress {
-            // Waits and signals have no progress value. When the engine has not taken them yet, an empty command buffer
-            // behind them has.
-            if drained {
-                return Ok(());
+        let mut marked = false;
+        loop {
+            let (progress, fence, value) = match self.idle_after(id, marked) {
+                Next::Done(_) => {
+                    // Waits and signals have no progress value. When the engine has not taken them yet, an empty command
+                    // buffer behind them has.
+                    self.submit(id, &Unit::Marker, id.queued_ns())?;
+                    marked = true;
+                    continue;
+                }
+                Next::Anew(anew) => {
+                    anew.map_err(|failure| id.error(failure))?;
+                    marked = false;
+                    continue;
+                }
+                Next::Hardware(queue) => return queue.wait_idle(id),
+                Next::Wait { progress, fence, value } => (progress, fence, value),
+            };
+            id.device.wait_for_progress(id, fence, &progress, value)?;
+            // A queue that was made anew meanwhile is waited for anew.
+            match &*self.present.lock_device() {
+                Present::User(user) if user.progress_fence == fence => return Ok(()),
+                _ => {}
             }
-            self.submit(id, &Unit::Marker, id.queued_ns())?;
         }
-        let target = self.submitter.lock_device().progress;
-        id.device.wait_for_progress(id, self.progress_fence, &self.progress, target)
+    }
+
+    /// What to wait for until nothing is queued any more; `Done` when there is nothing to wait for yet.
+    fn idle_after(&self, id: &QueueIdentity, marked: bool) -> Next {
+        let mut present = self.present.lock_device();
+        if let Present::User(user) = &*present
+            && self.on_abort != OnAbort::Report
+            && user.submitter.is_gone()
+        {
+            return Next::Anew(self.make_anew(id, &mut present, Failure::Aborted));
+        }
+        match &*present {
+            Present::Hardware(queue, _) => Next::Hardware(Arc::clone(queue)),
+            Present::User(user) => {
+                let submitter = &user.submitter;
+                let value = match submitter.ends_with_progress || marked {
+                    true => submitter.progress,
+                    false if submitter.ring.is_drained() => 0,
+                    false => return Next::Done(Ok(())),
+                };
+                Next::Wait { progress: user.progress.clone(), fence: user.progress_fence, value }
+            }
+        }
+    }
+
+    pub(crate) fn submission(&self) -> Submission {
+        match &*self.present.lock_device() {
+            Present::User(_) => Submission::User,
+            Present::Hardware(..) => Submission::Hardware,
+        }
     }
 
     pub(crate) fn stats(&self) -> QueueStats {
-        self.submitter.lock_device().stats
+        match &*self.present.lock_device() {
+            Present::User(user) => user.submitter.stats,
+            Present::Hardware(queue, before) => {
+                let mut stats = *before;
+                stats += queue.stats();
+                stats
+            }
+        }
     }
 
     pub(crate) fn label_at(&self, position: u64) -> Option<String> {
-        self.submitter.lock_device().in_flight.label_at(position)
+        match &*self.present.lock_device() {
+            Present::User(user) => user.submitter.in_flight.label_at(position),
+            Present::Hardware(..) => None,
+        }
     }
 }

@@ -573,6 +573,7 @@ impl Kernel for Double {
         Ok(Doorbell {
             handle,
             mapping: end.mapping,
+            secondary: None,
             status: ReadOnly::new(end.status),
             last_queued: end.last_queued,
         })
@@ -594,7 +595,7 @@ impl Kernel for Double {
             (false, false) => DoorbellStatus::Connected,
         };
         end.status.store(status as u64);
-        Ok(Connection { hint: Arc::new(NoHint) })
+        Ok(Connection { value_base: 0, hint: Arc::new(NoHint) })
     }
 
     fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status> {

@@ -82,21 +82,35 @@ impl UserModeSubmissionCaps {
     #[doc(alias = "DXGKQAITYPE_USERMODESUBMISSION_CAPS")]
     pub const QUERY_TYPE: u32 = 38;
 
-    /// The caps; a secondary doorbell is an offer that the kernel does not take up. INVALID_PARAMETER for reserved bits and
-    /// bytes and for a doorbell without bytes.
+    /// The caps. INVALID_PARAMETER for reserved bits and bytes, and for a doorbell, or a secondary one that is supported,
+    /// without bytes.
     pub fn to_caps(&self) -> Result<crate::UserModeSubmissionCaps, Status> {
         reserved_is_zero(self.reserved)?;
-        let known = UserModeSubmissionCapsFlags::from_bits(self.flags).is_some();
-        if !known || self.doorbell_size_bytes == 0 {
+        let flags = UserModeSubmissionCapsFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
+        let secondary = flags.contains(UserModeSubmissionCapsFlags::SECONDARY_DOORBELL_SUPPORTED);
+        let secondary_doorbell_size_bytes = secondary.then_some(self.secondary_doorbell_size_bytes);
+        if self.doorbell_size_bytes == 0 || secondary_doorbell_size_bytes == Some(0) {
             return Err(Status::INVALID_PARAMETER);
         }
-        Ok(crate::UserModeSubmissionCaps { doorbell_size_bytes: self.doorbell_size_bytes })
+        Ok(crate::UserModeSubmissionCaps {
+            doorbell_size_bytes: self.doorbell_size_bytes,
+            secondary_doorbell_size_bytes,
+        })
     }
 }
 
 impl From<crate::UserModeSubmissionCaps> for UserModeSubmissionCaps {
     fn from(caps: crate::UserModeSubmissionCaps) -> UserModeSubmissionCaps {
-        UserModeSubmissionCaps { doorbell_size_bytes: caps.doorbell_size_bytes, ..Raw::ZERO }
+        let flags = match caps.secondary_doorbell_size_bytes {
+            Some(_) => UserModeSubmissionCapsFlags::SECONDARY_DOORBELL_SUPPORTED,
+            None => UserModeSubmissionCapsFlags::empty(),
+        };
+        UserModeSubmissionCaps {
+            flags: flags.bits(),
+            doorbell_size_bytes: caps.doorbell_size_bytes,
+            secondary_doorbell_size_bytes: caps.secondary_doorbell_size_bytes.unwrap_or(0),
+            ..Raw::ZERO
+        }
     }
 }
 
@@ -176,15 +190,18 @@ mod tests {
     // spec: UMS-013
     #[test]
     fn user_mode_submission_caps_say_how_long_a_doorbell_is() {
-        let caps = crate::UserModeSubmissionCaps { doorbell_size_bytes: 8 };
+        let caps =
+            crate::UserModeSubmissionCaps { doorbell_size_bytes: 8, secondary_doorbell_size_bytes: None };
         let raw = UserModeSubmissionCaps::from(caps);
         assert_bytes(&raw.to_bytes(), 28, &[(4, 8)]);
         assert_eq!(raw.to_caps(), Ok(caps));
-        let second = UserModeSubmissionCaps { flags: 1, secondary_doorbell_size_bytes: 4, ..raw };
+        let with_second = crate::UserModeSubmissionCaps { secondary_doorbell_size_bytes: Some(4), ..caps };
+        let second = UserModeSubmissionCaps::from(with_second);
         assert_bytes(&second.to_bytes(), 28, &[(0, 1), (4, 8), (8, 4)]);
-        assert_eq!(second.to_caps(), Ok(caps));
+        assert_eq!(second.to_caps(), Ok(with_second));
         let bad = [
             UserModeSubmissionCaps { flags: 2, ..raw },
+            UserModeSubmissionCaps { flags: 1, ..raw },
             UserModeSubmissionCaps { doorbell_size_bytes: 0, ..raw },
             UserModeSubmissionCaps { reserved: [1; 16], ..raw },
         ];

@@ -111,22 +111,25 @@ impl CreateDoorbell {
 }
 
 impl ConnectDoorbell {
-    /// Names a doorbell.
-    pub fn new(doorbell: DriverHandle) -> Self {
-        Self { doorbell: doorbell.0, ..Self::ZERO }
+    /// Names a doorbell, and says whether its secondary address is needed.
+    pub fn new(doorbell: DriverHandle, flags: ConnectDoorbellFlags) -> Self {
+        Self { doorbell: doorbell.0, flags: flags.bits(), ..Self::ZERO }
     }
 
-    /// Puts in what the driver gives back.
-    pub fn answer(&mut self, kernel_cpu_va: u64, status: DoorbellStatus) {
+    /// Puts in what the driver gives back; a secondary address of 0 is none.
+    pub fn answer(&mut self, kernel_cpu_va: u64, secondary_kernel_cpu_va: u64, status: DoorbellStatus) {
         self.kernel_cpu_va = kernel_cpu_va;
+        self.secondary_kernel_cpu_va = secondary_kernel_cpu_va;
         self.status = status as u32;
     }
 
-    /// Address and status. INVALID_PARAMETER when the driver gives back no address, or a status that is not one of the two
-    /// connected ones: it has broken the contract.
+    /// Address and status. INVALID_PARAMETER when the driver gives back no address, no secondary one that was asked for, or a
+    /// status that is not one of the two connected ones: it has broken the contract.
     pub fn answered(&self) -> Result<(u64, DoorbellStatus), Status> {
         let status = DoorbellStatus::try_from(self.status)?;
-        if self.kernel_cpu_va == 0 || !status.is_connected() {
+        let second = self.flags & ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS.bits() != 0;
+        if self.kernel_cpu_va == 0 || (second && self.secondary_kernel_cpu_va == 0) || !status.is_connected()
+        {
             return Err(Status::INVALID_PARAMETER);
         }
         Ok((self.kernel_cpu_va, status))
@@ -190,10 +193,9 @@ mod tests {
         assert_bytes(&create.to_bytes(), 56, &set);
         assert_eq!(create.checked(), Ok((CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION, 16)));
 
-        let mut connect = ConnectDoorbell::new(DriverHandle(0x11));
-        connect.answer(0x22, DoorbellStatus::ConnectedNotify);
-        connect.flags = ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS.bits();
-        connect.secondary_kernel_cpu_va = 0x33;
+        let second = ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS;
+        let mut connect = ConnectDoorbell::new(DriverHandle(0x11), second);
+        connect.answer(0x22, 0x33, DoorbellStatus::ConnectedNotify);
         assert_bytes(&connect.to_bytes(), 40, &[(0, 0x11), (8, 1), (16, 0x22), (24, 0x33), (32, 1)]);
 
         let callback =
@@ -220,13 +222,20 @@ mod tests {
     #[test]
     fn a_connect_answers_with_an_address_and_a_connected_status() {
         let answered = |kernel_cpu_va, status| {
-            ConnectDoorbell { kernel_cpu_va, status, ..ConnectDoorbell::new(DriverHandle(1)) }.answered()
+            let asked = ConnectDoorbell::new(DriverHandle(1), ConnectDoorbellFlags::empty());
+            ConnectDoorbell { kernel_cpu_va, status, ..asked }.answered()
         };
         assert_eq!(answered(8, 0), Ok((8, DoorbellStatus::Connected)));
         assert_eq!(answered(8, 1), Ok((8, DoorbellStatus::ConnectedNotify)));
         for (address, status) in [(0, 0), (8, 2), (8, 3), (8, 4)] {
             assert_eq!(answered(address, status), Err(Status::INVALID_PARAMETER));
         }
+        let second = ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS;
+        let mut asked = ConnectDoorbell::new(DriverHandle(1), second);
+        asked.answer(8, 0, DoorbellStatus::Connected);
+        assert_eq!(asked.answered(), Err(Status::INVALID_PARAMETER), "the secondary address is missing");
+        asked.answer(8, 16, DoorbellStatus::Connected);
+        assert_eq!(asked.answered(), Ok((8, DoorbellStatus::Connected)));
     }
 
     #[test]

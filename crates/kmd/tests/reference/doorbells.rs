@@ -1,11 +1,14 @@
 //! Doorbells: made without hardware, connected with it, and taken away in the right order.
 
-use tidegate_ddi::doorbell::CreateDoorbell;
+use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
 use tidegate_ddi::{DisconnectReason, DoorbellStatus, Driver, DriverHandle, OsHandle, Passive, Status};
 use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind};
 use tidegate_kmd::{Config, DoorbellModel};
 
 use crate::kernel::{Event, Machine, queue_args};
+
+/// A connect without a secondary address.
+const PLAIN: ConnectDoorbellFlags = ConnectDoorbellFlags::empty();
 
 /// A machine with `count` user-mode queues on node 1; doorbell `n` has hardware queue `3 + n`, OS queue `0x50 + n` and OS
 /// doorbell `0xD0 + n`.
@@ -35,7 +38,11 @@ fn hardware_off(n: u64) -> Event {
 }
 
 fn hardware_on(n: u64) -> Event {
-    Event::Admin(AdminCommand::ConnectDoorbell { queue: QueueId(3 + n as u32) })
+    Event::Admin(AdminCommand::ConnectDoorbell {
+        queue: QueueId(3 + n as u32),
+        global: false,
+        secondary: false,
+    })
 }
 
 // spec: UMS-064
@@ -67,7 +74,8 @@ fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
 fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
     let (machine, doorbells) = scene(2, Config::standard());
     let level = Passive::enter();
-    let [first, second] = [0, 1].map(|n| machine.driver.connect_doorbell(&level, doorbells[n]).unwrap());
+    let [first, second] =
+        [0, 1].map(|n| machine.driver.connect_doorbell(&level, doorbells[n], PLAIN).unwrap());
     assert_eq!((first.status, second.status), (DoorbellStatus::Connected, DoorbellStatus::Connected));
     assert!(!first.page.same(&second.page));
     second.hint.rung();
@@ -76,7 +84,7 @@ fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
     assert_eq!(rung, [1]);
     machine.journal.take();
     // Connecting again changes nothing.
-    let again = machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    let again = machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     assert!(again.page.same(&first.page));
     assert_eq!(machine.journal.take(), []);
 }
@@ -84,7 +92,7 @@ fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
 #[test]
 fn a_notified_doorbell_wakes_by_its_notification_alone() {
     let (machine, doorbells) = scene(1, Config { notify_submissions: true, ..Config::standard() });
-    let connected = machine.driver.connect_doorbell(&Passive::enter(), doorbells[0]).unwrap();
+    let connected = machine.driver.connect_doorbell(&Passive::enter(), doorbells[0], PLAIN).unwrap();
     assert_eq!(connected.status, DoorbellStatus::ConnectedNotify);
     connected.hint.rung();
     machine.device.summary.take(|bit| panic!("doorbell {bit} was rung"));
@@ -95,10 +103,10 @@ fn a_notified_doorbell_wakes_by_its_notification_alone() {
 fn the_only_physical_doorbell_goes_from_one_queue_to_the_next_in_order() {
     let (machine, doorbells) = scene(2, dedicated(1));
     let level = Passive::enter();
-    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     assert_eq!(machine.journal.take(), [hardware_on(0)]);
     for (taker, victim) in [(1, 0), (0, 1)] {
-        machine.driver.connect_doorbell(&level, doorbells[taker as usize]).unwrap();
+        machine.driver.connect_doorbell(&level, doorbells[taker as usize], PLAIN).unwrap();
         let [kernel_first, then_hardware] = taken_from(victim);
         assert_eq!(machine.journal.take(), [kernel_first, then_hardware, hardware_on(taker)]);
     }
@@ -111,7 +119,7 @@ fn the_victim_is_the_least_recently_connected_one() {
     let (machine, doorbells) = scene(5, dedicated(3));
     let level = Passive::enter();
     let connect = |n: usize| {
-        machine.driver.connect_doorbell(&level, doorbells[n]).unwrap();
+        machine.driver.connect_doorbell(&level, doorbells[n], PLAIN).unwrap();
         let victims = machine.journal.take().into_iter().filter_map(|e| match e {
             Event::Disconnect { doorbell, .. } => Some(doorbell.0 - 0xD0),
             _ => None,
@@ -125,11 +133,39 @@ fn the_victim_is_the_least_recently_connected_one() {
     assert_eq!([connect(2), connect(4), connect(0)], [vec![], vec![1], vec![3]]);
 }
 
+// spec: UMS-007
+#[test]
+fn the_hardware_says_who_was_rung_least_recently() {
+    let (machine, doorbells) = scene(4, dedicated(3));
+    let level = Passive::enter();
+    for doorbell in &doorbells[..3] {
+        machine.driver.connect_doorbell(&level, *doorbell, PLAIN).unwrap();
+    }
+    machine.device.script.lock_device().last_rings =
+        [(0, 9), (1, 4), (2, 7)].map(|(n, when)| (QueueId(3 + n), when)).into();
+    machine.journal.take();
+    machine.driver.connect_doorbell(&level, doorbells[3], PLAIN).unwrap();
+    let [kernel_first, then_hardware] = taken_from(1);
+    assert_eq!(machine.journal.take(), [kernel_first, then_hardware, hardware_on(3)]);
+}
+
+#[test]
+fn a_second_address_is_asked_of_the_hardware_where_it_is_offered() {
+    let (machine, doorbells) = scene(1, Config::standard());
+    let (level, second) = (Passive::enter(), ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS);
+    let connected = machine.driver.connect_doorbell(&level, doorbells[0], second).unwrap();
+    assert!(connected.secondary.is_some_and(|page| !page.same(&connected.page)));
+    let (machine, doorbells) = scene(1, Config { secondary_doorbells: false, ..Config::standard() });
+    let refused = machine.driver.connect_doorbell(&level, doorbells[0], second).unwrap_err();
+    assert_eq!(refused, Status::NOT_SUPPORTED);
+    assert_eq!(machine.driver.query_user_mode_submission_caps(&level).secondary_doorbell_size_bytes, None);
+}
+
 #[test]
 fn a_global_doorbell_takes_from_nobody() {
     let (machine, doorbells) = scene(300, Config { doorbells: DoorbellModel::Global, ..Config::standard() });
     for doorbell in doorbells {
-        machine.driver.connect_doorbell(&Passive::enter(), doorbell).unwrap();
+        machine.driver.connect_doorbell(&Passive::enter(), doorbell, PLAIN).unwrap();
     }
     assert!(
         machine
@@ -145,14 +181,14 @@ fn a_global_doorbell_takes_from_nobody() {
 fn a_suspended_queue_can_lose_its_doorbell_and_have_it_again() {
     let (machine, doorbells) = scene(1, dedicated(1));
     let level = Passive::enter();
-    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     let other = machine.owned(6, 1);
     let doorbell = machine.doorbell(machine.queue(other.context, 0x51, true, 0x8000), 0xD1);
     machine.driver.suspend_context(&level, other.context, 1).unwrap();
     machine.journal.take();
-    machine.driver.connect_doorbell(&level, doorbell).unwrap();
-    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
-    machine.driver.connect_doorbell(&level, doorbell).unwrap();
+    machine.driver.connect_doorbell(&level, doorbell, PLAIN).unwrap();
+    machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
+    machine.driver.connect_doorbell(&level, doorbell, PLAIN).unwrap();
     let victims =
         machine.journal.take().into_iter().filter(|e| matches!(e, Event::Disconnect { .. })).count();
     assert_eq!((victims, machine.driver.violations()), (3, 0));
@@ -161,10 +197,10 @@ fn a_suspended_queue_can_lose_its_doorbell_and_have_it_again() {
 #[test]
 fn a_victim_that_the_kernel_has_let_go_of_is_taken_all_the_same() {
     let (machine, doorbells) = scene(2, dedicated(1));
-    machine.driver.connect_doorbell(&Passive::enter(), doorbells[0]).unwrap();
+    machine.driver.connect_doorbell(&Passive::enter(), doorbells[0], PLAIN).unwrap();
     *machine.kernel.disconnect_answer.lock_device() = Err(Status::INVALID_PARAMETER);
     machine.journal.take();
-    machine.driver.connect_doorbell(&Passive::enter(), doorbells[1]).unwrap();
+    machine.driver.connect_doorbell(&Passive::enter(), doorbells[1], PLAIN).unwrap();
     assert_eq!(machine.journal.take()[1..], [hardware_off(0), hardware_on(1)]);
 }
 
@@ -172,11 +208,17 @@ fn a_victim_that_the_kernel_has_let_go_of_is_taken_all_the_same() {
 fn a_connect_that_the_hardware_refuses_takes_no_seat() {
     let (machine, doorbells) = scene(2, dedicated(1));
     let level = Passive::enter();
-    machine.refuse(&AdminCommand::ConnectDoorbell { queue: QueueId(0) }, u64::MAX);
-    assert_eq!(machine.driver.connect_doorbell(&level, doorbells[0]).unwrap_err(), Status::DEVICE_REMOVED);
+    machine.refuse(
+        &AdminCommand::ConnectDoorbell { queue: QueueId(0), global: false, secondary: false },
+        u64::MAX,
+    );
+    assert_eq!(
+        machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap_err(),
+        Status::DEVICE_REMOVED
+    );
     machine.accept();
     machine.journal.take();
-    machine.driver.connect_doorbell(&level, doorbells[1]).unwrap();
+    machine.driver.connect_doorbell(&level, doorbells[1], PLAIN).unwrap();
     assert_eq!(machine.journal.take(), [hardware_on(1)], "nobody had the seat");
 }
 
@@ -187,12 +229,12 @@ fn disconnect_destroy_and_notify_succeed_however_often_they_come() {
     let level = Passive::enter();
     machine.driver.disconnect_doorbell(&level, doorbells[0]);
     assert_eq!(machine.journal.take(), [], "it was never connected");
-    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     machine.journal.take();
     machine.driver.disconnect_doorbell(&level, doorbells[0]);
     machine.driver.disconnect_doorbell(&level, doorbells[0]);
     assert_eq!(machine.journal.take(), [hardware_off(0)]);
-    machine.driver.connect_doorbell(&level, doorbells[0]).unwrap();
+    machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     machine.journal.take();
     machine.driver.destroy_doorbell(&level, doorbells[0]);
     let gone = Event::Admin(AdminCommand::DestroyQueue { queue: QueueId(3) });
@@ -224,7 +266,13 @@ fn doorbells_that_cannot_be_are_refused() {
         ring.control = machine.platform.page(control_words);
         machine.driver.create_doorbell(
             &level,
-            CreateDoorbell { hw_queue, os_handle: OsHandle(1), ring, private_data: Vec::new() },
+            CreateDoorbell {
+                hw_queue,
+                os_handle: OsHandle(1),
+                ring,
+                flags: CreateDoorbellFlags::empty(),
+                private_data: Vec::new(),
+            },
         )
     };
     let (kernel_mode, user_mode) =

@@ -1,7 +1,7 @@
 //! A kernel that writes down what it is told, and a machine of driver, device and kernel that is set up in one line.
 
 use std::sync::Arc;
-use tidegate_ddi::doorbell::CreateDoorbell;
+use tidegate_ddi::doorbell::{CreateDoorbell, CreateDoorbellFlags};
 use tidegate_ddi::feature::{
     FeatureInterface, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1, QueryFeatureInterface,
 };
@@ -263,6 +263,7 @@ impl Machine {
             hw_queue,
             os_handle: OsHandle(os),
             ring: self.ring(16),
+            flags: CreateDoorbellFlags::empty(),
             private_data: Vec::new(),
         };
         self.driver.create_doorbell(&Passive::enter(), args).unwrap()

@@ -1,6 +1,6 @@
 //! From start to stop: features and caps, the order of creation and destruction, and what becomes of old handles.
 
-use tidegate_ddi::doorbell::CreateDoorbell;
+use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
 use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use tidegate_ddi::queue::{CreateContext, ProgressFence, QueuePrivateData};
 use tidegate_ddi::{
@@ -18,6 +18,9 @@ fn caps_with(config: Config, features: &'static [FeatureId]) -> tidegate_ddi::Ad
     machine.start(features).unwrap();
     machine.driver.query_adapter_caps(&Passive::enter())
 }
+
+/// A connect without a secondary address.
+const PLAIN: ConnectDoorbellFlags = ConnectDoorbellFlags::empty();
 
 // spec: NF-056, NF-057
 #[test]
@@ -175,7 +178,7 @@ fn what_is_destroyed_in_order_leaves_nothing_and_breaks_nothing() {
     let machine = Machine::with(Config::standard());
     let level = Passive::enter();
     let life = life(&machine);
-    machine.driver.connect_doorbell(&level, life.doorbell).unwrap();
+    machine.driver.connect_doorbell(&level, life.doorbell, PLAIN).unwrap();
     machine.driver.destroy_doorbell(&level, life.doorbell);
     machine.driver.destroy_hw_queue(&level, life.queue);
     machine.driver.destroy_context(&level, life.context);
@@ -194,13 +197,13 @@ fn a_parent_that_goes_first_is_written_down_and_its_children_can_still_go() {
     let machine = Machine::with(Config::standard());
     let level = Passive::enter();
     let life = life(&machine);
-    machine.driver.connect_doorbell(&level, life.doorbell).unwrap();
+    machine.driver.connect_doorbell(&level, life.doorbell, PLAIN).unwrap();
     machine.driver.destroy_native_fence(&level, life.fence);
     machine.driver.destroy_device(&level, life.device);
     machine.driver.destroy_context(&level, life.context);
     machine.driver.destroy_hw_queue(&level, life.queue);
     assert_eq!(
-        machine.driver.connect_doorbell(&level, life.doorbell).unwrap_err(),
+        machine.driver.connect_doorbell(&level, life.doorbell, PLAIN).unwrap_err(),
         Status::INVALID_PARAMETER
     );
     machine.driver.disconnect_doorbell(&level, life.doorbell);
@@ -258,10 +261,15 @@ fn no_handle_is_kept_after_its_destroy() {
     assert_eq!(driver.open_native_fence(&level, open_args(old.fence, new.device, 0x500)), Err(invalid));
     assert_eq!(driver.open_native_fence(&level, open_args(new.fence, old.device, 0x500)), Err(invalid));
     let ring = machine.ring(16);
-    let doorbell =
-        CreateDoorbell { hw_queue: old.queue, os_handle: OsHandle(0), ring, private_data: Vec::new() };
+    let doorbell = CreateDoorbell {
+        hw_queue: old.queue,
+        os_handle: OsHandle(0),
+        ring,
+        flags: CreateDoorbellFlags::empty(),
+        private_data: Vec::new(),
+    };
     assert_eq!(driver.create_doorbell(&level, doorbell), Err(invalid));
-    assert_eq!(driver.connect_doorbell(&level, old.doorbell).unwrap_err(), invalid);
+    assert_eq!(driver.connect_doorbell(&level, old.doorbell, PLAIN).unwrap_err(), invalid);
     assert_eq!(driver.suspend_context(&level, old.context, 1), Err(invalid));
     assert_eq!(driver.resume_context(&level, old.context), Err(invalid));
     assert_eq!(driver.violations(), 0);

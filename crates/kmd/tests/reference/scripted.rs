@@ -42,7 +42,10 @@ pub struct Script {
     flushes: u64,
     queues: u32,
     doorbells: HashMap<QueueId, (Page, u32)>,
+    secondaries: HashMap<QueueId, Page>,
     bells: u32,
+    /// When each queue was rung last.
+    pub last_rings: HashMap<QueueId, u64>,
 }
 
 pub struct Scripted {
@@ -94,7 +97,10 @@ impl Scripted {
                 script.result = u64::from(script.queues);
                 script.queues += 1;
             }
-            AdminCommand::ConnectDoorbell { queue } => {
+            AdminCommand::ConnectDoorbell { queue, secondary, .. } => {
+                if secondary {
+                    script.secondaries.insert(queue, self.platform.page(1));
+                }
                 let bell = script.bells;
                 script.bells += 1;
                 script.doorbells.insert(queue, (self.platform.page(1), bell));
@@ -138,6 +144,10 @@ impl Device for Scripted {
             Register::FAULT_POSITION => script.faults[0].2,
             Register::FAULT_INFO => script.faults.pop_front().expect("a fault record").3,
             Register::MONITORED_ENGINES => script.monitored.pop_front().unwrap_or(0),
+            ring if ring.0 >= Register::LAST_RING.0 => {
+                let queue = QueueId(ring.0 - Register::LAST_RING.0);
+                script.last_rings.get(&queue).copied().unwrap_or(0)
+            }
             traits if traits.0 >= Register::NODE_TRAITS.0 => script.traits.get(&traits).copied().unwrap_or(0),
             other => script.completed.get(&(other.0 - Register::COMPLETED_FENCE.0)).copied().unwrap_or(0),
         }
@@ -158,6 +168,10 @@ impl Device for Scripted {
     fn doorbell_page(&self, queue: QueueId) -> Option<(Page, Summary, u32)> {
         let script = self.script.lock_device();
         script.doorbells.get(&queue).map(|(page, bit)| (page.clone(), self.summary.clone(), *bit))
+    }
+
+    fn secondary_doorbell_page(&self, queue: QueueId) -> Option<Page> {
+        self.script.lock_device().secondaries.get(&queue).cloned()
     }
 
     fn connect_interrupt(&self, sink: Arc<dyn InterruptSink>) {

@@ -7,18 +7,20 @@
 //! One command at a time: the driver sees to that, since the mailbox is many registers.
 
 use super::{Calls, Cmp, Entry, Shared};
+use crate::doorbell::{Asked, Heard};
 use crate::log::LogBuffer;
 use crate::mmu::{self, Space};
-use crate::queue::{Run, Shape};
+use crate::queue::{Packet, Run, Shape};
 use crate::runlist::PRIORITIES;
 use tidegate_gpu_abi::admin::Mailbox;
+use tidegate_gpu_abi::global_base;
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, CONTROL_WORDS, DOORBELL_VALUE_WORD, GpuVa, QueueId, QueueKind,
-    QueueState, SLOT_BYTES,
+    AddressSpaceId, AdminCommand, AdminError, CONTROL_INTERRUPTED_WORD, CONTROL_WORDS, GpuVa, QueueId,
+    QueueKind, QueueState, SLOT_BYTES,
 };
 use tidegate_platform::{MutexGuard, PhysicalAddress, Step, Target, WaitEnd};
 
@@ -89,7 +91,9 @@ impl Shared {
             AdminCommand::DestroyQueue { queue } => self.destroy_queue(queue),
             AdminCommand::SuspendQueue { queue } => self.suspend_queue(queue),
             AdminCommand::ResumeQueue { queue } => self.resume_queue(queue),
-            AdminCommand::ConnectDoorbell { queue } => self.connect_doorbell(queue),
+            AdminCommand::ConnectDoorbell { queue, global, secondary } => {
+                self.connect_doorbell(queue, Asked { global, secondary })
+            }
             AdminCommand::DisconnectDoorbell { queue } => self.disconnect_doorbell(queue),
             AdminCommand::KickQueue { queue } => self.kick_queue(queue),
             AdminCommand::SetLogBuffer { queue, kind, header, payload, entries, notify_every } => {
@@ -233,6 +237,7 @@ impl Shared {
             waiting: None,
             listed: false,
             seat: None,
+            last_ring: 0,
             taken: 0,
         })));
         Ok((u64::from(id.0), 0))
@@ -258,8 +263,21 @@ impl Shared {
         if let Some(seat) = &entry.seat {
             cmp.doorbells.disconnect(seat);
         }
+        self.tell_interrupted(&cmp, &entry);
         self.recall(cmp, entry.shape.node);
         NOTHING
+    }
+
+    /// Leaves in the control area which slot's command buffer was begun and does not end, for whoever takes over the ring.
+    fn tell_interrupted(&self, cmp: &Cmp, entry: &Entry) {
+        let shape = &entry.shape;
+        let Some(run) = entry.run.as_ref().filter(|_| shape.kind == QueueKind::User) else { return };
+        if matches!(run.packet, Some(Packet::Execute(_))) {
+            let at = shape.control.plus(CONTROL_INTERRUPTED_WORD as u64 * 8);
+            let space = cmp.space(shape.address_space, self.config.physical_gpu_of(shape.node as usize));
+            let word = mmu::find_protocol_word(&self.bus, space, at);
+            word.iter().for_each(|(_, word)| word.store(run.state.taken + 1));
+        }
     }
 
     /// The common doorbell, which the engine of node 0 looks at like at the doorbells of its queues.
@@ -314,6 +332,7 @@ impl Shared {
     /// Waits for nothing: this is how the kernel submits, and the queue may well be running.
     fn kick_queue(&self, queue: QueueId) -> Answer {
         let mut cmp = self.cmp.lock();
+        cmp.note_ring(queue);
         let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
         match &mut entry.run {
             Some(run) => run.state.reread = true,
@@ -323,8 +342,12 @@ impl Shared {
         NOTHING
     }
 
-    fn connect_doorbell(&self, queue: QueueId) -> Answer {
+    fn connect_doorbell(&self, queue: QueueId, asked: Asked) -> Answer {
+        if asked.global && global_base(queue).is_none() {
+            return Err(AdminError::BadValue);
+        }
         let mut cmp = self.hold(queue)?;
+        cmp.note_ring(queue);
         let cmp_mut = &mut *cmp;
         let entry = cmp_mut.queues[queue.0 as usize].as_deref_mut().ok_or(AdminError::NoSuchQueue)?;
         if entry.shape.kind != QueueKind::User {
@@ -336,9 +359,9 @@ impl Shared {
         let (node, known) = (entry.shape.node, entry.run.as_ref().map_or(0, |r| r.state.known));
         let wake = &self.wakes[self.nodes[node as usize].service];
         let who = (queue, entry.shape.address_space, node);
-        let (seat, more) = cmp_mut.doorbells.connect(&self.platform, wake, who, known);
+        let (seat, more) = cmp_mut.doorbells.connect(&self.platform, wake, who, known, asked);
         if let Some(run) = &mut entry.run {
-            run.state.doorbell = Some(seat.page.word(DOORBELL_VALUE_WORD));
+            run.state.doorbell = Some(seat.bell(queue));
         }
         entry.seat = Some(seat);
         if more {
@@ -363,10 +386,12 @@ impl Shared {
             && let Some(doorbell) = run.state.doorbell.take()
         {
             self.platform.fence();
-            let last = doorbell.load();
             // A suspended queue's ring is not read; resuming reads the write pointer anew.
-            if last > run.state.known && !entry.suspended {
-                run.state.last_ring = Some(last);
+            match doorbell.read() {
+                _ if entry.suspended => {}
+                Heard::Pointer(last) if last > run.state.known => run.state.last_ring = Some(last),
+                Heard::Pointer(_) => {}
+                Heard::WrittenOver => run.state.reread = true,
             }
         }
         self.let_go(cmp, queue, Step::DoorbellToFetch);

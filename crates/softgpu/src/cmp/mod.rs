@@ -55,6 +55,8 @@ pub(crate) struct Entry {
     /// Whether it stands on its node's list.
     pub(crate) listed: bool,
     pub(crate) seat: Option<Seat>,
+    /// When it was connected or rung last, as counted by `Cmp::rings`.
+    pub(crate) last_ring: u64,
     /// Slots taken, as of the last turn.
     pub(crate) taken: u64,
 }
@@ -96,6 +98,8 @@ pub(crate) struct Cmp {
     /// Causes that the CMP leaves to the next engine to raise.
     pub(crate) causes_due: u64,
     pub(crate) doorbells: Doorbells,
+    /// Connects and rings so far: what tells which doorbell was used least recently.
+    rings: u64,
     pub(crate) stats: Stats,
     pub(crate) overlap: Overlap,
     /// Mailbox commands that sleep until a turn ends.
@@ -119,6 +123,7 @@ impl Cmp {
             shadows: KeptFences::default(),
             causes_due: 0,
             doorbells: Doorbells::default(),
+            rings: 0,
             stats: Stats { nodes: (0..config.engines()).map(named).collect(), ..Stats::default() },
             overlap: Overlap::default(),
             turn_watchers: 0,
@@ -128,6 +133,15 @@ impl Cmp {
 
     pub(crate) fn queue(&mut self, queue: QueueId) -> Option<&mut Entry> {
         self.queues.get_mut(queue.0 as usize)?.as_deref_mut()
+    }
+
+    /// `queue` was rung, or told of in another way.
+    pub(crate) fn note_ring(&mut self, queue: QueueId) {
+        self.rings += 1;
+        let now = self.rings;
+        if let Some(entry) = self.queue(queue) {
+            entry.last_ring = now;
+        }
     }
 
     /// The waits that hold queues back now.

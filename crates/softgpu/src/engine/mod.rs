@@ -22,6 +22,7 @@ use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
 use crate::cmp::{Cmp, Shared};
 use crate::config::EngineClass;
+use crate::doorbell::Heard;
 use crate::mmu::{Fault, Slot, Space};
 use crate::queue::{ContextKey, Packet, Run};
 use crate::stats::Tally;
@@ -230,7 +231,17 @@ impl Engine {
             }
             let Some(run) = &mut entry.run else { continue };
             let Some(doorbell) = &run.state.doorbell else { continue };
-            if let Err(fault) = run.state.ring(doorbell.load()) {
+            let rung = match doorbell.read() {
+                Heard::Pointer(pointer) => run.state.ring(pointer),
+                Heard::WrittenOver => {
+                    run.state.reread = true;
+                    Ok(())
+                }
+            };
+            run.state.rung = false;
+            cmp.note_ring(queue);
+            let Some(run) = cmp.queue(queue).and_then(|entry| entry.run.as_ref()) else { continue };
+            if let Err(fault) = rung {
                 let position = run.state.taken;
                 self.fault_queue(cmp, FaultRecord { queue, va: fault.va, position, kind: fault.kind }, true);
                 continue;
@@ -274,6 +285,7 @@ impl Engine {
         if let Some(entry) = cmp.queue(queue) {
             entry.taken = run.state.taken;
             run.state.reread |= std::mem::take(&mut entry.kicked);
+            let rung = std::mem::take(&mut run.state.rung);
             let priority = entry.priority;
             entry.run = Some(run);
             match outcome {
@@ -281,6 +293,9 @@ impl Engine {
                 Outcome::Until(until) => self.rest = Some(Rest { until, level: u64::from(priority) + 1 }),
                 Outcome::Blocked(key, slot) => self.block(&mut cmp, queue, key, slot),
                 Outcome::Faulted(record, stops) => self.fault_queue(&mut cmp, record, stops),
+            }
+            if rung {
+                cmp.note_ring(queue);
             }
         }
         cmp.enlist(queue, in_packet);

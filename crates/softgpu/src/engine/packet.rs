@@ -6,6 +6,7 @@
 
 use super::fence::Signal;
 use super::{Engine, Pace};
+use crate::doorbell::Heard;
 use crate::mmu::{Fault, Space};
 use crate::queue::{Completion, ContextKey, Execution, Packet, PendingWait, Run, RunState, Running};
 use tidegate_d3dukmdt::FenceWait;
@@ -71,8 +72,10 @@ impl Engine {
         if state.taken == state.known
             && let Some(doorbell) = &state.doorbell
         {
-            let rung = doorbell.load();
-            state.ring(rung)?;
+            // A ring that another queue's was written over has set a bit of the summary, which is looked at next.
+            if let Heard::Pointer(rung) = doorbell.read() {
+                state.ring(rung)?;
+            }
         }
         if state.taken == state.known {
             return Ok(Pace::Empty);

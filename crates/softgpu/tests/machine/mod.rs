@@ -477,7 +477,9 @@ impl Queue {
     }
 
     pub fn connect(&mut self) {
-        self.machine.admin(AdminCommand::ConnectDoorbell { queue: self.id }).expect("a doorbell");
+        self.machine
+            .admin(AdminCommand::ConnectDoorbell { queue: self.id, global: false, secondary: false })
+            .expect("a doorbell");
         self.doorbell = self.machine.gpu.doorbell_page(self.id);
         assert!(self.doorbell.is_some());
     }

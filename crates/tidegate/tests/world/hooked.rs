@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::caps::AdapterCaps;
-use tidegate::ddi::doorbell::{ConnectedDoorbell, CreateDoorbell};
+use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate::ddi::fence::{
     CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
     UpdateMonitoredValue,
@@ -362,9 +362,14 @@ impl DriverLayer for Hooked {
         Ok(made)
     }
 
-    fn connect_doorbell(&self, level: &Passive, doorbell: DriverHandle) -> Result<ConnectedDoorbell, Status> {
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
         self.enter("ConnectDoorbell")?;
-        self.inner.connect_doorbell(level, doorbell)
+        self.inner.connect_doorbell(level, doorbell, flags)
     }
 
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {

@@ -11,10 +11,11 @@ pub use hooked::{ChangeCaps, Hooked};
 
 use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateDoorbell,
-    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, Doorbell, FenceInstance,
-    FenceValue, Handle, HwQueue, Kernel, NativeFenceType, Placement, Priority, RingHint, SignalFlags, Status,
-    SubmitCommand, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
+    Allocation, AllocationKind, AllocationMemory, Connection, CreateAllocation, CreateContextVirtual,
+    CreateDoorbell, CreateDoorbellFlags, CreateHwContext, CreateHwQueue, CreateMonitoredFence,
+    CreateNativeFence, Doorbell, FenceInstance, FenceValue, Handle, HwQueue, Kernel, NativeFenceType,
+    Placement, Priority, RingHint, SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SyncObjectFlags, WaitMode,
 };
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::d3dukmdt::fence_cell::REACHED;
@@ -25,7 +26,7 @@ use tidegate::gpu_abi::{
     CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa, RingPacket,
     SLOT_BYTES, TraceWords,
 };
-use tidegate::platform::{Bulk, Event, Mutex, Page, RunReport, StepCosts, Word};
+use tidegate::platform::{Bulk, Event, Mapping, Mutex, Page, RunReport, StepCosts, Word};
 use tidegate::{Machine, MachineConfig, MachineError, Platform};
 
 /// A machine, and what the tests do with it.
@@ -374,7 +375,7 @@ pub struct UserQueue {
     pub doorbell: Doorbell,
     slots: Bulk,
     pointers: Page,
-    hint: Mutex<Option<Arc<dyn RingHint>>>,
+    connection: Mutex<Option<Connection>>,
     written: Word,
 }
 
@@ -395,6 +396,7 @@ impl World {
             hw_queue: queue.handle,
             ring: ring.handle,
             control: control.handle,
+            flags: CreateDoorbellFlags::empty(),
             private_data: Vec::new(),
         };
         let doorbell = self.kernel.create_doorbell(args).unwrap();
@@ -403,9 +405,9 @@ impl World {
         else {
             panic!("ring and control area are of the kinds that were asked for")
         };
-        let hint = self.platform.mutex("a hint", None);
+        let connection = self.platform.mutex("a connection", None);
         let written = self.platform.page(1).word(0);
-        UserQueue { queue, ring, control, doorbell, slots, pointers, hint, written }
+        UserQueue { queue, ring, control, doorbell, slots, pointers, connection, written }
     }
 
     /// The same, connected.
@@ -417,9 +419,14 @@ impl World {
 }
 
 impl UserQueue {
+    /// The same ring behind another doorbell.
+    pub fn with_doorbell(self, doorbell: Doorbell) -> UserQueue {
+        UserQueue { doorbell, ..self }
+    }
+
     pub fn connect(&self, world: &World) -> Result<(), Status> {
         let connection = world.kernel.connect_doorbell(self.doorbell.handle)?;
-        *self.hint.lock() = Some(connection.hint);
+        *self.connection.lock() = Some(connection);
         Ok(())
     }
 
@@ -432,9 +439,24 @@ impl UserQueue {
 
     /// Rings with the present write pointer.
     pub fn ring(&self) {
-        self.doorbell.mapping.store(DOORBELL_VALUE_WORD, self.written.load());
-        let hint = self.hint.lock().clone();
-        if let Some(hint) = hint {
+        self.ring_at(&self.doorbell.mapping);
+    }
+
+    /// The doorbell value of an earlier write pointer.
+    pub fn stale(&self, pointer: u64) -> u64 {
+        self.connection.lock().as_ref().map_or(0, |c| c.value_base) + pointer
+    }
+
+    /// Rings at the secondary address.
+    pub fn ring_secondary(&self) {
+        self.ring_at(self.doorbell.secondary.as_ref().unwrap());
+    }
+
+    fn ring_at(&self, mapping: &Mapping) {
+        let connection = self.connection.lock().clone();
+        let base = connection.as_ref().map_or(0, |c| c.value_base);
+        mapping.store(DOORBELL_VALUE_WORD, base + self.written.load());
+        if let Some(Connection { hint, .. }) = connection {
             hint.rung();
         }
     }

@@ -271,13 +271,19 @@ impl Prepared {
         let machine = state.after.machine.since(&state.before.machine);
         let rings = state.after.device.since(&state.before.device);
         let After { fences, measured, .. } = after;
-        let queues = self.workload.queues.iter().zip(&measured.queues).map(|(queue, numbers)| QueueRow {
-            name: queue.name.clone(),
-            engine: queue.engine.name(),
-            submission: super::submission_of(queue, self.options.submission).name(),
-            packets: numbers.packets,
-            busy_ns: numbers.busy_ns,
-            blocked_ns: numbers.blocked_ns,
+        let queues = self.workload.queues.iter().zip(&self.queues).zip(&measured.queues);
+        let queues = queues.map(|((queue, made), numbers)| {
+            let doorbell = made.stats();
+            QueueRow {
+                name: queue.name.clone(),
+                engine: queue.engine.name(),
+                submission: made.submission().name(),
+                packets: numbers.packets,
+                busy_ns: numbers.busy_ns,
+                blocked_ns: numbers.blocked_ns,
+                doorbell_connects: doorbell.connects,
+                doorbell_retries: doorbell.retries,
+            }
         });
         let fences = self.workload.fences.iter().zip(fences);
         // The machine counts the gaps of a replay as work.
@@ -307,6 +313,7 @@ impl Prepared {
             doorbell_rings: rings.doorbell_rings,
             doorbell_connects: machine.doorbell_connects,
             doorbell_victims: machine.doorbell_victims,
+            doorbell_retries: rings.retries,
             kernel_packets: machine.packets,
             overlap_ns,
             queues: queues.collect(),

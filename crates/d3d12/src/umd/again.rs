@@ -1,0 +1,151 @@
+//! Owns what happens when a user-mode queue has lost its doorbell for good, or cannot connect it, while its device lives: the
+//! queue is made anew, and what had not run is submitted again.
+//!
+//! The order: 1. the new queue, so that a refusal loses nothing; 2. the old doorbell ends, after which nothing of its ring runs;
+//! 3. what the engine had not taken is read out of the ring and put into the new queue, in order, under new progress values. A
+//! command buffer in the middle of which the engine was stopped is left out, since half of it would run twice: the caller is
+//! told; 4. the old progress fence is signalled: whoever waits for it looks again, at the new queue.
+//!
+//! `user_queue` calls in, under its lock, which it keeps until the new queue stands in the old one's place.
+
+use crate::list::CommandMemory;
+use crate::model::OnAbort;
+use crate::umd::encode;
+use crate::umd::hardware_queue::HardwareQueue;
+use crate::umd::submit::Submitter;
+use crate::umd::user_ring::UserRing;
+use crate::umd::{EngineChoice, Failure, QueueIdentity};
+use std::sync::Arc;
+use tidegate_calls::{DeviceState, FenceValue, Priority, SignalFlags, Status};
+use tidegate_gpu_abi::RingPacket;
+use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
+
+/// Slots that a ring may need beyond those that are carried over: a checkpoint for each quarter.
+const CHECKPOINTS: u64 = 4;
+
+/// What comes after a user-mode queue.
+pub(crate) enum Successor {
+    User(Box<UserRing>),
+    Hardware(HardwareQueue),
+}
+
+/// Something that stood in the old ring.
+struct Left {
+    packet: RingPacket,
+    /// Of its command buffer.
+    memory: Option<Arc<CommandMemory>>,
+}
+
+/// Whether a queue made anew can help. A machine that stops and a device that is lost end everything.
+pub(crate) fn may_help(id: &QueueIdentity, failure: &Failure) -> bool {
+    let curable = match failure {
+        Failure::Aborted => true,
+        Failure::Refused(call, status) => *call == "D3DKMTConnectDoorbell" && *status != Status::CANCELLED,
+        Failure::Lost(_) => false,
+    };
+    curable && matches!(id.device.thunk.enter().device_state(id.device.handle()), Ok(DeviceState::Active))
+}
+
+// spec: UMS-041, UMS-082
+/// Makes the queue anew in place of `old`. The second value is what went wrong after that: a command buffer was lost, or the new
+/// queue does not take work either.
+pub(crate) fn succeed(
+    id: &QueueIdentity,
+    (at, priority): (EngineChoice, Priority),
+    on_abort: OnAbort,
+    old: &mut UserRing,
+) -> Result<(Successor, Result<(), Failure>), Failure> {
+    // 1.
+    let slots = old.submitter.ring.slots();
+    let full = old.submitter.ring.left().0.len() as u64 + CHECKPOINTS > slots;
+    let mut successor = match on_abort {
+        OnAbort::Report => return Err(Failure::Aborted),
+        OnAbort::RecreateHardware => Successor::Hardware(HardwareQueue::new(id, at, priority)?),
+        OnAbort::RecreateUser if full && slots == MAX_RING_SLOTS => return Err(Failure::Aborted),
+        OnAbort::RecreateUser => {
+            let slots = if full { 2 * slots } else { slots };
+            Successor::User(Box::new(UserRing::new(id, at, priority, slots)?))
+        }
+    };
+    // 2.
+    old.stop();
+    // 3.
+    let (left, interrupted) = left_in(id, &old.submitter);
+    let mut stats = old.submitter.stats;
+    stats.recreations += 1;
+    id.note_doorbell("queue made anew");
+    let submitted = match &mut successor {
+        Successor::User(user) => {
+            user.submitter.stats = stats;
+            take_over(id, &mut user.submitter, left)
+        }
+        Successor::Hardware(queue) => {
+            old.submitter.stats = stats;
+            left.iter().try_for_each(|l| queue.take_over(id, &l.packet, l.memory.as_ref()))
+        }
+    };
+    // 4. The value that was queued last is the highest that anybody waits for.
+    let reached = [FenceValue { fence: old.progress_fence, value: old.submitter.progress }];
+    let _gone_already = id.device.thunk.enter().signal_from_cpu(&reached, SignalFlags::empty());
+    let outcome = submitted.and_then(|()| match interrupted {
+        Some(label) => Err(Failure::Lost(label)),
+        None => Ok(()),
+    });
+    Ok((successor, outcome))
+}
+
+// spec: UMS-151
+/// What is to be submitted again, and the label of the command buffer that was interrupted.
+fn left_in(id: &QueueIdentity, submitter: &Submitter) -> (Vec<Left>, Option<Option<String>>) {
+    let (packets, interrupted) = submitter.ring.left();
+    let mut left = Vec::with_capacity(packets.len());
+    let mut lost = None;
+    for (slot, packet) in packets {
+        let executes = matches!(packet, RingPacket::Execute { .. } | RingPacket::ExecuteLogged { .. });
+        let memory = submitter.in_flight.memory_at(slot).filter(|_| executes).cloned();
+        if executes && memory.is_none() {
+            continue; // It is complete: nothing holds its memory any more.
+        }
+        // Empty command buffers stand where a ring of that size needs them; the new one has its own places.
+        if memory.as_ref().is_some_and(|memory| Arc::ptr_eq(memory, id.device.marker())) {
+            continue;
+        }
+        if interrupted == Some(slot) {
+            lost = Some(memory.and_then(|memory| memory.label.clone()));
+            continue;
+        }
+        left.push(Left { packet, memory });
+    }
+    (left, lost)
+}
+
+/// The submission of everything that is left, as one unit: progress, last queued, ring, write pointer, doorbell, status.
+fn take_over(id: &QueueIdentity, to: &mut Submitter, left: Vec<Left>) -> Result<(), Failure> {
+    for Left { packet, memory } in left {
+        let checkpoint = memory.is_none() && to.ring.needs_checkpoint();
+        let buffers = u64::from(checkpoint || memory.is_some());
+        to.progress += buffers;
+        if buffers > 0 {
+            to.doorbell.last_queued.store(to.progress);
+        }
+        if checkpoint {
+            let (progress, queued_ns) = (to.progress, id.queued_ns());
+            to.put_buffer(id, id.device.marker(), progress, queued_ns);
+        }
+        let logs = (&mut to.wait_log, &mut to.signal_log, &mut to.verbose_log);
+        let packet = encode::again(packet, to.progress, logs);
+        match &memory {
+            Some(memory) => {
+                to.in_flight.hold(memory, to.progress, to.ring.written());
+                to.ring.put_execute(&packet, to.progress);
+            }
+            None => to.ring.put(&packet),
+        }
+        to.ends_with_progress = memory.is_some();
+    }
+    if to.ring.written() == 0 {
+        return Ok(());
+    }
+    to.ring.publish();
+    to.ring_until_heard(id)
+}
