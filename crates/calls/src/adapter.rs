@@ -25,6 +25,8 @@ pub struct AdapterInfo {
     /// Its engines update only 32 bits atomically: what a process sees of a fence is the low half of its value (see
     /// `d3dukmdt::low_half`), and waits and signals lie within half of 32 bits of the value signalled last.
     pub no_64bit_atomics: bool,
+    /// Its engines use the process's CPU addresses: they reach a fence by [`crate::FenceInstance::value_cpu_va`].
+    pub io_mmu: bool,
     /// Physical adapters behind this one; more than one where GPUs are linked.
     pub physical_adapters: u32,
     /// Nodes of each, by ordinal.

@@ -1,7 +1,7 @@
 //! Owns the arguments of synchronisation object calls.
 
-use crate::{Handle, NativeFenceType, ReadOnly, SyncObjectFlags};
-use tidegate_platform::Event;
+use crate::{AdapterInfo, Handle, NativeFenceType, ReadOnly, SyncObjectFlags};
+use tidegate_platform::{CacheType, Event};
 
 bitflags::bitflags! {
     /// D3DDDICB_SIGNALFLAGS. A bit without a name here is reserved: a call that has one is refused.
@@ -104,7 +104,13 @@ pub struct FenceInstance {
     /// The epoch of the fence's cell, which a ring's wait packet carries; `None` where the hardware keeps no history, or keeps it
     /// where no CPU reaches it.
     pub epoch: Option<ReadOnly>,
-    /// Where engines find the value (CurrentValue of a native fence).
+    /// FenceValueCPUVirtualAddress, CurrentValueCpuVa: where the process's CPU has the value, read only. On an adapter behind an IoMmu
+    /// engines find it there too, and may store. 0 for a fence that the CPU does not reach.
+    pub value_cpu_va: u64,
+    /// How the CPU has it mapped: write-back where every adapter that reaches it is coherent with the CPU's caches, else uncached.
+    pub cache_type: CacheType,
+    /// FenceValueGPUVirtualAddress, CurrentValueGpuVa: where engines find the value, unless the adapter is behind an IoMmu; there
+    /// nothing is mapped at this address.
     pub current_value_gpu_va: u64,
     /// Where engines find MonitoredValue; 0 for a monitored fence.
     pub monitored_value_gpu_va: u64,
@@ -114,6 +120,13 @@ pub struct FenceInstance {
     pub private_data: [u8; 64],
     /// The fence's number on the timeline plus one; 0 for none.
     pub trace_fence: u32,
+}
+
+impl FenceInstance {
+    /// The address by which engines of `adapter` reach the value.
+    pub fn engine_va(&self, adapter: &AdapterInfo) -> u64 {
+        if adapter.io_mmu && self.value_cpu_va != 0 { self.value_cpu_va } else { self.current_value_gpu_va }
+    }
 }
 
 /// One fence and a value.

@@ -24,6 +24,11 @@ struct Row {
     /// 0: one that all queues share.
     doorbells: u32,
     fence_history: bool,
+    io_coherent: bool,
+    io_mmu: bool,
+    /// 0: signals are compared with MonitoredValue in memory.
+    shadow_entries: u32,
+    posted_fence_writes: bool,
     submissions: Vec<&'static str>,
 }
 
@@ -56,6 +61,10 @@ impl Row {
             fence_stride_bytes: caps.fence_stride_bytes,
             doorbells: caps.doorbells,
             fence_history: caps.fence_history,
+            io_coherent: caps.io_coherent,
+            io_mmu: caps.io_mmu,
+            shadow_entries: caps.shadow_entries,
+            posted_fence_writes: caps.posted_fence_writes,
             submissions: caps.submissions.iter().map(|s| s.name()).collect(),
         }
     }
@@ -73,6 +82,10 @@ fn print(rows: &[Row]) {
         "stride",
         "doorbells",
         "history",
+        "coherent",
+        "addresses",
+        "shadows",
+        "stores",
         "submission",
     ]);
     let yes = |set: bool| if set { "yes" } else { "no" }.to_owned();
@@ -88,6 +101,10 @@ fn print(rows: &[Row]) {
             row.fence_stride_bytes.to_string(),
             if row.doorbells == 0 { "shared".to_owned() } else { row.doorbells.to_string() },
             yes(row.fence_history),
+            yes(row.io_coherent),
+            if row.io_mmu { "CPU" } else { "GPU" }.to_owned(),
+            if row.shadow_entries == 0 { "none".to_owned() } else { row.shadow_entries.to_string() },
+            if row.posted_fence_writes { "posted" } else { "plain" }.to_owned(),
             row.submissions.join(" "),
         ]);
     }

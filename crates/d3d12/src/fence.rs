@@ -38,6 +38,11 @@ impl FenceInner {
         FenceValue { fence: self.instance.handle, value }
     }
 
+    /// Where engines of the device's adapter reach its value.
+    pub(crate) fn engine_va(&self) -> u64 {
+        self.instance.engine_va(&self.device.info)
+    }
+
     /// What a ring's wait for `value` carries so that it latches from now on: the epoch, loaded before the value.
     // spec: ME-043
     pub(crate) fn wait_epoch(&self, value: u64) -> u64 {

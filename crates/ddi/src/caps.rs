@@ -160,6 +160,11 @@ pub struct AdapterCaps {
     pub fence_history: bool,
     /// What it can do with other adapters of its kind. Ours.
     pub peer_signal: crate::peer::PeerSignalCaps,
+    /// DXGK_GPUMMUCAPS::CacheCoherentMemorySupported: page table entries may ask for accesses that are coherent with the CPUs' caches.
+    /// Without it the kernel keeps what engines reach out of those caches.
+    pub cache_coherent_memory: bool,
+    /// DXGK_VIDMMCAPS::IoMmuSupported: its engines use a process's CPU addresses. Here all of its contexts do (UseIoMmu).
+    pub io_mmu: bool,
 }
 
 impl AdapterCaps {

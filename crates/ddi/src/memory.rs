@@ -60,6 +60,8 @@ pub enum PageTableEntry {
         /// Whether fence values stand in it, with their histories behind it on the bus (see `fence_cell`): the hardware keeps
         /// them, if its caps say so.
         fence_values: bool,
+        /// CacheCoherent: accesses look into the CPUs' caches.
+        cache_coherent: bool,
     },
 }
 

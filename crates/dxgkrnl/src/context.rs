@@ -1,7 +1,7 @@
 //! Owns contexts: ordered streams of work for one node, for packets or for hardware queues.
 
 use crate::device::Device;
-use crate::fence::Wakee;
+use crate::fence::{Events, Wakee};
 use crate::sched;
 use crate::suspend::Suspension;
 use std::sync::{Arc, Weak};
@@ -100,7 +100,7 @@ impl Drop for Context {
 pub(crate) struct ContextWakee(pub(crate) Weak<Context>);
 
 impl Wakee for ContextWakee {
-    fn wake(&self, ticket: u64) {
+    fn wake(&self, ticket: u64, _events: &mut Events) {
         if let Some(context) = self.0.upgrade() {
             sched::wait_satisfied(&context.device.adapter, context.os_handle, ticket);
         }

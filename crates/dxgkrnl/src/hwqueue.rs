@@ -8,7 +8,7 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::log::{self, FenceLogs};
-use crate::fence::{self, CreateFence, FenceInstanceObject, Wakee, monitor};
+use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Wakee, monitor};
 use crate::memory::Affinity;
 use crate::sched::FenceTarget;
 use crate::sched::broadcast::{Broadcast, Standing};
@@ -362,10 +362,8 @@ impl HwQueue {
 
     fn make(&self, signal: &QueuedSignal) {
         self.adapter().platform.spend(Step::VidSchDispatch);
-        for (fence, value) in &signal.fences {
-            self.adapter().count(Count::queued_signals);
-            signal::signal(fence, *value, signal.flags);
-        }
+        self.adapter().stats.add(Count::queued_signals, signal.fences.len() as u64);
+        signal::signal(&signal.fences, signal.flags);
     }
 
     /// The last queue has reached a broadcast, or went away: it is made, and whoever it held goes on.
@@ -540,7 +538,7 @@ impl QueuedSignal {
 struct QueueWakee(Weak<HwQueue>);
 
 impl Wakee for QueueWakee {
-    fn wake(&self, ticket: u64) {
+    fn wake(&self, ticket: u64, _events: &mut Events) {
         if let Some(queue) = self.0.upgrade() {
             queue.condition_met(ticket);
         }

@@ -5,12 +5,12 @@ use crate::adapter::Adapter;
 use crate::context::{Context, ContextDesc};
 use crate::device::Device;
 use crate::doorbell::Doorbell;
-use crate::fence::cpu::CpuWaitTarget;
+use crate::fence::cpu::InstanceTarget;
 use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu, sharing};
 use crate::handle::HandleTable;
 use crate::hwqueue::{HwQueue, HwQueueDesc};
-use crate::memory::{AddressSpace, Affinity, AllocationObject};
+use crate::memory::{AddressSpace, Affinity, AllocationObject, cpu_va};
 use crate::sched::{self, Effect, FenceTarget, Signal};
 use crate::signal::{check_flags, check_rewinds, signal};
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ use tidegate_calls::{
     SyncObjectFlags, WaitMode,
 };
 use tidegate_ddi::VidSchCaps;
-use tidegate_platform::{Event, Mutex};
+use tidegate_platform::{CacheType, Event, Mutex};
 
 /// Most objects in one wait call.
 const MAX_OBJECTS: usize = 4096;
@@ -128,13 +128,16 @@ impl Process {
         Ok(device)
     }
 
-    /// Looks fences up for a wait or a signal; `refused` is the flag of an instance that must not.
-    fn targets(&self, fences: &[FenceValue], refused: SyncObjectFlags) -> Result<Vec<FenceTarget>, Status> {
+    /// Looks instances up for a wait or a signal, each once; `refused` is the flag of an instance that must not.
+    fn instances(
+        &self,
+        fences: &[FenceValue],
+        refused: SyncObjectFlags,
+    ) -> Result<Vec<InstanceTarget>, Status> {
         if fences.is_empty() || fences.len() > MAX_OBJECTS {
             return Err(Status::INVALID_PARAMETER);
         }
-        let mut targets = Vec::with_capacity(fences.len());
-        for wanted in fences {
+        let find = |wanted: &FenceValue| {
             let instance = self.fence(wanted.fence)?;
             // spec: MF-044
             // spec: NF-102
@@ -148,20 +151,15 @@ impl Process {
             if !current.admits(wanted.value) {
                 return Err(Status::INVALID_PARAMETER);
             }
-            targets.push((instance.fence.clone(), wanted.value));
-        }
-        Ok(targets)
+            Ok((instance, wanted.value))
+        };
+        fences.iter().map(find).collect()
     }
 
-    /// The same for a CPU wait, which goes with the instance.
-    fn cpu_targets(&self, fences: &[FenceValue]) -> Result<Vec<CpuWaitTarget>, Status> {
-        let targets = self.targets(fences, SyncObjectFlags::NO_WAIT)?.into_iter();
-        targets
-            .zip(fences)
-            .map(|((fence, value), wanted)| {
-                Ok(CpuWaitTarget { fence, value, instance: self.fence(wanted.fence)?.id })
-            })
-            .collect()
+    /// The same for what goes with the fence rather than with an instance of it.
+    fn targets(&self, fences: &[FenceValue], refused: SyncObjectFlags) -> Result<Vec<FenceTarget>, Status> {
+        let instances = self.instances(fences, refused)?.into_iter();
+        Ok(instances.map(|(instance, value)| (instance.fence.clone(), value)).collect())
     }
 
     /// What a signal call may signal, looked at as a whole before anything of it is done.
@@ -202,6 +200,7 @@ impl Process {
         let handle = self.insert(Object::Fence(instance.clone()))?;
         let fence = &instance.fence;
         let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);
+        let (current_at, cpu_reaches) = (fence.storage.current_at(), fence.current.is_some());
         Ok(FenceInstance {
             handle,
             // spec: MF-007
@@ -210,8 +209,14 @@ impl Process {
                 None => CurrentValueView::OutOfReach,
             },
             epoch: fence.current.as_ref().and_then(|value| value.cell().epoch_word()).map(ReadOnly::new),
+            value_cpu_va: if cpu_reaches { cpu_va(current_at) } else { 0 },
+            cache_type: self.adapter.system_memory.cache_type(current_at).unwrap_or(CacheType::Uncached),
             // spec: MF-021
-            current_value_gpu_va: if no_gpu { 0 } else { instance.mapping.current_va },
+            current_value_gpu_va: match no_gpu {
+                true => 0,
+                false if self.adapter.caps.io_mmu && cpu_reaches => self.space.unmapped_va(),
+                false => instance.mapping.current_va,
+            },
             monitored_value_gpu_va: if fence.native.is_some() && !no_gpu {
                 instance.mapping.monitored_va
             } else {
@@ -239,6 +244,7 @@ impl Kernel for Process {
             native_gpu_fence_supported: native,
             hardware_scheduling: caps.nodes.iter().any(|n| n.context_scheduling),
             no_64bit_atomics: caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS),
+            io_mmu: caps.io_mmu,
             physical_adapters: caps.physical_adapters,
             nodes: nodes.collect(),
         }
@@ -442,26 +448,23 @@ impl Kernel for Process {
         mode: WaitMode,
         event: Option<Event>,
     ) -> Result<(), Status> {
-        let targets = self.cpu_targets(fences)?;
-        let blocking = event.is_none();
-        cpu::wait(&self.adapter, &targets, mode, event)?;
+        let instances = self.instances(fences, SyncObjectFlags::NO_WAIT)?;
+        if event.is_some() {
+            return cpu::wait(&self.adapter, instances, mode, event);
+        }
+        let devices: Vec<_> =
+            instances.iter().map(|(instance, _)| Arc::downgrade(&instance.device)).collect();
+        cpu::wait(&self.adapter, instances, mode, None)?;
         // spec: MF-050
         // A lost device's fences read as their maximum; its own waits say why they ended.
-        if blocking {
-            for wanted in fences {
-                self.fence(wanted.fence).map_or(Ok(()), |f| f.device.check())?;
-            }
-        }
-        Ok(())
+        devices.iter().filter_map(Weak::upgrade).try_for_each(|device| device.check())
     }
 
     // spec: NF-003
     fn signal_from_cpu(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<(), Status> {
         // The others are about queues.
         check_flags(flags, SignalFlags::ALLOW_FENCE_REWIND)?;
-        for (fence, value) in self.signal_targets(fences, flags)? {
-            signal(&fence, value, flags);
-        }
+        signal(&self.signal_targets(fences, flags)?, flags);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
 use crate::error::BugCheck;
-use crate::fence::cpu;
+use crate::fence::{Fence, cpu};
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use crate::{sched, suspend};
@@ -97,10 +97,12 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
     // spec: ME-047
     // spec: MF-048
     // spec: MF-049
-    let fences = adapter.fences.lock().matching(|f| f.may_be_signalled_by(device.os_handle));
-    for fence in fences.iter().filter(|f| !f.flags.contains(SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR)) {
-        cpu::signal_always(fence);
-    }
+    let to_maximum = |f: &Fence| {
+        let stays = f.flags.contains(SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR);
+        !stays && f.may_be_signalled_by(device.os_handle)
+    };
+    let fences = adapter.fences.lock().matching(to_maximum);
+    cpu::signal_always(&fences);
 }
 
 impl Adapter {

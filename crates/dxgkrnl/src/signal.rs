@@ -8,7 +8,7 @@
 //! It does not store values or release waiters: that is `fence::cpu`.
 
 use crate::adapter::Adapter;
-use crate::fence::{Fence, cpu};
+use crate::fence::cpu;
 use crate::sched::FenceTarget;
 use std::sync::Arc;
 use tidegate_calls::{SignalFlags, Status};
@@ -19,8 +19,7 @@ pub(crate) fn check_flags(flags: SignalFlags, taken: SignalFlags) -> Result<(), 
     if taken.contains(flags) { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
 }
 
-/// A strict adapter's look at a whole call before anything of it is done. A fence that is named twice is at its first value
-/// when the second is stored.
+/// A strict adapter's look at a whole call before anything of it is done.
 pub(crate) fn check_rewinds(
     adapter: &Adapter,
     targets: &[FenceTarget],
@@ -29,26 +28,29 @@ pub(crate) fn check_rewinds(
     if !adapter.config.strict_fence_rewind || flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
         return Ok(());
     }
-    for (index, (fence, value)) in targets.iter().enumerate() {
-        let earlier = targets[..index].iter().rfind(|(other, _)| Arc::ptr_eq(other, fence));
-        let before = earlier.map_or_else(|| fence.value(), |(_, value)| *value);
-        if *value < before {
-            return Err(Status::INVALID_PARAMETER);
-        }
-    }
-    Ok(())
+    let rewinds = targets.iter().enumerate().any(|(index, (_, value))| *value < value_before(targets, index));
+    if rewinds { Err(Status::INVALID_PARAMETER) } else { Ok(()) }
 }
 
-/// Signals one fence from the CPU, for a call or for a packet that was reached.
+/// Signals the fences of a call, or of a packet that was reached, from the CPU.
 // spec: MF-038
-pub(crate) fn signal(fence: &Fence, value: u64, flags: SignalFlags) {
-    let stats = &fence.adapter.stats;
-    // A look for the report's sake is no step of the protocol: where nothing is counted nothing is looked at.
-    if stats.on() && !flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
-        let from = fence.value();
-        if value < from {
-            stats.note_rewind(&fence.name, from, value);
+pub(crate) fn signal(targets: &[FenceTarget], flags: SignalFlags) {
+    for (index, (fence, value)) in targets.iter().enumerate() {
+        let stats = &fence.adapter.stats;
+        // A look for the report's sake is no step of the protocol: where nothing is counted nothing is looked at.
+        if stats.on() && !flags.contains(SignalFlags::ALLOW_FENCE_REWIND) {
+            let from = value_before(targets, index);
+            if *value < from {
+                stats.note_rewind(&fence.name, from, *value);
+            }
         }
     }
-    cpu::signal(fence, value);
+    cpu::signal(targets);
+}
+
+/// What a fence is at when its turn comes: one that is named twice is at its first value when the second is stored.
+fn value_before(targets: &[FenceTarget], index: usize) -> u64 {
+    let fence = &targets[index].0;
+    let earlier = targets[..index].iter().rfind(|(other, _)| Arc::ptr_eq(other, fence));
+    earlier.map_or_else(|| fence.value(), |(_, value)| *value)
 }

@@ -41,10 +41,13 @@ pub struct GpuTime(pub u64);
 
 /// One page table entry.
 ///
-/// Bit 0 valid, bit 1 writable and bit 2 fence values (last level only), bits 12 to 51 the physical page.
+/// Bit 0 valid, bit 1 writable, bit 2 fence values and bit 3 coherent (last level only), bits 12 to 51 the physical page.
 ///
 /// Fence values: the page holds values of fences, behind which their histories stand on the bus (see `fence_cell`). The
 /// hardware stores to such a page by words and keeps the histories; nothing else can reach them.
+///
+/// Coherent: accesses look into the CPUs' caches. Hardware that cannot stops a queue that comes to such an entry; one that
+/// comes to an entry without it stops when CPUs cache the page (see [`crate::regs::FaultKind::Incoherent`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pte(pub u64);
 
@@ -52,6 +55,7 @@ impl Pte {
     const VALID: u64 = 1;
     const WRITABLE: u64 = 2;
     const FENCE_VALUES: u64 = 4;
+    const COHERENT: u64 = 8;
     const ADDRESS: u64 = 0x000F_FFFF_FFFF_F000;
 
     /// An entry that points to a page or to the next table.
@@ -62,6 +66,16 @@ impl Pte {
     /// The same entry for a page of fence values.
     pub fn of_fence_values(self) -> Pte {
         Pte(self.0 | Pte::FENCE_VALUES)
+    }
+
+    /// The same entry for accesses that are coherent with the CPUs' caches.
+    pub fn coherent(self) -> Pte {
+        Pte(self.0 | Pte::COHERENT)
+    }
+
+    /// Whether accesses are coherent with the CPUs' caches.
+    pub fn is_coherent(self) -> bool {
+        self.0 & Pte::COHERENT != 0
     }
 
     /// Whether the page holds fence values.

@@ -121,6 +121,10 @@ impl DeviceTraits {
     pub const MONITORED_SHADOW: DeviceTraits = DeviceTraits(2);
     /// Its engines update only 32 bits atomically: the store of a fence's value lands as its low half, over an upper half of 0.
     pub const NO_64BIT_ATOMICS: DeviceTraits = DeviceTraits(4);
+    /// Its accesses to system memory do not look into the CPUs' caches, whatever a page table entry asks for.
+    pub const NOT_IO_COHERENT: DeviceTraits = DeviceTraits(8);
+    /// It is behind an IoMmu that shares the CPU's page tables: its engines use a process's CPU addresses.
+    pub const IO_MMU: DeviceTraits = DeviceTraits(16);
 
     /// Whether any bit of `other` is set.
     pub fn has(self, other: DeviceTraits) -> bool {
@@ -142,6 +146,9 @@ pub enum FaultKind {
     BadArguments = 4,
     /// A command that this engine cannot run.
     WrongEngine = 5,
+    /// An access that passes the CPUs' caches by: the page table entry asks for coherency that the hardware lacks, or asks for none
+    /// and CPUs cache the page. Real hardware would now and then see or leave old values; this one says so at once.
+    Incoherent = 6,
 }
 
 impl FaultKind {
@@ -153,6 +160,7 @@ impl FaultKind {
             FaultKind::BadPacket,
             FaultKind::BadArguments,
             FaultKind::WrongEngine,
+            FaultKind::Incoherent,
         ]
         .into_iter()
         .find(|k| *k as u64 == number)

@@ -171,5 +171,7 @@ pub(crate) fn declare(
         // Epochs of whole values mean nothing for halves.
         fence_history: config.fence_history && !narrow,
         peer_signal: if native_fence { config.peer_signal } else { PeerSignalCaps::default() },
+        cache_coherent_memory: !device.has(DeviceTraits::NOT_IO_COHERENT),
+        io_mmu: device.has(DeviceTraits::IO_MMU),
     }
 }

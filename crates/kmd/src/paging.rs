@@ -29,9 +29,10 @@ fn encode(entry: PageTableEntry, level: u32) -> Result<Pte, KmdError> {
     let (pte, at) = match entry {
         PageTableEntry::Invalid => return Ok(Pte::default()),
         PageTableEntry::Table(at) if !last => (Pte::new(at, false), at),
-        PageTableEntry::Page { at, writable, fence_values } if last => {
+        PageTableEntry::Page { at, writable, fence_values, cache_coherent } if last => {
             let pte = Pte::new(at, writable);
-            (if fence_values { pte.of_fence_values() } else { pte }, at)
+            let pte = if fence_values { pte.of_fence_values() } else { pte };
+            (if cache_coherent { pte.coherent() } else { pte }, at)
         }
         PageTableEntry::Table(_) => {
             return Err(KmdError::Argument("a table of the last level maps pages only"));
@@ -94,8 +95,15 @@ mod tests {
     #[test]
     fn entries_are_written_in_the_hardware_s_format() {
         let at = PhysicalAddress(0x7_8000);
-        let page = |writable| PageTableEntry::Page { at, writable, fence_values: false };
-        let fences = PageTableEntry::Page { at, writable: true, fence_values: true };
+        let entry = |writable, fence_values, cache_coherent| PageTableEntry::Page {
+            at,
+            writable,
+            fence_values,
+            cache_coherent,
+        };
+        let page = |writable| entry(writable, false, false);
+        let fences = entry(true, true, false);
+        assert_eq!(encode(entry(true, true, true), 3), Ok(Pte(0x7_800F)));
         assert_eq!(encode(page(true), 3), Ok(Pte(0x7_8003)));
         assert_eq!(encode(page(false), 3), Ok(Pte(0x7_8001)));
         assert_eq!(encode(fences, 3), Ok(Pte(0x7_8007)));
@@ -105,8 +113,12 @@ mod tests {
 
     #[test]
     fn entries_that_the_hardware_cannot_have_are_refused() {
-        let page_at =
-            |at| PageTableEntry::Page { at: PhysicalAddress(at), writable: true, fence_values: false };
+        let page_at = |at| PageTableEntry::Page {
+            at: PhysicalAddress(at),
+            writable: true,
+            fence_values: false,
+            cache_coherent: true,
+        };
         let odd = page_at(0x7_8008);
         let far = PageTableEntry::Table(PhysicalAddress(1 << 52));
         let page = page_at(0x1000);

@@ -141,6 +141,10 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
+/// Names an [`Event`] for as long as a clone of it is alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(usize);
+
 const CLEAR: u64 = 0;
 const SET: u64 = 1;
 
@@ -156,6 +160,11 @@ impl Event {
     pub(crate) fn new(platform: &Platform, manual_reset: bool) -> Event {
         let page = platform.page(2);
         Event { state: page.word(0), sleepers: page.word(1), manual_reset }
+    }
+
+    /// Names the event among those that are alive; its clones have the same name.
+    pub fn id(&self) -> EventId {
+        EventId(self.state.address())
     }
 
     /// Sets the event and wakes who waits: all of them if it is manual-reset, else one. `step` is what their way back

@@ -16,7 +16,9 @@
 //! | `cancel-against-signal` | taking a wait back against its signal |
 //! | `two-signallers` | an engine and a CPU thread signal one fence |
 //! | `two-waiters` | two CPU threads wait for one value that is signalled |
+//! | `one-event` | the waiter of one event against the release of two waits for it |
 //! | `destroy-against-signal` | the end of a fence against its signal |
+//! | `destroy-against-wait` | the end of an instance against a CPU wait that is asked by it |
 //! | `broadcast-against-destroy` | signals over two hardware queues against each other and a queue's end |
 //! | `demote-against-signal` | fence storage that moves against a signal and a CPU wait |
 //! | `cross-adapter-relay` | a signal on one adapter against a queue that waits on another |
@@ -37,12 +39,14 @@ mod cpu_signal_against_park;
 mod cross_adapter_relay;
 mod demote_against_signal;
 mod destroy_against_signal;
+mod destroy_against_wait;
 mod doorbell_order;
 mod fence_cell;
 mod gpu_pulse;
 mod gpu_to_gpu;
 mod gpu_wait;
 mod log_write_against_log_read;
+mod one_event;
 mod plan;
 mod race;
 mod ring_against_park;
@@ -63,7 +67,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 27] = [
+const RACES: [&Race; 29] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -80,7 +84,9 @@ const RACES: [&Race; 27] = [
     &cancel_against_signal::RACE,
     &two_signallers::RACE,
     &two_waiters::RACE,
+    &one_event::RACE,
     &destroy_against_signal::RACE,
+    &destroy_against_wait::RACE,
     &broadcast_against_destroy::RACE,
     &demote_against_signal::RACE,
     &cross_adapter_relay::RACE,

@@ -67,7 +67,7 @@ fn finds_its_bugs(name: &str) {
 // spec: NF-050, NF-051, NF-054, NF-055
 #[test]
 fn a_signal_through_seven_stations_loses_no_waiter() {
-    is_exhausted_in("seven-stations", 9_446);
+    is_exhausted_in("seven-stations", 8_006);
     finds_its_bugs("seven-stations");
 }
 
@@ -87,12 +87,12 @@ fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
 
 #[test]
 fn a_signal_behind_a_packet_loses_no_waiter() {
-    is_exhausted_in("seven-stations-packet", 118_515);
+    is_exhausted_in("seven-stations-packet", 87_017);
 }
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 88_267);
+    is_exhausted_in("shadow-against-signal", 75_172);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -113,7 +113,7 @@ fn a_queue_that_waits_for_the_cpu_goes_on() {
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_wait_that_is_taken_back_leaves_nothing_armed() {
-    is_exhausted_up_to(1, "cancel-against-signal", 38_842);
+    is_exhausted_up_to(1, "cancel-against-signal", 35_128);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -126,7 +126,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_end_while_it_is_signalled() {
-    is_exhausted_up_to(1, "destroy-against-signal", 27_194);
+    is_exhausted_up_to(1, "destroy-against-signal", 27_155);
 }
 
 #[test]
@@ -231,6 +231,19 @@ fn a_queue_that_comes_late_to_a_value_that_fell_goes_on() {
 #[test]
 fn two_waiters_for_one_value_are_both_released() {
     is_sampled("two-waiters");
+}
+
+// spec: MF-067
+#[test]
+fn one_signal_sets_an_event_once() {
+    is_exhausted_in("one-event", 12_420);
+    finds_its_bugs("one-event");
+}
+
+// spec: MF-047
+#[test]
+fn an_instance_can_end_while_a_wait_is_asked_by_it() {
+    is_exhausted_in("destroy-against-wait", 2_255);
 }
 
 #[test]

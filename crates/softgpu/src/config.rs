@@ -93,6 +93,10 @@ pub struct Config {
     pub tells_fence_kinds: bool,
     /// Whether an engine updates a word where fences stand as a whole. Without it such a store lands as its low 32 bits.
     pub atomics_64bit: bool,
+    /// Whether its accesses to system memory can be coherent with the CPUs' caches, where a page table entry asks for it.
+    pub io_coherent: bool,
+    /// Whether it is behind an IoMmu that shares the CPU's page tables, so that its engines use a process's CPU addresses.
+    pub io_mmu: bool,
     /// Which barriers there are.
     pub barriers: Barriers,
     /// Whether the entry of a fence log may become visible after the index that counts it: until the barrier of the next
@@ -126,6 +130,8 @@ impl Default for Config {
             signaled_list_entries: 64,
             tells_fence_kinds: true,
             atomics_64bit: true,
+            io_coherent: true,
+            io_mmu: false,
             barriers: Barriers::default(),
             posted_log_entries: false,
             posted_fence_writes: false,

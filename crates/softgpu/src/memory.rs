@@ -3,7 +3,7 @@
 //! physical GPUs see all of it: they are bridged.
 
 use crate::config::{Config, MAX_PHYSICAL_GPUS};
-use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, Target};
+use tidegate_platform::{CacheType, PhysicalAddress, PhysicalMemory, Platform, Target};
 
 /// Bytes of the bus that the local memory of one physical GPU has for itself; as many has what the CPU does not see.
 const LOCAL_SPAN_BYTES: u64 = 1 << 40;
@@ -41,6 +41,11 @@ impl Bus {
 
     pub(crate) fn hidden(&self) -> &PhysicalMemory {
         &self.hidden
+    }
+
+    /// Whether CPUs keep what stands there in their caches. Local memory they reach over the bus, and do not.
+    pub(crate) fn is_cached(&self, at: PhysicalAddress) -> bool {
+        at < self.local_base && self.system.cache_type(at) == Some(CacheType::WriteBack)
     }
 
     pub(crate) fn resolve(&self, at: PhysicalAddress) -> Option<Target> {

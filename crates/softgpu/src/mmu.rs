@@ -8,6 +8,10 @@
 //! The order that matters: the CMP gives an address space a new generation, then waits for the turns that began before.
 //! An engine learns generations at the start of its turn, so that no access with an old translation follows.
 //!
+//! An entry says whether accesses are coherent with the CPUs' caches, and that must fit the hardware and the page; it is looked at
+//! when an entry is taken into the cache. What is walked and what is reached by physical address is the driver's: it is not
+//! looked at.
+//!
 //! Engines call in; the bus is called. Nothing here stores to memory.
 
 use crate::memory::Bus;
@@ -97,6 +101,7 @@ pub(crate) struct Slot(usize);
 /// The translations of one engine.
 pub(crate) struct Mmu {
     bus: Arc<Bus>,
+    io_coherent: bool,
     pages: Vec<Option<PageEntry>>,
     tables: Vec<Option<TableEntry>>,
     loads: Vec<Option<WordEntry>>,
@@ -120,11 +125,12 @@ fn place(key: u64, tag: u64, entries: usize) -> usize {
 }
 
 impl Mmu {
-    pub(crate) fn new(platform: &Platform, bus: Arc<Bus>) -> Mmu {
+    pub(crate) fn new(platform: &Platform, bus: Arc<Bus>, io_coherent: bool) -> Mmu {
         let explored = platform.kind() == PlatformKind::Explored;
         let entries = if explored { EXPLORED_CACHE_ENTRIES } else { CACHE_ENTRIES };
         Mmu {
             bus,
+            io_coherent,
             pages: cache(entries),
             tables: cache(entries.min(64)),
             loads: cache(entries),
@@ -149,8 +155,7 @@ impl Mmu {
         let index = place(page, space.tag, self.pages.len());
         let hit = matches!(&self.pages[index], Some(e) if e.tag == space.tag && e.page == page);
         if !hit {
-            let found = self.walk(space, va).ok_or_else(|| unmapped(va, write))?;
-            self.pages[index] = Some(found);
+            self.pages[index] = Some(self.walk(space, va, write)?);
         }
         match &self.pages[index] {
             Some(entry) if entry.writable || !write => Ok(entry),
@@ -158,17 +163,26 @@ impl Mmu {
         }
     }
 
-    fn walk(&mut self, space: Space, va: GpuVa) -> Option<PageEntry> {
+    fn walk(&mut self, space: Space, va: GpuVa, write: bool) -> Result<PageEntry, Fault> {
         let page = va.0 / PAGE_BYTES;
         let (physical, writable, fence_values) = if space == Space::PHYSICAL {
             (PhysicalAddress(page * PAGE_BYTES), true, false)
         } else {
-            let pte = self.last_entry(space, va)?;
+            let pte = self.last_entry(space, va).ok_or_else(|| unmapped(va, write))?;
+            if !self.is_coherent(pte) {
+                return Err(Fault::new(FaultKind::Incoherent, va));
+            }
             (pte.address(), pte.is_writable(), pte.has_fence_values())
         };
-        let target = self.bus.resolve(physical)?;
+        let target = self.bus.resolve(physical).ok_or_else(|| unmapped(va, write))?;
         let fence_values = fence_values && is_fence_page(&target);
-        Some(PageEntry { tag: space.tag, page, writable, fence_values, physical, target })
+        Ok(PageEntry { tag: space.tag, page, writable, fence_values, physical, target })
+    }
+
+    /// Whether the engine and the CPUs see the same memory through `pte`.
+    // spec: MF-069, MF-070
+    fn is_coherent(&self, pte: Pte) -> bool {
+        if pte.is_coherent() { self.io_coherent } else { !self.bus.is_cached(pte.address()) }
     }
 
     fn last_entry(&mut self, space: Space, va: GpuVa) -> Option<Pte> {

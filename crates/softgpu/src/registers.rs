@@ -117,6 +117,8 @@ fn device_traits(config: &Config) -> DeviceTraits {
     DeviceTraits(
         bit(!config.tells_fence_kinds, DeviceTraits::FENCE_KINDS_ALIKE)
             | bit(config.shadow_entries > 0, DeviceTraits::MONITORED_SHADOW)
-            | bit(!config.atomics_64bit, DeviceTraits::NO_64BIT_ATOMICS),
+            | bit(!config.atomics_64bit, DeviceTraits::NO_64BIT_ATOMICS)
+            | bit(!config.io_coherent, DeviceTraits::NOT_IO_COHERENT)
+            | bit(config.io_mmu, DeviceTraits::IO_MMU),
     )
 }

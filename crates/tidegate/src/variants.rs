@@ -149,6 +149,42 @@ pub static ALL: &[Variant] = &[
         change: |c| c.gpu.posted_log_entries = true,
     },
     Variant {
+        name: "posted-stores",
+        about: "stores of fence values are posted: nobody is sure to see one before the next barrier",
+        change: |c| c.gpu.posted_fence_writes = true,
+    },
+    Variant {
+        name: "shadow",
+        about: "engines compare signals with copies of MonitoredValue that the CMP keeps",
+        change: |c| c.gpu.shadow_entries = SHADOW_ENTRIES,
+    },
+    Variant {
+        name: "posted-shadow",
+        about: "copies of MonitoredValue, and posted stores of fence values",
+        change: |c| {
+            c.gpu.shadow_entries = SHADOW_ENTRIES;
+            c.gpu.posted_fence_writes = true;
+        },
+    },
+    Variant {
+        name: "not-coherent",
+        about: "does not look into the CPU's caches: what engines reach is mapped uncached",
+        change: |c| c.gpu.io_coherent = false,
+    },
+    Variant {
+        name: "iommu",
+        about: "engines use CPU addresses, fences among them",
+        change: |c| c.gpu.io_mmu = true,
+    },
+    Variant {
+        name: "iommu-monitored",
+        about: "engines use CPU addresses, and there are no native fences",
+        change: |c| {
+            c.gpu.io_mmu = true;
+            c.driver.native_fence = false;
+        },
+    },
+    Variant {
         name: "no-user-mode",
         about: "native fences without user-mode submission",
         change: |c| c.driver.nodes.iter_mut().for_each(|node| node.user_mode_submission = false),
@@ -186,10 +222,11 @@ pub static ALL: &[Variant] = &[
     },
     Variant {
         name: "oldest",
-        about: "32-bit atomics, no fence writes, no hardware scheduling",
+        about: "32-bit atomics, no fence writes, not coherent, no hardware scheduling",
         change: |c| {
             no_64bit_atomics(c);
             no_fence_writes(c);
+            c.gpu.io_coherent = false;
             c.kernel.hardware_scheduling = tidegate_dxgkrnl::FeatureSetting::OFF;
         },
     },
@@ -208,6 +245,9 @@ pub static ALL: &[Variant] = &[
         },
     },
 ];
+
+/// Copies of MonitoredValue of the variants that keep any: fewer than a program may have fences, so that some find no room.
+const SHADOW_ENTRIES: u32 = 16;
 
 fn advanced(config: &mut MachineConfig) {
     config.gpu.nodes.iter_mut().for_each(|node| node.notifies_fence_writes = true);
@@ -290,6 +330,14 @@ pub struct Caps {
     pub doorbells: u32,
     /// The hardware keeps the histories of values, so that waits latch.
     pub fence_history: bool,
+    /// Accesses to system memory can be coherent with the CPU's caches.
+    pub io_coherent: bool,
+    /// Engines use the CPU addresses of a process.
+    pub io_mmu: bool,
+    /// Copies of MonitoredValue that the hardware keeps; 0 where it compares with memory.
+    pub shadow_entries: u32,
+    /// Stores of fence values are posted.
+    pub posted_fence_writes: bool,
     /// Submission models that every node takes.
     pub submissions: Vec<Submission>,
 }
@@ -331,6 +379,10 @@ impl Caps {
                 DoorbellModel::Dedicated { physical } => physical,
             },
             fence_history: driver.fence_history && gpu.atomics_64bit,
+            io_coherent: gpu.io_coherent,
+            io_mmu: gpu.io_mmu,
+            shadow_entries: gpu.shadow_entries,
+            posted_fence_writes: gpu.posted_fence_writes,
             submissions: [Submission::Packet, Submission::Hardware, Submission::User]
                 .into_iter()
                 .filter(offered)

@@ -52,6 +52,7 @@ fn an_adapter_is_what_its_caps_say() {
         let name = variant.name;
         assert_eq!(info.native_gpu_fence_supported, caps.native_fences, "{name}");
         assert_eq!(info.no_64bit_atomics, !caps.atomics_64bit, "{name}");
+        assert_eq!(info.io_mmu, caps.io_mmu, "{name}");
         assert_eq!(info.physical_adapters, caps.physical_gpus, "{name}");
         assert_eq!(info.nodes.iter().filter(|n| n.writes_fences).count(), caps.fence_writing_nodes, "{name}");
         let user_mode = info.nodes.iter().all(|n| n.user_mode_submission);

@@ -55,6 +55,8 @@ fn a_process_sees_current_value_alone_and_cannot_write_it() {
             handle: _,
             value,
             epoch: _,
+            value_cpu_va: _,
+            cache_type: _,
             current_value_gpu_va: _,
             monitored_value_gpu_va: _,
             native: _,

@@ -10,8 +10,8 @@ use tidegate::calls::{
 };
 use tidegate::dxgkrnl::FenceRewind;
 use tidegate::gpu_abi::{Command, GpuVa};
-use tidegate::platform::{Event, WaitEnd};
-use world::{World, at, world, world_with};
+use tidegate::platform::{Event, Step, WaitEnd};
+use world::{World, at, host_world, world, world_with};
 
 /// Work that keeps an engine for a while.
 const LONG: Command = Command::Timed { ns: 1_000_000 };
@@ -534,6 +534,7 @@ fn zero_is_always_there_and_the_maximum_is_waited_for_on_every_kind_of_queue() {
     }
 }
 
+// spec: MF-067
 #[test]
 fn an_event_that_is_registered_several_times_wakes_once() {
     for native in [false, true] {
@@ -559,6 +560,66 @@ fn an_event_that_is_registered_several_times_wakes_once() {
             assert!(!event.is_set());
         });
     }
+}
+
+/// Registrations of one event: so many that its waiter is back long before the last of them is released.
+const REGISTRATIONS: u64 = 1_000;
+
+/// On threads: `satisfy` satisfies all waits of one event for the fences, and whoever takes the event takes it once.
+fn is_taken_once(native: bool, satisfy: impl Fn(&World, &[FenceInstance; 2]) + Send + Sync + 'static) {
+    host_world().run(move |w| {
+        let event = w.platform.event(false);
+        let taken = w.platform.page(2);
+        let (count, over) = (taken.word(0), taken.word(1));
+        let (own, counted, ends) = (event.clone(), count.clone(), over.clone());
+        let waiter = w.platform.spawn("waiter", move || {
+            while own.wait() == WaitEnd::Woken && ends.load() == 0 {
+                counted.fetch_add(1);
+            }
+        });
+        for round in 1..=10 {
+            let fences = [0, 1].map(|_| if native { w.native(0) } else { w.monitored(0) });
+            for number in 0..REGISTRATIONS {
+                let (fence, value) = (&fences[number as usize % 2], number % 3 + 1);
+                w.kernel.wait_from_cpu(&at(fence, value), WaitMode::All, Some(event.clone())).unwrap();
+            }
+            satisfy(w, &fences);
+            while count.load() < round {
+                w.pass(10_000);
+            }
+            // Whatever was set is set by now.
+            w.pass(1_000_000);
+            assert_eq!((count.load(), event.is_set()), (round, false));
+        }
+        over.store(1);
+        event.set(Step::ThreadWake);
+        assert_eq!(waiter.join(), WaitEnd::Woken);
+    });
+}
+
+// spec: MF-067
+#[test]
+fn on_threads_an_event_is_taken_once_for_all_that_one_signal_satisfies() {
+    for native in [false, true] {
+        is_taken_once(native, |w, fences| {
+            let both = fences.each_ref().map(|fence| at(fence, 3)[0]);
+            w.kernel.signal_from_cpu(&both, NONE).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_wait_that_is_satisfied_after_the_event_was_set_sets_it_again() {
+    world().run(|w| {
+        let (fence, event) = (w.monitored(0), w.platform.event(false));
+        for value in [1, 2] {
+            w.kernel.wait_from_cpu(&at(&fence, value), WaitMode::All, Some(event.clone())).unwrap();
+        }
+        for value in [1, 2] {
+            w.signal(&fence, value);
+            assert!(event.try_take() && !event.is_set(), "{value}");
+        }
+    });
 }
 
 // spec: MF-062

@@ -102,6 +102,7 @@ mod tests {
             native_gpu_fence_supported,
             hardware_scheduling: false,
             no_64bit_atomics: false,
+            io_mmu: false,
             physical_adapters: 1,
             nodes: Vec::new(),
         }

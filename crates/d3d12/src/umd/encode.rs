@@ -136,7 +136,7 @@ pub(crate) fn wait(
     let log_entry = log.take();
     record_queued(id, Kind::WaitQueued, (fence, value), log_entry, queued_ns);
     RingPacket::Wait {
-        current_value: GpuVa(fence.instance.current_value_gpu_va),
+        current_value: GpuVa(fence.engine_va()),
         value,
         epoch: fence.wait_epoch(value),
         fence_handle: fence.instance.handle.0,
@@ -156,7 +156,7 @@ pub(crate) fn signal(
     let log_entry = log.take();
     record_queued(id, Kind::SignalQueued, (fence, value), log_entry, queued_ns);
     RingPacket::Signal {
-        current_value: GpuVa(fence.instance.current_value_gpu_va),
+        current_value: GpuVa(fence.engine_va()),
         monitored_value: GpuVa(fence.instance.monitored_value_gpu_va),
         value,
         fence_handle: fence.instance.handle.0,

@@ -79,7 +79,7 @@ impl PacketQueue {
             progress: device.reader(progress, 0),
             progress_va: device.info.nodes[at.node_ordinal as usize]
                 .writes_fences
-                .then_some(GpuVa(fence.current_value_gpu_va)),
+                .then_some(GpuVa(fence.engine_va(&device.info))),
             context: Owned::new(&device.thunk, Object::Context, context),
             progress_fence,
         })

@@ -7,7 +7,7 @@ use tidegate_calls::*;
 use tidegate_gpu_abi::{
     CONTROL_READ_WORD, CONTROL_WRITE_WORD, Command, CommandReader, RingPacket, SLOT_BYTES,
 };
-use tidegate_platform::{Bulk, Event, Mapping, Mutex, Page, Platform, Step, Word};
+use tidegate_platform::{Bulk, CacheType, Event, Mapping, Mutex, Page, Platform, Step, Word};
 
 /// What a test may want to know of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,7 @@ impl Double {
             native_gpu_fence_supported: true,
             hardware_scheduling: true,
             no_64bit_atomics: false,
+            io_mmu: false,
             physical_adapters: 1,
             nodes: vec![
                 node(1, "3d", true),
@@ -228,6 +229,8 @@ impl Double {
             handle,
             value: ReadOnly::new(word.word(0)).into(),
             epoch: None,
+            value_cpu_va: 0x7000_0000_0000 + va,
+            cache_type: CacheType::WriteBack,
             current_value_gpu_va: va,
             monitored_value_gpu_va: if native { va + 0x800 } else { 0 },
             native,

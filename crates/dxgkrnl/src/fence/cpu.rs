@@ -1,25 +1,27 @@
 //! Owns the CPU's waits and signals.
 //!
-//! A wait for several fences latches each condition when it becomes true. An event is set once, whichever of its
-//! registrations comes first, and the others are taken back.
+//! A wait for several fences latches each condition when it becomes true. It sets its event once, whichever of its
+//! registrations comes first, and the others are taken back. What several waits for one event come to is `events`.
+//!
+//! A signal call for several fences: 1. each value is stored, and whom it satisfies is taken, in the order of the call; 2. all of
+//! those are released; 3. what is left is armed, and other adapters are told.
 
+use super::monitor::Satisfied;
 use super::value::FenceValue;
 use super::waiters::WaiterId;
-use super::{Fence, NativeParts, Wakee, cross_adapter, monitor};
+use super::{Events, Fence, FenceInstanceObject, NativeParts, Wakee, cross_adapter, monitor};
 use crate::adapter::Adapter;
+use crate::sched::FenceTarget;
 use crate::stats::Count;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Status, WaitMode};
+use tidegate_ddi::Dispatch;
 use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
-use tidegate_ddi::{Dispatch, OsHandle};
 use tidegate_platform::{Event, Mutex, MutexGuard, Platform, Step, WaitEnd};
 
-/// One condition of a CPU wait; it goes with the instance by which it was asked.
-pub(crate) struct CpuWaitTarget {
-    pub(crate) fence: Arc<Fence>,
-    pub(crate) value: u64,
-    pub(crate) instance: OsHandle,
-}
+/// One condition of a CPU wait. It goes with the instance by which it was asked, which is held until the condition is entered:
+/// whoever destroys the instance meanwhile, its end comes after, and finds the wait to release.
+pub(crate) type InstanceTarget = (Arc<FenceInstanceObject>, u64);
 
 /// One CPU wait: blocking, or with an event of the caller.
 struct CpuWait {
@@ -51,11 +53,6 @@ impl CpuWait {
         state.done = true;
         Some(std::mem::take(&mut state.registered))
     }
-
-    fn finish(&self, leftover: Vec<(Weak<Fence>, WaiterId)>) {
-        self.event.set(Step::ThreadWake);
-        take_back(leftover);
-    }
 }
 
 fn take_back(registrations: Vec<(Weak<Fence>, WaiterId)>) {
@@ -67,13 +64,13 @@ fn take_back(registrations: Vec<(Weak<Fence>, WaiterId)>) {
 }
 
 impl Wakee for CpuWait {
-    fn wake(&self, _ticket: u64) {
-        if let Some(leftover) = self.satisfied() {
-            if let Some(adapter) = self.adapter.upgrade() {
-                adapter.count(Count::cpu_wakes);
-            }
-            self.finish(leftover);
+    fn wake(&self, _ticket: u64, events: &mut Events) {
+        let Some(leftover) = self.satisfied() else { return };
+        if let Some(adapter) = self.adapter.upgrade() {
+            adapter.count(Count::cpu_wakes);
         }
+        events.set(&self.event);
+        take_back(leftover);
     }
 }
 
@@ -81,7 +78,7 @@ impl Wakee for CpuWait {
 // spec: NF-002, MF-040
 pub(crate) fn wait(
     adapter: &Arc<Adapter>,
-    fences: &[CpuWaitTarget],
+    instances: Vec<InstanceTarget>,
     mode: WaitMode,
     event: Option<Event>,
 ) -> Result<(), Status> {
@@ -94,22 +91,24 @@ pub(crate) fn wait(
             "a CPU wait",
             WaitState {
                 // spec: MF-042
-                remaining: if mode == WaitMode::All { fences.len() } else { 1 },
+                remaining: if mode == WaitMode::All { instances.len() } else { 1 },
                 done: false,
                 registered: Vec::new(),
             },
         ),
     });
     let mut waited = false;
-    for CpuWaitTarget { fence, value, instance } in fences {
-        match monitor::wait_of(fence, *value, wait.clone(), 0, Some(*instance)) {
+    for (instance, value) in &instances {
+        let fence = &instance.fence;
+        match monitor::wait_of(fence, *value, wait.clone(), 0, Some(instance.id)) {
             Some(id) => {
                 waited = true;
                 wait.state.lock().registered.push((Arc::downgrade(fence), id));
             }
             None => {
                 if let Some(leftover) = wait.satisfied() {
-                    wait.finish(leftover);
+                    wait.event.set(Step::ThreadWake);
+                    take_back(leftover);
                 }
             }
         }
@@ -123,16 +122,22 @@ pub(crate) fn wait(
     if waited {
         adapter.count(Count::cpu_waits);
     }
-    if blocking { block(&wait, fences, mode) } else { Ok(()) }
+    if !blocking {
+        return Ok(());
+    }
+    let fences: Vec<FenceTarget> = instances.iter().map(|(i, value)| (i.fence.clone(), *value)).collect();
+    // While it blocks, the wait keeps no instance from its end.
+    drop(instances);
+    block(&wait, &fences, mode)
 }
 
 // spec: MF-039
-fn block(wait: &CpuWait, fences: &[CpuWaitTarget], mode: WaitMode) -> Result<(), Status> {
+fn block(wait: &CpuWait, fences: &[FenceTarget], mode: WaitMode) -> Result<(), Status> {
     if wait.event.try_take() {
         return Ok(());
     }
     let join = if mode == WaitMode::All { " and " } else { " or " };
-    let what: Vec<String> = fences.iter().map(|t| t.fence.wait_text(t.value)).collect();
+    let what: Vec<String> = fences.iter().map(|(fence, value)| fence.wait_text(*value)).collect();
     match wait.event.wait_for(None, &what.join(join)) {
         WaitEnd::Woken => Ok(()),
         WaitEnd::TimedOut | WaitEnd::Stopped => {
@@ -143,22 +148,27 @@ fn block(wait: &CpuWait, fences: &[CpuWaitTarget], mode: WaitMode) -> Result<(),
     }
 }
 
-/// Signals one fence from the CPU: the value is visible, then everybody whom it satisfies is released.
+/// Signals fences from the CPU: the values are visible, then everybody whom they satisfy is released.
 ///
 /// A waiter that was there when the value was stored is satisfied, whatever is stored next: the cell remembers. Where it does
 /// not (hardware without histories), the value itself releases: CPU signals of one fence are ordered by its update lock, so
 /// no wait that was made after a rewind by the CPU is released by the value before it.
 #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
 // spec: NF-141, MF-036
-pub(crate) fn signal(fence: &Fence, value: u64) {
-    fence.adapter.count(Count::cpu_signals);
-    store_and_release(fence, value, UpdateCurrentMode::Write);
+pub(crate) fn signal(fences: &[FenceTarget]) {
+    let mut satisfied = Vec::new();
+    for (fence, value) in fences {
+        fence.adapter.count(Count::cpu_signals);
+        satisfied.push(store_and_take(fence, *value, UpdateCurrentMode::Write));
+    }
+    release(fences.iter().map(|(fence, _)| &**fence), satisfied);
 }
 
-/// The device that may signal the fence is lost: it reads as its maximum, and everybody is released.
+/// The device that may signal the fences is lost: they read as their maximum, and everybody is released.
 // spec: ME-048
-pub(crate) fn signal_always(fence: &Fence) {
-    store_and_release(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+pub(crate) fn signal_always(fences: &[Arc<Fence>]) {
+    let take = |fence: &Arc<Fence>| store_and_take(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+    release(fences.iter().map(|fence| &**fence), fences.iter().map(take).collect());
 }
 
 /// The fence ends: every wait for it passes, also one that hardware holds or has yet to come to.
@@ -187,19 +197,25 @@ pub(crate) fn let_all_pass(fence: &Fence) {
     }
 }
 
-fn store_and_release(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
-    let satisfied = {
-        let _still = hold_out_of_reach(fence);
-        let _ordered = fence.update.lock_device();
-        store(fence, value, mode);
-        monitor::take_satisfied(fence, if fence.adapter.caps.fence_history { 0 } else { value })
-    };
-    if monitor::release(satisfied) {
-        monitor::settle(fence);
+fn store_and_take(fence: &Fence, value: u64, mode: UpdateCurrentMode) -> Satisfied {
+    let _still = hold_out_of_reach(fence);
+    let _ordered = fence.update.lock_device();
+    store(fence, value, mode);
+    monitor::take_satisfied(fence, if fence.adapter.caps.fence_history { 0 } else { value })
+}
+
+/// Releases whom the values of `fences` satisfy, one list for each of them, and does the rest of their signals.
+fn release<'a>(fences: impl Iterator<Item = &'a Fence>, satisfied: Vec<Satisfied>) {
+    let released: Vec<bool> = satisfied.iter().map(|of_fence| !of_fence.is_empty()).collect();
+    monitor::release(satisfied.into_iter().flatten().collect());
+    for (fence, released) in fences.zip(released) {
+        if released {
+            monitor::settle(fence);
+        }
+        // Also when the value is 0: it stands where others look, and no interrupt speaks of it.
+        // spec: NF-156, NF-158, NF-161, NF-162, NF-164
+        cross_adapter::propagate(fence);
     }
-    // Also when the value is 0: it stands where others look, and no interrupt speaks of it.
-    // spec: NF-156, NF-158, NF-161, NF-162, NF-164
-    cross_adapter::propagate(fence);
 }
 
 /// Somebody stored the value elsewhere: the hardware looks at the queues that wait.

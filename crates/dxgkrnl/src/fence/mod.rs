@@ -4,13 +4,15 @@
 //! stand) · `residency` (those in local memory) · `value` (what they hold) · `waiters` (who waits for what: pure) · `monitor`
 //! (arm, look again, until quiet) · `signaled` (what an interrupt means) · `log` (fence logs; `log_place` their memory,
 //! `log_timeline` their records) · `create` (making, opening, destroying) · `sharing` (NT handles) · `cross_adapter` (one value,
-//! a member on each adapter) · `linking` (members whose GPUs tell each other) · `cpu` (the calls that wait and signal).
+//! a member on each adapter) · `linking` (members whose GPUs tell each other) · `cpu` (the calls that wait and signal)
+//! · `events` (what one release sets).
 //!
 //! Waiters are released in one place: `monitor::release`.
 
 pub(crate) mod cpu;
 pub(crate) mod create;
 pub(crate) mod cross_adapter;
+mod events;
 mod linking;
 pub(crate) mod log;
 mod log_place;
@@ -24,6 +26,7 @@ mod value;
 pub(crate) mod waiters;
 
 pub(crate) use create::{CreateFence, FenceInstanceObject};
+pub(crate) use events::Events;
 pub(crate) use signaled::{
     Meant, Named, look_at_monitored, native_signaled, queue_ended, scan_monitored, what_is_meant,
 };
@@ -42,8 +45,8 @@ use waiters::WaiterSet;
 
 /// Somebody who waits for a fence. Called with no lock held, once per satisfied registration.
 pub(crate) trait Wakee: Send + Sync {
-    /// The registration `ticket` is satisfied.
-    fn wake(&self, ticket: u64);
+    /// The registration `ticket` is satisfied. An event of a caller is set through `events`.
+    fn wake(&self, ticket: u64, events: &mut Events);
 }
 
 /// What makes a fence native.

@@ -8,7 +8,7 @@
 //! the latest minimum.
 
 use super::waiters::WaiterId;
-use super::{Fence, Wakee};
+use super::{Events, Fence, Wakee};
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_d3dukmdt::FenceWait;
@@ -144,13 +144,14 @@ pub(crate) fn take_satisfied(fence: &Fence, stored: u64) -> Satisfied {
     satisfied
 }
 
-/// The one place where waiters are released, with no lock held: a waiter may go on to signal other fences. Returns whether
-/// there were any.
+/// The one place where waiters are released, with no lock held: a waiter may go on to signal other fences. All of them were
+/// satisfied before the first goes on, so an event that stands behind several is set once. Returns whether there were any.
 // spec: NF-021
 pub(crate) fn release(satisfied: Satisfied) -> bool {
     let any = !satisfied.is_empty();
-    for (wakee, ticket) in satisfied {
-        wakee.wake(ticket);
+    let mut events = Events::of(satisfied.len());
+    for (wakee, ticket) in &satisfied {
+        wakee.wake(*ticket, &mut events);
     }
     any
 }

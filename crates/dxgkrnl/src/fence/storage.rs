@@ -398,6 +398,8 @@ pub(crate) struct FencePool {
     /// Those for other affinities; held by the one for all physical adapters.
     others: Mutex<BTreeMap<Affinity, Arc<FencePool>>>,
     packed: Mutex<Vec<PackedPage>>,
+    /// One shareable fence is mapped at a time: where engines use CPU addresses, two mappings of it would be one.
+    mapping_own: Mutex<()>,
     /// Where shareable fences stand in this process.
     own: Mutex<BTreeMap<OsHandle, Weak<Mapping>>>,
 }
@@ -583,7 +585,9 @@ impl FencePool {
         let others = adapter.platform.mutex("fence pages of other affinities", BTreeMap::new());
         let packed = adapter.platform.mutex("fence pages", Vec::new());
         let own = adapter.platform.mutex("mappings of shareable fences", BTreeMap::new());
-        Arc::new(FencePool { adapter: adapter.clone(), space: space.clone(), affinity, others, packed, own })
+        let mapping_own = adapter.platform.mutex("mapping of a shareable fence", ());
+        let (adapter, space) = (adapter.clone(), space.clone());
+        Arc::new(FencePool { adapter, space, affinity, others, packed, mapping_own, own })
     }
 
     fn stride_words(&self) -> usize {
@@ -638,6 +642,7 @@ impl FencePool {
     }
 
     fn map_own(&self, fence: OsHandle, pages: &Pages, may_signal: bool) -> Result<Arc<Mapping>, Status> {
+        let _one_at_a_time = self.mapping_own.lock_device();
         let known = self.own.lock().get(&fence).and_then(Weak::upgrade);
         let mapping = match known {
             Some(known) => known,
@@ -656,16 +661,11 @@ impl FencePool {
         Ok(Arc::new(Mapping { current_va, monitored_va, own: Some(mapped) }))
     }
 
-    /// Two opens at once may both have mapped it; the first one stays.
     fn keep_own(&self, fence: OsHandle, mapping: Arc<Mapping>) -> Arc<Mapping> {
         let mut own = self.own.lock();
         own.retain(|_, mapping| mapping.strong_count() > 0);
-        let known = own.get(&fence).and_then(Weak::upgrade);
-        if known.is_none() {
-            own.insert(fence, Arc::downgrade(&mapping));
-        }
-        drop(own);
-        known.unwrap_or(mapping)
+        own.insert(fence, Arc::downgrade(&mapping));
+        mapping
     }
 }
 

@@ -6,6 +6,12 @@
 //! Addresses are given out upwards and never twice, so that a stale address faults. Where the driver states bounds for fence
 //! values, those and nothing else are mapped between them, in every address space. The lock orders page table updates: a
 //! table is linked before anything that needs the link is returned to a caller.
+//!
+//! On hardware that is coherent with the CPUs' caches every page of system memory is mapped as coherent. Elsewhere what is mapped for
+//! engines is taken out of those caches first, also when another adapter's engines have it already.
+//!
+//! Behind an IoMmu engines use the process's CPU addresses, so fence values are mapped at those; other addresses are taken
+//! from the same space.
 
 use crate::adapter::Adapter;
 use crate::error::StartError;
@@ -16,7 +22,7 @@ use tidegate_ddi::caps::NativeFenceCaps;
 use tidegate_ddi::memory::{PageTableEntry, PageTableShape, UpdatePageTable};
 use tidegate_ddi::queue::SetRootPageTable;
 use tidegate_ddi::{Passive, Status};
-use tidegate_platform::{Bulk, Mutex, PhysicalAddress};
+use tidegate_platform::{Bulk, CacheType, Mutex, PhysicalAddress};
 
 /// First address given out: the lowest pages stay unmapped, so that small numbers are never valid.
 const FIRST_VA: u64 = 0x1_0000;
@@ -62,13 +68,23 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    fn entry(self, region: PhysicalAddress, offset: u64) -> PageTableEntry {
+    fn entry(self, at: PhysicalAddress, cache_coherent: bool) -> PageTableEntry {
         PageTableEntry::Page {
-            at: PhysicalAddress(region.0 + offset),
+            at,
             writable: self != Access::Read,
             fence_values: self == Access::FenceValues,
+            cache_coherent,
         }
     }
+}
+
+/// Where a process's CPU has its system memory: page by page, and each at its own address, since a physical address is never
+/// given out twice.
+const CPU_WINDOW: u64 = 0x7000_0000_0000;
+
+/// Where the CPU of a process that may see it has what stands at `at`.
+pub(crate) fn cpu_va(at: PhysicalAddress) -> u64 {
+    CPU_WINDOW + at.0
 }
 
 /// From where, how many bytes, and what engines may do there.
@@ -167,10 +183,10 @@ impl AddressSpace {
 
     fn map_parts_on(&self, affinity: Affinity, parts: &[Part]) -> Result<u64, Status> {
         let mut tables = self.tables.lock_device();
-        let (va, end) = self.place(tables.next_va, parts, self.adapter.shape.va_end())?;
+        let (va, end) = self.place(tables.next_va, parts, self.own_end())?;
         let (va, end) = match &self.window {
             Some(window) if va < window.end && end > window.start => {
-                self.place(window.end, parts, self.adapter.shape.va_end())?
+                self.place(window.end, parts, self.own_end())?
             }
             _ => (va, end),
         };
@@ -178,8 +194,9 @@ impl AddressSpace {
         self.write_parts(&mut tables, affinity, va, parts)
     }
 
-    /// The same as `map` for a page of fence values, on some physical adapters, between the bounds that the driver states.
-    // spec: NF-076
+    /// The same as `map` for a page of fence values, on some physical adapters: where the CPU has it, if engines use CPU addresses and
+    /// it does, and between the bounds that the driver states.
+    // spec: NF-076, MF-071
     pub(crate) fn map_fence_values(
         &self,
         affinity: Affinity,
@@ -187,6 +204,9 @@ impl AddressSpace {
         bytes: u64,
         access: Access,
     ) -> Result<u64, Status> {
+        if self.adapter.caps.io_mmu && self.adapter.system_memory.cache_type(from).is_some() {
+            return self.map_at_cpu_va(affinity, (from, bytes, access));
+        }
         let parts = [(from, bytes, access)];
         let Some(window) = &self.window else { return self.map_parts_on(affinity, &parts) };
         let mut tables = self.tables.lock_device();
@@ -219,11 +239,34 @@ impl AddressSpace {
         let page = self.adapter.shape.page_bytes;
         let mut at = va;
         for &(from, bytes, access) in parts {
-            let pages = self.pages_of(bytes);
-            self.write_pages(tables, affinity, at, pages, |i| access.entry(from, i * page))?;
-            at += pages * page;
+            self.write_region(tables, affinity, at, (from, bytes, access))?;
+            at += self.pages_of(bytes) * page;
         }
         Ok(va)
+    }
+
+    fn map_at_cpu_va(&self, affinity: Affinity, part: Part) -> Result<u64, Status> {
+        let (va, end) = (cpu_va(part.0), cpu_va(part.0).saturating_add(part.1));
+        let bounds = self.window.clone().unwrap_or(0..self.adapter.shape.va_end());
+        if va < bounds.start || end > bounds.end {
+            return Err(Status::NO_MEMORY);
+        }
+        self.write_region(&mut self.tables.lock_device(), affinity, va, part)?;
+        Ok(va)
+    }
+
+    /// First address that is never given out.
+    fn own_end(&self) -> u64 {
+        let end = self.adapter.shape.va_end();
+        if self.adapter.caps.io_mmu { end.min(CPU_WINDOW) } else { end }
+    }
+
+    /// An address at which nothing will ever be mapped.
+    pub(crate) fn unmapped_va(&self) -> u64 {
+        let mut tables = self.tables.lock_device();
+        let va = tables.next_va;
+        tables.next_va += self.adapter.shape.page_bytes;
+        va
     }
 
     /// Maps another region where one is mapped: what stood there is not reached any more when this returns.
@@ -235,11 +278,9 @@ impl AddressSpace {
         bytes: u64,
         access: Access,
     ) {
-        let page = self.adapter.shape.page_bytes;
-        let pages = bytes.div_ceil(page).max(1);
         let mut tables = self.tables.lock_device();
         // Tables that exist are written, so this cannot run out of anything.
-        let _ = self.write_pages(&mut tables, affinity, va, pages, |i| access.entry(to, i * page));
+        let _ = self.write_region(&mut tables, affinity, va, (to, bytes, access));
     }
 
     /// Takes a mapping away. Its addresses are not used again.
@@ -268,6 +309,28 @@ impl AddressSpace {
         let start = shape.index(va + done * shape.page_bytes, shape.levels - 1);
         let room = (1 << shape.index_bits) - start;
         (start, room.min(pages - done).min(ENTRIES_PER_UPDATE as u64))
+    }
+
+    /// Maps a region: from where, how many bytes, what engines may do there.
+    // spec: MF-008, MF-068
+    fn write_region(
+        &self,
+        tables: &mut Tables,
+        affinity: Affinity,
+        va: u64,
+        (from, bytes, access): Part,
+    ) -> Result<(), Status> {
+        let page = self.adapter.shape.page_bytes;
+        let system = &self.adapter.system_memory;
+        let cached = system.cache_type(from) == Some(CacheType::WriteBack);
+        if cached && !self.adapter.caps.cache_coherent_memory {
+            system.set_cache_type(from, CacheType::Uncached);
+        }
+        // Local memory is nobody's to cache.
+        let coherent = self.adapter.caps.cache_coherent_memory && system.cache_type(from).is_some();
+        self.write_pages(tables, affinity, va, bytes.div_ceil(page).max(1), |i| {
+            access.entry(PhysicalAddress(from.0 + i * page), coherent)
+        })
     }
 
     fn write_pages(

@@ -6,4 +6,4 @@ mod allocation;
 mod gpu_va;
 
 pub(crate) use allocation::AllocationObject;
-pub(crate) use gpu_va::{Access, AddressSpace, Affinity, check_fence_window};
+pub(crate) use gpu_va::{Access, AddressSpace, Affinity, check_fence_window, cpu_va};

@@ -161,10 +161,8 @@ fn carry_out(adapter: &Arc<Adapter>, decision: Decision<FenceTarget>) {
 fn make(adapter: &Adapter, signal: Signal<FenceTarget>) {
     match signal.effect {
         Effect::Fences(fences) => {
-            for (fence, value) in fences {
-                adapter.count(Count::queued_signals);
-                signal::signal(&fence, value, signal.flags);
-            }
+            adapter.stats.add(Count::queued_signals, fences.len() as u64);
+            signal::signal(&fences, signal.flags);
         }
         // spec: MF-028
         Effect::CpuEvent(event) => {

@@ -451,6 +451,8 @@ mod tests {
             signaled_hw_queue_array: false,
             fence_history: false,
             peer_signal: tidegate_ddi::PeerSignalCaps::default(),
+            cache_coherent_memory: true,
+            io_mmu: false,
         })
     }
 

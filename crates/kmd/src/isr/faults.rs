@@ -53,6 +53,7 @@ fn text(kind: Option<FaultKind>) -> &'static str {
         Some(FaultKind::BadPacket) => "a packet that makes no sense",
         Some(FaultKind::BadArguments) => "arguments that a program refused",
         Some(FaultKind::WrongEngine) => "a command that this engine cannot run",
+        Some(FaultKind::Incoherent) => "an access past the CPUs' caches",
         None => "a fault of a kind that the driver does not know",
     }
 }

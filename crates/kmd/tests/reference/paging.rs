@@ -49,7 +49,12 @@ fn entries_are_written_where_asked_and_cached_translations_forgotten() {
         };
         machine.driver.update_page_table(&Passive::enter(), args)
     };
-    let page = |at, writable| PageTableEntry::Page { at: PhysicalAddress(at), writable, fence_values: false };
+    let page = |at, writable| PageTableEntry::Page {
+        at: PhysicalAddress(at),
+        writable,
+        fence_values: false,
+        cache_coherent: false,
+    };
     write(3, 510, &[page(0x7000, true), page(0x8000, false)]).unwrap();
     assert_eq!(machine.commands(), [], "nothing is cached of an address space without a root");
     let entry = |index: u64| Pte(table.read_u64(index * 8).unwrap());

@@ -14,7 +14,7 @@ pub(crate) mod bulk;
 mod physical;
 
 pub use bulk::{Bulk, OutOfBounds};
-pub use physical::{PhysicalAddress, PhysicalMemory, Target};
+pub use physical::{CacheType, PhysicalAddress, PhysicalMemory, Target};
 
 use crate::time::Step;
 use crate::{CpuTime, Platform, PlatformKind, WaitEnd, world};
@@ -144,6 +144,11 @@ impl Word {
     #[inline]
     pub fn index(&self) -> usize {
         self.index as usize
+    }
+
+    /// Where it is: no two words that are alive have the same. A number for telling them apart, not for reaching them.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self.cell()) as usize
     }
 
     /// The word at `index` of the same page; panics beyond its end.

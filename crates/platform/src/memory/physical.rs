@@ -2,6 +2,9 @@
 //!
 //! Each region keeps its kind from birth, and resolving an address yields it. Regions are laid out upwards and their
 //! addresses are never given out twice, so that a stale translation finds nothing rather than somebody else's page.
+//!
+//! How CPUs cache a region is kept beside it: devices that do not look into their caches must know. Here no cache is modelled; who
+//! reaches memory past the caches that hold it is to be refused.
 
 use super::{Bulk, Page, PageKind, Word};
 use crate::Platform;
@@ -56,9 +59,28 @@ impl Region {
     }
 }
 
+/// How CPUs have a region mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheType {
+    /// Cached: what a CPU stored may be in its cache alone, and what it loads may come from there.
+    #[default]
+    WriteBack,
+    /// Not cached: every load and store goes to memory.
+    Uncached,
+}
+
 struct Map {
-    regions: BTreeMap<u64, Region>,
+    /// The regions, and how CPUs have them.
+    regions: BTreeMap<u64, (Region, CacheType)>,
     next: u64,
+}
+
+impl Map {
+    /// The region at an address, and where it begins.
+    fn at(&self, at: PhysicalAddress) -> Option<(u64, &(Region, CacheType))> {
+        let (start, found) = self.regions.range(..=at.0).next_back()?;
+        (at.0 - start < found.0.bytes()).then_some((*start, found))
+    }
 }
 
 /// A physical address space.
@@ -84,7 +106,7 @@ impl PhysicalMemory {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let at = map.next;
         map.next += region.bytes().next_multiple_of(REGION_ALIGN).max(REGION_ALIGN);
-        map.regions.insert(at, region);
+        map.regions.insert(at, (region, CacheType::default()));
         PhysicalAddress(at)
     }
 
@@ -106,14 +128,26 @@ impl PhysicalMemory {
         map.regions.remove(&start.0).is_some()
     }
 
+    /// How CPUs have the region at `at`; `None` when nothing stands there.
+    pub fn cache_type(&self, at: PhysicalAddress) -> Option<CacheType> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        map.at(at).map(|(_, (_, cached))| *cached)
+    }
+
+    /// From now on CPUs have the region at `at` like this. Nothing happens where nothing stands.
+    pub fn set_cache_type(&self, at: PhysicalAddress, cache_type: CacheType) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let start = map.at(at).map(|(start, _)| start);
+        if let Some((_, cached)) = start.and_then(|start| map.regions.get_mut(&start)) {
+            *cached = cache_type;
+        }
+    }
+
     /// What stands at `at`, if anything.
     pub fn resolve(&self, at: PhysicalAddress) -> Option<Target> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-        let (&start, region) = map.regions.range(..=at.0).next_back()?;
+        let (start, (region, _)) = map.at(at)?;
         let offset = at.0 - start;
-        if offset >= region.bytes() {
-            return None;
-        }
         Some(match region {
             Region::Protocol(page) => Target::Protocol(page.clone(), offset),
             Region::Bulk(bulk) => Target::Bulk(bulk.clone(), offset),

@@ -28,7 +28,7 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn new(gpu: Arc<Shared>, node: usize) -> Port {
-        let mmu = Mmu::new(&gpu.platform, Arc::clone(&gpu.bus));
+        let mmu = Mmu::new(&gpu.platform, Arc::clone(&gpu.bus), gpu.config.io_coherent);
         Port { gpu, node, mmu, fence_write: false, links: Links::default() }
     }
 

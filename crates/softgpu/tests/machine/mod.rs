@@ -294,7 +294,12 @@ impl Fence {
 impl Process {
     /// Maps a page.
     pub fn map_page(&self, va: GpuVa, to: PhysicalAddress, writable: bool) {
-        self.write_entry(va, Pte::new(to, writable));
+        self.write_entry(va, Pte::new(to, writable).coherent());
+    }
+
+    /// The same by an entry that does not ask for coherency.
+    pub fn map_page_incoherently(&self, va: GpuVa, to: PhysicalAddress) {
+        self.write_entry(va, Pte::new(to, true));
     }
 
     /// Maps a page of fence values where something may stand already.
@@ -369,7 +374,7 @@ impl Process {
     pub fn fence(&self, value: u64, monitored: u64) -> Fence {
         let (current_at, current) = self.machine.system.protocol(PAGE_WORDS);
         let current_va = self.map(current_at, VALUE_BYTES, true);
-        self.write_entry(current_va, Pte::new(current_at, true).of_fence_values());
+        self.write_entry(current_va, Pte::new(current_at, true).of_fence_values().coherent());
         let (monitored_at, page) = self.machine.system.protocol(1);
         let monitored_va = self.map(monitored_at, 8, false);
         let (current, monitored_word) = (FenceCell::in_fence_page(current.word(0), 0), page.word(0));

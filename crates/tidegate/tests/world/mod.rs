@@ -82,6 +82,11 @@ pub fn start(
     start_on(Platform::virtual_time(StepCosts::free()), change, caps)
 }
 
+/// A machine of the standard kind on threads.
+pub fn host_world() -> World {
+    start_on(Platform::host(), |config| config, None).unwrap()
+}
+
 /// The same where steps cost time.
 pub fn start_at(
     costs: StepCosts,

@@ -1,10 +1,11 @@
 //! Owns the table of rows: what each measures, beside which floor, and what its goal is.
 //!
 //! Rooms: `submit` (doorbells and streams) · `signal` (signals that nobody waits for) · `wake` (a parked thread) · `link`
-//! (engine to engine) · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` · `bed` (the machine under
+//! (engine to engine) · `cross_adapter` (adapter to adapter) · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` · `bed` (the machine under
 //! measurement). A row only measures; what is printed is the report's business.
 
 mod bed;
+mod cross_adapter;
 pub(super) mod explore;
 mod link;
 pub(super) mod release;
@@ -114,6 +115,22 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("line_one_way", floors::line_one_way),
         goal: Goal::TimesFloor(3.0),
         measure: link::two_threads,
+    },
+    Row {
+        name: "cross_adapter_gpu_to_gpu",
+        about: "one wait and signal of a chain that alternates between two adapters whose GPUs tell each other",
+        unit: Unit::Time,
+        floor: floor("same_adapter_link", cross_adapter::same_adapter_link),
+        goal: Goal::TimesFloor(1.5),
+        measure: cross_adapter::gpu_to_gpu,
+    },
+    Row {
+        name: "cross_adapter_by_cpu",
+        about: "the same where the kernel propagates: interrupt, deferred routine, relay to the other adapter",
+        unit: Unit::Time,
+        floor: floor("gpu_to_gpu_link", cross_adapter::gpu_to_gpu_link),
+        goal: Goal::TimesFloor(10.0),
+        measure: cross_adapter::by_cpu,
     },
     Row {
         name: "release_1_of_10",

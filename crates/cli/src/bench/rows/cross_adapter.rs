@@ -1,0 +1,148 @@
+//! Measures links from one adapter to another: a chain over a fence that both have open, in which each adapter's queue waits for the
+//! value that the other one's signals. The kernel propagates each signal by its interrupts, or the GPUs tell each other.
+//!
+//! The floor of the second form is the same chain between two engines of one adapter; the floor of the first is the second: what
+//! the way over the CPU costs. Nobody is bound to a processor, since there are more threads than two.
+
+use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
+use tidegate::d3d12::{
+    CommandListType, Device, DeviceOptions, Fence, FenceFlags, Priority, Queue, QueueDesc,
+};
+use tidegate::ddi::PeerSignalCaps;
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Row `cross_adapter_by_cpu`.
+pub(super) fn by_cpu() -> std::result::Result<Measured, Trouble> {
+    on_own_thread(|| measure(Form::ByCpu).map_err(|e| e.to_string()))
+}
+
+/// Row `cross_adapter_gpu_to_gpu`.
+pub(super) fn gpu_to_gpu() -> std::result::Result<Measured, Trouble> {
+    on_own_thread(|| measure(Form::GpuToGpu).map_err(|e| e.to_string()))
+}
+
+/// Floor of the row over the CPU.
+pub(super) fn gpu_to_gpu_link() -> std::result::Result<Samples, Trouble> {
+    gpu_to_gpu().map(|measured| measured.samples)
+}
+
+/// Floor of the row from GPU to GPU.
+pub(super) fn same_adapter_link() -> std::result::Result<Samples, Trouble> {
+    on_own_thread(|| measure(Form::SameAdapter).map_err(|e| e.to_string())).map(|measured| measured.samples)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Two adapters; the kernel propagates.
+    ByCpu,
+    /// Two adapters; the GPUs tell each other.
+    GpuToGpu,
+    /// One adapter with two service threads.
+    SameAdapter,
+}
+
+const LINKS: u64 = 1_000;
+const CHAINS: u64 = 8;
+
+/// Both ends of the chain: a queue each, and the chain's fence as its adapter has it.
+struct Chain {
+    machine: Machine,
+    ends: [(Queue, Fence); 2],
+    /// Of the first end's adapter; opens the chain.
+    gate: Fence,
+    /// Of the last link's adapter; says that the chain is over.
+    mark: Fence,
+}
+
+impl Chain {
+    fn new(platform: &Platform, form: Form) -> Result<Chain> {
+        let peer = form == Form::GpuToGpu;
+        let adapters = if form == Form::SameAdapter { 1 } else { 2 };
+        let config = |index: usize| {
+            let mut config = MachineConfig::standard(platform);
+            config.gpu.lane_group = format!("GPU {index}");
+            config.gpu.service_threads = 2 / adapters;
+            config.driver.peer_signal = PeerSignalCaps { common_doorbell: peer, shared_fence_storage: peer };
+            config
+        };
+        let configs = (0..adapters).map(config).collect();
+        let machine = Machine::with_adapters(platform, configs)?;
+        let devices = [machine.device_on(0, options())?, machine.device_on(adapters - 1, options())?];
+        let flags = match form {
+            Form::SameAdapter => FenceFlags::SHARED,
+            Form::ByCpu | Form::GpuToGpu => FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER,
+        };
+        let made = devices[0].create_fence_with("chain", 0, flags)?;
+        let handle = devices[0].create_shared_handle(&made)?;
+        let opened = devices[1].open_shared_handle("chain", &handle)?;
+        let ends = [
+            (queue(&devices[0], CommandListType::Compute)?, made),
+            (queue(&devices[1], CommandListType::Copy)?, opened),
+        ];
+        let gate = devices[0].create_fence("gate", 0)?;
+        let mark = devices[((LINKS - 1) % 2) as usize].create_fence("mark", 0)?;
+        Ok(Chain { machine, ends, gate, mark })
+    }
+
+    /// Queues a chain of links and opens it; returns when it is over.
+    fn run(&self, number: u64) -> Result<()> {
+        let first = number * LINKS;
+        self.ends[0].0.wait(&self.gate, number + 1)?;
+        for link in 0..LINKS {
+            let (queue, fence) = &self.ends[(link % 2) as usize];
+            queue.wait(fence, first + link)?;
+            queue.signal(fence, first + link + 1)?;
+        }
+        self.ends[((LINKS - 1) % 2) as usize].0.signal(&self.mark, number + 1)?;
+        Ok(())
+    }
+
+    /// Interrupts and relays so far.
+    fn counted(&self) -> (u64, u64) {
+        let adapters = 0..self.machine.adapter_count();
+        adapters.fold((0, 0), |(interrupts, relays), index| {
+            let (gpu, kernel) = (self.machine.gpu_at(index).stats(), self.machine.adapter_at(index).stats());
+            (interrupts + gpu.interrupts_raised, relays + kernel.relays)
+        })
+    }
+}
+
+fn options() -> DeviceOptions {
+    DeviceOptions { process_name: "bench".to_owned(), ring_slots: 4_096, ..DeviceOptions::default() }
+}
+
+fn queue(device: &Device, list_type: CommandListType) -> Result<Queue> {
+    let (name, priority) = (list_type.name().to_owned(), Priority::Normal);
+    let desc =
+        QueueDesc { name, list_type, priority, submission: Submission::User, node: None, node_mask: 0 };
+    Ok(device.create_queue(desc)?)
+}
+
+fn measure(form: Form) -> Result<Measured> {
+    let platform = Platform::host();
+    let chain = Chain::new(&platform, form)?;
+    let mut samples = Samples::default();
+    let (mut interrupts, mut relays, mut cpu_ns) = (0, 0, 0.0);
+    for number in 0..=CHAINS {
+        chain.run(number)?;
+        let (before, cpu, start) = (chain.counted(), CpuMeter::start(), platform.now().0);
+        chain.gate.signal(number + 1)?;
+        chain.mark.wait(number + 1)?;
+        let (took, after) = (platform.now().0 - start, chain.counted());
+        if number == 0 {
+            continue;
+        }
+        samples.push_batch(took, LINKS);
+        cpu_ns += cpu.per(LINKS * CHAINS);
+        interrupts += after.0 - before.0;
+        relays += after.1 - before.1;
+    }
+    let relays = match form {
+        Form::ByCpu => Count::of("relays", relays),
+        Form::GpuToGpu | Form::SameAdapter => Count::exactly("relays", relays, 0),
+    };
+    let counts = vec![Count::of("links", LINKS * CHAINS), Count::of("interrupts", interrupts), relays];
+    Ok(Measured { samples, cpu_ns, counts, note: None })
+}
