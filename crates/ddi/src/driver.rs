@@ -17,6 +17,7 @@ use crate::memory::{
     AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
 };
 use crate::peer::{LinkNativeFence, PeerDoorbell};
+use crate::power::{ComponentState, DevicePowerState, PowerAction};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -250,6 +251,30 @@ pub trait Driver: Send + Sync {
     /// disconnect that may have lost a ring.
     #[doc(alias = "DxgkDdiNotifyWorkSubmission")]
     fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle);
+
+    /// Gives the adapter power or takes it. Before D3 every hardware context is suspended and every doorbell disconnected; until D0
+    /// no other call is made. D0 must succeed. D3 may be refused when the action is none and there is work.
+    #[doc(alias = "DxgkDdiSetPowerState")]
+    fn set_power_state(
+        &self,
+        _level: &Passive,
+        _state: DevicePowerState,
+        _action: PowerAction,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Gives an engine power or takes it; it runs nothing in F1. `component` is the engine's number ([`AdapterCaps::engine_number`]).
+    /// F0 must succeed. F1 may be refused when there is work.
+    #[doc(alias = "DxgkDdiSetPowerComponentFState")]
+    fn set_power_component_f_state(
+        &self,
+        _level: &Dispatch,
+        _component: u32,
+        _state: ComponentState,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// The line went up. Reads and clears the cause, reports with [`Callbacks::notify_interrupt`], asks for the deferred
     /// routine with [`Callbacks::queue_dpc`]. Returns whether the interrupt was the adapter's.

@@ -13,6 +13,7 @@ use crate::memory::{
     AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
 };
 use crate::peer::{LinkNativeFence, PeerDoorbell};
+use crate::power::{ComponentState, DevicePowerState, PowerAction};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -261,6 +262,26 @@ pub trait DriverLayer: Send + Sync {
         self.inner().notify_work_submission(level, hw_queue);
     }
 
+    /// See [`Driver::set_power_state`].
+    fn set_power_state(
+        &self,
+        level: &Passive,
+        state: DevicePowerState,
+        action: PowerAction,
+    ) -> Result<(), Status> {
+        self.inner().set_power_state(level, state, action)
+    }
+
+    /// See [`Driver::set_power_component_f_state`].
+    fn set_power_component_f_state(
+        &self,
+        level: &Dispatch,
+        node_ordinal: u32,
+        state: ComponentState,
+    ) -> Result<(), Status> {
+        self.inner().set_power_component_f_state(level, node_ordinal, state)
+    }
+
     /// See [`Driver::interrupt_routine`].
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
         self.inner().interrupt_routine(level)
@@ -471,6 +492,24 @@ impl<T: DriverLayer> Driver for T {
 
     fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
         DriverLayer::notify_work_submission(self, level, hw_queue);
+    }
+
+    fn set_power_state(
+        &self,
+        level: &Passive,
+        state: DevicePowerState,
+        action: PowerAction,
+    ) -> Result<(), Status> {
+        DriverLayer::set_power_state(self, level, state, action)
+    }
+
+    fn set_power_component_f_state(
+        &self,
+        level: &Dispatch,
+        node_ordinal: u32,
+        state: ComponentState,
+    ) -> Result<(), Status> {
+        DriverLayer::set_power_component_f_state(self, level, node_ordinal, state)
     }
 
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {

@@ -10,6 +10,7 @@ use crate::fence::{
 };
 use crate::layer::DriverLayer;
 use crate::memory::{AllocationSegments, PagingOperation, StandardAllocation, UpdatePageTable};
+use crate::power::{ComponentState, DevicePowerState, PowerAction};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -275,6 +276,26 @@ impl DriverLayer for Recording {
     fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
         self.note("NotifyWorkSubmission", format!("{hw_queue:?}"));
         self.inner.notify_work_submission(level, hw_queue);
+    }
+
+    fn set_power_state(
+        &self,
+        level: &Passive,
+        state: DevicePowerState,
+        action: PowerAction,
+    ) -> Result<(), Status> {
+        self.note("SetPowerState", format!("{state:?} {action:?}"));
+        self.inner.set_power_state(level, state, action)
+    }
+
+    fn set_power_component_f_state(
+        &self,
+        level: &Dispatch,
+        node_ordinal: u32,
+        state: ComponentState,
+    ) -> Result<(), Status> {
+        self.note("SetPowerComponentFState", format!("{state:?} of node {node_ordinal}"));
+        self.inner.set_power_component_f_state(level, node_ordinal, state)
     }
 
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {

@@ -18,6 +18,7 @@ use crate::fence::storage::Grave;
 use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
 use crate::memory::AddressSpace;
+use crate::power::{Power, PowerManagement, Powered};
 use crate::process::Process;
 use crate::sched::VidSch;
 use crate::stats::{Count, KernelStats, Stats};
@@ -65,6 +66,8 @@ pub struct AdapterConfig {
     pub log_entries: u32,
     /// A signal below its fence's value that does not announce it is refused, instead of made, counted and reported.
     pub strict_fence_rewind: bool,
+    /// Whether adapter and engines may lose power.
+    pub power: PowerManagement,
     /// How long the GPU may take for what it must do, in nanoseconds, before it counts as hung (TdrDelay).
     pub tdr_delay_ns: u64,
     /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those of "GPU n"; `None` where
@@ -89,6 +92,7 @@ impl AdapterConfig {
             interrupts,
             log_entries: 84,
             strict_fence_rewind: false,
+            power: PowerManagement::AlwaysOn,
             tdr_delay_ns: 2_000_000_000,
             ordinal: None,
         }
@@ -153,6 +157,7 @@ pub struct Adapter {
     pub(crate) dpc: DpcQueue,
     /// Adapters whose common doorbell its driver was given, by ordinal.
     pub(crate) peers: Mutex<BTreeSet<u32>>,
+    pub(crate) power: Power,
     /// The timeline's lane of suspensions and power states, once there was one.
     pub(crate) power_lane: OnceLock<LaneId>,
     /// The timeline's lane of interrupt and deferred routines.
@@ -202,6 +207,7 @@ impl Adapter {
             residency: Residency::new(platform),
             system_process: platform.mutex("system process", None),
             sched: platform.mutex("VidSch", VidSch::new(&declared.caps)),
+            power: Power::new(platform, config.power, declared.caps.engine_count() as usize),
             caps: declared.caps,
             native_fence_caps: declared.native_fence,
             user_mode_submission_caps: declared.user_mode_submission,
@@ -264,7 +270,7 @@ impl Adapter {
         self.dpc.forget();
         let system_process = self.system_process.lock().take();
         drop(system_process);
-        self.driver.stop_device(&Passive::enter());
+        self.driver().stop_device(&Passive::enter());
     }
 
     /// Physical adapters behind this one: as many bits has an engine affinity.
@@ -293,8 +299,14 @@ impl Adapter {
         self.bug_checks.lock().clone()
     }
 
-    /// The driver, for a DDI call: no guard of policy state may be held.
-    pub(crate) fn driver(&self) -> &dyn Driver {
+    /// The driver, for a DDI call, on a device that has power until the call is over: no guard of policy state may be held.
+    pub(crate) fn driver(&self) -> Powered<'_> {
+        current::assert_no_guards("a DDI call");
+        Powered { driver: &*self.driver, _awake: self.awake() }
+    }
+
+    /// The driver, for a call that says itself whether the device has power, or that only comes from one that has.
+    pub(crate) fn driver_as_it_is(&self) -> &dyn Driver {
         current::assert_no_guards("a DDI call");
         &*self.driver
     }

@@ -76,8 +76,8 @@ pub(crate) struct Doorbell {
     pub(crate) queue: Arc<HwQueue>,
     /// The kernel keeps ring and control area alive while the doorbell lives.
     // spec: UMS-034, UMS-035
-    _ring: Arc<AllocationObject>,
-    _control: Arc<AllocationObject>,
+    pub(crate) ring: Arc<AllocationObject>,
+    pub(crate) control: Arc<AllocationObject>,
     window: Window,
     secondary: Option<Window>,
     pub(crate) status: Word,
@@ -154,8 +154,8 @@ impl Doorbell {
             os_handle,
             driver,
             queue: queue.clone(),
-            _ring: ring,
-            _control: control,
+            ring,
+            control,
             window: Window::new(adapter, caps.doorbell_size_bytes),
             secondary: secondary.map(|bytes| Window::new(adapter, bytes)),
             status,
@@ -188,12 +188,20 @@ impl Doorbell {
             }
         }
         adapter.count(Count::doorbell_connects);
+        // A device that has none gets its power, and rings that were moved out of its memory come back, before the driver is
+        // asked; its contexts are resumed after that and before the process is told. An engine gets its power likewise.
+        // spec: UMS-061
+        let waking = adapter.awake_but_suspended();
+        let _engine = adapter.engine_in_use(self.queue.engine());
+        // spec: UMS-063
         // 2. The driver finds hardware, and may take it from another doorbell by the callback.
         let flags = match self.secondary {
             Some(_) => ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS,
             None => ConnectDoorbellFlags::empty(),
         };
         let connected = adapter.driver().connect_doorbell(&Passive::enter(), self.driver, flags);
+        // spec: UMS-062
+        let _awake = waking.resume();
         let victims = std::mem::take(&mut *adapter.victims.lock());
         let connected = connected.map_err(Some).and_then(|c| self.show(c));
         drop(transition);

@@ -413,6 +413,7 @@ impl HwQueue {
             dma_buffer_bytes: command.bytes,
             queued_ns: command.queued_ns,
         };
+        let _engine = adapter.engine_in_use(self.engine());
         if let Err(status) = adapter.driver().submit_command_to_hw_queue(&Dispatch::enter(), args) {
             adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandToHwQueue", status });
         }

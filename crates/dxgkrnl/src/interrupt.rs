@@ -14,7 +14,7 @@ use crate::fence::Fence;
 use crate::fence::{Meant, Named};
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
-use crate::{doorbell, fence, recovery, sched, suspend};
+use crate::{doorbell, fence, power, recovery, sched, suspend};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::layout::EngineState;
@@ -231,7 +231,8 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::EngineState { engine, new_state } => match new_state {
                 // spec: UMS-053
                 EngineState::Hung => recovery::engine_hung(adapter, engine),
-                EngineState::Active | EngineState::TransitionToF1 => {}
+                EngineState::TransitionToF1 => power::engine_is_idle(adapter, engine),
+                EngineState::Active => {}
             },
             Reported::Relayed(fence) => fence::cross_adapter::receive(&fence),
             Reported::Broken(bug) => adapter.bug_check(bug),
@@ -253,7 +254,8 @@ fn interrupt_routine(adapter: &Adapter) {
     let start_ns = adapter.platform.stamp_ns();
     {
         let held = adapter.interrupt_lock.lock_device();
-        adapter.driver().interrupt_routine(&Dirql::enter(&held));
+        // A device that interrupts has power, and its interrupt may come while that is about to change.
+        adapter.driver_as_it_is().interrupt_routine(&Dirql::enter(&held));
     }
     record(adapter, Kind::Interrupt, start_ns);
 }
@@ -264,7 +266,7 @@ fn deferred_routine(adapter: &Adapter) -> bool {
     if wanted {
         adapter.count(Count::dpcs);
         let start_ns = adapter.platform.stamp_ns();
-        adapter.driver().dpc_routine(&Dispatch::enter());
+        adapter.driver_as_it_is().dpc_routine(&Dispatch::enter());
         record(adapter, Kind::Dpc, start_ns);
     }
     wanted

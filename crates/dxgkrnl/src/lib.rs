@@ -3,15 +3,16 @@
 //! Rooms: [`adapter`] (one driver and all that hangs on it) · `process` (handles, address space, the call surface) ·
 //! `handle` · `device` · `memory` (allocations, GPU addresses) · `fence` (storage, waiters, the MonitoredValue protocol,
 //! logs) · `signal` (the rules that every signal keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode
-//! hardware queues) · `doorbell` · `suspend` (hardware contexts off the run list and back) · `interrupt` (interrupt and deferred
-//! routine) · `recovery` (a device in error) · `feature` (what both sides can do) · `declaration` (what the driver says it is) ·
-//! `entry` (which of its entries may be called) · `error`.
+//! hardware queues) · `doorbell` · `suspend` (hardware contexts off the run list and back) · `power` (D-states, F-states) ·
+//! `interrupt` (interrupt and deferred routine) · `recovery` (a device in error) · `feature` (what both sides can do) ·
+//! `declaration` (what the driver says it is) · `entry` (which of its entries may be called) · `error`.
 //!
 //! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
 //! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: joining of a cross-adapter
-//! fence → moves of fence storage → page tables of a process, or CPU updates of a fence → interrupt lock. Suspensions of a
-//! context may be taken inside the doorbell transition. The transition otherwise, and the reading of fence logs, are taken
-//! alone: a log is mapped before its reading, and unmapped after it. A guard of policy state may be taken inside any of them.
+//! fence → moves of fence storage → page tables of a process, or CPU updates of a fence → interrupt lock. Who takes the power takes
+//! the doorbell transition inside. The transition otherwise, and the reading of fence logs, are taken alone: a log is mapped before
+//! its reading, and unmapped after it. Suspensions of a context may be taken inside any of them but the interrupt lock: a DDI call
+//! may be the one that wakes the device. A guard of policy state may be taken inside any of them.
 //!
 //! It does not know what a packet or a page table entry looks like: that is between the user-mode and the kernel-mode
 //! driver.
@@ -29,6 +30,7 @@ mod handle;
 mod hwqueue;
 mod interrupt;
 mod memory;
+mod power;
 mod process;
 mod recovery;
 mod sched;
@@ -40,6 +42,7 @@ pub use adapter::{Adapter, AdapterConfig, InterruptDelivery, PendingWait};
 pub use error::{BugCheck, StartError};
 pub use feature::FeatureSetting;
 pub use fence::log::LogTimeFault;
+pub use power::{PowerManagement, RingAllocation, RingResidency};
 pub use process::Process;
 pub use stats::{FenceRewind, KernelStats};
 pub use suspend::Suspended;

@@ -87,6 +87,14 @@ counters! {
     suspensions,
     /// Acknowledgements of suspensions that came when their request was over.
     stale_suspend_acknowledgements,
+    /// Engines that lost their power.
+    engines_in_f1,
+    /// Times that the adapter lost its power.
+    sleeps_in_d3,
+    /// Times that it got it back.
+    wakes_from_d3,
+    /// Times that power was to be taken and there was work, or a call.
+    power_downs_given_up,
     /// Devices put into error.
     devices_lost,
 }

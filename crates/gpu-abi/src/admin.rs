@@ -155,6 +155,29 @@ pub enum AdminCommand {
         /// Which.
         queue: QueueId,
     },
+    /// Gives an engine power or takes it. Without power it runs nothing; what was rung meanwhile is found when it has power again.
+    PowerEngine {
+        /// Which.
+        engine: u32,
+        /// Whether it gets power.
+        on: bool,
+        /// Refused with [`AdminError::Busy`] when a queue of the engine could go on, or waits.
+        if_idle: bool,
+    },
+    /// The same for the device as a whole: without power it obeys this command and no other.
+    PowerDevice {
+        /// Whether it gets power.
+        on: bool,
+        /// Refused with [`AdminError::Busy`] when a queue has work, also one that is suspended, or waits.
+        if_idle: bool,
+    },
+    /// Has an engine raise [`crate::Cause::ENGINE_IDLE`] when it had nothing to do for so long; once until it has worked again.
+    ReportIdle {
+        /// Which.
+        engine: u32,
+        /// Nanoseconds; 0 for never.
+        after_ns: u64,
+    },
     /// Changes a queue's priority.
     SetPriority {
         /// Which.
@@ -242,6 +265,12 @@ pub enum AdminError {
     /// An address in the command is not mapped, or not the right kind of memory.
     #[error("an address in the command does not resolve")]
     BadAddress = 4,
+    /// The device has no power.
+    #[error("the device has no power; give it some first")]
+    Asleep = 6,
+    /// There is work.
+    #[error("there is work that is not complete")]
+    Busy = 7,
     /// A number in the command is out of its range.
     #[error("a number in the command is out of range")]
     BadValue = 5,
@@ -250,8 +279,9 @@ pub enum AdminError {
 impl AdminError {
     /// The error with this number.
     pub fn from_number(number: u64) -> Option<AdminError> {
-        use AdminError::{BadAddress, BadValue, Malformed, NoSuchEngine, NoSuchQueue};
-        [Malformed, NoSuchQueue, NoSuchEngine, BadAddress, BadValue].into_iter().find(|e| *e as u64 == number)
+        use AdminError::{Asleep, BadAddress, BadValue, Busy, Malformed, NoSuchEngine, NoSuchQueue};
+        let all = [Malformed, NoSuchQueue, NoSuchEngine, BadAddress, BadValue, Asleep, Busy];
+        all.into_iter().find(|e| *e as u64 == number)
     }
 }
 
@@ -314,6 +344,11 @@ impl AdminCommand {
             AdminCommand::QueryQueue { queue } => put(&[12, queue.0.into()]),
             AdminCommand::SetPriority { queue, priority } => put(&[13, queue.0.into(), priority.into()]),
             AdminCommand::RescanWaits => put(&[14]),
+            AdminCommand::PowerEngine { engine, on, if_idle } => {
+                put(&[30, engine.into(), on.into(), if_idle.into()]);
+            }
+            AdminCommand::PowerDevice { on, if_idle } => put(&[31, on.into(), if_idle.into()]),
+            AdminCommand::ReportIdle { engine, after_ns } => put(&[32, engine.into(), after_ns]),
             AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value } => {
                 put(&[15, fence, address_space.0.into(), current_value.0, monitored_value.0]);
             }
@@ -388,6 +423,9 @@ impl AdminCommand {
             12 => AdminCommand::QueryQueue { queue: queue()? },
             13 => AdminCommand::SetPriority { queue: queue()?, priority: narrow(m[2])? },
             14 => AdminCommand::RescanWaits,
+            30 => AdminCommand::PowerEngine { engine: narrow(m[1])?, on: m[2] != 0, if_idle: m[3] != 0 },
+            31 => AdminCommand::PowerDevice { on: m[1] != 0, if_idle: m[2] != 0 },
+            32 => AdminCommand::ReportIdle { engine: narrow(m[1])?, after_ns: m[2] },
             15 => AdminCommand::KeepShadow {
                 fence: m[1],
                 address_space: AddressSpaceId(narrow(m[2])?),

@@ -54,6 +54,8 @@ impl Register {
     pub const DEVICE_TRAITS: Register = Register(192);
     /// Reading takes the engines that wrote to a monitored fence, bit by bit; see [`Cause::MONITORED_SIGNALED`].
     pub const MONITORED_ENGINES: Register = Register(193);
+    /// Reading takes the engines that were idle as long as they were told to be, bit by bit; see [`Cause::ENGINE_IDLE`].
+    pub const IDLE_ENGINES: Register = Register(194);
 
     /// First of one register per queue: when its doorbell was connected or rung last. The number rises with each ring of any queue;
     /// 0 for a queue that is not there.
@@ -80,6 +82,9 @@ impl Cause {
     pub const FAULT: Cause = Cause(8);
     /// An engine that notifies of its fence writes made one; [`Register::MONITORED_ENGINES`] says which.
     pub const MONITORED_SIGNALED: Cause = Cause(16);
+
+    /// An engine was idle for the time that it was told; [`Register::IDLE_ENGINES`] says which.
+    pub const ENGINE_IDLE: Cause = Cause(32);
 
     /// The bit that says that this engine's DMA packets completed.
     pub fn engine(engine: u32) -> Cause {

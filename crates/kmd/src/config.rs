@@ -50,6 +50,16 @@ pub enum InterruptMode {
     HwQueueArray,
 }
 
+/// When the driver asks for less power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdlePolicy {
+    /// An engine that had nothing to do for so many nanoseconds is offered for F1; 0 for never.
+    pub engine_after_ns: u64,
+    /// Whether the driver looks at the hardware's queues when power is to be taken, and refuses when there is work. Without it the
+    /// kernel alone decides, by what processes have announced: a ring of waits and signals alone announces nothing.
+    pub looks_at_queues: bool,
+}
+
 /// What [`crate::ReferenceDriver::new`] is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -79,6 +89,8 @@ pub struct Config {
     pub fence_history: bool,
     /// What the hardware can do with other GPUs of its kind; nothing in the standard configuration.
     pub peer_signal: PeerSignalCaps,
+    /// When it asks for less power; never in the standard configuration.
+    pub idle: IdlePolicy,
     /// Slots in each ring that the driver writes (one per engine, one per kernel-mode hardware queue); a power of two, at least
     /// 2, since the kernel keeps two packets on a node unless told otherwise.
     pub kernel_ring_slots: u32,
@@ -106,6 +118,7 @@ impl Config {
             interrupt: InterruptMode::FenceArray,
             fence_history: true,
             peer_signal: PeerSignalCaps::default(),
+            idle: IdlePolicy { engine_after_ns: 0, looks_at_queues: true },
             kernel_ring_slots: 64,
         }
     }

@@ -21,8 +21,8 @@ use tidegate_ddi::queue::{
     SubmitCommandVirtual,
 };
 use tidegate_ddi::{
-    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, InterruptService, LinkNativeFence, Passive,
-    PeerDoorbell, StartInfo, Status,
+    ComponentState, DdiVersion, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle, InterruptService,
+    LinkNativeFence, Passive, PeerDoorbell, PowerAction, StartInfo, Status,
 };
 use tidegate_gpu_abi::Device;
 use tidegate_platform::{Mutex, Platform, Step, current};
@@ -377,6 +377,28 @@ impl Driver for ReferenceDriver {
     fn notify_work_submission(&self, _level: &Passive, hw_queue: DriverHandle) {
         self.enter("DxgkDdiNotifyWorkSubmission");
         self.must("DxgkDdiNotifyWorkSubmission", self.kick(hw_queue));
+    }
+
+    #[doc(alias = "DxgkDdiSetPowerState")]
+    fn set_power_state(
+        &self,
+        _level: &Passive,
+        state: DevicePowerState,
+        action: PowerAction,
+    ) -> Result<(), Status> {
+        self.enter("DxgkDdiSetPowerState");
+        Ok(self.power_device(state, action)?)
+    }
+
+    #[doc(alias = "DxgkDdiSetPowerComponentFState")]
+    fn set_power_component_f_state(
+        &self,
+        _level: &Dispatch,
+        component: u32,
+        state: ComponentState,
+    ) -> Result<(), Status> {
+        self.enter("DxgkDdiSetPowerComponentFState");
+        Ok(self.power_engine(component, state)?)
     }
 
     #[doc(alias = "DxgkDdiInterruptRoutine")]

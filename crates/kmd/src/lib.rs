@@ -5,8 +5,8 @@
 //! · `paging` (page tables) · `segments` (local memory, fence storage in it and its moves) · `context` (devices and contexts,
 //! suspend and resume) · `node_ring` (the packet path) · `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring
 //! that the driver writes) · `peer` (signals from GPU to GPU) · `doorbell` (connect and victimise) and `seats` (who has one of
-//! the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `mailbox` (asking the
-//! CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
+//! the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `power` (D-states,
+//! F-states) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
 //!
 //! Locks, outermost first:
 //!
@@ -22,7 +22,7 @@
 //! (what a command sets off is raised from an engine's turn), and it does not give a queue's number to another queue while
 //! records of the old one may still stand in its interrupt lists.
 //!
-//! It does not do: scheduling (VidSch), memory management, engine reset and power states.
+//! It does not do: scheduling (VidSch), memory management and engine reset.
 
 mod caps;
 pub mod config;
@@ -41,11 +41,12 @@ mod node_ring;
 mod objects;
 mod paging;
 mod peer;
+mod power;
 mod seats;
 mod segments;
 mod start;
 
-pub use config::{Config, DoorbellModel, InterruptMode, NodeConfig};
+pub use config::{Config, DoorbellModel, IdlePolicy, InterruptMode, NodeConfig};
 pub use driver::ReferenceDriver;
 pub use error::{KmdError, Violation};
 pub use handle::Kind;

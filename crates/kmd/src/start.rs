@@ -45,6 +45,7 @@ impl ReferenceDriver {
         let node_traits: Vec<NodeTraits> =
             nodes.map(|n| NodeTraits(self.device.read_register(Register::NODE_TRAITS.offset(n)))).collect();
         let rings = self.create_node_rings(&info.system_memory)?;
+        self.watch_idle_engines()?;
         let mut view = self.view.lock_device();
         view.callbacks = Some(Arc::clone(&info.callbacks));
         view.native_fences = negotiated.native_fence;

@@ -24,6 +24,8 @@
 //! | `cross-adapter-relay` | a signal on one adapter against a queue that waits on another |
 //! | `gpu-to-gpu` | the same without the CPU: the GPUs tell each other |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
+//! | `ring-against-f1`, `ring-against-d3` | a ring against the loss of the engine's, or the adapter's, power |
+//! | `suspend-against-signal` | a suspended context against a signal of its queue |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
 //! | `connect-against-connect` | two connects that take the doorbell from each other |
 //! | `log-write-against-log-read` | an entry of a fence log against its reading |
@@ -49,6 +51,8 @@ mod log_write_against_log_read;
 mod one_event;
 mod plan;
 mod race;
+mod ring_against_d3;
+mod ring_against_f1;
 mod ring_against_park;
 mod ring_against_victimise;
 mod seam;
@@ -56,6 +60,7 @@ mod seven_stations;
 mod seven_stations_hardware;
 mod seven_stations_packet;
 mod shadow_against_signal;
+mod suspend_against_signal;
 mod two_signallers;
 mod two_waiters;
 mod wake_word;
@@ -67,7 +72,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 29] = [
+const RACES: [&Race; 32] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -93,6 +98,9 @@ const RACES: [&Race; 29] = [
     &gpu_to_gpu::RACE,
     &ring_against_park::RACE,
     &wake_word::RACE,
+    &ring_against_f1::RACE,
+    &ring_against_d3::RACE,
+    &suspend_against_signal::RACE,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
     &connect_against_connect::RACE,

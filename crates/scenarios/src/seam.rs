@@ -8,8 +8,8 @@ use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitore
 use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::CreateHwQueue;
 use tidegate::ddi::{
-    Callbacks, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData, OsHandle,
-    Passive, RingHint, StartInfo, Status,
+    Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle,
+    DriverLayer, InterruptData, OsHandle, Passive, PowerAction, RingHint, StartInfo, Status,
 };
 use tidegate::explorer::Probe;
 use tidegate::platform::Word;
@@ -35,6 +35,10 @@ pub(crate) enum LeftOut {
     VictimNotice,
     /// All of UpdateNativeFenceLogs.
     LogFlush,
+    /// Taking a context's queues off the run list: the driver says that it is done.
+    Suspension,
+    /// Putting them back.
+    Resume,
     /// What a fence signalled interrupt reports to the kernel.
     SignalReport,
     /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes it, and the driver waits.
@@ -55,8 +59,14 @@ pub(crate) mod notes {
     pub(crate) const VICTIMISED: usize = 4;
     /// UpdateNativeFenceLogs was called, for so many queues.
     pub(crate) const FLUSHED: usize = 5;
+    /// A doorbell was disconnected by the kernel.
+    pub(crate) const DISCONNECTED: usize = 6;
+    /// Power was taken, of an engine or of the adapter.
+    pub(crate) const UNPOWERED: usize = 7;
+    /// Power was given back.
+    pub(crate) const POWERED: usize = 8;
     /// First number that a scenario may use for itself.
-    pub(crate) const OWN: usize = 6;
+    pub(crate) const OWN: usize = 9;
 }
 
 /// Most fences whose MonitoredValue is watched.
@@ -279,6 +289,50 @@ impl DriverLayer for Seam {
             connected.hint = Arc::new(NoHint);
         }
         Ok(connected)
+    }
+
+    fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        self.probe.note(notes::DISCONNECTED, 1);
+        self.inner.disconnect_doorbell(level, doorbell);
+    }
+
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status> {
+        match self.left_out.now() {
+            LeftOut::Suspension => Ok(true),
+            _ => self.inner.suspend_context(level, context, suspend_fence),
+        }
+    }
+
+    fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
+        match self.left_out.now() {
+            LeftOut::Resume => Ok(()),
+            _ => self.inner.resume_context(level, context),
+        }
+    }
+
+    fn set_power_state(
+        &self,
+        level: &Passive,
+        state: DevicePowerState,
+        action: PowerAction,
+    ) -> Result<(), Status> {
+        self.probe.note(if state == DevicePowerState::D0 { notes::POWERED } else { notes::UNPOWERED }, 1);
+        self.inner.set_power_state(level, state, action)
+    }
+
+    fn set_power_component_f_state(
+        &self,
+        level: &Dispatch,
+        node_ordinal: u32,
+        state: ComponentState,
+    ) -> Result<(), Status> {
+        self.probe.note(if state == ComponentState::F0 { notes::POWERED } else { notes::UNPOWERED }, 1);
+        self.inner.set_power_component_f_state(level, node_ordinal, state)
     }
 
     fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {

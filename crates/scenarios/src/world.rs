@@ -12,9 +12,9 @@ use tidegate::d3d12::{
 };
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::{EngineType, PeerSignalCaps};
-use tidegate::dxgkrnl::InterruptDelivery;
+use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::explorer::{Probe, Verdict};
-use tidegate::kmd::{DoorbellModel, InterruptMode};
+use tidegate::kmd::{DoorbellModel, IdlePolicy, InterruptMode};
 use tidegate::softgpu::{Barriers, EngineClass};
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -52,6 +52,8 @@ pub(crate) struct Setting {
     pub(crate) names_all_queues: bool,
     /// What the GPU can tell others by itself.
     pub(crate) peer_signal: PeerSignalCaps,
+    /// Whether adapter and engines may lose power. The driver's own look at its queues is off where they may.
+    pub(crate) power: PowerManagement,
 }
 
 impl Default for Setting {
@@ -72,6 +74,7 @@ impl Default for Setting {
             interrupt: InterruptMode::FenceArray,
             names_all_queues: false,
             peer_signal: PeerSignalCaps::default(),
+            power: PowerManagement::AlwaysOn,
         }
     }
 }
@@ -117,6 +120,8 @@ impl Setting {
         }
         config.driver.fence_history = setting.fence_history;
         config.driver.peer_signal = setting.peer_signal;
+        config.kernel.power = setting.power;
+        config.driver.idle = IdlePolicy { engine_after_ns: 0, looks_at_queues: false };
         config.gpu.nodes.clear();
         config.driver.nodes.clear();
         for number in 0..setting.engines {

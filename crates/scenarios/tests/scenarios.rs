@@ -164,6 +164,27 @@ fn a_ring_reaches_an_engine_that_goes_to_sleep() {
     finds_its_bugs("wake-word");
 }
 
+// spec: UMS-055
+#[test]
+fn a_ring_is_not_lost_over_the_power_of_its_engine() {
+    is_sampled("ring-against-f1");
+    finds_its_bugs("ring-against-f1");
+}
+
+// spec: UMS-059
+#[test]
+fn a_ring_is_not_lost_over_the_power_of_its_adapter() {
+    is_sampled("ring-against-d3");
+    finds_its_bugs("ring-against-d3");
+}
+
+// spec: UMS-044, UMS-047
+#[test]
+fn nothing_runs_while_it_is_suspended_and_everything_after() {
+    is_sampled("suspend-against-signal");
+    finds_its_bugs("suspend-against-signal");
+}
+
 // spec: UMS-009, UMS-084, UMS-095, UMS-097, UMS-098
 #[test]
 fn two_queues_with_one_doorbell_run_everything_once() {

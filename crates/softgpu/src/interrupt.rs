@@ -4,7 +4,7 @@
 //! set by a locked operation, then the line goes up if no cause stood before. Reading takes all causes and the line
 //! falls, so whoever sets the next one raises again: no cause is left behind.
 //!
-//! The engines that wrote monitored fences are a word of bits of that kind: set first, taken by reading.
+//! The engines that wrote monitored fences, and those that are idle, are a word of bits of that kind: set first, taken by reading.
 //!
 //! Only engines raise, in their turns; no lock is held over the sink.
 
@@ -16,6 +16,7 @@ pub(crate) struct InterruptLine {
     cause: Word,
     raised: Word,
     monitored_nodes: Word,
+    idle_nodes: Word,
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
 }
 
@@ -26,6 +27,7 @@ impl InterruptLine {
             cause: page.word(0),
             raised: page.word(8),
             monitored_nodes: page.word(1),
+            idle_nodes: page.word(2),
             sink: platform.mutex("interrupt sink", None),
         }
     }
@@ -60,6 +62,16 @@ impl InterruptLine {
     /// Takes the engines that were noted.
     pub(crate) fn take_monitored(&self) -> u64 {
         self.monitored_nodes.exchange(0)
+    }
+
+    /// Notes that engine `node` is idle; the cause is set after.
+    pub(crate) fn note_idle(&self, node: usize) {
+        self.idle_nodes.fetch_or(1 << node);
+    }
+
+    /// Takes the idle engines that were noted.
+    pub(crate) fn take_idle(&self) -> u64 {
+        self.idle_nodes.exchange(0)
     }
 
     /// The raising engine's turn is over.

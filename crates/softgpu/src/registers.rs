@@ -30,6 +30,7 @@ impl Device for SoftGpu {
                 0
             }
             Register::MONITORED_ENGINES => gpu.line.take_monitored(),
+            Register::IDLE_ENGINES => gpu.line.take_idle(),
             Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
             Register(n) if n >= Register::LAST_RING.0 => {
                 let queue = QueueId(n - Register::LAST_RING.0);

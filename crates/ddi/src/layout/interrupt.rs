@@ -169,6 +169,7 @@ layout! {
     }
 }
 
+// spec: UMS-051
 /// What an engine is doing, or asks for.
 #[doc(alias = "DXGK_ENGINE_STATE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -310,6 +311,7 @@ mod tests {
         assert!(arm.to_data(3, &[1, 2]).is_ok());
     }
 
+    // spec: UMS-051
     #[test]
     fn the_other_arms_stand_where_the_header_has_them() {
         let monitored = MonitoredFenceSignaled { node_ordinal: 1, engine_ordinal: 2 };

@@ -100,6 +100,8 @@ fn is_met(fence: &Fence, wait: FenceWait) -> bool {
 // spec: NF-037
 fn arm(fence: &Fence) -> bool {
     let Some(native) = &fence.native else { return false };
+    // Before the interrupt lock: whoever gives a device its power must be able to interrupt.
+    let _awake = fence.adapter.awake();
     // spec: NF-049
     let held = fence.adapter.interrupt_lock.lock_device();
     let Some(value) = fence.waiters.lock().take_unpublished() else { return false };

@@ -21,6 +21,8 @@ pub(crate) struct AllocationObject {
     pub(crate) bytes: u64,
     pub(crate) memory: AllocationMemory,
     pub(crate) device: tidegate_ddi::OsHandle,
+    /// Whether it stands in the device's memory.
+    pub(crate) is_local: bool,
 }
 
 impl AllocationObject {
@@ -51,7 +53,9 @@ impl AllocationObject {
         let gpu_va = space.map(at, args.bytes, Access::ReadWrite).inspect_err(|_| {
             bus.remove(at);
         })?;
-        Ok(AllocationObject { space: space.clone(), bus, at, gpu_va, bytes: args.bytes, memory, device })
+        let is_local = args.placement == Placement::Local;
+        let bytes = args.bytes;
+        Ok(AllocationObject { space: space.clone(), bus, at, gpu_va, bytes, memory, device, is_local })
     }
 }
 

@@ -190,6 +190,7 @@ fn submit(adapter: &Arc<Adapter>, context: OsHandle, engine: u32, command: Comma
         submission_fence_id: fence_id,
         queued_ns: command.queued_ns,
     };
+    let _engine = adapter.engine_in_use(adapter.caps.engine(engine));
     let result = adapter.driver().submit_command_virtual(&Dispatch::enter(), args);
     if let Err(status) = result {
         adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandVirtual", status });

@@ -15,6 +15,7 @@ pub(crate) use view::{InterruptView, Owner, QueueView};
 
 use crate::ReferenceDriver;
 use signals::{Signals, reports};
+use tidegate_ddi::layout::EngineState;
 use tidegate_ddi::{Callbacks, Dirql, EngineId, InterruptData};
 use tidegate_gpu_abi::{AddressSpaceId, Cause, GpuVa, QueueId, Register};
 
@@ -51,6 +52,9 @@ impl ReferenceDriver {
                     callbacks.notify_interrupt(level, data);
                 }
             }
+            if cause.has(Cause::ENGINE_IDLE) {
+                self.report_idle(level, callbacks);
+            }
             if cause.has(Cause::FAULT) {
                 self.report_faults(level, callbacks, &view);
             }
@@ -78,6 +82,17 @@ impl ReferenceDriver {
         for number in (0..self.device.engine_count()).filter(|engine| written >> engine & 1 != 0) {
             let EngineId { node_ordinal, engine_ordinal } = self.engine(number);
             let data = InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal };
+            callbacks.notify_interrupt(level, data);
+        }
+    }
+
+    /// Engines that were idle long enough are offered for F1.
+    fn report_idle(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
+        let idle = self.device.read_register(Register::IDLE_ENGINES);
+        let new_state = EngineState::TransitionToF1;
+        for number in (0..self.device.engine_count()).filter(|engine| idle >> engine & 1 != 0) {
+            let EngineId { node_ordinal, engine_ordinal } = self.engine(number);
+            let data = InterruptData::EngineStateChange { node_ordinal, engine_ordinal, new_state };
             callbacks.notify_interrupt(level, data);
         }
     }

@@ -54,6 +54,9 @@ impl Shared {
 
     fn obey(&self, command: AdminCommand) -> Answer {
         match command {
+            AdminCommand::PowerEngine { engine, on, if_idle } => self.power_engine(engine, on, if_idle),
+            AdminCommand::PowerDevice { on, if_idle } => self.power_device(on, if_idle),
+            AdminCommand::ReportIdle { engine, after_ns } => self.report_idle(engine, after_ns),
             AdminCommand::SetAddressSpace { address_space, root, physical_gpu } => {
                 self.renew_space(address_space, physical_gpu, Some(root))
             }
@@ -147,7 +150,7 @@ impl Shared {
         }
         let nodes = self.config.nodes.len();
         let engines = physical_gpu as usize * nodes..(physical_gpu as usize + 1) * nodes;
-        let mut cmp = self.cmp.lock();
+        let mut cmp = self.awake()?;
         cmp.renew_space((id, physical_gpu), root);
         let turns: Vec<u64> = cmp.nodes[engines.clone()].iter().map(|n| n.turns).collect();
         let over = |cmp: &mut Cmp| {
@@ -183,9 +186,15 @@ impl Shared {
         cmp
     }
 
+    /// The lock, on a device that has power.
+    pub(super) fn awake(&self) -> Result<MutexGuard<'_, Cmp>, AdminError> {
+        let cmp = self.cmp.lock();
+        if cmp.asleep { Err(AdminError::Asleep) } else { Ok(cmp) }
+    }
+
     /// The lock, with `queue` in no engine's hands.
     fn hold(&self, queue: QueueId) -> Result<MutexGuard<'_, Cmp>, AdminError> {
-        let mut cmp = self.cmp.lock();
+        let mut cmp = self.awake()?;
         let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
         if entry.run.is_none() {
             entry.holds += 1;
@@ -223,7 +232,7 @@ impl Shared {
         if shape.kind != QueueKind::User && !self.stands_on_bus(&shape) {
             return Err(AdminError::BadAddress);
         }
-        let mut cmp = self.cmp.lock();
+        let mut cmp = self.awake()?;
         let id = QueueId(u32::try_from(cmp.queues.len()).map_err(|_| AdminError::BadValue)?);
         let shape = Shape { id, ..shape };
         cmp.queues.push(Some(Box::new(Entry {
@@ -331,7 +340,7 @@ impl Shared {
 
     /// Waits for nothing: this is how the kernel submits, and the queue may well be running.
     fn kick_queue(&self, queue: QueueId) -> Answer {
-        let mut cmp = self.cmp.lock();
+        let mut cmp = self.awake()?;
         cmp.note_ring(queue);
         let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
         match &mut entry.run {
@@ -386,9 +395,9 @@ impl Shared {
             && let Some(doorbell) = run.state.doorbell.take()
         {
             self.platform.fence();
-            // A suspended queue's ring is not read; resuming reads the write pointer anew.
             match doorbell.read() {
-                _ if entry.suspended => {}
+                // Its ring is not read; the resume reads the write pointer anew. Until then it is known to have work.
+                Heard::Pointer(last) if entry.suspended => run.state.reread |= last > run.state.known,
                 Heard::Pointer(last) if last > run.state.known => run.state.last_ring = Some(last),
                 Heard::Pointer(_) => {}
                 Heard::WrittenOver => run.state.reread = true,
@@ -432,7 +441,7 @@ impl Shared {
         // A fence may be mapped on some of the physical GPUs only; wherever it is, the address leads to the same cell.
         let gpus = 0..self.config.physical_gpus;
         let spaces: Vec<Space> = {
-            let cmp = self.cmp.lock();
+            let cmp = self.awake()?;
             gpus.map(|gpu| cmp.space(address_space, gpu)).collect()
         };
         let found = spaces.iter().find_map(|space| mmu::find_physical(&self.bus, *space, current_value));
@@ -443,7 +452,7 @@ impl Shared {
     }
 
     fn query_queue(&self, queue: QueueId) -> Answer {
-        let mut cmp = self.cmp.lock();
+        let mut cmp = self.awake()?;
         let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
         let state = if entry.faulted {
             QueueState::Faulted
@@ -463,7 +472,7 @@ impl Shared {
         if priority >= PRIORITIES {
             return Err(AdminError::BadValue);
         }
-        let mut cmp = self.cmp.lock();
+        let mut cmp = self.awake()?;
         cmp.delist(queue);
         let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
         entry.priority = priority;

@@ -14,6 +14,7 @@
 pub(crate) mod admin;
 mod fence_page;
 pub(crate) mod peers;
+mod power;
 pub(crate) mod reports;
 pub(crate) mod shadow;
 pub(crate) mod waits;
@@ -71,6 +72,10 @@ pub(crate) struct Node {
     pub(crate) recall: bool,
     /// Grows with the number of summaries.
     pub(crate) summaries: u64,
+    /// It has no power: its list is not served.
+    pub(crate) unpowered: bool,
+    /// How long the engine may be idle before it says so, in nanoseconds; 0 for ever.
+    pub(crate) report_idle_ns: u64,
     /// What the attention word says.
     published: u64,
 }
@@ -102,6 +107,8 @@ pub(crate) struct Cmp {
     rings: u64,
     pub(crate) stats: Stats,
     pub(crate) overlap: Overlap,
+    /// The device has no power.
+    pub(crate) asleep: bool,
     /// Mailbox commands that sleep until a turn ends.
     pub(crate) turn_watchers: u32,
     /// Holds: while there are any, no engine takes a queue.
@@ -126,6 +133,7 @@ impl Cmp {
             rings: 0,
             stats: Stats { nodes: (0..config.engines()).map(named).collect(), ..Stats::default() },
             overlap: Overlap::default(),
+            asleep: false,
             turn_watchers: 0,
             holds: 0,
         }
@@ -148,6 +156,25 @@ impl Cmp {
     pub(crate) fn parked_waits(&self) -> Vec<ParkedWait> {
         let parked = self.queues.iter().flatten().filter_map(|entry| Some((entry.shape.tag, entry.waiting?)));
         parked.map(|(tag, key)| ParkedWait { tag, current_value: key.cell, value: key.wait.value }).collect()
+    }
+
+    /// Whether an engine may take a queue.
+    pub(crate) fn serves(&self, engine: usize) -> bool {
+        !self.asleep && !self.nodes[engine].unpowered
+    }
+
+    /// Whether a queue of one of `engines` has work or waits. A suspended queue counts where `suspended` says so.
+    fn has_work(&self, engines: std::ops::Range<usize>, suspended: bool) -> bool {
+        let entries = self.queues.iter().flatten().filter(|e| engines.contains(&(e.shape.node as usize)));
+        let counted = entries.filter(|e| !e.faulted && (suspended || !e.suspended));
+        let works =
+            |e: &Entry| e.waiting.is_some() || e.kicked || e.run.as_ref().is_none_or(|r| r.has_work());
+        counted.into_iter().any(|e| works(e))
+    }
+
+    /// Whether the engine has nothing that it could do now or after a wait.
+    pub(crate) fn is_idle(&self, engine: usize) -> bool {
+        !self.has_work(engine..engine + 1, false)
     }
 
     /// The address space on a physical GPU, as of now; one without a table maps nothing.
@@ -287,10 +314,11 @@ impl Shared {
     /// Publishes what asks for the engine of `node`; called under the lock after any change of it.
     pub(crate) fn publish(&self, cmp: &mut Cmp, node: u32) {
         let state = &mut cmp.nodes[node as usize];
-        let level = match (cmp.holds, state.recall) {
-            (0, true) => RECALL,
-            (0, false) => state.list.level(),
-            _ => 0,
+        let held_back = cmp.holds > 0 || cmp.asleep || state.unpowered;
+        let level = match (held_back, state.recall) {
+            (true, _) => 0,
+            (false, true) => RECALL,
+            (false, false) => state.list.level(),
         };
         if std::mem::replace(&mut state.published, level) != level {
             self.nodes[node as usize].attention.store(level);

@@ -71,6 +71,15 @@ struct Rest {
     level: u64,
 }
 
+/// Since when the engine has had nothing to do, as far as somebody wants to know.
+#[derive(Clone, Copy, Default)]
+struct Idle {
+    /// How long it takes until it is reported; 0 for never.
+    report_ns: u64,
+    since: Option<CpuTime>,
+    reported: bool,
+}
+
 /// An engine and what it keeps between turns.
 pub(crate) struct Engine {
     gpu: Arc<Shared>,
@@ -92,6 +101,7 @@ pub(crate) struct Engine {
     doorbell_looks: u64,
     busy: Option<Busy>,
     rest: Option<Rest>,
+    idle: Idle,
     /// Queue and address space that the engine worked for last.
     context: Option<ContextKey>,
     /// The present queue's own address space, and that of the packet that it is in the middle of.
@@ -130,6 +140,7 @@ impl Engine {
             doorbell_looks: 0,
             busy: None,
             rest: None,
+            idle: Idle::default(),
             context: None,
             space: nowhere,
             work_space: nowhere,
@@ -158,8 +169,8 @@ impl Engine {
         }
     }
 
-    fn rest(&self) -> Turn {
-        let Some(rest) = &self.rest else { return Turn::Park };
+    fn rest(&mut self) -> Turn {
+        let Some(rest) = &self.rest else { return self.idle() };
         if self.gpu.platform.kind() != PlatformKind::Host {
             return Turn::Until(rest.until);
         }
@@ -172,6 +183,31 @@ impl Engine {
         }
     }
 
+    /// Nothing asks for the engine: parks, and says so when that has lasted as long as somebody wants to know.
+    fn idle(&mut self) -> Turn {
+        if self.idle.report_ns == 0 || self.idle.reported {
+            return Turn::Park;
+        }
+        let now = self.gpu.platform.now();
+        let due = self.idle.since.get_or_insert(now).after(self.idle.report_ns);
+        if now < due {
+            return Turn::Until(due);
+        }
+        self.idle.reported = true;
+        let gpu = Arc::clone(&self.gpu);
+        let idle = {
+            let cmp = gpu.cmp.lock();
+            cmp.serves(self.node) && cmp.is_idle(self.node)
+        };
+        if !idle {
+            return Turn::Park;
+        }
+        gpu.line.note_idle(self.node);
+        self.raise(Cause::ENGINE_IDLE);
+        self.raise_what_is_due();
+        Turn::Again
+    }
+
     /// Takes the queue whose turn it is, if there is one. The second value says that there are summaries not looked at yet.
     fn check_out(&mut self, gpu: &Shared) -> (Option<Box<Run>>, bool) {
         let mut cmp = gpu.cmp.lock();
@@ -180,7 +216,8 @@ impl Engine {
         self.causes |= std::mem::take(&mut cmp.causes_due);
         self.rest = None;
         cmp.nodes[self.node].recall = false;
-        let picked = if cmp.holds == 0 { cmp.nodes[self.node].list.pop() } else { None };
+        let serves = cmp.holds == 0 && cmp.serves(self.node);
+        let picked = if serves { cmp.nodes[self.node].list.pop() } else { None };
         self.leave_previous(&mut cmp, picked);
         let mut run = None;
         if let Some(queue) = picked
@@ -191,6 +228,7 @@ impl Engine {
         }
         gpu.publish(&mut cmp, self.node as u32);
         if let Some(run) = &run {
+            (self.idle.since, self.idle.reported) = (None, false);
             cmp.nodes[self.node].turns += 1;
             self.space = cmp.space(run.state.shape.address_space, self.physical_gpu);
             self.work_space = cmp.space(run.work_space(), self.physical_gpu);
@@ -205,6 +243,9 @@ impl Engine {
         if news {
             self.summaries_seen = node.summaries;
             self.summaries = cmp.doorbells.of_node(self.node as u32);
+        }
+        if self.idle.report_ns != node.report_idle_ns {
+            self.idle = Idle { report_ns: node.report_idle_ns, ..Idle::default() };
         }
         if self.invalidations_seen != cmp.invalidations {
             self.invalidations_seen = cmp.invalidations;

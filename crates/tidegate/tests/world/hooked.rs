@@ -18,8 +18,8 @@ use tidegate::ddi::queue::{
     SubmitCommandVirtual,
 };
 use tidegate::ddi::{
-    Dirql, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData, InterruptService, OsHandle, Passive,
-    StartInfo, Status,
+    ComponentState, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData,
+    InterruptService, OsHandle, Passive, PowerAction, StartInfo, Status,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform, Word};
 
@@ -85,8 +85,8 @@ pub struct Hooked {
     failing: Mutex<Option<(&'static str, Status)>>,
     fence_data: Mutex<Option<[u8; 64]>>,
     reports: Mutex<Vec<InterruptData>>,
-    segments: Mutex<Option<AllocationSegments>>,
     suspends_later: Mutex<bool>,
+    segments: Mutex<Option<AllocationSegments>>,
 }
 
 impl Hooked {
@@ -101,8 +101,8 @@ impl Hooked {
             failing: platform.mutex("failing call", None),
             fence_data: platform.mutex("private data of fences", None),
             reports: platform.mutex("planted reports", Vec::new()),
-            segments: platform.mutex("planted segments", None),
             suspends_later: platform.mutex("whether suspensions are pending", false),
+            segments: platform.mutex("planted segments", None),
         })
     }
 
@@ -131,14 +131,14 @@ impl Hooked {
         *self.fence_data.lock() = Some(data);
     }
 
-    /// Has this answered for every kind of fence storage.
-    pub fn answer_segments(&self, answer: AllocationSegments) {
-        *self.segments.lock() = Some(answer);
-    }
-
     /// Has suspensions answered with PENDING from now on, or at once again; the test raises the interrupt that completes them.
     pub fn suspend_later(&self, later: bool) {
         *self.suspends_later.lock() = later;
+    }
+
+    /// Has this answered for every kind of fence storage.
+    pub fn answer_segments(&self, answer: AllocationSegments) {
+        *self.segments.lock() = Some(answer);
     }
 
     /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred routine.
@@ -385,6 +385,26 @@ impl DriverLayer for Hooked {
     fn notify_work_submission(&self, level: &Passive, hw_queue: DriverHandle) {
         self.pass("NotifyWorkSubmission");
         self.inner.notify_work_submission(level, hw_queue);
+    }
+
+    fn set_power_state(
+        &self,
+        level: &Passive,
+        state: DevicePowerState,
+        action: PowerAction,
+    ) -> Result<(), Status> {
+        self.enter("SetPowerState")?;
+        self.inner.set_power_state(level, state, action)
+    }
+
+    fn set_power_component_f_state(
+        &self,
+        level: &Dispatch,
+        node_ordinal: u32,
+        state: ComponentState,
+    ) -> Result<(), Status> {
+        self.enter("SetPowerComponentFState")?;
+        self.inner.set_power_component_f_state(level, node_ordinal, state)
     }
 
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {

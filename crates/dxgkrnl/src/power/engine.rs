@@ -1,0 +1,179 @@
+//! Owns the power of engines (F-states): an idle engine that its driver offers goes from F0 to F1, and whoever uses it brings it back.
+//!
+//! The order that matters on the way down: 1. the doorbells of the engine's queues are disconnected, to be connected again; 2. what
+//! was rung before that is looked for, and with work pending the engine stays; 3. unless somebody has used the engine meanwhile,
+//! it goes. A process that rings afterwards reads RETRY and connects, which brings the engine back.
+//!
+//! Runs in the deferred routine, and so waits for no interrupt.
+
+use super::Device;
+use crate::adapter::Adapter;
+use crate::stats::Count;
+use std::sync::Arc;
+use tidegate_ddi::doorbell::DisconnectReason;
+use tidegate_ddi::{ComponentState, Dispatch, EngineId};
+use tidegate_platform::{Event, Step, WaitEnd};
+
+/// What the kernel knows about one engine's power.
+#[derive(Default)]
+pub(super) struct Engine {
+    state: EngineState,
+    /// Who uses it now.
+    users: u64,
+    /// Somebody used it while power was being taken.
+    wanted: bool,
+}
+
+#[derive(Default)]
+enum EngineState {
+    #[default]
+    F0,
+    /// Steps 1 and 2 of losing power.
+    GoingDown,
+    /// Power goes or comes; the event says that it has.
+    Changing(Event),
+    F1,
+}
+
+/// The engine has power as long as this lives.
+pub(crate) struct EngineInUse<'a> {
+    counted: Option<(&'a Adapter, usize)>,
+}
+
+impl Drop for EngineInUse<'_> {
+    fn drop(&mut self) {
+        if let Some((adapter, node)) = self.counted {
+            adapter.power.state.lock().engines[node].users -= 1;
+        }
+    }
+}
+
+/// What a user finds.
+enum Found {
+    Powered,
+    Wait(Event),
+    Unpowered(Event),
+}
+
+impl Adapter {
+    /// Power for the engine until the guard is dropped.
+    // spec: UMS-054
+    pub(crate) fn engine_in_use(&self, engine: EngineId) -> EngineInUse<'_> {
+        let number = self.caps.engine_number(engine).filter(|_| self.power.is_managed());
+        let Some(number) = number else { return EngineInUse { counted: None } };
+        let index = number as usize;
+        loop {
+            match self.find_engine(index) {
+                Found::Powered => return EngineInUse { counted: Some((self, index)) },
+                Found::Wait(change) => {
+                    if change.wait_for(None, "the power of an engine") == WaitEnd::Stopped {
+                        return EngineInUse { counted: None };
+                    }
+                }
+                Found::Unpowered(change) => {
+                    let start_ns = self.platform.stamp_ns();
+                    let state = ComponentState::F0;
+                    let given = self.driver().set_power_component_f_state(&Dispatch::enter(), number, state);
+                    self.settle_engine(index, EngineState::F0, 1, &change);
+                    self.record_power("F1 to F0", start_ns, u64::from(number));
+                    if let Err(status) = given {
+                        self.power_is_lost(status);
+                    }
+                    return EngineInUse { counted: Some((self, index)) };
+                }
+            }
+        }
+    }
+
+    fn find_engine(&self, node: usize) -> Found {
+        let mut state = self.power.state.lock();
+        let engine = &mut state.engines[node];
+        match &engine.state {
+            EngineState::F0 => {
+                engine.users += 1;
+                Found::Powered
+            }
+            EngineState::GoingDown => {
+                engine.users += 1;
+                engine.wanted = true;
+                Found::Powered
+            }
+            EngineState::Changing(change) => Found::Wait(change.clone()),
+            EngineState::F1 => {
+                let change = self.platform.event(true);
+                engine.state = EngineState::Changing(change.clone());
+                Found::Unpowered(change)
+            }
+        }
+    }
+
+    fn settle_engine(&self, node: usize, becomes: EngineState, users: u64, change: &Event) {
+        {
+            let mut state = self.power.state.lock();
+            let engine = &mut state.engines[node];
+            engine.state = becomes;
+            engine.users += users;
+        }
+        change.set(Step::ThreadWake);
+    }
+
+    /// Takes the power of every engine that has nothing to do, as the driver's request does for one.
+    pub fn power_down_idle_engines(self: &Arc<Adapter>) {
+        (0..self.caps.engine_count()).for_each(|number| engine_is_idle(self, self.caps.engine(number)));
+    }
+
+    /// Whether the engine has power, as far as it is a matter of its own: an adapter in D3 has none to give.
+    ///
+    /// # Panics
+    /// When there is no such engine.
+    pub fn engine_power_state(&self, engine: EngineId) -> ComponentState {
+        let number = self.caps.engine_number(engine).expect("an engine of this adapter");
+        match self.power.state.lock().engines[number as usize].state {
+            EngineState::F0 | EngineState::GoingDown => ComponentState::F0,
+            EngineState::Changing(_) | EngineState::F1 => ComponentState::F1,
+        }
+    }
+}
+
+/// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE with TRANSITION_TO_F1: the driver offers an idle engine.
+pub(crate) fn engine_is_idle(adapter: &Arc<Adapter>, engine: EngineId) {
+    let number = adapter.caps.engine_number(engine).filter(|_| adapter.power.is_managed());
+    let Some(number) = number else { return };
+    let index = number as usize;
+    let start_ns = adapter.platform.stamp_ns();
+    {
+        let mut state = adapter.power.state.lock();
+        let awake = matches!(state.device, Device::D0);
+        let engine = &mut state.engines[index];
+        if !awake || engine.users > 0 || !matches!(engine.state, EngineState::F0) {
+            return;
+        }
+        (engine.state, engine.wanted) = (EngineState::GoingDown, false);
+    }
+    // 1. All doorbells of the engine's queues are disconnected.
+    // spec: UMS-052
+    for doorbell in adapter.doorbells_of(|d| d.queue.engine() == engine) {
+        doorbell.disconnect(DisconnectReason::Retry);
+    }
+    // 2. Work that was rung before its doorbell went. Its queue was given to the driver with the disconnect; it runs in F0.
+    // spec: UMS-055
+    let stays =
+        !adapter.sched.lock().in_flight_on(number).is_empty() || adapter.has_announced_work(|e| e == engine);
+    // 3. Unless somebody has used it.
+    let change = adapter.platform.event(true);
+    let goes = {
+        let mut state = adapter.power.state.lock();
+        let engine = &mut state.engines[index];
+        let goes = !stays && !engine.wanted && engine.users == 0;
+        engine.state = if goes { EngineState::Changing(change.clone()) } else { EngineState::F0 };
+        goes
+    };
+    let (level, f1) = (Dispatch::enter(), ComponentState::F1);
+    let gone = goes && adapter.driver().set_power_component_f_state(&level, number, f1).is_ok();
+    if goes {
+        let becomes = if gone { EngineState::F1 } else { EngineState::F0 };
+        adapter.settle_engine(index, becomes, 0, &change);
+    }
+    adapter.count(if gone { Count::engines_in_f1 } else { Count::power_downs_given_up });
+    adapter.record_power(if gone { "F0 to F1" } else { "F0, not F1" }, start_ns, u64::from(number));
+}

@@ -1,0 +1,350 @@
+//! Owns power: whether the adapter has it (D-states, here) and whether each engine has it (`engine`), and that no call reaches a
+//! device that has none: every DDI call goes through [`Adapter::driver`], and the first one wakes a device in D3.
+//!
+//! D0 to D3 (`go_to_d3`): 1. all hardware contexts are suspended; 2. all doorbells are disconnected, to be connected again; 3. what
+//! was rung in between is looked for: an idle device with work stays; 4. rings in the device's memory are moved out; 5. unless
+//! somebody has called meanwhile, the power goes. Nobody is held up before step 5: whoever calls in steps 1 to 4 is served by a
+//! device that has its power still, and the transition is off.
+//!
+//! D3 to D0 (`wake`), for a connect of a doorbell or for any other call: 1. power; 2. rings come back; 3. the doorbell is connected;
+//! 4. the contexts are resumed.
+//!
+//! Two locks order nothing among others and say who is who: `going_down` is held by who takes the power, `waking` by who gives it;
+//! their own DDI calls pass the gate. Nobody waits for another with `going_down` held but for the answers to suspensions.
+//!
+//! `doorbell`, `hwqueue`, `sched` and `interrupt` call in; `suspend` and the driver are called. Where power is not managed
+//! ([`PowerManagement::AlwaysOn`]) nothing here takes a step.
+
+mod engine;
+mod residency;
+
+pub use residency::{RingAllocation, RingResidency};
+
+pub(crate) use engine::engine_is_idle;
+
+use crate::adapter::Adapter;
+use crate::doorbell::Doorbell;
+use crate::error::BugCheck;
+use crate::hwqueue::HwQueue;
+use crate::stats::Count;
+use crate::suspend::{self, Suspended};
+use engine::Engine;
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+use tidegate_calls::Status;
+use tidegate_ddi::doorbell::DisconnectReason;
+use tidegate_ddi::{DevicePowerState, Driver, EngineId, Passive, PowerAction};
+use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
+
+/// Whether an adapter and its engines may lose power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PowerManagement {
+    /// They have it always. Requests of the driver to take it are declined.
+    AlwaysOn,
+    /// They lose it when they are idle, and get it back when they are used.
+    Managed,
+    /// The same without the look for work that was rung while doorbells were taken away: for explorations of what that look is for.
+    ManagedWithoutLook,
+}
+
+/// What the kernel knows about an adapter's power.
+pub(crate) struct Power {
+    management: PowerManagement,
+    going_down: Mutex<()>,
+    waking: Mutex<()>,
+    state: Mutex<State>,
+    residency: Mutex<Option<Arc<dyn RingResidency>>>,
+}
+
+struct State {
+    device: Device,
+    /// Calls of the driver that are under way.
+    calls: u64,
+    /// Somebody called while power was being taken.
+    wanted: bool,
+    /// The contexts that are suspended while the device is in D3.
+    suspended: Option<Suspended>,
+    /// Rings that were moved out of the device's memory.
+    evicted: Vec<RingAllocation>,
+    engines: Vec<Engine>,
+}
+
+enum Device {
+    D0,
+    /// Steps 1 to 4 of losing power.
+    GoingDown,
+    /// Power goes or comes; the event says that it has.
+    Changing(Event),
+    D3,
+}
+
+impl Power {
+    pub(crate) fn new(platform: &Platform, management: PowerManagement, engines: usize) -> Power {
+        let state = State {
+            device: Device::D0,
+            calls: 0,
+            wanted: false,
+            suspended: None,
+            evicted: Vec::new(),
+            engines: (0..engines).map(|_| Engine::default()).collect(),
+        };
+        Power {
+            management,
+            going_down: platform.mutex("who takes the power", ()),
+            waking: platform.mutex("who gives the power", ()),
+            state: platform.mutex("power", state),
+            residency: platform.mutex("residency of rings", None),
+        }
+    }
+
+    fn is_managed(&self) -> bool {
+        self.management != PowerManagement::AlwaysOn
+    }
+
+    /// Whether the caller is who changes the power: its calls pass.
+    fn is_mine(&self) -> bool {
+        self.going_down.is_mine() || self.waking.is_mine()
+    }
+}
+
+/// The device has power as long as this lives.
+pub(crate) struct Awake<'a> {
+    counted: Option<&'a Power>,
+    /// Contexts that are still to be resumed by who has woken the device.
+    suspended: Option<Suspended>,
+}
+
+impl Awake<'_> {
+    /// Step 4 of waking, when it was this call that woke the device. The device keeps its power until the end of the scope.
+    pub(crate) fn resume(mut self) -> Self {
+        drop(self.suspended.take());
+        self
+    }
+}
+
+impl Drop for Awake<'_> {
+    fn drop(&mut self) {
+        // First: the driver is called for it.
+        drop(self.suspended.take());
+        if let Some(power) = self.counted {
+            power.state.lock().calls -= 1;
+        }
+    }
+}
+
+/// The driver of a device that has power.
+pub(crate) struct Powered<'a> {
+    pub(crate) driver: &'a dyn Driver,
+    pub(crate) _awake: Awake<'a>,
+}
+
+impl<'a> Deref for Powered<'a> {
+    type Target = dyn Driver + 'a;
+
+    fn deref(&self) -> &Self::Target {
+        self.driver
+    }
+}
+
+/// What a caller finds.
+enum Found {
+    Awake,
+    Pass,
+    Wait(Event),
+    /// D3, and it is the caller who wakes it.
+    Asleep(Event),
+}
+
+impl Adapter {
+    /// Power until the guard is dropped; wakes the device if it must, as a whole.
+    pub(crate) fn awake(&self) -> Awake<'_> {
+        self.awake_but_suspended().resume()
+    }
+
+    /// The same with the contexts suspended still, if the device was woken for it.
+    pub(crate) fn awake_but_suspended(&self) -> Awake<'_> {
+        let power = &self.power;
+        if !power.is_managed() {
+            return Awake { counted: None, suspended: None };
+        }
+        loop {
+            match self.find() {
+                Found::Awake => return Awake { counted: Some(power), suspended: None },
+                Found::Pass => return Awake { counted: None, suspended: None },
+                // A machine that stops wakes everybody; there is nothing left to be protected.
+                Found::Wait(change) => {
+                    if change.wait_for(None, "the power of an adapter") == WaitEnd::Stopped {
+                        return Awake { counted: None, suspended: None };
+                    }
+                }
+                Found::Asleep(change) => return self.wake(&change),
+            }
+        }
+    }
+
+    fn find(&self) -> Found {
+        let mine = self.power.is_mine();
+        let mut state = self.power.state.lock();
+        match &state.device {
+            _ if mine => Found::Pass,
+            Device::D0 => {
+                state.calls += 1;
+                Found::Awake
+            }
+            Device::GoingDown => {
+                state.calls += 1;
+                state.wanted = true;
+                Found::Awake
+            }
+            Device::Changing(change) => Found::Wait(change.clone()),
+            Device::D3 => {
+                let change = self.platform.event(true);
+                state.device = Device::Changing(change.clone());
+                Found::Asleep(change)
+            }
+        }
+    }
+
+    /// D3 to D0, but for the contexts.
+    fn wake(&self, change: &Event) -> Awake<'_> {
+        let start_ns = self.platform.stamp_ns();
+        let waking = self.power.waking.lock_device();
+        // 1. Power.
+        // spec: UMS-059
+        let (level, state) = (Passive::enter(), DevicePowerState::D0);
+        let given = self.driver_as_it_is().set_power_state(&level, state, PowerAction::None);
+        // 2. Rings that were moved out of the device's memory come back.
+        // spec: UMS-060
+        self.bring_rings_back();
+        let suspended = {
+            let mut state = self.power.state.lock();
+            state.device = Device::D0;
+            state.calls += 1;
+            state.suspended.take()
+        };
+        drop(waking);
+        change.set(Step::ThreadWake);
+        self.count(Count::wakes_from_d3);
+        self.record_power("D3 to D0", start_ns, 0);
+        if let Err(status) = given {
+            self.power_is_lost(status);
+        }
+        Awake { counted: Some(&self.power), suspended }
+    }
+
+    fn power_is_lost(&self, status: Status) {
+        let device = self.devices.lock().values().find_map(Weak::upgrade);
+        if let Some(device) = device {
+            device.adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSetPowerState", status });
+        }
+    }
+
+    /// Whether the device has power now.
+    pub fn power_state(&self) -> DevicePowerState {
+        match self.power.state.lock().device {
+            Device::D0 | Device::GoingDown => DevicePowerState::D0,
+            Device::Changing(_) | Device::D3 => DevicePowerState::D3,
+        }
+    }
+
+    /// Takes or gives the power of an adapter for a system that goes to sleep or comes back: what is in rings stays there, and runs
+    /// after D0. Returns the state that it has then: D0 where D3 was asked for and somebody was in the middle of a call.
+    ///
+    /// # Errors
+    /// NOT_SUPPORTED where power is not managed.
+    #[doc(alias = "DxgkDdiSetPowerState")]
+    pub fn set_power_state(&self, state: DevicePowerState) -> Result<DevicePowerState, Status> {
+        match state {
+            DevicePowerState::D0 => {
+                self.must_be_managed()?;
+                drop(self.awake());
+                Ok(self.power_state())
+            }
+            DevicePowerState::D3 => self.go_to_d3(PowerAction::Sleep),
+        }
+    }
+
+    /// Takes the power of an adapter that has nothing to do. Returns the state that it has then: D0 when there was something.
+    ///
+    /// # Errors
+    /// NOT_SUPPORTED where power is not managed.
+    pub fn power_down_if_idle(&self) -> Result<DevicePowerState, Status> {
+        self.go_to_d3(PowerAction::None)
+    }
+
+    fn must_be_managed(&self) -> Result<(), Status> {
+        self.check()?;
+        if self.power.is_managed() { Ok(()) } else { Err(Status::NOT_SUPPORTED) }
+    }
+
+    /// D0 to D3, in the published order.
+    fn go_to_d3(&self, action: PowerAction) -> Result<DevicePowerState, Status> {
+        self.must_be_managed()?;
+        let _one_at_a_time = self.power.going_down.lock_device();
+        let start_ns = self.platform.stamp_ns();
+        {
+            let mut state = self.power.state.lock();
+            match state.device {
+                Device::D0 if state.calls == 0 => (state.device, state.wanted) = (Device::GoingDown, false),
+                Device::D3 => return Ok(DevicePowerState::D3),
+                _ => return Ok(DevicePowerState::D0),
+            }
+        }
+        // 1. All hardware contexts leave the run list.
+        // spec: UMS-056
+        let suspended = suspend::hold(self, self.hw_contexts_of(|_| true));
+        // 2. All doorbells are disconnected.
+        // spec: UMS-057
+        let doorbells: Vec<Arc<Doorbell>> = self.doorbells_of(|_| true).collect();
+        doorbells.iter().for_each(|doorbell| doorbell.disconnect(DisconnectReason::Retry));
+        // 3. Work that was rung before its doorbell went.
+        let stays = !suspended.is_complete()
+            || self.has_packets()
+            || (action == PowerAction::None && self.has_announced_work(|_| true));
+        // 4. Rings leave the device's memory.
+        // spec: UMS-058
+        let stays = stays || !self.move_rings_out(&doorbells);
+        // One that its process has given up meanwhile ends here, while the device has power.
+        drop(doorbells);
+        // 5. Unless somebody has called.
+        let change = self.platform.event(true);
+        let goes = {
+            let mut state = self.power.state.lock();
+            let goes = !stays && !state.wanted && state.calls == 0;
+            state.device = if goes { Device::Changing(change.clone()) } else { Device::D0 };
+            goes
+        };
+        let (level, d3) = (Passive::enter(), DevicePowerState::D3);
+        let gone = goes && self.driver_as_it_is().set_power_state(&level, d3, action).is_ok();
+        if !gone {
+            self.bring_rings_back();
+        }
+        let kept = {
+            let mut state = self.power.state.lock();
+            state.device = if gone { Device::D3 } else { Device::D0 };
+            if gone { state.suspended.replace(suspended) } else { Some(suspended) }
+        };
+        change.set(Step::ThreadWake);
+        drop(kept);
+        self.count(if gone { Count::sleeps_in_d3 } else { Count::power_downs_given_up });
+        self.record_power(if gone { "D0 to D3" } else { "D0, not D3" }, start_ns, 0);
+        Ok(if gone { d3 } else { DevicePowerState::D0 })
+    }
+
+    /// Whether an engine has packets, or VidSch is about to give it some.
+    fn has_packets(&self) -> bool {
+        let sched = self.sched.lock();
+        (0..self.caps.engine_count()).any(|engine| !sched.in_flight_on(engine).is_empty())
+    }
+
+    /// The look for work that was announced and is not complete, on the engines that `of` picks.
+    fn has_announced_work(&self, of: impl Fn(EngineId) -> bool) -> bool {
+        if self.power.management == PowerManagement::ManagedWithoutLook {
+            return false;
+        }
+        self.platform.fence();
+        let user = self.doorbells_of(|d| of(d.queue.engine()) && d.has_work()).next().is_some();
+        let kernel = |q: &HwQueue| of(q.engine()) && !q.user_mode_submission && q.has_work(self);
+        user || !self.hw_queues_of(kernel).is_empty()
+    }
+}

@@ -1,0 +1,29 @@
+//! Owns power: what the hardware is told when the kernel gives or takes it, and which engines report that they are idle.
+
+use crate::{KmdError, ReferenceDriver};
+use tidegate_ddi::{ComponentState, DevicePowerState, PowerAction};
+use tidegate_gpu_abi::AdminCommand;
+
+impl ReferenceDriver {
+    /// D3 is refused when it is for idleness alone and the hardware has work. After D0 nothing is known of the registers.
+    pub(crate) fn power_device(&self, state: DevicePowerState, action: PowerAction) -> Result<(), KmdError> {
+        let on = state == DevicePowerState::D0;
+        if on {
+            self.mailbox.forget();
+        }
+        let if_idle = action == PowerAction::None && self.config.idle.looks_at_queues;
+        self.mailbox.run(AdminCommand::PowerDevice { on, if_idle })
+    }
+
+    pub(crate) fn power_engine(&self, engine: u32, state: ComponentState) -> Result<(), KmdError> {
+        let (on, if_idle) = (state == ComponentState::F0, self.config.idle.looks_at_queues);
+        self.mailbox.run(AdminCommand::PowerEngine { engine, on, if_idle })
+    }
+
+    /// Has every engine say when it was idle for as long as the policy wants to know.
+    pub(crate) fn watch_idle_engines(&self) -> Result<(), KmdError> {
+        let after_ns = self.config.idle.engine_after_ns;
+        let engines = if after_ns == 0 { 0 } else { self.device.engine_count() };
+        (0..engines).try_for_each(|engine| self.mailbox.run(AdminCommand::ReportIdle { engine, after_ns }))
+    }
+}
