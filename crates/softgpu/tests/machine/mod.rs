@@ -304,7 +304,7 @@ impl Process {
 
     /// Maps a page of fence values where something may stand already.
     pub fn map_fence_page(&self, va: GpuVa, to: PhysicalAddress) {
-        self.write_entry(va, Pte::new(to, true).of_fence_values());
+        self.write_entry(va, Pte::new(to, true).of_fence_values().coherent());
     }
 
     fn write_entry(&self, va: GpuVa, entry: Pte) {
