@@ -13,6 +13,8 @@ pub enum DeviceState {
     Hung(String),
     /// Lost because the adapter stopped.
     Stopped,
+    /// Lost because its process was ended; nothing that it shares is made to pass for that.
+    ProcessEnded,
 }
 
 /// What put a device into error.

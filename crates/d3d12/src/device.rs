@@ -392,6 +392,7 @@ impl DeviceInner {
             Ok(DeviceState::Faulted(report)) => Some(self.describe(&report)),
             Ok(DeviceState::Hung(what)) => Some(what),
             Ok(DeviceState::Stopped) => Some("the adapter stopped".to_owned()),
+            Ok(DeviceState::ProcessEnded) => Some("its process was ended".to_owned()),
             Err(Status::CANCELLED) => None,
             Err(status) => Some(status.to_string()),
         }

@@ -27,7 +27,6 @@ pub struct Queue {
     lane: Option<LaneId>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "one for each queue, behind the queue's Arc")]
 enum Path {
     Packet(PacketQueue),
     Hardware(HardwareQueue),

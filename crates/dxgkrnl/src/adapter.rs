@@ -23,6 +23,7 @@ use crate::process::Process;
 use crate::sched::VidSch;
 use crate::stats::{Count, KernelStats, Stats};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::memory::{PageTableShape, Segment};
@@ -110,6 +111,14 @@ pub struct PendingWait {
     pub value: u64,
     /// What the fence is at; 0 where the CPU cannot see it.
     pub current: u64,
+    /// Who could have signalled it and was ended, in words.
+    pub lost: Option<String>,
+}
+
+impl fmt::Display for PendingWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fence '{}' to reach {} (it is at {})", self.fence, self.value, self.current)
+    }
 }
 
 /// One adapter: a driver and the kernel's state for it.
@@ -160,6 +169,8 @@ pub struct Adapter {
     pub(crate) power: Power,
     /// The timeline's lane of suspensions and power states, once there was one.
     pub(crate) power_lane: OnceLock<LaneId>,
+    /// The timeline's lane of processes that ended, once there was one.
+    pub(crate) process_lane: OnceLock<LaneId>,
     /// The timeline's lane of interrupt and deferred routines.
     pub(crate) interrupt_lane: LaneId,
     pub(crate) stats: Stats,
@@ -232,6 +243,7 @@ impl Adapter {
             dpc: DpcQueue::new(platform),
             peers: platform.mutex("peers of an adapter", BTreeSet::new()),
             power_lane: OnceLock::new(),
+            process_lane: OnceLock::new(),
             interrupt_lane: platform.lane(LaneKind::Interrupt, &lane_group(config), "interrupts"),
             stats: Stats::new(platform),
             next_handle: platform.page(1).word(0),
@@ -332,12 +344,21 @@ impl Adapter {
 
     /// Puts something that is about power, and ended now, on the timeline.
     pub(crate) fn record_power(&self, what: &str, start_ns: u64, arg: u64) {
+        self.record_mark((&self.power_lane, "power"), what, start_ns, arg);
+    }
+
+    /// Puts the end of a process, which is over now, on the timeline.
+    pub(crate) fn record_process(&self, what: &str, start_ns: u64) {
+        self.record_mark((&self.process_lane, "processes"), what, start_ns, 0);
+    }
+
+    fn record_mark(&self, (lane, lane_name): (&OnceLock<LaneId>, &str), what: &str, start_ns: u64, arg: u64) {
         let platform = &self.platform;
         if !platform.tracing() {
             return;
         }
-        let lane = || platform.lane(LaneKind::Interrupt, &lane_group(self.config), "power");
-        let (lane, name) = (*self.power_lane.get_or_init(lane), platform.trace_name(what));
+        let made = || platform.lane(LaneKind::Interrupt, &lane_group(self.config), lane_name);
+        let (lane, name) = (*lane.get_or_init(made), platform.trace_name(what));
         platform.record(Record::span(lane, Kind::Mark, name, start_ns, platform.stamp_ns()).with_arg(arg));
     }
 

@@ -7,7 +7,8 @@
 //! last-queued cell is compared with progress, and pending work goes to the driver as a notification.
 //!
 //! The transition lock orders every connect, disconnect and destroy of an adapter. The driver may call disconnect from inside
-//! connect (victimising): on the lock's owner that callback runs inside the owner's transition.
+//! connect (victimising): on the lock's owner that callback runs inside the owner's transition. A doorbell's end takes the lock,
+//! so whatever such a callback holds is put aside until the transition is over: it may have become the last to hold it.
 
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
@@ -206,7 +207,7 @@ impl Doorbell {
         let connected = connected.map_err(Some).and_then(|c| self.show(c));
         drop(transition);
         // 5. Whoever lost hardware for it may have lost a ring, too: their disconnect is complete by now.
-        victims.iter().filter(|victim| victim.lost).for_each(|victim| victim.doorbell.notify_pending_work());
+        take_up(victims);
         match connected {
             Err(None) => {
                 adapter.bug_check(BugCheck::DoorbellStatus);
@@ -285,13 +286,31 @@ impl Doorbell {
     /// The kernel takes the hardware away.
     // spec: UMS-039
     pub(crate) fn disconnect(&self, reason: DisconnectReason) {
-        let transition = self.adapter.transition.lock_device();
-        let was_connected = self.disconnect_in_transition(reason);
-        drop(transition);
-        // 4. The backstop.
+        // 1, 2.
+        let was_connected = self.take_hardware(reason);
+        // 3. The backstop.
         if was_connected && reason == DisconnectReason::Retry {
             self.notify_pending_work();
         }
+    }
+
+    /// Its process ends in good order: nobody connects it again, and what was announced before is with the driver, also when
+    /// its ring was lost and nobody is left who would repeat it.
+    pub(crate) fn close(&self) {
+        self.take_hardware(DisconnectReason::Abort);
+        // What is pending keeps the engine's power from then on.
+        let _engine = self.adapter.engine_in_use(self.queue.engine());
+        self.notify_pending_work();
+    }
+
+    /// Returns whether there was any.
+    fn take_hardware(&self, reason: DisconnectReason) -> bool {
+        let transition = self.adapter.transition.lock_device();
+        let was_connected = self.disconnect_in_transition(reason);
+        let victims = std::mem::take(&mut *self.adapter.victims.lock());
+        drop(transition);
+        take_up(victims);
+        was_connected
     }
 
     /// A resize made another doorbell for the queue. The driver is told even if this one was not connected: it has a ring to let
@@ -329,7 +348,12 @@ impl Doorbell {
     /// Whether the process announced more than the GPU has completed.
     // spec: UMS-074
     pub(crate) fn has_work(&self) -> bool {
-        self.last_queued.load_once() > self.queue.progress.fence.value()
+        self.announced() > self.queue.progress.fence.value()
+    }
+
+    /// The progress value that the process says it queued last: any value at all.
+    pub(crate) fn announced(&self) -> u64 {
+        self.last_queued.load_once()
     }
 
     /// D3DKMTNotifyWorkSubmission. It needs no hardware behind the doorbell; DEVICE_REMOVED after an ABORT.
@@ -350,8 +374,15 @@ impl Drop for Doorbell {
             self.hide();
         }
         self.adapter.driver().destroy_doorbell(&Passive::enter(), self.driver);
+        let victims = std::mem::take(&mut *self.adapter.victims.lock());
         drop(transition);
+        take_up(victims);
     }
+}
+
+/// The transition is over: what it put aside can be worked on, and whatever of it nobody else holds any more ends here.
+fn take_up(victims: Vec<Victim>) {
+    victims.iter().filter(|victim| victim.lost).for_each(|victim| victim.doorbell.notify_pending_work());
 }
 
 /// DxgkCbDisconnectDoorbell: the driver takes the hardware away; it does so itself after this returns.

@@ -1,7 +1,8 @@
 //! Owns a process's handle table: typed, generation-checked, and slow to use a value again.
 //!
 //! A handle's low six bits are 0 and its upper two are 01; between them stand 6 bits of generation and 18 of index. A freed
-//! entry waits in line behind [`REUSE_DISTANCE`] others, and comes back with another generation.
+//! entry waits in line behind [`REUSE_DISTANCE`] others, and comes back with another generation. A closed table takes nothing
+//! in any more.
 
 use std::collections::VecDeque;
 use tidegate_calls::Handle;
@@ -21,24 +22,41 @@ struct Entry<T> {
 pub(crate) struct HandleTable<T> {
     entries: Vec<Entry<T>>,
     free: VecDeque<u32>,
+    closed: bool,
 }
 
 impl<T: Clone> HandleTable<T> {
     pub(crate) fn new() -> HandleTable<T> {
-        HandleTable { entries: Vec::new(), free: VecDeque::new() }
+        HandleTable { entries: Vec::new(), free: VecDeque::new(), closed: false }
     }
 
-    /// Adds an object; `None` when the table is full.
-    pub(crate) fn insert(&mut self, object: T) -> Option<Handle> {
+    /// Nothing is added any more; `false` when it was closed already.
+    pub(crate) fn close(&mut self) -> bool {
+        !std::mem::replace(&mut self.closed, true)
+    }
+
+    /// Whether it is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Adds an object. A table that is full or closed hands it back: its end is a matter for the outside of the table's lock.
+    pub(crate) fn insert(&mut self, object: T) -> Result<Handle, T> {
+        if self.closed {
+            return Err(object);
+        }
         let index = if self.free.len() > REUSE_DISTANCE || self.entries.len() == MAX_ENTRIES {
-            self.free.pop_front()?
+            match self.free.pop_front() {
+                Some(index) => index,
+                None => return Err(object),
+            }
         } else {
             self.entries.push(Entry { generation: 0, object: None });
             self.entries.len() as u32 - 1
         };
         let entry = &mut self.entries[index as usize];
         entry.object = Some(object);
-        Some(Handle(1 << 30 | entry.generation << (6 + INDEX_BITS) | index << 6))
+        Ok(Handle(1 << 30 | entry.generation << (6 + INDEX_BITS) | index << 6))
     }
 
     fn index(&self, handle: Handle) -> Option<usize> {
@@ -76,6 +94,15 @@ impl<T: Clone> HandleTable<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_table_takes_nothing_in_and_still_knows_what_it_has() {
+        let mut table = HandleTable::new();
+        let first = table.insert("a").unwrap();
+        assert_eq!((table.close(), table.close(), table.is_closed()), (true, false, true));
+        assert_eq!((table.insert("b"), table.get(first)), (Err("b"), Some("a")));
+        assert_eq!(table.remove(first), Some("a"));
+    }
 
     #[test]
     fn a_dead_handle_stays_dead_and_its_value_rests() {

@@ -8,7 +8,7 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::log::{self, FenceLogs};
-use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Wakee, monitor};
+use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Owner, Wakee, monitor};
 use crate::memory::Affinity;
 use crate::sched::FenceTarget;
 use crate::sched::broadcast::{Broadcast, Standing};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData, SubmitCommandToHwQueue};
 use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::{Mutex, Step};
+use tidegate_platform::{Event, Mutex, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 /// What a hardware queue is made with.
@@ -62,6 +62,11 @@ impl HwQueueTable {
         self.by_driver.get(&handle).map(|(_, queue)| queue.clone())
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_kernel.len()
+    }
+
     /// Those that are not being destroyed, in order of creation.
     pub(crate) fn live(&self) -> Vec<Arc<HwQueue>> {
         self.by_kernel.values().filter_map(Weak::upgrade).collect()
@@ -71,7 +76,7 @@ impl HwQueueTable {
 /// One hardware queue.
 pub(crate) struct HwQueue {
     /// The context outlives its queues.
-    context: Arc<Context>,
+    pub(crate) context: Arc<Context>,
     pub(crate) device: Arc<crate::device::Device>,
     pub(crate) os_handle: OsHandle,
     pub(crate) driver: DriverHandle,
@@ -104,6 +109,8 @@ struct QueuedSignal {
     flags: SignalFlags,
     /// The queues that must reach it; `None` when it stands in one queue only.
     together: Option<Together>,
+    /// Set when it is made; the kernel's own, since no call queues events here.
+    event: Option<Event>,
 }
 
 struct Together {
@@ -272,13 +279,28 @@ impl HwQueue {
         self.adapter().count(Count::queued_waits);
         let work = Work::Wait { fences: fences.clone(), remaining: fences.len() };
         let ticket = self.software.lock().push(work, self.adapter().platform.stamp_ns());
-        for (fence, value) in fences {
+        for (fence, value) in &fences {
             let wakee = Arc::new(QueueWakee(Arc::downgrade(self)));
-            if monitor::wait(&fence, value, wakee, ticket).is_none() {
+            if monitor::wait(fence, *value, wakee, ticket, Owner::Queue(self.os_handle)).is_none() {
                 self.condition_met(ticket);
             }
         }
+        // Whoever gave the queue's work up after its device was lost may have looked before these were entered.
+        if self.device.check().is_err() {
+            fences.iter().for_each(|(fence, _)| monitor::forget(fence, self.os_handle));
+        }
         self.run();
+    }
+
+    /// An event that is set when everything that a kernel-mode queue has now is complete.
+    pub(crate) fn drained(self: &Arc<HwQueue>) -> Event {
+        let platform = &self.adapter().platform;
+        let (event, now) = (platform.event(true), platform.stamp_ns());
+        let (fences, flags, together) = (Vec::new(), SignalFlags::empty(), None);
+        let signal = QueuedSignal { fences, flags, together, event: Some(event.clone()) };
+        self.software.lock().push(Work::Signal { signal: Arc::new(signal), reached: false }, now);
+        self.run();
+        event
     }
 
     /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one adapter.
@@ -292,7 +314,7 @@ impl HwQueue {
                 Broadcast::new(&queues.iter().map(|q| q.os_handle).collect::<Vec<_>>()),
             ),
         });
-        let signal = Arc::new(QueuedSignal { fences, flags, together });
+        let signal = Arc::new(QueuedSignal { fences, flags, together, event: None });
         let now = platform.stamp_ns();
         // All queues at once, always in the same order: two broadcasts stand in the same order on every queue, and cannot
         // hold each other.
@@ -355,7 +377,7 @@ impl HwQueue {
             Action::AwaitProgress(value) => {
                 let wakee = Arc::new(QueueWakee(Arc::downgrade(self)));
                 // When it is reached already, the next round of `run` sees it.
-                monitor::wait(&self.progress.fence, value, wakee, PROGRESS);
+                monitor::wait(&self.progress.fence, value, wakee, PROGRESS, Owner::Queue(self.os_handle));
             }
         }
     }
@@ -364,6 +386,9 @@ impl HwQueue {
         self.adapter().platform.spend(Step::VidSchDispatch);
         self.adapter().stats.add(Count::queued_signals, signal.fences.len() as u64);
         signal::signal(&signal.fences, signal.flags);
+        if let Some(event) = &signal.event {
+            event.set(Step::ThreadWake);
+        }
     }
 
     /// The last queue has reached a broadcast, or went away: it is made, and whoever it held goes on.
@@ -391,14 +416,11 @@ impl HwQueue {
         self.run();
     }
 
-    /// Leaves the broadcasts among work that will not be done, so that they hold no other queue.
-    fn leave(&self, given_up: VecDeque<Item>) {
-        for item in given_up {
-            let Work::Signal { signal, .. } = item.work else { continue };
-            let left = signal.together.as_ref().map(|t| t.standing.lock().leave(self.os_handle));
-            if left == Some(Standing::Complete) {
-                self.make_together(&signal);
-            }
+    /// Leaves a broadcast that this queue will not reach, so that it holds no other queue.
+    fn leave(&self, signal: &Arc<QueuedSignal>) {
+        let left = signal.together.as_ref().map(|t| t.standing.lock().leave(self.os_handle));
+        if left == Some(Standing::Complete) {
+            self.make_together(signal);
         }
     }
 
@@ -439,10 +461,23 @@ impl HwQueue {
         submitted > self.progress.fence.value()
     }
 
-    /// Gives up what is queued: the device is lost.
-    pub(crate) fn give_up(&self) {
+    /// Gives up what is queued: the device is lost, or the queue ends. Returns the fences of signals that stood in it.
+    pub(crate) fn give_up(&self) -> Vec<FenceTarget> {
         let given_up = std::mem::take(&mut self.software.lock().items);
-        self.leave(given_up);
+        let mut signals = Vec::new();
+        for item in given_up {
+            match item.work {
+                Work::Command(_) => {}
+                Work::Wait { fences, .. } => {
+                    fences.iter().for_each(|(fence, _)| monitor::forget(fence, self.os_handle));
+                }
+                Work::Signal { signal, .. } => {
+                    self.leave(&signal);
+                    signals.extend(signal.fences.iter().cloned());
+                }
+            }
+        }
+        signals
     }
 
     /// The wait at the head of the queue.
@@ -525,7 +560,7 @@ impl Drop for HwQueue {
         fence::queue_ended(adapter, self);
         // A user-mode queue holds no software commands.
         if !self.user_mode_submission {
-            self.give_up();
+            let _not_made = self.give_up();
         }
     }
 }

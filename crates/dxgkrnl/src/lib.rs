@@ -4,8 +4,8 @@
 //! `handle` · `device` · `memory` (allocations, GPU addresses) · `fence` (storage, waiters, the MonitoredValue protocol,
 //! logs) · `signal` (the rules that every signal keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode
 //! hardware queues) · `doorbell` · `suspend` (hardware contexts off the run list and back) · `power` (D-states, F-states) ·
-//! `interrupt` (interrupt and deferred routine) · `recovery` (a device in error) · `feature` (what both sides can do) ·
-//! `declaration` (what the driver says it is) · `entry` (which of its entries may be called) · `error`.
+//! `interrupt` (interrupt and deferred routine) · `recovery` (a device in error) · `teardown` (how processes end) · `feature`
+//! (what both sides can do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called) · `error`.
 //!
 //! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
 //! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: joining of a cross-adapter
@@ -37,6 +37,7 @@ mod sched;
 mod signal;
 mod stats;
 mod suspend;
+mod teardown;
 
 pub use adapter::{Adapter, AdapterConfig, InterruptDelivery, PendingWait};
 pub use error::{BugCheck, StartError};
@@ -44,5 +45,5 @@ pub use feature::FeatureSetting;
 pub use fence::log::LogTimeFault;
 pub use power::{PowerManagement, RingAllocation, RingResidency};
 pub use process::Process;
-pub use stats::{FenceRewind, KernelStats};
+pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
 pub use suspend::Suspended;

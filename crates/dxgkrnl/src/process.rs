@@ -1,5 +1,6 @@
 //! Owns processes: handles, one address space, and the call surface. Every call looks its handles up, validates, drops the
-//! table's lock, and goes to the room that does the work.
+//! table's lock, and goes to the room that does the work. How a process ends is `teardown`'s; from then on its calls fail with
+//! DEVICE_REMOVED.
 
 use crate::adapter::Adapter;
 use crate::context::{Context, ContextDesc};
@@ -13,7 +14,7 @@ use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::{AddressSpace, Affinity, AllocationObject, cpu_va};
 use crate::sched::{self, Effect, FenceTarget, Signal};
 use crate::signal::{check_flags, check_rewinds, signal};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
@@ -33,7 +34,7 @@ const MAX_SIGNALLED: usize = 32;
 const MAX_BROADCAST: usize = 64;
 
 #[derive(Clone)]
-enum Object {
+pub(crate) enum Object {
     Device(Arc<Device>),
     Allocation(Arc<AllocationObject>),
     Context(Arc<Context>),
@@ -68,19 +69,31 @@ impl HandleLookup {
     }
 }
 
-/// A process that has opened the adapter. Dropping it ends everything that it made.
-pub struct Process {
-    adapter: Arc<Adapter>,
-    name: String,
-    space: Arc<AddressSpace>,
+/// What every object of a process stands on.
+pub(crate) struct Ground {
     fence_pool: Arc<FencePool>,
-    objects: Arc<Table>,
+    space: Arc<AddressSpace>,
+}
+
+/// A process that has opened the adapter. It ends by [`Process::close`] or [`Process::terminate`]; dropping it before terminates it
+/// without waiting for anybody.
+pub struct Process {
+    pub(crate) adapter: Arc<Adapter>,
+    name: String,
+    /// `None` once the process has ended.
+    pub(crate) ground: Mutex<Option<Ground>>,
+    pub(crate) objects: Arc<Table>,
+    /// Set when it has left the kernel: waits that end from then on were ended with it.
+    pub(crate) left: OnceLock<()>,
 }
 
 macro_rules! lookup {
     ($name:ident, $kind:ident, $type:ty) => {
         fn $name(&self, handle: Handle) -> Result<Arc<$type>, Status> {
-            match self.objects.lock().get(handle) {
+            let objects = self.objects.lock();
+            match objects.get(handle) {
+                // Nobody calls in any more: what is left in the table is `teardown`'s.
+                _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
                 Some(Object::$kind(object)) => Ok(object),
                 _ => Err(Status::INVALID_PARAMETER),
             }
@@ -93,7 +106,14 @@ impl Process {
         let space = Arc::new(AddressSpace::new(adapter)?);
         let fence_pool = FencePool::new(adapter, &space);
         let objects = Arc::new(adapter.platform.mutex("handle table", HandleTable::new()));
-        Ok(Arc::new(Process { adapter: adapter.clone(), name: name.to_owned(), space, fence_pool, objects }))
+        let ground = adapter.platform.mutex("what a process stands on", Some(Ground { fence_pool, space }));
+        Ok(Arc::new(Process {
+            adapter: adapter.clone(),
+            name: name.to_owned(),
+            ground,
+            objects,
+            left: OnceLock::new(),
+        }))
     }
 
     /// Its name.
@@ -110,13 +130,22 @@ impl Process {
     lookup!(doorbell, Doorbell, Doorbell);
 
     fn insert(&self, object: Object) -> Result<Handle, Status> {
-        self.objects.lock().insert(object).ok_or(Status::INSUFFICIENT_RESOURCES)
+        let (inserted, closed) = {
+            let mut objects = self.objects.lock();
+            (objects.insert(object), objects.is_closed())
+        };
+        // An object that found no place ends here, outside of the table's lock.
+        inserted.map_err(|_object| match closed {
+            true => Status::DEVICE_REMOVED,
+            false => Status::INSUFFICIENT_RESOURCES,
+        })
     }
 
     /// Takes an object of the right kind out of the table; the caller drops it outside the table's lock.
     fn remove(&self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<Object, Status> {
         let mut objects = self.objects.lock();
         match objects.get(handle) {
+            _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
             Some(object) if is_kind(&object) => objects.remove(handle).ok_or(Status::INVALID_PARAMETER),
             _ => Err(Status::INVALID_PARAMETER),
         }
@@ -214,7 +243,7 @@ impl Process {
             // spec: MF-021
             current_value_gpu_va: match no_gpu {
                 true => 0,
-                false if self.adapter.caps.io_mmu && cpu_reaches => self.space.unmapped_va(),
+                false if self.adapter.caps.io_mmu && cpu_reaches => instance.device.space.unmapped_va(),
                 false => instance.mapping.current_va,
             },
             monitored_value_gpu_va: if fence.native.is_some() && !no_gpu {
@@ -252,41 +281,36 @@ impl Kernel for Process {
 
     fn create_device(&self) -> Result<Handle, Status> {
         let handles = HandleLookup(Arc::downgrade(&self.objects));
-        let device = Device::new(&self.adapter, &self.space, &self.fence_pool, handles)?;
+        let ground = self.ground.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
+        let (space, fence_pool) = ground.ok_or(Status::DEVICE_REMOVED)?;
+        let device = Device::new(&self.adapter, &space, &fence_pool, handles)?;
         self.insert(Object::Device(device))
     }
 
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
-        let device = self.device(device)?;
-        let os_handle = device.os_handle;
-        // spec: UMS-036
-        // All that belongs to it, doorbells first: what holds others goes before what is held.
-        let of_device = |object: &Object| match object {
-            Object::Doorbell(d) => (d.queue.device.os_handle == os_handle).then_some(0),
-            Object::HwQueue(q) => (q.device.os_handle == os_handle).then_some(1),
-            Object::Context(c) | Object::HwContext(c) => (c.device.os_handle == os_handle).then_some(2),
-            Object::Fence(f) => (f.device.os_handle == os_handle).then_some(3),
-            Object::Allocation(a) => (a.device == os_handle).then_some(4),
-            Object::Device(d) => (d.os_handle == os_handle).then_some(5),
-        };
-        let mut doomed: Vec<(u32, Handle)> =
-            self.objects.lock().iter().filter_map(|(h, o)| Some((of_device(o)?, h))).collect();
-        doomed.sort();
-        drop(device);
-        for (_, handle) in doomed {
-            let object = self.objects.lock().remove(handle);
-            drop(object);
-        }
+        let os_handle = self.device(device)?.os_handle;
+        self.destroy_objects(|object| object.device() == os_handle);
         Ok(())
     }
 
     fn device_state(&self, device: Handle) -> Result<DeviceState, Status> {
-        Ok(self.device(device)?.state())
+        let found = {
+            let objects = self.objects.lock();
+            (objects.get(device), objects.is_closed())
+        };
+        match found {
+            (Some(Object::Device(device)), closed) => Ok(match device.state() {
+                DeviceState::Active if closed => DeviceState::ProcessEnded,
+                state => state,
+            }),
+            (None, true) => Ok(DeviceState::ProcessEnded),
+            _ => Err(Status::INVALID_PARAMETER),
+        }
     }
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
         let device = self.live_device(args.device)?;
-        let object = Arc::new(AllocationObject::new(&self.adapter, &self.space, device.os_handle, &args)?);
+        let object = Arc::new(AllocationObject::new(&self.adapter, &device.space, device.os_handle, &args)?);
         let handle = self.insert(Object::Allocation(object.clone()))?;
         Ok(Allocation { handle, gpu_va: object.gpu_va, bytes: object.bytes, memory: object.memory.clone() })
     }
@@ -456,7 +480,11 @@ impl Kernel for Process {
             instances.iter().map(|(instance, _)| Arc::downgrade(&instance.device)).collect();
         cpu::wait(&self.adapter, instances, mode, None)?;
         // spec: MF-050
-        // A lost device's fences read as their maximum; its own waits say why they ended.
+        // A lost device's fences read as their maximum; its own waits say why they ended. So do those of a process that was
+        // ended meanwhile.
+        if self.left.get().is_some() {
+            return Err(Status::DEVICE_REMOVED);
+        }
         devices.iter().filter_map(Weak::upgrade).try_for_each(|device| device.check())
     }
 
@@ -537,19 +565,6 @@ impl Process {
             return Err(Status::INVALID_PARAMETER);
         }
         Ok(queue)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let devices: Vec<Handle> = {
-            let objects = self.objects.lock();
-            objects.iter().filter(|(_, o)| matches!(o, Object::Device(_))).map(|(h, _)| h).collect()
-        };
-        for device in devices {
-            // The handle was just found in the table, which nobody else reaches any more.
-            let _ = self.destroy_device(device);
-        }
     }
 }
 

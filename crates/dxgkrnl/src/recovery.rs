@@ -88,11 +88,11 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
         suspend::for_good(&context);
     }
     for queue in adapter.hw_queues_of(|q| of_device(q.device.os_handle)) {
-        queue.give_up();
+        let _signals_nobody_misses = queue.give_up();
     }
     let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();
     let contexts = contexts.iter().filter(|c| of_device(c.device.os_handle)).map(|c| c.os_handle);
-    sched::give_up(adapter, &contexts.collect::<Vec<_>>());
+    let _signals_nobody_misses = sched::give_up(adapter, &contexts.collect::<Vec<_>>());
     // 3. Fences that it made read as their maximum.
     // spec: ME-047
     // spec: MF-048

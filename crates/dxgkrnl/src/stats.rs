@@ -1,12 +1,17 @@
-//! Owns the counters of the kernel, and the last fence rewinds that nobody announced: what a report shows and a test asserts.
+//! Owns the counters of the kernel, the last fence rewinds that nobody announced, and the signals that went with a process: what
+//! a report shows and a test asserts.
 //! Counting takes part in nothing.
 
 use crate::adapter::Adapter;
 use std::collections::VecDeque;
+use std::fmt;
+use tidegate_ddi::OsHandle;
 use tidegate_platform::{Mutex, Page, Platform};
 
 /// Rewinds that are kept for a report; older ones are only counted.
 const REWINDS_KEPT: usize = 64;
+/// The same of fences that lost who could signal them.
+const LOST_SIGNALS_KEPT: usize = 64;
 
 /// A signal below its fence's value that did not announce it (AllowFenceRewind).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +22,48 @@ pub struct FenceRewind {
     pub from: u64,
     /// What it was signalled to.
     pub to: u64,
+}
+
+/// A shared fence that lost a process which could signal it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostSignal {
+    /// The process that was ended.
+    pub process: String,
+    /// The fence's name.
+    pub fence: String,
+    /// The largest value whose signal the process had queued with the kernel; `None` when there was none. What stood in the
+    /// rings of its user-mode queues nobody knows.
+    pub queued: Option<u64>,
+}
+
+impl fmt::Display for LostSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process '{}', which could signal it, was ended", self.process)?;
+        match self.queued {
+            Some(value) => write!(f, " with a signal of {value} queued, which never comes"),
+            None => write!(f, ", and what it had queued never comes"),
+        }
+    }
+}
+
+/// How many kernel objects of all processes of an adapter there are now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Devices.
+    pub devices: usize,
+    /// Contexts for packets.
+    pub contexts: usize,
+    /// Hardware contexts.
+    pub hw_contexts: usize,
+    /// Hardware queues.
+    pub hw_queues: usize,
+    /// Doorbells.
+    pub doorbells: usize,
+    /// Fences.
+    pub fences: usize,
+    /// Regions of system memory: allocations, page tables, pages of fences, logs, and what driver and kernel have for
+    /// themselves.
+    pub memory_regions: usize,
 }
 
 macro_rules! counters {
@@ -97,12 +144,17 @@ counters! {
     power_downs_given_up,
     /// Devices put into error.
     devices_lost,
+    /// Processes that ended in good order: their work was done.
+    processes_closed,
+    /// Processes that were ended with whatever they had queued.
+    processes_terminated,
 }
 
 /// Plain words outside exploration: a counter is no step of any protocol.
 pub(crate) struct Stats {
     counts: Page,
     rewinds: Mutex<VecDeque<FenceRewind>>,
+    lost_signals: Mutex<VecDeque<(OsHandle, LostSignal)>>,
     on: bool,
 }
 
@@ -110,7 +162,8 @@ impl Stats {
     pub(crate) fn new(platform: &Platform) -> Stats {
         let on = platform.kind() != tidegate_platform::PlatformKind::Explored;
         let rewinds = platform.mutex("fence rewinds", VecDeque::new());
-        Stats { counts: platform.page(COUNTS), rewinds, on }
+        let lost_signals = platform.mutex("lost signals", VecDeque::new());
+        Stats { counts: platform.page(COUNTS), rewinds, lost_signals, on }
     }
 
     /// Whether anything is counted.
@@ -129,6 +182,21 @@ impl Stats {
         kept.push_back(rewind);
     }
 
+    /// Keeps for a report that a process which could signal a fence is gone.
+    pub(crate) fn note_lost_signal(&self, fence: OsHandle, lost: LostSignal) {
+        let mut kept = self.lost_signals.lock();
+        if kept.len() == LOST_SIGNALS_KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((fence, lost));
+    }
+
+    /// The last process that this fence lost.
+    pub(crate) fn lost_signal_of(&self, fence: OsHandle) -> Option<LostSignal> {
+        let kept = self.lost_signals.lock();
+        kept.iter().rev().find(|(of, _)| *of == fence).map(|(_, lost)| lost.clone())
+    }
+
     pub(crate) fn add(&self, count: Count, by: u64) {
         if self.on {
             self.counts.word(count as usize).fetch_add(by);
@@ -141,8 +209,27 @@ impl Stats {
 }
 
 impl Adapter {
+    /// How many kernel objects there are now.
+    pub fn census(&self) -> Census {
+        Census {
+            devices: self.devices.lock().len(),
+            contexts: self.contexts.lock().len(),
+            hw_contexts: self.hw_contexts.lock().len(),
+            hw_queues: self.hw_queues.lock().len(),
+            doorbells: self.doorbells.lock().len(),
+            fences: self.fences.lock().len(),
+            memory_regions: self.system_memory.regions(),
+        }
+    }
+
     /// The last 64 signals below their fence's value that did not announce it, oldest first.
     pub fn fence_rewinds(&self) -> Vec<FenceRewind> {
         self.stats.rewinds.lock().iter().cloned().collect()
+    }
+
+    /// The last 64 shared fences that lost a process which could signal them, oldest first: whoever waits for one of them may
+    /// wait for ever.
+    pub fn lost_signals(&self) -> Vec<LostSignal> {
+        self.stats.lost_signals.lock().iter().map(|(_, lost)| lost.clone()).collect()
     }
 }

@@ -72,6 +72,11 @@ impl ReferenceDriver {
         self.violations.lock().kept.clone()
     }
 
+    /// How many objects it keeps: devices, contexts, hardware queues, fences, instances of fences, doorbells, address spaces.
+    pub fn census(&self) -> [usize; 7] {
+        self.objects.lock().census()
+    }
+
     /// Every DDI begins here: its price, and the law that the kernel holds no lock of policy state over it.
     fn enter(&self, ddi: &'static str) {
         current::assert_no_guards(ddi);

@@ -160,6 +160,19 @@ impl Objects {
         self.started.as_ref().is_some_and(|s| s.monitored_shadow)
     }
 
+    /// How many there are of each kind, address spaces last.
+    pub(crate) fn census(&self) -> [usize; 7] {
+        [
+            self.devices.len(),
+            self.contexts.len(),
+            self.hw_queues.len(),
+            self.fences.len(),
+            self.local_fences.len(),
+            self.doorbells.len(),
+            self.rooted.len(),
+        ]
+    }
+
     /// Kinds of which objects are alive, and how many; what a stop must not find.
     pub(crate) fn leftovers(&self) -> impl Iterator<Item = (Kind, usize)> {
         [

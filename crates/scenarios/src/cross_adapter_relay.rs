@@ -6,7 +6,7 @@
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
-use crate::seam::{LeftOut, Monitored, Omission, Seam};
+use crate::seam::{LeftOut, Monitored, Omission, Seam, Watched};
 use crate::world::{Setting, queue_on, until_quiet};
 use std::sync::Arc;
 use tidegate::d3d12::{Device, Fence, FenceFlags};
@@ -57,12 +57,15 @@ impl Adapters {
         let machine = Machine::with_drivers(platform, configs, |index, inner| {
             let (probe, monitored) = (probe.clone(), Monitored::default());
             let (left_out, platform) = (settings[index].left_out, platform.clone());
+            let watched = Watched::default();
             Arc::new(Seam {
                 inner,
                 probe,
                 monitored,
+                watched,
                 left_out: Omission::new(left_out),
                 names_queues: None,
+                told_again: None,
                 platform,
             })
         });

@@ -27,6 +27,8 @@
 //! | `ring-against-f1`, `ring-against-d3` | a ring against the loss of the engine's, or the adapter's, power |
 //! | `suspend-against-signal` | a suspended context against a signal of its queue |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
+//! | `destroy-against-victimise` | the end of doorbells against the loss of one |
+//! | `terminate-against-ring` | the end of a process against its own rings, and a neighbour's |
 //! | `connect-against-connect` | two connects that take the doorbell from each other |
 //! | `log-write-against-log-read` | an entry of a fence log against its reading |
 //!
@@ -41,6 +43,7 @@ mod cpu_signal_against_park;
 mod cross_adapter_relay;
 mod demote_against_signal;
 mod destroy_against_signal;
+mod destroy_against_victimise;
 mod destroy_against_wait;
 mod doorbell_order;
 mod fence_cell;
@@ -61,6 +64,7 @@ mod seven_stations_hardware;
 mod seven_stations_packet;
 mod shadow_against_signal;
 mod suspend_against_signal;
+mod terminate_against_ring;
 mod two_signallers;
 mod two_waiters;
 mod wake_word;
@@ -72,7 +76,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 32] = [
+const RACES: [&Race; 34] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -103,6 +107,8 @@ const RACES: [&Race; 32] = [
     &suspend_against_signal::RACE,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
+    &destroy_against_victimise::RACE,
+    &terminate_against_ring::RACE,
     &connect_against_connect::RACE,
     &log_write_against_log_read::RACE,
 ];

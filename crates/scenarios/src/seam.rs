@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, OnceLock};
 use tidegate::Platform;
-use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell};
+use tidegate::calls::CurrentValueView;
+use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
 use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::CreateHwQueue;
@@ -65,8 +66,10 @@ pub(crate) mod notes {
     pub(crate) const UNPOWERED: usize = 7;
     /// Power was given back.
     pub(crate) const POWERED: usize = 8;
+    /// A context was suspended when the watched value was this.
+    pub(crate) const SUSPENDED: usize = 9;
     /// First number that a scenario may use for itself.
-    pub(crate) const OWN: usize = 9;
+    pub(crate) const OWN: usize = 10;
 }
 
 /// Most fences whose MonitoredValue is watched.
@@ -94,15 +97,40 @@ impl Monitored {
     }
 }
 
+/// A fence's value to look at when a context has been suspended.
+pub(crate) type Watched = Arc<OnceLock<CurrentValueView>>;
+
+/// The doorbell that was made first, which the kernel is told again and again to have lost: inside every connect, as a driver
+/// may that does not remember.
+#[derive(Default)]
+pub(crate) struct ToldAgain {
+    callbacks: OnceLock<Arc<dyn Callbacks>>,
+    queue: OnceLock<OsHandle>,
+    doorbell: OnceLock<OsHandle>,
+}
+
+impl ToldAgain {
+    fn tell(&self, level: &Passive) {
+        let known = (self.callbacks.get(), self.queue.get(), self.doorbell.get());
+        if let (Some(callbacks), Some(queue), Some(doorbell)) = known {
+            // One that is gone is refused, and that is right.
+            let _ = callbacks.disconnect_doorbell(level, *queue, *doorbell, DisconnectReason::Abort);
+        }
+    }
+}
+
 /// A driver with a look at its calls.
 pub(crate) struct Seam {
     pub(crate) platform: Platform,
     pub(crate) inner: Arc<dyn Driver>,
     pub(crate) probe: Probe,
     pub(crate) monitored: Monitored,
+    pub(crate) watched: Watched,
     pub(crate) left_out: Omission,
     /// Interrupts that name hardware queues name these all: the first ones that were made. `None` leaves interrupts alone.
     pub(crate) names_queues: Option<QueuesMade>,
+    /// The doorbell that is said to be lost inside every connect. `None` leaves connects alone.
+    pub(crate) told_again: Option<ToldAgain>,
 }
 
 /// What is left out: nothing before a scenario has made its world.
@@ -207,6 +235,9 @@ impl DriverLayer for Seam {
     }
 
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
+        if let Some(told) = &self.told_again {
+            told.callbacks.get_or_init(|| start.callbacks.clone());
+        }
         let callbacks = Callback {
             inner: start.callbacks,
             platform: self.platform.clone(),
@@ -219,6 +250,9 @@ impl DriverLayer for Seam {
     }
 
     fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+        if let Some(told) = &self.told_again {
+            told.queue.get_or_init(|| args.os_handle);
+        }
         let queue = self.inner.create_hw_queue(level, args)?;
         if let Some(made) = &self.names_queues
             && let Some(free) = made.iter().find(|place| place.get().is_none())
@@ -226,6 +260,22 @@ impl DriverLayer for Seam {
             free.get_or_init(|| queue);
         }
         Ok(queue)
+    }
+
+    fn suspend_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+        suspend_fence: u64,
+    ) -> Result<bool, Status> {
+        let done = match self.left_out.now() {
+            LeftOut::Suspension => true,
+            _ => self.inner.suspend_context(level, context, suspend_fence)?,
+        };
+        if let Some(value) = self.watched.get() {
+            self.probe.note(notes::SUSPENDED, value.load());
+        }
+        Ok(done)
     }
 
     fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
@@ -277,6 +327,13 @@ impl DriverLayer for Seam {
         }
     }
 
+    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+        if let Some(told) = &self.told_again {
+            told.doorbell.get_or_init(|| args.os_handle);
+        }
+        self.inner.create_doorbell(level, args)
+    }
+
     fn connect_doorbell(
         &self,
         level: &Passive,
@@ -284,6 +341,9 @@ impl DriverLayer for Seam {
         flags: ConnectDoorbellFlags,
     ) -> Result<ConnectedDoorbell, Status> {
         self.probe.note(notes::CONNECTED, 1);
+        if let Some(told) = &self.told_again {
+            told.tell(level);
+        }
         let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
         if self.left_out.now() == LeftOut::RingHint {
             connected.hint = Arc::new(NoHint);
@@ -294,18 +354,6 @@ impl DriverLayer for Seam {
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
         self.probe.note(notes::DISCONNECTED, 1);
         self.inner.disconnect_doorbell(level, doorbell);
-    }
-
-    fn suspend_context(
-        &self,
-        level: &Passive,
-        context: DriverHandle,
-        suspend_fence: u64,
-    ) -> Result<bool, Status> {
-        match self.left_out.now() {
-            LeftOut::Suspension => Ok(true),
-            _ => self.inner.suspend_context(level, context, suspend_fence),
-        }
     }
 
     fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {

@@ -4,7 +4,7 @@
 //! The order that matters: what a run uses is kept by the check too, so that the last handle of a queue or a fence is not
 //! dropped inside the run, where its teardown would be explored.
 
-use crate::seam::{LeftOut, Monitored, Omission, QueuesMade, Seam};
+use crate::seam::{LeftOut, Monitored, Omission, QueuesMade, Seam, ToldAgain, Watched};
 use std::sync::Arc;
 use tidegate::calls::Priority;
 use tidegate::d3d12::{
@@ -52,6 +52,8 @@ pub(crate) struct Setting {
     pub(crate) names_all_queues: bool,
     /// What the GPU can tell others by itself.
     pub(crate) peer_signal: PeerSignalCaps,
+    /// The driver says inside every connect that the doorbell which was made first is lost.
+    pub(crate) first_doorbell_lost: bool,
     /// Whether adapter and engines may lose power. The driver's own look at its queues is off where they may.
     pub(crate) power: PowerManagement,
 }
@@ -74,6 +76,7 @@ impl Default for Setting {
             interrupt: InterruptMode::FenceArray,
             names_all_queues: false,
             peer_signal: PeerSignalCaps::default(),
+            first_doorbell_lost: false,
             power: PowerManagement::AlwaysOn,
         }
     }
@@ -91,6 +94,8 @@ pub(crate) struct World {
     pub(crate) probe: Probe,
     /// The MonitoredValues that the kernel had updated.
     pub(crate) monitored: Monitored,
+    /// What is looked at when a context was suspended.
+    pub(crate) watched: Watched,
     left_out: Omission,
 }
 
@@ -158,7 +163,8 @@ pub(crate) fn queue_on(device: &Device, name: &str, submission: Submission, node
 impl World {
     pub(crate) fn new(platform: &Platform, setting: Setting) -> World {
         let config = setting.config(platform);
-        let (probe, monitored) = (Probe::new(), Monitored::default());
+        let (probe, monitored, watched) = (Probe::new(), Monitored::default(), Watched::default());
+        let looked_at = watched.clone();
         let left_out = Omission::new(setting.left_out);
         let (seen, published, omission) = (probe.clone(), monitored.clone(), left_out.clone());
         let machine = Machine::with_driver(platform, config, |inner| {
@@ -168,8 +174,10 @@ impl World {
                 inner,
                 probe: seen,
                 monitored: published,
+                watched: looked_at,
                 left_out: omission,
                 names_queues,
+                told_again: setting.first_doorbell_lost.then(ToldAgain::default),
             })
         });
         let machine = machine.expect("the machine of a scenario starts");
@@ -177,7 +185,7 @@ impl World {
         if platform.tracing() {
             device = device.with_lane(platform.lane(LaneKind::CpuThread, "app", "main"));
         }
-        World { device, machine, probe, monitored, left_out }
+        World { device, machine, probe, monitored, watched, left_out }
     }
 
     /// The driver leaves something out from here on; only for a world that leaves out nothing so far.

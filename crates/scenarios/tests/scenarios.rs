@@ -192,6 +192,18 @@ fn two_queues_with_one_doorbell_run_everything_once() {
     finds_its_bugs("ring-against-victimise");
 }
 
+#[test]
+fn doorbells_can_end_while_one_of_them_is_taken_away() {
+    is_sampled("destroy-against-victimise");
+}
+
+// spec: UMS-036, UMS-091, UMS-092, UMS-093
+#[test]
+fn a_process_that_is_terminated_while_it_rings_runs_no_further_and_leaves_nothing() {
+    is_sampled("terminate-against-ring");
+    finds_its_bugs("terminate-against-ring");
+}
+
 // spec: UMS-070
 #[test]
 fn two_connects_that_take_the_doorbell_from_each_other_both_end() {

@@ -1,8 +1,8 @@
 //! Owns the doorbells: a fresh page for each connect, or the one location of a process that its queues share, and the summaries
 //! by which an engine finds the ones that were rung.
 //!
-//! There is one group of doorbells, with one summary, per address space and node; a further one when it is full. The order
-//! that matters is the summary's: bits are taken first, doorbells are read after. The page of a doorbell that was taken
+//! There is one group of doorbells, with one summary, per address space and node; a further one when it is full. The groups of an
+//! address space that is gone are vacant, and become those of others, with a new summary. The order that matters is the summary's: bits are taken first, doorbells are read after. The page of a doorbell that was taken
 //! away belongs to nobody any more, so a ring there is seen by nobody.
 
 use std::collections::BTreeMap;
@@ -75,6 +75,10 @@ struct Group {
 }
 
 impl Group {
+    fn is_vacant(&self) -> bool {
+        self.address_space == NOBODY
+    }
+
     fn has_room(&self) -> bool {
         !self.free.is_empty() || (self.seats.len() as u32) < SUMMARY_BITS
     }
@@ -101,6 +105,8 @@ pub(crate) struct Doorbells {
 
 /// No process's: the group of the common doorbell has no room for queues.
 const NO_PROCESS: AddressSpaceId = AddressSpaceId(u32::MAX);
+/// Whose a vacant group is.
+const NOBODY: AddressSpaceId = AddressSpaceId(u32::MAX - 1);
 
 impl Doorbells {
     pub(crate) fn common(&self) -> Option<&CommonDoorbell> {
@@ -137,8 +143,14 @@ impl Doorbells {
         let found = self.groups.iter().position(room);
         let group = found.unwrap_or_else(|| {
             let summary = Arc::new(Summary::new(platform, wake.clone()));
-            self.groups.push(Group { address_space, node, summary, seats: Vec::new(), free: Vec::new() });
-            self.groups.len() - 1
+            let fresh = Group { address_space, node, summary, seats: Vec::new(), free: Vec::new() };
+            let vacant = self.groups.iter().position(|g| g.node == node && g.is_vacant());
+            let place = vacant.unwrap_or(self.groups.len());
+            match vacant {
+                Some(place) => self.groups[place] = fresh,
+                None => self.groups.push(fresh),
+            }
+            place
         });
         let bit = self.groups[group].seat(queue);
         let secondary = asked.secondary.then_some(second);
@@ -171,6 +183,21 @@ impl Doorbells {
         }
     }
 
+    /// The address space is gone, and with it every queue that had a seat there.
+    pub(crate) fn forget_space(&mut self, id: AddressSpaceId) {
+        for group in self.groups.iter_mut().filter(|g| g.address_space == id) {
+            group.address_space = NOBODY;
+            group.seats.fill(None);
+        }
+        self.global.remove(&id);
+    }
+
+    /// Groups that are somebody's, and seats that are taken.
+    pub(crate) fn in_use(&self) -> (usize, usize) {
+        let groups = self.groups.iter().filter(|g| !g.is_vacant()).count();
+        (groups, self.groups.iter().flat_map(|g| &g.seats).flatten().count())
+    }
+
     /// What the ringer of a seat needs.
     pub(crate) fn ringer(&self, seat: &Seat) -> (Page, Summary, u32) {
         (seat.page.clone(), Summary::clone(&self.groups[seat.group].summary), seat.bit)
@@ -183,7 +210,7 @@ impl Doorbells {
 
     /// The summaries that an engine of `node` looks at, with the numbers of their groups.
     pub(crate) fn of_node(&self, node: u32) -> Vec<(usize, Arc<Summary>)> {
-        let all = self.groups.iter().enumerate().filter(|(_, g)| g.node == node);
+        let all = self.groups.iter().enumerate().filter(|(_, g)| g.node == node && !g.is_vacant());
         all.map(|(index, g)| (index, Arc::clone(&g.summary))).collect()
     }
 }

@@ -4,7 +4,7 @@ use crate::cmp::Shared;
 use crate::config::{Config, MAX_ENGINES, MAX_PHYSICAL_GPUS};
 use crate::engine::Engine;
 use crate::memory::Bus;
-use crate::stats::{ParkedWait, Stats};
+use crate::stats::{Census, ParkedWait, Stats};
 use std::sync::Arc;
 use tidegate_platform::{Agent, Mutex, PhysicalMemory, Platform, ServiceHandle};
 
@@ -68,6 +68,11 @@ impl SoftGpu {
     /// The waits that hold queues back now.
     pub fn parked_waits(&self) -> Vec<ParkedWait> {
         self.shared.cmp.lock().parked_waits()
+    }
+
+    /// How many queues, address spaces and doorbells there are now.
+    pub fn census(&self) -> Census {
+        self.shared.cmp.lock().census()
     }
 
     /// What was counted so far. An engine hands its counts over before it interrupts and at the end of each turn.

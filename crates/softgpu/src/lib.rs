@@ -40,4 +40,4 @@ mod runlist;
 pub use config::{Barriers, Config, EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS, NodeConfig, WorkRates};
 pub use gpu::SoftGpu;
 pub use memory::LOCAL_WINDOW_BYTES;
-pub use stats::{NodeStats, ParkedWait, Stats, TagStats};
+pub use stats::{Census, NodeStats, ParkedWait, Stats, TagStats};

@@ -36,6 +36,21 @@ pub struct ParkedWait {
     pub value: u64,
 }
 
+/// How many there are now of what comes and goes with processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Hardware queues, those of the driver's own among them.
+    pub queues: usize,
+    /// Those of them that a wait holds back.
+    pub parked: usize,
+    /// Address spaces with a root page table.
+    pub address_spaces: usize,
+    /// Summaries of doorbells that engines look at.
+    pub doorbell_groups: usize,
+    /// Connected doorbells.
+    pub doorbells: usize,
+}
+
 /// What was counted for one engine: a node of a physical GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStats {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidegate_calls::{Kernel, Status};
 use tidegate_d3d12::{Device, DeviceOptions};
 use tidegate_ddi::Driver;
-use tidegate_dxgkrnl::{Adapter, AdapterConfig, StartError};
+use tidegate_dxgkrnl::{Adapter, AdapterConfig, Process, StartError};
 use tidegate_kmd::ReferenceDriver;
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, RunReport};
 use tidegate_softgpu::{LOCAL_WINDOW_BYTES, SoftGpu};
@@ -259,6 +259,50 @@ impl Machine {
         &self.units[index].adapter
     }
 
+    /// A new process, for whoever also ends it: by [`Process::close`], when what it queued is done, or by [`Process::terminate`].
+    /// [`Machine::device_in`] makes devices in it.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn process(&self, name: &str) -> Result<Arc<Process>, MachineError> {
+        self.process_on(0, name)
+    }
+
+    /// The same on adapter `index`.
+    ///
+    /// # Errors
+    /// As [`Machine::open_on`].
+    pub fn process_on(&self, index: usize, name: &str) -> Result<Arc<Process>, MachineError> {
+        let unit = self.units.get(index).ok_or(MachineError::NoAdapter)?;
+        unit.adapter.open(name).map_err(MachineError::Open)
+    }
+
+    /// A device in `process`, whose name counts instead of the one in `options`.
+    ///
+    /// # Errors
+    /// As [`Machine::device`].
+    pub fn device_in(&self, process: &Arc<Process>, options: DeviceOptions) -> Result<Device, MachineError> {
+        let options = DeviceOptions { process_name: process.name().to_owned(), ..options };
+        Ok(Device::new(&self.platform, process.clone(), options)?)
+    }
+
+    /// Who cannot go on after a run that stood still, and what each waits for: threads, queues that the kernel holds back, queues
+    /// that engines hold back; then the fences that lost a process which could have signalled them.
+    pub fn standstill(&self, report: &RunReport) -> Vec<String> {
+        let mut lines: Vec<String> =
+            report.blocked.iter().map(|(agent, what)| format!("'{agent}' waits for {what}")).collect();
+        for unit in &self.units {
+            let on_engines = unit.gpu.parked_waits().into_iter();
+            let on_engines =
+                on_engines.filter_map(|w| unit.adapter.describe_wait(w.tag, w.current_value, w.value));
+            let waits = unit.adapter.pending_waits().into_iter().chain(on_engines);
+            lines.extend(waits.map(|w| format!("queue {} waits for {w}", w.tag)));
+            let lost = unit.adapter.lost_signals().into_iter();
+            lines.extend(lost.map(|lost| format!("fence '{}': {lost}", lost.fence)));
+        }
+        lines
+    }
+
     /// The call surface of a new process.
     ///
     /// # Errors
@@ -272,9 +316,7 @@ impl Machine {
     /// # Errors
     /// [`MachineError::NoAdapter`] when there is no such adapter; what the kernel refuses.
     pub fn open_on(&self, index: usize, process_name: &str) -> Result<Arc<dyn Kernel>, MachineError> {
-        let unit = self.units.get(index).ok_or(MachineError::NoAdapter)?;
-        let process = unit.adapter.open(process_name).map_err(MachineError::Open)?;
-        Ok(process)
+        Ok(self.process_on(index, process_name)?)
     }
 
     /// A device in a process of its own.

@@ -112,7 +112,8 @@ fn execution_state(state: &DeviceState) -> u32 {
     match state {
         DeviceState::Active => 1,
         DeviceState::Hung(_) => 3,
-        DeviceState::Stopped => 4,
+        // Nobody of an ended process asks; the published numbers have none of its own.
+        DeviceState::Stopped | DeviceState::ProcessEnded => 4,
         DeviceState::Faulted(_) => 7,
     }
 }

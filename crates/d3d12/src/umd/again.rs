@@ -26,7 +26,7 @@ const CHECKPOINTS: u64 = 4;
 /// What comes after a user-mode queue.
 pub(crate) enum Successor {
     User(Box<UserRing>),
-    Hardware(HardwareQueue),
+    Hardware(Arc<HardwareQueue>),
 }
 
 /// Something that stood in the old ring.
@@ -60,7 +60,7 @@ pub(crate) fn succeed(
     let full = old.submitter.ring.left().0.len() as u64 + CHECKPOINTS > slots;
     let mut successor = match on_abort {
         OnAbort::Report => return Err(Failure::Aborted),
-        OnAbort::RecreateHardware => Successor::Hardware(HardwareQueue::new(id, at, priority)?),
+        OnAbort::RecreateHardware => Successor::Hardware(Arc::new(HardwareQueue::new(id, at, priority)?)),
         OnAbort::RecreateUser if full && slots == MAX_RING_SLOTS => return Err(Failure::Aborted),
         OnAbort::RecreateUser => {
             let slots = if full { 2 * slots } else { slots };
@@ -87,10 +87,7 @@ pub(crate) fn succeed(
     // 4. The value that was queued last is the highest that anybody waits for.
     let reached = [FenceValue { fence: old.progress_fence, value: old.submitter.progress }];
     let _gone_already = id.device.thunk.enter().signal_from_cpu(&reached, SignalFlags::empty());
-    let outcome = submitted.and_then(|()| match interrupted {
-        Some(label) => Err(Failure::Lost(label)),
-        None => Ok(()),
-    });
+    let outcome = submitted.and(interrupted.map_or(Ok(()), |label| Err(Failure::Lost(label))));
     Ok((successor, outcome))
 }
 

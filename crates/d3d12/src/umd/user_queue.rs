@@ -143,7 +143,7 @@ impl UserQueue {
         let (successor, outcome) = again::succeed(id, (self.at, self.priority), self.on_abort, old)?;
         *present = match successor {
             Successor::User(user) => Present::User(user),
-            Successor::Hardware(queue) => Present::Hardware(Arc::new(queue), old.submitter.stats),
+            Successor::Hardware(queue) => Present::Hardware(queue, old.submitter.stats),
         };
         outcome
     }

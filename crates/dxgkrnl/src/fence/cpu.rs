@@ -8,7 +8,7 @@
 
 use super::monitor::Satisfied;
 use super::value::FenceValue;
-use super::waiters::WaiterId;
+use super::waiters::{Owner, WaiterId};
 use super::{Events, Fence, FenceInstanceObject, NativeParts, Wakee, cross_adapter, monitor};
 use crate::adapter::Adapter;
 use crate::sched::FenceTarget;
@@ -100,7 +100,7 @@ pub(crate) fn wait(
     let mut waited = false;
     for (instance, value) in &instances {
         let fence = &instance.fence;
-        match monitor::wait_of(fence, *value, wait.clone(), 0, Some(instance.id)) {
+        match monitor::wait(fence, *value, wait.clone(), 0, Owner::Instance(instance.id)) {
             Some(id) => {
                 waited = true;
                 wait.state.lock().registered.push((Arc::downgrade(fence), id));

@@ -7,7 +7,7 @@
 use super::cross_adapter::CrossAdapterFence;
 use super::storage::{FenceStorage, Mapping, StorageKind};
 use super::value::FenceValue;
-use super::waiters::{NOBODY_WAITS, WaiterSet};
+use super::waiters::{NOBODY_WAITS, Owner, WaiterSet};
 use super::{Fence, NativeParts, Opener, cpu, monitor};
 use crate::adapter::Adapter;
 use crate::device::Device;
@@ -145,7 +145,18 @@ impl FenceInstanceObject {
             }
         };
         fence.openers.lock().push(Opener { instance: id, device: device.os_handle, flags });
+        fence.waiters.lock().open(id);
         Ok(FenceInstanceObject { _hold: hold, fence, local, id, flags, mapping, device: device.clone() })
+    }
+}
+
+impl FenceInstanceObject {
+    /// Ends the CPU waits that were asked by this instance, and lets no other in.
+    pub(crate) fn release_cpu_waiters(&self) {
+        let waiting = self.fence.waiters.lock().take_of(Owner::Instance(self.id));
+        if monitor::release(waiting) {
+            monitor::settle(&self.fence);
+        }
     }
 }
 
@@ -262,11 +273,10 @@ impl Drop for FenceInstanceObject {
         fence.openers.lock().retain(|opener| opener.instance != self.id);
         // CPU waiters of this instance go with it, unless they are to stay until the fence goes.
         // spec: MF-047
-        if !fence.flags.contains(SyncObjectFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY) {
-            let waiting = fence.waiters.lock().take_of(self.id);
-            if monitor::release(waiting) {
-                monitor::settle(fence);
-            }
+        if fence.flags.contains(SyncObjectFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY) {
+            fence.waiters.lock().shut(self.id);
+        } else {
+            self.release_cpu_waiters();
         }
         // Logs speak of the fence by this instance's handle: what they still have to say is found by one more look.
         monitor::look(fence);

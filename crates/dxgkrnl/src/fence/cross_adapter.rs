@@ -105,7 +105,7 @@ impl CrossAdapterFence {
         linking::first_monitored_value(self.is_linked())
     }
 
-    fn members(&self) -> Vec<Arc<Fence>> {
+    pub(crate) fn members(&self) -> Vec<Arc<Fence>> {
         self.members.lock().iter().filter_map(Weak::upgrade).collect()
     }
 

@@ -43,6 +43,8 @@ use tidegate_trace::FenceId;
 use value::FenceValue;
 use waiters::WaiterSet;
 
+pub(crate) use waiters::Owner;
+
 /// Somebody who waits for a fence. Called with no lock held, once per satisfied registration.
 pub(crate) trait Wakee: Send + Sync {
     /// The registration `ticket` is satisfied. An event of a caller is set through `events`.
@@ -107,6 +109,11 @@ impl FenceTable {
         self.all.remove(&handle);
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// The fences of these handles, without those that are being destroyed; or the first handle that is of no fence.
     pub(crate) fn resolve(&self, handles: &[OsHandle]) -> Result<Vec<Arc<Fence>>, OsHandle> {
         let known = handles.iter().map(|handle| self.all.get(handle).ok_or(*handle));
@@ -132,6 +139,12 @@ impl Fence {
         self.openers.lock().iter().any(|opener| opener.device == device)
     }
 
+    /// Whether anybody holds it but so many instances: others that have it open, on whichever adapter, or an NT handle.
+    pub(crate) fn is_held_beside(&self, instances: usize) -> bool {
+        let elsewhere = self.cross_adapter.as_ref().is_some_and(|shared| shared.members().len() > 1);
+        elsewhere || *self.holders.lock() as usize > instances
+    }
+
     /// The value as the CPU sees it: 0 where it sees none.
     pub(crate) fn value(&self) -> u64 {
         self.current.as_ref().map_or(0, FenceValue::load)
@@ -144,6 +157,8 @@ impl Fence {
 
     fn keep(&self, mapping: &Arc<Mapping>) {
         let mut mappings = self.mappings.lock();
+        // Those of processes that are gone lead nowhere.
+        mappings.retain(|known| known.is_there());
         if !mappings.iter().any(|known| Arc::ptr_eq(known, mapping)) {
             mappings.push(mapping.clone());
         }
@@ -151,7 +166,8 @@ impl Fence {
 
     /// What a report says that somebody waits for.
     pub(crate) fn wait_text(&self, value: u64) -> String {
-        format!("fence '{}' to reach {value} (it is at {})", self.name, self.value())
+        let lost = self.lost_text(value).map_or_else(String::new, |lost| format!("; {lost}"));
+        format!("fence '{}' to reach {value} (it is at {}{lost})", self.name, self.value())
     }
 }
 
@@ -159,6 +175,20 @@ impl Fence {
     /// A report's row for somebody who waits for `value`, while it is not reached.
     pub(crate) fn pending(&self, tag: u32, value: u64) -> Option<crate::PendingWait> {
         let current = self.value();
-        (current < value).then(|| crate::PendingWait { tag, fence: self.name.clone(), value, current })
+        (current < value).then(|| crate::PendingWait {
+            tag,
+            fence: self.name.clone(),
+            value,
+            current,
+            lost: self.lost_text(value),
+        })
+    }
+
+    /// Who could have signalled it, and was ended.
+    fn lost_text(&self, value: u64) -> Option<String> {
+        let stats = &self.adapter.stats;
+        // A look for a report's sake is no step of any protocol.
+        let lost = stats.on().then(|| stats.lost_signal_of(self.os_handle)).flatten()?;
+        (self.value() < value).then(|| lost.to_string())
     }
 }

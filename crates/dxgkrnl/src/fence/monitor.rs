@@ -7,7 +7,7 @@
 //! Publishing is ordered by the interrupt lock, and what to publish is decided inside it: the last one to publish publishes
 //! the latest minimum.
 
-use super::waiters::WaiterId;
+use super::waiters::{Owner, WaiterId};
 use super::{Events, Fence, Wakee};
 use crate::stats::Count;
 use std::sync::Arc;
@@ -23,17 +23,12 @@ pub(crate) type Satisfied = Vec<(Arc<dyn Wakee>, u64)>;
 ///
 /// The wait latches from here on: whatever the fence becomes after it has reached the value.
 // spec: ME-042
-pub(crate) fn wait(fence: &Fence, value: u64, wakee: Arc<dyn Wakee>, ticket: u64) -> Option<WaiterId> {
-    wait_of(fence, value, wakee, ticket, None)
-}
-
-/// The same for a wait that goes with an instance.
-pub(crate) fn wait_of(
+pub(crate) fn wait(
     fence: &Fence,
     value: u64,
     wakee: Arc<dyn Wakee>,
     ticket: u64,
-    instance: Option<OsHandle>,
+    owner: Owner,
 ) -> Option<WaiterId> {
     // 1. Reached already (0 always is): never enters the list.
     // spec: NF-023
@@ -46,7 +41,7 @@ pub(crate) fn wait_of(
         return None;
     }
     // 2. Enter; a fence that is being destroyed holds nobody.
-    let id = fence.waiters.lock().insert(wait, wakee, ticket, instance)?;
+    let id = fence.waiters.lock().insert(wait, wakee, ticket, owner)?;
     // 3. Arm and look again. Where the minimum is published already as this waiter wants it nobody has looked: whoever
     // published it may have looked before this waiter was there.
     if !settle(fence) && is_met(fence, wait) {
@@ -62,6 +57,14 @@ pub(crate) fn cancel(fence: &Fence, id: WaiterId) -> bool {
         settle(fence);
     }
     removed
+}
+
+/// Takes back whatever a context or hardware queue waits for here: it is given up, so nobody is called.
+pub(crate) fn forget(fence: &Fence, queue: OsHandle) {
+    let forgotten = fence.waiters.lock().take_of(Owner::Queue(queue));
+    if !forgotten.is_empty() {
+        settle(fence);
+    }
 }
 
 /// Publishes MonitoredValue and looks again, until quiet; returns whether it has looked.

@@ -455,6 +455,13 @@ pub(crate) struct Mapping {
     own: Option<MappedPages>,
 }
 
+impl Mapping {
+    /// Whether the process that it is of is there.
+    pub(crate) fn is_there(&self) -> bool {
+        self.own.as_ref().is_none_or(|own| own.space.strong_count() > 0)
+    }
+}
+
 impl FenceStorage {
     /// Pages of its own for a fence that others will see.
     // spec: NF-038

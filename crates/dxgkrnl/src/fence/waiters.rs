@@ -22,18 +22,30 @@ pub(crate) struct WaiterId {
     number: u64,
 }
 
+/// What a wait goes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A CPU wait: the instance by which it was asked.
+    Instance(OsHandle),
+    /// A queued wait: its context or hardware queue.
+    Queue(OsHandle),
+    /// The kernel's own: the fence.
+    Kernel,
+}
+
 struct Waiter<W> {
     who: W,
     ticket: u64,
     epoch: u64,
-    /// The instance that it goes with; a queue's wait goes with the fence.
-    instance: Option<OsHandle>,
+    owner: Owner,
 }
 
 /// Waiters of one fence, each with a ticket that means something to it.
 // spec: NF-019
 pub(crate) struct WaiterSet<W> {
     by_value: BTreeMap<WaiterId, Waiter<W>>,
+    /// The instances by which it may be waited for.
+    open: Vec<OsHandle>,
     /// No waiter is of an earlier epoch.
     oldest_epoch: u64,
     registrations: u64,
@@ -49,6 +61,7 @@ impl<W> WaiterSet<W> {
     pub(crate) fn new(published: u64) -> WaiterSet<W> {
         WaiterSet {
             by_value: BTreeMap::new(),
+            open: Vec::new(),
             oldest_epoch: 0,
             registrations: 0,
             published,
@@ -57,23 +70,29 @@ impl<W> WaiterSet<W> {
         }
     }
 
-    /// Enters a waiter, whose value must not be 0; `None` when the set is closed.
-    pub(crate) fn insert(
-        &mut self,
-        wait: FenceWait,
-        who: W,
-        ticket: u64,
-        instance: Option<OsHandle>,
-    ) -> Option<WaiterId> {
+    /// CPU waits may be entered by this instance from now on.
+    pub(crate) fn open(&mut self, instance: OsHandle) {
+        self.open.push(instance);
+    }
+
+    /// No CPU wait is entered by this instance any more; those that are there stay.
+    pub(crate) fn shut(&mut self, instance: OsHandle) {
+        self.open.retain(|open| *open != instance);
+    }
+
+    /// Enters a waiter, whose value must not be 0; `None` when the set is closed, or the instance: a wait that was under way
+    /// when its instance went must not stay behind.
+    pub(crate) fn insert(&mut self, wait: FenceWait, who: W, ticket: u64, owner: Owner) -> Option<WaiterId> {
         debug_assert!(wait.value > 0, "a wait for 0 is satisfied");
-        if self.closed {
+        let shut = matches!(owner, Owner::Instance(instance) if !self.open.contains(&instance));
+        if self.closed || shut {
             return None;
         }
         self.oldest_epoch =
             if self.by_value.is_empty() { wait.epoch } else { self.oldest_epoch.min(wait.epoch) };
         self.registrations += 1;
         let id = WaiterId { value: wait.value, number: self.registrations };
-        self.by_value.insert(id, Waiter { who, ticket, epoch: wait.epoch, instance });
+        self.by_value.insert(id, Waiter { who, ticket, epoch: wait.epoch, owner });
         Some(id)
     }
 
@@ -116,10 +135,13 @@ impl<W> WaiterSet<W> {
         taken.map(|(_, waiter)| (waiter.who, waiter.ticket)).collect()
     }
 
-    /// Takes every waiter that goes with this instance.
-    pub(crate) fn take_of(&mut self, instance: OsHandle) -> Vec<(W, u64)> {
-        let of_instance = self.by_value.extract_if(.., |_, waiter| waiter.instance == Some(instance));
-        of_instance.map(|(_, waiter)| (waiter.who, waiter.ticket)).collect()
+    /// Takes every waiter that goes with this owner. An instance is shut by that.
+    pub(crate) fn take_of(&mut self, owner: Owner) -> Vec<(W, u64)> {
+        if let Owner::Instance(instance) = owner {
+            self.shut(instance);
+        }
+        let of_owner = self.by_value.extract_if(.., |_, waiter| waiter.owner == owner);
+        of_owner.map(|(_, waiter)| (waiter.who, waiter.ticket)).collect()
     }
 
     /// Takes every waiter.
@@ -166,13 +188,13 @@ mod tests {
     fn monitored_value_is_the_smallest_wait_less_one() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
         assert_eq!(set.take_unpublished(), None);
-        set.insert(wait(42), "a", 0, None);
-        set.insert(wait(50), "b", 0, None);
+        set.insert(wait(42), "a", 0, Owner::Kernel);
+        set.insert(wait(50), "b", 0, Owner::Kernel);
         assert_eq!(set.take_unpublished(), Some(41));
         assert_eq!(set.take_unpublished(), None);
         assert_eq!(set.take_satisfied(&at(42)), [("a", 0)]);
         assert_eq!(set.take_unpublished(), Some(49));
-        let last = set.insert(wait(u64::MAX), "c", 0, None).unwrap();
+        let last = set.insert(wait(u64::MAX), "c", 0, Owner::Kernel).unwrap();
         assert_eq!(set.take_satisfied(&at(60)), [("b", 0)]);
         assert_eq!(set.take_unpublished(), Some(u64::MAX - 1), "a wait for the maximum is not nobody");
         assert!(set.remove(last) && !set.remove(last));
@@ -181,11 +203,29 @@ mod tests {
     }
 
     #[test]
+    fn the_waits_of_an_owner_go_with_it_and_the_minimum_is_that_of_the_others() {
+        let (dead, alive, queue) = (OsHandle(1), OsHandle(2), OsHandle(3));
+        let mut set = WaiterSet::new(NOBODY_WAITS);
+        set.open(dead);
+        set.open(alive);
+        set.insert(wait(5), "dead", 0, Owner::Instance(dead));
+        set.insert(wait(6), "queue", 0, Owner::Queue(queue));
+        set.insert(wait(9), "alive", 0, Owner::Instance(alive));
+        assert_eq!(set.take_unpublished(), Some(4));
+        assert_eq!(set.take_of(Owner::Instance(dead)), [("dead", 0)]);
+        assert_eq!(set.insert(wait(2), "late", 0, Owner::Instance(dead)), None);
+        assert_eq!(set.take_of(Owner::Queue(queue)), [("queue", 0)]);
+        assert_eq!(set.take_unpublished(), Some(8));
+        set.shut(alive);
+        assert_eq!(set.take_satisfied(&at(9)), [("alive", 0)]);
+    }
+
+    #[test]
     fn a_closed_set_publishes_nothing_and_lets_nobody_in() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
-        set.insert(wait(5), "a", 0, None);
+        set.insert(wait(5), "a", 0, Owner::Kernel);
         set.close();
-        assert_eq!((set.take_unpublished(), set.insert(wait(6), "b", 0, None)), (None, None));
+        assert_eq!((set.take_unpublished(), set.insert(wait(6), "b", 0, Owner::Kernel)), (None, None));
         assert_eq!(set.take_satisfied(&at(u64::MAX)), [("a", 0)]);
     }
 
@@ -193,7 +233,7 @@ mod tests {
     fn equal_values_are_released_in_order_of_registration() {
         let mut set = WaiterSet::new(NOBODY_WAITS);
         for ticket in 0..5 {
-            set.insert(wait(7), (), ticket, None);
+            set.insert(wait(7), (), ticket, Owner::Kernel);
         }
         let tickets: Vec<u64> = set.take_satisfied(&at(7)).into_iter().map(|(_, t)| t).collect();
         assert_eq!(tickets, [0, 1, 2, 3, 4]);

@@ -11,15 +11,15 @@ pub(crate) use vidsch::{Effect, Signal, VidSch};
 use crate::adapter::Adapter;
 use crate::context::{Context, ContextWakee};
 use crate::error::BugCheck;
-use crate::fence::{Fence, look_at_monitored, monitor, scan_monitored};
+use crate::fence::{Fence, Owner, look_at_monitored, monitor, scan_monitored};
 use crate::signal;
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use tidegate_calls::Status;
+use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{Dispatch, EngineId, MonitoredNotification, OsHandle};
-use tidegate_platform::Step;
+use tidegate_platform::{Event, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 use vidsch::{Command, Decision, Finished, GivenUp, Work};
 
@@ -47,13 +47,30 @@ pub(crate) fn wait_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
     adapter.count(Count::queued_waits);
     let work = Work::Wait { fences: fences.clone(), remaining: fences.len() };
     let ticket = adapter.sched.lock().push(context.os_handle, work, adapter.platform.stamp_ns());
-    for (fence, value) in fences {
+    for (fence, value) in &fences {
         let wakee = Arc::new(ContextWakee(Arc::downgrade(context)));
-        if monitor::wait(&fence, value, wakee, ticket).is_none() {
+        if monitor::wait(fence, *value, wakee, ticket, Owner::Queue(context.os_handle)).is_none() {
             wait_satisfied(adapter, context.os_handle, ticket);
         }
     }
+    // Whoever gave the context's work up after its device was lost may have looked before these were entered.
+    if context.device.check().is_err() {
+        fences.iter().for_each(|(fence, _)| monitor::forget(fence, context.os_handle));
+    }
     run(adapter);
+}
+
+/// An event that is set when everything that is queued on `contexts` now, and what of them is with the driver, is complete.
+pub(crate) fn drained(adapter: &Adapter, contexts: &[Arc<Context>]) -> Event {
+    let event = adapter.platform.event(true);
+    match contexts {
+        [] => event.set(Step::ThreadWake),
+        _ => {
+            let effect = Effect::CpuEvent(event.clone());
+            signal_from_gpu(contexts, Signal { effect, flags: SignalFlags::empty() });
+        }
+    }
+    event
 }
 
 /// Queues one signal packet on contexts of one device, of which there is at least one: made when all have reached it.
@@ -65,10 +82,10 @@ pub(crate) fn signal_from_gpu(contexts: &[Arc<Context>], signal: Signal<FenceTar
     run(adapter);
 }
 
-/// Gives up everything that the contexts of a lost device have queued.
-pub(crate) fn give_up(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
+/// Gives up everything that the contexts of a lost device have queued; returns the signals that are not made for it.
+pub(crate) fn give_up(adapter: &Arc<Adapter>, contexts: &[OsHandle]) -> Vec<FenceTarget> {
     let given_up = adapter.sched.lock().clear_contexts(contexts);
-    go_on(adapter, given_up);
+    go_on(adapter, given_up)
 }
 
 /// Forgets a context that is being destroyed.
@@ -77,13 +94,19 @@ pub(crate) fn remove_context(adapter: &Arc<Adapter>, context: OsHandle) {
     go_on(adapter, given_up);
 }
 
-/// Drops what was given up, and carries out what others need not wait for any more.
-fn go_on(adapter: &Arc<Adapter>, given_up: GivenUp<FenceTarget>) {
-    let news = given_up.news;
-    drop(given_up);
-    if news {
+/// Takes waits back that were given up, and carries out what others need not wait for any more.
+fn go_on(adapter: &Arc<Adapter>, given_up: GivenUp<FenceTarget>) -> Vec<FenceTarget> {
+    for (context, (fence, _)) in &given_up.waits {
+        monitor::forget(fence, *context);
+    }
+    if given_up.news {
         run(adapter);
     }
+    let fences_of = |signal: Signal<FenceTarget>| match signal.effect {
+        Effect::Fences(fences) => fences,
+        Effect::CpuEvent(_) => Vec::new(),
+    };
+    given_up.abandoned.into_iter().flat_map(fences_of).collect()
 }
 
 /// One condition of a context's wait came true.

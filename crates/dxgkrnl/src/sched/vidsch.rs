@@ -65,8 +65,10 @@ struct QueuedSignal<F> {
 pub(crate) struct GivenUp<F> {
     /// There are decisions now: somebody must run.
     pub(crate) news: bool,
-    _work: Vec<Work<F>>,
-    _abandoned: Vec<Signal<F>>,
+    /// What each of the contexts waited for.
+    pub(crate) waits: Vec<(OsHandle, F)>,
+    /// Signals that are not made.
+    pub(crate) abandoned: Vec<Signal<F>>,
 }
 
 struct Item<F> {
@@ -177,15 +179,18 @@ impl<F: Clone> VidSch<F> {
     /// Gives up everything that these contexts have queued, at once: their device is lost, and none of them makes a signal
     /// because another one went first.
     pub(crate) fn clear_contexts(&mut self, contexts: &[OsHandle]) -> GivenUp<F> {
-        let mut given_up = GivenUp { news: false, _work: Vec::new(), _abandoned: Vec::new() };
+        let mut given_up = GivenUp { news: false, waits: Vec::new(), abandoned: Vec::new() };
         let mut left = Vec::new();
         for context in contexts {
             let Some(queue) = self.contexts.get_mut(context) else { continue };
             for item in queue.items.drain(..) {
-                if matches!(item.work, Work::Signal { .. }) {
-                    left.push((item.ticket, *context));
+                match item.work {
+                    Work::Command(_) => {}
+                    Work::Wait { fences, .. } => {
+                        given_up.waits.extend(fences.into_iter().map(|fence| (*context, fence)));
+                    }
+                    Work::Signal { .. } => left.push((item.ticket, *context)),
                 }
-                given_up._work.push(item.work);
             }
         }
         let mut complete = Vec::new();
@@ -199,7 +204,7 @@ impl<F: Clone> VidSch<F> {
                     complete.push(ticket)
                 }
                 Standing::Abandoned => {
-                    given_up._abandoned.extend(self.signals.remove(&ticket).map(|s| s.signal))
+                    given_up.abandoned.extend(self.signals.remove(&ticket).map(|s| s.signal))
                 }
             }
         }

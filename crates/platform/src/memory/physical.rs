@@ -128,6 +128,11 @@ impl PhysicalMemory {
         map.regions.remove(&start.0).is_some()
     }
 
+    /// How many regions stand on the bus: what is not given back shows here.
+    pub fn regions(&self) -> usize {
+        self.map.read().unwrap_or_else(PoisonError::into_inner).regions.len()
+    }
+
     /// How CPUs have the region at `at`; `None` when nothing stands there.
     pub fn cache_type(&self, at: PhysicalAddress) -> Option<CacheType> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);

@@ -157,6 +157,9 @@ impl Shared {
             cmp.nodes[engines.clone()].iter().zip(&turns).all(|(n, t)| t % 2 == 0 || n.turns != *t)
         };
         let mut cmp = self.await_turns(cmp, over);
+        if root == Some(PhysicalAddress(0)) {
+            cmp.forget_space((id, physical_gpu));
+        }
         let mut calls = Calls::default();
         for node in cmp.unpark(&self.armed, id, &engines) {
             self.call(&mut cmp, node, &mut calls);

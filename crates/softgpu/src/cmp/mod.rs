@@ -191,6 +191,28 @@ impl Cmp {
         entry.root = root.unwrap_or(entry.root);
     }
 
+    /// The address space is gone from a physical GPU: its number maps nothing there. With the last of them its doorbells are others'
+    /// to have.
+    fn forget_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32)) {
+        self.spaces.remove(&(id, physical_gpu));
+        if self.spaces.keys().all(|(other, _)| *other != id) {
+            self.doorbells.forget_space(id);
+        }
+    }
+
+    /// What there is of what comes and goes with processes.
+    pub(crate) fn census(&self) -> crate::stats::Census {
+        let queues = self.queues.iter().flatten();
+        let (doorbell_groups, doorbells) = self.doorbells.in_use();
+        crate::stats::Census {
+            queues: queues.clone().count(),
+            parked: queues.filter(|entry| entry.waiting.is_some()).count(),
+            address_spaces: self.spaces.len(),
+            doorbell_groups,
+            doorbells,
+        }
+    }
+
     /// Takes the parked queues of an address space that are on `engines` out of the table of waits: each looks up its cell
     /// anew. Returns their engines.
     fn unpark(&mut self, armed: &Armed, id: AddressSpaceId, engines: &Range<usize>) -> Vec<u32> {

@@ -21,7 +21,7 @@ use tidegate::d3dukmdt::FenceCell;
 use tidegate::d3dukmdt::fence_cell::REACHED;
 use tidegate::ddi::recording::Called;
 use tidegate::ddi::{Driver, InterruptData, OsHandle, Recording};
-use tidegate::dxgkrnl::InterruptDelivery;
+use tidegate::dxgkrnl::{InterruptDelivery, Process};
 use tidegate::gpu_abi::{
     CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa, RingPacket,
     SLOT_BYTES, TraceWords,
@@ -32,6 +32,8 @@ use tidegate::{Machine, MachineConfig, MachineError, Platform};
 /// A machine, and what the tests do with it.
 pub struct World {
     pub kernel: Arc<dyn Kernel>,
+    /// The same, for its end.
+    pub process: Arc<Process>,
     pub device: Handle,
     /// After the process: a machine is stopped when nobody is left on it.
     pub machine: Machine,
@@ -130,10 +132,11 @@ fn start_around(
     })?;
     let (driver, hooked) = drivers.expect("the machine asked for its driver");
     let start_calls = driver.take();
-    let kernel = machine.open("test")?;
+    let process = machine.process("test")?;
+    let kernel: Arc<dyn Kernel> = process.clone();
     let device = kernel.create_device().map_err(MachineError::Open)?;
     driver.take();
-    Ok(World { kernel, device, machine, driver, start_calls, hooked, platform })
+    Ok(World { kernel, process, device, machine, driver, start_calls, hooked, platform })
 }
 
 impl World {

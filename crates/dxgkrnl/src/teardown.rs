@@ -1,0 +1,318 @@
+//! Owns how processes end: in good order, when what they queued is done first, and otherwise.
+//!
+//! Either list begins with the process out of the kernel: its calls fail, what they are about to make finds no place in its table,
+//! and its threads that block in a wait come back with an error. A call that is under way keeps what it works on until it
+//! returns; everything else is gone when the list is through, and with the last of those calls all of it.
+//!
+//! The end of a process is nobody's timeout. Its own fences go. A fence that others have open keeps its value and works on, armed
+//! for those who still wait; what the process had queued is not signalled, its waiters elsewhere wait on, and reports say why
+//! (`stats`).
+//!
+//! What of its work stands where: rings of user-mode queues are preempted with their contexts, and commands of kernel-mode
+//! queues with theirs; packets have no preemption here, so those that the driver has are waited for, and no other follows.
+//!
+//! The facade and whoever owns a process call in; it calls `doorbell`, `suspend`, `sched`, `hwqueue`. It decides nothing about
+//! devices that fault or hang: that is `recovery`.
+
+use crate::adapter::Adapter;
+use crate::context::Context;
+use crate::device::Device;
+use crate::fence::{Events, Fence, FenceInstanceObject, Owner, Wakee, monitor};
+use crate::hwqueue::HwQueue;
+use crate::process::{Object, Process};
+use crate::sched::FenceTarget;
+use crate::stats::{Count, LostSignal};
+use crate::{sched, suspend};
+use std::sync::Arc;
+use tidegate_calls::{DeviceState, SyncObjectFlags};
+use tidegate_ddi::OsHandle;
+use tidegate_ddi::doorbell::DisconnectReason;
+use tidegate_platform::{CpuTime, Event, Step, WaitEnd};
+
+/// Whether an end may wait for the GPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// For the TDR delay.
+    Waits,
+    /// It may not: whoever drops a process last expects no waiting.
+    WaitsForNobody,
+}
+
+/// The objects of a process that ends, by what is done to them.
+struct Belongings {
+    devices: Vec<Arc<Device>>,
+    queues: Vec<Arc<HwQueue>>,
+    hw_contexts: Vec<Arc<Context>>,
+    contexts: Vec<Arc<Context>>,
+    fences: Vec<Arc<FenceInstanceObject>>,
+}
+
+impl Process {
+    /// The process ends in good order: everything that it queued is done first. Blocks for that, at most for the TDR delay; when
+    /// it is not done by then (a process may announce work that it never submits) the process is terminated.
+    ///
+    /// A ring's packets count as done when progress has reached the value that the process announced last: signals behind its
+    /// last command buffer need one more command buffer behind them. A process ends once; whoever comes second returns at once.
+    // monster: the published list of a normal termination.
+    pub fn close(&self) {
+        let Some(start_ns) = self.leave_kernel() else { return };
+        let adapter = &self.adapter;
+        let deadline = adapter.platform.now().after(adapter.config.tdr_delay_ns);
+        let of_process = self.belongings();
+        // 1. For each hardware queue its doorbell is disconnected. For all of them, before any is waited for: what one of
+        // them waits for may stand behind a ring of another that was lost.
+        // spec: UMS-087
+        for queue in &of_process.queues {
+            adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle).for_each(|d| d.close());
+        }
+        // 2. Progress reaches the value queued last. Rings stay where they are, and everything else does.
+        // spec: UMS-088
+        // spec: UMS-090
+        if !is_done_by(adapter, &of_process, deadline) {
+            return self.terminate_now(of_process, Patience::Waits, start_ns);
+        }
+        // 3. Ring, control area, doorbell and queue of each are destroyed; and then the rest.
+        // spec: UMS-089
+        for queue in of_process.queues {
+            self.destroy_queue(queue);
+        }
+        drop((of_process.hw_contexts, of_process.contexts, of_process.fences, of_process.devices));
+        self.destroy_rest();
+        adapter.count(Count::processes_closed);
+        adapter.record_process(&format!("process '{}' closed", self.name()), start_ns);
+    }
+
+    /// The process is ended as it stands, whatever it does: what it queued is dropped, and what runs is preempted. Blocks until
+    /// the driver has acknowledged that, for the TDR delay at most, and as long again for packets that cannot be preempted.
+    ///
+    /// A process ends once; whoever comes second returns at once.
+    pub fn terminate(&self) {
+        if let Some(start_ns) = self.leave_kernel() {
+            self.terminate_now(self.belongings(), Patience::Waits, start_ns);
+        }
+    }
+
+    // monster: the published list of an abnormal termination.
+    fn terminate_now(&self, of_process: Belongings, patience: Patience, start_ns: u64) {
+        let adapter = &self.adapter;
+        // 1. Its devices are in error. The first reason stays: one that was lost before was lost to that.
+        // spec: UMS-091
+        for device in &of_process.devices {
+            device.lose(DeviceState::ProcessEnded);
+        }
+        // What the kernel holds back for it is dropped, so that nothing of it begins any more.
+        let mut lost: Vec<FenceTarget> = of_process.queues.iter().flat_map(|q| q.give_up()).collect();
+        let packets: Vec<OsHandle> = of_process.contexts.iter().map(|c| c.os_handle).collect();
+        lost.extend(sched::give_up(adapter, &packets));
+        self.note_lost_signals(&of_process.fences, &lost);
+        drop(lost);
+        // 2. Every context is suspended, preempted and off the run list, while its rings are there.
+        // spec: UMS-092
+        match patience {
+            Patience::Waits => suspend::hold(adapter, of_process.hw_contexts).for_good(),
+            Patience::WaitsForNobody => of_process.hw_contexts.iter().for_each(suspend::for_good),
+        }
+        // Packets that the driver has are finished, or their engine hangs and is found to.
+        if patience == Patience::Waits {
+            let deadline = adapter.platform.now().after(adapter.config.tdr_delay_ns);
+            is_set_by(&sched::drained(adapter, &of_process.contexts), deadline);
+        }
+        // 3. Each queue's doorbell is disconnected, and ring, control area, doorbell and queue are destroyed; then the rest.
+        // spec: UMS-093
+        for queue in of_process.queues {
+            let doorbells: Vec<_> = adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle).collect();
+            doorbells.iter().for_each(|doorbell| doorbell.disconnect(DisconnectReason::Abort));
+            drop(doorbells);
+            self.destroy_queue(queue);
+        }
+        drop((of_process.contexts, of_process.fences, of_process.devices));
+        self.destroy_rest();
+        adapter.count(Count::processes_terminated);
+        adapter.record_process(&format!("process '{}' terminated", self.name()), start_ns);
+    }
+
+    /// Nobody calls in any more, and threads that block in a wait go; `None` when the process has ended, or is about to. Returns
+    /// the time on the timeline.
+    fn leave_kernel(&self) -> Option<u64> {
+        let start_ns = self.adapter.platform.stamp_ns();
+        let first = self.objects.lock().close();
+        if !first {
+            return None;
+        }
+        // Waits that end from here on were not satisfied.
+        let _first = self.left.set(());
+        // spec: UMS-094
+        // Also those that would outlive their instance: nobody is left who could be told.
+        self.belongings().fences.iter().for_each(|instance| instance.release_cpu_waiters());
+        Some(start_ns)
+    }
+
+    fn belongings(&self) -> Belongings {
+        let mut found = Belongings {
+            devices: Vec::new(),
+            queues: Vec::new(),
+            hw_contexts: Vec::new(),
+            contexts: Vec::new(),
+            fences: Vec::new(),
+        };
+        for (_, object) in self.objects.lock().iter() {
+            match object {
+                Object::Device(device) => found.devices.push(device.clone()),
+                Object::HwQueue(queue) => found.queues.push(queue.clone()),
+                Object::HwContext(context) => found.hw_contexts.push(context.clone()),
+                Object::Context(context) => found.contexts.push(context.clone()),
+                Object::Fence(instance) => found.fences.push(instance.clone()),
+                Object::Allocation(_) | Object::Doorbell(_) => {}
+            }
+        }
+        found
+    }
+
+    /// The fences that others have open and that this process could signal: what it queued never comes.
+    fn note_lost_signals(&self, instances: &[Arc<FenceInstanceObject>], lost: &[FenceTarget]) {
+        let stats = &self.adapter.stats;
+        if !stats.on() {
+            return;
+        }
+        let shared = |i: &&Arc<FenceInstanceObject>| {
+            i.fence.flags.contains(SyncObjectFlags::SHARED) && !i.flags.contains(SyncObjectFlags::NO_SIGNAL)
+        };
+        for instance in instances.iter().filter(shared) {
+            let fence = &instance.fence;
+            let of_fence = lost.iter().filter(|(of, _)| Arc::ptr_eq(of, fence));
+            let queued = of_fence.map(|(_, value)| *value).max();
+            let own = instances.iter().filter(|other| Arc::ptr_eq(&other.fence, fence)).count();
+            if !fence.is_held_beside(own) {
+                continue;
+            }
+            let others = fence.cross_adapter.iter().flat_map(|shared| shared.members());
+            let members: Vec<Arc<Fence>> =
+                others.filter(|other| !Arc::ptr_eq(other, fence)).chain([fence.clone()]).collect();
+            for member in members {
+                let (process, name) = (self.name().to_owned(), member.name.clone());
+                let lost = LostSignal { process, fence: name, queued };
+                member.adapter.stats.note_lost_signal(member.os_handle, lost);
+            }
+        }
+    }
+
+    /// Takes a hardware queue out of the table, with its doorbell, ring, control area and progress fence. The doorbell keeps
+    /// the ring until the driver has let go of it.
+    fn destroy_queue(&self, queue: Arc<HwQueue>) {
+        let mut rings = Vec::new();
+        for (_, object) in self.objects.lock().iter() {
+            if let Object::Doorbell(doorbell) = object
+                && doorbell.queue.os_handle == queue.os_handle
+            {
+                rings.extend([doorbell.ring.clone(), doorbell.control.clone()]);
+            }
+        }
+        let of_queue = |object: &Object| match object {
+            Object::Allocation(allocation) => rings.iter().any(|ring| Arc::ptr_eq(ring, allocation)),
+            Object::Doorbell(doorbell) => doorbell.queue.os_handle == queue.os_handle,
+            Object::HwQueue(other) => Arc::ptr_eq(other, &queue),
+            Object::Fence(instance) => Arc::ptr_eq(instance, &queue.progress),
+            _ => false,
+        };
+        self.destroy_objects(of_queue);
+        drop(rings);
+        drop(queue);
+    }
+
+    /// Takes what is left out of the table, and then what all of it stood on.
+    fn destroy_rest(&self) {
+        self.destroy_objects(|_| true);
+        let ground = self.ground.lock().take();
+        drop(ground);
+    }
+
+    /// Takes objects out of the table: what holds others goes before what is held, doorbells first. A call that is under way
+    /// may keep one of them for a moment; what that one needs stays with it.
+    // spec: UMS-036
+    pub(crate) fn destroy_objects(&self, which: impl Fn(&Object) -> bool) {
+        let mut doomed: Vec<_> = {
+            let objects = self.objects.lock();
+            objects.iter().filter(|(_, o)| which(o)).map(|(handle, o)| (o.rank(), handle)).collect()
+        };
+        doomed.sort();
+        for (_, handle) in doomed {
+            let object = self.objects.lock().remove(handle);
+            drop(object);
+        }
+    }
+}
+
+impl Object {
+    /// The device that it belongs to.
+    pub(crate) fn device(&self) -> OsHandle {
+        match self {
+            Object::Doorbell(doorbell) => doorbell.queue.device.os_handle,
+            Object::HwQueue(queue) => queue.device.os_handle,
+            Object::Context(context) | Object::HwContext(context) => context.device.os_handle,
+            Object::Fence(instance) => instance.device.os_handle,
+            Object::Allocation(allocation) => allocation.device,
+            Object::Device(device) => device.os_handle,
+        }
+    }
+
+    /// Its place in the order of destruction.
+    fn rank(&self) -> u32 {
+        match self {
+            Object::Doorbell(_) => 0,
+            Object::HwQueue(_) => 1,
+            Object::Context(_) | Object::HwContext(_) => 2,
+            Object::Fence(_) => 3,
+            Object::Allocation(_) => 4,
+            Object::Device(_) => 5,
+        }
+    }
+}
+
+/// Whether everything that the process has queued is done before the deadline.
+fn is_done_by(adapter: &Arc<Adapter>, of_process: &Belongings, deadline: CpuTime) -> bool {
+    let mut done = vec![sched::drained(adapter, &of_process.contexts)];
+    for queue in &of_process.queues {
+        if queue.user_mode_submission {
+            let doorbells = adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle);
+            done.extend(doorbells.map(|d| progress_event(adapter, &queue.progress.fence, d.announced())));
+        } else {
+            done.push(queue.drained());
+        }
+    }
+    done.iter().all(|event| is_set_by(event, deadline))
+}
+
+/// A wait of the kernel's own.
+struct EventWakee(Event);
+
+impl Wakee for EventWakee {
+    fn wake(&self, _ticket: u64, events: &mut Events) {
+        events.set(&self.0);
+    }
+}
+
+/// An event that is set when a progress fence has reached what its process says it queued last: a word that may say anything.
+fn progress_event(adapter: &Arc<Adapter>, fence: &Arc<Fence>, value: u64) -> Event {
+    let event = adapter.platform.event(true);
+    let wakee = Arc::new(EventWakee(event.clone()));
+    if monitor::wait(fence, value, wakee, 0, Owner::Kernel).is_none() {
+        event.set(Step::ThreadWake);
+    }
+    event
+}
+
+fn is_set_by(event: &Event, deadline: CpuTime) -> bool {
+    event.try_take() || event.wait_for(Some(deadline), "the work of a process that ends") == WaitEnd::Woken
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let Some(start_ns) = self.leave_kernel() else { return };
+        let of_process = self.belongings();
+        // Whoever destroyed his devices himself has ended his process.
+        match of_process.devices.is_empty() {
+            true => self.destroy_rest(),
+            false => self.terminate_now(of_process, Patience::WaitsForNobody, start_ns),
+        }
+    }
+}
