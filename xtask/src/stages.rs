@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{setup, spec, tidy};
+use crate::{fuzz, setup, spec, tidy};
 
 /// One stage: what it is called, and what it runs.
 struct Stage {
@@ -37,6 +37,7 @@ const TEST: &[Stage] = &[
         name: "exploration, bounded",
         task: Task::Cargo(&["run", "--release", "--quiet", "--package", "tidegate-cli", "--", "explore"]),
     },
+    Stage { name: "fuzz", task: Task::Own(fuzz::short) },
 ];
 
 const LONG: &[Stage] = &[
@@ -57,6 +58,7 @@ const LONG: &[Stage] = &[
         name: "long tests",
         task: Task::Cargo(&["test", "--workspace", "--release", "--quiet", "--", "--ignored"]),
     },
+    Stage { name: "fuzz, long", task: Task::Own(fuzz::long) },
     Stage {
         name: "bench",
         task: Task::Cargo(&["run", "--release", "--quiet", "--package", "tidegate-cli", "--", "bench"]),
@@ -112,7 +114,8 @@ fn command_line(stage: &Stage) -> String {
     }
 }
 
-fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) -> Result<(), String> {
+/// Runs cargo in `root`.
+pub fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) -> Result<(), String> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root).envs(environment.iter().map(|(name, value)| (name, value)));
@@ -134,7 +137,7 @@ mod tests {
     #[test]
     fn own_stages_are_named_as_their_tasks() {
         for stage in TEST.iter().filter(|s| matches!(s.task, Task::Own(_))) {
-            assert!(matches!(stage.name, "tidy" | "spec"), "{}", command_line(stage));
+            assert!(matches!(stage.name, "tidy" | "spec" | "fuzz"), "{}", command_line(stage));
         }
     }
 

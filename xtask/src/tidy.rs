@@ -14,7 +14,7 @@ use crate::tree;
 /// Checks everything.
 pub fn check(root: &Path) -> Result<(), String> {
     let mut findings = layers::check(root)?;
-    for folder in ["crates", "xtask"] {
+    for folder in ["crates", "fuzz", "xtask"] {
         for file in tree::files(root, folder, &["rs"])? {
             findings.extend(rust::check(&file.path, &file.text));
         }

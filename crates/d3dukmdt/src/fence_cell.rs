@@ -45,6 +45,10 @@ pub const REACHED: u64 = u64::MAX;
 pub const NO_EPOCH: u64 = 0;
 /// In the place of the first epoch: every wait passes and no store changes anything.
 const ALWAYS: u64 = u64::MAX;
+/// Set in every epoch, and in nothing else that stands in a history. A fence's history takes the room of all words up to the next
+/// fence, so where a word between two fences would have its epoch there stands a peak of the fence before it. Engines
+/// store to such words too, if a process wants it: what has no mark is no epoch, and such a word has no history.
+const EPOCH_MARK: u64 = 1 << 63;
 
 /// Words of a history, from its start.
 mod at {
@@ -164,7 +168,7 @@ impl FenceCell {
     /// Makes the cell that of a new fence; waits for an earlier one pass. `stride_bytes` is the room of the fence in its page.
     pub fn renew(&self, value: u64, stride_bytes: u64) {
         let Some(history) = self.history() else { return self.value.store(value) };
-        let epoch = history.lock() + 1;
+        let epoch = history.lock_or_begin() + 1;
         let room = (stride_bytes as usize / 8 * HISTORY_WORDS_PER_VALUE).saturating_sub(at::PEAKS) / 2;
         history.word(at::DEPTH).store((room as u64) << 32);
         history.word(at::LOST).store(0);
@@ -177,7 +181,7 @@ impl FenceCell {
     /// shows it to readers makes it the maximum. Nothing where there is no history.
     pub fn let_pass(&self) {
         if let Some(history) = self.history() {
-            let epoch = history.lock() + 1;
+            let epoch = history.lock_or_begin() + 1;
             history.word(at::FIRST_EPOCH).store(ALWAYS);
             history.unlock(epoch);
         }
@@ -189,7 +193,7 @@ impl FenceCell {
             self.value.exchange(u64::MAX);
             return;
         };
-        let epoch = history.lock() + 1;
+        let epoch = history.lock_or_begin() + 1;
         history.word(at::FIRST_EPOCH).store(ALWAYS);
         // Readers see the maximum; a store of less is a rewind, which finds the mark.
         self.value.exchange(u64::MAX);
@@ -219,7 +223,14 @@ impl FenceCell {
     #[cold]
     fn rewind(&self, history: History<'_>, value: u64) -> Option<u64> {
         // 2.
-        let mut rewind = Rewind::begin(history)?;
+        let mut rewind = match Rewind::begin(history) {
+            Ok(rewind) => rewind,
+            Err(NoRewind::Condemned) => return None,
+            Err(NoRewind::NoFence) => {
+                self.value.exchange(value);
+                return None;
+            }
+        };
         let fell = loop {
             // 3.
             let peak = rewind.peak();
@@ -240,7 +251,7 @@ impl FenceCell {
 
     /// Step 2 alone, for those who try the other steps in another order; `None` where nothing can be rewound.
     pub fn begin_rewind(&self) -> Option<Rewind<'_>> {
-        Rewind::begin(self.history()?)
+        Rewind::begin(self.history()?).ok()
     }
 
     /// Whether the wait is satisfied; no in the middle of a rewind, whose maker looks again afterwards.
@@ -250,7 +261,7 @@ impl FenceCell {
         }
         let Some(history) = self.history() else { return false };
         let epoch = history.word(at::EPOCH).load();
-        if epoch == wait.epoch || wait.epoch == NO_EPOCH {
+        if epoch == wait.epoch || wait.epoch == NO_EPOCH || epoch & EPOCH_MARK == 0 {
             return false;
         }
         // Not only when the epoch is even: nobody looks again at the end of `renew`.
@@ -303,15 +314,22 @@ pub struct Rewind<'a> {
     label: u64,
 }
 
+/// Why a cell cannot be rewound.
+enum NoRewind {
+    /// No store changes it any more.
+    Condemned,
+    /// No fence stands there: it is a word like any other.
+    NoFence,
+}
+
 impl<'a> Rewind<'a> {
-    /// `None` if no store changes the cell any more.
-    fn begin(history: History<'a>) -> Option<Rewind<'a>> {
-        let label = history.lock();
+    fn begin(history: History<'a>) -> Result<Rewind<'a>, NoRewind> {
+        let label = history.lock().ok_or(NoRewind::NoFence)?;
         if history.word(at::FIRST_EPOCH).load() == ALWAYS {
             history.unlock(label + 1);
-            return None;
+            return Err(NoRewind::Condemned);
         }
-        Some(Rewind { history, label })
+        Ok(Rewind { history, label })
     }
 
     /// The value that is about to fall.
@@ -351,13 +369,25 @@ impl History<'_> {
         self.of.sibling(self.start + number)
     }
 
-    /// Makes the epoch odd and returns it.
-    fn lock(&self) -> u64 {
+    /// Makes the epoch odd and returns it; `None` where no fence stands.
+    fn lock(&self) -> Option<u64> {
         let word = self.word(at::EPOCH);
         loop {
-            let epoch = self.quiet_epoch();
+            let epoch = self.quiet_epoch().ok()?;
             if word.compare_exchange(epoch, epoch + 1).is_ok() {
-                return epoch + 1;
+                return Some(epoch + 1);
+            }
+        }
+    }
+
+    /// The same where a fence is made, perhaps the first one.
+    fn lock_or_begin(&self) -> u64 {
+        let word = self.word(at::EPOCH);
+        loop {
+            match self.quiet_epoch() {
+                Ok(epoch) if word.compare_exchange(epoch, epoch + 1).is_ok() => return epoch + 1,
+                Err(other) if word.compare_exchange(other, EPOCH_MARK | 1).is_ok() => return EPOCH_MARK | 1,
+                _ => {}
             }
         }
     }
@@ -369,13 +399,16 @@ impl History<'_> {
         word.wake(u32::MAX, Step::ThreadWake);
     }
 
-    /// The epoch, once no rewind is under way.
-    fn quiet_epoch(&self) -> u64 {
+    /// The epoch, once no rewind is under way; `Err` with what is in its place where no fence stands.
+    fn quiet_epoch(&self) -> Result<u64, u64> {
         let word = self.word(at::EPOCH);
         loop {
             let epoch = word.load();
+            if epoch & EPOCH_MARK == 0 {
+                return Err(epoch);
+            }
             if epoch.is_multiple_of(2) {
-                return epoch;
+                return Ok(epoch);
             }
             word.wait_while(epoch as u32, None, "the end of a rewind of a fence");
         }
@@ -383,7 +416,7 @@ impl History<'_> {
 
     fn look(&self) -> Look {
         loop {
-            let epoch = self.quiet_epoch();
+            let Ok(epoch) = self.quiet_epoch() else { return Look::at_value(self.of.load()) };
             let value = self.of.load();
             let first_epoch = self.word(at::FIRST_EPOCH).load();
             let peaks = self.peaks();
@@ -395,12 +428,12 @@ impl History<'_> {
 
     fn peak(&self, number: usize) -> Peak {
         let word = at::PEAKS + number * 2;
-        Peak { label: self.word(word).load(), value: self.word(word + 1).load() }
+        Peak { label: self.word(word).load() | EPOCH_MARK, value: self.word(word + 1).load() }
     }
 
     fn set_peak(&self, number: usize, peak: Peak) {
         let word = at::PEAKS + number * 2;
-        self.word(word).store(peak.label);
+        self.word(word).store(peak.label & !EPOCH_MARK);
         self.word(word + 1).store(peak.value);
     }
 
@@ -523,6 +556,31 @@ mod tests {
             .collect();
         assert_eq!(waits.iter().map(|w| cell.satisfies(*w)).collect::<Vec<_>>(), [false, true, true]);
         assert_eq!(cell.history_lost(), 1);
+    }
+
+    #[test]
+    fn a_word_between_two_fences_has_no_history() {
+        let page = Platform::host().page(PAGE_WORDS);
+        let (fence, between) = (0, VALUE_WORDS - 8..VALUE_WORDS);
+        let fence = [fence, between.start].map(|word| FenceCell::in_fence_page(page.word(word), 0));
+        fence.iter().for_each(|cell| cell.renew(0, 64));
+        // All the room for peaks is taken, by labels and by values that a process chose.
+        for peak in (1..=40).rev() {
+            for value in [peak * 3, 0] {
+                fence.iter().for_each(|cell| assert!(cell.store(value).is_none_or(|peak| peak > value)));
+            }
+        }
+        let looks = fence.each_ref().map(FenceCell::look);
+        for word in (1..8).chain(between.skip(1)) {
+            let cell = FenceCell::in_fence_page(page.word(word), 0);
+            // It neither waits for the end of a rewind that nobody makes, nor leaves the page.
+            for value in [9, 3, 0, u64::MAX, 1] {
+                assert_eq!((cell.store(value), cell.load()), (None, value), "word {word}");
+            }
+            let wait = FenceWait { value: 2, epoch: 4 };
+            assert!(!cell.satisfies(wait) && !cell.look().satisfies(wait));
+        }
+        assert_eq!(fence.each_ref().map(FenceCell::look), looks, "and the fences are as they were");
     }
 
     #[test]

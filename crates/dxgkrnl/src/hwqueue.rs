@@ -10,6 +10,7 @@ use crate::error::BugCheck;
 use crate::fence::log::{self, FenceLogs};
 use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Owner, Wakee, monitor};
 use crate::memory::Affinity;
+use crate::recovery;
 use crate::sched::FenceTarget;
 use crate::sched::broadcast::{Broadcast, Standing};
 use crate::signal;
@@ -435,8 +436,13 @@ impl HwQueue {
             dma_buffer_bytes: command.bytes,
             queued_ns: command.queued_ns,
         };
-        let _engine = adapter.engine_in_use(self.engine());
-        if let Err(status) = adapter.driver().submit_command_to_hw_queue(&Dispatch::enter(), args) {
+        let engine = adapter.engine_in_use(self.engine());
+        let result = adapter.driver().submit_command_to_hw_queue(&Dispatch::enter(), args);
+        drop(engine);
+        if result == Err(Status::INVALID_PARAMETER) {
+            let refused = (self.tag, command.progress_fence_id, command.gpu_va);
+            recovery::commands_refused(adapter, &self.device, self.engine(), refused);
+        } else if let Err(status) = result {
             adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandToHwQueue", status });
         }
     }
@@ -553,6 +559,7 @@ impl SoftwareQueue {
 impl Drop for HwQueue {
     fn drop(&mut self) {
         let adapter = self.adapter();
+        log::read_before_end(adapter, self);
         // Until the driver has let go of it an interrupt may name the queue: it stays in the table until then.
         adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
         adapter.hw_queues.lock().remove(self.os_handle, self.driver);

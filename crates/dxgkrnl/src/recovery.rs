@@ -47,6 +47,19 @@ pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u3
     sched::dma_completed(adapter, engine, fence_id);
 }
 
+// spec: UMS-171
+/// The driver found commands that no process should have sent (their length, say) and did not take them. That is the process's doing,
+/// whose device is lost; a driver that fails otherwise has broken the contract.
+pub(crate) fn commands_refused(
+    adapter: &Arc<Adapter>,
+    device: &Arc<Device>,
+    engine: EngineId,
+    (tag, position, gpu_va): (u32, u64, u64),
+) {
+    let fault = PageFault { gpu_va, write: false, what: "a command buffer that the driver refused" };
+    lose_device(adapter, device, DeviceState::Faulted(report(tag, engine, position, fault)));
+}
+
 /// The driver did not acknowledge in time that a context is off the run list, or refused to take it off.
 pub(crate) fn not_suspended(context: &Arc<Context>) {
     let what = format!("{} did not let go of a context that was suspended", context.engine);

@@ -33,6 +33,9 @@ impl fmt::Display for Move {
         match self.choice {
             Choice::Run(_) => write!(f, "agent {agent}: {}", Said(self.op, self.object))?,
             Choice::Flush(_) => write!(f, "agent {agent}: its oldest store reaches memory")?,
+            Choice::Find(_, value) => {
+                write!(f, "agent {agent}: finds {value:#x} where a hostile process writes")?;
+            }
         }
         match self.instead_of {
             Some(other) => write!(f, " (agent {} could have gone on)", other.0),

@@ -2,7 +2,8 @@
 //!
 //! A *visible step* is a load that memory must answer, a barrier, a locked operation, a lock, a wait or a wake. A store
 //! goes into its agent's own store buffer, which nobody else can see, so it is no choice; that it leaves the buffer
-//! is one ([`Choice::Flush`]). Who calls: `world`. Who implements: the explorer's strategies.
+//! is one ([`Choice::Flush`]). What a look at a hostile process's memory finds is chosen too ([`Choice::Find`]), and only
+//! there: such a choice has no other kinds beside it, and its first entry is what memory holds. Who calls: `world`. Who implements: the explorer's strategies.
 
 /// Index of an agent in the order of its spawning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,13 +25,15 @@ pub enum Choice {
     Run(AgentIx),
     /// The oldest store in the agent's buffer reaches memory.
     Flush(AgentIx),
+    /// The agent's look at what a hostile process writes finds this value (of bytes, the first eight).
+    Find(AgentIx, u64),
 }
 
 impl Choice {
     /// The agent that the choice is about.
     pub fn agent(self) -> AgentIx {
         match self {
-            Choice::Run(a) | Choice::Flush(a) => a,
+            Choice::Run(a) | Choice::Flush(a) | Choice::Find(a, _) => a,
         }
     }
 }

@@ -31,6 +31,7 @@
 //! | `terminate-against-ring` | the end of a process against its own rings, and a neighbour's |
 //! | `connect-against-connect` | two connects that take the doorbell from each other |
 //! | `log-write-against-log-read` | an entry of a fence log against its reading |
+//! | `hostile-client-against-neighbour` | a process that writes anything at any moment against everybody else |
 //!
 //! Shared rooms: `world` (the machine, built outside the run) · `seam` (a driver around the driver: looks, and leaves things
 //! out) · `race` (the shape of a scenario) · `plan` (how far each is searched). The command line and the tests call in.
@@ -50,6 +51,7 @@ mod fence_cell;
 mod gpu_pulse;
 mod gpu_to_gpu;
 mod gpu_wait;
+mod hostile_client;
 mod log_write_against_log_read;
 mod one_event;
 mod plan;
@@ -76,7 +78,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 34] = [
+const RACES: [&Race; 35] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -111,6 +113,7 @@ const RACES: [&Race; 34] = [
     &terminate_against_ring::RACE,
     &connect_against_connect::RACE,
     &log_write_against_log_read::RACE,
+    &hostile_client::RACE,
 ];
 
 /// How scenarios that are not this crate's are searched: they are small.

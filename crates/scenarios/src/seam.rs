@@ -42,6 +42,8 @@ pub(crate) enum LeftOut {
     Resume,
     /// What a fence signalled interrupt reports to the kernel.
     SignalReport,
+    /// What an interrupt reports of a hardware queue that faulted.
+    FaultReport,
     /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes it, and the driver waits.
     CallbackOwner,
 }
@@ -178,6 +180,11 @@ impl Callbacks for Callback {
     fn notify_interrupt(&self, level: &Dirql<'_>, mut data: InterruptData) {
         if self.left_out.now() == LeftOut::SignalReport
             && matches!(data, InterruptData::NativeFenceSignaled { .. })
+        {
+            return;
+        }
+        if self.left_out.now() == LeftOut::FaultReport
+            && matches!(data, InterruptData::HwQueuePageFaulted { .. })
         {
             return;
         }

@@ -36,6 +36,8 @@ pub(crate) struct Setting {
     pub(crate) shadow_entries: u32,
     /// Whether the CMP has its barrier when it changes one.
     pub(crate) shadow_barrier: bool,
+    /// Whether engines copy a ring slot out twice, once to check it and once to execute it.
+    pub(crate) double_fetch: bool,
     /// What the driver leaves out.
     pub(crate) left_out: LeftOut,
     /// Physical doorbells.
@@ -68,6 +70,7 @@ impl Default for Setting {
             fence_history: true,
             shadow_entries: 0,
             shadow_barrier: true,
+            double_fetch: false,
             left_out: LeftOut::Nothing,
             doorbells: 64,
             local_monitored_values: false,
@@ -110,6 +113,7 @@ impl Setting {
         config.driver.interrupt = setting.interrupt;
         config.gpu.barriers =
             Barriers { signal_barrier: setting.signal_barrier, shadow_barrier: setting.shadow_barrier };
+        config.gpu.double_fetch = setting.double_fetch;
         config.gpu.shadow_entries = setting.shadow_entries;
         config.gpu.posted_fence_writes = setting.shadow_entries > 0;
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };

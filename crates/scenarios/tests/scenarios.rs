@@ -266,6 +266,13 @@ fn two_waiters_for_one_value_are_both_released() {
     is_sampled("two-waiters");
 }
 
+// spec: UMS-170
+#[test]
+fn a_hostile_client_harms_itself_alone() {
+    is_sampled("hostile-client-against-neighbour");
+    finds_its_bugs("hostile-client-against-neighbour");
+}
+
 // spec: MF-067
 #[test]
 fn one_signal_sets_an_event_once() {

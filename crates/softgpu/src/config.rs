@@ -107,6 +107,9 @@ pub struct Config {
     /// Copies of MonitoredValue that the CMP keeps for its engines to compare with; 0 for hardware that compares with memory. A
     /// fence that finds no room among them is compared in memory.
     pub shadow_entries: u32,
+    /// Whether an engine copies a ring slot out twice: one copy is checked, the other executed. A mistake, which hostile processes
+    /// live on; here for tests that have to find it.
+    pub double_fetch: bool,
     /// How long work takes on the virtual clock.
     pub rates: WorkRates,
 }
@@ -136,6 +139,7 @@ impl Default for Config {
             posted_log_entries: false,
             posted_fence_writes: false,
             shadow_entries: 0,
+            double_fetch: false,
             rates: WorkRates::default(),
         }
     }

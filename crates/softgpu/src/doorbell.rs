@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_gpu_abi::doorbell::SUMMARY_BITS;
 use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::{AddressSpaceId, DOORBELL_VALUE_WORD, QueueId, Summary, global_parts};
-use tidegate_platform::{Page, Platform, WakeWord, Word};
+use tidegate_platform::{Page, Platform, Untrusted, WakeWord, Word};
 
 /// Where a connected doorbell is.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(crate) struct Asked {
 
 /// The value words of a connected doorbell, as its engine reads them.
 pub(crate) struct Bell {
-    words: [Option<Word>; 2],
+    words: [Option<Untrusted<Word>>; 2],
     /// Set where other queues store to the same words: who this one is.
     among: Option<QueueId>,
 }
@@ -47,7 +47,7 @@ pub(crate) enum Heard {
 
 impl Bell {
     pub(crate) fn read(&self) -> Heard {
-        let values = self.words.iter().flatten().map(Word::load);
+        let values = self.words.iter().flatten().map(Untrusted::load_once);
         let Some(queue) = self.among else { return Heard::Pointer(values.max().unwrap_or(0)) };
         let mine = values.map(global_parts).filter(|(named, _)| *named == queue).map(|(_, pointer)| pointer);
         mine.max().map_or(Heard::WrittenOver, Heard::Pointer)
@@ -57,7 +57,7 @@ impl Bell {
 impl Seat {
     /// The words that the engine of `queue` reads.
     pub(crate) fn bell(&self, queue: QueueId) -> Bell {
-        let word = |page: &Page| page.word(DOORBELL_VALUE_WORD);
+        let word = |page: &Page| Untrusted::new(page.word(DOORBELL_VALUE_WORD));
         Bell {
             words: [Some(word(&self.page)), self.secondary.as_ref().map(word)],
             among: self.global.then_some(queue),

@@ -21,7 +21,7 @@ use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_gpu_abi::address::{TABLE_LEVELS, VA_END};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
-use tidegate_platform::{Bulk, Page, PhysicalAddress, Platform, PlatformKind, Target, Word};
+use tidegate_platform::{Bulk, Page, PhysicalAddress, Platform, PlatformKind, Target, Untrusted, Word};
 
 /// What stopped an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,13 +248,14 @@ impl Mmu {
         Ok(())
     }
 
-    /// Copies bytes that lie in one page.
+    /// Copies bytes that lie in one page. Whatever an engine reads for a queue, ring slots and commands among it, a process may have
+    /// written, and may be writing.
     #[inline]
     pub(crate) fn read_piece(&mut self, space: Space, va: GpuVa, out: &mut [u8]) -> Result<(), Fault> {
         let within = va.0 % PAGE_BYTES;
         let done = match &self.page(space, va, false)?.target {
-            Target::Bulk(bytes, start) => bytes.read(start + within, out).is_ok(),
-            Target::Protocol(page, start) => read_words(page, start + within, out),
+            Target::Bulk(bytes, start) => Untrusted::new(bytes).read_once(start + within, out).is_ok(),
+            Target::Protocol(page, start) => read_words(&Untrusted::new(page), start + within, out),
         };
         if done { Ok(()) } else { Err(unmapped(va, false)) }
     }
@@ -297,16 +298,14 @@ fn cell_of(entry: &PageEntry, va: GpuVa) -> Option<FenceCell> {
     (offset.is_multiple_of(8) && index < page.len()).then(|| entry.cell(page, *start, index))
 }
 
-fn read_words(page: &tidegate_platform::Page, start: u64, out: &mut [u8]) -> bool {
+fn read_words(page: &Untrusted<&Page>, start: u64, out: &mut [u8]) -> bool {
     let mut done = 0;
     while done < out.len() {
         let at = start + done as u64;
         let (index, skip) = ((at / 8) as usize, (at % 8) as usize);
-        if index >= page.len() {
-            return false;
-        }
+        let Some(word) = page.word_once(index) else { return false };
         let len = (8 - skip).min(out.len() - done);
-        let bytes = page.word(index).load().to_le_bytes();
+        let bytes = word.to_le_bytes();
         out[done..done + len].copy_from_slice(&bytes[skip..skip + len]);
         done += len;
     }

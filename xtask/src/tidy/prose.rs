@@ -10,7 +10,7 @@ const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "
 const UNFINISHED_WORDS: &[&str] = &["TODO", "FIXME", "XXX"];
 /// Beginnings of paths that exist on one machine only.
 const MACHINE_PATHS: &[&str] = &["/home/", "/root/", "/srv/", "/Users/"];
-const FOLDERS: &[&str] = &["crates", "xtask", "docs", "decisions", "spec", "workloads"];
+const FOLDERS: &[&str] = &["crates", "fuzz", "xtask", "docs", "decisions", "spec", "workloads"];
 
 /// Checks all names and documents.
 pub fn check(root: &Path) -> Result<Vec<Finding>, String> {

@@ -146,7 +146,9 @@ fn has_safety_comment(lines: &[Line], index: usize) -> bool {
 const FLOORS: &str = "crates/cli/src/bench/floors.rs";
 
 fn outside_the_seam(path: &Path) -> bool {
-    path.starts_with("crates") && !path.starts_with("crates/platform") && path != Path::new(FLOORS)
+    (path.starts_with("crates") || path.starts_with("fuzz"))
+        && !path.starts_with("crates/platform")
+        && path != Path::new(FLOORS)
 }
 
 fn is_test_file(path: &Path) -> bool {

@@ -31,7 +31,7 @@ use tidegate_platform::{Mutex, Word};
 fn read_entry(place: &Place, index: u64) -> LogEntry {
     let mut bytes = [0; LOG_ENTRY_BYTES];
     // The index is below the capacity that the bytes were made for.
-    let _ = place.entries.read(index * LOG_ENTRY_BYTES as u64, &mut bytes);
+    let _ = place.entries.read_once(index * LOG_ENTRY_BYTES as u64, &mut bytes);
     LogEntry::decode(&bytes)
 }
 
@@ -200,11 +200,11 @@ struct Found<'a> {
 pub(crate) fn read_news(adapter: &Adapter, level: &Dispatch, queues: &[Arc<HwQueue>]) -> Vec<LogNews> {
     let _reading = adapter.log_reading.lock_device();
     let queues: Vec<&HwQueue> = queues.iter().map(|queue| &**queue).collect();
-    read(adapter, level, &queues)
+    read(adapter, Some(level), &queues)
 }
 
-/// The reading lock is held.
-fn read(adapter: &Adapter, level: &Dispatch, queues: &[&HwQueue]) -> Vec<LogNews> {
+/// The reading lock is held. `None` for a level where the driver knows the queues no more: it must not be told of them.
+fn read(adapter: &Adapter, level: Option<&Dispatch>, queues: &[&HwQueue]) -> Vec<LogNews> {
     let tracing = adapter.platform.tracing();
     // 1. The index of each log, as one word.
     // spec: NF-214
@@ -229,7 +229,10 @@ fn read(adapter: &Adapter, level: &Dispatch, queues: &[&HwQueue]) -> Vec<LogNews
     if with_news.is_empty() {
         return news;
     }
-    adapter.driver().update_native_fence_logs(level, &with_news);
+    match level {
+        Some(level) => adapter.driver().update_native_fence_logs(level, &with_news),
+        None => adapter.platform.fence(),
+    }
     // 3. and 4. for each.
     // spec: NF-217
     for found in found {
@@ -325,7 +328,7 @@ fn replace(
         // 2.
         tell(adapter, queue.driver, log.log_type, new.as_deref());
         // 3.
-        let news = read(adapter, &Dispatch::enter(), &[queue]);
+        let news = read(adapter, Some(&Dispatch::enter()), &[queue]);
         let old = std::mem::replace(&mut *log.place.lock(), new);
         log.reader.lock().word = 0;
         (old, news)
@@ -357,11 +360,20 @@ pub(crate) fn follow_mode(adapter: &Arc<Adapter>, queue: &HwQueue) -> Result<(),
     Ok(())
 }
 
-/// The queue is gone from the hardware: its logs a last time, for the timeline.
+/// The queue is about to be destroyed: its logs for the timeline, while the driver can still be asked for its barrier.
+pub(crate) fn read_before_end(adapter: &Adapter, queue: &HwQueue) {
+    read_for_timeline(adapter, queue, Some(&Dispatch::enter()));
+}
+
+/// The queue is gone from the hardware, and from the driver: what it wrote until then, a last time.
 pub(crate) fn read_last(adapter: &Adapter, queue: &HwQueue) {
+    read_for_timeline(adapter, queue, None);
+}
+
+fn read_for_timeline(adapter: &Adapter, queue: &HwQueue, level: Option<&Dispatch>) {
     if queue.logs.is_some() && adapter.platform.tracing() {
         let _reading = adapter.log_reading.lock_device();
-        let _signals = read(adapter, &Dispatch::enter(), &[queue]);
+        let _signals = read(adapter, level, &[queue]);
     }
 }
 

@@ -12,7 +12,7 @@ use tidegate_calls::Status;
 use tidegate_d3dukmdt::layout::log::{LOG_ENTRY_BYTES, LOG_HEADER_BYTES};
 use tidegate_ddi::DriverHandle;
 use tidegate_ddi::fence::{LogType, SetNativeFenceLogBuffer};
-use tidegate_platform::{Bulk, PhysicalAddress, Word};
+use tidegate_platform::{Bulk, PhysicalAddress, Untrusted, Word};
 
 const HEADER_BYTES: u64 = LOG_HEADER_BYTES as u64;
 const ENTRY_BYTES: u64 = LOG_ENTRY_BYTES as u64;
@@ -34,7 +34,8 @@ pub(crate) struct Place {
     /// The index word.
     pub(crate) header: Word,
     header_page_at: PhysicalAddress,
-    pub(crate) entries: Bulk,
+    /// Commands of the process store to them as they like.
+    pub(crate) entries: Untrusted<Bulk>,
     entries_at: PhysicalAddress,
     mapped_at: u64,
     mapped_bytes: u64,
@@ -70,7 +71,7 @@ impl Place {
             capacity,
             header: page.word(first_word),
             header_page_at,
-            entries,
+            entries: Untrusted::new(entries),
             entries_at,
             mapped_at,
             mapped_bytes: page_bytes + bytes,
@@ -94,7 +95,7 @@ impl Place {
             gpu_va: self.gpu_va,
             header: self.header.clone(),
             header_address,
-            entries: self.entries.clone(),
+            entries: self.entries.trusted().clone(),
             entries_address: self.entries_at,
         }
     }

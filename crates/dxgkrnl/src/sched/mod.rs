@@ -12,6 +12,7 @@ use crate::adapter::Adapter;
 use crate::context::{Context, ContextWakee};
 use crate::error::BugCheck;
 use crate::fence::{Fence, Owner, look_at_monitored, monitor, scan_monitored};
+use crate::recovery;
 use crate::signal;
 use crate::stats::Count;
 use std::collections::BTreeMap;
@@ -199,7 +200,7 @@ fn submit(adapter: &Arc<Adapter>, context: OsHandle, engine: u32, command: Comma
     let driver_context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
     // A context that is gone has no packets in VidSch, but it may go between the decision and here.
     let Some(driver_context) = driver_context else {
-        adapter.sched.lock().completed(engine, fence_id, adapter.platform.stamp_ns());
+        adapter.sched.lock().not_taken(engine, fence_id, adapter.platform.stamp_ns());
         return;
     };
     adapter.count(Count::packets);
@@ -213,9 +214,14 @@ fn submit(adapter: &Arc<Adapter>, context: OsHandle, engine: u32, command: Comma
         submission_fence_id: fence_id,
         queued_ns: command.queued_ns,
     };
-    let _engine = adapter.engine_in_use(adapter.caps.engine(engine));
+    let in_use = adapter.engine_in_use(adapter.caps.engine(engine));
     let result = adapter.driver().submit_command_virtual(&Dispatch::enter(), args);
-    if let Err(status) = result {
+    drop(in_use);
+    if result == Err(Status::INVALID_PARAMETER) {
+        let refused = (driver_context.tag, u64::from(fence_id), command.gpu_va);
+        recovery::commands_refused(adapter, &driver_context.device, driver_context.engine, refused);
+        adapter.sched.lock().not_taken(engine, fence_id, adapter.platform.stamp_ns());
+    } else if let Err(status) = result {
         adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandVirtual", status });
     }
 }

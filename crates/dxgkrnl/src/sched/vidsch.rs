@@ -301,6 +301,17 @@ impl<F: Clone> VidSch<F> {
         true
     }
 
+    /// A packet did not reach the engine: nothing is left of it. The packets before it are where they were; they may be running.
+    pub(crate) fn not_taken(&mut self, engine: u32, fence_id: u32, now_ns: u64) {
+        let Some(e) = self.engines.get_mut(engine as usize) else { return };
+        let Some(at) = e.in_flight.iter().position(|(id, _)| *id == fence_id) else { return };
+        let Some((_, context)) = e.in_flight.remove(at) else { return };
+        if let Some(queue) = self.contexts.get_mut(&context) {
+            queue.in_flight -= 1;
+        }
+        self.touch(context, now_ns);
+    }
+
     /// The context whose packet this is, while it is in flight.
     pub(crate) fn context_of_packet(&self, engine: u32, fence_id: u32) -> Option<OsHandle> {
         let engine = self.engines.get(engine as usize)?;
@@ -438,6 +449,10 @@ mod tests {
     use tidegate_ddi::caps::{EngineType, NodeMetadata};
 
     fn sched() -> VidSch<&'static str> {
+        VidSch::new(&caps())
+    }
+
+    fn caps() -> AdapterCaps {
         let node = NodeMetadata {
             engine_type: EngineType::ThreeD,
             friendly_name: "3D".to_owned(),
@@ -447,7 +462,7 @@ mod tests {
             writes_fences: true,
             monitored_notification: tidegate_ddi::MonitoredNotification::Basic,
         };
-        VidSch::new(&AdapterCaps {
+        AdapterCaps {
             description: String::new(),
             scheduling: VidSchCaps::MULTI_ENGINE_AWARE,
             hw_queue_packet_cap: 1,
@@ -458,7 +473,33 @@ mod tests {
             peer_signal: tidegate_ddi::PeerSignalCaps::default(),
             cache_coherent_memory: true,
             io_mmu: false,
-        })
+        }
+    }
+
+    #[test]
+    fn a_packet_that_was_not_taken_completes_nobody_else_s() {
+        let mut sched = VidSch::<&'static str>::new(&AdapterCaps { hw_queue_packet_cap: 2, ..caps() });
+        let (first, second) = (OsHandle(1), OsHandle(2));
+        for context in [first, second] {
+            sched.add_context(context, 0, Priority::Normal, 0, 0);
+            sched.push(context, command(context.0), 0);
+            sched.push_signal(&[context], signal("done", SignalFlags::empty()), 0);
+        }
+        let (one, two) = (submitted(&mut sched).unwrap(), submitted(&mut sched).unwrap());
+        sched.not_taken(0, two.1, 0);
+        let Some(Decision::Signal { contexts, .. }) = sched.next_decision(0) else {
+            panic!("a signal is due")
+        };
+        assert_eq!(contexts, [second], "nothing of it is left to wait for");
+        assert!(sched.next_decision(0).is_none(), "the packet before it still runs");
+        assert!(sched.completed(0, one.1, 0));
+        let Some(Decision::Signal { contexts, .. }) = sched.next_decision(0) else {
+            panic!("a signal is due")
+        };
+        assert_eq!(contexts, [first]);
+        // Once more, and one that nobody knows: nothing happens.
+        sched.not_taken(0, two.1, 0);
+        sched.not_taken(7, 7, 0);
     }
 
     fn command(gpu_va: u64) -> Work<&'static str> {

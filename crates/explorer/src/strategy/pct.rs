@@ -59,6 +59,12 @@ impl Pct {
         self.priorities[mover]
     }
 
+    /// What a hostile process has written is no matter of priorities: every other time it is what memory holds, so that runs get
+    /// somewhere, else any.
+    fn found(&mut self, point: &Point<'_>) -> usize {
+        if self.numbers.below(2) == 0 { 0 } else { self.numbers.below(point.choices.len()) }
+    }
+
     fn highest(&mut self, point: &Point<'_>) -> usize {
         let mut best = (0, 0);
         for (index, choice) in point.choices.iter().enumerate() {
@@ -89,6 +95,9 @@ impl Strategy for Pct {
     }
 
     fn choose(&mut self, point: &Point<'_>) -> usize {
+        if matches!(point.choices[0], Choice::Find(..)) {
+            return self.found(point);
+        }
         let at = self.at;
         self.at += 1;
         for change in 0..self.changes.len() {

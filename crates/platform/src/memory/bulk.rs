@@ -8,7 +8,7 @@ use super::zeroed_cells;
 use crate::{Platform, PlatformKind, world};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const CELL: usize = 8;
 
@@ -33,6 +33,7 @@ pub struct Bulk {
 pub(crate) struct BulkInner {
     pub(crate) id: u32,
     explored: bool,
+    hostile: AtomicBool,
     bytes: usize,
     cells: Box<[AtomicU64]>,
 }
@@ -42,7 +43,13 @@ impl Bulk {
         let explored = platform.kind() == PlatformKind::Explored;
         let id = if explored { world::next_object_id() } else { 0 };
         let cells = zeroed_cells(bytes.div_ceil(CELL));
-        Bulk { inner: Arc::new(BulkInner { id, explored, bytes, cells }) }
+        let hostile = AtomicBool::new(false);
+        Bulk { inner: Arc::new(BulkInner { id, explored, hostile, bytes, cells }) }
+    }
+
+    /// A hostile process writes them, as [`super::Page::hand_to_hostile`] has it for words.
+    pub fn hand_to_hostile(&self) {
+        self.inner.hostile.store(true, Ordering::Relaxed);
     }
 
     /// How many bytes there are.
@@ -72,6 +79,16 @@ impl Bulk {
             self.inner.copy_out(start, out);
         }
         Ok(())
+    }
+
+    /// The same where a process writes that is not trusted.
+    pub(super) fn read_untrusted(&self, offset: u64, out: &mut [u8]) -> Result<(), OutOfBounds> {
+        if self.inner.explored && self.inner.hostile.load(Ordering::Relaxed) {
+            let start = self.check(offset, out.len())?;
+            world::bulk_read_untrusted(&self.inner, start, out);
+            return Ok(());
+        }
+        self.read(offset, out)
     }
 
     /// Copies bytes in.

@@ -12,15 +12,17 @@
 
 pub(crate) mod bulk;
 mod physical;
+mod untrusted;
 
 pub use bulk::{Bulk, OutOfBounds};
 pub use physical::{CacheType, PhysicalAddress, PhysicalMemory, Target};
+pub use untrusted::Untrusted;
 
 use crate::time::Step;
 use crate::{CpuTime, Platform, PlatformKind, WaitEnd, world};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Protocol words or bulk bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +43,16 @@ pub(crate) struct PageInner {
     /// Number in the explored world; 0 elsewhere.
     pub(crate) id: u32,
     explored: bool,
+    hostile: AtomicBool,
     pub(crate) platform: Platform,
     pub(crate) cells: Box<[AtomicU64]>,
+}
+
+impl PageInner {
+    /// Whether an explorer may return any value where it is looked at as [`Untrusted`].
+    pub(crate) fn is_hostile(&self) -> bool {
+        self.hostile.load(Ordering::Relaxed)
+    }
 }
 
 impl Page {
@@ -50,7 +60,14 @@ impl Page {
         let explored = platform.kind() == PlatformKind::Explored;
         let id = if explored { world::next_object_id() } else { 0 };
         let cells = zeroed_cells(words);
-        Page { inner: Arc::new(PageInner { id, explored, platform: platform.clone(), cells }) }
+        let hostile = AtomicBool::new(false);
+        Page { inner: Arc::new(PageInner { id, explored, hostile, platform: platform.clone(), cells }) }
+    }
+
+    /// A hostile process writes it: on an explored platform each look at it as [`Untrusted`] may find any value from now on,
+    /// which is a choice of the strategy. Elsewhere nothing changes: there the process itself has to write.
+    pub fn hand_to_hostile(&self) {
+        self.inner.hostile.store(true, Ordering::Relaxed);
     }
 
     /// The word at `index`; panics beyond the end, which is a mistake of the caller and never of a client.
@@ -140,6 +157,11 @@ impl Word {
         if self.page.explored { Some(world::WordRef { page: &self.page, index: self.index }) } else { None }
     }
 
+    /// The page that it stands in is in hostile hands, as [`Page::hand_to_hostile`] has it.
+    pub fn hand_to_hostile(&self) {
+        self.page.hostile.store(true, Ordering::Relaxed);
+    }
+
     /// Which word of its page it is.
     #[inline]
     pub fn index(&self) -> usize {
@@ -163,6 +185,15 @@ impl Word {
         match self.explored() {
             None => self.cell().load(Ordering::Acquire),
             Some(word) => world::load(word),
+        }
+    }
+
+    /// The same where a process writes that is not trusted.
+    #[inline]
+    fn load_untrusted(&self) -> u64 {
+        match self.explored() {
+            None => self.cell().load(Ordering::Acquire),
+            Some(word) => world::load_untrusted(word),
         }
     }
 
@@ -255,30 +286,5 @@ impl Word {
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Word({})", self.cell().load(Ordering::Relaxed))
-    }
-}
-
-/// A word that an untrusted process writes: each look loads it once, and what was seen must be validated and kept, never
-/// loaded again.
-#[derive(Clone, Debug)]
-pub struct Untrusted<T>(T);
-
-impl<T> Untrusted<T> {
-    /// Marks `inner` as written by others.
-    pub fn new(inner: T) -> Untrusted<T> {
-        Untrusted(inner)
-    }
-}
-
-impl Untrusted<Word> {
-    /// One load. The next one may say something else.
-    #[inline]
-    pub fn load_once(&self) -> u64 {
-        self.0.load()
-    }
-
-    /// The word itself, for its owner (who trusts what it wrote).
-    pub fn trusted(&self) -> &Word {
-        &self.0
     }
 }

@@ -282,6 +282,7 @@ impl World {
                     return Some(agent);
                 }
                 Choice::Flush(agent) => self.flush_one(agent),
+                Choice::Find(..) => panic!("what a look finds is no choice between steps"),
             }
         }
     }
@@ -308,6 +309,26 @@ impl World {
         let point = Point { choices: &explored.choices, current, state, step, pending: &explored.pending };
         let index = explored.controller.choose(&point);
         *explored.choices.get(index).unwrap_or(&explored.choices[0])
+    }
+
+    /// What the calling agent's look at hostile memory finds, where that holds `actual`: what a strategy chooses among the values
+    /// at which checks turn over.
+    fn find(&mut self, actual: u64) -> u64 {
+        let Some(me) = self.current else { return actual };
+        let drawn = mix(self.state_hash(), actual);
+        let up = actual.wrapping_add(1);
+        let values = [actual, up, actual.wrapping_sub(1), 0, u64::MAX, actual.wrapping_add(1 << 32), drawn];
+        let choices = &mut self.explored_mut().choices;
+        choices.clear();
+        for (index, value) in values.iter().enumerate() {
+            if !values[..index].contains(value) {
+                choices.push(Choice::Find(me, *value));
+            }
+        }
+        match self.ask() {
+            Choice::Find(_, value) => value,
+            _ => actual,
+        }
     }
 
     /// Nothing can happen now: the earliest sleeper's time comes.
@@ -494,6 +515,19 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
     })
 }
 
+/// A look at a word that an untrusted process writes. Where that process is hostile, not even the agent's own store buffer says
+/// what is there.
+pub(crate) fn load_untrusted(word: WordRef<'_>) -> u64 {
+    if !word.page.is_hostile() {
+        return load(word);
+    }
+    visible(OpKind::Load, word_object(word), |w| {
+        let value = w.find(word.cell().load(Ordering::Relaxed));
+        w.absorb(value);
+        value
+    })
+}
+
 pub(crate) fn store(word: WordRef<'_>, value: u64) {
     let own = |w: &mut World| {
         let me = w.current.filter(|_| w.buffers_stores())?;
@@ -533,6 +567,38 @@ pub(crate) fn bulk_read(bulk: &BulkInner, start: usize, out: &mut [u8]) {
         }
         w.absorb(bytes_hash(out));
     });
+}
+
+/// A look at bytes that a hostile process writes: what is there, the same with another first word, or something else altogether.
+pub(crate) fn bulk_read_untrusted(bulk: &BulkInner, start: usize, out: &mut [u8]) {
+    visible(OpKind::Load, Object::Bulk(bulk.id), |w| {
+        bulk.copy_out(start, out);
+        let mut head = [0; 8];
+        let taken = out.len().min(head.len());
+        head[..taken].copy_from_slice(&out[..taken]);
+        let actual = u64::from_le_bytes(head);
+        let found = w.find(actual);
+        match found.wrapping_sub(actual) {
+            0 => {}
+            near if near == 1 || near == u64::MAX || near == 1 << 32 => {
+                out[..taken].copy_from_slice(&found.to_le_bytes()[..taken]);
+            }
+            _ => fill_from(found, out),
+        }
+        w.absorb(bytes_hash(out));
+    });
+}
+
+/// Zeros, ones, or, beginning with any other value, numbers that are drawn from it.
+fn fill_from(found: u64, out: &mut [u8]) {
+    let mut value = found;
+    for chunk in out.chunks_mut(8) {
+        let taken = chunk.len();
+        chunk.copy_from_slice(&value.to_le_bytes()[..taken]);
+        if !matches!(found, 0 | u64::MAX) {
+            value = mix(value, 0x5EED);
+        }
+    }
 }
 
 /// Own buffered stores over what memory holds, oldest first.

@@ -11,7 +11,8 @@ mod explored;
 mod virtual_time;
 
 pub(crate) use explored::{
-    bulk_read, bulk_write, exchange, fence, load, lock, mapping_step, next_object_id, steps, store, unlock,
+    bulk_read, bulk_read_untrusted, bulk_write, exchange, fence, load, load_untrusted, lock, mapping_step,
+    next_object_id, steps, store, unlock,
 };
 pub(crate) use virtual_time::{lock_dropped, spend_ns, spend_step, wait_for_lock};
 

@@ -17,7 +17,7 @@ use tidegate_gpu_abi::{
     AddressSpaceId, Cause, Command, CommandReader, GpuTime, GpuVa, QueueKind, RingPacket, SLOT_BYTES,
     TraceWords,
 };
-use tidegate_platform::Step;
+use tidegate_platform::{Step, Untrusted};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 /// The part of a command buffer that was copied out last.
@@ -64,7 +64,8 @@ impl Engine {
         let ring_space = state.shape.ring_space(self.space);
         if std::mem::take(&mut state.reread) {
             let slot = self.port.mmu.load_slot(ring_space, state.shape.write_pointer())?;
-            state.publish(self.port.mmu.to_load(slot).cell.load())?;
+            let written = Untrusted::new(self.port.mmu.to_load(slot).cell.word());
+            state.publish(written.load_once())?;
         }
         if let Some(last) = state.last_ring.take() {
             state.ring(last)?;
@@ -82,13 +83,24 @@ impl Engine {
         }
         self.gpu.platform.spend(Step::RingFetch);
         let at = state.shape.ring.plus(state.taken % state.shape.slots * SLOT_BYTES);
-        let mut bytes = [0; SLOT_BYTES as usize];
-        self.port.mmu.read_piece(ring_space, at, &mut bytes)?;
-        let packet = RingPacket::decode(&bytes).map_err(|_| Fault::new(FaultKind::BadPacket, at))?;
-        self.begin(run, packet, at)
+        let mut packet = self.read_slot(ring_space, at)?;
+        if matches!(packet, RingPacket::ExecuteDma { .. }) && state.shape.kind == QueueKind::User {
+            return Err(Fault::new(FaultKind::BadPacket, at));
+        }
+        if self.gpu.config.double_fetch {
+            packet = self.read_slot(ring_space, at)?;
+        }
+        self.begin(run, packet)
     }
 
-    fn begin(&mut self, run: &mut Run, packet: RingPacket, at: GpuVa) -> Result<Pace, Fault> {
+    fn read_slot(&mut self, ring_space: Space, at: GpuVa) -> Result<RingPacket, Fault> {
+        let mut bytes = [0; SLOT_BYTES as usize];
+        self.port.mmu.read_piece(ring_space, at, &mut bytes)?;
+        RingPacket::decode(&bytes).map_err(|_| Fault::new(FaultKind::BadPacket, at))
+    }
+
+    /// Begins a packet that the queue may hold.
+    fn begin(&mut self, run: &mut Run, packet: RingPacket) -> Result<Pace, Fault> {
         match packet {
             RingPacket::Nop => self.finish_slot(&mut run.state)?,
             RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry, trace } => {
@@ -125,9 +137,6 @@ impl Engine {
                 }
             }
             RingPacket::ExecuteDma { commands, bytes, address_space, submission_fence_id, tag, trace } => {
-                if run.state.shape.kind == QueueKind::User {
-                    return Err(Fault::new(FaultKind::BadPacket, at));
-                }
                 self.work_space = self.gpu.cmp.lock().space(address_space, self.physical_gpu);
                 self.switch_to(ContextKey::of_packet(address_space, tag));
                 let work = (address_space, tag, Completion::Dma(submission_fence_id));

@@ -1,0 +1,54 @@
+//! Owns the type of what untrusted processes write: ring slots, write pointers, doorbells, command buffers, last-queued cells,
+//! log payloads. Whoever reads such memory says so by reading through [`Untrusted`].
+//!
+//! The rule: a look loads once, and what was seen is validated and kept. The next look may find something else, whatever was
+//! checked before. On an explored platform memory that was handed to a hostile process ([`Page::hand_to_hostile`],
+//! [`Bulk::hand_to_hostile`]) answers such looks with what a strategy chooses, so that code which looks twice is found out.
+
+use super::{Bulk, OutOfBounds, Page, Word};
+use std::borrow::Borrow;
+
+// spec: UMS-170
+/// Memory that an untrusted process writes: a [`Word`], a [`Page`] or [`Bulk`] bytes, owned or borrowed.
+#[derive(Clone, Debug)]
+pub struct Untrusted<T>(T);
+
+impl<T> Untrusted<T> {
+    /// Marks `inner` as written by others.
+    pub fn new(inner: T) -> Untrusted<T> {
+        Untrusted(inner)
+    }
+
+    /// The memory itself, for its owner (who trusts what it wrote) and for those who only pass it on.
+    pub fn trusted(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<W: Borrow<Word>> Untrusted<W> {
+    /// One load. The next one may say something else.
+    #[inline]
+    pub fn load_once(&self) -> u64 {
+        self.0.borrow().load_untrusted()
+    }
+}
+
+impl<P: Borrow<Page>> Untrusted<P> {
+    /// One load of the word at `index`; `None` beyond the end.
+    #[inline]
+    pub fn word_once(&self, index: usize) -> Option<u64> {
+        let page: &Page = self.0.borrow();
+        (index < page.len()).then(|| page.word(index).load_untrusted())
+    }
+}
+
+impl<B: Borrow<Bulk>> Untrusted<B> {
+    /// Copies bytes out. The next copy may say something else.
+    ///
+    /// # Errors
+    /// The range lies beyond the end.
+    #[inline]
+    pub fn read_once(&self, offset: u64, out: &mut [u8]) -> Result<(), OutOfBounds> {
+        self.0.borrow().read_untrusted(offset, out)
+    }
+}

@@ -1,0 +1,313 @@
+//! Owns the hostile process: one device with a user-mode queue, connected, and all its memory in its own hands. It goes by the call
+//! surface's letter and by nothing else.
+
+use crate::input::Input;
+use std::sync::Arc;
+use tidegate::calls::{
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
+    CreateHwContext, CreateHwQueue, CreateNativeFence, Doorbell, FenceInstance, FenceValue, Handle, HwQueue,
+    Kernel, NativeFenceType, Placement, Priority, RingHint, SyncObjectFlags, WaitMode,
+};
+use tidegate::gpu_abi::{
+    AddressSpaceId, CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa,
+    QueueId, RingPacket, SLOT_BYTES, TraceWords, global_base,
+};
+use tidegate::platform::{Bulk, Page};
+use tidegate::{Machine, Platform};
+
+/// Slots of its ring.
+pub(crate) const SLOTS: u64 = 16;
+/// Bytes of its memory for commands and for whatever they move.
+pub(crate) const MEMORY_BYTES: u64 = 16 << 10;
+/// Longest that one piece of modelled work takes. Longer work keeps its engine from others of its rank until a watchdog ends it,
+/// which is not what is looked for here.
+const LONGEST_WORK_NS: u64 = 1_000_000;
+
+/// The hostile process.
+pub(crate) struct Client {
+    pub(crate) platform: Platform,
+    pub(crate) kernel: Arc<dyn Kernel>,
+    pub(crate) device: Handle,
+    pub(crate) queue: HwQueue,
+    pub(crate) doorbell: Doorbell,
+    pub(crate) fences: Vec<FenceInstance>,
+    /// Where its engines reach anything.
+    pub(crate) addresses: Vec<u64>,
+    ring: Bulk,
+    pointers: Page,
+    memory: (Bulk, u64),
+    hint: Option<Arc<dyn RingHint>>,
+    /// What makes a write pointer the value of its doorbell.
+    value_base: u64,
+    written: u64,
+}
+
+fn bytes_of(allocation: &Allocation) -> Bulk {
+    match &allocation.memory {
+        AllocationMemory::Bulk(bytes) => bytes.clone(),
+        AllocationMemory::Protocol(_) => panic!("bytes were asked for"),
+    }
+}
+
+impl Client {
+    pub(crate) fn new(platform: &Platform, machine: &Machine, lane: u32, second_doorbell: bool) -> Client {
+        let kernel = machine.open("hostile").expect("a process");
+        let device = kernel.create_device().expect("a device");
+        let context = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
+        let args = CreateHwQueue {
+            hw_context: kernel.create_hw_context(context).expect("a context"),
+            user_mode_submission: true,
+            priority: Priority::Normal,
+            tag: u32::MAX,
+            lane,
+        };
+        let queue = kernel.create_hw_queue(args).expect("a queue");
+        let allocate = |bytes, kind| {
+            let args = CreateAllocation { device, bytes, kind, placement: Placement::System };
+            kernel.create_allocation(args).expect("memory")
+        };
+        let ring = allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);
+        let control = allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+        let memory = allocate(MEMORY_BYTES, AllocationKind::Bulk);
+        let flags = match second_doorbell {
+            true => CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA,
+            false => CreateDoorbellFlags::empty(),
+        };
+        let args = CreateDoorbell {
+            hw_queue: queue.handle,
+            ring: ring.handle,
+            control: control.handle,
+            flags,
+            private_data: Vec::new(),
+        };
+        let doorbell = kernel.create_doorbell(args).expect("a doorbell");
+        let logs = kernel.native_fence_log_detail(queue.handle).expect("a user-mode queue has logs");
+        let AllocationMemory::Protocol(pointers) = control.memory else { panic!("words were asked for") };
+        let mut client = Client {
+            platform: platform.clone(),
+            device,
+            doorbell,
+            fences: Vec::new(),
+            addresses: vec![memory.gpu_va, ring.gpu_va, control.gpu_va, queue.progress_gpu_va],
+            ring: bytes_of(&ring),
+            pointers,
+            memory: (bytes_of(&memory), memory.gpu_va),
+            hint: None,
+            value_base: 0,
+            written: 0,
+            queue,
+            kernel,
+        };
+        client.addresses.extend([logs.wait_log_gpu_va, logs.signal_log_gpu_va]);
+        (0..3).for_each(|_| client.make_fence());
+        client.connect();
+        client
+    }
+
+    pub(crate) fn make_fence(&mut self) {
+        let made = self.kernel.create_native_fence(CreateNativeFence {
+            device: self.device,
+            initial_value: 0,
+            fence_type: NativeFenceType::Default,
+            flags: SyncObjectFlags::empty(),
+            engine_affinity: 0,
+            private_data: [0; 64],
+            name: "hostile",
+        });
+        if let Ok(fence) = made {
+            self.addresses.extend([fence.current_value_gpu_va, fence.monitored_value_gpu_va]);
+            self.fences.push(fence);
+        }
+    }
+
+    pub(crate) fn connect(&mut self) {
+        if let Ok(connection) = self.kernel.connect_doorbell(self.doorbell.handle) {
+            (self.hint, self.value_base) = (Some(connection.hint), connection.value_base);
+        }
+    }
+
+    /// Lets everybody else go on.
+    pub(crate) fn pass(&self, ns: u64) {
+        self.platform.sleep_until(self.platform.now().after(ns));
+    }
+
+    /// Waits for a fence without a thread of its own, or with it.
+    pub(crate) fn wait(&self, fence: usize, value: u64, blocking: bool) {
+        let Some(fence) = self.fences.get(fence) else { return };
+        let event = (!blocking).then(|| self.platform.event(true));
+        let fences = [FenceValue { fence: fence.handle, value }];
+        let _refused_or_lost = self.kernel.wait_from_cpu(&fences, WaitMode::All, event);
+    }
+
+    /// An address: one that means something, near one, or any.
+    pub(crate) fn address(&self, input: &mut Input<'_>) -> GpuVa {
+        match input.byte() % 4 {
+            0 | 1 => GpuVa(input.one_of(&self.addresses)),
+            2 => GpuVa(input.one_of(&self.addresses).wrapping_add(input.number())),
+            _ => GpuVa(input.number()),
+        }
+    }
+
+    pub(crate) fn slot(&mut self, number: u64, bytes: &[u8]) {
+        let at = number % SLOTS * SLOT_BYTES;
+        let len = bytes.len().min(SLOT_BYTES as usize);
+        self.ring.write(at, &bytes[..len]).expect("a slot lies in the ring");
+    }
+
+    /// Fills the next slot, says so, and rings.
+    pub(crate) fn push(&mut self, packet: &RingPacket) {
+        self.slot(self.written, &packet.encode());
+        self.written = self.written.wrapping_add(1);
+        self.pointers.store(CONTROL_WRITE_WORD, self.written);
+        self.ring_with(self.value_base.wrapping_add(self.written));
+    }
+
+    /// Any word of the control area, the hardware's own among them.
+    pub(crate) fn control(&mut self, word: usize, value: u64) {
+        self.pointers.store(word % self.pointers.len(), value);
+    }
+
+    /// A store to the doorbell, then the engine is told that there was one.
+    pub(crate) fn ring_with(&mut self, value: u64) {
+        self.doorbell.mapping.store(DOORBELL_VALUE_WORD, value);
+        self.tell();
+    }
+
+    /// The same at the secondary address, where there is one.
+    pub(crate) fn ring_second_with(&mut self, value: u64) {
+        if let Some(second) = &self.doorbell.secondary {
+            second.store(DOORBELL_VALUE_WORD, value);
+        }
+        self.tell();
+    }
+
+    /// A value that names a queue, its own or anybody's, as that of a global doorbell does.
+    pub(crate) fn value_that_names(&self, input: &mut Input<'_>) -> u64 {
+        let base = match input.flag() {
+            true => self.value_base,
+            false => global_base(QueueId(input.byte().into())).expect("such a number fits"),
+        };
+        base.wrapping_add(input.number())
+    }
+
+    fn tell(&self) {
+        if let Some(hint) = &self.hint {
+            hint.rung();
+        }
+    }
+
+    pub(crate) fn write_memory(&mut self, offset: u64, bytes: &[u8]) {
+        let room = (MEMORY_BYTES - offset % MEMORY_BYTES) as usize;
+        let bytes = &bytes[..bytes.len().min(room)];
+        self.memory.0.write(offset % MEMORY_BYTES, bytes).expect("it fits");
+    }
+
+    pub(crate) fn memory_at(&self, offset: u64) -> GpuVa {
+        GpuVa(self.memory.1 + offset % MEMORY_BYTES)
+    }
+
+    /// A packet with fields of the input's choice.
+    pub(crate) fn packet(&self, input: &mut Input<'_>) -> RingPacket {
+        let trace = match input.flag() {
+            true => TraceWords {
+                queued_ns: input.number(),
+                name: input.number() as u32,
+                lane: input.byte().into(),
+            },
+            false => TraceWords::default(),
+        };
+        let fence = self.fences.get(input.below(self.fences.len()));
+        let fence_handle = fence.map_or(0, |fence| fence.handle.0);
+        match input.byte() % 8 {
+            0 => RingPacket::Nop,
+            1 | 2 => RingPacket::Execute {
+                commands: self.address(input),
+                bytes: input.number() as u32,
+                progress: input.number(),
+                trace,
+            },
+            3 => RingPacket::ExecuteLogged {
+                commands: self.address(input),
+                bytes: input.number() as u32,
+                progress: input.number(),
+                log_entry: input.number() as u32,
+                trace,
+            },
+            4 => RingPacket::ExecuteDma {
+                commands: self.address(input),
+                bytes: input.number() as u32,
+                address_space: AddressSpaceId(input.number() as u32),
+                submission_fence_id: input.number() as u32,
+                tag: input.number() as u32,
+                trace,
+            },
+            5 => RingPacket::Wait {
+                current_value: self.address(input),
+                value: input.number(),
+                epoch: input.number(),
+                fence_handle,
+                log_entry: input.number() as u32,
+                trace,
+            },
+            _ => RingPacket::Signal {
+                current_value: self.address(input),
+                monitored_value: if input.flag() { self.address(input) } else { GpuVa(0) },
+                value: input.number(),
+                fence_handle: if input.flag() { fence_handle } else { input.number() as u32 },
+                log_entry: input.number() as u32,
+                trace,
+            },
+        }
+    }
+
+    /// A command with operands of the input's choice.
+    pub(crate) fn command(&self, input: &mut Input<'_>) -> Command {
+        let groups = |input: &mut Input<'_>| [0; 3].map(|_| input.number().clamp(1, 40) as u32);
+        match input.byte() % 8 {
+            0 | 1 => Command::Copy {
+                source: self.address(input),
+                destination: self.address(input),
+                bytes: input.number().max(1),
+            },
+            2 => Command::Fill {
+                destination: self.address(input),
+                bytes: (input.number() & !3).max(4),
+                value: input.number() as u32,
+            },
+            3 => {
+                let (program, groups) = (u32::from(input.byte() % 14), groups(input));
+                let args = (0..input.below(25)).map(|_| self.argument(input)).collect();
+                Command::Dispatch { program, groups, args }
+            }
+            4 => {
+                let (program, groups) = (u32::from(input.byte() % 14), groups(input));
+                let args = (0..input.below(25)).map(|_| self.argument(input)).collect();
+                Command::Draw { program, groups, args }
+            }
+            5 => Command::Timed { ns: input.number().min(LONGEST_WORK_NS) },
+            6 => Command::WriteValue { destination: self.address(input), value: input.number() },
+            _ => Command::Label { name: input.number() as u32 },
+        }
+    }
+
+    fn argument(&self, input: &mut Input<'_>) -> u64 {
+        if input.flag() { self.address(input).0 } else { input.number() }
+    }
+
+    /// A command buffer: whole commands, and raw bytes where the input wants some.
+    pub(crate) fn command_buffer(&self, input: &mut Input<'_>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for _ in 0..1 + input.below(6) {
+            if input.below(8) == 0 {
+                let len = 8 * (1 + input.below(8));
+                bytes.extend_from_slice(input.take(len));
+                bytes.resize(bytes.len().next_multiple_of(8), 0);
+                continue;
+            }
+            let mut writer = CommandWriter::new();
+            writer.push(&self.command(input));
+            bytes.extend(writer.to_bytes());
+        }
+        bytes
+    }
+}

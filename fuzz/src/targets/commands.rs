@@ -1,0 +1,70 @@
+//! Owns the target `commands`: command buffers of any content, given to an engine by ring, by hardware queue and by packet.
+
+use crate::client::Client;
+use crate::input::Input;
+use crate::neighbour::{Setting, unharmed_by};
+use tidegate::calls::{
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, Priority, SubmitCommand, SubmitCommandToHwQueue,
+};
+use tidegate::gpu_abi::{RingPacket, TraceWords};
+
+pub(crate) fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let setting = Setting::roomy(input.byte());
+    let rest = input.take(usize::MAX).to_vec();
+    let outcome = unharmed_by(setting, move |client| act(client, Input::new(&rest)));
+    outcome.who_faults_is_lost();
+}
+
+fn act(client: &mut Client, mut input: Input<'_>) {
+    let mut progress = 0;
+    while !input.is_over() {
+        progress += 1;
+        let how = input.byte();
+        let buffer = client.command_buffer(&mut input);
+        let offset = progress * 1024;
+        client.write_memory(offset, &buffer);
+        let commands = client.memory_at(offset);
+        let bytes = if how & 0x80 == 0 { buffer.len() as u32 } else { input.number() as u32 };
+        let trace = TraceWords::default();
+        match how % 4 {
+            0 => client.push(&RingPacket::Execute { commands, bytes, progress, trace }),
+            1 => {
+                let log_entry = u32::from(how);
+                client.push(&RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace });
+            }
+            2 => by_hardware_queue(client, commands.0, bytes),
+            _ => by_packet(client, commands.0, bytes),
+        }
+        // Every other time the next buffer comes while this one runs.
+        if how & 0x10 != 0 {
+            client.pass(10_000);
+        }
+    }
+}
+
+/// Whatever the kernel says to it: a lost device is refused, and so are lengths that no buffer has.
+fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
+    let kernel = &client.kernel;
+    let context = CreateHwContext { device: client.device, node_ordinal: 0, engine_affinity: 0 };
+    let Ok(hw_context) = kernel.create_hw_context(context) else { return };
+    let (user_mode_submission, priority) = (false, Priority::Normal);
+    let queue = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 0, lane: 0 };
+    let Ok(queue) = kernel.create_hw_queue(queue) else { return };
+    let _refused = kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
+        hw_queue: queue.handle,
+        progress_fence_id: 1,
+        commands_gpu_va,
+        command_bytes,
+        queued_ns: u64::MAX,
+    });
+}
+
+fn by_packet(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
+    let (device, node_ordinal, priority) = (client.device, 0, Priority::Normal);
+    let context =
+        CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 0, lane: 0 };
+    let Ok(context) = client.kernel.create_context_virtual(context) else { return };
+    let submit = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: u64::MAX };
+    let _refused = client.kernel.submit_command(submit);
+}

@@ -1,0 +1,243 @@
+//! `cargo xtask fuzz`: the fuzz targets of `fuzz/`, built with coverage counters and run for a while, some at a time.
+//!
+//! The order: 1. the fuzzer is built, in a folder of its own, by the stable compiler: its counters are the compiler's own passes; 2.
+//! each target begins with its corpus of the repository and with what earlier runs of this machine found, and keeps what is new
+//! below the build folder; 3. an input that does harm ends its target, and its place is said. Whoever mends it copies the input
+//! into `fuzz/corpus/TARGET`, where an ordinary test replays it.
+//!
+//! A target's name is the name of its folder in the corpus.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use crate::stages;
+
+/// What `cargo xtask test` gives each target: enough to meet again what is easily met.
+const SHORT_SECONDS: u32 = 10;
+/// What `cargo xtask full` gives each target.
+const LONG_SECONDS: u32 = 600;
+/// What `cargo xtask fuzz` gives each target where nobody says.
+const DEFAULT_SECONDS: u32 = 60;
+/// An input that takes longer hangs. Far more than any takes on a busy machine.
+const HANG_SECONDS: u32 = 60;
+/// More memory than any input should need, in MiB.
+const MEMORY_MIB: u32 = 2048;
+const LONGEST_INPUT: u32 = 4096;
+
+/// Counters at each edge, and the operands of comparisons; checks of arithmetic are the profile's.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+                        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+                        -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// What was asked for on the command line.
+pub struct Request<'a> {
+    target: Option<&'a str>,
+    seconds: u32,
+}
+
+/// Reads `--target NAME` and `--seconds N`, in any order; `None` for anything else.
+pub fn request<'a>(words: &[&'a str]) -> Option<Request<'a>> {
+    let mut request = Request { target: None, seconds: DEFAULT_SECONDS };
+    for pair in words.chunks(2) {
+        match pair {
+            ["--target", name] => request.target = Some(name),
+            ["--seconds", seconds] => request.seconds = seconds.parse().ok()?,
+            _ => return None,
+        }
+    }
+    Some(request)
+}
+
+/// The bounded form, for every change.
+pub fn short(root: &Path) -> Result<(), String> {
+    run(root, &Request { target: None, seconds: SHORT_SECONDS })
+}
+
+/// The long form.
+pub fn long(root: &Path) -> Result<(), String> {
+    run(root, &Request { target: None, seconds: LONG_SECONDS })
+}
+
+/// Builds the fuzzer and runs the targets.
+pub fn run(root: &Path, request: &Request<'_>) -> Result<(), String> {
+    let names = targets(root)?;
+    let wanted: Vec<String> = match request.target {
+        None => names,
+        Some(name) if names.iter().any(|known| known == name) => vec![name.to_owned()],
+        Some(name) => {
+            return Err(format!("no fuzz target is called '{name}'; use one of {}", names.join(", ")));
+        }
+    };
+    let folder = build_folder(root);
+    let fuzzer = build(root, &folder)?;
+    let at_once = thread::available_parallelism().map_or(1, usize::from).min(wanted.len());
+    println!("{} targets for {} s each, {at_once} at a time", wanted.len(), request.seconds);
+    let runs: Vec<Run> = wanted.iter().map(|name| Run::new(root, &folder, name)).collect();
+    let mut failures = Vec::new();
+    // Each worker takes every so-manieth target: they all take the same time.
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once)
+            .map(|first| {
+                let (mine, fuzzer) = (runs.iter().skip(first).step_by(at_once), &fuzzer);
+                scope.spawn(move || {
+                    mine.filter_map(|run| run.go(fuzzer, request.seconds).err()).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        for worker in workers {
+            failures.extend(worker.join().unwrap_or_else(|_| vec!["a worker panicked".to_owned()]));
+        }
+    });
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+/// The folders of the corpus.
+fn targets(root: &Path) -> Result<Vec<String>, String> {
+    let corpus = root.join("fuzz/corpus");
+    let entries = fs::read_dir(&corpus).map_err(|e| format!("{}: cannot list: {e}", corpus.display()))?;
+    let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> =
+        folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn build_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |given| root.join(given))
+}
+
+/// Builds it for a target that is named, so that build scripts and macros, which run while it is built, go without counters.
+fn build(root: &Path, folder: &Path) -> Result<PathBuf, String> {
+    let machine = machine()?;
+    let arguments = [
+        "build",
+        "--quiet",
+        "--profile",
+        "fuzz",
+        "--package",
+        "tidegate-fuzz",
+        "--features",
+        "libfuzzer",
+        "--bin",
+        "tidegate-fuzz",
+        "--target",
+        &machine,
+    ];
+    stages::cargo(root, &arguments, &[("RUSTFLAGS", COVERAGE.into())])?;
+    Ok(folder.join(&machine).join("fuzz/tidegate-fuzz"))
+}
+
+/// The compiler's name for the machine that it runs on.
+fn machine() -> Result<String, String> {
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(compiler).arg("-vV").output().map_err(|e| format!("cannot run rustc: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
+}
+
+/// One target, and the folders that it reads and writes.
+struct Run {
+    name: String,
+    /// Inputs that this machine found.
+    grown: PathBuf,
+    /// Inputs that did harm.
+    harmful: PathBuf,
+    log: PathBuf,
+    seeds: Vec<PathBuf>,
+}
+
+impl Run {
+    fn new(root: &Path, folder: &Path, name: &str) -> Run {
+        let own = folder.join("fuzz-found").join(name);
+        let mut seeds = vec![root.join("fuzz/corpus").join(name)];
+        if name == "files" {
+            seeds.push(root.join("workloads"));
+        }
+        let (grown, harmful, log) = (own.join("corpus"), own.join("harmful"), own.join("log.txt"));
+        Run { name: name.to_owned(), grown, harmful, log, seeds }
+    }
+
+    fn go(&self, fuzzer: &Path, seconds: u32) -> Result<(), String> {
+        for folder in [&self.grown, &self.harmful] {
+            fs::create_dir_all(folder).map_err(|e| format!("{}: cannot make: {e}", folder.display()))?;
+        }
+        let cannot_write = |e| format!("{}: cannot write: {e}", self.log.display());
+        let log = fs::File::create(&self.log).map_err(cannot_write)?;
+        let mut command = Command::new(fuzzer);
+        command.env("TIDEGATE_FUZZ_TARGET", &self.name).arg(&self.grown).args(&self.seeds);
+        command.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={HANG_SECONDS}"));
+        command.arg(format!("-rss_limit_mb={MEMORY_MIB}")).arg(format!("-max_len={LONGEST_INPUT}"));
+        command.arg("-len_control=0").arg("-print_final_stats=1");
+        command.arg(format!("-artifact_prefix={}/", self.harmful.display()));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let status = command.status().map_err(|e| format!("cannot run {}: {e}", fuzzer.display()))?;
+        let told = String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned();
+        if status.success() {
+            println!("  {}: {}", self.name, summary(&told));
+            return Ok(());
+        }
+        Err(format!(
+            "fuzz target {} found an input that does harm ({status}).\n{}\nthe input: {}\nthe log: {}\nmend it, and copy \
+             the input into fuzz/corpus/{}",
+            self.name,
+            complaint(&told),
+            saved(&told),
+            self.log.display(),
+            self.name
+        ))
+    }
+}
+
+/// How many inputs were run, and how many a second.
+fn summary(log: &str) -> String {
+    let figure = |key: &str| {
+        let line = log.lines().find_map(|line| line.strip_prefix(key));
+        line.map_or("?", str::trim).to_owned()
+    };
+    format!(
+        "{} inputs, {} a second",
+        figure("stat::number_of_executed_units:"),
+        figure("stat::average_exec_per_sec:")
+    )
+}
+
+/// What the target said when it panicked, or what the fuzzer said for it.
+fn complaint(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let start =
+        lines.iter().position(|line| line.contains("panicked at") || line.contains("ERROR: libFuzzer"));
+    start.map_or_else(String::new, |start| lines[start..lines.len().min(start + 4)].join("\n"))
+}
+
+fn saved(log: &str) -> &str {
+    log.lines()
+        .find_map(|line| line.split_once("Test unit written to "))
+        .map_or("none was kept", |(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_in_any_order() {
+        let asked = request(&["--seconds", "7", "--target", "calls"]).unwrap();
+        assert_eq!((asked.target, asked.seconds), (Some("calls"), 7));
+        assert_eq!(request(&[]).unwrap().seconds, DEFAULT_SECONDS);
+        for wrong in [&["--seconds"][..], &["--seconds", "x"], &["calls"]] {
+            assert!(request(wrong).is_none());
+        }
+    }
+
+    #[test]
+    fn a_log_is_summed_up() {
+        let log = "#9 DONE\nstat::number_of_executed_units: 12\nstat::average_exec_per_sec:     6\n";
+        assert_eq!(summary(log), "12 inputs, 6 a second");
+        let log = "x\nthread panicked at a.rs:1:\nwhy\nstack\nTest unit written to /f/crash-1\n";
+        assert_eq!((complaint(log).lines().nth(1), saved(log)), (Some("why"), "/f/crash-1"));
+        assert_eq!((complaint(""), saved("")), (String::new(), "none was kept"));
+    }
+}
