@@ -45,7 +45,9 @@ pub(crate) struct Client {
 fn bytes_of(allocation: &Allocation) -> Bulk {
     match &allocation.memory {
         AllocationMemory::Bulk(bytes) => bytes.clone(),
-        AllocationMemory::Protocol(_) => panic!("bytes were asked for"),
+        AllocationMemory::Window(_) | AllocationMemory::Protocol(_) => {
+            panic!("bytes in system memory were asked for")
+        }
     }
 }
 

@@ -131,6 +131,7 @@ impl Neighbour {
             process_name: "neighbour".to_owned(),
             fences: FenceChoice::Native,
             ring_slots: 16,
+            ..DeviceOptions::default()
         };
         let device = machine.device(options).expect("the neighbour's device");
         let models = [Submission::User, Submission::Packet];

@@ -15,6 +15,7 @@ use crate::fence::{
     CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags,
     SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,
 };
+use crate::paging::{CreatePagingQueue, MakeResident, PagingQueue, Residency, SegmentGroup, VideoMemoryInfo};
 use crate::share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 use crate::{Handle, Status};
 use tidegate_platform::Event;
@@ -44,6 +45,40 @@ pub trait Kernel: Send + Sync {
     /// Gives an allocation back. Its memory lives on while a doorbell uses it.
     #[doc(alias = "D3DKMTDestroyAllocation2")]
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status>;
+
+    /// A paging queue: an order of residency operations, and the fence that says which are done. A kernel that keeps everything
+    /// resident has none, and refuses this and the calls that follow with NOT_SUPPORTED.
+    #[doc(alias = "D3DKMTCreatePagingQueue")]
+    fn create_paging_queue(&self, _args: CreatePagingQueue) -> Result<PagingQueue, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Ends a paging queue. What it was asked for is still done; its fence is gone.
+    #[doc(alias = "D3DKMTDestroyPagingQueue")]
+    fn destroy_paging_queue(&self, _paging_queue: Handle) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Gives each allocation a reference, and brings those into their memory that are not there. What has references stays.
+    /// That there is no room is no failure of the call: see [`Residency::OverBudget`].
+    #[doc(alias = "D3DKMTMakeResident")]
+    fn make_resident(&self, _args: MakeResident<'_>) -> Result<Residency, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Takes one reference of each allocation away. One without references leaves when its room is needed, and not before all
+    /// that the device has queued by now is complete; work that is queued later and uses it faults. INVALID_PARAMETER, and
+    /// nothing done, when one has none to take.
+    #[doc(alias = "D3DKMTEvict")]
+    fn evict(&self, _device: Handle, _allocations: &[Handle]) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// What the process may count on of the adapter's memory, and what it has there.
+    #[doc(alias = "D3DKMTQueryVideoMemoryInfo")]
+    fn query_video_memory_info(&self, _group: SegmentGroup) -> Result<VideoMemoryInfo, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// A context whose packets VidSch schedules (model `packet`).
     #[doc(alias = "D3DKMTCreateContextVirtual")]

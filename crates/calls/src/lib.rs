@@ -2,7 +2,7 @@
 //!
 //! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel itself; the service's
 //! socket end will be the other. Rooms: [`adapter`] · [`allocation`] · [`device`] (devices, contexts, hardware queues) ·
-//! [`doorbell`] · [`fence`] · [`share`] · [`handle`] · [`view`] · [`layout`] (the C structures of these calls).
+//! [`doorbell`] · [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`] · [`layout`] (the C structures of these calls).
 //!
 //! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may only look.
 
@@ -14,6 +14,7 @@ pub mod fence;
 pub mod handle;
 pub mod kernel;
 pub mod layout;
+pub mod paging;
 pub mod share;
 pub mod view;
 
@@ -30,6 +31,9 @@ pub use fence::{
 };
 pub use handle::Handle;
 pub use kernel::Kernel;
+pub use paging::{
+    CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, SegmentGroup, VideoMemoryInfo,
+};
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status, SyncObjectFlags};
 pub use view::ReadOnly;

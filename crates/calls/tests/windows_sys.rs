@@ -54,6 +54,37 @@ fn synchronisation_objects_agree() {
     }
 }
 
+// spec: RES-011, RES-012, RES-013
+#[test]
+fn residency_calls_agree() {
+    same! {
+        CreatePagingQueue = D3DKMT_CREATEPAGINGQUEUE {
+            device: hDevice, priority: Priority, paging_queue: hPagingQueue, sync_object: hSyncObject,
+            fence_value_cpu_va: FenceValueCPUVirtualAddress, physical_adapter_index: PhysicalAdapterIndex,
+        }
+        DestroyPagingQueue = D3DDDI_DESTROYPAGINGQUEUE { paging_queue: hPagingQueue }
+        MakeResident = D3DDDI_MAKERESIDENT {
+            paging_queue: hPagingQueue, num_allocations: NumAllocations, allocation_list: AllocationList,
+            priority_list: PriorityList, flags: Flags, paging_fence_value: PagingFenceValue,
+            num_bytes_to_trim: NumBytesToTrim,
+        }
+        Evict = D3DKMT_EVICT {
+            device: hDevice, num_allocations: NumAllocations, allocation_list: AllocationList, flags: Flags,
+            num_bytes_to_trim: NumBytesToTrim,
+        }
+        QueryVideoMemoryInfo = D3DKMT_QUERYVIDEOMEMORYINFO {
+            process: hProcess, adapter: hAdapter, memory_segment_group: MemorySegmentGroup, budget: Budget,
+            current_usage: CurrentUsage, current_reservation: CurrentReservation,
+            available_for_reservation: AvailableForReservation, physical_adapter_index: PhysicalAdapterIndex,
+        }
+    }
+    assert_eq!(
+        wdk::D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL,
+        tidegate_calls::PagingPriority::BelowNormal as i32
+    );
+    assert_eq!(wdk::D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL, tidegate_calls::SegmentGroup::NonLocal as i32);
+}
+
 // spec: MF-082, MF-083, MF-084, MF-085, MF-086
 #[test]
 fn waits_and_signals_agree() {

@@ -80,6 +80,9 @@ pub(crate) struct Reading {
     /// Traces: idle time that no recorded dependency explains
     #[arg(long, value_enum, default_value = "keep")]
     pub(crate) gaps: Gaps,
+    /// Local memory of the GPU in bytes, or with K, M or G behind the number; buffers that do not fit are paged
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) local_memory: Option<Bytes>,
     /// Physical doorbells of the GPU; when user-mode queues outnumber them, the least recently rung one is victimised (default: as
     /// the adapter has, 64 on most)
     #[arg(long, value_name = "N")]
@@ -225,7 +228,38 @@ fn adapter(word: &str) -> Result<Adapter, UnknownVariant> {
     variants::find(word).map(Adapter)
 }
 
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bytes(pub(crate) u64);
+
+/// A number, perhaps with K, M or G behind it for 2^10, 2^20 or 2^30.
+fn bytes(word: &str) -> Result<Bytes, String> {
+    let (digits, shift) = match word.char_indices().last() {
+        Some((at, 'K' | 'k')) => (&word[..at], 10),
+        Some((at, 'M' | 'm')) => (&word[..at], 20),
+        Some((at, 'G' | 'g')) => (&word[..at], 30),
+        _ => (word, 0),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    number
+        .filter(|n| *n > 0)
+        .map(Bytes)
+        .ok_or_else(|| "say a number of bytes, as 65536, 64K or 2M".to_owned())
+}
+
 fn submission(word: &str) -> Result<Submission, String> {
     let found = Submission::ALL.into_iter().find(|s| s.name() == word);
     found.ok_or_else(|| "say packet, hardware or user".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_numbers_with_or_without_a_unit() {
+        let read = |word| bytes(word).map(|b| b.0).ok();
+        assert_eq!(["4096", "64K", "2m", "1G"].map(read), [4096, 65_536, 2 << 20, 1 << 30].map(Some));
+        assert_eq!(["", "K", "-1", "0", "1T", "99999999999G"].map(read), [None; 6]);
+    }
 }

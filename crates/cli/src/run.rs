@@ -66,6 +66,7 @@ pub(crate) fn run_once(
         submission,
         clock: clock(workload, reading),
         tracing,
+        local_memory_bytes: reading.local_memory.map(|bytes| bytes.0),
         doorbells: if submissions.contains(&Submission::User) {
             reading.doorbells(&submissions).map_err(BadInput)?
         } else {
@@ -146,6 +147,7 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
 /// The lines below the tables: metrics, and for a recorded run how near the replay is and what was found in the recording.
 pub(crate) fn print_details(report: &Report) {
     let mut lines = report.metric_lines();
+    lines.extend(report.paging_line());
     lines.extend(report.replay.iter().map(|r| r.line()));
     lines.extend(report.import.iter().flat_map(|i| i.lines()));
     for line in lines {

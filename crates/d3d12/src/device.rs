@@ -9,18 +9,21 @@ use crate::fence::Fence;
 use crate::list::{CommandList, CommandMemory};
 use crate::model::{
     BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, QueueDesc, QueueOptions,
+    ResidencyChoice,
 };
 use crate::queue::{Queue, QueueInner};
 use crate::resource::Buffer;
 use crate::umd::arena::Arena;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
+use crate::umd::residency::Pager;
 use crate::umd::thunk::Thunk;
-use crate::umd::{QueueIdentity, ring};
+use crate::umd::{Failure, QueueIdentity, ring};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{
-    AdapterInfo, DeviceState, FaultReport, FenceValue, Handle, Kernel, NtHandle, ReadOnly, Status, WaitMode,
+    AdapterInfo, CreatePagingQueue, DeviceState, FaultReport, FenceValue, Handle, Kernel, MakeResident,
+    NtHandle, PagingPriority, Priority, ReadOnly, Residency, SegmentGroup, Status, VideoMemoryInfo, WaitMode,
 };
 use tidegate_gpu_abi::{Command, CommandWriter};
 use tidegate_platform::{Event, Mutex, Platform};
@@ -43,6 +46,10 @@ pub(crate) struct DeviceInner {
     queues: Mutex<Queues>,
     marker: Arc<CommandMemory>,
     pub(crate) arena: Arc<Arena>,
+    /// Held while a submission has its buffers resident and is being made.
+    pub(crate) residency: Mutex<()>,
+    /// The paging queue of calls that wait for it, and its fence; made with the first of them.
+    paging: Mutex<Option<(Owned, Handle)>>,
     /// Last: everything else of the device ends before it.
     handle: Owned,
 }
@@ -109,6 +116,8 @@ impl Device {
             names: CallNames { wait: platform.trace_name("wait"), signal: platform.trace_name("signal") },
             info,
             queues: platform.mutex("queues of a device", queues),
+            residency: platform.mutex("residency of submissions", ()),
+            paging: platform.mutex("paging queue of a device", None),
             marker,
             arena,
             handle,
@@ -177,6 +186,42 @@ impl Device {
     /// [`Error::BadValue`] for a length of 0; what the kernel refuses.
     pub fn create_buffer(&self, desc: BufferDesc) -> Result<Buffer> {
         Buffer::new(&self.inner, desc, self.lane)
+    }
+
+    /// Gives each buffer in the default heap a reference, and blocks until all of them are in local memory. They stay there until
+    /// as many references were taken back by [`Device::evict`].
+    ///
+    /// # Errors
+    /// [`Error::OverBudget`], and nothing was done; [`Error::Foreign`]; as [`Fence::wait`].
+    #[doc(alias = "MakeResident")]
+    pub fn make_resident(&self, buffers: &[&Buffer]) -> Result<()> {
+        let allocations = self.inner.moving(buffers)?;
+        if allocations.is_empty() { Ok(()) } else { self.inner.make_resident(&allocations) }
+    }
+
+    /// Takes a reference of each buffer in the default heap away. One without references may leave local memory when its room is
+    /// needed, and not before what is queued by now is complete.
+    ///
+    /// # Errors
+    /// What the kernel refuses: a buffer that has no reference; [`Error::Foreign`].
+    #[doc(alias = "Evict")]
+    pub fn evict(&self, buffers: &[&Buffer]) -> Result<()> {
+        let allocations = self.inner.moving(buffers)?;
+        if allocations.is_empty() {
+            return Ok(());
+        }
+        let done = self.inner.thunk.enter().evict(self.inner.handle(), &allocations);
+        done.map_err(|s| self.inner.error("D3DKMTEvict", "several buffers", s))
+    }
+
+    /// What the process may count on of the adapter's local memory, and what it has there.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    #[doc(alias = "QueryVideoMemoryInfo")]
+    pub fn video_memory(&self) -> Result<VideoMemoryInfo> {
+        let asked = self.inner.thunk.enter().query_video_memory_info(SegmentGroup::Local);
+        asked.map_err(|s| self.inner.error("D3DKMTQueryVideoMemoryInfo", "local memory", s))
     }
 
     /// A fence whose value is `initial` when the call returns; native or monitored as the device was told.
@@ -339,6 +384,65 @@ impl DeviceInner {
             Some(_) => refused("its node does not run such lists; leave the node out or choose another"),
             None => refused("the adapter has no node of this ordinal; leave the node out or choose another"),
         }
+    }
+
+    /// What looks after the residency of a queue's submissions, if that is wanted.
+    pub(crate) fn pager(
+        &self,
+        id: &QueueIdentity,
+        priority: Priority,
+    ) -> std::result::Result<Option<Pager>, Failure> {
+        match self.options.residency {
+            ResidencyChoice::Explicit => Ok(None),
+            ResidencyChoice::Automatic => Pager::new(id, priority).map(Some),
+        }
+    }
+
+    /// The allocations of those buffers that move.
+    fn moving(&self, buffers: &[&Buffer]) -> Result<Vec<Handle>> {
+        let mut allocations = Vec::with_capacity(buffers.len());
+        for buffer in buffers {
+            if !std::ptr::eq(self, &*buffer.inner.device) {
+                return Err(Error::Foreign { what: format!("buffer '{}'", buffer.name()) });
+            }
+            if buffer.inner.moves() {
+                allocations.push(buffer.inner.allocation());
+            }
+        }
+        Ok(allocations)
+    }
+
+    fn make_resident(&self, allocations: &[Handle]) -> Result<()> {
+        let refused = |call| move |status| self.error(call, "several buffers", status);
+        let (paging_queue, fence) = self.paging_queue().map_err(refused("D3DKMTCreatePagingQueue"))?;
+        let asked = self.thunk.enter().make_resident(MakeResident { paging_queue, allocations });
+        match asked.map_err(refused("D3DKMTMakeResident"))? {
+            Residency::Resident => Ok(()),
+            Residency::Pending { paging_fence_value: value } => {
+                let waited =
+                    self.thunk.enter().wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None);
+                waited.map_err(refused(WAIT_CALL))
+            }
+            Residency::OverBudget { bytes_to_trim: bytes } => {
+                Err(Error::OverBudget { what: "making buffers resident".to_owned(), bytes })
+            }
+        }
+    }
+
+    /// The paging queue and its fence. Two threads that both find none make two, and one of them is kept.
+    fn paging_queue(&self) -> std::result::Result<(Handle, Handle), Status> {
+        if let Some((queue, fence)) = &*self.paging.lock() {
+            return Ok((queue.handle(), *fence));
+        }
+        let args = CreatePagingQueue { device: self.handle(), priority: PagingPriority::Normal };
+        let made = self.thunk.enter().create_paging_queue(args)?;
+        let mut made = Some((Owned::new(&self.thunk, Object::PagingQueue, made.handle), made.fence.handle));
+        let mut paging = self.paging.lock();
+        let (queue, fence) = paging.get_or_insert_with(|| made.take().expect("it was just made"));
+        let kept = (queue.handle(), *fence);
+        drop(paging);
+        drop(made);
+        Ok(kept)
     }
 
     /// Refuses a node mask that names more than one physical GPU, or one that is not there.

@@ -108,6 +108,17 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: &'static str,
     },
+    /// Buffers do not fit into local memory at once.
+    #[error(
+        "{what} needs {bytes} more bytes of local memory at once than the process can have; use fewer buffers in one \
+         submission, evict others, or give the adapter more local memory"
+    )]
+    OverBudget {
+        /// What was asked.
+        what: String,
+        /// How many bytes are too many.
+        bytes: u64,
+    },
     /// The adapter or a node cannot do it.
     #[error("{what} is not to be had: {why}")]
     NotSupported {

@@ -128,15 +128,30 @@ impl Fence {
         lane: Option<LaneId>,
     ) -> Result<Fence> {
         let instance = made.map_err(|s| device.error(call, &format!("fence '{name}'"), s))?;
+        let what = || format!("fence '{name}', whose value no CPU reaches");
+        let reached = Fence::with_value(device, name, instance, (initial_value, cpu_access), lane);
+        reached.ok_or_else(|| device.error(call, &what(), Status::NOT_SUPPORTED))
+    }
+
+    /// `None` when no CPU reaches its value.
+    fn with_value(
+        device: &Arc<DeviceInner>,
+        name: &str,
+        instance: FenceInstance,
+        (initial_value, cpu_access): (u64, bool),
+        lane: Option<LaneId>,
+    ) -> Option<Fence> {
         let owned = Owned::new(&device.thunk, Object::Fence, instance.handle);
-        let Some(word) = instance.value.read_only().cloned() else {
-            let what = format!("fence '{name}', whose value no CPU reaches");
-            return Err(device.error(call, &what, Status::NOT_SUPPORTED));
-        };
+        let word = instance.value.read_only().cloned()?;
         let value = device.reader(word, initial_value);
         let (name, device) = (name.to_owned(), Arc::clone(device));
         let inner = FenceInner { instance, name, cpu_access, value, _owned: owned, device };
-        Ok(Fence { inner: Arc::new(inner), lane })
+        Some(Fence { inner: Arc::new(inner), lane })
+    }
+
+    /// The fence of a paging queue, which the kernel alone signals; `None` when no CPU reaches its value.
+    pub(crate) fn of_paging_queue(device: &Arc<DeviceInner>, fence: FenceInstance) -> Option<Fence> {
+        Fence::with_value(device, "paging", fence, (0, true), None)
     }
 
     /// A handle by which another device, also of another process or on another adapter, opens the fence.

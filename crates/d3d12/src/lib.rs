@@ -30,8 +30,8 @@ pub use fence::Fence;
 pub use list::{Arg, ClosedList, CommandList};
 pub use model::{
     BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, Heap, OnAbort, QueueDesc,
-    QueueOptions, Submission,
+    QueueOptions, ResidencyChoice, Submission,
 };
 pub use queue::Queue;
 pub use resource::Buffer;
-pub use tidegate_calls::{NtHandle, Priority, WaitMode};
+pub use tidegate_calls::{NtHandle, Priority, VideoMemoryInfo, WaitMode};

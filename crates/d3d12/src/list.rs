@@ -194,6 +194,15 @@ impl CommandList {
         self.push(&Command::Draw { program, groups, args })
     }
 
+    /// Says that the list uses `buffer`, whose address goes into a call that takes any address: it is kept alive, and resident where
+    /// submissions see to that.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`].
+    pub fn uses(&mut self, buffer: &Buffer) -> Result<()> {
+        self.name(buffer)
+    }
+
     /// Keeps the engine busy for `ns` nanoseconds: modelled work. Every list takes it.
     ///
     /// # Errors

@@ -121,6 +121,16 @@ pub enum FenceChoice {
     Monitored,
 }
 
+/// Who sees to it that buffers are in local memory when the GPU uses them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResidencyChoice {
+    /// The application: a buffer is resident from its making on, until it is evicted.
+    #[default]
+    Explicit,
+    /// Each submission, for the buffers that its lists name; so there may be more of them than local memory holds.
+    Automatic,
+}
+
 /// How a device is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
@@ -130,11 +140,18 @@ pub struct DeviceOptions {
     pub fences: FenceChoice,
     /// Slots in the ring of a user-mode queue: a power of two from 8 to 2^20.
     pub ring_slots: u64,
+    /// Who looks after the residency of buffers.
+    pub residency: ResidencyChoice,
 }
 
 impl Default for DeviceOptions {
     fn default() -> DeviceOptions {
-        DeviceOptions { process_name: "app".to_owned(), fences: FenceChoice::Auto, ring_slots: 1024 }
+        DeviceOptions {
+            process_name: "app".to_owned(),
+            fences: FenceChoice::Auto,
+            ring_slots: 1024,
+            residency: ResidencyChoice::Explicit,
+        }
     }
 }
 

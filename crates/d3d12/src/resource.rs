@@ -2,12 +2,12 @@
 
 use crate::device::DeviceInner;
 use crate::error::{Error, Result};
-use crate::model::{BufferDesc, Heap};
+use crate::model::{BufferDesc, Heap, ResidencyChoice};
 use crate::umd::owned::{Object, Owned};
 use std::fmt;
 use std::sync::Arc;
-use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Placement, Status};
-use tidegate_platform::{Bulk, OutOfBounds, Step};
+use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status};
+use tidegate_platform::{Bulk, BulkWindow, OutOfBounds, Step};
 use tidegate_trace::{Kind, LaneId};
 
 /// A buffer. Lists that name it keep it alive, and so does the GPU's use of those lists.
@@ -20,10 +20,45 @@ pub struct Buffer {
 pub(crate) struct BufferInner {
     name: String,
     gpu_va: u64,
-    memory: Bulk,
+    memory: Memory,
     bytes: u64,
-    _allocation: Owned,
+    allocation: Owned,
     pub(crate) device: Arc<DeviceInner>,
+}
+
+/// Where the CPU finds a buffer's bytes.
+enum Memory {
+    /// They stay there.
+    Still(Bulk),
+    /// They move, and the window shows them where they are.
+    Moving(BulkWindow),
+}
+
+impl Memory {
+    fn write(&self, offset: u64, data: &[u8]) -> std::result::Result<(), OutOfBounds> {
+        match self {
+            Memory::Still(bulk) => bulk.write(offset, data),
+            Memory::Moving(window) => window.write(offset, data),
+        }
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::result::Result<(), OutOfBounds> {
+        match self {
+            Memory::Still(bulk) => bulk.read(offset, out),
+            Memory::Moving(window) => window.read(offset, out),
+        }
+    }
+}
+
+impl BufferInner {
+    /// Whether it moves between local and system memory.
+    pub(crate) fn moves(&self) -> bool {
+        matches!(self.memory, Memory::Moving(_))
+    }
+
+    pub(crate) fn allocation(&self) -> Handle {
+        self.allocation.handle()
+    }
 }
 
 impl Buffer {
@@ -34,6 +69,9 @@ impl Buffer {
             return Err(Error::BadValue { what, why: "it has 0 bytes; give it at least one" });
         }
         let placement = match heap {
+            Heap::Default if device.options.residency == ResidencyChoice::Automatic => {
+                Placement::LocalOnDemand
+            }
             Heap::Default => Placement::Local,
             Heap::Upload | Heap::Readback => Placement::System,
         };
@@ -43,15 +81,17 @@ impl Buffer {
         let args = CreateAllocation { device: device.handle(), bytes, kind: AllocationKind::Bulk, placement };
         let allocation = device.thunk.enter().create_allocation(args).map_err(refused)?;
         let owned = Owned::new(&device.thunk, Object::Allocation, allocation.handle);
-        let AllocationMemory::Bulk(memory) = allocation.memory else {
-            return Err(refused(Status::OBJECT_TYPE_MISMATCH));
+        let memory = match allocation.memory {
+            AllocationMemory::Bulk(bulk) => Memory::Still(bulk),
+            AllocationMemory::Window(window) => Memory::Moving(window),
+            AllocationMemory::Protocol(_) => return Err(refused(Status::OBJECT_TYPE_MISMATCH)),
         };
         let inner = BufferInner {
             name,
             gpu_va: allocation.gpu_va,
             memory,
             bytes,
-            _allocation: owned,
+            allocation: owned,
             device: Arc::clone(device),
         };
         Ok(Buffer { inner: Arc::new(inner), lane })

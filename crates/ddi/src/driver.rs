@@ -97,7 +97,7 @@ pub trait Driver: Send + Sync {
         args: StandardAllocation<'_>,
     ) -> Result<AllocationSegments, Status>;
 
-    /// Moves fence storage, or tells that it was moved. Called for fences in local memory only.
+    /// Moves memory, writes the commands that move it, or tells that it was moved.
     #[doc(alias = "DxgkDdiBuildPagingBuffer")]
     fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status>;
 

@@ -3,7 +3,8 @@
 //!
 //! Segments are named by numbers from 1 on, in the order of the driver's report; in a set, bit 0 is segment 1.
 
-use crate::{DriverHandle, NativeFenceType};
+use crate::{DriverHandle, NativeFenceType, Status};
+use std::cell::Cell;
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_platform::{Bulk, PhysicalAddress, PhysicalMemory, Word};
 
@@ -16,6 +17,8 @@ pub struct Segment {
     pub physical_adapter: u32,
     /// Whether the CPU reaches it through the bus. Where it does not, the kernel gives out addresses and looks at nothing.
     pub cpu_visible: bool,
+    /// How many bytes it has.
+    pub bytes: u64,
 }
 
 /// DXGK_GPUMMUCAPS: the shape of the driver's page tables.
@@ -135,7 +138,40 @@ pub struct AllocationSegments {
     pub preferred_segment: u32,
 }
 
-/// DXGKARG_BUILDPAGINGBUFFER for fence storage. What an operation asks is done when the call returns.
+/// A DMA buffer of the kernel's, into which a driver writes the commands of a paging operation.
+#[derive(Debug)]
+pub struct PagingBuffer {
+    memory: Bulk,
+    used: Cell<u32>,
+}
+
+impl PagingBuffer {
+    /// An empty one over `memory`.
+    pub fn new(memory: Bulk) -> PagingBuffer {
+        PagingBuffer { memory, used: Cell::new(0) }
+    }
+
+    /// Appends commands.
+    ///
+    /// # Errors
+    /// GRAPHICS_INSUFFICIENT_DMA_BUFFER.
+    pub fn append(&self, commands: &[u8]) -> Result<(), Status> {
+        let at = self.used.get();
+        let full = Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+        let end = u32::try_from(commands.len()).ok().and_then(|bytes| at.checked_add(bytes)).ok_or(full)?;
+        self.memory.write(u64::from(at), commands).map_err(|_| full)?;
+        self.used.set(end);
+        Ok(())
+    }
+
+    /// How many bytes were written.
+    pub fn used(&self) -> u32 {
+        self.used.get()
+    }
+}
+
+/// DXGKARG_BUILDPAGINGBUFFER. An operation with a buffer is done when the kernel has had the commands in it executed; any other
+/// when the call returns.
 #[derive(Clone, Copy, Debug)]
 pub enum PagingOperation<'a> {
     /// No engine of the adapter begins a turn from now on, and none is in one. Ours; it stands for the suspension of every
@@ -150,6 +186,30 @@ pub enum PagingOperation<'a> {
         from: PhysicalAddress,
         /// Where it will stand; as large.
         to: PhysicalAddress,
+    },
+    /// DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL: copies bytes. Addresses are of the kernel's paging process.
+    #[doc(alias = "DXGK_OPERATION_VIRTUAL_TRANSFER")]
+    VirtualTransfer {
+        /// From here.
+        source_gpu_va: u64,
+        /// To here.
+        destination_gpu_va: u64,
+        /// How many; whole pages or less.
+        bytes: u64,
+        /// Where the commands go.
+        buffer: &'a PagingBuffer,
+    },
+    /// DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL: fills bytes with a value.
+    #[doc(alias = "DXGK_OPERATION_VIRTUAL_FILL")]
+    VirtualFill {
+        /// From here on.
+        destination_gpu_va: u64,
+        /// How many.
+        bytes: u64,
+        /// With this, again and again.
+        value: u32,
+        /// Where the commands go.
+        buffer: &'a PagingBuffer,
     },
     /// DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY: these fences stand elsewhere now. A fence in local memory is told of when
     /// it is made, too.

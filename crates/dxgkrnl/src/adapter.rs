@@ -17,7 +17,7 @@ use crate::fence::residency::Residency;
 use crate::fence::storage::Grave;
 use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
-use crate::memory::AddressSpace;
+use crate::memory::{AddressSpace, LocalMemory};
 use crate::power::{Power, PowerManagement, Powered};
 use crate::process::Process;
 use crate::sched::VidSch;
@@ -60,6 +60,8 @@ pub struct AdapterConfig {
     pub native_fence_os_caps: NativeFenceOsCaps,
     /// Most bytes of fence storage in local memory; the oldest leaves for system memory when there would be more.
     pub fence_storage_budget_bytes: u64,
+    /// How long a paging operation waits for engines that use what it sends out, in nanoseconds, before it makes do without.
+    pub paging_patience_ns: u64,
     /// Where interrupts run.
     pub interrupts: InterruptDelivery,
     /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests. Logging is mandatory: 0 makes
@@ -90,6 +92,7 @@ impl AdapterConfig {
             user_mode_submission: FeatureSetting::ON,
             native_fence_os_caps: NativeFenceOsCaps::all(),
             fence_storage_budget_bytes: u64::MAX,
+            paging_patience_ns: 2_000_000,
             interrupts,
             log_entries: 84,
             strict_fence_rewind: false,
@@ -141,6 +144,8 @@ pub struct Adapter {
     pub(crate) transition: Mutex<()>,
     /// Fence storage in local memory.
     pub(crate) residency: Residency,
+    /// Allocations in local memory.
+    pub(crate) memory: LocalMemory,
     /// The system process's address space, if fences are mapped there; gone after stop.
     system_process: Mutex<Option<Arc<AddressSpace>>>,
     /// What is mapped where shareable fences stood that are over.
@@ -214,6 +219,7 @@ impl Adapter {
         let adapter = Arc::new(Adapter {
             platform: platform.clone(),
             shape: declared.shape,
+            memory: LocalMemory::new(platform, &declared.segments),
             segments: declared.segments,
             residency: Residency::new(platform),
             system_process: platform.mutex("system process", None),
@@ -280,6 +286,7 @@ impl Adapter {
             worker.stop();
         }
         self.dpc.forget();
+        self.memory.stop();
         let system_process = self.system_process.lock().take();
         drop(system_process);
         self.driver().stop_device(&Passive::enter());
@@ -416,6 +423,13 @@ impl Adapter {
 
     pub(crate) fn count(&self, count: Count) {
         self.stats.add(count, 1);
+    }
+}
+
+impl Adapter {
+    /// What its lanes on the timeline are grouped under.
+    pub(crate) fn lane_group(&self) -> String {
+        lane_group(self.config)
     }
 }
 

@@ -77,14 +77,40 @@ pub(crate) struct Doorbell {
     pub(crate) queue: Arc<HwQueue>,
     /// The kernel keeps ring and control area alive while the doorbell lives.
     // spec: UMS-034, UMS-035
-    pub(crate) ring: Arc<AllocationObject>,
-    pub(crate) control: Arc<AllocationObject>,
+    pub(crate) rings: PinnedRings,
     window: Window,
     secondary: Option<Window>,
     pub(crate) status: Word,
     // spec: UMS-086
     pub(crate) last_queued: Untrusted<Word>,
     state: Mutex<State>,
+}
+
+/// Ring and control area, resident and kept so: made so by the process before, and of the queue's own process by their handles.
+pub(crate) struct PinnedRings(Vec<Arc<AllocationObject>>);
+
+impl PinnedRings {
+    fn new(ring: &Arc<AllocationObject>, control: &Arc<AllocationObject>) -> Result<PinnedRings, Status> {
+        let mut pinned = PinnedRings(Vec::with_capacity(2));
+        for allocation in [ring, control] {
+            allocation.device.adapter.memory.pin(allocation)?;
+            pinned.0.push(allocation.clone());
+        }
+        Ok(pinned)
+    }
+
+    /// Both.
+    pub(crate) fn allocations(&self) -> &[Arc<AllocationObject>] {
+        &self.0
+    }
+}
+
+impl Drop for PinnedRings {
+    fn drop(&mut self) {
+        for allocation in &self.0 {
+            allocation.device.adapter.memory.unpin(allocation);
+        }
+    }
 }
 
 impl Doorbell {
@@ -112,11 +138,10 @@ impl Doorbell {
         if !queue.user_mode_submission || private_data.len() > MAX_PRIVATE_DATA_BYTES {
             return Err(Status::INVALID_PARAMETER);
         }
-        let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
-            (&ring.memory, &control.memory)
-        else {
+        let (Some(slots), AllocationMemory::Protocol(pointers)) = (ring.bulk(), &control.memory) else {
             return Err(Status::INVALID_PARAMETER);
         };
+        let rings = PinnedRings::new(&ring, &control)?;
         // One doorbell per queue. Those that are looked at are let go of after the transition: see `Victim`.
         // spec: UMS-030
         let all: Vec<Arc<Doorbell>>;
@@ -132,7 +157,7 @@ impl Doorbell {
             hw_queue: queue.driver,
             os_handle,
             ring: RingAllocations {
-                ring: slots.clone(),
+                ring: slots,
                 ring_gpu_va: ring.gpu_va,
                 control: pointers.clone(),
                 control_gpu_va: control.gpu_va,
@@ -155,8 +180,7 @@ impl Doorbell {
             os_handle,
             driver,
             queue: queue.clone(),
-            ring,
-            control,
+            rings,
             window: Window::new(adapter, caps.doorbell_size_bytes),
             secondary: secondary.map(|bytes| Window::new(adapter, bytes)),
             status,

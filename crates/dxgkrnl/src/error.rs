@@ -137,6 +137,9 @@ pub enum BugCheck {
         /// With what.
         status: Status,
     },
+    /// The commands that a driver wrote for a paging operation faulted.
+    #[error("the commands that DxgkDdiBuildPagingBuffer wrote faulted: memory is not where it should be")]
+    PagingAborted,
     /// The segments that a driver named for fence storage make no sense.
     #[error("DxgkDdiGetStandardAllocationDriverData {0}")]
     FenceStorageSegments(&'static str),

@@ -247,6 +247,11 @@ impl HwQueue {
         &self.device.adapter
     }
 
+    /// The largest progress value that was queued on a kernel-mode queue.
+    pub(crate) fn announced(&self) -> u64 {
+        self.software.lock().announced
+    }
+
     /// The engine that runs it.
     pub(crate) fn engine(&self) -> EngineId {
         self.context.engine

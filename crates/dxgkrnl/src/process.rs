@@ -11,19 +11,20 @@ use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu, sharing};
 use crate::handle::HandleTable;
 use crate::hwqueue::{HwQueue, HwQueueDesc};
-use crate::memory::{AddressSpace, Affinity, AllocationObject, cpu_va};
+use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
 use crate::sched::{self, Effect, FenceTarget, Signal};
 use crate::signal::{check_flags, check_rewinds, signal};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
-    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CurrentValueView, DeviceState, FenceInstance,
-    FenceValue, Handle, Kernel, LogDetail, NodeInfo, NtHandle, OpenSyncObject, ReadOnly, SignalFlags,
-    SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
-    SyncObjectFlags, WaitMode,
+    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CurrentValueView, DeviceState,
+    FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
+    ReadOnly, Residency, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, VideoMemoryInfo,
+    WaitMode,
 };
-use tidegate_ddi::VidSchCaps;
+use tidegate_ddi::{OsHandle, VidSchCaps};
 use tidegate_platform::{CacheType, Event, Mutex};
 
 /// Most objects in one wait call.
@@ -42,6 +43,7 @@ pub(crate) enum Object {
     HwQueue(Arc<HwQueue>),
     Fence(Arc<FenceInstanceObject>),
     Doorbell(Arc<Doorbell>),
+    PagingQueue(Arc<PagingQueue>),
 }
 
 type Table = Mutex<HandleTable<Object>>;
@@ -50,6 +52,11 @@ type Table = Mutex<HandleTable<Object>>;
 pub(crate) struct HandleLookup(Weak<Table>);
 
 impl HandleLookup {
+    /// Of a device that belongs to no process.
+    pub(crate) fn none() -> HandleLookup {
+        HandleLookup(Weak::new())
+    }
+
     pub(crate) fn fence(&self, handle: u32) -> Option<Arc<Fence>> {
         match self.0.upgrade()?.lock().get(Handle(handle))? {
             Object::Fence(instance) => Some(instance.fence.clone()),
@@ -128,6 +135,7 @@ impl Process {
     lookup!(hw_queue, HwQueue, HwQueue);
     lookup!(fence, Fence, FenceInstanceObject);
     lookup!(doorbell, Doorbell, Doorbell);
+    lookup!(paging_queue, PagingQueue, PagingQueue);
 
     fn insert(&self, object: Object) -> Result<Handle, Status> {
         let (inserted, closed) = {
@@ -209,13 +217,13 @@ impl Process {
         if !SyncObjectFlags::all().contains(args.flags) {
             return Err(Status::INVALID_PARAMETER);
         }
-        self.enter_fence(FenceInstanceObject::create(&device, args)?)
+        self.enter_fence(Arc::new(FenceInstanceObject::create(&device, args)?))
     }
 
     fn open_fence(&self, args: &OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
         let device = self.live_device(args.device)?;
         let affinity = self.affinity(args.engine_affinity)?;
-        self.enter_fence(sharing::open(&device, args.nt_handle, args.flags, native, affinity)?)
+        self.enter_fence(Arc::new(sharing::open(&device, args.nt_handle, args.flags, native, affinity)?))
     }
 
     fn affinity(&self, engine_affinity: u32) -> Result<Affinity, Status> {
@@ -224,8 +232,7 @@ impl Process {
     }
 
     /// Gives an instance its handle, and tells the process about it.
-    fn enter_fence(&self, instance: FenceInstanceObject) -> Result<FenceInstance, Status> {
-        let instance = Arc::new(instance);
+    fn enter_fence(&self, instance: Arc<FenceInstanceObject>) -> Result<FenceInstance, Status> {
         let handle = self.insert(Object::Fence(instance.clone()))?;
         let fence = &instance.fence;
         let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);
@@ -310,13 +317,54 @@ impl Kernel for Process {
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {
         let device = self.live_device(args.device)?;
-        let object = Arc::new(AllocationObject::new(&self.adapter, &device.space, device.os_handle, &args)?);
+        let object = AllocationObject::create(&device, &args)?;
         let handle = self.insert(Object::Allocation(object.clone()))?;
         Ok(Allocation { handle, gpu_va: object.gpu_va, bytes: object.bytes, memory: object.memory.clone() })
     }
 
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
         self.remove(allocation, |o| matches!(o, Object::Allocation(_))).map(drop)
+    }
+
+    fn create_paging_queue(&self, args: CreatePagingQueue) -> Result<tidegate_calls::PagingQueue, Status> {
+        let device = self.live_device(args.device)?;
+        let queue = PagingQueue::new(&device, args.priority)?;
+        let fence = self.enter_fence(queue.fence.clone())?;
+        let handle = self.insert(Object::PagingQueue(queue))?;
+        Ok(tidegate_calls::PagingQueue { handle, fence })
+    }
+
+    fn destroy_paging_queue(&self, paging_queue: Handle) -> Result<(), Status> {
+        let queue = self.paging_queue(paging_queue)?;
+        let fence = self.handle_of_fence(&queue.fence);
+        let removed = self.remove(paging_queue, |o| matches!(o, Object::PagingQueue(_)))?;
+        let fence = fence.and_then(|handle| self.objects.lock().remove(handle));
+        drop((queue, removed, fence));
+        Ok(())
+    }
+
+    fn make_resident(&self, args: MakeResident<'_>) -> Result<Residency, Status> {
+        let queue = self.paging_queue(args.paging_queue)?;
+        queue.device.check()?;
+        let allocations = self.allocations_of(&queue.device, args.allocations)?;
+        self.adapter.memory.make_resident(&queue, &allocations)
+    }
+
+    fn evict(&self, device: Handle, allocations: &[Handle]) -> Result<(), Status> {
+        let device = self.device(device)?;
+        let allocations = self.allocations_of(&device, allocations)?;
+        self.adapter.memory.evict(&device, &allocations)
+    }
+
+    fn query_video_memory_info(&self, group: SegmentGroup) -> Result<VideoMemoryInfo, Status> {
+        let objects = self.objects.lock();
+        let devices = objects.iter().filter_map(|(_, object)| match object {
+            Object::Device(device) => Some(device.os_handle),
+            _ => None,
+        });
+        let devices: Vec<OsHandle> = devices.collect();
+        drop(objects);
+        Ok(self.adapter.memory.info(group, &devices))
     }
 
     fn create_context_virtual(&self, args: CreateContextVirtual) -> Result<Handle, Status> {
@@ -389,10 +437,7 @@ impl Kernel for Process {
         if self.adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle).next().is_some() {
             return Err(Status::INVALID_PARAMETER);
         }
-        let progress = self.objects.lock().iter().find_map(|(handle, object)| match object {
-            Object::Fence(f) if Arc::ptr_eq(f, &queue.progress) => Some(handle),
-            _ => None,
-        });
+        let progress = self.handle_of_fence(&queue.progress);
         let removed = self.remove(hw_queue, |o| matches!(o, Object::HwQueue(_)))?;
         let fence = progress.and_then(|handle| self.objects.lock().remove(handle));
         drop((queue, removed, fence));
@@ -555,6 +600,30 @@ impl Kernel for Process {
 }
 
 impl Process {
+    fn handle_of_fence(&self, fence: &Arc<FenceInstanceObject>) -> Option<Handle> {
+        self.objects.lock().iter().find_map(|(handle, object)| match object {
+            Object::Fence(f) if Arc::ptr_eq(f, fence) => Some(handle),
+            _ => None,
+        })
+    }
+
+    /// The allocations of one residency call: at least one, and all of `device`.
+    fn allocations_of(
+        &self,
+        device: &Device,
+        handles: &[Handle],
+    ) -> Result<Vec<Arc<AllocationObject>>, Status> {
+        if handles.is_empty() || handles.len() > MAX_OBJECTS {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let found = handles.iter().map(|handle| self.allocation(*handle));
+        let found = found.collect::<Result<Vec<_>, Status>>()?;
+        match found.iter().all(|a| a.device.os_handle == device.os_handle) {
+            true => Ok(found),
+            false => Err(Status::INVALID_PARAMETER),
+        }
+    }
+
     /// A queue that takes work through the kernel, of a device that lives.
     // spec: UMS-017
     // spec: UMS-016

@@ -134,6 +134,12 @@ counters! {
     suspensions,
     /// Acknowledgements of suspensions that came when their request was over.
     stale_suspend_acknowledgements,
+    /// Allocations brought in to local memory.
+    allocations_paged_in,
+    /// Allocations sent out to system memory.
+    allocations_paged_out,
+    /// Bytes that went either way.
+    bytes_paged,
     /// Engines that lost their power.
     engines_in_f1,
     /// Times that the adapter lost its power.

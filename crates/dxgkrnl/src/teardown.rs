@@ -162,7 +162,7 @@ impl Process {
                 Object::HwContext(context) => found.hw_contexts.push(context.clone()),
                 Object::Context(context) => found.contexts.push(context.clone()),
                 Object::Fence(instance) => found.fences.push(instance.clone()),
-                Object::Allocation(_) | Object::Doorbell(_) => {}
+                Object::Allocation(_) | Object::Doorbell(_) | Object::PagingQueue(_) => {}
             }
         }
         found
@@ -204,7 +204,7 @@ impl Process {
             if let Object::Doorbell(doorbell) = object
                 && doorbell.queue.os_handle == queue.os_handle
             {
-                rings.extend([doorbell.ring.clone(), doorbell.control.clone()]);
+                rings.extend_from_slice(doorbell.rings.allocations());
             }
         }
         let of_queue = |object: &Object| match object {
@@ -250,7 +250,8 @@ impl Object {
             Object::HwQueue(queue) => queue.device.os_handle,
             Object::Context(context) | Object::HwContext(context) => context.device.os_handle,
             Object::Fence(instance) => instance.device.os_handle,
-            Object::Allocation(allocation) => allocation.device,
+            Object::Allocation(allocation) => allocation.device.os_handle,
+            Object::PagingQueue(queue) => queue.device.os_handle,
             Object::Device(device) => device.os_handle,
         }
     }
@@ -260,7 +261,7 @@ impl Object {
         match self {
             Object::Doorbell(_) => 0,
             Object::HwQueue(_) => 1,
-            Object::Context(_) | Object::HwContext(_) => 2,
+            Object::Context(_) | Object::HwContext(_) | Object::PagingQueue(_) => 2,
             Object::Fence(_) => 3,
             Object::Allocation(_) => 4,
             Object::Device(_) => 5,

@@ -37,6 +37,9 @@ pub trait Device: Send + Sync {
     /// Local memory of a physical GPU, as the CPU sees it through the bus; `None` for one that is not there.
     fn local_memory(&self, physical_gpu: u32) -> Option<&PhysicalMemory>;
 
+    /// How many bytes of it there are.
+    fn local_memory_bytes(&self) -> u64;
+
     /// Local memory that the CPU does not see: addresses can be given out there, and only the hardware looks. `None` where there
     /// is none.
     fn hidden_memory(&self) -> Option<&PhysicalMemory> {

@@ -187,7 +187,7 @@ impl Driver for ReferenceDriver {
     #[doc(alias = "DxgkDdiBuildPagingBuffer")]
     fn build_paging_buffer(&self, _level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
         self.enter("DxgkDdiBuildPagingBuffer");
-        Ok(self.page_fences(operation)?)
+        Ok(self.page(operation)?)
     }
 
     #[doc(alias = "DxgkDdiSetRootPageTable")]

@@ -1,4 +1,4 @@
-//! Owns the adapter's memory segments, where fence storage may stand in them, and its moves.
+//! Owns the adapter's memory segments, where fence storage may stand in them, its moves, and the commands of paging operations.
 //!
 //! Local memory that the CPU sees comes first, a segment for each physical GPU, and last, where the device has it, local memory
 //! that it does not see. Fence storage stands in that of the first physical GPU: the others reach it. A MonitoredValue that the kernel publishes must stand where the CPU sees it; the values of INTRA_GPU fences stand where it does
@@ -7,10 +7,10 @@
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::NativeFenceType;
 use tidegate_ddi::memory::{
-    AllocationSegments, FenceResidency, FenceStorageSurfaceData, FenceStorageValueType, PagingOperation,
-    Segment,
+    AllocationSegments, FenceResidency, FenceStorageSurfaceData, FenceStorageValueType, PagingBuffer,
+    PagingOperation, Segment,
 };
-use tidegate_gpu_abi::{AdminCommand, Device};
+use tidegate_gpu_abi::{AdminCommand, Command, CommandWriter, Device, GpuVa};
 
 /// Number of the first physical GPU's visible segment.
 const VISIBLE: u32 = 1;
@@ -18,12 +18,14 @@ const VISIBLE: u32 = 1;
 pub(crate) fn report(device: &dyn Device) -> Vec<Segment> {
     let visible = |physical_adapter| {
         let memory = device.local_memory(physical_adapter)?.clone();
-        Some(Segment { memory, physical_adapter, cpu_visible: true })
+        Some(Segment { memory, physical_adapter, cpu_visible: true, bytes: device.local_memory_bytes() })
     };
+    // What stands there is fence storage, which has a budget of its own.
     let hidden = device.hidden_memory().map(|memory| Segment {
         memory: memory.clone(),
         physical_adapter: 0,
         cpu_visible: false,
+        bytes: u64::MAX,
     });
     (0..device.physical_gpu_count()).filter_map(visible).chain(hidden).collect()
 }
@@ -35,6 +37,13 @@ fn only(segment: u32) -> AllocationSegments {
         eviction_segment_set: 0,
         preferred_segment: segment,
     }
+}
+
+fn write(buffer: &PagingBuffer, command: &Command) -> Result<(), KmdError> {
+    let mut commands = CommandWriter::new();
+    commands.push(command);
+    let fits = buffer.append(&commands.to_bytes());
+    fits.map_err(|_| KmdError::Argument("the paging buffer has no room for one command"))
 }
 
 impl ReferenceDriver {
@@ -60,12 +69,21 @@ impl ReferenceDriver {
         }
     }
 
-    pub(crate) fn page_fences(&self, operation: PagingOperation<'_>) -> Result<(), KmdError> {
+    pub(crate) fn page(&self, operation: PagingOperation<'_>) -> Result<(), KmdError> {
         match operation {
             PagingOperation::HoldEngines => self.mailbox.run(AdminCommand::HoldEngines),
             PagingOperation::ReleaseEngines => self.mailbox.run(AdminCommand::ReleaseEngines),
             PagingOperation::TransferFenceValues { from, to } => {
                 self.mailbox.run(AdminCommand::MoveFencePage { from, to })
+            }
+            PagingOperation::VirtualTransfer { source_gpu_va, destination_gpu_va, bytes, buffer } => {
+                let (source, destination) = (GpuVa(source_gpu_va), GpuVa(destination_gpu_va));
+                write(buffer, &Command::Copy { source, destination, bytes })
+            }
+            // The engine fills whole words; allocations begin at a page of their own, and the rest of the last one is nobody's.
+            PagingOperation::VirtualFill { destination_gpu_va, bytes, value, buffer } => {
+                let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
+                write(buffer, &Command::Fill { destination, bytes, value })
             }
             PagingOperation::NotifyFenceResidency(fences) => {
                 fences.iter().try_for_each(|f| self.note_place(f))

@@ -35,7 +35,8 @@ pub use agent::{Agent, ServiceHandle, Turn};
 pub use controller::{AgentIx, Choice, Controller, MemoryModel, Object, OpKind, Point};
 pub use mapping::Mapping;
 pub use memory::{
-    Bulk, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory, Target, Untrusted, Word,
+    Bulk, BulkWindow, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory, Target,
+    Untrusted, Word,
 };
 pub use sync::{Event, EventId, Mutex, MutexGuard, WaitEnd, WakeWord};
 pub use time::{CpuTime, Step, StepCosts};

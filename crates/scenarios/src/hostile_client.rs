@@ -143,7 +143,9 @@ impl Client {
 fn bytes(allocation: &Allocation) -> Bulk {
     match &allocation.memory {
         AllocationMemory::Bulk(bytes) => bytes.clone(),
-        AllocationMemory::Protocol(_) => panic!("bytes were asked for"),
+        AllocationMemory::Window(_) | AllocationMemory::Protocol(_) => {
+            panic!("bytes in system memory were asked for")
+        }
     }
 }
 

@@ -21,6 +21,7 @@
 //! | `destroy-against-wait` | the end of an instance against a CPU wait that is asked by it |
 //! | `broadcast-against-destroy` | signals over two hardware queues against each other and a queue's end |
 //! | `demote-against-signal` | fence storage that moves against a signal and a CPU wait |
+//! | `evict-against-submit` | memory that leaves against the submission that uses it |
 //! | `cross-adapter-relay` | a signal on one adapter against a queue that waits on another |
 //! | `gpu-to-gpu` | the same without the CPU: the GPUs tell each other |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
@@ -47,6 +48,7 @@ mod destroy_against_signal;
 mod destroy_against_victimise;
 mod destroy_against_wait;
 mod doorbell_order;
+mod evict_against_submit;
 mod fence_cell;
 mod gpu_pulse;
 mod gpu_to_gpu;
@@ -78,7 +80,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 35] = [
+const RACES: [&Race; 36] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -100,6 +102,7 @@ const RACES: [&Race; 35] = [
     &destroy_against_wait::RACE,
     &broadcast_against_destroy::RACE,
     &demote_against_signal::RACE,
+    &evict_against_submit::RACE,
     &cross_adapter_relay::RACE,
     &gpu_to_gpu::RACE,
     &ring_against_park::RACE,

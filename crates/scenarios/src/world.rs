@@ -44,6 +44,8 @@ pub(crate) struct Setting {
     pub(crate) doorbells: u32,
     /// Whether MonitoredValues stand in local memory.
     pub(crate) local_monitored_values: bool,
+    /// Bytes of local memory.
+    pub(crate) local_memory_bytes: u64,
     /// Entries of fence logs. 0, no logs, where the race is about something else: that is a step less at each signal.
     pub(crate) log_entries: u32,
     /// Whether log entries may become visible after the index that counts them.
@@ -74,6 +76,7 @@ impl Default for Setting {
             left_out: LeftOut::Nothing,
             doorbells: 64,
             local_monitored_values: false,
+            local_memory_bytes: 1 << 36,
             log_entries: 0,
             posted_log_entries: false,
             interrupt: InterruptMode::FenceArray,
@@ -110,6 +113,7 @@ impl Setting {
         config.kernel.interrupts = setting.interrupts;
         config.kernel.log_entries = setting.log_entries;
         config.gpu.posted_log_entries = setting.posted_log_entries;
+        config.gpu.local_memory_bytes = setting.local_memory_bytes;
         config.driver.interrupt = setting.interrupt;
         config.gpu.barriers =
             Barriers { signal_barrier: setting.signal_barrier, shadow_barrier: setting.shadow_barrier };
@@ -147,7 +151,7 @@ impl Setting {
 
     /// A process on it.
     pub(crate) fn device_options(self) -> DeviceOptions {
-        DeviceOptions { process_name: "app".to_owned(), fences: self.fences, ring_slots: RING_SLOTS }
+        DeviceOptions { fences: self.fences, ring_slots: RING_SLOTS, ..DeviceOptions::default() }
     }
 }
 

@@ -140,6 +140,13 @@ fn fence_storage_moves_and_loses_no_waiter() {
     finds_its_bugs("demote-against-signal");
 }
 
+// spec: RES-006
+#[test]
+fn memory_in_use_stays_until_its_last_use() {
+    is_sampled("evict-against-submit");
+    finds_its_bugs("evict-against-submit");
+}
+
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_whoever_waits_on_another() {

@@ -79,6 +79,8 @@ pub struct Config {
     pub skips_log_times_on: Option<u32>,
     /// Where local memory begins on the bus, that of physical GPU 0 first. System memory lies below.
     pub local_memory_base: PhysicalAddress,
+    /// How many bytes of it each of them has.
+    pub local_memory_bytes: u64,
     /// Most thread groups that an engine runs in one turn.
     pub groups_per_turn: u32,
     /// Most ring slots and small commands that an engine takes in one turn. More of them spread the cost of a turn over
@@ -115,7 +117,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// One node each of 3D, compute and copy; local memory from 1 TiB; one service thread.
+    /// One node each of 3D, compute and copy; 64 GiB of local memory from 1 TiB; one service thread.
     fn default() -> Config {
         Config {
             lane_group: "GPU".to_owned(),
@@ -127,6 +129,7 @@ impl Default for Config {
             physical_gpus: 1,
             skips_log_times_on: None,
             local_memory_base: PhysicalAddress(1 << 40),
+            local_memory_bytes: 1 << 36,
             groups_per_turn: 8,
             slots_per_turn: 16,
             service_threads: 1,

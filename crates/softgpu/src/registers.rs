@@ -88,6 +88,10 @@ impl Device for SoftGpu {
         self.shared().bus.local(physical_gpu)
     }
 
+    fn local_memory_bytes(&self) -> u64 {
+        self.shared().config.local_memory_bytes
+    }
+
     fn hidden_memory(&self) -> Option<&PhysicalMemory> {
         Some(self.shared().bus.hidden())
     }

@@ -26,6 +26,9 @@ pub struct RunRequest {
     pub clock: Clock,
     /// Keep a timeline.
     pub tracing: bool,
+    /// Bytes of local memory; `None` is as much as the workload or the machine says. With less than the workload's buffers need,
+    /// submissions look after their residency.
+    pub local_memory_bytes: Option<u64>,
     /// How the GPU gives out doorbells; `None` leaves it to the adapter.
     pub doorbells: Option<DoorbellModel>,
     /// What the steps cost in virtual time.
@@ -60,6 +63,7 @@ struct Probe(Arc<Machine>);
 impl MachineProbe for Probe {
     fn counters(&self) -> MachineCounters {
         let (gpu, kernel) = (self.0.gpu().stats(), self.0.adapter().stats());
+        let memory = self.0.adapter().local_memory_use();
         MachineCounters {
             interrupts: kernel.interrupts,
             interrupts_suppressed: gpu.interrupts_suppressed,
@@ -69,6 +73,11 @@ impl MachineProbe for Probe {
             overlap_ns: gpu.overlap_ns,
             doorbell_connects: kernel.doorbell_connects,
             doorbell_victims: kernel.doorbell_victims,
+            page_ins: kernel.allocations_paged_in,
+            page_outs: kernel.allocations_paged_out,
+            bytes_paged: kernel.bytes_paged,
+            local_memory_bytes: memory.capacity_bytes,
+            local_memory_peak_bytes: memory.most_bytes,
         }
     }
 
@@ -109,6 +118,10 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     if let Some(variant) = request.adapter {
         variant.apply(&mut config);
     }
+    if let Some(bytes) = request.local_memory_bytes.or(request.workload.local_memory_bytes) {
+        config.gpu.local_memory_bytes = bytes;
+    }
+    let residency = runner::residency_choice(&request.workload, config.gpu.local_memory_bytes);
     if let Some(model) = request.doorbells {
         config.driver.doorbells = model;
     }
@@ -116,6 +129,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     let options = DeviceOptions {
         process_name: request.workload.name.clone(),
         fences: runner::fence_choice(&request.workload, request.submission),
+        residency,
         ..DeviceOptions::default()
     };
     let device = machine.device(options)?;

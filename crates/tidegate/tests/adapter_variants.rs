@@ -24,6 +24,7 @@ fn a_workload_is_right_on_every_adapter_under_every_model_that_it_offers() {
     for variant in ALL {
         for submission in variant.submissions() {
             let request = RunRequest {
+                local_memory_bytes: None,
                 workload: workload.clone(),
                 submission: Some(submission),
                 clock: Clock::Virtual,

@@ -618,8 +618,10 @@ fn each_physical_gpu_has_local_memory_that_the_others_reach() {
         assert_eq!(local.len(), 4, "two pages, on two physical GPUs each");
         assert_eq!((local[0], local[2]), (local[1], local[3]));
         assert!(local[2] - local[0] >= 1 << 40, "segments of their own");
-        let AllocationMemory::Bulk(first) = &made[0].memory else { panic!("bytes were asked for") };
-        first.write_u64(0, 42).unwrap();
+        let AllocationMemory::Window(first) = &made[0].memory else {
+            panic!("bytes that move were asked for")
+        };
+        first.write(0, &42u64.to_le_bytes()).unwrap();
         for gpu in [0, 1] {
             let queue = hw_queue(w, COPY, gpu, false);
             w.submit(&queue, 1, &[copy_word(made[1].gpu_va + u64::from(gpu) * 8, made[0].gpu_va)]);

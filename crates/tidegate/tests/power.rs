@@ -6,14 +6,17 @@ mod world;
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, DeviceState, DoorbellStatus,
-    Placement,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, DeviceState,
+    DoorbellStatus, Handle, Placement,
 };
 use tidegate::ddi::layout::EngineState;
 use tidegate::ddi::{ComponentState, DevicePowerState, EngineId, InterruptData, Status};
-use tidegate::dxgkrnl::{BugCheck, PowerManagement, RingAllocation, RingResidency};
-use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket, SLOT_BYTES, TraceWords};
-use tidegate::platform::{Mutex, WaitEnd};
+use tidegate::dxgkrnl::{BugCheck, PowerManagement};
+use tidegate::gpu_abi::{
+    CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
+    TraceWords,
+};
+use tidegate::platform::{BulkWindow, Mutex, Page, WaitEnd};
 use world::{UserQueue, World, at, signal_packet, wait_packet, world, world_with};
 
 const SETTLED_NS: u64 = 100_000;
@@ -231,78 +234,89 @@ fn a_connect_in_d3_brings_power_then_the_doorbell_then_the_contexts() {
     assert_eq!((stats.sleeps_in_d3, stats.wakes_from_d3), (3, 3));
 }
 
-/// Writes down what is moved, among the driver's calls.
-struct Moves {
-    order: Arc<Mutex<Vec<&'static str>>>,
-    refuses: bool,
+/// A user-mode queue whose ring stands in the device's memory.
+struct LocalQueue {
+    doorbell: tidegate::calls::Doorbell,
+    progress_fence: Handle,
+    ring: BulkWindow,
+    pointers: Page,
 }
 
-impl RingResidency for Moves {
-    fn evict(&self, ring: &RingAllocation) -> Result<(), Status> {
-        assert!(ring.gpu_va != 0 && ring.bytes > 0);
-        self.order.lock().push("evict");
-        if self.refuses { Err(Status::NO_MEMORY) } else { Ok(()) }
-    }
-
-    fn make_resident(&self, _ring: &RingAllocation) {
-        self.order.lock().push("make resident");
-    }
-}
-
-fn note_order(w: &World, refuses: bool) -> Arc<Mutex<Vec<&'static str>>> {
-    let order = Arc::new(w.platform.mutex("order", Vec::new()));
-    for ddi in ["SuspendContext", "DisconnectDoorbell", "SetPowerState", "ConnectDoorbell", "ResumeContext"] {
-        let noted = order.clone();
-        w.hooked.on(ddi, move || noted.lock().push(ddi));
-    }
-    w.machine.adapter().set_ring_residency(Arc::new(Moves { order: order.clone(), refuses }));
-    order
-}
-
-/// A user-mode queue whose ring and control area stand in the device's memory.
-fn local_queue(w: &World) -> tidegate::calls::Doorbell {
+fn local_queue(w: &World) -> LocalQueue {
     let queue = w.try_hw_queue(0, true).unwrap();
-    let allocate = |bytes, kind| {
-        let args = CreateAllocation { device: w.device, bytes, kind, placement: Placement::Local };
-        w.kernel.create_allocation(args).unwrap().handle
+    let args = CreateAllocation {
+        device: w.device,
+        bytes: 64 * SLOT_BYTES,
+        kind: AllocationKind::Bulk,
+        placement: Placement::Local,
     };
-    let ring = allocate(64 * SLOT_BYTES, AllocationKind::Bulk);
-    let control = allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+    let ring = w.kernel.create_allocation(args).unwrap();
+    let control = w.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
     let args = CreateDoorbell {
         hw_queue: queue.handle,
-        ring,
-        control,
+        ring: ring.handle,
+        control: control.handle,
         flags: CreateDoorbellFlags::empty(),
         private_data: Vec::new(),
     };
-    w.kernel.create_doorbell(args).unwrap()
+    let doorbell = w.kernel.create_doorbell(args).unwrap();
+    let (AllocationMemory::Window(ring), AllocationMemory::Protocol(pointers)) =
+        (ring.memory, control.memory)
+    else {
+        panic!("ring and control area are of the kinds that were asked for")
+    };
+    LocalQueue { doorbell, progress_fence: queue.progress_fence, ring, pointers }
+}
+
+/// The order of the calls that are about power, with how much of local memory was in use at each.
+fn note_order(w: &World) -> Arc<Mutex<Vec<(&'static str, u64)>>> {
+    let order = Arc::new(w.platform.mutex("order", Vec::new()));
+    for ddi in ["SuspendContext", "DisconnectDoorbell", "SetPowerState", "ConnectDoorbell", "ResumeContext"] {
+        let (noted, adapter) = (order.clone(), Arc::downgrade(w.machine.adapter()));
+        w.hooked.on(ddi, move || {
+            let used = adapter.upgrade().map_or(0, |a| a.local_memory_use().used_bytes);
+            noted.lock().push((ddi, used));
+        });
+    }
+    order
 }
 
 // spec: UMS-058, UMS-060
 #[test]
 fn rings_in_local_memory_leave_after_the_suspension_and_are_back_before_the_connect() {
     world_with(managed).run(|w| {
-        let (doorbell, _in_system_memory) = (local_queue(w), w.user_queue(0));
-        w.kernel.connect_doorbell(doorbell.handle).unwrap();
-        let order = note_order(w, false);
+        let (queue, _in_system_memory) = (local_queue(w), w.user_queue(0));
+        let connection = w.kernel.connect_doorbell(queue.doorbell.handle).unwrap();
+        assert_eq!(connection.value_base, 0);
+        let packet = work(w, 1);
+        let (bytes, order) = (64 * SLOT_BYTES, note_order(w));
         assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
-        let down =
-            ["SuspendContext", "SuspendContext", "DisconnectDoorbell", "evict", "evict", "SetPowerState"];
+        let down = ["SuspendContext", "SuspendContext", "DisconnectDoorbell"].map(|call| (call, bytes));
+        let down = [&down[..], &[("SetPowerState", 0)]].concat();
         assert_eq!(std::mem::take(&mut *order.lock()), down);
-        w.kernel.connect_doorbell(doorbell.handle).unwrap();
-        let up = ["SetPowerState", "make resident", "make resident", "ConnectDoorbell"];
-        let resumed = ["ResumeContext"; 2];
-        assert_eq!(std::mem::take(&mut *order.lock()), [&up[..], &resumed[..]].concat());
+        // What the process writes meanwhile is there afterwards.
+        queue.ring.write(0, &packet.encode()).unwrap();
+        queue.doorbell.last_queued.store(1);
+        queue.pointers.store(CONTROL_WRITE_WORD, 1);
+        let connection = w.kernel.connect_doorbell(queue.doorbell.handle).unwrap();
+        let up = ["ConnectDoorbell", "ResumeContext", "ResumeContext"].map(|call| (call, bytes));
+        let up = [&[("SetPowerState", 0)], &up[..]].concat();
+        assert_eq!(std::mem::take(&mut *order.lock()), up);
+        queue.doorbell.mapping.store(DOORBELL_VALUE_WORD, connection.value_base + 1);
+        connection.hint.rung();
+        w.wait(queue.progress_fence, 1).unwrap();
     });
 }
 
 #[test]
-fn a_ring_that_cannot_leave_keeps_the_device_in_d0() {
+fn a_driver_that_keeps_the_power_keeps_rings_where_they_are() {
     world_with(managed).run(|w| {
-        local_queue(w);
-        let order = note_order(w, true);
+        let _queue = local_queue(w);
+        let (bytes, order) = (64 * SLOT_BYTES, note_order(w));
+        w.hooked.fail_next("SetPowerState", Status::INVALID_PARAMETER);
         assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
-        assert_eq!(std::mem::take(&mut *order.lock()), ["SuspendContext", "evict", "ResumeContext"]);
+        let calls = [("SuspendContext", bytes), ("SetPowerState", 0), ("ResumeContext", bytes)];
+        assert_eq!(std::mem::take(&mut *order.lock()), calls);
     });
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate::calls::Status;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice, Heap,
-    OnAbort, Priority, Queue, QueueDesc, QueueOptions,
+    OnAbort, Priority, Queue, QueueDesc, QueueOptions, ResidencyChoice,
 };
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
@@ -119,6 +119,56 @@ fn what_had_not_run_runs_once_and_in_order_on_the_new_queue() {
             assert_eq!(w.machine.adapter().bug_checks(), []);
         });
         assert_eq!(w.machine.driver().violations(), 0, "{:?}", w.machine.driver().violation_records());
+    }
+}
+
+#[test]
+fn what_is_submitted_again_finds_its_memory_where_there_is_too_little_of_it() {
+    const BYTES: u64 = 0x1_0000;
+    for (on_abort, becomes) in ANEW {
+        let little = world_with(|mut config| {
+            config.gpu.local_memory_bytes = 2 * BYTES;
+            config
+        });
+        little.run(move |w| {
+            let residency = ResidencyChoice::Automatic;
+            let options = DeviceOptions { ring_slots: 16, residency, ..DeviceOptions::default() };
+            let device = w.machine.device(options).unwrap();
+            let queue = |name: &str, list_type| {
+                let (name, priority, submission) = (name.to_owned(), Priority::Normal, Submission::User);
+                let desc = QueueDesc { node_mask: 0, name, list_type, priority, submission, node: None };
+                device.create_queue_with(desc, QueueOptions { on_abort }).unwrap()
+            };
+            let (other, waits) =
+                (queue("other", CommandListType::Compute), queue("waits", CommandListType::Copy));
+            let gate = device.create_fence("gate", 0).unwrap();
+            let buffers: Vec<Buffer> = (0..6)
+                .map(|n| BufferDesc { name: format!("b{n}"), bytes: BYTES, heap: Heap::Default })
+                .map(|desc| device.create_buffer(desc).unwrap())
+                .collect();
+            let list = |n: usize, list_type| {
+                let mut list = device.create_command_list(list_type);
+                list.fill(&buffers[n], 0, BYTES, n as u32 + 1).unwrap();
+                list.close().unwrap()
+            };
+            waits.wait(&gate, 1).unwrap();
+            for n in 0..3 {
+                waits.execute(&[&list(n, CommandListType::Copy)]).unwrap();
+            }
+            w.pass(SETTLED_NS);
+            abort(w);
+            waits.execute(&[&list(3, CommandListType::Copy)]).unwrap();
+            assert_eq!((waits.submission(), waits.stats().recreations), (becomes, 1));
+            // Who wants the same room takes it from nobody whose work is still to come.
+            for n in 4..6 {
+                other.execute(&[&list(n, CommandListType::Compute)]).unwrap();
+            }
+            w.pass(100 * SETTLED_NS);
+            gate.signal(1).unwrap();
+            waits.wait_idle().unwrap();
+            other.wait_idle().unwrap();
+            assert_eq!(buffers.iter().map(value).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+        });
     }
 }
 

@@ -89,6 +89,16 @@ pub struct Report {
     pub doorbell_victims: u64,
     /// Rings that were repeated because the doorbell had been taken away.
     pub doorbell_retries: u64,
+    /// Allocations brought in to local memory.
+    pub page_ins: u64,
+    /// Allocations sent out to system memory: evictions.
+    pub page_outs: u64,
+    /// Bytes that paging moved, either way.
+    pub bytes_paged: u64,
+    /// Bytes of local memory that the adapter has.
+    pub local_memory_bytes: u64,
+    /// The most of them that allocations had at one moment.
+    pub local_memory_peak_bytes: u64,
     /// Packets and command buffers that went through the kernel.
     pub kernel_packets: u64,
     /// How long at least two engines were busy.
@@ -120,6 +130,17 @@ impl Report {
             lines.push(format!("and {more} more; mend these first"));
         }
         lines
+    }
+
+    /// What paging did, for a person; `None` of a run in which everything fitted.
+    pub fn paging_line(&self) -> Option<String> {
+        (self.page_ins + self.page_outs > 0).then(|| {
+            let (out, ins, bytes) = (self.page_outs, self.page_ins, self.bytes_paged);
+            let (peak, budget) = (self.local_memory_peak_bytes, self.local_memory_bytes);
+            format!(
+                "paging: {out} evictions, {ins} page-ins, {bytes} bytes moved; at most {peak} of {budget} bytes of local memory"
+            )
+        })
     }
 
     /// The metrics for a person, one line each.
@@ -170,6 +191,11 @@ pub(crate) mod tests {
             doorbell_connects: 0,
             doorbell_victims: 0,
             doorbell_retries: 0,
+            page_ins: 0,
+            page_outs: 0,
+            bytes_paged: 0,
+            local_memory_bytes: 1 << 20,
+            local_memory_peak_bytes: 0,
             kernel_packets: 0,
             overlap_ns: 0,
             queues: vec![QueueRow {
@@ -226,6 +252,16 @@ pub(crate) mod tests {
         let report = Report { problems: (0..20).map(|n| format!("p{n}")).collect(), ..report() };
         assert_eq!(report.problem_lines().len(), 13);
         assert!(!report.is_right());
+    }
+
+    #[test]
+    fn paging_is_told_where_there_was_any() {
+        assert_eq!(report().paging_line(), None);
+        let paged =
+            Report { page_ins: 3, page_outs: 2, bytes_paged: 500, local_memory_peak_bytes: 200, ..report() };
+        let line =
+            "paging: 2 evictions, 3 page-ins, 500 bytes moved; at most 200 of 1048576 bytes of local memory";
+        assert_eq!(paged.paging_line().as_deref(), Some(line));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod device;
 mod doorbell;
 mod hw_queue;
 mod native_fence;
+mod paging;
 mod share;
 mod signal;
 mod sync_object;
@@ -32,6 +33,10 @@ pub use hw_queue::{
     SubmitSignalSyncObjectsToHwQueue, SubmitWaitForSyncObjectsToHwQueue,
 };
 pub use native_fence::{CreateNativeFence, GetNativeFenceLogDetail, OpenNativeFenceFromNtHandle};
+pub use paging::{
+    CreatePagingQueue, DestroyPagingQueue, Evict, EvictFlags, MakeResident, MakeResidentFlags,
+    QueryVideoMemoryInfo,
+};
 pub use share::share_objects;
 pub use signal::{
     GpuSignal, GpuSignalTarget, SignalSynchronizationObjectFromCpu, SignalSynchronizationObjectFromGpu,

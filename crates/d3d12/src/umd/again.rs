@@ -12,6 +12,7 @@ use crate::list::CommandMemory;
 use crate::model::OnAbort;
 use crate::umd::encode;
 use crate::umd::hardware_queue::HardwareQueue;
+use crate::umd::residency::{Pager, WAIT_SLOTS};
 use crate::umd::submit::Submitter;
 use crate::umd::user_ring::UserRing;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
@@ -41,7 +42,7 @@ pub(crate) fn may_help(id: &QueueIdentity, failure: &Failure) -> bool {
     let curable = match failure {
         Failure::Aborted => true,
         Failure::Refused(call, status) => *call == "D3DKMTConnectDoorbell" && *status != Status::CANCELLED,
-        Failure::Lost(_) => false,
+        Failure::Lost(_) | Failure::OverBudget(_) => false,
     };
     curable && matches!(id.device.thunk.enter().device_state(id.device.handle()), Ok(DeviceState::Active))
 }
@@ -53,19 +54,18 @@ pub(crate) fn succeed(
     id: &QueueIdentity,
     (at, priority): (EngineChoice, Priority),
     on_abort: OnAbort,
+    pager: Option<&Pager>,
     old: &mut UserRing,
 ) -> Result<(Successor, Result<(), Failure>), Failure> {
     // 1.
     let slots = old.submitter.ring.slots();
-    let full = old.submitter.ring.left().0.len() as u64 + CHECKPOINTS > slots;
+    let each = 1 + pager.map_or(0, |_| WAIT_SLOTS);
+    let slots = slots.max(old.submitter.ring.left().0.len() as u64 * each + CHECKPOINTS).next_power_of_two();
     let mut successor = match on_abort {
         OnAbort::Report => return Err(Failure::Aborted),
         OnAbort::RecreateHardware => Successor::Hardware(Arc::new(HardwareQueue::new(id, at, priority)?)),
-        OnAbort::RecreateUser if full && slots == MAX_RING_SLOTS => return Err(Failure::Aborted),
-        OnAbort::RecreateUser => {
-            let slots = if full { 2 * slots } else { slots };
-            Successor::User(Box::new(UserRing::new(id, at, priority, slots)?))
-        }
+        OnAbort::RecreateUser if slots > MAX_RING_SLOTS => return Err(Failure::Aborted),
+        OnAbort::RecreateUser => Successor::User(Box::new(UserRing::new(id, at, priority, slots)?)),
     };
     // 2.
     old.stop();
@@ -77,7 +77,7 @@ pub(crate) fn succeed(
     let submitted = match &mut successor {
         Successor::User(user) => {
             user.submitter.stats = stats;
-            take_over(id, &mut user.submitter, left)
+            take_over(id, pager, &mut user.submitter, left)
         }
         Successor::Hardware(queue) => {
             old.submitter.stats = stats;
@@ -116,18 +116,28 @@ fn left_in(id: &QueueIdentity, submitter: &Submitter) -> (Vec<Left>, Option<Opti
     (left, lost)
 }
 
-/// The submission of everything that is left, as one unit: progress, last queued, ring, write pointer, doorbell, status.
-fn take_over(id: &QueueIdentity, to: &mut Submitter, left: Vec<Left>) -> Result<(), Failure> {
+/// The submission of everything that is left, as one unit: progress, last queued, ring, write pointer, doorbell, status. What a
+/// command buffer uses may have left local memory as soon as the old queue's progress says that nobody uses it, so it is held
+/// until the new queue has said what it queued.
+fn take_over(
+    id: &QueueIdentity,
+    pager: Option<&Pager>,
+    to: &mut Submitter,
+    left: Vec<Left>,
+) -> Result<(), Failure> {
     for Left { packet, memory } in left {
-        let checkpoint = memory.is_none() && to.ring.needs_checkpoint();
-        let buffers = u64::from(checkpoint || memory.is_some());
-        to.progress += buffers;
-        if buffers > 0 {
-            to.doorbell.last_queued.store(to.progress);
+        let held = match (pager, &memory) {
+            (Some(pager), Some(memory)) => Some(pager.hold(id, std::iter::once(&**memory))?),
+            _ => None,
+        };
+        if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait) {
+            put_checkpoint(id, to);
+            let wait = encode::wait(id, fence, value, &mut to.wait_log, id.queued_ns());
+            to.ring.put(&wait);
         }
-        if checkpoint {
-            let (progress, queued_ns) = (to.progress, id.queued_ns());
-            to.put_buffer(id, id.device.marker(), progress, queued_ns);
+        match &memory {
+            Some(_) => announce(to),
+            None => put_checkpoint(id, to),
         }
         let logs = (&mut to.wait_log, &mut to.signal_log, &mut to.verbose_log);
         let packet = encode::again(packet, to.progress, logs);
@@ -139,10 +149,26 @@ fn take_over(id: &QueueIdentity, to: &mut Submitter, left: Vec<Left>) -> Result<
             None => to.ring.put(&packet),
         }
         to.ends_with_progress = memory.is_some();
+        held.map_or(Ok(()), |held| held.release(id))?;
     }
     if to.ring.written() == 0 {
         return Ok(());
     }
     to.ring.publish();
     to.ring_until_heard(id)
+}
+
+/// The next progress value is queued.
+fn announce(to: &mut Submitter) {
+    to.progress += 1;
+    to.doorbell.last_queued.store(to.progress);
+}
+
+/// An empty command buffer where the ring needs one before a wait or a signal.
+fn put_checkpoint(id: &QueueIdentity, to: &mut Submitter) {
+    if to.ring.needs_checkpoint() {
+        announce(to);
+        let (progress, queued_ns) = (to.progress, id.queued_ns());
+        to.put_buffer(id, id.device.marker(), progress, queued_ns);
+    }
 }

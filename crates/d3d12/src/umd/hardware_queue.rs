@@ -8,6 +8,7 @@ use crate::list::{ClosedList, CommandMemory};
 use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
+use crate::umd::residency::Pager;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{
@@ -28,6 +29,7 @@ struct State {
 
 pub(crate) struct HardwareQueue {
     state: Mutex<State>,
+    pager: Option<Pager>,
     progress: FenceReader,
     progress_fence: Handle,
     hw_queue: Owned,
@@ -64,6 +66,7 @@ impl HardwareQueue {
         };
         Ok(HardwareQueue {
             state: device.platform.mutex("submitter of a hardware queue", state),
+            pager: device.pager(id, priority)?,
             progress: device.reader(queue.progress_value, 0),
             progress_fence: queue.progress_fence,
             hw_queue,
@@ -75,10 +78,31 @@ impl HardwareQueue {
         let mut state = self.state.lock_device();
         state.in_flight.collect(&self.progress);
         state.stats.executes += 1;
-        let submitted =
-            lists.iter().try_for_each(|list| self.submit(&mut state, id, &list.memory, queued_ns));
+        let submitted = {
+            let memories: Vec<_> = lists.iter().map(|list| &list.memory).collect();
+            self.submit_resident(&mut state, id, &memories, queued_ns)
+        };
         drop(state);
         submitted.map_err(|failure| id.error(failure))
+    }
+
+    fn submit_resident(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        memories: &[&Arc<CommandMemory>],
+        queued_ns: u64,
+    ) -> std::result::Result<(), Failure> {
+        let submit_all = |state: &mut State| {
+            memories.iter().try_for_each(|memory| self.submit(state, id, memory, queued_ns))
+        };
+        let Some(pager) = &self.pager else { return submit_all(state) };
+        let held = pager.hold(id, memories.iter().map(|memory| &***memory))?;
+        let at = |fence: &FenceInner, value| [FenceValue { fence: fence.instance.handle, value }];
+        let waited = held.wait.map_or(Ok(()), |(fence, value)| self.queue_wait(state, id, &at(fence, value)));
+        let submitted = waited.and_then(|()| submit_all(state));
+        let released = held.release(id);
+        submitted.and(released)
     }
 
     /// Submits what stood in the ring of a user-mode queue; `memory` is that of its command buffer.
@@ -92,26 +116,36 @@ impl HardwareQueue {
         let at = |handle: u32, value| [FenceValue { fence: Handle(handle), value }];
         match (*packet, memory) {
             (RingPacket::Wait { value, fence_handle, .. }, _) => {
-                state.ends_with_progress = false;
-                self.queue_wait(id, &at(fence_handle, value))
+                self.queue_wait(&mut state, id, &at(fence_handle, value))
             }
             (RingPacket::Signal { value, fence_handle, .. }, _) => {
-                state.ends_with_progress = false;
-                self.queue_signal(id, &at(fence_handle, value))
+                self.queue_signal(&mut state, id, &at(fence_handle, value))
             }
             (RingPacket::Execute { trace, .. } | RingPacket::ExecuteLogged { trace, .. }, Some(memory)) => {
-                self.submit(&mut state, id, memory, trace.queued_ns)
+                self.submit_resident(&mut state, id, &[memory], trace.queued_ns)
             }
             _ => Ok(()),
         }
     }
 
-    fn queue_wait(&self, id: &QueueIdentity, fences: &[FenceValue]) -> std::result::Result<(), Failure> {
+    fn queue_wait(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        fences: &[FenceValue],
+    ) -> std::result::Result<(), Failure> {
+        state.ends_with_progress = false;
         let done = id.device.thunk.enter().submit_wait_to_hw_queue(self.hw_queue.handle(), fences);
         done.map_err(|s| Failure::Refused("D3DKMTSubmitWaitForSyncObjectsToHwQueue", s))
     }
 
-    fn queue_signal(&self, id: &QueueIdentity, fences: &[FenceValue]) -> std::result::Result<(), Failure> {
+    fn queue_signal(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        fences: &[FenceValue],
+    ) -> std::result::Result<(), Failure> {
+        state.ends_with_progress = false;
         // An application may signal a lower value.
         let args = SubmitSignalToHwQueues {
             hw_queues: &[self.hw_queue.handle()],
@@ -152,8 +186,7 @@ impl HardwareQueue {
         let fences = [FenceValue { fence: fence.instance.handle, value }];
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
-        state.ends_with_progress = false;
-        let done = self.queue_wait(id, &fences);
+        let done = self.queue_wait(&mut state, id, &fences);
         drop(state);
         done.map_err(|failure| id.error(failure))
     }
@@ -162,8 +195,7 @@ impl HardwareQueue {
         let fences = [FenceValue { fence: fence.instance.handle, value }];
         let mut state = self.state.lock_device();
         state.stats.signals += 1;
-        state.ends_with_progress = false;
-        let done = self.queue_signal(id, &fences);
+        let done = self.queue_signal(&mut state, id, &fences);
         drop(state);
         done.map_err(|failure| id.error(failure))
     }

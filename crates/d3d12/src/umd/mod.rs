@@ -3,9 +3,10 @@
 //! Rooms: [`thunk`] (every kernel call, counted) · [`owned`] (kernel objects that end with their owner) · [`arena`] (command
 //! memory) · [`encode`] (ring packets, log entries, joined command buffers) · [`in_flight`] (what the GPU may still read) ·
 //! [`ring`] (slots and room) · [`submit`] (the published order of a user-mode submission) · [`user_ring`] (what a user-mode
-//! queue is made of) · [`again`] (making it anew when its doorbell is gone for good) · [`user_queue`], [`hardware_queue`], [`packet_queue`] (the three models; they share no queueing code).
+//! queue is made of) · [`again`] (making it anew when its doorbell is gone for good) · [`user_queue`], [`hardware_queue`],
+//! [`packet_queue`] (the three models; they share no queueing code) · [`residency`] (more buffers than local memory holds).
 //!
-//! `device`, `queue` and `list` call in. Locks: a queue's submitter lock comes first, the arena's second; the submitter lock
+//! `device`, `queue` and `list` call in. Locks: a queue's submitter lock comes first, the device's residency lock second, the arena's third; the submitter lock
 //! orders calls and may be held over a kernel call, the arena's guards state and may not.
 
 pub(crate) mod again;
@@ -16,6 +17,7 @@ pub(crate) mod in_flight;
 pub(crate) mod owned;
 pub(crate) mod packet_queue;
 pub(crate) mod progress;
+pub(crate) mod residency;
 pub(crate) mod ring;
 pub(crate) mod submit;
 pub(crate) mod thunk;
@@ -56,6 +58,8 @@ pub(crate) enum Failure {
     Aborted,
     /// The queue was made anew, and the command buffer of this label was interrupted.
     Lost(Option<String>),
+    /// What a submission uses does not fit into local memory at once; so many bytes are too many.
+    OverBudget(u64),
 }
 
 impl QueueIdentity {
@@ -81,6 +85,9 @@ impl QueueIdentity {
         let queue = self.name.clone();
         match failure {
             Failure::Refused(call, status) => self.device.error(call, &format!("queue '{queue}'"), status),
+            Failure::OverBudget(bytes) => {
+                Error::OverBudget { what: format!("a submission to queue '{queue}'"), bytes }
+            }
             Failure::Lost(list) => Error::WorkLost { queue, list },
             Failure::Aborted => match self.device.removed_reason() {
                 Some(reason) => Error::DeviceRemoved(reason),

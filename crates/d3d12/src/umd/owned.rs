@@ -14,6 +14,7 @@ pub(crate) enum Object {
     HwQueue,
     Doorbell,
     Fence,
+    PagingQueue,
 }
 
 pub(crate) struct Owned {
@@ -43,6 +44,7 @@ impl Drop for Owned {
             Object::HwContext => kernel.destroy_hw_context(self.handle),
             Object::HwQueue => kernel.destroy_hw_queue(self.handle),
             Object::Doorbell => kernel.destroy_doorbell(self.handle),
+            Object::PagingQueue => kernel.destroy_paging_queue(self.handle),
             Object::Fence => kernel.destroy_synchronization_object(self.handle),
         };
     }

@@ -13,6 +13,7 @@ use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::in_flight::InFlight;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
+use crate::umd::residency::Pager;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use tidegate_calls::{
     CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, SignalFlags, SignalFromGpu2, Status,
@@ -33,6 +34,7 @@ struct State {
 
 pub(crate) struct PacketQueue {
     state: Mutex<State>,
+    pager: Option<Pager>,
     progress: FenceReader,
     /// Where the engine stores progress; `None` when it cannot write a fence.
     progress_va: Option<GpuVa>,
@@ -76,6 +78,7 @@ impl PacketQueue {
         };
         Ok(PacketQueue {
             state: device.platform.mutex("submitter of a packet queue", state),
+            pager: device.pager(id, priority).map_err(|failure| id.error(failure))?,
             progress: device.reader(progress, 0),
             progress_va: device.info.nodes[at.node_ordinal as usize]
                 .writes_fences
@@ -89,9 +92,47 @@ impl PacketQueue {
         let mut state = self.state.lock_device();
         state.in_flight.collect(&self.progress);
         state.stats.executes += 1;
-        let submitted = packets(lists).try_for_each(|packet| self.submit(&mut state, id, packet, queued_ns));
+        let submitted = self.submit_resident(&mut state, id, lists, queued_ns);
         drop(state);
         submitted.map_err(|failure| id.error(failure))
+    }
+
+    fn submit_resident(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        lists: &[&ClosedList],
+        queued_ns: u64,
+    ) -> std::result::Result<(), Failure> {
+        let Some(pager) = &self.pager else { return self.submit_all(state, id, lists, queued_ns) };
+        let held = pager.hold(id, lists.iter().map(|list| &*list.memory))?;
+        let waited = held.wait.map_or(Ok(()), |(fence, value)| self.queue_wait(state, id, fence, value));
+        let submitted = waited.and_then(|()| self.submit_all(state, id, lists, queued_ns));
+        let released = held.release(id);
+        submitted.and(released)
+    }
+
+    fn submit_all(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        lists: &[&ClosedList],
+        queued_ns: u64,
+    ) -> std::result::Result<(), Failure> {
+        packets(lists).try_for_each(|packet| self.submit(state, id, packet, queued_ns))
+    }
+
+    fn queue_wait(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        fence: &FenceInner,
+        value: u64,
+    ) -> std::result::Result<(), Failure> {
+        let fences = [FenceValue { fence: fence.instance.handle, value }];
+        state.ends_with_signal = false;
+        let done = id.device.thunk.enter().wait_from_gpu(self.context.handle(), &fences);
+        done.map_err(|s| Failure::Refused("D3DKMTWaitForSynchronizationObjectFromGpu", s))
     }
 
     fn submit(
@@ -127,13 +168,11 @@ impl PacketQueue {
     }
 
     pub(crate) fn wait(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
-        let fences = [FenceValue { fence: fence.instance.handle, value }];
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
-        state.ends_with_signal = false;
-        let done = id.device.thunk.enter().wait_from_gpu(self.context.handle(), &fences);
+        let done = self.queue_wait(&mut state, id, fence, value);
         drop(state);
-        done.map_err(|s| id.error(Failure::Refused("D3DKMTWaitForSynchronizationObjectFromGpu", s)))
+        done.map_err(|failure| id.error(failure))
     }
 
     // spec: MF-022

@@ -10,6 +10,7 @@ use crate::model::{OnAbort, Submission};
 use crate::umd::again::{self, Successor};
 use crate::umd::hardware_queue::HardwareQueue;
 use crate::umd::progress::FenceReader;
+use crate::umd::residency::{Held, Pager, WAIT_SLOTS};
 use crate::umd::ring::Room;
 use crate::umd::submit::Unit;
 use crate::umd::user_ring::UserRing;
@@ -20,6 +21,7 @@ use tidegate_platform::Mutex;
 
 pub(crate) struct UserQueue {
     present: Mutex<Present>,
+    pager: Option<Pager>,
     most_lists: u64,
     at: EngineChoice,
     priority: Priority,
@@ -57,14 +59,15 @@ impl UserQueue {
         let most_lists = ring.submitter.ring.most_per_submission();
         let present =
             id.device.platform.mutex("submitter of a user-mode queue", Present::User(Box::new(ring)));
-        Ok(UserQueue { present, most_lists, at, priority, on_abort })
+        let pager = id.device.pager(id, priority).map_err(|failure| id.error(failure))?;
+        Ok(UserQueue { present, pager, most_lists, at, priority, on_abort })
     }
 
     /// Submits `unit` when the ring has room for it. The submitter lock is dropped while the caller sleeps for room, so that
     /// a machine in which nobody can move is recognised; the unit itself is never divided.
     pub(crate) fn submit(&self, id: &QueueIdentity, unit: &Unit<'_>, queued_ns: u64) -> Result<()> {
         if let Unit::Execute(lists) = unit
-            && lists.len() as u64 > self.most_lists
+            && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
         {
             let (queue, lists) = (id.name.clone(), lists.len());
             return Err(Error::TooManyLists { queue, lists, most: self.most_lists });
@@ -95,6 +98,25 @@ impl UserQueue {
         }
     }
 
+    fn slots_of_residency(&self, unit: &Unit<'_>) -> u64 {
+        match (&self.pager, unit) {
+            (Some(_), Unit::Execute(_)) => WAIT_SLOTS,
+            _ => 0,
+        }
+    }
+
+    /// What the unit uses is resident when it runs, if the queue looks after that itself.
+    fn hold<'a>(
+        &'a self,
+        id: &'a QueueIdentity,
+        unit: &Unit<'_>,
+    ) -> std::result::Result<Option<Held<'a>>, Failure> {
+        match (&self.pager, unit) {
+            (Some(pager), Unit::Execute(lists)) => pager.hold(id, lists.iter().map(|l| &*l.memory)).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     fn submit_if_room(&self, id: &QueueIdentity, unit: &Unit<'_>, queued_ns: u64) -> Next {
         let mut present = self.present.lock_device();
         let user = match &mut *present {
@@ -105,7 +127,7 @@ impl UserQueue {
         if submitter.aborted && self.on_abort != OnAbort::Report {
             return Next::Anew(self.make_anew(id, &mut present, Failure::Aborted));
         }
-        let need = submitter.slots_of(unit);
+        let need = submitter.slots_of(unit) + self.slots_of_residency(unit);
         match submitter.ring.room(need, || progress.load()) {
             // A queue that is gone makes no more room.
             Room::AfterProgress(_) if submitter.is_gone() => {
@@ -117,6 +139,17 @@ impl UserQueue {
             Room::Enough => {}
         }
         submitter.in_flight.collect(progress);
+        let held = match self.hold(id, unit) {
+            Ok(held) => held,
+            Err(failure) => return Next::Done(Err(failure)),
+        };
+        if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait)
+            && let Err(failure) = submitter.submit(id, &Unit::Wait(fence, value), queued_ns)
+        {
+            // The wait stands in the ring, and nothing that needs the references. They are taken anew with the queue.
+            let released = held.map_or(Ok(()), |held| held.release(id));
+            return Next::Anew(self.make_anew(id, &mut present, failure).and(released));
+        }
         let stats = &mut submitter.stats;
         match unit {
             Unit::Execute(_) => stats.executes += 1,
@@ -125,8 +158,10 @@ impl UserQueue {
             Unit::Marker => {}
         }
         let done = submitter.submit(id, unit, queued_ns);
+        let released = held.map_or(Ok(()), |held| held.release(id));
         // What was submitted stands in the ring, and is carried over with the rest of it.
-        Next::Done(done.or_else(|failure| self.make_anew(id, &mut present, failure)))
+        let done = done.or_else(|failure| self.make_anew(id, &mut present, failure));
+        Next::Done(done.and(released))
     }
 
     /// Makes the queue anew if it was told so and that can help; else `failure` stands.
@@ -140,7 +175,8 @@ impl UserQueue {
         if self.on_abort == OnAbort::Report || !again::may_help(id, &failure) {
             return Err(failure);
         }
-        let (successor, outcome) = again::succeed(id, (self.at, self.priority), self.on_abort, old)?;
+        let (successor, outcome) =
+            again::succeed(id, (self.at, self.priority), self.on_abort, self.pager.as_ref(), old)?;
         *present = match successor {
             Successor::User(user) => Present::User(user),
             Successor::Hardware(queue) => Present::Hardware(queue, old.submitter.stats),

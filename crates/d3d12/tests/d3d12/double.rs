@@ -340,6 +340,7 @@ impl State {
         match self.memory_at(va) {
             (AllocationMemory::Protocol(page), at) => page.store((at / 8) as usize, value),
             (AllocationMemory::Bulk(bulk), at) => bulk.write_u64(at, value).unwrap(),
+            (AllocationMemory::Window(window), at) => window.write(at, &value.to_le_bytes()).unwrap(),
         }
     }
 

@@ -146,6 +146,7 @@ impl Adapter {
         };
         let page = Arc::new(ValuePage::movable(&self.platform, place, value));
         self.residency.pages.lock().push(Arc::downgrade(&page));
+        self.share_room();
         Ok(page)
     }
 
@@ -163,6 +164,12 @@ impl Adapter {
         bytes_of(&self.residency.local_pages())
     }
 
+    /// Allocations have what fence storage leaves of the segment that the CPU sees.
+    fn share_room(self: &Arc<Adapter>) {
+        let visible = self.residency.local_pages().into_iter().filter(|page| page.place().page.is_some());
+        self.memory.set_fence_storage(self, bytes_of(&visible.collect::<Vec<_>>()));
+    }
+
     fn make_room(self: &Arc<Adapter>, keep_bytes: u64) -> Result<u64, Status> {
         // Fences that were looked at end outside of the lock: the last reference to one may take it.
         let mut seen = Vec::new();
@@ -171,6 +178,7 @@ impl Adapter {
             self.demote_to(keep_bytes, &mut seen)
         };
         drop(seen);
+        self.share_room();
         outcome.map_err(|status| {
             self.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status });
             Status::DEVICE_REMOVED

@@ -5,7 +5,8 @@
 //!
 //! Addresses are given out upwards and never twice, so that a stale address faults. Where the driver states bounds for fence
 //! values, those and nothing else are mapped between them, in every address space. The lock orders page table updates: a
-//! table is linked before anything that needs the link is returned to a caller.
+//! table is linked before anything that needs the link is returned to a caller. Whoever changes tables wakes the device before it takes
+//! the lock: whoever wakes it changes tables, too, for what power had taken out of local memory.
 //!
 //! On hardware that is coherent with the CPUs' caches every page of system memory is mapped as coherent. Elsewhere what is mapped for
 //! engines is taken out of those caches first, also when another adapter's engines have it already.
@@ -182,16 +183,22 @@ impl AddressSpace {
     }
 
     fn map_parts_on(&self, affinity: Affinity, parts: &[Part]) -> Result<u64, Status> {
+        let _awake = self.adapter.awake();
         let mut tables = self.tables.lock_device();
-        let (va, end) = self.place(tables.next_va, parts, self.own_end())?;
-        let (va, end) = match &self.window {
-            Some(window) if va < window.end && end > window.start => {
-                self.place(window.end, parts, self.own_end())?
-            }
-            _ => (va, end),
-        };
+        let (va, end) = self.next_place(&tables, parts)?;
         tables.next_va = end;
         self.write_parts(&mut tables, affinity, va, parts)
+    }
+
+    /// The next free place, outside of what is kept for fence values.
+    fn next_place(&self, tables: &Tables, parts: &[Part]) -> Result<(u64, u64), Status> {
+        let (va, end) = self.place(tables.next_va, parts, self.own_end())?;
+        match &self.window {
+            Some(window) if va < window.end && end > window.start => {
+                self.place(window.end, parts, self.own_end())
+            }
+            _ => Ok((va, end)),
+        }
     }
 
     /// The same as `map` for a page of fence values, on some physical adapters: where the CPU has it, if engines use CPU addresses and
@@ -209,6 +216,7 @@ impl AddressSpace {
         }
         let parts = [(from, bytes, access)];
         let Some(window) = &self.window else { return self.map_parts_on(affinity, &parts) };
+        let _awake = self.adapter.awake();
         let mut tables = self.tables.lock_device();
         let (va, end) = self.place(tables.next_fence_va, &parts, window.end)?;
         tables.next_fence_va = end;
@@ -245,12 +253,22 @@ impl AddressSpace {
         Ok(va)
     }
 
+    /// Takes addresses that lead nowhere yet; [`AddressSpace::remap_on`] makes them lead somewhere.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<u64, Status> {
+        let parts = [(PhysicalAddress(0), bytes, Access::Read)];
+        let mut tables = self.tables.lock_device();
+        let (va, end) = self.next_place(&tables, &parts)?;
+        tables.next_va = end;
+        Ok(va)
+    }
+
     fn map_at_cpu_va(&self, affinity: Affinity, part: Part) -> Result<u64, Status> {
         let (va, end) = (cpu_va(part.0), cpu_va(part.0).saturating_add(part.1));
         let bounds = self.window.clone().unwrap_or(0..self.adapter.shape.va_end());
         if va < bounds.start || end > bounds.end {
             return Err(Status::NO_MEMORY);
         }
+        let _awake = self.adapter.awake();
         self.write_region(&mut self.tables.lock_device(), affinity, va, part)?;
         Ok(va)
     }
@@ -278,6 +296,7 @@ impl AddressSpace {
         bytes: u64,
         access: Access,
     ) {
+        let _awake = self.adapter.awake();
         let mut tables = self.tables.lock_device();
         // Tables that exist are written, so this cannot run out of anything.
         let _ = self.write_region(&mut tables, affinity, va, (to, bytes, access));
@@ -286,6 +305,7 @@ impl AddressSpace {
     /// Takes a mapping away. Its addresses are not used again.
     pub(crate) fn unmap(&self, va: u64, bytes: u64) {
         let pages = bytes.div_ceil(self.adapter.shape.page_bytes).max(1);
+        let _awake = self.adapter.awake();
         let tables = self.tables.lock_device();
         // Unmapping writes into tables that exist, so it cannot run out of anything. Where nothing was mapped there may be none.
         let last = self.adapter.shape.levels - 1;

@@ -1,9 +1,19 @@
-//! Owns a process's memory on the GPU: its address space (`gpu_va`) and its allocations.
+//! Owns a process's memory on the GPU: its address space (`gpu_va`), its allocations (`allocation`), and where they stand.
 //!
-//! Allocations are resident from birth to death at present; fence storage can be demoted (`fence::residency`).
+//! Local memory is one segment, and `segment` is its only book-keeper: who is in (`residency`, pure), what happens in which order
+//! (`paging`, pure), what is still in use (`last_use`), and the engine that carries bytes over (`transfer`). Fence storage moves
+//! by itself (`fence::residency`), since values may not be missed, and is counted here.
 
 mod allocation;
 mod gpu_va;
+mod last_use;
+mod paging;
+mod residency;
+mod segment;
+mod transfer;
 
 pub(crate) use allocation::AllocationObject;
 pub(crate) use gpu_va::{Access, AddressSpace, Affinity, check_fence_window, cpu_va};
+pub(crate) use last_use::InUse;
+pub use segment::LocalMemoryUse;
+pub(crate) use segment::{LocalMemory, PagingQueue};

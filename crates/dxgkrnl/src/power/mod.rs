@@ -2,23 +2,22 @@
 //! device that has none: every DDI call goes through [`Adapter::driver`], and the first one wakes a device in D3.
 //!
 //! D0 to D3 (`go_to_d3`): 1. all hardware contexts are suspended; 2. all doorbells are disconnected, to be connected again; 3. what
-//! was rung in between is looked for: an idle device with work stays; 4. rings in the device's memory are moved out; 5. unless
-//! somebody has called meanwhile, the power goes. Nobody is held up before step 5: whoever calls in steps 1 to 4 is served by a
-//! device that has its power still, and the transition is off.
+//! was rung in between is looked for: an idle device with work stays; 4. unless somebody has called meanwhile, or memory is being
+//! paged, rings and all else in the device's memory are moved out; 5. the power goes. Nobody is held up before step 4: whoever calls
+//! in steps 1 to 3 is served by a device that has its power still, and the transition is off. From step 4 on callers wait: engines
+//! would miss what they use.
 //!
-//! D3 to D0 (`wake`), for a connect of a doorbell or for any other call: 1. power; 2. rings come back; 3. the doorbell is connected;
-//! 4. the contexts are resumed.
+//! D3 to D0 (`wake`), for a connect of a doorbell or for any other call: 1. power; 2. rings come back, and what was there with them;
+//! 3. the doorbell is connected; 4. the contexts are resumed.
 //!
 //! Two locks order nothing among others and say who is who: `going_down` is held by who takes the power, `waking` by who gives it;
-//! their own DDI calls pass the gate. Nobody waits for another with `going_down` held but for the answers to suspensions.
+//! their own DDI calls pass the gate. Nobody waits for another with `going_down` held but for the answers to suspensions, and with
+//! `waking` held for nobody: memory is moved on the agent's own CPU.
 //!
-//! `doorbell`, `hwqueue`, `sched` and `interrupt` call in; `suspend` and the driver are called. Where power is not managed
+//! `doorbell`, `hwqueue`, `sched`, `memory` and `interrupt` call in; `suspend`, `memory` and the driver are called. Where power is not managed
 //! ([`PowerManagement::AlwaysOn`]) nothing here takes a step.
 
 mod engine;
-mod residency;
-
-pub use residency::{RingAllocation, RingResidency};
 
 pub(crate) use engine::engine_is_idle;
 
@@ -53,7 +52,6 @@ pub(crate) struct Power {
     going_down: Mutex<()>,
     waking: Mutex<()>,
     state: Mutex<State>,
-    residency: Mutex<Option<Arc<dyn RingResidency>>>,
 }
 
 struct State {
@@ -64,16 +62,14 @@ struct State {
     wanted: bool,
     /// The contexts that are suspended while the device is in D3.
     suspended: Option<Suspended>,
-    /// Rings that were moved out of the device's memory.
-    evicted: Vec<RingAllocation>,
     engines: Vec<Engine>,
 }
 
 enum Device {
     D0,
-    /// Steps 1 to 4 of losing power.
+    /// Steps 1 to 3 of losing power.
     GoingDown,
-    /// Power goes or comes; the event says that it has.
+    /// Power goes or comes, and memory with it; the event says that it has.
     Changing(Event),
     D3,
 }
@@ -85,7 +81,6 @@ impl Power {
             calls: 0,
             wanted: false,
             suspended: None,
-            evicted: Vec::new(),
             engines: (0..engines).map(|_| Engine::default()).collect(),
         };
         Power {
@@ -93,7 +88,6 @@ impl Power {
             going_down: platform.mutex("who takes the power", ()),
             waking: platform.mutex("who gives the power", ()),
             state: platform.mutex("power", state),
-            residency: platform.mutex("residency of rings", None),
         }
     }
 
@@ -215,7 +209,7 @@ impl Adapter {
         let given = self.driver_as_it_is().set_power_state(&level, state, PowerAction::None);
         // 2. Rings that were moved out of the device's memory come back.
         // spec: UMS-060
-        self.bring_rings_back();
+        let _moved = self.page_held_in();
         let suspended = {
             let mut state = self.power.state.lock();
             state.device = Device::D0;
@@ -248,7 +242,8 @@ impl Adapter {
     }
 
     /// Takes or gives the power of an adapter for a system that goes to sleep or comes back: what is in rings stays there, and runs
-    /// after D0. Returns the state that it has then: D0 where D3 was asked for and somebody was in the middle of a call.
+    /// after D0. Returns the state that it has then: D0 where D3 was asked for and somebody was in the middle of a call, or memory was
+    /// being paged.
     ///
     /// # Errors
     /// NOT_SUPPORTED where power is not managed.
@@ -280,6 +275,8 @@ impl Adapter {
     /// D0 to D3, in the published order.
     fn go_to_d3(&self, action: PowerAction) -> Result<DevicePowerState, Status> {
         self.must_be_managed()?;
+        // Before the lock, and so dropped after it.
+        let (moved_out, _moved_back);
         let _one_at_a_time = self.power.going_down.lock_device();
         let start_ns = self.platform.stamp_ns();
         {
@@ -301,12 +298,9 @@ impl Adapter {
         let stays = !suspended.is_complete()
             || self.has_packets()
             || (action == PowerAction::None && self.has_announced_work(|_| true));
-        // 4. Rings leave the device's memory.
-        // spec: UMS-058
-        let stays = stays || !self.move_rings_out(&doorbells);
-        // One that its process has given up meanwhile ends here, while the device has power.
+        // One that its process has given up meanwhile ends here, while nobody waits for us.
         drop(doorbells);
-        // 5. Unless somebody has called.
+        // 4. Unless somebody has called, memory follows: no context is on the run list, and callers wait from here on.
         let change = self.platform.event(true);
         let goes = {
             let mut state = self.power.state.lock();
@@ -314,11 +308,12 @@ impl Adapter {
             state.device = if goes { Device::Changing(change.clone()) } else { Device::D0 };
             goes
         };
+        // spec: UMS-058
+        moved_out = if goes { self.page_everything_out() } else { None };
+        // 5. The power.
         let (level, d3) = (Passive::enter(), DevicePowerState::D3);
-        let gone = goes && self.driver_as_it_is().set_power_state(&level, d3, action).is_ok();
-        if !gone {
-            self.bring_rings_back();
-        }
+        let gone = moved_out.is_some() && self.driver_as_it_is().set_power_state(&level, d3, action).is_ok();
+        _moved_back = (moved_out.is_some() && !gone).then(|| self.page_held_in());
         let kept = {
             let mut state = self.power.state.lock();
             state.device = if gone { Device::D3 } else { Device::D0 };

@@ -105,7 +105,7 @@ fn go_on(adapter: &Arc<Adapter>, given_up: GivenUp<FenceTarget>) -> Vec<FenceTar
     }
     let fences_of = |signal: Signal<FenceTarget>| match signal.effect {
         Effect::Fences(fences) => fences,
-        Effect::CpuEvent(_) => Vec::new(),
+        Effect::CpuEvent(_) | Effect::LastUse(_) => Vec::new(),
     };
     given_up.abandoned.into_iter().flat_map(fences_of).collect()
 }
@@ -193,6 +193,7 @@ fn make(adapter: &Adapter, signal: Signal<FenceTarget>) {
             adapter.count(Count::queued_events);
             event.set(Step::ThreadWake);
         }
+        Effect::LastUse(over) => drop(over),
     }
 }
 

@@ -7,7 +7,9 @@
 //! An engine is a node of a physical adapter; here it is a number (`AdapterCaps::engine_number`). Packets are numbered per engine.
 
 use super::broadcast::{Broadcast, Standing};
+use crate::memory::InUse;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags};
 use tidegate_ddi::{AdapterCaps, OsHandle};
 use tidegate_platform::Event;
@@ -46,6 +48,8 @@ pub(crate) enum Effect<F> {
     Fences(Vec<F>),
     /// Sets an event and touches no fence.
     CpuEvent(Event),
+    /// Says that what was queued before it is over, by being dropped.
+    LastUse(Arc<InUse>),
 }
 
 /// A signal packet.
@@ -430,6 +434,15 @@ impl<F: Clone> VidSch<F> {
     }
 }
 
+impl<F: Clone> VidSch<F> {
+    /// Whether a context has nothing queued and nothing in flight.
+    pub(crate) fn is_idle(&self, context: OsHandle) -> bool {
+        self.contexts
+            .get(&context)
+            .is_none_or(|queue| queue.items.is_empty() && queue.in_flight == 0 && !queue.signalling)
+    }
+}
+
 impl VidSch {
     /// Waits at the head of their queues.
     pub(crate) fn pending_waits(&self) -> Vec<crate::PendingWait> {
@@ -521,7 +534,7 @@ mod tests {
     fn names(signal: &Signal<&'static str>) -> Vec<&'static str> {
         match &signal.effect {
             Effect::Fences(fences) => fences.clone(),
-            Effect::CpuEvent(_) => vec!["event"],
+            Effect::CpuEvent(_) | Effect::LastUse(_) => vec!["event"],
         }
     }
 

@@ -182,6 +182,10 @@ impl Device for Scripted {
         (physical_gpu == 0).then_some(&self.local)
     }
 
+    fn local_memory_bytes(&self) -> u64 {
+        1 << 30
+    }
+
     fn node_count(&self) -> u32 {
         self.nodes
     }

@@ -13,10 +13,12 @@
 pub(crate) mod bulk;
 mod physical;
 mod untrusted;
+mod window;
 
 pub use bulk::{Bulk, OutOfBounds};
 pub use physical::{CacheType, PhysicalAddress, PhysicalMemory, Target};
 pub use untrusted::Untrusted;
+pub use window::BulkWindow;
 
 use crate::time::Step;
 use crate::{CpuTime, Platform, PlatformKind, WaitEnd, world};

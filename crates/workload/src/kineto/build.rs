@@ -62,6 +62,7 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
             items,
             report: timeline.joined.report.clone(),
         }),
+        local_memory_bytes: None,
         warnings: Vec::new(),
     }
 }

@@ -113,6 +113,8 @@ pub struct Workload {
     pub description: String,
     /// The file it came from, as given; spans point into it.
     pub file: String,
+    /// How much local memory the machine shall have, if the workload is about that; else as much as it has.
+    pub local_memory_bytes: Option<u64>,
     /// GPU memory.
     pub buffers: Vec<Buffer>,
     /// GPU queues.

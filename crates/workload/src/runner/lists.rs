@@ -7,6 +7,7 @@
 //!
 //! Ranges are not checked against buffers: a copy that leaves its buffer goes to the GPU, whose page tables stop it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use tidegate_d3d12::{Arg as Word, Buffer, ClosedList, CommandList, CommandListType, Device};
@@ -20,7 +21,7 @@ use crate::model::{Arg, Args, BufferId, Command, CommandKind, Engine, Program, S
 pub(crate) enum Evaluated {
     Copy { src: BufferId, src_offset: u64, dst: BufferId, dst_offset: u64, bytes: u64 },
     Fill { dst: BufferId, offset: u64, bytes: u64, value: u32 },
-    Grid { program: Program, draw: bool, groups: [u32; 3], words: Vec<u64> },
+    Grid { program: Program, draw: bool, groups: [u32; 3], words: Vec<u64>, uses: Vec<BufferId> },
     Work { ns: u64, label: Option<Arc<str>> },
     Delay { ns: u64 },
 }
@@ -138,7 +139,12 @@ fn grid(
     scope: &dyn Scope,
 ) -> Result<Evaluated, Why> {
     let id = ProgramId(program.number());
-    let words = words(program, args, |buffer| buffers[buffer.0 as usize].gpu_va(), scope)?;
+    let uses = RefCell::new(Vec::new());
+    let address = |buffer: BufferId| {
+        uses.borrow_mut().push(buffer);
+        buffers[buffer.0 as usize].gpu_va()
+    };
+    let words = words(program, args, address, scope)?;
     let groups = match groups {
         Some([x, y, z]) => [x.evaluate_u32(scope)?, y.evaluate_u32(scope)?, z.evaluate_u32(scope)?],
         None => signature(id).map_or([0; 3], |known| known.groups_for(&words)),
@@ -149,10 +155,20 @@ fn grid(
         let text = format!("'{}' with {groups:?} groups does nothing; leave it out", program.name());
         return Err(Why::Program(text));
     }
-    Ok(Evaluated::Grid { program, draw: program == Program::Draw, groups, words })
+    Ok(Evaluated::Grid { program, draw: program == Program::Draw, groups, words, uses: uses.into_inner() })
 }
 
 impl Evaluated {
+    /// The buffers that it names. What else its addresses lead to is the GPU's business.
+    fn uses(&self) -> Vec<BufferId> {
+        match self {
+            Self::Copy { src, dst, .. } => vec![*src, *dst],
+            Self::Fill { dst, .. } => vec![*dst],
+            Self::Grid { uses, .. } => uses.clone(),
+            Self::Work { .. } | Self::Delay { .. } => Vec::new(),
+        }
+    }
+
     /// What it is called on the timeline and in messages.
     pub(crate) fn label(&self, workload: &Workload) -> String {
         let name = |buffer: &BufferId| &workload.buffer(*buffer).name;
@@ -196,12 +212,13 @@ fn record_one(
 ) -> tidegate_d3d12::Result<()> {
     let at = |buffer: &BufferId, offset: &u64| buffers[buffer.0 as usize].gpu_va().saturating_add(*offset);
     list.label(&command.label(workload))?;
+    command.uses().iter().try_for_each(|buffer| list.uses(&buffers[buffer.0 as usize]))?;
     match command {
         Evaluated::Copy { src, src_offset, dst, dst_offset, bytes } => {
             list.copy_unchecked(at(dst, dst_offset), at(src, src_offset), *bytes)
         }
         Evaluated::Fill { dst, offset, bytes, value } => list.fill_unchecked(at(dst, offset), *bytes, *value),
-        Evaluated::Grid { program, draw, groups, words } => {
+        Evaluated::Grid { program, draw, groups, words, .. } => {
             let words: Vec<Word<'_>> = words.iter().map(|word| Word::U64(*word)).collect();
             match draw {
                 true => list.draw(program.number(), *groups, &words),

@@ -3,7 +3,7 @@
 //! This room owns the questions; the answers come from whoever built the machine. Counters are totals since the
 //! machine was made: the runner takes differences.
 
-use tidegate_d3d12::FenceChoice;
+use tidegate_d3d12::{FenceChoice, ResidencyChoice};
 
 use crate::expect::{Expectation, Metric};
 use crate::model::{Engine, Queue, Submission, Workload};
@@ -39,6 +39,15 @@ pub fn fence_choice(workload: &Workload, asked: Option<Submission>) -> FenceChoi
     match workload.queues.iter().all(packets) {
         true if !workload.queues.is_empty() || asked == Some(Submission::Packet) => FenceChoice::Monitored,
         _ => FenceChoice::Auto,
+    }
+}
+
+/// Who looks after residency: submissions where the buffers come near to filling local memory, which fences stand in, too.
+pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> ResidencyChoice {
+    let bytes = workload.buffers.iter().map(|buffer| buffer.bytes).fold(0, u64::saturating_add);
+    match bytes > local_memory_bytes - local_memory_bytes / 16 {
+        true => ResidencyChoice::Automatic,
+        false => ResidencyChoice::Explicit,
     }
 }
 
@@ -95,6 +104,16 @@ pub struct MachineCounters {
     pub doorbell_connects: u64,
     /// Doorbells taken away from one queue for another.
     pub doorbell_victims: u64,
+    /// Allocations brought in to local memory.
+    pub page_ins: u64,
+    /// Allocations sent out to system memory.
+    pub page_outs: u64,
+    /// Bytes that went either way.
+    pub bytes_paged: u64,
+    /// Bytes of local memory there are; no difference is taken.
+    pub local_memory_bytes: u64,
+    /// The most of them that allocations had at one moment; no difference is taken.
+    pub local_memory_peak_bytes: u64,
 }
 
 impl MachineCounters {
@@ -110,6 +129,11 @@ impl MachineCounters {
             overlap_ns: less(self.overlap_ns, earlier.overlap_ns),
             doorbell_connects: less(self.doorbell_connects, earlier.doorbell_connects),
             doorbell_victims: less(self.doorbell_victims, earlier.doorbell_victims),
+            page_ins: less(self.page_ins, earlier.page_ins),
+            page_outs: less(self.page_outs, earlier.page_outs),
+            bytes_paged: less(self.bytes_paged, earlier.bytes_paged),
+            local_memory_bytes: self.local_memory_bytes,
+            local_memory_peak_bytes: self.local_memory_peak_bytes,
         }
     }
 }
@@ -165,6 +189,15 @@ mod tests {
         assert_eq!(fence_choice(&two, Some(Submission::Packet)), FenceChoice::Monitored);
         assert_eq!(fence_choice(&one, Some(Submission::User)), FenceChoice::Auto);
         assert_eq!(submission_of(&two.queues[1], None), Submission::User);
+    }
+
+    #[test]
+    fn submissions_look_after_residency_where_buffers_fill_local_memory() {
+        let text = "[[buffer]]\nname = \"b\"\nbytes = 4096\n";
+        let w = workload(text);
+        assert_eq!(residency_choice(&w, 1 << 20), ResidencyChoice::Explicit);
+        assert_eq!(residency_choice(&w, 4096), ResidencyChoice::Automatic);
+        assert_eq!(residency_choice(&w, 0), ResidencyChoice::Automatic);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub use finish::{Outcome, Picture};
 pub(crate) use lists::{Evaluated, RecordedList, words as argument_words};
 pub use machine::{
     MachineCounters, MachineProbe, NodeNeeds, PendingWait, QueueCounters, fence_choice, required_nodes,
-    submission_of, wants_trace,
+    residency_choice, submission_of, wants_trace,
 };
 pub use prepare::{Prepared, prepare};
 pub(crate) use state::{Largest, Obstacle, StuckThread};

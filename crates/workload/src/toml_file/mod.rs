@@ -57,6 +57,9 @@ fn read<'i>(reader: &Reader, table: &DeTable<'i>, file: &str) -> Option<Workload
     let description = top.string("description").unwrap_or_default();
     let mut symbols = Symbols::new(reader);
     symbols.read_constants(&top);
+    let local_memory_bytes = top.get("local_memory_bytes").is_some();
+    let local_memory_bytes =
+        local_memory_bytes.then(|| symbols.constant(&top, "local_memory_bytes", u64::MAX)).flatten();
     let objects = objects::read(&top, &mut symbols);
     let threads = program::read(&top, &symbols, &objects);
     let expects = expected::read(&top, &symbols);
@@ -67,6 +70,7 @@ fn read<'i>(reader: &Reader, table: &DeTable<'i>, file: &str) -> Option<Workload
         name,
         description: description.trim().to_owned(),
         file: file.to_owned(),
+        local_memory_bytes,
         buffers: objects.0,
         queues: objects.1,
         fences: objects.2,

@@ -1,0 +1,80 @@
+//! Owns the arguments of residency calls: paging queues, MakeResident, Evict, and what memory there is.
+
+use crate::{FenceInstance, Handle};
+
+/// How urgent a paging queue's operations are (D3DDDI_PAGINGQUEUE_PRIORITY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(i32)]
+pub enum PagingPriority {
+    /// D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL
+    BelowNormal = -1,
+    /// D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL
+    #[default]
+    Normal = 0,
+    /// D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL
+    AboveNormal = 1,
+}
+
+/// D3DKMTCreatePagingQueue.
+#[derive(Clone, Copy, Debug)]
+pub struct CreatePagingQueue {
+    /// The device.
+    pub device: Handle,
+    /// How urgent its operations are.
+    pub priority: PagingPriority,
+}
+
+/// A created paging queue.
+#[derive(Clone, Debug)]
+pub struct PagingQueue {
+    /// Its handle.
+    pub handle: Handle,
+    /// Its fence: at a value when every operation up to it is done. Native where the adapter has native fences. Nobody but the
+    /// kernel signals it.
+    pub fence: FenceInstance,
+}
+
+/// D3DKMTMakeResident.
+#[derive(Clone, Copy, Debug)]
+pub struct MakeResident<'a> {
+    /// Whose fence says when it is done.
+    pub paging_queue: Handle,
+    /// 1 to 4096 allocations of the paging queue's device. Each gets a reference; one that is named twice gets two.
+    pub allocations: &'a [Handle],
+}
+
+/// What came of a MakeResident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residency {
+    /// All are resident. What the paging fence was asked for last is no longer needed for them.
+    Resident,
+    /// STATUS_PENDING: they are when the paging fence has reached this value. Whoever uses them before faults.
+    Pending {
+        /// PagingFenceValue.
+        paging_fence_value: u64,
+    },
+    /// There is no room, and nothing was changed. So many bytes must lose their references first (NumBytesToTrim).
+    OverBudget {
+        /// NumBytesToTrim.
+        bytes_to_trim: u64,
+    },
+}
+
+/// Which memory is asked about (D3DKMT_MEMORY_SEGMENT_GROUP).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum SegmentGroup {
+    /// D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL
+    Local = 0,
+    /// D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL
+    NonLocal = 1,
+}
+
+/// What a process may count on (D3DKMTQueryVideoMemoryInfo). In bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VideoMemoryInfo {
+    /// What it may hold at once.
+    pub budget: u64,
+    /// What of it is there now.
+    pub current_usage: u64,
+}

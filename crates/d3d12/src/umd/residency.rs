@@ -1,0 +1,99 @@
+//! Owns residency for queues that look after it themselves: what a submission uses is resident when it runs, and may leave when
+//! it is complete, so that a device can have more buffers than local memory holds.
+//!
+//! A submission, in order: 1. its buffers get a reference each (MakeResident); 2. the queue waits for the paging queue's fence,
+//! if anything has to be moved for that; 3. the submission; 4. the references go (Evict): the kernel knows by then what is
+//! queued, and moves nothing before it is complete. Nothing is waited for on the CPU.
+//!
+//! What a queue that is made anew submits again is held again, one command buffer after the other.
+//!
+//! One lock of the device is held over 1 to 4: two submissions that each fit would not both fit before one has given its
+//! references back. It is taken under a queue's submitter lock, and nobody sleeps under it.
+
+use crate::fence::{Fence, FenceInner};
+use crate::list::CommandMemory;
+use crate::resource::BufferInner;
+use crate::umd::owned::{Object, Owned};
+use crate::umd::{Failure, QueueIdentity};
+use std::sync::Arc;
+use tidegate_calls::{CreatePagingQueue, Handle, MakeResident, PagingPriority, Priority, Residency, Status};
+use tidegate_platform::MutexGuard;
+
+/// Ring slots that a wait for the paging fence may need: itself and a checkpoint.
+pub(crate) const WAIT_SLOTS: u64 = 2;
+
+/// A queue's paging queue.
+pub(crate) struct Pager {
+    /// Before the paging queue: it is the paging queue's fence.
+    fence: Fence,
+    paging_queue: Owned,
+}
+
+/// Buffers that are held resident for a submission that is being made.
+pub(crate) struct Held<'a> {
+    _one_at_a_time: MutexGuard<'a, ()>,
+    buffers: Vec<Handle>,
+    /// The fence and the value that the submission waits for.
+    pub(crate) wait: Option<(&'a FenceInner, u64)>,
+}
+
+impl Pager {
+    /// A paging queue as urgent as the queue.
+    pub(crate) fn new(id: &QueueIdentity, priority: Priority) -> Result<Pager, Failure> {
+        let device = &id.device;
+        let priority = match priority {
+            Priority::Idle => PagingPriority::BelowNormal,
+            Priority::Normal => PagingPriority::Normal,
+            Priority::High | Priority::Realtime => PagingPriority::AboveNormal,
+        };
+        let call = "D3DKMTCreatePagingQueue";
+        let args = CreatePagingQueue { device: device.handle(), priority };
+        let made = device.thunk.enter().create_paging_queue(args);
+        let made = made.map_err(|status| Failure::Refused(call, status))?;
+        let paging_queue = Owned::new(&device.thunk, Object::PagingQueue, made.handle);
+        let fence = Fence::of_paging_queue(device, made.fence);
+        let fence = fence.ok_or(Failure::Refused(call, Status::NOT_SUPPORTED))?;
+        Ok(Pager { fence, paging_queue })
+    }
+
+    /// Steps 1 and 2; [`Held::release`] is step 4.
+    pub(crate) fn hold<'a, 'b>(
+        &'a self,
+        id: &'a QueueIdentity,
+        memories: impl Iterator<Item = &'b CommandMemory>,
+    ) -> Result<Held<'a>, Failure> {
+        let mut buffers: Vec<&Arc<BufferInner>> = memories.flat_map(|memory| &memory.buffers).collect();
+        buffers.sort_by_key(|buffer| Arc::as_ptr(buffer));
+        buffers.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let allocations: Vec<Handle> =
+            buffers.into_iter().filter(|b| b.moves()).map(|b| b.allocation()).collect();
+        let lock = id.device.residency.lock_device();
+        let mut held = Held { _one_at_a_time: lock, buffers: allocations, wait: None };
+        if held.buffers.is_empty() {
+            return Ok(held);
+        }
+        let args = MakeResident { paging_queue: self.paging_queue.handle(), allocations: &held.buffers };
+        let asked = id.device.thunk.enter().make_resident(args);
+        match asked.map_err(|s| Failure::Refused("D3DKMTMakeResident", s))? {
+            Residency::Resident => {}
+            Residency::Pending { paging_fence_value } => {
+                held.wait = Some((&self.fence.inner, paging_fence_value));
+            }
+            Residency::OverBudget { bytes_to_trim } => {
+                return Err(Failure::OverBudget(bytes_to_trim));
+            }
+        }
+        Ok(held)
+    }
+}
+
+impl Held<'_> {
+    /// Gives the references back, after the submission was made or refused.
+    pub(crate) fn release(self, id: &QueueIdentity) -> Result<(), Failure> {
+        if self.buffers.is_empty() {
+            return Ok(());
+        }
+        let evicted = id.device.thunk.enter().evict(id.device.handle(), &self.buffers);
+        evicted.map_err(|s| Failure::Refused("D3DKMTEvict", s))
+    }
+}

@@ -1,0 +1,655 @@
+//! Owns local memory of an adapter: who is in the segment that CPU and engines reach, and the paging operations that make it so.
+//!
+//! Calls decide under the lock (`residency`, pure) and leave operations behind; an agent that lives while there are any carries
+//! them out one after the other (`paging` says which is next, pure), with no lock held. An operation, in order:
+//! 1. nobody that leaves is in use, or engines are suspended;
+//! 2. those that leave go to system memory;
+//! 3. those that come go to local memory;
+//! 4. the paging fence says so.
+//!
+//! GPU work is ordered by that fence: a queue waits for it before it uses what was asked for. What is used earlier, or after it
+//! was given up, faults.
+//!
+//! Who leaves may be in use by work that waits for the very work which waits for its room. So an operation waits for engines
+//! for `paging_patience_ns` and no longer: then what is in use stays, and what does not fit for that is resident in system
+//! memory.
+//!
+//! A call never waits for an operation, but for an allocation that is to be resident from its first moment and finds no room.
+//! Fence storage has its own moves (`fence::residency`) and shares the room: what it takes is told to `set_fence_storage`.
+//!
+//! Power takes everything along and brings it back (`page_everything_out`, `page_held_in`): with no operation under way, on the
+//! agent that changes the power and by its CPU, so that it waits neither for an engine nor for an interrupt, both of which may
+//! be somebody who waits for the power. Operations that are asked for wake the device first.
+//!
+//! `process`, `doorbell`, `allocation`, `power` and `fence::residency` call in; `transfer` and the driver are called.
+
+use super::last_use::{self, UseMark};
+use super::paging::{Next, Operation, PagingOrder, Present};
+use super::residency::{Plan, Refusal, Residency};
+use super::transfer::{Mover, PagingContext};
+use super::{Affinity, AllocationObject};
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::error::BugCheck;
+use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu};
+use crate::stats::Count;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+use tidegate_calls::{
+    NativeFenceType, PagingPriority, SegmentGroup, Status, SyncObjectFlags, VideoMemoryInfo,
+};
+use tidegate_ddi::{OsHandle, VidSchCaps};
+use tidegate_platform::{Event, Mutex, PhysicalMemory, Platform, Step, WaitEnd};
+use tidegate_trace::{Kind, LaneId, LaneKind, Record};
+
+/// A paging queue of a device.
+pub(crate) struct PagingQueue {
+    pub(crate) id: OsHandle,
+    pub(crate) device: Arc<Device>,
+    pub(crate) priority: PagingPriority,
+    pub(crate) fence: Arc<FenceInstanceObject>,
+    /// The last value that its fence was promised to reach.
+    promised: Mutex<u64>,
+}
+
+impl PagingQueue {
+    /// D3DKMTCreatePagingQueue. Its fence is native where there are native fences: user-mode queues wait for nothing else.
+    // spec: RES-001
+    pub(crate) fn new(device: &Arc<Device>, priority: PagingPriority) -> Result<Arc<PagingQueue>, Status> {
+        let adapter = &device.adapter;
+        let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+        let fence = CreateFence {
+            name: "paging",
+            affinity: Affinity::ALL,
+            initial_value: 0,
+            // spec: RES-002
+            flags: SyncObjectFlags::NO_SIGNAL,
+            native: native.then_some(NativeFenceType::Default),
+            private_data: [0; 64],
+        };
+        Ok(Arc::new(PagingQueue {
+            id: adapter.new_handle(),
+            device: device.clone(),
+            priority,
+            fence: Arc::new(FenceInstanceObject::create(device, &fence)?),
+            promised: adapter.platform.mutex("a paging queue", 0),
+        }))
+    }
+}
+
+/// What is said when an operation is done.
+#[derive(Default)]
+struct Says {
+    fence: Option<(Arc<Fence>, u64)>,
+    event: Option<Event>,
+    queued_ns: u64,
+    /// What those who leave were last used by when that was decided. Whoever uses them since has asked for them again.
+    last_uses: BTreeMap<u64, Arc<UseMark>>,
+}
+
+impl Says {
+    fn is_idle(&self, id: u64) -> bool {
+        self.last_uses.get(&id).is_none_or(|mark| mark.is_over())
+    }
+}
+
+struct Member {
+    allocation: Weak<AllocationObject>,
+    bytes: u64,
+    /// What may still use it; of the time when it lost its last reference.
+    last_use: Option<Arc<UseMark>>,
+}
+
+impl Member {
+    fn is_idle(&self) -> bool {
+        self.last_use.as_ref().is_none_or(|mark| mark.is_over())
+    }
+}
+
+struct State {
+    residency: Residency<u64>,
+    order: PagingOrder<u64, Says>,
+    members: BTreeMap<u64, Member>,
+    /// Who is in at this moment, and how much that is.
+    inside: BTreeMap<u64, u64>,
+    /// An agent carries operations out.
+    running: bool,
+    /// Who left local memory because its power goes or is gone: operations wait meanwhile. `None` while there is power.
+    unpowered: Option<Vec<u64>>,
+}
+
+/// What was moved for power. Its process may have let go of it meanwhile: to be dropped when others may call the driver again, since
+/// ends take locks that they may hold.
+#[derive(Default)]
+#[must_use = "what ends with it must not end in the middle of a change of power"]
+pub(crate) struct Moved(#[expect(dead_code, reason = "kept, not read")] Vec<Arc<AllocationObject>>);
+
+/// Local memory of an adapter.
+pub(crate) struct LocalMemory {
+    segment: Option<PhysicalMemory>,
+    state: Mutex<State>,
+    /// Something happened that the agent may wait for.
+    news: Event,
+    /// Where operations run; made with the first of them, gone after stop.
+    context: Mutex<Option<PagingContext>>,
+    lane: OnceLock<LaneId>,
+}
+
+/// Budget and use of an adapter's local memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalMemoryUse {
+    /// How much there is.
+    pub capacity_bytes: u64,
+    /// Most of it that was in use by allocations at one moment.
+    pub most_bytes: u64,
+    /// How much of it allocations use now.
+    pub used_bytes: u64,
+}
+
+impl LocalMemory {
+    pub(crate) fn new(platform: &Platform, segments: &[tidegate_ddi::memory::Segment]) -> LocalMemory {
+        let segment = segments.iter().find(|s| s.cpu_visible);
+        let state = State {
+            residency: Residency::new(segment.map_or(0, |s| s.bytes)),
+            order: PagingOrder::new(),
+            members: BTreeMap::new(),
+            inside: BTreeMap::new(),
+            running: false,
+            unpowered: None,
+        };
+        LocalMemory {
+            segment: segment.map(|s| s.memory.clone()),
+            state: platform.mutex("local memory", state),
+            news: platform.event(false),
+            context: platform.mutex("the paging context", None),
+            lane: OnceLock::new(),
+        }
+    }
+
+    /// The segment, if there is one.
+    pub(crate) fn segment(&self) -> Option<&PhysicalMemory> {
+        self.segment.as_ref()
+    }
+
+    /// NOT_SUPPORTED without a segment.
+    pub(crate) fn has_segment(&self) -> Result<(), Status> {
+        self.segment.as_ref().map(drop).ok_or(Status::NOT_SUPPORTED)
+    }
+
+    /// Ends the paging context: the adapter stops.
+    pub(crate) fn stop(&self) {
+        let context = self.context.lock().take();
+        drop(context);
+    }
+
+    pub(crate) fn add(&self, allocation: &Arc<AllocationObject>) {
+        let mut state = self.state.lock();
+        let (id, bytes) = (allocation.id, allocation.bytes);
+        state.residency.add(id, allocation.device.os_handle.0, bytes);
+        state.members.insert(id, Member { allocation: Arc::downgrade(allocation), bytes, last_use: None });
+    }
+
+    /// An allocation is gone, `local_bytes` of it from local memory.
+    pub(crate) fn remove(&self, id: u64, local_bytes: u64) {
+        let member = {
+            let mut state = self.state.lock();
+            state.residency.remove(id);
+            state.order.forget(id);
+            if local_bytes > 0 {
+                state.inside.remove(&id);
+            }
+            state.members.remove(&id)
+        };
+        // Who waits for room, or for this one, looks again.
+        if member.is_some() {
+            self.news.set(Step::ThreadWake);
+        }
+    }
+
+    /// Fence storage takes so much of the segment from now on.
+    pub(crate) fn set_fence_storage(&self, adapter: &Arc<Adapter>, bytes: u64) {
+        let Some(_) = &self.segment else { return };
+        let mut state = self.state.lock();
+        state.residency.set_taken(bytes);
+        let room = state.residency.room();
+        if state.residency.committed() > room {
+            let State { residency, members, .. } = &mut *state;
+            let plan = residency.trim(room, |id| is_idle(members, id));
+            self.leave(adapter, state, Operation::of_kernel(plan, Says::default()));
+        }
+    }
+
+    /// Leaves an operation to be carried out, and sees to it that somebody does. Takes the lock's guard, and drops it.
+    fn leave(
+        &self,
+        adapter: &Arc<Adapter>,
+        mut state: tidegate_platform::MutexGuard<'_, State>,
+        mut operation: Operation<u64, Says>,
+    ) {
+        operation.says.queued_ns = adapter.platform.stamp_ns();
+        for id in &operation.plan.out {
+            if let Some(mark) = state.members.get(id).and_then(|m| m.last_use.clone()) {
+                operation.says.last_uses.insert(*id, mark);
+            }
+        }
+        state.order.push(operation);
+        let starts = !std::mem::replace(&mut state.running, true);
+        drop(state);
+        self.news.set(Step::ThreadWake);
+        if starts {
+            let pager = adapter.clone();
+            adapter.platform.spawn("paging", move || pager.memory.carry_out_all(&pager));
+        }
+    }
+
+    /// The agent that pages: until there is nothing more.
+    fn carry_out_all(&self, adapter: &Arc<Adapter>) {
+        loop {
+            match self.next() {
+                Next::Run(operation) => {
+                    if !self.carry_out(adapter, operation) {
+                        return;
+                    }
+                }
+                Next::Await(in_use) => {
+                    let what = format!("{} allocations in use, whose room others wait for", in_use.len());
+                    let patience = (!in_use.is_empty()).then_some(adapter.config.paging_patience_ns);
+                    let deadline = patience.map(|ns| adapter.platform.now().after(ns));
+                    match self.news.wait_for(deadline, &what) {
+                        WaitEnd::Woken => {}
+                        WaitEnd::TimedOut => {
+                            if let Some(operation) = self.make_do()
+                                && !self.carry_out(adapter, operation)
+                            {
+                                return;
+                            }
+                        }
+                        WaitEnd::Stopped => return,
+                    }
+                }
+                Next::Idle => return,
+            }
+        }
+    }
+
+    fn next(&self) -> Next<u64, Says> {
+        let mut state = self.state.lock();
+        let State { residency, order, members, inside, unpowered, .. } = &mut *state;
+        if unpowered.is_some() {
+            return Next::Await(Vec::new());
+        }
+        let present = Present {
+            room: residency.room(),
+            occupied: inside.values().sum(),
+            is_idle: |says: &Says, id| says.is_idle(id),
+            bytes_in: |id| match inside.contains_key(&id) {
+                true => 0,
+                false => members.get(&id).map_or(0, |m| m.bytes),
+            },
+            bytes_out: |id| inside.get(&id).copied().unwrap_or(0),
+        };
+        let next = order.next(&present);
+        // Whoever leaves an operation from here on starts another agent.
+        if matches!(next, Next::Idle) {
+            state.running = false;
+        }
+        next
+    }
+
+    /// The oldest operation, without those whom it cannot send out, and without those who do not fit then.
+    // spec: RES-008
+    fn make_do(&self) -> Option<Operation<u64, Says>> {
+        let mut state = self.state.lock();
+        let State { residency, order, .. } = &mut *state;
+        let mut operation = order.take_oldest()?;
+        let out = std::mem::take(&mut operation.plan.out);
+        let (leave, stay): (Vec<u64>, Vec<u64>) = out.into_iter().partition(|id| operation.says.is_idle(*id));
+        operation.plan.out = leave;
+        stay.into_iter().for_each(|id| residency.stays(id));
+        while residency.is_over()
+            && let Some(id) = operation.plan.bring.pop()
+        {
+            residency.stays_out(id);
+            operation.outside.push(id);
+        }
+        Some(operation)
+    }
+
+    /// `false` when the machine stopped meanwhile.
+    fn carry_out(&self, adapter: &Arc<Adapter>, operation: Operation<u64, Says>) -> bool {
+        let Some(local) = &self.segment else { return false };
+        let mut context = self.context.lock_device();
+        let moved = self.move_all(adapter, local, &mut context, &operation);
+        drop(context);
+        match moved {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(status) => {
+                adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status });
+            }
+        }
+        // Said in any case: a device that is lost is lost already, and whoever waits must not wait for ever.
+        // spec: RES-005
+        if let Some((fence, value)) = operation.says.fence {
+            cpu::signal(&[(fence, value)]);
+        }
+        if let Some(event) = operation.says.event {
+            event.set(Step::ThreadWake);
+        }
+        true
+    }
+
+    fn move_all(
+        &self,
+        adapter: &Arc<Adapter>,
+        local: &PhysicalMemory,
+        context: &mut Option<PagingContext>,
+        operation: &Operation<u64, Says>,
+    ) -> Result<bool, Status> {
+        let sides = [(&operation.plan.out, false), (&operation.plan.bring, true)];
+        for (ids, comes) in sides {
+            for id in ids {
+                let Some(allocation) = self.allocation(*id) else { continue };
+                if allocation.is_local() == comes || (comes && self.stays_outside(&allocation)) {
+                    continue;
+                }
+                if context.is_none() {
+                    *context = Some(PagingContext::new(adapter)?);
+                }
+                let Some(context) = context.as_mut() else { return Ok(false) };
+                let by = Mover::Engine(context);
+                if !self.move_one(adapter, local, &allocation, comes, by, operation.says.queued_ns)? {
+                    return Ok(false);
+                }
+            }
+        }
+        let outside = operation.outside.iter().filter_map(|id| self.allocation(*id));
+        outside.filter(|allocation| !allocation.is_mapped()).for_each(|allocation| allocation.map());
+        Ok(true)
+    }
+
+    /// `false` when the machine stopped meanwhile.
+    fn move_one(
+        &self,
+        adapter: &Adapter,
+        local: &PhysicalMemory,
+        allocation: &AllocationObject,
+        comes: bool,
+        by: Mover<'_>,
+        queued_ns: u64,
+    ) -> Result<bool, Status> {
+        let start_ns = adapter.platform.stamp_ns();
+        let moved = match comes {
+            true => allocation.page_in(local, by)?,
+            false => allocation.page_out(local, by)?,
+        };
+        if moved {
+            self.note_moved(adapter, allocation, comes, (queued_ns, start_ns));
+        }
+        Ok(moved)
+    }
+
+    /// Moves them while nobody else moves anything and no engine uses anything.
+    fn move_without_engines(&self, adapter: &Adapter, ids: &[u64], comes: bool) -> Moved {
+        let Some(local) = &self.segment else { return Moved::default() };
+        let all: Vec<Arc<AllocationObject>> = ids.iter().filter_map(|id| self.allocation(*id)).collect();
+        for allocation in all.iter().filter(|a| a.is_local() != comes) {
+            let queued_ns = adapter.platform.stamp_ns();
+            let moved = self.move_one(adapter, local, allocation, comes, Mover::Cpu, queued_ns);
+            debug_assert_eq!(moved, Ok(true), "a CPU copies between regions that are there");
+        }
+        Moved(all)
+    }
+
+    /// Whether engines have it in system memory, and may use it there: then it stays there for this time.
+    fn stays_outside(&self, allocation: &AllocationObject) -> bool {
+        if !allocation.is_mapped() {
+            return false;
+        }
+        let mut state = self.state.lock();
+        let in_use = state.residency.is_shared(allocation.id) || !is_idle(&state.members, allocation.id);
+        if in_use {
+            state.residency.stays_out(allocation.id);
+        }
+        in_use
+    }
+
+    fn allocation(&self, id: u64) -> Option<Arc<AllocationObject>> {
+        self.state.lock().members.get(&id)?.allocation.upgrade()
+    }
+
+    fn note_moved(
+        &self,
+        adapter: &Adapter,
+        allocation: &AllocationObject,
+        comes: bool,
+        (queued_ns, start_ns): (u64, u64),
+    ) {
+        let bytes = allocation.bytes;
+        {
+            let mut state = self.state.lock();
+            match comes {
+                true => state.inside.insert(allocation.id, bytes),
+                false => state.inside.remove(&allocation.id),
+            };
+        }
+        let (count, name) = match comes {
+            true => (Count::allocations_paged_in, "page in"),
+            false => (Count::allocations_paged_out, "page out"),
+        };
+        adapter.count(count);
+        adapter.stats.add(Count::bytes_paged, bytes);
+        let platform = &adapter.platform;
+        if platform.tracing() {
+            let lane =
+                *self.lane.get_or_init(|| platform.lane(LaneKind::Queue, &adapter.lane_group(), "paging"));
+            let name = platform.trace_name(name);
+            let span = Record::span(lane, Kind::Copy, name, start_ns, platform.stamp_ns());
+            platform.record(span.queued(queued_ns).with_arg(bytes));
+        }
+    }
+
+    /// One more reference for each, and what must be brought in for it; see [`tidegate_calls::Kernel::make_resident`].
+    pub(crate) fn make_resident(
+        &self,
+        queue: &PagingQueue,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Result<tidegate_calls::Residency, Status> {
+        let adapter = &queue.device.adapter;
+        let _awake = adapter.awake();
+        let ids: Vec<u64> = allocations.iter().filter(|a| a.moves()).map(|a| a.id).collect();
+        let mut state = self.state.lock();
+        let State { residency, members, .. } = &mut *state;
+        let plan = match residency.make_resident(&ids, |id| is_idle(members, id)) {
+            Ok(plan) => plan,
+            Err(Refusal::Trim { bytes }) => {
+                return Ok(tidegate_calls::Residency::OverBudget { bytes_to_trim: bytes });
+            }
+            Err(Refusal::Unknown) => return Err(Status::INVALID_PARAMETER),
+        };
+        for allocation in allocations {
+            if let Some(references) = allocation.own_references() {
+                *references.lock() += 1;
+            }
+        }
+        // Who is to be in already may still be on its way.
+        if plan.is_empty()
+            && !ids.iter().any(|id| state.order.names(*id))
+            && ids.iter().all(|id| state.inside.contains_key(id))
+        {
+            return Ok(tidegate_calls::Residency::Resident);
+        }
+        let paging_fence_value = {
+            let mut promised = queue.promised.lock();
+            *promised += 1;
+            *promised
+        };
+        let says = Says { fence: Some((queue.fence.fence.clone(), paging_fence_value)), ..Says::default() };
+        let plan = Plan { bring: ids, ..plan };
+        let (queue, priority) = (Some(queue.id.0), queue.priority);
+        self.leave(adapter, state, Operation { queue, priority, plan, outside: Vec::new(), says });
+        Ok(tidegate_calls::Residency::Pending { paging_fence_value })
+    }
+
+    /// One reference less for each; all or nothing.
+    pub(crate) fn evict(
+        &self,
+        device: &Arc<Device>,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Result<(), Status> {
+        let taken_from = |a: &Arc<AllocationObject>| {
+            allocations.iter().filter(|other| Arc::ptr_eq(a, other)).count() as u32
+        };
+        // What is queued by now may use them; found out before the lock, since it asks other rooms.
+        let mark = last_use::mark(device, &self.news);
+        let mut state = self.state.lock();
+        for allocation in allocations {
+            let has = match allocation.own_references() {
+                Some(references) => *references.lock(),
+                None => state.residency.references(allocation.id),
+            };
+            if has < taken_from(allocation) {
+                return Err(Status::INVALID_PARAMETER);
+            }
+        }
+        for allocation in allocations {
+            match allocation.own_references() {
+                Some(references) => *references.lock() -= 1,
+                None => {
+                    let left = state.residency.release(allocation.id);
+                    if left == Some(0)
+                        && let Some(member) = state.members.get_mut(&allocation.id)
+                    {
+                        member.last_use = mark.clone();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A kernel object needs it where it is from now on; INVALID_PARAMETER when its process did not make it resident.
+    pub(crate) fn pin(&self, allocation: &AllocationObject) -> Result<(), Status> {
+        let _awake = allocation.device.adapter.awake();
+        let pinned = match allocation.own_references() {
+            Some(references) => *references.lock() > 0,
+            None => {
+                let mut state = self.state.lock();
+                allocation.is_mapped() && state.residency.pin(allocation.id)
+            }
+        };
+        if pinned { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
+    }
+
+    /// The object is gone.
+    pub(crate) fn unpin(&self, allocation: &AllocationObject) {
+        if allocation.moves() {
+            self.state.lock().residency.unpin(allocation.id);
+        }
+    }
+
+    /// What the processes of `device` may count on. Of system memory there is as much as they want.
+    pub(crate) fn info(&self, group: SegmentGroup, owners: &[OsHandle]) -> VideoMemoryInfo {
+        match group {
+            SegmentGroup::NonLocal => VideoMemoryInfo { budget: u64::MAX, current_usage: 0 },
+            SegmentGroup::Local => {
+                let owners: Vec<u64> = owners.iter().map(|o| o.0).collect();
+                let (budget, current_usage) = self.state.lock().residency.budget_of(&owners);
+                VideoMemoryInfo { budget, current_usage }
+            }
+        }
+    }
+
+    /// Leaves an operation and blocks until it was carried out.
+    fn carry_out_now(
+        &self,
+        adapter: &Arc<Adapter>,
+        state: tidegate_platform::MutexGuard<'_, State>,
+        plan: Plan<u64>,
+    ) -> Result<(), Status> {
+        let done = adapter.platform.event(true);
+        let says = Says { event: Some(done.clone()), ..Says::default() };
+        self.leave(adapter, state, Operation::of_kernel(plan, says));
+        match done.wait_for(None, "room in local memory") {
+            WaitEnd::Stopped => Err(Status::CANCELLED),
+            _ => adapter.check(),
+        }
+    }
+}
+
+impl Operation<u64, Says> {
+    fn of_kernel(plan: Plan<u64>, says: Says) -> Operation<u64, Says> {
+        let (priority, outside) = (PagingPriority::AboveNormal, Vec::new());
+        Operation { queue: None, priority, plan, outside, says }
+    }
+}
+
+fn is_idle(members: &BTreeMap<u64, Member>, id: u64) -> bool {
+    members.get(&id).is_none_or(Member::is_idle)
+}
+
+/// A new allocation is resident from its first moment: at once where there is room, else when others have left.
+pub(crate) fn make_resident_now(
+    adapter: &Arc<Adapter>,
+    allocation: &Arc<AllocationObject>,
+) -> Result<(), Status> {
+    let memory = &adapter.memory;
+    let _awake = adapter.awake();
+    let mut state = memory.state.lock();
+    let State { residency, members, .. } = &mut *state;
+    let plan = residency.make_resident(&[allocation.id], |id| is_idle(members, id));
+    let plan = plan.map_err(|_| Status::NO_MEMORY)?;
+    // No operation is under way: what is decided is what is.
+    if plan.out.is_empty() && !state.running {
+        state.inside.insert(allocation.id, allocation.bytes);
+        drop(state);
+        if let Some(local) = &memory.segment {
+            allocation.begin_in(local);
+        }
+        return Ok(());
+    }
+    memory.carry_out_now(adapter, state, plan)
+}
+
+impl Adapter {
+    /// Power goes away: everything leaves local memory, whatever holds it. `None`, with everything where it was, while a paging
+    /// operation is under way. The caller has suspended all contexts and lets nobody else call the driver.
+    // spec: RES-015
+    pub(crate) fn page_everything_out(&self) -> Option<Moved> {
+        let out = {
+            let mut state = self.memory.state.lock();
+            if state.running {
+                return None;
+            }
+            let out = state.residency.all_out().out;
+            state.unpowered = Some(out.clone());
+            out
+        };
+        Some(self.memory.move_without_engines(self, &out, false))
+    }
+
+    /// Power is there again, if it went: what is held returns, and what is still in use by work that was queued. The caller lets
+    /// nobody else call the driver, and no context on the run list.
+    pub(crate) fn page_held_in(&self) -> Moved {
+        let back = {
+            let mut state = self.memory.state.lock();
+            let State { residency, members, unpowered, .. } = &mut *state;
+            let Some(out) = unpowered else { return Moved::default() };
+            residency.back_in(out, |id| is_idle(members, id)).bring
+        };
+        let moved = self.memory.move_without_engines(self, &back, true);
+        self.memory.state.lock().unpowered = None;
+        self.memory.news.set(Step::ThreadWake);
+        moved
+    }
+
+    /// Local memory now.
+    pub fn local_memory_use(&self) -> LocalMemoryUse {
+        let state = self.memory.state.lock();
+        LocalMemoryUse {
+            capacity_bytes: state.residency.capacity(),
+            most_bytes: state.residency.most(),
+            used_bytes: state.inside.values().sum(),
+        }
+    }
+}
