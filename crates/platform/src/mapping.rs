@@ -28,6 +28,9 @@ impl Mapping {
     pub fn store(&self, index: usize, value: u64) {
         if self.platform.kind() == PlatformKind::Explored {
             world::mapping_step(self.id, None);
+            // Without the guard: the store may let another agent run, and that one may rotate. The store goes to the page that it
+            // was made to, as if it had sat in its agent's store buffer.
+            return self.page().store(index, value);
         }
         self.shown.read().unwrap_or_else(PoisonError::into_inner).store(index, value);
     }
