@@ -87,7 +87,7 @@ fn a_signal_behind_work_of_a_hardware_queue_loses_no_waiter() {
 
 #[test]
 fn a_signal_behind_a_packet_loses_no_waiter() {
-    is_exhausted_in("seven-stations-packet", 87_017);
+    is_exhausted_in("seven-stations-packet", 87_044);
 }
 
 #[test]

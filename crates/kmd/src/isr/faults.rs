@@ -4,26 +4,25 @@
 
 use super::{InterruptView, Owner};
 use crate::ReferenceDriver;
-use tidegate_ddi::{Callbacks, Dirql, EngineId, InterruptData, PageFault};
+use tidegate_ddi::{EngineId, InterruptData, PageFault};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{QueueId, Register};
 
 impl ReferenceDriver {
-    /// Empties the list of faults.
-    pub(super) fn report_faults(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks, view: &InterruptView) {
+    /// Empties the list of faults: the reports, oldest first.
+    pub(super) fn take_faults(&self, view: &InterruptView) -> Vec<InterruptData> {
+        let mut reports = Vec::new();
         loop {
             let number = self.device.read_register(Register::FAULT_QUEUE);
             if number == 0 || number == super::NOBODY {
-                return;
+                return reports;
             }
             let gpu_va = self.device.read_register(Register::FAULT_VA);
             let position = self.device.read_register(Register::FAULT_POSITION);
             // The last one: reading it takes the record.
             let kind = FaultKind::from_number(self.device.read_register(Register::FAULT_INFO));
             let fault = PageFault { gpu_va, write: kind == Some(FaultKind::WriteUnmapped), what: text(kind) };
-            if let Some(data) = report(view, QueueId((number - 1) as u32), position, fault) {
-                callbacks.notify_interrupt(level, data);
-            }
+            reports.extend(report(view, QueueId((number - 1) as u32), position, fault));
         }
     }
 }

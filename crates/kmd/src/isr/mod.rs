@@ -35,8 +35,8 @@ impl ReferenceDriver {
                 break;
             }
             ours = true;
-            // 2. and 3. Completions first, so that a fault's report finds its node's earlier packets complete.
-            self.report_completions(level, callbacks, cause);
+            // 2. and 3.
+            let faults = self.report_completions(level, callbacks, &view, cause);
             if cause.has(Cause::MONITORED_SIGNALED) {
                 self.report_monitored(level, callbacks);
             }
@@ -55,9 +55,7 @@ impl ReferenceDriver {
             if cause.has(Cause::ENGINE_IDLE) {
                 self.report_idle(level, callbacks);
             }
-            if cause.has(Cause::FAULT) {
-                self.report_faults(level, callbacks, &view);
-            }
+            faults.into_iter().for_each(|fault| callbacks.notify_interrupt(level, fault));
         }
         if ours {
             // 5.
@@ -66,14 +64,41 @@ impl ReferenceDriver {
         ours
     }
 
-    fn report_completions(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks, cause: Cause) {
-        for number in (0..self.device.engine_count()).filter(|engine| cause.has(Cause::engine(*engine))) {
-            let submission_fence_id =
-                self.device.read_register(Register::COMPLETED_FENCE.offset(number)) as u32;
-            let EngineId { node_ordinal, engine_ordinal } = self.engine(number);
+    /// Reports completions, and returns the faults that are to be reported after everything else.
+    ///
+    /// An engine goes on behind a packet that faulted, so what was read as complete may be beyond the fault, whose cause came after the
+    /// causes were read: the list of faults is read behind each completion, and a fault that was passed goes before it.
+    fn report_completions(
+        &self,
+        level: &Dirql<'_>,
+        callbacks: &dyn Callbacks,
+        view: &InterruptView,
+        cause: Cause,
+    ) -> Vec<InterruptData> {
+        let of_cause = (0..self.device.engine_count()).filter(|engine| cause.has(Cause::engine(*engine)));
+        let read = |engine| self.device.read_register(Register::COMPLETED_FENCE.offset(engine)) as u32;
+        let completed: Vec<_> = of_cause.map(|engine| (self.engine(engine), read(engine))).collect();
+        if completed.is_empty() && !cause.has(Cause::FAULT) {
+            return Vec::new();
+        }
+        let complete = |engine: EngineId, submission_fence_id| {
+            let EngineId { node_ordinal, engine_ordinal } = engine;
             let data = InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id };
             callbacks.notify_interrupt(level, data);
+        };
+        let mut later = Vec::new();
+        for fault in self.take_faults(view) {
+            match passed(&fault, &completed) {
+                Some((engine, faulted_fence_id)) => {
+                    // The packets before it, and it.
+                    complete(engine, faulted_fence_id.wrapping_sub(1));
+                    callbacks.notify_interrupt(level, fault);
+                }
+                None => later.push(fault),
+            }
         }
+        completed.into_iter().for_each(|(engine, id)| complete(engine, id));
+        later
     }
 
     /// Engines that notify of their fence writes made some.
@@ -113,4 +138,14 @@ impl ReferenceDriver {
             signals.add(view, QueueId((number - 1) as u32), current_value);
         }
     }
+}
+
+/// The engine and the packet, when this is a packet's fault and the packet is among those that count as complete.
+fn passed(fault: &InterruptData, completed: &[(EngineId, u32)]) -> Option<(EngineId, u32)> {
+    let InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, .. } = *fault else {
+        return None;
+    };
+    let engine = EngineId { node_ordinal, engine_ordinal };
+    let (_, complete) = completed.iter().find(|(of, _)| *of == engine)?;
+    (complete.wrapping_sub(faulted_fence_id).cast_signed() >= 0).then_some((engine, faulted_fence_id))
 }

@@ -348,6 +348,25 @@ fn a_fault_names_the_queue_or_the_packet() {
     assert_eq!(events, expected);
 }
 
+// The engine went on behind the packet that faulted, and the cause of the fault came after the causes were read.
+#[test]
+fn a_fault_that_completions_have_passed_is_reported_in_the_order_of_the_packets() {
+    let Scene { machine, .. } = scene(InterruptMode::FenceArray);
+    let mut script = machine.device.script.lock_device();
+    script.completed.insert(1, 8);
+    script.faults.push_back((QueueId(1), 0xBEEF_0000, 7, 1));
+    drop(script);
+    let events = machine.interrupt_with(Cause::engine(1).0, &[]);
+    let completed = |submission_fence_id| {
+        Event::Notify(InterruptData::DmaCompleted { node_ordinal: 1, engine_ordinal: 0, submission_fence_id })
+    };
+    let fault =
+        PageFault { gpu_va: 0xBEEF_0000, write: false, what: "a load from an address that is not mapped" };
+    let packet =
+        InterruptData::DmaPageFaulted { node_ordinal: 1, engine_ordinal: 0, faulted_fence_id: 7, fault };
+    assert_eq!(events, with_dpc(vec![completed(6), Event::Notify(packet), completed(8)]));
+}
+
 #[test]
 fn an_interrupt_of_somebody_else_is_left_alone() {
     let machine = Machine::cold(&Platform::host(), Config::standard(), None);
