@@ -35,11 +35,13 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
 pub struct Request<'a> {
     target: Option<&'a str>,
     seconds: u32,
+    /// What the draws begin with; another one each time where there is none.
+    seed: Option<u32>,
 }
 
 /// Reads `--target NAME` and `--seconds N`, in any order; `None` for anything else.
 pub fn request<'a>(words: &[&'a str]) -> Option<Request<'a>> {
-    let mut request = Request { target: None, seconds: DEFAULT_SECONDS };
+    let mut request = Request { target: None, seconds: DEFAULT_SECONDS, seed: None };
     for pair in words.chunks(2) {
         match pair {
             ["--target", name] => request.target = Some(name),
@@ -50,14 +52,14 @@ pub fn request<'a>(words: &[&'a str]) -> Option<Request<'a>> {
     Some(request)
 }
 
-/// The bounded form, for every change.
+/// The bounded form, for every change: with the same draws each time, so that what one change is refused for is not luck.
 pub fn short(root: &Path) -> Result<(), String> {
-    run(root, &Request { target: None, seconds: SHORT_SECONDS })
+    run(root, &Request { target: None, seconds: SHORT_SECONDS, seed: Some(1) })
 }
 
 /// The long form.
 pub fn long(root: &Path) -> Result<(), String> {
-    run(root, &Request { target: None, seconds: LONG_SECONDS })
+    run(root, &Request { target: None, seconds: LONG_SECONDS, seed: None })
 }
 
 /// Builds the fuzzer and runs the targets.
@@ -81,9 +83,7 @@ pub fn run(root: &Path, request: &Request<'_>) -> Result<(), String> {
         let workers: Vec<_> = (0..at_once)
             .map(|first| {
                 let (mine, fuzzer) = (runs.iter().skip(first).step_by(at_once), &fuzzer);
-                scope.spawn(move || {
-                    mine.filter_map(|run| run.go(fuzzer, request.seconds).err()).collect::<Vec<_>>()
-                })
+                scope.spawn(move || mine.filter_map(|run| run.go(fuzzer, request).err()).collect::<Vec<_>>())
             })
             .collect();
         for worker in workers {
@@ -160,7 +160,7 @@ impl Run {
         Run { name: name.to_owned(), grown, harmful, log, seeds }
     }
 
-    fn go(&self, fuzzer: &Path, seconds: u32) -> Result<(), String> {
+    fn go(&self, fuzzer: &Path, request: &Request<'_>) -> Result<(), String> {
         for folder in [&self.grown, &self.harmful] {
             fs::create_dir_all(folder).map_err(|e| format!("{}: cannot make: {e}", folder.display()))?;
         }
@@ -168,7 +168,8 @@ impl Run {
         let log = fs::File::create(&self.log).map_err(cannot_write)?;
         let mut command = Command::new(fuzzer);
         command.env("TIDEGATE_FUZZ_TARGET", &self.name).arg(&self.grown).args(&self.seeds);
-        command.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={HANG_SECONDS}"));
+        command.args(request.seed.map(|seed| format!("-seed={seed}")));
+        command.arg(format!("-max_total_time={}", request.seconds)).arg(format!("-timeout={HANG_SECONDS}"));
         command.arg(format!("-rss_limit_mb={MEMORY_MIB}")).arg(format!("-max_len={LONGEST_INPUT}"));
         command.arg("-len_control=0").arg("-print_final_stats=1");
         command.arg(format!("-artifact_prefix={}/", self.harmful.display()));
