@@ -335,6 +335,12 @@ impl Adapter {
         all.into_iter().filter(|q| which(q)).collect()
     }
 
+    /// Contexts of packets that are not being destroyed, in order of creation.
+    pub(crate) fn contexts_of(&self, which: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
+        let all: Vec<Arc<Context>> = self.contexts.lock().values().filter_map(Weak::upgrade).collect();
+        all.into_iter().filter(|c| which(c)).collect()
+    }
+
     /// Hardware contexts that are not being destroyed, in order of creation.
     pub(crate) fn hw_contexts_of(&self, which: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
         let all: Vec<Arc<Context>> = self.hw_contexts.lock().values().filter_map(Weak::upgrade).collect();

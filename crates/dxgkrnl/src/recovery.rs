@@ -71,8 +71,7 @@ pub(crate) fn engine_hung(adapter: &Arc<Adapter>, engine: EngineId) {
     let mut devices = BTreeMap::new();
     let number = adapter.caps.engine_number(engine);
     let packets = number.map(|n| adapter.sched.lock().in_flight_on(n)).unwrap_or_default();
-    let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();
-    for context in contexts.iter().filter(|c| packets.contains(&c.os_handle)) {
+    for context in adapter.contexts_of(|c| packets.contains(&c.os_handle)) {
         devices.insert(context.device.os_handle, context.device.clone());
     }
     for queue in adapter.hw_queues_of(|q| q.engine() == engine && q.has_work(adapter)) {
@@ -103,9 +102,9 @@ fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState
     for queue in adapter.hw_queues_of(|q| of_device(q.device.os_handle)) {
         let _signals_nobody_misses = queue.give_up();
     }
-    let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();
-    let contexts = contexts.iter().filter(|c| of_device(c.device.os_handle)).map(|c| c.os_handle);
-    let _signals_nobody_misses = sched::give_up(adapter, &contexts.collect::<Vec<_>>());
+    let contexts = adapter.contexts_of(|c| of_device(c.device.os_handle));
+    let handles: Vec<OsHandle> = contexts.iter().map(|c| c.os_handle).collect();
+    let _signals_nobody_misses = sched::give_up(adapter, &handles);
     // 3. Fences that it made read as their maximum.
     // spec: ME-047
     // spec: MF-048

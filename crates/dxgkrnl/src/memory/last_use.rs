@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::fence::{Events, Owner, Wakee, monitor};
 use crate::sched::{self, Effect, Signal};
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_calls::SignalFlags;
 use tidegate_platform::{Event, Mutex, Step, Word};
 
@@ -89,8 +89,7 @@ pub(crate) fn mark(device: &Arc<Device>, news: &Event) -> Option<Arc<UseMark>> {
 }
 
 fn mark_packets(adapter: &Arc<Adapter>, device: &Arc<Device>, mark: &Arc<UseMark>) {
-    let contexts: Vec<_> = adapter.contexts.lock().values().filter_map(Weak::upgrade).collect();
-    for context in contexts.into_iter().filter(|c| c.device.os_handle == device.os_handle) {
+    for context in adapter.contexts_of(|c| c.device.os_handle == device.os_handle) {
         if adapter.sched.lock().is_idle(context.os_handle) {
             continue;
         }

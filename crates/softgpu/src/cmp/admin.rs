@@ -12,6 +12,7 @@ use crate::log::LogBuffer;
 use crate::mmu::{self, Space};
 use crate::queue::{Packet, Run, Shape};
 use crate::runlist::PRIORITIES;
+use std::ops::Range;
 use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::global_base;
 use tidegate_gpu_abi::log::LogType;
@@ -306,11 +307,22 @@ impl Shared {
         doorbell
     }
 
-    /// Makes the engine of `node` look at everything anew: what it is busy with may be gone.
-    pub(super) fn recall(&self, mut cmp: MutexGuard<'_, Cmp>, node: u32) {
+    /// Makes an engine look at everything anew: what it is busy with may be gone.
+    pub(super) fn recall(&self, cmp: MutexGuard<'_, Cmp>, engine: u32) {
+        self.recall_each(cmp, engine..engine + 1);
+    }
+
+    /// The same for every engine.
+    pub(super) fn recall_all(&self, cmp: MutexGuard<'_, Cmp>) {
+        self.recall_each(cmp, 0..self.nodes.len() as u32);
+    }
+
+    fn recall_each(&self, mut cmp: MutexGuard<'_, Cmp>, engines: Range<u32>) {
         let mut calls = Calls::default();
-        cmp.nodes[node as usize].recall = true;
-        self.call(&mut cmp, node, &mut calls);
+        for engine in engines {
+            cmp.nodes[engine as usize].recall = true;
+            self.call(&mut cmp, engine, &mut calls);
+        }
         drop(cmp);
         self.ring(calls, Step::DoorbellToFetch);
     }

@@ -7,12 +7,12 @@
 //!
 //! The mailbox calls in.
 
+use super::Shared;
 use super::admin::{Answer, NOTHING};
-use super::{Calls, Shared};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES};
 use tidegate_gpu_abi::AdminError;
-use tidegate_platform::{Page, PhysicalAddress, Step, Target};
+use tidegate_platform::{Page, PhysicalAddress, Target};
 
 impl Shared {
     pub(super) fn hold_engines(&self) -> Answer {
@@ -37,13 +37,7 @@ impl Shared {
         if cmp.holds > 0 {
             return NOTHING;
         }
-        let mut calls = Calls::default();
-        for node in 0..self.nodes.len() {
-            cmp.nodes[node].recall = true;
-            self.call(&mut cmp, node as u32, &mut calls);
-        }
-        drop(cmp);
-        self.ring(calls, Step::DoorbellToFetch);
+        self.recall_all(cmp);
         self.platform.fence();
         self.unblock(None, None);
         NOTHING

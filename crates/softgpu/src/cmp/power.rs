@@ -4,9 +4,8 @@
 //! when power is back the engine looks at everything anew. Power is taken between two turns and never inside one.
 
 use super::admin::{Answer, NOTHING};
-use super::{Calls, Cmp, Shared};
+use super::{Cmp, Shared};
 use tidegate_gpu_abi::AdminError;
-use tidegate_platform::Step;
 
 impl Shared {
     pub(super) fn power_engine(&self, engine: u32, on: bool, if_idle: bool) -> Answer {
@@ -29,13 +28,7 @@ impl Shared {
             return Err(AdminError::Busy);
         }
         cmp.asleep = !on;
-        let mut calls = Calls::default();
-        for node in 0..self.nodes.len() {
-            cmp.nodes[node].recall = true;
-            self.call(&mut cmp, node as u32, &mut calls);
-        }
-        drop(cmp);
-        self.ring(calls, Step::DoorbellToFetch);
+        self.recall_all(cmp);
         // Values may have changed while nobody looked.
         if on {
             self.platform.fence();
