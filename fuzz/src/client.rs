@@ -241,6 +241,8 @@ impl Client {
                 address_space: AddressSpaceId(input.number() as u32),
                 submission_fence_id: input.number() as u32,
                 tag: input.number() as u32,
+                save_area: GpuVa(0),
+                flags: tidegate::gpu_abi::ring::DmaFlags::empty(),
                 trace,
             },
             5 => RingPacket::Wait {

@@ -9,9 +9,11 @@ mod fence;
 pub mod fence_cell;
 pub mod layout;
 pub mod low_half;
+mod preemption;
 mod status;
 
 pub use doorbell::{DoorbellStatus, RingHint};
 pub use fence::{NativeFenceType, Priority, SyncObjectFlags, SynchronizationObjectType};
 pub use fence_cell::{FenceCell, FenceWait};
+pub use preemption::{ComputePreemption, GraphicsPreemption};
 pub use status::Status;

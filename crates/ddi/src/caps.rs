@@ -1,6 +1,7 @@
 //! Owns what a driver declares: scheduling caps, nodes, native fence caps, user-mode submission caps. The caps of a feature are a
 //! query of their own, which is made only when the feature is declared.
 
+use crate::preemption::PreemptionCaps;
 use std::fmt;
 
 bitflags::bitflags! {
@@ -148,6 +149,12 @@ pub struct AdapterCaps {
     pub scheduling: VidSchCaps,
     /// HwQueuePacketCap: DMA packets queued per node at once; 0 means the kernel's default of 2.
     pub hw_queue_packet_cap: u32,
+    /// How finely its engines are preempted, the coarsest of them (D3DKMDT_PREEMPTION_CAPS).
+    pub preemption: PreemptionCaps,
+    /// SupportPerEngineTDR: the three entries of engine recovery are there.
+    pub per_engine_tdr: bool,
+    /// DXGK_FLIPCAPS::FlipOnVSyncMmIo: flips are memory-mapped and latched at the next vertical sync.
+    pub flip_on_vsync_mmio: bool,
     /// Nodes; every physical adapter has all of them.
     pub nodes: Vec<NodeMetadata>,
     /// Physical adapters (GPUs) behind this one, from 1 to 4: as many bits has an engine affinity.

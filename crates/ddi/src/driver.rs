@@ -3,7 +3,7 @@
 //! A driver stands behind one adapter. Calls are grouped as in DRIVER_INITIALIZATION_DATA; each says its level by its token
 //! and when the kernel calls it.
 
-use crate::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
+use crate::caps::{AdapterCaps, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell, DisconnectReason};
 use crate::feature::{
     DriverFeatureTable, FeatureInterface, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
@@ -18,10 +18,12 @@ use crate::memory::{
 };
 use crate::peer::{LinkNativeFence, PeerDoorbell};
 use crate::power::{ComponentState, DevicePowerState, PowerAction};
+use crate::preemption::{CancelCommand, ContextAllocation, CreateContextAllocation, PreemptCommand};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
+use crate::timeout::{DebugReason, EngineStatus, HwContextLoss};
 use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, OsHandle, Passive, Status};
 use std::sync::Arc;
 use tidegate_platform::PhysicalMemory;
@@ -276,6 +278,80 @@ pub trait Driver: Send + Sync {
         Err(Status::NOT_SUPPORTED)
     }
 
+    /// Asks for all packets of an engine that are not complete. Answered by [`InterruptData::DmaPreempted`]; when everything is complete
+    /// and reported, by the driver itself.
+    #[doc(alias = "DxgkDdiPreemptCommand")]
+    fn preempt_command(&self, _level: &Dispatch, _args: PreemptCommand) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// A packet that the driver was never given is given up. Only with [`crate::VidSchCaps::CANCEL_COMMAND_AWARE`].
+    #[doc(alias = "DxgkDdiCancelCommand")]
+    fn cancel_command(&self, _level: &Dispatch, _args: CancelCommand) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// The last packet of an engine that is complete, reported or not: asked near a timeout, for interrupts get lost.
+    #[doc(alias = "DxgkDdiQueryCurrentFence")]
+    fn query_current_fence(&self, _level: &Dispatch, _engine: EngineId) -> Result<u32, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// The nodes that a reset of this engine resets too, bit by bit, its own among them. Asked before each reset.
+    #[doc(alias = "DxgkDdiQueryDependentEngineGroup")]
+    fn query_dependent_engine_group(&self, _level: &Passive, _engine: EngineId) -> Result<u64, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Whether an engine takes part.
+    #[doc(alias = "DxgkDdiQueryEngineStatus")]
+    fn query_engine_status(&self, _level: &Passive, _engine: EngineId) -> Result<EngineStatus, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Resets an engine: on return nothing is on it and it takes new packets. Returns the id of the packet that was cut off, or, when there
+    /// was none any more, of the last complete one (LastAbortedFenceId). A failure leads to a reset of the adapter.
+    #[doc(alias = "DxgkDdiResetEngine")]
+    fn reset_engine(&self, _level: &Passive, _engine: EngineId) -> Result<u32, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// The adapter is reset: nothing runs on it when this returns, and the driver touches no allocation until [`Driver::restart_from_timeout`].
+    #[doc(alias = "DxgkDdiResetFromTimeout")]
+    fn reset_from_timeout(&self, _level: &Passive) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// The kernel has cleaned up after a reset of the adapter: it is used again.
+    #[doc(alias = "DxgkDdiRestartFromTimeout")]
+    fn restart_from_timeout(&self, _level: &Passive) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Resets the engine of hardware queues. The driver names each context that lost work by [`Callbacks::invalidate_hw_context`]; the engine
+    /// runs nothing until [`Driver::resume_hw_engine`].
+    #[doc(alias = "DxgkDdiResetHwEngine")]
+    fn reset_hw_engine(&self, _level: &Passive, _engine: EngineId) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// The engine goes on after a reset.
+    #[doc(alias = "DxgkDdiResumeHwEngine")]
+    fn resume_hw_engine(&self, _level: &Passive, _engine: EngineId) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// What the driver can say about the state that a recovery finds, in words; at most 4 KiB are kept.
+    #[doc(alias = "DxgkDdiCollectDbgInfo")]
+    fn collect_debug_info(
+        &self,
+        _level: &Passive,
+        _engine: Option<EngineId>,
+        _reason: DebugReason,
+    ) -> Result<String, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
     /// The line went up. Reads and clears the cause, reports with [`Callbacks::notify_interrupt`], asks for the deferred
     /// routine with [`Callbacks::queue_dpc`]. Returns whether the interrupt was the adapter's.
     #[doc(alias = "DxgkDdiInterruptRoutine")]
@@ -322,5 +398,29 @@ pub trait Callbacks: Send + Sync {
         hw_queue: OsHandle,
         doorbell: OsHandle,
         reason: DisconnectReason,
+    ) -> Result<(), Status>;
+
+    /// Memory for the state of a context, which the kernel keeps over eviction and moves; its first content is built by
+    /// DxgkDdiBuildPagingBuffer.
+    // spec: PRE-013
+    #[doc(alias = "DxgkCbCreateContextAllocation")]
+    fn create_context_allocation(
+        &self,
+        level: &Passive,
+        args: CreateContextAllocation,
+    ) -> Result<ContextAllocation, Status>;
+
+    /// Frees it. INVALID_HANDLE when there is none.
+    // spec: PRE-014
+    #[doc(alias = "DxgkCbDestroyContextAllocation")]
+    fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle) -> Result<(), Status>;
+
+    /// From [`Driver::reset_hw_engine`]: what the reset did to a context.
+    #[doc(alias = "DxgkCbInvalidateHwContext")]
+    fn invalidate_hw_context(
+        &self,
+        level: &Passive,
+        context: OsHandle,
+        loss: HwContextLoss,
     ) -> Result<(), Status>;
 }

@@ -15,6 +15,17 @@ pub enum InterruptData {
         /// The last complete packet's id.
         submission_fence_id: u32,
     },
+    /// DXGK_INTERRUPT_DMA_PREEMPTED: a preemption is over, and everything behind `last_completed_fence_id` is back with the kernel.
+    DmaPreempted {
+        /// Which engine: its node.
+        node_ordinal: u32,
+        /// And its physical adapter.
+        engine_ordinal: u32,
+        /// The request that is answered.
+        preemption_fence_id: u32,
+        /// The last complete packet's id.
+        last_completed_fence_id: u32,
+    },
     /// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED: some monitored fence was written by this engine.
     MonitoredFenceSignaled {
         /// Which engine: its node.
@@ -98,6 +109,7 @@ impl InterruptData {
     pub fn interrupt_type(&self) -> Option<InterruptType> {
         match self {
             InterruptData::DmaCompleted { .. } => Some(InterruptType::DmaCompleted),
+            InterruptData::DmaPreempted { .. } => Some(InterruptType::DmaPreempted),
             InterruptData::DmaPageFaulted { .. } => Some(InterruptType::DmaPageFaulted),
             InterruptData::MonitoredFenceSignaled { .. } => Some(InterruptType::MonitoredFenceSignaled),
             InterruptData::HwQueuePageFaulted { .. } => Some(InterruptType::HwQueuePageFaulted),

@@ -1,7 +1,7 @@
 //! Owns what every driver around a driver has in common: it passes each call on. A recording or a faulty driver says only what it
 //! does differently.
 
-use crate::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
+use crate::caps::{AdapterCaps, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, InterruptService, StartInfo};
 use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
@@ -14,10 +14,12 @@ use crate::memory::{
 };
 use crate::peer::{LinkNativeFence, PeerDoorbell};
 use crate::power::{ComponentState, DevicePowerState, PowerAction};
+use crate::preemption::{CancelCommand, PreemptCommand};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
+use crate::timeout::{DebugReason, EngineStatus};
 use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Passive, Status};
 use std::sync::Arc;
 
@@ -282,6 +284,66 @@ pub trait DriverLayer: Send + Sync {
         self.inner().set_power_component_f_state(level, node_ordinal, state)
     }
 
+    /// See [`Driver::preempt_command`].
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        self.inner().preempt_command(level, args)
+    }
+
+    /// See [`Driver::cancel_command`].
+    fn cancel_command(&self, level: &Dispatch, args: CancelCommand) -> Result<(), Status> {
+        self.inner().cancel_command(level, args)
+    }
+
+    /// See [`Driver::query_current_fence`].
+    fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
+        self.inner().query_current_fence(level, engine)
+    }
+
+    /// See [`Driver::query_dependent_engine_group`].
+    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {
+        self.inner().query_dependent_engine_group(level, engine)
+    }
+
+    /// See [`Driver::query_engine_status`].
+    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+        self.inner().query_engine_status(level, engine)
+    }
+
+    /// See [`Driver::reset_engine`].
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
+        self.inner().reset_engine(level, engine)
+    }
+
+    /// See [`Driver::reset_from_timeout`].
+    fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        self.inner().reset_from_timeout(level)
+    }
+
+    /// See [`Driver::restart_from_timeout`].
+    fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        self.inner().restart_from_timeout(level)
+    }
+
+    /// See [`Driver::reset_hw_engine`].
+    fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.inner().reset_hw_engine(level, engine)
+    }
+
+    /// See [`Driver::resume_hw_engine`].
+    fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.inner().resume_hw_engine(level, engine)
+    }
+
+    /// See [`Driver::collect_debug_info`].
+    fn collect_debug_info(
+        &self,
+        level: &Passive,
+        engine: Option<EngineId>,
+        reason: DebugReason,
+    ) -> Result<String, Status> {
+        self.inner().collect_debug_info(level, engine, reason)
+    }
+
     /// See [`Driver::interrupt_routine`].
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
         self.inner().interrupt_routine(level)
@@ -510,6 +572,55 @@ impl<T: DriverLayer> Driver for T {
         state: ComponentState,
     ) -> Result<(), Status> {
         DriverLayer::set_power_component_f_state(self, level, node_ordinal, state)
+    }
+
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        DriverLayer::preempt_command(self, level, args)
+    }
+
+    fn cancel_command(&self, level: &Dispatch, args: CancelCommand) -> Result<(), Status> {
+        DriverLayer::cancel_command(self, level, args)
+    }
+
+    fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
+        DriverLayer::query_current_fence(self, level, engine)
+    }
+
+    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {
+        DriverLayer::query_dependent_engine_group(self, level, engine)
+    }
+
+    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+        DriverLayer::query_engine_status(self, level, engine)
+    }
+
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
+        DriverLayer::reset_engine(self, level, engine)
+    }
+
+    fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        DriverLayer::reset_from_timeout(self, level)
+    }
+
+    fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        DriverLayer::restart_from_timeout(self, level)
+    }
+
+    fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        DriverLayer::reset_hw_engine(self, level, engine)
+    }
+
+    fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        DriverLayer::resume_hw_engine(self, level, engine)
+    }
+
+    fn collect_debug_info(
+        &self,
+        level: &Passive,
+        engine: Option<EngineId>,
+        reason: DebugReason,
+    ) -> Result<String, Status> {
+        DriverLayer::collect_debug_info(self, level, engine, reason)
     }
 
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! [`Driver`] is what the kernel calls (DxgkDdi…), [`Callbacks`] what the driver calls back (DxgkCb…). Rooms: [`level`]
 //! (which thread may call what, as tokens) · [`caps`] · [`fence`] · [`queue`] (contexts and hardware queues) · [`doorbell`] ·
-//! [`memory`] (page tables) · [`interrupt`] · [`version`] and [`feature`]
+//! [`preemption`] (requests, and where contexts are kept) · [`timeout`] (recovery) · [`memory`] (page tables) · [`interrupt`] · [`version`] and [`feature`]
 //! (what both sides can do) · [`handle`] · [`peer`] (GPUs that tell each other of signals) · [`layer`] (a driver around a
 //! driver) · [`layout`] (the C structures) · [`recording`] (one that writes down calls).
 //!
@@ -22,8 +22,10 @@ pub mod level;
 pub mod memory;
 pub mod peer;
 pub mod power;
+pub mod preemption;
 pub mod queue;
 pub mod recording;
+pub mod timeout;
 pub mod version;
 
 pub use caps::{
@@ -39,6 +41,13 @@ pub use layer::DriverLayer;
 pub use level::{Dirql, Dispatch, Passive};
 pub use peer::{LinkNativeFence, PeerDoorbell, PeerFence, PeerSignalCaps};
 pub use power::{ComponentState, DevicePowerState, PowerAction};
+pub use preemption::{
+    CancelCommand, ContextAllocation, CreateContextAllocation, PreemptCommand, PreemptionCaps,
+    SubmitCommandFlags,
+};
 pub use recording::Recording;
-pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status};
+pub use tidegate_d3dukmdt::{
+    ComputePreemption, DoorbellStatus, GraphicsPreemption, NativeFenceType, Priority, RingHint, Status,
+};
+pub use timeout::{DebugReason, EngineStatus, HwContextLoss};
 pub use version::DdiVersion;

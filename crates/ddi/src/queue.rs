@@ -1,6 +1,6 @@
 //! Owns the arguments of context and hardware queue DDIs, of the packet path and of the hardware queue path.
 
-use crate::{DriverHandle, OsHandle, Priority};
+use crate::{DriverHandle, OsHandle, Priority, SubmitCommandFlags};
 use tidegate_platform::{Bulk, Page, PhysicalAddress};
 
 /// A device: a process's container on one adapter.
@@ -99,6 +99,8 @@ pub struct SubmitCommandVirtual {
     pub dma_buffer_bytes: u32,
     /// Comes back with the completion interrupt; per engine, increasing, wraps.
     pub submission_fence_id: u32,
+    /// What is particular about it.
+    pub flags: SubmitCommandFlags,
     /// Stamp of the submission for the timeline, CPU ns.
     pub queued_ns: u64,
 }

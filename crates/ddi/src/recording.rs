@@ -1,6 +1,6 @@
 //! Owns a driver that wraps a driver and writes down who called what, in order. It changes nothing: faults are other wrappers.
 
-use crate::caps::{AdapterCaps, AdapterInfoType, NativeFenceCaps, UserModeSubmissionCaps};
+use crate::caps::{AdapterCaps, AdapterInfoType, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, StartInfo};
 use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
@@ -11,10 +11,12 @@ use crate::fence::{
 use crate::layer::DriverLayer;
 use crate::memory::{AllocationSegments, PagingOperation, StandardAllocation, UpdatePageTable};
 use crate::power::{ComponentState, DevicePowerState, PowerAction};
+use crate::preemption::{CancelCommand, PreemptCommand};
 use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
+use crate::timeout::{DebugReason, EngineStatus};
 use crate::{Dirql, Dispatch, DriverHandle, Passive, Status};
 use std::sync::Arc;
 use tidegate_platform::{Mutex, Platform};
@@ -296,6 +298,66 @@ impl DriverLayer for Recording {
     ) -> Result<(), Status> {
         self.note("SetPowerComponentFState", format!("{state:?} of node {node_ordinal}"));
         self.inner.set_power_component_f_state(level, node_ordinal, state)
+    }
+
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        self.note("reemptCommand", format!("{args:?}"));
+        self.inner.preempt_command(level, args)
+    }
+
+    fn cancel_command(&self, level: &Dispatch, args: CancelCommand) -> Result<(), Status> {
+        self.note("ancelCommand", format!("{args:?}"));
+        self.inner.cancel_command(level, args)
+    }
+
+    fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
+        self.note("ueryCurrentFence", engine.to_string());
+        self.inner.query_current_fence(level, engine)
+    }
+
+    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {
+        self.note("ueryDependentEngineGroup", engine.to_string());
+        self.inner.query_dependent_engine_group(level, engine)
+    }
+
+    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+        self.note("ueryEngineStatus", engine.to_string());
+        self.inner.query_engine_status(level, engine)
+    }
+
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
+        self.note("esetEngine", engine.to_string());
+        self.inner.reset_engine(level, engine)
+    }
+
+    fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        self.note("esetFromTimeout", String::new());
+        self.inner.reset_from_timeout(level)
+    }
+
+    fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        self.note("estartFromTimeout", String::new());
+        self.inner.restart_from_timeout(level)
+    }
+
+    fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.note("esetHwEngine", engine.to_string());
+        self.inner.reset_hw_engine(level, engine)
+    }
+
+    fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.note("esumeHwEngine", engine.to_string());
+        self.inner.resume_hw_engine(level, engine)
+    }
+
+    fn collect_debug_info(
+        &self,
+        level: &Passive,
+        engine: Option<EngineId>,
+        reason: DebugReason,
+    ) -> Result<String, Status> {
+        self.note("ollectDbgInfo", format!("{engine:?} {reason:?}"));
+        self.inner.collect_debug_info(level, engine, reason)
     }
 
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {

@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::layout::EngineState;
 use tidegate_ddi::{
-    Callbacks, Dirql, Dispatch, EngineId, InterruptData, InterruptService, OsHandle, PageFault, Passive,
-    Status,
+    Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, EngineId, HwContextLoss,
+    InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
 use tidegate_platform::{Agent, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
 use tidegate_trace::{Kind, NameId, Record};
@@ -138,6 +138,27 @@ impl Callbacks for KernelCallbacks {
         let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
         doorbell::disconnected_by_driver(&adapter, level, hw_queue, doorbell, reason)
     }
+
+    fn create_context_allocation(
+        &self,
+        _level: &Passive,
+        _args: CreateContextAllocation,
+    ) -> Result<ContextAllocation, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    fn destroy_context_allocation(&self, _level: &Passive, _allocation: OsHandle) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    fn invalidate_hw_context(
+        &self,
+        _level: &Passive,
+        _context: OsHandle,
+        _loss: HwContextLoss,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 }
 
 /// What a report is about; `None` when its object is being destroyed and nobody waits for it any more.
@@ -147,6 +168,10 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
         InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id } => {
             let engine = EngineId { node_ordinal, engine_ordinal };
             Reported::DmaCompleted { engine, fence_id: submission_fence_id }
+        }
+        InterruptData::DmaPreempted { node_ordinal, engine_ordinal, preemption_fence_id, .. } => {
+            let engine = EngineId { node_ordinal, engine_ordinal };
+            Reported::Broken(BugCheck::unknown_packet(engine, preemption_fence_id))
         }
         InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault } => {
             let engine = EngineId { node_ordinal, engine_ordinal };

@@ -212,6 +212,27 @@ pub enum AdminCommand {
         /// Whether a history stands behind the page of CurrentValue.
         history: bool,
     },
+    /// The engine stops what it runs for its node's ring as soon as its granularity allows, keeps the state of a packet in the
+    /// middle in its save area, and drops every packet of the ring that is not complete. Answered by
+    /// [`crate::Cause::DMA_PREEMPTED`]; a second request before that is refused with [`AdminError::Busy`].
+    PreemptNode {
+        /// Which engine.
+        engine: u32,
+        /// Comes back in [`crate::Register::PREEMPTED_FENCE`].
+        preemption_fence_id: u32,
+    },
+    /// Takes an engine out of whatever it is in, also when it hangs, and drops all of its node's ring. Done when the engine is
+    /// empty and takes new work. Result: the submission fence id of the packet that was cut off, or of the last complete
+    /// one; then the queue of a process that was cut off plus one, 0 for none. That queue is stopped, as by a fault.
+    ResetEngine {
+        /// Which engine.
+        engine: u32,
+    },
+    /// Result: see [`crate::EngineAnswer`].
+    QueryEngine {
+        /// Which engine.
+        engine: u32,
+    },
     /// Another GPU, whose common doorbell was connected, watches a fence.
     LinkPeer {
         /// Where CurrentValue stands on the bus.
@@ -223,6 +244,31 @@ pub enum AdminCommand {
         /// `false` when it watches no more.
         linked: bool,
     },
+}
+
+/// What `AdminCommand::QueryEngine` answers, in its two results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineAnswer {
+    /// Whether the engine takes part: not one that hangs in a command.
+    pub responsive: bool,
+    /// The hardware queue that it works for, if it does.
+    pub queue: Option<QueueId>,
+    /// Rises with every packet, command and part of a command that the engine does: standing still while there is a queue, it makes
+    /// no progress.
+    pub progress: u64,
+}
+
+impl EngineAnswer {
+    /// The result words.
+    pub fn encode(self) -> (u64, u64) {
+        (u64::from(self.responsive) | self.queue.map_or(0, |q| u64::from(q.0) + 1) << 1, self.progress)
+    }
+
+    /// Reads the result words.
+    pub fn decode((low, progress): (u64, u64)) -> EngineAnswer {
+        let queue = (low >> 1).checked_sub(1).map(|q| QueueId(q as u32));
+        EngineAnswer { responsive: low & 1 != 0, queue, progress }
+    }
 }
 
 /// Where a hardware queue stands.
@@ -349,6 +395,11 @@ impl AdminCommand {
             }
             AdminCommand::PowerDevice { on, if_idle } => put(&[31, on.into(), if_idle.into()]),
             AdminCommand::ReportIdle { engine, after_ns } => put(&[32, engine.into(), after_ns]),
+            AdminCommand::PreemptNode { engine, preemption_fence_id } => {
+                put(&[40, engine.into(), preemption_fence_id.into()]);
+            }
+            AdminCommand::ResetEngine { engine } => put(&[41, engine.into()]),
+            AdminCommand::QueryEngine { engine } => put(&[42, engine.into()]),
             AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value } => {
                 put(&[15, fence, address_space.0.into(), current_value.0, monitored_value.0]);
             }
@@ -426,6 +477,9 @@ impl AdminCommand {
             30 => AdminCommand::PowerEngine { engine: narrow(m[1])?, on: m[2] != 0, if_idle: m[3] != 0 },
             31 => AdminCommand::PowerDevice { on: m[1] != 0, if_idle: m[2] != 0 },
             32 => AdminCommand::ReportIdle { engine: narrow(m[1])?, after_ns: m[2] },
+            40 => AdminCommand::PreemptNode { engine: narrow(m[1])?, preemption_fence_id: narrow(m[2])? },
+            41 => AdminCommand::ResetEngine { engine: narrow(m[1])? },
+            42 => AdminCommand::QueryEngine { engine: narrow(m[1])? },
             15 => AdminCommand::KeepShadow {
                 fence: m[1],
                 address_space: AddressSpaceId(narrow(m[2])?),

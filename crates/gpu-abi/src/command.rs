@@ -52,6 +52,8 @@ pub enum Command {
         /// How long, in nanoseconds.
         ns: u64,
     },
+    /// Stop answering, as an engine does whose program hangs: no preemption ends it, only a reset of the engine.
+    Hang,
     /// Store a 64-bit value (how a GPU signals a monitored fence by itself).
     WriteValue {
         /// Where.
@@ -97,6 +99,7 @@ const DRAW: u16 = 4;
 const TIMED: u16 = 5;
 const WRITE_VALUE: u16 = 6;
 const LABEL: u16 = 7;
+const HANG: u16 = 8;
 
 /// Most arguments of a dispatch or a draw.
 pub const MAX_ARGS: usize = MAX_COMMAND_WORDS - 4;
@@ -138,6 +141,7 @@ impl CommandWriter {
                 self.words.push(*ns);
                 TIMED
             }
+            Command::Hang => HANG,
             Command::WriteValue { destination, value } => {
                 self.words.extend([destination.0, *value]);
                 WRITE_VALUE
@@ -217,11 +221,12 @@ impl CommandReader {
                 }
             }
             (TIMED, &[ns]) => Command::Timed { ns },
+            (HANG, &[]) => Command::Hang,
             (WRITE_VALUE, &[destination, value]) => {
                 Command::WriteValue { destination: GpuVa(destination), value }
             }
             (LABEL, &[name]) => Command::Label { name: name as u32 },
-            (COPY | FILL | DISPATCH | DRAW | TIMED | WRITE_VALUE | LABEL, _) => {
+            (COPY | FILL | DISPATCH | DRAW | TIMED | WRITE_VALUE | LABEL | HANG, _) => {
                 return Err(CommandError::Length { opcode, words: claimed });
             }
             _ => return Err(CommandError::UnknownOpcode(opcode)),
@@ -243,6 +248,7 @@ mod tests {
             Command::Timed { ns: 1_000 },
             Command::WriteValue { destination: GpuVa(8), value: u64::MAX },
             Command::Label { name: 12 },
+            Command::Hang,
         ];
         let mut writer = CommandWriter::new();
         commands.iter().for_each(|c| writer.push(c));

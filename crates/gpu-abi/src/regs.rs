@@ -1,5 +1,7 @@
 //! Owns the registers by which the driver reaches the GPU, the causes of an interrupt, and what a GPU says about itself.
 
+use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+
 /// A register, by number. All are 64 bits wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Register(pub u32);
@@ -57,6 +59,16 @@ impl Register {
     /// Reading takes the engines that were idle as long as they were told to be, bit by bit; see [`Cause::ENGINE_IDLE`].
     pub const IDLE_ENGINES: Register = Register(194);
 
+    /// Reading takes the engines whose preemption is over, bit by bit; see [`Cause::DMA_PREEMPTED`].
+    pub const PREEMPTED_ENGINES: Register = Register(195);
+    /// First of one register per engine: the preemption fence id of the last request that was answered ...
+    pub const PREEMPTED_FENCE: Register = Register(256);
+    /// ... and the last submission fence id that was complete then.
+    pub const PREEMPTED_COMPLETED: Register = Register(320);
+    /// First of one register per node, the same on every physical GPU: how finely it is preempted. Low half: the number of its
+    /// graphics granularity; high half: that of its compute granularity.
+    pub const NODE_PREEMPTION: Register = Register(384);
+
     /// First of one register per queue: when its doorbell was connected or rung last. The number rises with each ring of any queue;
     /// 0 for a queue that is not there.
     pub const LAST_RING: Register = Register(1 << 24);
@@ -86,6 +98,11 @@ impl Cause {
     /// An engine was idle for the time that it was told; [`Register::IDLE_ENGINES`] says which.
     pub const ENGINE_IDLE: Cause = Cause(32);
 
+    /// A preemption that was asked for is over; [`Register::PREEMPTED_ENGINES`] says where.
+    pub const DMA_PREEMPTED: Cause = Cause(64);
+    /// A vertical blank began.
+    pub const VSYNC: Cause = Cause(128);
+
     /// The bit that says that this engine's DMA packets completed.
     pub fn engine(engine: u32) -> Cause {
         Cause(1 << (8 + engine))
@@ -111,6 +128,30 @@ impl NodeTraits {
     /// Whether any bit of `other` is set.
     pub fn has(self, other: NodeTraits) -> bool {
         self.0 & other.0 != 0
+    }
+}
+
+/// How finely a node is preempted: what [`Register::NODE_PREEMPTION`] reads as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NodePreemption {
+    /// Draws.
+    pub graphics: GraphicsPreemption,
+    /// Everything else.
+    pub compute: ComputePreemption,
+}
+
+impl NodePreemption {
+    /// The register.
+    pub fn encode(self) -> u64 {
+        self.graphics as u64 | (self.compute as u64) << 32
+    }
+
+    /// Reads the register; a number that is not known is the coarsest.
+    pub fn decode(word: u64) -> NodePreemption {
+        NodePreemption {
+            graphics: GraphicsPreemption::from_number(word as u32).unwrap_or(GraphicsPreemption::None),
+            compute: ComputePreemption::from_number((word >> 32) as u32).unwrap_or(ComputePreemption::None),
+        }
     }
 }
 

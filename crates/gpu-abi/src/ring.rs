@@ -34,6 +34,19 @@ pub struct TraceWords {
     pub lane: u32,
 }
 
+bitflags::bitflags! {
+    /// What is particular about a DMA packet.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct DmaFlags: u32 {
+        /// It was preempted in the middle: go on from the state in the save area.
+        const RESUME = 1;
+        /// It has no commands and is there to have the engine take its context (lazy context switch).
+        const CONTEXT_SWITCH = 1 << 1;
+        /// Its addresses are physical ones: the driver has patched them.
+        const PHYSICAL = 1 << 2;
+    }
+}
+
 /// One ring slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingPacket {
@@ -75,6 +88,11 @@ pub enum RingPacket {
         submission_fence_id: u32,
         /// Number under which the work of this context is counted.
         tag: u32,
+        /// Where the state of the packet is kept when it is preempted in the middle, in the system process's address space; 0 for
+        /// hardware that keeps it itself.
+        save_area: GpuVa,
+        /// What is particular about it.
+        flags: DmaFlags,
         /// For the timeline.
         trace: TraceWords,
     },
@@ -123,6 +141,9 @@ pub enum PacketError {
     /// A command buffer's length is not a multiple of 8, or is 0 or too large.
     #[error("command buffer of {0} bytes: must be a multiple of 8, from 8 to 16 MiB")]
     Length(u32),
+    /// Flags of a DMA packet that mean nothing.
+    #[error("a DMA packet with unknown flags {0:#x}")]
+    DmaFlags(u32),
     /// A packet that only kernel-owned rings may hold.
     #[error("a kernel packet in a user-mode ring")]
     KernelOnly,
@@ -163,12 +184,22 @@ impl RingPacket {
                 ]);
                 trace
             }
-            RingPacket::ExecuteDma { commands, bytes, address_space, submission_fence_id, tag, trace } => {
-                w[..4].copy_from_slice(&[
+            RingPacket::ExecuteDma {
+                commands,
+                bytes,
+                address_space,
+                submission_fence_id,
+                tag,
+                save_area,
+                flags,
+                trace,
+            } => {
+                w[..5].copy_from_slice(&[
                     head(EXECUTE_DMA) | u64::from(submission_fence_id) << 32,
                     commands.0,
                     u64::from(bytes) | u64::from(address_space.0) << 32,
-                    u64::from(tag),
+                    u64::from(tag) | u64::from(flags.bits()) << 32,
+                    save_area.0,
                 ]);
                 trace
             }
@@ -230,14 +261,24 @@ impl RingPacket {
                 log_entry: w[4] as u32,
                 trace,
             },
-            EXECUTE_DMA => RingPacket::ExecuteDma {
-                commands: GpuVa(w[1]),
-                bytes: length(w[2] as u32)?,
-                address_space: AddressSpaceId((w[2] >> 32) as u32),
-                submission_fence_id: upper,
-                tag: w[3] as u32,
-                trace,
-            },
+            EXECUTE_DMA => {
+                let bits = (w[3] >> 32) as u32;
+                let flags = DmaFlags::from_bits(bits).ok_or(PacketError::DmaFlags(bits))?;
+                let bytes = match w[2] as u32 {
+                    0 if flags.contains(DmaFlags::CONTEXT_SWITCH) => 0,
+                    bytes => length(bytes)?,
+                };
+                RingPacket::ExecuteDma {
+                    commands: GpuVa(w[1]),
+                    bytes,
+                    address_space: AddressSpaceId((w[2] >> 32) as u32),
+                    submission_fence_id: upper,
+                    tag: w[3] as u32,
+                    save_area: GpuVa(w[4]),
+                    flags,
+                    trace,
+                }
+            }
             WAIT => RingPacket::Wait {
                 current_value: GpuVa(w[1]),
                 value: w[3],
@@ -283,6 +324,8 @@ mod tests {
                 address_space: AddressSpaceId(5),
                 submission_fence_id: u32::MAX,
                 tag: 9,
+                save_area: GpuVa(0x3000),
+                flags: DmaFlags::RESUME,
                 trace,
             },
             RingPacket::Wait {

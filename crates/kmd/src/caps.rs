@@ -12,7 +12,7 @@ use tidegate_ddi::feature::{
 };
 use tidegate_ddi::{
     AdapterCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, Passive, PeerSignalCaps,
-    UserModeSubmissionCaps, VidSchCaps,
+    PreemptionCaps, UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 
@@ -128,6 +128,7 @@ pub(crate) fn declare(
     with: Option<Negotiated>,
     device: DeviceTraits,
     traits: &[NodeTraits],
+    preemption: PreemptionCaps,
     physical_gpus: u32,
 ) -> AdapterCaps {
     let narrow = device.has(DeviceTraits::NO_64BIT_ATOMICS);
@@ -165,6 +166,9 @@ pub(crate) fn declare(
         description: config.description.clone(),
         scheduling,
         hw_queue_packet_cap: 0,
+        preemption,
+        per_engine_tdr: false,
+        flip_on_vsync_mmio: false,
         nodes: nodes.collect(),
         physical_adapters: physical_gpus,
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,

@@ -8,6 +8,7 @@ use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{EngineId, Priority};
+use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
 use tidegate_platform::PhysicalMemory;
 
@@ -65,6 +66,8 @@ impl ReferenceDriver {
                 address_space: context.address_space,
                 submission_fence_id: args.submission_fence_id,
                 tag: context.private_data.tag,
+                save_area: GpuVa(0),
+                flags: DmaFlags::empty(),
                 trace: TraceWords { queued_ns: args.queued_ns, name: 0, lane: context.private_data.lane },
             };
             let number = self.engine_number(engine);

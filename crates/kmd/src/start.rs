@@ -12,6 +12,8 @@ use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::feature::{DriverFeatureTable, QueryFeatureInterface};
 use tidegate_ddi::{AdapterCaps, EngineId, InterruptService, Passive, StartInfo};
+use tidegate_ddi::{ComputePreemption, GraphicsPreemption, PreemptionCaps};
+use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 use tidegate_gpu_abi::{AdminCommand, InterruptSink, Register};
 use tidegate_platform::PhysicalMemory;
@@ -59,7 +61,14 @@ impl ReferenceDriver {
         objects.started = Some(Started {
             callbacks: info.callbacks,
             system_memory: info.system_memory,
-            caps: declare(&self.config, Some(negotiated), device_traits, &node_traits, physical_gpus),
+            caps: declare(
+                &self.config,
+                Some(negotiated),
+                device_traits,
+                &node_traits,
+                self.preemption(),
+                physical_gpus,
+            ),
             negotiated,
             monitored_shadow: device_traits.has(DeviceTraits::MONITORED_SHADOW),
         });
@@ -116,9 +125,21 @@ impl ReferenceDriver {
         let started = self.objects.lock().started.as_ref().map(|s| s.caps.clone());
         let least = || {
             let physical_gpus = self.device.physical_gpu_count();
-            declare(&self.config, None, DeviceTraits::default(), &[], physical_gpus)
+            declare(&self.config, None, DeviceTraits::default(), &[], self.preemption(), physical_gpus)
         };
         started.unwrap_or_else(least)
+    }
+
+    /// How finely the adapter is preempted: as finely as the engine that does it most coarsely.
+    // spec: PRE-011
+    fn preemption(&self) -> PreemptionCaps {
+        let nodes = (0..self.device.node_count())
+            .map(|n| NodePreemption::decode(self.device.read_register(Register::NODE_PREEMPTION.offset(n))));
+        let (graphics, compute): (Vec<_>, Vec<_>) = nodes.map(|n| (n.graphics, n.compute)).unzip();
+        PreemptionCaps {
+            graphics: graphics.into_iter().min().unwrap_or(GraphicsPreemption::None),
+            compute: compute.into_iter().min().unwrap_or(ComputePreemption::None),
+        }
     }
 
     /// The engine of this number.

@@ -179,6 +179,8 @@ fn crafted_slot(commands: GpuVa, bytes: u32) -> [u8; SLOT_BYTES as usize] {
         address_space: NEIGHBOUR,
         submission_fence_id: 1,
         tag: 0,
+        save_area: GpuVa(0),
+        flags: tidegate::gpu_abi::ring::DmaFlags::empty(),
         trace,
     };
     let mut slot = kernels.encode();

@@ -12,6 +12,7 @@ use tidegate::ddi::{
     Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle,
     DriverLayer, InterruptData, OsHandle, Passive, PowerAction, RingHint, StartInfo, Status,
 };
+use tidegate::ddi::{ContextAllocation, CreateContextAllocation, HwContextLoss};
 use tidegate::explorer::Probe;
 use tidegate::platform::Word;
 
@@ -227,6 +228,27 @@ impl Callbacks for Callback {
             _ => {}
         }
         self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
+    }
+
+    fn create_context_allocation(
+        &self,
+        level: &Passive,
+        args: CreateContextAllocation,
+    ) -> Result<ContextAllocation, Status> {
+        self.inner.create_context_allocation(level, args)
+    }
+
+    fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle) -> Result<(), Status> {
+        self.inner.destroy_context_allocation(level, allocation)
+    }
+
+    fn invalidate_hw_context(
+        &self,
+        level: &Passive,
+        context: OsHandle,
+        loss: HwContextLoss,
+    ) -> Result<(), Status> {
+        self.inner.invalidate_hw_context(level, context, loss)
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A variant is fixed when the GPU is made. It says nothing about drivers or kernels.
 
+use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_platform::PhysicalAddress;
 
 /// What an engine can run.
@@ -28,12 +30,18 @@ pub struct NodeConfig {
     /// Whether it interrupts when it has stored to a page of words, where fences stand (advanced monitoring). Without it
     /// nobody hears of a plain store to a monitored fence before its packet is complete (basic monitoring).
     pub notifies_fence_writes: bool,
+    /// How finely it gives up what it runs, for a queue of higher priority or a preemption of its ring.
+    pub preemption: NodePreemption,
 }
 
 impl NodeConfig {
-    /// A node of `class` called `name`, which writes fences and notifies of none.
+    /// A node of `class` called `name`, which writes fences and notifies of none, and is preempted at triangles and thread groups.
     pub fn new(name: impl Into<String>, class: EngineClass) -> NodeConfig {
-        NodeConfig { name: name.into(), class, writes_fences: true, notifies_fence_writes: false }
+        let preemption = NodePreemption {
+            graphics: GraphicsPreemption::Triangle,
+            compute: ComputePreemption::ThreadGroup,
+        };
+        NodeConfig { name: name.into(), class, writes_fences: true, notifies_fence_writes: false, preemption }
     }
 }
 

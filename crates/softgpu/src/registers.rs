@@ -36,6 +36,10 @@ impl Device for SoftGpu {
                 let queue = QueueId(n - Register::LAST_RING.0);
                 gpu.cmp.lock().queue(queue).map_or(0, |entry| entry.last_ring)
             }
+            Register(n) if n >= Register::NODE_PREEMPTION.0 => {
+                let node = (n - Register::NODE_PREEMPTION.0) as usize;
+                gpu.config.nodes.get(node).map_or(0, |n| n.preemption.encode())
+            }
             Register(n) if n >= Register::NODE_TRAITS.0 => {
                 let node = (n - Register::NODE_TRAITS.0) as usize;
                 gpu.config.nodes.get(node).map_or(0, |n| node_traits(n).0)

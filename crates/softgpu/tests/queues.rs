@@ -159,6 +159,8 @@ fn dma(process: &machine::Process, commands: &[Command], id: u32) -> RingPacket 
         address_space: process.id,
         submission_fence_id: id,
         tag: id,
+        save_area: GpuVa(0),
+        flags: tidegate_gpu_abi::ring::DmaFlags::empty(),
         trace: TraceWords::default(),
     }
 }

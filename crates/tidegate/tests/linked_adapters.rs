@@ -18,6 +18,7 @@ use tidegate::ddi::{
     Callbacks, Dirql, Dispatch, Driver, DriverLayer, InterruptData, OsHandle, Passive, PeerSignalCaps,
     StartInfo,
 };
+use tidegate::ddi::{ContextAllocation, CreateContextAllocation, HwContextLoss};
 use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::Command;
 use tidegate::gpu_abi::log::LogEntry;
@@ -415,6 +416,27 @@ impl Callbacks for TappedCallbacks {
     ) -> Result<(), Status> {
         self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
     }
+
+    fn create_context_allocation(
+        &self,
+        level: &Passive,
+        args: CreateContextAllocation,
+    ) -> Result<ContextAllocation, Status> {
+        self.inner.create_context_allocation(level, args)
+    }
+
+    fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle) -> Result<(), Status> {
+        self.inner.destroy_context_allocation(level, allocation)
+    }
+
+    fn invalidate_hw_context(
+        &self,
+        level: &Passive,
+        context: OsHandle,
+        loss: HwContextLoss,
+    ) -> Result<(), Status> {
+        self.inner.invalidate_hw_context(level, context, loss)
+    }
 }
 
 /// A world whose driver's reports are written down.
@@ -430,6 +452,9 @@ fn engine_of(data: &InterruptData) -> (&'static str, u32, u32) {
     match data {
         InterruptData::DmaCompleted { node_ordinal, engine_ordinal, .. } => {
             ("completed", *node_ordinal, *engine_ordinal)
+        }
+        InterruptData::DmaPreempted { node_ordinal, engine_ordinal, .. } => {
+            ("preempted", *node_ordinal, *engine_ordinal)
         }
         InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal } => {
             ("monitored", *node_ordinal, *engine_ordinal)

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::queue::SubmitCommandVirtual;
-use tidegate_ddi::{Dispatch, EngineId, MonitoredNotification, OsHandle};
+use tidegate_ddi::{Dispatch, EngineId, MonitoredNotification, OsHandle, SubmitCommandFlags};
 use tidegate_platform::{Event, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 use vidsch::{Command, Decision, Finished, GivenUp, Work};
@@ -213,6 +213,7 @@ fn submit(adapter: &Arc<Adapter>, context: OsHandle, engine: u32, command: Comma
         dma_buffer_gpu_va: command.gpu_va,
         dma_buffer_bytes: command.bytes,
         submission_fence_id: fence_id,
+        flags: SubmitCommandFlags::empty(),
         queued_ns: command.queued_ns,
     };
     let in_use = adapter.engine_in_use(adapter.caps.engine(engine));

@@ -460,6 +460,7 @@ mod tests {
     use super::*;
     use tidegate_ddi::VidSchCaps;
     use tidegate_ddi::caps::{EngineType, NodeMetadata};
+    use tidegate_ddi::{ComputePreemption, GraphicsPreemption, PreemptionCaps};
 
     fn sched() -> VidSch<&'static str> {
         VidSch::new(&caps())
@@ -476,6 +477,12 @@ mod tests {
             monitored_notification: tidegate_ddi::MonitoredNotification::Basic,
         };
         AdapterCaps {
+            preemption: PreemptionCaps {
+                graphics: GraphicsPreemption::None,
+                compute: ComputePreemption::None,
+            },
+            per_engine_tdr: false,
+            flip_on_vsync_mmio: false,
             description: String::new(),
             scheduling: VidSchCaps::MULTI_ENGINE_AWARE,
             hw_queue_packet_cap: 1,

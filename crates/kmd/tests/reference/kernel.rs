@@ -13,6 +13,7 @@ use tidegate_ddi::{
     Callbacks, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, FeatureId, FeatureState,
     InterruptData, InterruptService, NativeFenceType, OsHandle, Passive, Priority, StartInfo, Status,
 };
+use tidegate_ddi::{ContextAllocation, CreateContextAllocation, HwContextLoss};
 use tidegate_gpu_abi::{AdminCommand, CONTROL_WORDS, Device, QueueId, SLOT_BYTES};
 use tidegate_kmd::{Config, ReferenceDriver};
 use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, current};
@@ -93,6 +94,27 @@ impl Callbacks for Recorder {
         current::assert_no_guards("DxgkCbDisconnectDoorbell");
         self.journal.push(Event::Disconnect { hw_queue, doorbell, reason });
         *self.disconnect_answer.lock_device()
+    }
+
+    fn create_context_allocation(
+        &self,
+        _level: &Passive,
+        _args: CreateContextAllocation,
+    ) -> Result<ContextAllocation, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    fn destroy_context_allocation(&self, _level: &Passive, _allocation: OsHandle) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    fn invalidate_hw_context(
+        &self,
+        _level: &Passive,
+        _context: OsHandle,
+        _loss: HwContextLoss,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
     }
 }
 

@@ -62,6 +62,7 @@ fn packet(context: DriverHandle, node_ordinal: u32, id: u32) -> SubmitCommandVir
         dma_buffer_gpu_va: 0x1_0000 + u64::from(id) * 64,
         dma_buffer_bytes: 64,
         submission_fence_id: id,
+        flags: tidegate_ddi::SubmitCommandFlags::empty(),
         queued_ns: 1000 + u64::from(id),
     }
 }
@@ -95,6 +96,8 @@ fn packets_go_round_the_ring_and_never_over_one_that_is_not_done() {
             address_space: AddressSpaceId(5),
             submission_fence_id: id,
             tag: 7,
+            save_area: GpuVa(0),
+            flags: tidegate_gpu_abi::ring::DmaFlags::empty(),
             trace: TraceWords { queued_ns: 1000 + u64::from(id), name: 0, lane: 3 },
         };
         assert_eq!(ring.slot(u64::from(id)), expected);

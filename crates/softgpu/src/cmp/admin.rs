@@ -111,6 +111,9 @@ impl Shared {
                 self.unblock(None, None);
                 NOTHING
             }
+            AdminCommand::PreemptNode { .. }
+            | AdminCommand::ResetEngine { .. }
+            | AdminCommand::QueryEngine { .. } => Err(AdminError::Malformed),
             AdminCommand::HoldEngines => self.hold_engines(),
             AdminCommand::ReleaseEngines => self.release_engines(),
             AdminCommand::MoveFencePage { from, to } => self.move_fence_page(from, to),

@@ -136,7 +136,15 @@ impl Engine {
                     work.logged = Some((log_entry, self.gpu.clock.now()));
                 }
             }
-            RingPacket::ExecuteDma { commands, bytes, address_space, submission_fence_id, tag, trace } => {
+            RingPacket::ExecuteDma {
+                commands,
+                bytes,
+                address_space,
+                submission_fence_id,
+                tag,
+                trace,
+                ..
+            } => {
                 self.work_space = self.gpu.cmp.lock().space(address_space, self.physical_gpu);
                 self.switch_to(ContextKey::of_packet(address_space, tag));
                 let work = (address_space, tag, Completion::Dma(submission_fence_id));
@@ -204,6 +212,7 @@ impl Engine {
             Command::Fill { destination, bytes, value } => {
                 Some(Running::Fill { destination, left: bytes, value, bytes })
             }
+            Command::Hang => return Err(Fault::new(FaultKind::WrongEngine, at)),
             Command::Timed { ns } => Some(Running::Timed { left_ns: ns, until: None }),
             Command::Dispatch { program, groups, args } => {
                 self.begin_dispatch((program, groups, args), at)?

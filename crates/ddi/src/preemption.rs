@@ -1,0 +1,94 @@
+//! Owns the arguments of the scheduler's entries: preempt, cancel, what a submission is flagged with, and the save areas of contexts.
+
+use crate::caps::EngineId;
+use crate::{DriverHandle, OsHandle};
+use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+
+/// D3DKMDT_PREEMPTION_CAPS: the coarsest granularity over all engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreemptionCaps {
+    /// GraphicsPreemptionGranularity
+    pub graphics: GraphicsPreemption,
+    /// ComputePreemptionGranularity
+    pub compute: ComputePreemption,
+}
+
+/// DXGKARG_PREEMPTCOMMAND.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreemptCommand {
+    /// Which engine is to give its packets back.
+    pub engine: EngineId,
+    /// Comes back with [`crate::InterruptData::DmaPreempted`]; a number of the same line as submission fence ids.
+    pub preemption_fence_id: u32,
+}
+
+/// DXGKARG_CANCELCOMMAND: a packet that never reached the engine, because its device is in error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CancelCommand {
+    /// The driver's context.
+    pub context: DriverHandle,
+    /// Which engine it was meant for.
+    pub engine: EngineId,
+    /// Where its commands stand, process GPU address.
+    pub dma_buffer_gpu_va: u64,
+    /// How many bytes.
+    pub dma_buffer_bytes: u32,
+}
+
+bitflags::bitflags! {
+    /// DXGK_SUBMITCOMMANDFLAGS.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct SubmitCommandFlags: u32 {
+        /// A paging packet of the memory manager.
+        const PAGING = 1;
+        /// A copy to the screen.
+        const PRESENT = 1 << 1;
+        /// A copy to a redirected surface.
+        const REDIRECTED_PRESENT = 1 << 2;
+        /// Nothing is drawn.
+        const NULL_RENDERING = 1 << 3;
+        /// A flip.
+        const FLIP = 1 << 4;
+        /// A flip that waits for nothing.
+        const FLIP_WITH_NO_WAIT = 1 << 5;
+        /// No commands: the hardware is to take the context.
+        const CONTEXT_SWITCH = 1 << 6;
+        /// It was submitted before and preempted.
+        // spec: PRE-032
+        const RESUBMISSION = 1 << 7;
+        /// It carries data of a virtual machine.
+        const VIRTUAL_MACHINE_DATA = 1 << 8;
+    }
+}
+
+/// DXGKARGCB_CREATECONTEXTALLOCATION: where a context's state stands while it is not on an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateContextAllocation {
+    /// The kernel's handle of the context; the allocation lives no longer.
+    pub context: OsHandle,
+    /// How many bytes; a multiple of the page size.
+    pub bytes: u64,
+}
+
+/// What the kernel gives for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextAllocation {
+    /// The kernel's handle.
+    pub os_handle: OsHandle,
+    /// Where it stands in the system process's GPU address space, wherever the memory manager moves it.
+    pub system_gpu_va: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: PRE-032
+    #[test]
+    fn submission_flags_have_their_published_bits() {
+        assert_eq!(SubmitCommandFlags::PAGING.bits(), 1);
+        assert_eq!(SubmitCommandFlags::CONTEXT_SWITCH.bits(), 1 << 6);
+        assert_eq!(SubmitCommandFlags::RESUBMISSION.bits(), 1 << 7);
+        assert_eq!(SubmitCommandFlags::all().bits(), 0x1FF);
+    }
+}
