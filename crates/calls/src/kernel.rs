@@ -100,6 +100,23 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTDestroyHwContext")]
     fn destroy_hw_context(&self, hw_context: Handle) -> Result<(), Status>;
 
+    /// Puts a hardware context into a band: from -7 to -1 IDLE, 0 NORMAL, from 1 to 7 FOCUS, from 8 to 39 the levels 0 to 31 of REALTIME.
+    /// FOCUS and REALTIME are ACCESS_DENIED to a process without the privilege to raise priorities.
+    #[doc(alias = "D3DKMTSetContextSchedulingPriority")]
+    fn set_context_scheduling_priority(&self, _hw_context: Handle, _priority: i32) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Orders a hardware context among those of its process, from -7 to 7; higher runs first.
+    #[doc(alias = "D3DKMTSetContextInProcessSchedulingPriority")]
+    fn set_context_in_process_scheduling_priority(
+        &self,
+        _hw_context: Handle,
+        _priority: i32,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
     /// A hardware queue.
     #[doc(alias = "D3DKMTCreateHwQueue")]
     fn create_hw_queue(&self, args: CreateHwQueue) -> Result<HwQueue, Status>;

@@ -290,6 +290,21 @@ fn a_deadlock_is_reported_with_its_chain_and_ends() {
     }
 }
 
+/// Whoever runs a workload may have what stands in it: the process is opened with the privilege that realtime needs.
+#[test]
+fn a_workload_with_a_realtime_queue_runs() {
+    let place = place("realtime");
+    let ready = std::fs::read_to_string(root().join("workloads/high-priority-compute.toml")).unwrap();
+    let realtime = ready.replace("priority = \"high\"", "priority = \"realtime\"");
+    assert_ne!(ready, realtime);
+    std::fs::write(place.join("realtime.toml"), realtime).unwrap();
+    for model in ["packet", "hardware", "user"] {
+        let arguments = ["run", "realtime.toml", "--submission", model, "--clock", "virtual"];
+        let output = tidegate(&place, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{model}: {}", text(&output));
+    }
+}
+
 #[test]
 fn a_page_fault_names_queue_command_and_address() {
     let place = place("fault");

@@ -127,6 +127,15 @@ pub enum Error {
         /// What is missing, and what to do.
         why: &'static str,
     },
+    /// A priority that is before those of other processes, asked for without the privilege.
+    #[error(
+        "queue '{queue}' asks for priority realtime, and its process has not the privilege to raise priorities; make the \
+         device with may_raise_priority, or give the queue priority high"
+    )]
+    PrivilegeNotHeld {
+        /// The queue.
+        queue: String,
+    },
     /// An object of another device.
     #[error("{what} belongs to another device; create it with the device that uses it")]
     Foreign {

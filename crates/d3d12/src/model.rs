@@ -142,6 +142,9 @@ pub struct DeviceOptions {
     pub ring_slots: u64,
     /// Who looks after the residency of buffers.
     pub residency: ResidencyChoice,
+    /// Whether the process that is opened for it has the privilege to raise priorities (SE_INC_BASE_PRIORITY): its queues may be
+    /// of priority realtime. It says nothing where the process is there already.
+    pub may_raise_priority: bool,
 }
 
 impl Default for DeviceOptions {
@@ -151,6 +154,7 @@ impl Default for DeviceOptions {
             fences: FenceChoice::Auto,
             ring_slots: 1024,
             residency: ResidencyChoice::Explicit,
+            may_raise_priority: false,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::umd::user_queue::UserQueue;
 use crate::umd::{EngineChoice, QueueIdentity};
 use std::fmt;
 use std::sync::Arc;
+use tidegate_calls::{Priority, Status};
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId};
 
 // spec: ME-004, ME-014, ME-019
@@ -38,6 +39,18 @@ pub(crate) struct QueueInner {
     path: Path,
     list_type: CommandListType,
     pub(crate) id: QueueIdentity,
+}
+
+/// What the kernel refuses for want of a privilege names the queue, and what to do.
+fn name_privilege(error: Error, queue: &str, priority: Priority) -> Error {
+    match error {
+        Error::Call { status: Status::ACCESS_DENIED | Status::PRIVILEGE_NOT_HELD, .. }
+            if priority == Priority::Realtime =>
+        {
+            Error::PrivilegeNotHeld { queue: queue.to_owned() }
+        }
+        other => other,
+    }
 }
 
 impl QueueInner {
@@ -109,13 +122,14 @@ impl Queue {
         let number = drawn.0 + 1;
         let id = QueueIdentity { device: Arc::clone(inner), name: desc.name, tag: number, lane: number };
         let path = match desc.submission {
-            Submission::Packet => Path::Packet(PacketQueue::new(&id, at, desc.priority)?),
+            Submission::Packet => PacketQueue::new(&id, at, desc.priority).map(Path::Packet),
             Submission::Hardware => {
                 let queue = HardwareQueue::new(&id, at, desc.priority);
-                Path::Hardware(queue.map_err(|failure| id.error(failure))?)
+                queue.map(Path::Hardware).map_err(|failure| id.error(failure))
             }
-            Submission::User => Path::User(UserQueue::new(&id, at, desc.priority, options.on_abort)?),
+            Submission::User => UserQueue::new(&id, at, desc.priority, options.on_abort).map(Path::User),
         };
+        let path = path.map_err(|error| name_privilege(error, &id.name, desc.priority))?;
         Ok(Queue { inner: Arc::new(QueueInner { path, list_type: desc.list_type, id }), lane })
     }
 

@@ -23,6 +23,7 @@ use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
+use crate::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use crate::timeout::{DebugReason, EngineStatus, HwContextLoss};
 use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, OsHandle, Passive, Status};
 use std::sync::Arc;
@@ -139,6 +140,23 @@ pub trait Driver: Send + Sync {
     /// Puts them back.
     #[doc(alias = "DxgkDdiResumeContext")]
     fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status>;
+
+    /// Right after the adapter's start, where hardware scheduling is in use: what holds for each band. NOT_SUPPORTED from a driver
+    /// whose hardware knows no bands.
+    #[doc(alias = "DxgkDdiSetupPriorityBands")]
+    fn setup_priority_bands(&self, _level: &Passive, _args: SetupPriorityBands) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Where a hardware context stands among others, whenever that changes. It begins in NORMAL, with all else 0.
+    #[doc(alias = "DxgkDdiSetContextSchedulingProperties")]
+    fn set_context_scheduling_properties(
+        &self,
+        _level: &Passive,
+        _args: SetContextSchedulingProperties,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// One DMA packet for a node. Packets of a node complete in order of submission.
     #[doc(alias = "DxgkDdiSubmitCommandVirtual")]

@@ -19,6 +19,7 @@ use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
+use crate::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use crate::timeout::{DebugReason, EngineStatus};
 use crate::{DdiVersion, Dirql, Dispatch, DriverHandle, Passive, Status};
 use std::sync::Arc;
@@ -139,6 +140,20 @@ pub trait DriverLayer: Send + Sync {
     /// See [`Driver::resume_context`].
     fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
         self.inner().resume_context(level, context)
+    }
+
+    /// See [`Driver::setup_priority_bands`].
+    fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+        self.inner().setup_priority_bands(level, args)
+    }
+
+    /// See [`Driver::set_context_scheduling_properties`].
+    fn set_context_scheduling_properties(
+        &self,
+        level: &Passive,
+        args: SetContextSchedulingProperties,
+    ) -> Result<(), Status> {
+        self.inner().set_context_scheduling_properties(level, args)
     }
 
     /// See [`Driver::submit_command_virtual`].
@@ -452,6 +467,18 @@ impl<T: DriverLayer> Driver for T {
 
     fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
         DriverLayer::resume_context(self, level, context)
+    }
+
+    fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+        DriverLayer::setup_priority_bands(self, level, args)
+    }
+
+    fn set_context_scheduling_properties(
+        &self,
+        level: &Passive,
+        args: SetContextSchedulingProperties,
+    ) -> Result<(), Status> {
+        DriverLayer::set_context_scheduling_properties(self, level, args)
     }
 
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {

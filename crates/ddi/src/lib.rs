@@ -25,6 +25,7 @@ pub mod power;
 pub mod preemption;
 pub mod queue;
 pub mod recording;
+pub mod scheduling;
 pub mod timeout;
 pub mod version;
 

@@ -1,6 +1,6 @@
 //! Owns the arguments of context and hardware queue DDIs, of the packet path and of the hardware queue path.
 
-use crate::{DriverHandle, OsHandle, Priority, SubmitCommandFlags};
+use crate::{DriverHandle, OsHandle, SubmitCommandFlags};
 use tidegate_platform::{Bulk, Page, PhysicalAddress};
 
 /// A device: a process's container on one adapter.
@@ -78,8 +78,6 @@ pub struct CreateHwQueue {
     pub progress_current_gpu_va: u64,
     /// MonitoredValue of the progress fence, process GPU address; 0 for a monitored fence.
     pub progress_monitored_gpu_va: u64,
-    /// Its priority.
-    pub priority: Priority,
     /// From the user-mode driver.
     pub private_data: QueuePrivateData,
 }

@@ -16,6 +16,7 @@ use crate::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
+use crate::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use crate::timeout::{DebugReason, EngineStatus};
 use crate::{Dirql, Dispatch, DriverHandle, Passive, Status};
 use std::sync::Arc;
@@ -166,6 +167,23 @@ impl DriverLayer for Recording {
     ) -> Result<bool, Status> {
         self.note("SuspendContext", format!("{context:?} fence {suspend_fence}"));
         self.inner.suspend_context(level, context, suspend_fence)
+    }
+
+    fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+        self.note("SetupPriorityBands", format!("NORMAL {} %", args.target_normal_band_percentage));
+        self.inner.setup_priority_bands(level, args)
+    }
+
+    fn set_context_scheduling_properties(
+        &self,
+        level: &Passive,
+        args: SetContextSchedulingProperties,
+    ) -> Result<(), Status> {
+        let (context, p) = (args.context.0, args.properties);
+        let (band, in_process) = (p.priority_band, p.in_process_priority);
+        let about = format!("context {context} {band:?} {} {in_process}", p.realtime_band_priority_level);
+        self.note("SetContextSchedulingProperties", about);
+        self.inner.set_context_scheduling_properties(level, args)
     }
 
     fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {

@@ -27,6 +27,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::memory::{PageTableShape, Segment};
+use tidegate_ddi::scheduling::SetupPriorityBands;
 use tidegate_ddi::{
     AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive, StartInfo,
     Status, UserModeSubmissionCaps,
@@ -71,6 +72,8 @@ pub struct AdapterConfig {
     pub strict_fence_rewind: bool,
     /// Whether adapter and engines may lose power.
     pub power: PowerManagement,
+    /// What the driver is told of priority bands.
+    pub priority_bands: SetupPriorityBands,
     /// How long the GPU may take for what it must do, in nanoseconds, before it counts as hung (TdrDelay).
     pub tdr_delay_ns: u64,
     /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those of "GPU n"; `None` where
@@ -97,6 +100,7 @@ impl AdapterConfig {
             log_entries: 84,
             strict_fence_rewind: false,
             power: PowerManagement::AlwaysOn,
+            priority_bands: SetupPriorityBands::default(),
             tdr_delay_ns: 2_000_000_000,
             ordinal: None,
         }
@@ -132,6 +136,8 @@ pub struct Adapter {
     features: Arc<Features>,
     pub(crate) caps: AdapterCaps,
     pub(crate) native_fence_caps: NativeFenceCaps,
+    /// Whether the driver schedules by bands.
+    pub(crate) priority_bands: bool,
     /// `None` while no node declares user-mode submission.
     pub(crate) user_mode_submission_caps: Option<UserModeSubmissionCaps>,
     pub(crate) shape: PageTableShape,
@@ -216,6 +222,8 @@ impl Adapter {
         let declared = declared.inspect_err(|_| driver.stop_device(&level))?;
         // 5. From here on it is called through what is open.
         let driver = entry::admit(&driver, declared.open_groups(version));
+        let priority_bands = declared.set_up_priority_bands(&level, &*driver, config.priority_bands);
+        let priority_bands = priority_bands.inspect_err(|_| driver.stop_device(&level))?;
         let adapter = Arc::new(Adapter {
             platform: platform.clone(),
             shape: declared.shape,
@@ -229,6 +237,7 @@ impl Adapter {
             native_fence_caps: declared.native_fence,
             user_mode_submission_caps: declared.user_mode_submission,
             driver,
+            priority_bands,
             features,
             config,
             system_memory: system_memory.clone(),
@@ -276,7 +285,13 @@ impl Adapter {
 
     /// A process opens the adapter.
     pub fn open(self: &Arc<Adapter>, process_name: &str) -> Result<Arc<Process>, Status> {
-        Process::new(self, process_name)
+        Process::new(self, process_name, false)
+    }
+
+    /// The same for a process with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its contexts may be in the bands FOCUS and
+    /// REALTIME.
+    pub fn open_privileged(self: &Arc<Adapter>, process_name: &str) -> Result<Arc<Process>, Status> {
+        Process::new(self, process_name, true)
     }
 
     /// Stops the adapter: its interrupt worker and its driver. Processes must be closed first.

@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::fence::{Events, Wakee};
 use crate::sched;
+use crate::scheduling::Standing;
 use crate::suspend::Suspension;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Priority, Status};
@@ -30,6 +31,8 @@ pub(crate) struct Context {
     pub(crate) tag: u32,
     /// Whether it is on the run list; of hardware contexts.
     pub(crate) suspension: Suspension,
+    /// Where it stands among others; of hardware contexts.
+    pub(crate) standing: Standing,
 }
 
 impl Context {
@@ -59,6 +62,7 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
             tag: desc.tag,
             suspension: Suspension::new(&adapter.platform),
+            standing: Standing::new(&adapter.platform),
         });
         if desc.hardware_scheduled {
             adapter.hw_contexts.lock().insert(os_handle, Arc::downgrade(&context));

@@ -10,8 +10,10 @@ use crate::memory::check_fence_window;
 use std::sync::Arc;
 use tidegate_ddi::feature::QueryFeatureInterface;
 use tidegate_ddi::memory::{PageTableShape, Segment};
+use tidegate_ddi::scheduling::SetupPriorityBands;
 use tidegate_ddi::{
-    AdapterCaps, DdiVersion, Driver, FeatureId, NativeFenceCaps, Passive, UserModeSubmissionCaps, VidSchCaps,
+    AdapterCaps, DdiVersion, Driver, FeatureId, NativeFenceCaps, Passive, Status, UserModeSubmissionCaps,
+    VidSchCaps,
 };
 
 /// All that a driver declared, checked.
@@ -59,6 +61,23 @@ impl Declaration {
         let user_mode_submission = declares(&caps, FeatureId::USER_MODE_SUBMISSION)
             .then(|| enabled.query_user_mode_submission_caps(level));
         Ok(Declaration { caps, shape, segments, native_fence, user_mode_submission })
+    }
+
+    /// Tells a driver with hardware scheduling what holds for each band. Returns whether its hardware knows bands.
+    pub(crate) fn set_up_priority_bands(
+        &self,
+        level: &Passive,
+        driver: &dyn Driver,
+        bands: SetupPriorityBands,
+    ) -> Result<bool, StartError> {
+        if !declares(&self.caps, FeatureId::HWSCH) {
+            return Ok(false);
+        }
+        match bands.check().and_then(|()| driver.setup_priority_bands(level, bands)) {
+            Ok(()) => Ok(true),
+            Err(Status::NOT_SUPPORTED) => Ok(false),
+            Err(status) => Err(StartError::Driver(status)),
+        }
     }
 
     /// The entries that may be called from now on: those of features that are enabled, checked above, and declared.

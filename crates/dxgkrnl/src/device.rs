@@ -20,6 +20,8 @@ pub(crate) struct Device {
     pub(crate) space: Arc<AddressSpace>,
     pub(crate) fence_pool: Arc<FencePool>,
     handles: HandleLookup,
+    /// Whether its process may have contexts before those of others (SE_INC_BASE_PRIORITY).
+    pub(crate) may_raise_priority: bool,
     state: Mutex<DeviceState>,
 }
 
@@ -29,6 +31,7 @@ impl Device {
         space: &Arc<AddressSpace>,
         fence_pool: &Arc<FencePool>,
         handles: HandleLookup,
+        may_raise_priority: bool,
     ) -> Result<Arc<Device>, Status> {
         adapter.check()?;
         let os_handle = adapter.new_handle();
@@ -41,6 +44,7 @@ impl Device {
             space: space.clone(),
             fence_pool: fence_pool.clone(),
             handles,
+            may_raise_priority,
             state: adapter.platform.mutex("device state", DeviceState::Active),
         });
         adapter.devices.lock().insert(os_handle, Arc::downgrade(&device));

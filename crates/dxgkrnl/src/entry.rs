@@ -14,6 +14,7 @@ use tidegate_ddi::fence::{
 };
 use tidegate_ddi::memory::{AllocationSegments, PagingOperation, StandardAllocation};
 use tidegate_ddi::queue::{CreateContext, CreateHwQueue, SubmitCommandToHwQueue};
+use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
     DdiVersion, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, FeatureId, NativeFenceCaps, Passive,
     Status, UserModeSubmissionCaps,
@@ -175,6 +176,20 @@ impl DriverLayer for Gate {
     fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
         self.open.demand(EntryGroup::HwQueues)?;
         self.inner.resume_context(level, context)
+    }
+
+    fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+        self.open.demand(EntryGroup::HwQueues)?;
+        self.inner.setup_priority_bands(level, args)
+    }
+
+    fn set_context_scheduling_properties(
+        &self,
+        level: &Passive,
+        args: SetContextSchedulingProperties,
+    ) -> Result<(), Status> {
+        self.open.demand(EntryGroup::HwQueues)?;
+        self.inner.set_context_scheduling_properties(level, args)
     }
 
     fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
@@ -362,6 +377,7 @@ mod tests {
             assert_eq!(gate.query_user_mode_submission_caps(&level).doorbell_size_bytes, 0);
             assert_eq!(gate.suspend_context(&level, none, 0).err(), Some(Status::NOT_SUPPORTED));
             assert_eq!(gate.resume_context(&level, none), refused);
+            assert_eq!(gate.setup_priority_bands(&level, SetupPriorityBands::default()), refused);
             gate.destroy_hw_queue(&level, none);
             gate.close_native_fence(&level, none);
             gate.destroy_native_fence(&level, none);

@@ -13,6 +13,7 @@ use crate::memory::Affinity;
 use crate::recovery;
 use crate::sched::FenceTarget;
 use crate::sched::broadcast::{Broadcast, Standing};
+use crate::scheduling;
 use crate::signal;
 use crate::stats::Count;
 use std::collections::{BTreeMap, VecDeque};
@@ -176,6 +177,7 @@ impl HwQueue {
         if !node.context_scheduling || !node.writes_fences {
             return Err(Status::NOT_SUPPORTED);
         }
+        scheduling::adopt(context, desc.priority)?;
         // spec: NF-115
         let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let fence = CreateFence {
@@ -202,7 +204,6 @@ impl HwQueue {
             progress_fence,
             progress_current_gpu_va: current,
             progress_monitored_gpu_va: monitored,
-            priority: desc.priority,
             private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
         };
         // Kernel-mode queues get no logs: VidSch knows their times.
@@ -258,6 +259,7 @@ impl HwQueue {
     }
 
     /// D3DKMTSubmitCommandToHwQueue. Progress values rise strictly.
+    // spec: HS-011
     pub(crate) fn submit_command(
         self: &Arc<HwQueue>,
         progress_fence_id: u64,
@@ -515,6 +517,7 @@ impl SoftwareQueue {
         step
     }
 
+    // spec: HS-012
     fn decide(&mut self, completed: u64, now_ns: u64) -> Option<Action> {
         while self.in_flight.front().is_some_and(|id| *id <= completed) {
             self.in_flight.pop_front();

@@ -34,6 +34,7 @@ mod power;
 mod process;
 mod recovery;
 mod sched;
+mod scheduling;
 mod signal;
 mod stats;
 mod suspend;

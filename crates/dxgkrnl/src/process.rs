@@ -13,6 +13,7 @@ use crate::handle::HandleTable;
 use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
 use crate::sched::{self, Effect, FenceTarget, Signal};
+use crate::scheduling;
 use crate::signal::{check_flags, check_rewinds, signal};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::doorbell::Connection;
@@ -20,7 +21,7 @@ use tidegate_calls::{
     AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CurrentValueView, DeviceState,
     FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
-    ReadOnly, Residency, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
+    Priority, ReadOnly, Residency, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
     SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, VideoMemoryInfo,
     WaitMode,
 };
@@ -92,6 +93,8 @@ pub struct Process {
     pub(crate) objects: Arc<Table>,
     /// Set when it has left the kernel: waits that end from then on were ended with it.
     pub(crate) left: OnceLock<()>,
+    /// Whether it has the privilege to raise priorities.
+    may_raise_priority: bool,
 }
 
 macro_rules! lookup {
@@ -109,7 +112,11 @@ macro_rules! lookup {
 }
 
 impl Process {
-    pub(crate) fn new(adapter: &Arc<Adapter>, name: &str) -> Result<Arc<Process>, Status> {
+    pub(crate) fn new(
+        adapter: &Arc<Adapter>,
+        name: &str,
+        may_raise_priority: bool,
+    ) -> Result<Arc<Process>, Status> {
         let space = Arc::new(AddressSpace::new(adapter)?);
         let fence_pool = FencePool::new(adapter, &space);
         let objects = Arc::new(adapter.platform.mutex("handle table", HandleTable::new()));
@@ -120,6 +127,7 @@ impl Process {
             ground,
             objects,
             left: OnceLock::new(),
+            may_raise_priority,
         }))
     }
 
@@ -290,7 +298,7 @@ impl Kernel for Process {
         let handles = HandleLookup(Arc::downgrade(&self.objects));
         let ground = self.ground.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
         let (space, fence_pool) = ground.ok_or(Status::DEVICE_REMOVED)?;
-        let device = Device::new(&self.adapter, &space, &fence_pool, handles)?;
+        let device = Device::new(&self.adapter, &space, &fence_pool, handles, self.may_raise_priority)?;
         self.insert(Object::Device(device))
     }
 
@@ -369,6 +377,9 @@ impl Kernel for Process {
 
     fn create_context_virtual(&self, args: CreateContextVirtual) -> Result<Handle, Status> {
         let device = self.live_device(args.device)?;
+        if args.priority == Priority::Realtime && !device.may_raise_priority {
+            return Err(Status::ACCESS_DENIED);
+        }
         let desc = ContextDesc {
             node_ordinal: args.node_ordinal,
             engine_affinity: args.engine_affinity,
@@ -406,6 +417,18 @@ impl Kernel for Process {
 
     fn destroy_hw_context(&self, hw_context: Handle) -> Result<(), Status> {
         self.remove(hw_context, |o| matches!(o, Object::HwContext(_))).map(drop)
+    }
+
+    fn set_context_scheduling_priority(&self, hw_context: Handle, priority: i32) -> Result<(), Status> {
+        scheduling::set_priority(&self.hw_context(hw_context)?, priority)
+    }
+
+    fn set_context_in_process_scheduling_priority(
+        &self,
+        hw_context: Handle,
+        priority: i32,
+    ) -> Result<(), Status> {
+        scheduling::set_in_process_priority(&self.hw_context(hw_context)?, priority)
     }
 
     fn create_hw_queue(&self, args: CreateHwQueue) -> Result<tidegate_calls::HwQueue, Status> {

@@ -57,12 +57,14 @@ pub enum AdminCommand {
         progress_current: GpuVa,
         /// Progress fence: MonitoredValue; 0 for none.
         progress_monitored: GpuVa,
-        /// Higher runs first: 0 idle, 1 normal, 2 high, 3 realtime.
-        priority: u32,
+        /// Higher runs first: 0 IDLE, 1 NORMAL, 2 FOCUS, 3 REALTIME.
+        band: u32,
         /// Number under which its work is counted.
         tag: u32,
         /// Timeline lane plus one; 0 for none.
         lane: u32,
+        /// Which context it belongs to, by the driver's number; 0 for one of its own. Contexts of a process take turns.
+        context: u32,
     },
     /// Takes a queue off the run list for good.
     DestroyQueue {
@@ -178,12 +180,25 @@ pub enum AdminCommand {
         /// Nanoseconds; 0 for never.
         after_ns: u64,
     },
-    /// Changes a queue's priority.
-    SetPriority {
+    /// Changes where a queue stands among the others of its engine. It begins in its band at level, priority and quantum 0.
+    SetScheduling {
         /// Which.
         queue: QueueId,
         /// As in `CreateQueue`.
-        priority: u32,
+        band: u32,
+        /// Inside the REALTIME band, from 0 to 31; higher runs first.
+        realtime_level: u32,
+        /// Among the contexts of its process, from -7 to 7; higher runs first.
+        in_process: i32,
+        /// How long its context goes on while others of its process wait, in nanoseconds; 0 for a turn.
+        quantum_ns: u64,
+    },
+    /// Changes what holds for all queues of all engines. At first quanta are 0 and the percentage is 10.
+    SetBands {
+        /// By band: how long a process goes on while others wait, in nanoseconds; 0 for a turn.
+        process_quantum_ns: [u64; 4],
+        /// What NORMAL gets of the time of NORMAL and FOCUS when both want all of it, from 0 to 50.
+        normal_percent: u32,
     },
     /// Keeps a shadow of a fence's MonitoredValue, which begins as memory says. A fence that has one keeps it. Result: 1 if there is
     /// a shadow, 0 if there was no room and its signals are compared with memory.
@@ -355,9 +370,10 @@ impl AdminCommand {
                 control,
                 progress_current,
                 progress_monitored,
-                priority,
+                band,
                 tag,
                 lane,
+                context,
             } => put(&[
                 3,
                 engine.into(),
@@ -368,9 +384,10 @@ impl AdminCommand {
                 control.0,
                 progress_current.0,
                 progress_monitored.0,
-                priority.into(),
+                band.into(),
                 tag.into(),
                 lane.into(),
+                context.into(),
             ]),
             AdminCommand::DestroyQueue { queue } => put(&[4, queue.0.into()]),
             AdminCommand::SuspendQueue { queue } => put(&[5, queue.0.into()]),
@@ -388,7 +405,16 @@ impl AdminCommand {
                 put(&[11, address_space.0.into(), current_value.0]);
             }
             AdminCommand::QueryQueue { queue } => put(&[12, queue.0.into()]),
-            AdminCommand::SetPriority { queue, priority } => put(&[13, queue.0.into(), priority.into()]),
+            AdminCommand::SetScheduling { queue, band, realtime_level, in_process, quantum_ns } => {
+                let (band, level, in_process) = (band.into(), realtime_level.into(), i64::from(in_process));
+                put(&[13, queue.0.into(), band, level, in_process.cast_unsigned(), quantum_ns]);
+            }
+            AdminCommand::SetBands {
+                process_quantum_ns: [idle, normal, focus, realtime],
+                normal_percent,
+            } => {
+                put(&[33, idle, normal, focus, realtime, normal_percent.into()]);
+            }
             AdminCommand::RescanWaits => put(&[14]),
             AdminCommand::PowerEngine { engine, on, if_idle } => {
                 put(&[30, engine.into(), on.into(), if_idle.into()]);
@@ -449,9 +475,10 @@ impl AdminCommand {
                 control: GpuVa(m[6]),
                 progress_current: GpuVa(m[7]),
                 progress_monitored: GpuVa(m[8]),
-                priority: narrow(m[9])?,
+                band: narrow(m[9])?,
                 tag: narrow(m[10])?,
                 lane: narrow(m[11])?,
+                context: narrow(m[12])?,
             },
             4 => AdminCommand::DestroyQueue { queue: queue()? },
             5 => AdminCommand::SuspendQueue { queue: queue()? },
@@ -472,7 +499,17 @@ impl AdminCommand {
                 current_value: GpuVa(m[2]),
             },
             12 => AdminCommand::QueryQueue { queue: queue()? },
-            13 => AdminCommand::SetPriority { queue: queue()?, priority: narrow(m[2])? },
+            13 => AdminCommand::SetScheduling {
+                queue: queue()?,
+                band: narrow(m[2])?,
+                realtime_level: narrow(m[3])?,
+                in_process: i32::try_from(m[4].cast_signed()).map_err(|_| AdminError::BadValue)?,
+                quantum_ns: m[5],
+            },
+            33 => AdminCommand::SetBands {
+                process_quantum_ns: [m[1], m[2], m[3], m[4]],
+                normal_percent: narrow(m[5])?,
+            },
             14 => AdminCommand::RescanWaits,
             30 => AdminCommand::PowerEngine { engine: narrow(m[1])?, on: m[2] != 0, if_idle: m[3] != 0 },
             31 => AdminCommand::PowerDevice { on: m[1] != 0, if_idle: m[2] != 0 },

@@ -3,6 +3,7 @@
 use crate::objects::{Context, DeviceObject};
 use crate::{Kind, KmdError, ReferenceDriver};
 use tidegate_ddi::queue::{CreateContext, CreateDevice};
+use tidegate_ddi::scheduling::SchedulingProperties;
 use tidegate_ddi::{DriverHandle, EngineId};
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, QueueId};
 
@@ -41,6 +42,7 @@ impl ReferenceDriver {
             hardware_scheduled: args.hardware_scheduled,
             private_data: args.private_data,
             suspended: false,
+            scheduling: SchedulingProperties::default(),
             queues: Vec::new(),
         })?;
         objects.devices.get_mut(args.device)?.children += 1;

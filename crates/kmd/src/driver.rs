@@ -20,6 +20,7 @@ use tidegate_ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
+use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
     ComponentState, DdiVersion, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle, InterruptService,
     LinkNativeFence, Passive, PeerDoorbell, PowerAction, StartInfo, Status,
@@ -232,6 +233,22 @@ impl Driver for ReferenceDriver {
         self.enter("DxgkDdiSuspendContext");
         self.suspend(context)?;
         Ok(true)
+    }
+
+    #[doc(alias = "DxgkDdiSetupPriorityBands")]
+    fn setup_priority_bands(&self, _level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+        self.enter("DxgkDdiSetupPriorityBands");
+        Ok(self.set_bands(args)?)
+    }
+
+    #[doc(alias = "DxgkDdiSetContextSchedulingProperties")]
+    fn set_context_scheduling_properties(
+        &self,
+        _level: &Passive,
+        args: SetContextSchedulingProperties,
+    ) -> Result<(), Status> {
+        self.enter("DxgkDdiSetContextSchedulingProperties");
+        Ok(self.set_scheduling(args)?)
     }
 
     #[doc(alias = "DxgkDdiResumeContext")]

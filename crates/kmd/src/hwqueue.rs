@@ -8,10 +8,12 @@
 use crate::isr::QueueView;
 use crate::kernel_ring::{KernelRing, check_command_bytes};
 use crate::objects::{HwQueue, LogPlace, Objects};
+use crate::scheduling::schedule;
 use crate::{Kind, KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::DriverHandle;
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
+use tidegate_ddi::scheduling::{PriorityBand, SchedulingProperties};
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
 
@@ -74,7 +76,6 @@ impl ReferenceDriver {
             engine: context.engine,
             address_space: context.address_space,
             user_mode: args.user_mode_submission,
-            priority: args.priority,
             private_data: args.private_data,
             progress_fence,
             progress_current: GpuVa(current),
@@ -122,6 +123,7 @@ impl ReferenceDriver {
         let id = self.mailbox.create_queue(command)?;
         self.view.lock_device().queues.insert(id, view);
         let caught_up = self.note_hardware(handle, id).and_then(|(suspended, logs)| {
+            self.catch_up_with_priority(handle, id)?;
             if suspended {
                 self.mailbox.run(AdminCommand::SuspendQueue { queue: id })?;
             }
@@ -134,7 +136,8 @@ impl ReferenceDriver {
         Ok(id)
     }
 
-    /// From here on suspensions and logs reach the hardware directly. Returns those that came before.
+    /// From here on suspensions, priorities and logs reach the hardware directly. Returns the suspension and the logs that came
+    /// before.
     fn note_hardware(
         &self,
         handle: DriverHandle,
@@ -145,6 +148,23 @@ impl ReferenceDriver {
         queue.hardware = Some(id);
         let (context, logs) = (queue.context, queue.logs);
         Ok((objects.contexts.get(context)?.suspended, logs))
+    }
+
+    /// Gives a new queue its context's place. A change that comes meanwhile may reach the hardware before what is told here, so this
+    /// looks again until it has told what holds.
+    fn catch_up_with_priority(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
+        let mut told = SchedulingProperties::default();
+        loop {
+            let holds = {
+                let objects = self.objects.lock();
+                objects.contexts.get(objects.hw_queues.get(handle)?.context)?.scheduling
+            };
+            if holds == told {
+                return Ok(());
+            }
+            self.mailbox.run(schedule(id, &holds))?;
+            told = holds;
+        }
     }
 
     /// Takes the hardware's queue away; the object stays.
@@ -234,9 +254,10 @@ fn create_command(engine: u32, queue: &HwQueue, place: &RingPlace) -> AdminComma
         control: place.control,
         progress_current: queue.progress_current,
         progress_monitored: queue.progress_monitored,
-        priority: queue.priority as u32,
+        band: PriorityBand::Normal as u32,
         tag: queue.private_data.tag,
         lane: queue.private_data.lane,
+        context: queue.context.0 as u32,
     }
 }
 

@@ -42,6 +42,7 @@ mod objects;
 mod paging;
 mod peer;
 mod power;
+mod scheduling;
 mod seats;
 mod segments;
 mod start;

@@ -6,8 +6,9 @@
 use crate::kernel_ring::{KernelRing, check_command_bytes};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
+use tidegate_ddi::EngineId;
 use tidegate_ddi::queue::SubmitCommandVirtual;
-use tidegate_ddi::{EngineId, Priority};
+use tidegate_ddi::scheduling::PriorityBand;
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
 use tidegate_platform::PhysicalMemory;
@@ -35,9 +36,10 @@ impl ReferenceDriver {
             control: ring.control_at(),
             progress_current: GpuVa(0),
             progress_monitored: GpuVa(0),
-            priority: Priority::Normal as u32,
+            band: PriorityBand::Normal as u32,
             tag: 0,
             lane: 0,
+            context: 0,
         });
         match made {
             Ok(queue) => Ok(NodeRing { queue, ring }),

@@ -10,7 +10,8 @@ use crate::{Config, KmdError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_ddi::queue::QueuePrivateData;
-use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, EngineId, OsHandle, Priority};
+use tidegate_ddi::scheduling::SchedulingProperties;
+use tidegate_ddi::{AdapterCaps, Callbacks, DriverHandle, EngineId, OsHandle};
 use tidegate_gpu_abi::log::LogType;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, QueueId};
 use tidegate_platform::{PhysicalAddress, PhysicalMemory};
@@ -30,6 +31,7 @@ pub(crate) struct Context {
     pub(crate) hardware_scheduled: bool,
     pub(crate) private_data: QueuePrivateData,
     pub(crate) suspended: bool,
+    pub(crate) scheduling: SchedulingProperties,
     pub(crate) queues: Vec<DriverHandle>,
 }
 
@@ -51,7 +53,6 @@ pub(crate) struct HwQueue {
     pub(crate) engine: EngineId,
     pub(crate) address_space: AddressSpaceId,
     pub(crate) user_mode: bool,
-    pub(crate) priority: Priority,
     pub(crate) private_data: QueuePrivateData,
     /// The native progress fence, if it is one.
     pub(crate) progress_fence: Option<DriverHandle>,

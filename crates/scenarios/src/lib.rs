@@ -27,6 +27,7 @@
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
 //! | `ring-against-f1`, `ring-against-d3` | a ring against the loss of the engine's, or the adapter's, power |
 //! | `suspend-against-signal` | a suspended context against a signal of its queue |
+//! | `priority-against-dispatch` | a context that loses its priority against the engine that serves its queue |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
 //! | `destroy-against-victimise` | the end of doorbells against the loss of one |
 //! | `terminate-against-ring` | the end of a process against its own rings, and a neighbour's |
@@ -57,6 +58,7 @@ mod hostile_client;
 mod log_write_against_log_read;
 mod one_event;
 mod plan;
+mod priority_against_dispatch;
 mod race;
 mod ring_against_d3;
 mod ring_against_f1;
@@ -80,7 +82,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 36] = [
+const RACES: [&Race; 37] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -110,6 +112,7 @@ const RACES: [&Race; 36] = [
     &ring_against_f1::RACE,
     &ring_against_d3::RACE,
     &suspend_against_signal::RACE,
+    &priority_against_dispatch::RACE,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
     &destroy_against_victimise::RACE,

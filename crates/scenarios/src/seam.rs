@@ -8,6 +8,7 @@ use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoo
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
 use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::CreateHwQueue;
+use tidegate::ddi::scheduling::SetContextSchedulingProperties;
 use tidegate::ddi::{
     Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle,
     DriverLayer, InterruptData, OsHandle, Passive, PowerAction, RingHint, StartInfo, Status,
@@ -41,6 +42,8 @@ pub(crate) enum LeftOut {
     Suspension,
     /// Putting them back.
     Resume,
+    /// A context's new place among others: the driver says that it is done.
+    Priority,
     /// What a fence signalled interrupt reports to the kernel.
     SignalReport,
     /// What an interrupt reports of a hardware queue that faulted.
@@ -389,6 +392,17 @@ impl DriverLayer for Seam {
         match self.left_out.now() {
             LeftOut::Resume => Ok(()),
             _ => self.inner.resume_context(level, context),
+        }
+    }
+
+    fn set_context_scheduling_properties(
+        &self,
+        level: &Passive,
+        args: SetContextSchedulingProperties,
+    ) -> Result<(), Status> {
+        match self.left_out.now() {
+            LeftOut::Priority => Ok(()),
+            _ => self.inner.set_context_scheduling_properties(level, args),
         }
     }
 

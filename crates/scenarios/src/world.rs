@@ -38,6 +38,8 @@ pub(crate) struct Setting {
     pub(crate) shadow_barrier: bool,
     /// Whether engines copy a ring slot out twice, once to check it and once to execute it.
     pub(crate) double_fetch: bool,
+    /// Whether engines give queues back at the place that they had when they were taken.
+    pub(crate) stale_places: bool,
     /// What the driver leaves out.
     pub(crate) left_out: LeftOut,
     /// Physical doorbells.
@@ -73,6 +75,7 @@ impl Default for Setting {
             shadow_entries: 0,
             shadow_barrier: true,
             double_fetch: false,
+            stale_places: false,
             left_out: LeftOut::Nothing,
             doorbells: 64,
             local_monitored_values: false,
@@ -118,6 +121,7 @@ impl Setting {
         config.gpu.barriers =
             Barriers { signal_barrier: setting.signal_barrier, shadow_barrier: setting.shadow_barrier };
         config.gpu.double_fetch = setting.double_fetch;
+        config.gpu.stale_places = setting.stale_places;
         config.gpu.shadow_entries = setting.shadow_entries;
         config.gpu.posted_fence_writes = setting.shadow_entries > 0;
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };

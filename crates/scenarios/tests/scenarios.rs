@@ -192,6 +192,13 @@ fn nothing_runs_while_it_is_suspended_and_everything_after() {
     finds_its_bugs("suspend-against-signal");
 }
 
+// spec: HS-013
+#[test]
+fn a_context_that_loses_its_priority_gives_way_at_the_end_of_the_turn() {
+    is_exhausted_up_to(1, "priority-against-dispatch", 31_045);
+    finds_its_bugs("priority-against-dispatch");
+}
+
 // spec: UMS-009, UMS-084, UMS-095, UMS-097, UMS-098
 #[test]
 fn two_queues_with_one_doorbell_run_everything_once() {

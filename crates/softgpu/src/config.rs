@@ -120,6 +120,9 @@ pub struct Config {
     /// Whether an engine copies a ring slot out twice: one copy is checked, the other executed. A mistake, which hostile processes
     /// live on; here for tests that have to find it.
     pub double_fetch: bool,
+    /// Whether an engine gives a queue back at the place among others that it had when it was taken, so that a change in between is
+    /// lost. Another mistake for tests that have to find it.
+    pub stale_places: bool,
     /// How long work takes on the virtual clock.
     pub rates: WorkRates,
 }
@@ -151,6 +154,7 @@ impl Default for Config {
             posted_fence_writes: false,
             shadow_entries: 0,
             double_fetch: false,
+            stale_places: false,
             rates: WorkRates::default(),
         }
     }

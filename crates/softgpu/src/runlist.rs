@@ -1,41 +1,441 @@
-//! Owns the order in which the queues of one node run: highest priority first, in turn inside a priority.
+//! Owns the order in which the queues of one engine run.
 //!
-//! A queue stands on the list at most once, and only when it could go on. A queue in the middle of a packet goes back to
-//! the front of its priority, so that only a higher priority comes between two parts of a packet.
+//! Whose turn it is, from the outside in:
+//! 1. the highest band that has a queue, REALTIME by its levels; but NORMAL, when FOCUS has kept it from its share for long
+//!    enough, until it has caught up;
+//! 2. in a band the process that has had the least time there, the one that is served now until its quantum is used up;
+//! 3. in a process its contexts of the highest in-process priority, in turn, each until its quantum is used up (a turn, at least);
+//! 4. in a context its queues, in turn.
+//!
+//! A queue stands on the list at most once, and only when it could go on. One in the middle of a packet keeps its place before
+//! its equals: only a higher band, a NORMAL band that catches up, or a higher in-process priority comes between two parts of a packet.
+//!
+//! What it promises, for M the longest time that a queue is not asked to give way (a packet, inside a band; a part of one, between
+//! bands), and Q the process quantum of the band:
+//! - two processes that both always want a band get the same time in it, but for 2(Q + M);
+//! - a NORMAL band that always wants the engine gets its percentage p of the time that FOCUS and NORMAL have together, but for
+//!   (p·(100−p)·[`FLOOR_WINDOW_NS`]/100 + p·M + (100−p)·M)/100. REALTIME gives way to nobody; IDLE is given nothing.
+//!
+//! Time is accounted for only while somebody wants what the served queue has: another process of its band, the other one of NORMAL
+//! and FOCUS, or, where contexts have quanta, anybody. Whoever is alone costs no reading of the clock, and owes nothing for it.
+//!
+//! Pure policy: engines and CMP call in under the `cmp` lock with a clock that is read when it matters. Time is in nanoseconds.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use tidegate_gpu_abi::QueueId;
+use tidegate_platform::CpuTime;
 
-/// Priorities are 0 (idle), 1 (normal), 2 (high) and 3 (realtime).
-pub(crate) const PRIORITIES: u32 = 4;
+/// Bands are 0 (IDLE), 1 (NORMAL), 2 (FOCUS) and 3 (REALTIME).
+pub(crate) const BANDS: u32 = 4;
+const NORMAL: u32 = 1;
+const FOCUS: u32 = 2;
+/// The highest level inside the REALTIME band.
+pub(crate) const MAX_REALTIME_LEVEL: u32 = 31;
+/// In-process priorities go from minus this to this.
+pub(crate) const MAX_IN_PROCESS: i32 = 7;
+/// The highest share that NORMAL can be promised.
+pub(crate) const MAX_NORMAL_PERCENT: u32 = 50;
+/// FOCUS keeps NORMAL waiting until NORMAL is owed its share of so much time; then it is paid as a whole.
+pub(crate) const FLOOR_WINDOW_NS: u64 = 10_000_000;
 
+/// IDLE, NORMAL, FOCUS, and the levels of REALTIME.
+const TIERS: usize = 3 + MAX_REALTIME_LEVEL as usize + 1;
+
+/// Where a queue stands among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its process.
+    pub(crate) process: u32,
+    /// Its context.
+    pub(crate) context: u64,
+    /// Below [`BANDS`].
+    pub(crate) band: u32,
+    /// Inside the REALTIME band; higher runs first.
+    pub(crate) realtime_level: u32,
+    /// Among the contexts of its process; higher runs first.
+    pub(crate) in_process: i32,
+    /// How long its context goes on while others of its process wait; 0 for a turn.
+    pub(crate) quantum_ns: u64,
+}
+
+impl Place {
+    fn tier(&self) -> usize {
+        let level = if self.band == BANDS - 1 { self.realtime_level } else { 0 };
+        self.band as usize + level as usize
+    }
+}
+
+/// What holds for every queue of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bands {
+    /// How long a process goes on while others of its band wait.
+    pub(crate) process_quantum_ns: [u64; BANDS as usize],
+    /// What NORMAL is promised under FOCUS load.
+    pub(crate) normal_percent: u32,
+}
+
+/// Until a driver says otherwise: processes take turns at every packet, and NORMAL gets a tenth.
+impl Default for Bands {
+    fn default() -> Bands {
+        Bands { process_quantum_ns: [0; BANDS as usize], normal_percent: 10 }
+    }
+}
+
+/// A context with queues that could go on.
+struct ContextSlot {
+    context: u64,
+    queues: VecDeque<QueueId>,
+}
+
+/// A process with contexts that could go on.
 #[derive(Default)]
+struct ProcessSlot {
+    /// Tells who came, or was served, first among equals.
+    since: u64,
+    /// Its contexts by in-process priority; no list is empty.
+    contexts: BTreeMap<i32, VecDeque<ContextSlot>>,
+}
+
+/// The queues of a band, or of a level of REALTIME.
+#[derive(Default)]
+struct Tier {
+    ready: BTreeMap<u32, ProcessSlot>,
+    /// Time had by each process, for those that want more or had more than others.
+    had_ns: BTreeMap<u32, u64>,
+    /// What the process whose quantum began last had had by then, the least of all: who comes anew is owed nothing of before.
+    base_ns: u64,
+    /// The process that is served now, and how much of its quantum it has used.
+    current: Option<(u32, u64)>,
+    /// The queue that is in the middle of a packet and was not interrupted in it.
+    unfinished: Option<QueueId>,
+}
+
+/// Whom the engine serves.
+#[derive(Clone, Copy)]
+struct Served {
+    place: Place,
+    /// How much of its context's quantum is used.
+    context_used_ns: u64,
+    /// `false` when it has left the engine, and only its turn counts.
+    on_engine: bool,
+    /// From when on its time is not accounted for yet; `None` while nobody wants what it has.
+    since: Option<CpuTime>,
+    /// The other one of NORMAL and FOCUS wanted the engine when it began.
+    contended: bool,
+}
+
+/// What NORMAL is owed, in nanoseconds times a hundred.
+#[derive(Default)]
+struct Floor {
+    owed: i128,
+    /// It is being paid.
+    paying: bool,
+}
+
 pub(crate) struct RunList {
-    ready: [VecDeque<QueueId>; PRIORITIES as usize],
+    bands: Bands,
+    tiers: Vec<Tier>,
+    /// Tiers with a queue, bit by bit.
+    occupied: u64,
+    places: BTreeMap<QueueId, Place>,
+    served: Option<Served>,
+    floor: Floor,
+    /// Counts entries of processes.
+    arrivals: u64,
+}
+
+impl Default for RunList {
+    fn default() -> RunList {
+        RunList {
+            bands: Bands::default(),
+            tiers: (0..TIERS).map(|_| Tier::default()).collect(),
+            occupied: 0,
+            places: BTreeMap::new(),
+            served: None,
+            floor: Floor::default(),
+            arrivals: 0,
+        }
+    }
 }
 
 impl RunList {
-    pub(crate) fn push_back(&mut self, queue: QueueId, priority: u32) {
-        self.ready[priority as usize].push_back(queue);
+    pub(crate) fn set_bands(&mut self, bands: Bands) {
+        self.bands = bands;
+        self.floor = Floor::default();
     }
 
-    pub(crate) fn push_front(&mut self, queue: QueueId, priority: u32) {
-        self.ready[priority as usize].push_front(queue);
+    pub(crate) fn is_empty(&self) -> bool {
+        self.occupied == 0
     }
 
-    /// Takes the queue whose turn it is.
-    pub(crate) fn pop(&mut self) -> Option<QueueId> {
-        self.ready.iter_mut().rev().find_map(VecDeque::pop_front)
-    }
-
-    pub(crate) fn remove(&mut self, queue: QueueId) {
-        for ready in &mut self.ready {
-            ready.retain(|q| *q != queue);
+    /// Enters a queue behind its equals, or, in the middle of a packet, before them.
+    pub(crate) fn push(
+        &mut self,
+        queue: QueueId,
+        place: Place,
+        in_packet: bool,
+        clock: impl Fn() -> CpuTime,
+    ) {
+        let tier_number = place.tier();
+        let served_here = self.served.filter(|s| s.on_engine && s.place.tier() == tier_number);
+        let own =
+            self.served.filter(|s| s.place.context == place.context && s.place.process == place.process);
+        let keeps_turn = in_packet || own.is_some_and(|s| s.context_used_ns < place.quantum_ns);
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        let tier = &mut self.tiers[tier_number];
+        if tier.ready.is_empty() && served_here.is_none() {
+            // Nobody else wanted it: nobody had too much.
+            (tier.had_ns, tier.base_ns, tier.current) = (BTreeMap::new(), 0, None);
+        }
+        if !tier.ready.contains_key(&place.process) {
+            let had = tier.had_ns.entry(place.process).or_default();
+            *had = (*had).max(tier.base_ns);
+        }
+        let fresh = || ProcessSlot { since: arrival, contexts: BTreeMap::new() };
+        let process = tier.ready.entry(place.process).or_insert_with(fresh);
+        let ring = process.contexts.entry(place.in_process).or_default();
+        let at = ring.iter().position(|slot| slot.context == place.context);
+        let old = at.and_then(|at| if keeps_turn { ring.remove(at) } else { None });
+        if keeps_turn {
+            let mut slot = old.unwrap_or(ContextSlot { context: place.context, queues: VecDeque::new() });
+            if in_packet {
+                slot.queues.push_front(queue)
+            } else {
+                slot.queues.push_back(queue)
+            }
+            ring.push_front(slot);
+        } else if let Some(slot) = at.and_then(|at| ring.get_mut(at)) {
+            slot.queues.push_back(queue);
+        } else {
+            ring.push_back(ContextSlot { context: place.context, queues: VecDeque::from([queue]) });
+        }
+        if in_packet {
+            tier.unfinished = Some(queue);
+        }
+        self.occupied |= 1 << tier_number;
+        self.places.insert(queue, place);
+        if let Some(served) = self.served.filter(|s| s.on_engine && s.since.is_none())
+            && self.is_wanted(&served.place)
+        {
+            self.served = Some(Served { since: Some(clock()), ..served });
         }
     }
 
-    /// The highest priority that has a queue, plus one; 0 when the list is empty.
-    pub(crate) fn level(&self) -> u64 {
-        self.ready.iter().rposition(|r| !r.is_empty()).map_or(0, |p| p as u64 + 1)
+    /// Takes the queue whose turn it is, to be served from now on.
+    pub(crate) fn pop(&mut self, clock: impl Fn() -> CpuTime) -> Option<QueueId> {
+        let last = self.settle(&clock);
+        let Some((tier_number, process_number, queue)) = self.choose() else {
+            self.left(clock);
+            return None;
+        };
+        let tier = &mut self.tiers[tier_number];
+        let goes_on = tier.unfinished.take() == Some(queue);
+        let had = tier.had_ns.get(&process_number).copied().unwrap_or_default();
+        // The rest of a packet begins no new quantum.
+        let quantum_ns = quantum_of(&self.bands, tier_number);
+        let kept = |(current, used)| current == process_number && (goes_on || used < quantum_ns);
+        if !tier.current.is_some_and(kept) {
+            tier.current = Some((process_number, 0));
+            tier.base_ns = tier.base_ns.max(had);
+        }
+        let place = self.take(queue)?;
+        self.forget_the_even(tier_number);
+        let same = last.filter(|l| (l.place.process, l.place.context) == (place.process, place.context));
+        let context_used_ns = same.map_or(0, |l| l.context_used_ns);
+        let now = last.and_then(|l| l.since);
+        let since = self.is_wanted(&place).then(|| now.unwrap_or_else(clock));
+        let contended = self.is_rivalled(place.band);
+        self.served = Some(Served { place, context_used_ns, on_engine: true, since, contended });
+        Some(queue)
+    }
+
+    // spec: HS-008
+    /// The turn of the served queue is over; told before it is entered again, if it is.
+    pub(crate) fn turn_ended(&mut self, in_packet: bool, clock: impl Fn() -> CpuTime) {
+        let Some(served) = self.settle(clock) else { return };
+        if in_packet {
+            return;
+        }
+        self.arrivals += 1;
+        let (arrival, place) = (self.arrivals, served.place);
+        let Some(process) = self.tiers[place.tier()].ready.get_mut(&place.process) else { return };
+        process.since = arrival;
+        if served.context_used_ns >= place.quantum_ns
+            && let Some(ring) = process.contexts.get_mut(&place.in_process)
+            && let Some(at) = ring.iter().position(|slot| slot.context == place.context)
+            && let Some(slot) = ring.remove(at)
+        {
+            ring.push_back(slot);
+        }
+    }
+
+    /// The engine does not work for the served queue any more, or not before it is taken again.
+    pub(crate) fn left(&mut self, clock: impl Fn() -> CpuTime) {
+        self.settle(clock);
+        if let Some(served) = &mut self.served {
+            (served.on_engine, served.since) = (false, None);
+        }
+    }
+
+    /// Takes a queue off.
+    pub(crate) fn remove(&mut self, queue: QueueId) {
+        self.take(queue);
+    }
+
+    /// The queue that [`RunList::pop`] would take, as far as time is accounted for.
+    pub(crate) fn next(&self) -> Option<QueueId> {
+        self.choose().map(|(_, _, queue)| queue)
+    }
+
+    /// Whether the served queue is of FOCUS or NORMAL, and the other one wants the engine.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.served.is_some_and(|s| self.is_rivalled(s.place.band))
+    }
+
+    /// When the served queue gives way for the sake of NORMAL's share, if nothing else changes.
+    pub(crate) fn gives_way_at(&self) -> Option<CpuTime> {
+        let percent = i128::from(self.bands.normal_percent);
+        let served = self.served.filter(|s| self.is_rivalled(s.place.band) && percent != 0)?;
+        let focus = served.place.band == FOCUS;
+        let left = match (focus, self.floor.paying) {
+            (true, false) => (floor_full(percent) - self.floor.owed).div_euclid(percent) + 1,
+            (false, true) => self.floor.owed.div_euclid(100 - percent) + 1,
+            _ => return None,
+        };
+        Some(served.since?.after(u64::try_from(left).unwrap_or(0)))
+    }
+
+    fn wants(&self, band: u32) -> bool {
+        self.occupied & 1 << band != 0
+    }
+
+    /// Whether the other one of NORMAL and FOCUS wants the engine.
+    fn is_rivalled(&self, band: u32) -> bool {
+        match band {
+            NORMAL => self.wants(FOCUS),
+            FOCUS => self.wants(NORMAL),
+            _ => false,
+        }
+    }
+
+    /// Whether the order among those that want the engine depends on how long a queue of this place has it.
+    fn is_wanted(&self, place: &Place) -> bool {
+        let ready = &self.tiers[place.tier()].ready;
+        let other_processes = ready.len() > usize::from(ready.contains_key(&place.process));
+        other_processes || self.is_rivalled(place.band) || place.quantum_ns > 0 && !ready.is_empty()
+    }
+
+    // spec: HS-006
+    /// Accounts for the time since the last account. Returns whom the engine serves, or served last.
+    fn settle(&mut self, clock: impl Fn() -> CpuTime) -> Option<Served> {
+        let served = self.served.as_mut()?;
+        let Some(since) = served.since else { return Some(*served) };
+        let now = clock();
+        served.since = Some(now);
+        // A turn costs something, also where the clock stands still.
+        let spent_ns = now.since(since).max(1);
+        served.context_used_ns += spent_ns;
+        let served = *served;
+        let tier = &mut self.tiers[served.place.tier()];
+        *tier.had_ns.entry(served.place.process).or_default() += spent_ns;
+        if let Some((current, used_ns)) = &mut tier.current
+            && *current == served.place.process
+        {
+            *used_ns += spent_ns;
+        }
+        if served.contended {
+            self.floor.account(served.place.band, spent_ns, self.bands.normal_percent);
+        }
+        Some(served)
+    }
+
+    // spec: HS-003, HS-005, HS-007
+    fn choose(&self) -> Option<(usize, u32, QueueId)> {
+        let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1)? as usize;
+        let pays = self.floor.paying && top == FOCUS as usize && self.wants(NORMAL);
+        let number = if pays { NORMAL as usize } else { top };
+        let tier = &self.tiers[number];
+        if let Some(queue) = tier.unfinished
+            && let Some(process) = self.places.get(&queue).map(|place| place.process)
+            && tier.ready.get(&process).and_then(ProcessSlot::first) == Some(queue)
+        {
+            return Some((number, process, queue));
+        }
+        let quantum_ns = quantum_of(&self.bands, number);
+        let goes_on = tier.current.filter(|(_, used)| *used < quantum_ns).map(|(process, _)| process);
+        let process = goes_on.filter(|process| tier.ready.contains_key(process)).or_else(|| {
+            let had = |process: &u32| tier.had_ns.get(process).copied().unwrap_or_default();
+            tier.ready
+                .iter()
+                .min_by_key(|(number, slot)| (had(number), slot.since))
+                .map(|(number, _)| *number)
+        })?;
+        Some((number, process, tier.ready.get(&process)?.first()?))
+    }
+
+    /// Takes a queue out, and what stands empty then.
+    fn take(&mut self, queue: QueueId) -> Option<Place> {
+        let place = self.places.remove(&queue)?;
+        let tier = &mut self.tiers[place.tier()];
+        tier.unfinished = tier.unfinished.filter(|unfinished| *unfinished != queue);
+        let process = tier.ready.get_mut(&place.process)?;
+        let ring = process.contexts.get_mut(&place.in_process)?;
+        let at = ring.iter().position(|slot| slot.context == place.context)?;
+        ring[at].queues.retain(|other| *other != queue);
+        if ring[at].queues.is_empty() {
+            ring.remove(at);
+        }
+        if ring.is_empty() {
+            process.contexts.remove(&place.in_process);
+        }
+        if process.contexts.is_empty() {
+            tier.ready.remove(&place.process);
+        }
+        if tier.ready.is_empty() {
+            self.occupied &= !(1 << place.tier());
+        }
+        Some(place)
+    }
+
+    /// Processes come and go: keeps no account of those that want nothing and had no more than others.
+    fn forget_the_even(&mut self, tier: usize) {
+        let Tier { ready, had_ns, base_ns, current, .. } = &mut self.tiers[tier];
+        if had_ns.len() > 2 * ready.len() + 8 {
+            let is_current = |process: &u32| current.is_some_and(|(number, _)| number == *process);
+            had_ns.retain(|number, had| ready.contains_key(number) || is_current(number) || *had > *base_ns);
+        }
     }
 }
+
+impl ProcessSlot {
+    /// Its queue whose turn it is.
+    fn first(&self) -> Option<QueueId> {
+        let (_, ring) = self.contexts.last_key_value()?;
+        ring.front()?.queues.front().copied()
+    }
+}
+
+impl Floor {
+    // spec: HS-004
+    fn account(&mut self, band: u32, spent_ns: u64, percent: u32) {
+        let (spent, percent) = (i128::from(spent_ns), i128::from(percent));
+        self.owed += if band == FOCUS { spent * percent } else { spent * (percent - 100) };
+        self.paying = match self.owed {
+            owed if owed <= 0 => false,
+            owed => self.paying || owed >= floor_full(percent),
+        };
+    }
+}
+
+/// What NORMAL is owed when it is paid.
+fn floor_full(percent: i128) -> i128 {
+    i128::from(FLOOR_WINDOW_NS) * percent * (100 - percent) / 100
+}
+
+fn quantum_of(bands: &Bands, tier: usize) -> u64 {
+    bands.process_quantum_ns[tier.min(BANDS as usize - 1)]
+}
+
+#[cfg(test)]
+mod tests;

@@ -277,7 +277,24 @@ impl Machine {
         unit.adapter.open(name).map_err(MachineError::Open)
     }
 
-    /// A device in `process`, whose name counts instead of the one in `options`.
+    /// The same with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its contexts may be in the bands FOCUS and REALTIME.
+    ///
+    /// # Errors
+    /// As [`Machine::process`].
+    pub fn privileged_process(&self, name: &str) -> Result<Arc<Process>, MachineError> {
+        self.privileged_process_on(0, name)
+    }
+
+    /// The same on adapter `index`.
+    ///
+    /// # Errors
+    /// As [`Machine::open_on`].
+    pub fn privileged_process_on(&self, index: usize, name: &str) -> Result<Arc<Process>, MachineError> {
+        let unit = self.units.get(index).ok_or(MachineError::NoAdapter)?;
+        unit.adapter.open_privileged(name).map_err(MachineError::Open)
+    }
+
+    /// A device in `process`, whose name and privilege count instead of those in `options`.
     ///
     /// # Errors
     /// As [`Machine::device`].
@@ -332,8 +349,11 @@ impl Machine {
     /// # Errors
     /// As [`Machine::open_on`] and [`Machine::device`].
     pub fn device_on(&self, index: usize, options: DeviceOptions) -> Result<Device, MachineError> {
-        let kernel = self.open_on(index, &options.process_name)?;
-        Ok(Device::new(&self.platform, kernel, options)?)
+        let process = match options.may_raise_priority {
+            true => self.privileged_process_on(index, &options.process_name)?,
+            false => self.process_on(index, &options.process_name)?,
+        };
+        Ok(Device::new(&self.platform, process, options)?)
     }
 
     /// Runs `main` as an application on this machine, to its end. What its user-mode queues logged is on the timeline by then,

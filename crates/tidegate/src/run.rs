@@ -130,6 +130,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         process_name: request.workload.name.clone(),
         fences: runner::fence_choice(&request.workload, request.submission),
         residency,
+        // Whoever runs a workload is asked for what stands in it.
+        may_raise_priority: true,
         ..DeviceOptions::default()
     };
     let device = machine.device(options)?;

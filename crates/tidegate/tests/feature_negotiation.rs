@@ -262,6 +262,9 @@ fn caps_are_asked_for_when_their_feature_is_enabled() {
         let mut expected = supports.clone();
         expected.push("StartDevice".to_owned());
         expected.extend(after_start);
+        if off != Some(HWSCH) {
+            expected.push("SetupPriorityBands NORMAL 10 %".to_owned());
+        }
         assert_eq!(start_calls(&w), expected, "without {off:?}");
     }
 }
@@ -276,7 +279,8 @@ fn a_driver_without_the_table_of_a_negotiated_feature_does_not_start() {
 }
 
 /// The entries of each feature: parts of their names.
-const HW_QUEUE_ENTRIES: [&str; 3] = ["HwQueue", "SuspendContext", "ResumeContext"];
+const HW_QUEUE_ENTRIES: [&str; 5] =
+    ["HwQueue", "SuspendContext", "ResumeContext", "SetupPriorityBands", "SetContextSchedulingProperties"];
 const NATIVE_FENCE_ENTRIES: [&str; 5] =
     ["NativeFence", "UpdateMonitoredValues", "UpdateCurrentValues", "NativeFenceCaps", "37"];
 const DOORBELL_ENTRIES: [&str; 4] = ["Doorbell", "NotifyWorkSubmission", "UserModeSubmissionCaps", "38"];
@@ -293,6 +297,12 @@ fn live(world: World) -> Vec<String> {
                 let _ = w.kernel.native_fence_log_detail(queue.handle);
                 w.kernel.destroy_hw_queue(queue.handle).unwrap();
             }
+        }
+        let (device, node_ordinal, engine_affinity) = (w.device, 0, 0);
+        let context = tidegate::calls::CreateHwContext { device, node_ordinal, engine_affinity };
+        if let Ok(context) = w.kernel.create_hw_context(context) {
+            w.kernel.set_context_in_process_scheduling_priority(context, 1).unwrap();
+            w.kernel.destroy_hw_context(context).unwrap();
         }
         let user_mode = |node: &tidegate::calls::NodeInfo| node.user_mode_submission;
         if w.kernel.query_adapter_info().nodes.iter().all(user_mode) {

@@ -27,6 +27,23 @@ layout! {
         32 "hContext" context: u32,
     }
 
+    // spec: HS-010
+    /// Puts a context into a band; see [`crate::Kernel::set_context_scheduling_priority`].
+    SetContextSchedulingPriority = "D3DKMT_SETCONTEXTSCHEDULINGPRIORITY", 8 bytes {
+        /// The context. In.
+        0 "hContext" context: u32,
+        /// In.
+        4 "Priority" priority: i32,
+    }
+
+    /// Orders a context among those of its process.
+    SetContextInProcessSchedulingPriority = "D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY", 8 bytes {
+        /// The context. In.
+        0 "hContext" context: u32,
+        /// In.
+        4 "Priority" priority: i32,
+    }
+
     // spec: MF-089
     /// Submits a command buffer to one or several contexts.
     SubmitCommand = "D3DKMT_SUBMITCOMMAND", 384 bytes {
@@ -126,6 +143,20 @@ impl SubmitCommand {
     }
 }
 
+impl SetContextSchedulingPriority {
+    /// The context and its priority. INVALID_PARAMETER for a zero context.
+    pub fn to_call(&self) -> Result<(Handle, i32), Status> {
+        Ok((handle(self.context)?, self.priority))
+    }
+}
+
+impl SetContextInProcessSchedulingPriority {
+    /// The context and its priority. INVALID_PARAMETER for a zero context.
+    pub fn to_call(&self) -> Result<(Handle, i32), Status> {
+        Ok((handle(self.context)?, self.priority))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,5 +251,18 @@ mod tests {
         assert_eq!(refused(SubmitCommand { flags: 2, ..submit() }), Status::NOT_SUPPORTED);
         assert_eq!(submit(), SubmitCommand::read(&submit().to_bytes()));
         assert_eq!(SubmitCommand::ZERO.to_bytes(), [0; 384]);
+    }
+
+    // spec: HS-010
+    #[test]
+    fn priorities_are_signed_and_stand_behind_their_context() {
+        let args = SetContextSchedulingPriority { context: 0x11, priority: -7 };
+        assert_eq!(args.to_bytes(), [0x11, 0, 0, 0, 0xF9, 0xFF, 0xFF, 0xFF]);
+        assert_eq!(args.to_call(), Ok((Handle(0x11), -7)));
+        assert_eq!(SetContextSchedulingPriority::ZERO.to_call(), Err(Status::INVALID_PARAMETER));
+        let args = SetContextInProcessSchedulingPriority { context: 0x11, priority: 1 };
+        assert_eq!(args.to_bytes(), [0x11, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(args.to_call(), Ok((Handle(0x11), 1)));
+        assert_eq!(SetContextInProcessSchedulingPriority::ZERO.to_call(), Err(Status::INVALID_PARAMETER));
     }
 }

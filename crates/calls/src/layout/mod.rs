@@ -22,7 +22,10 @@ mod sync_object;
 mod wait;
 
 pub use adapter::{IsFeatureEnabled, QueryAdapterInfo, Wddm31Caps, Wddm31CapsFlags};
-pub use context::{CreateContextVirtual, SubmitCommand, SubmitCommandFlags};
+pub use context::{
+    CreateContextVirtual, SetContextInProcessSchedulingPriority, SetContextSchedulingPriority, SubmitCommand,
+    SubmitCommandFlags,
+};
 pub use device::{CreateDevice, DevicePageFaultState, DeviceStateType, GetDeviceState, Lock2};
 pub use doorbell::{
     ConnectDoorbell, CreateDoorbell, CreateDoorbellFlags, DestroyDoorbell, DoorbellAddresses,

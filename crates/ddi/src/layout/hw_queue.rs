@@ -124,7 +124,6 @@ impl SubmitCommandToHwQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Priority;
     use crate::layout::tests::assert_bytes;
     use crate::queue::QueuePrivateData;
 
@@ -136,7 +135,6 @@ mod tests {
             progress_fence,
             progress_current_gpu_va: 0x33,
             progress_monitored_gpu_va: 0,
-            priority: Priority::Normal,
             private_data: QueuePrivateData::default(),
         }
     }

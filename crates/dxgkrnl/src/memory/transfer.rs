@@ -94,7 +94,7 @@ impl PagingContext {
     pub(crate) fn new(adapter: &Arc<Adapter>) -> Result<PagingContext, Status> {
         let space = Arc::new(AddressSpace::new(adapter)?);
         let pool = FencePool::new(adapter, &space);
-        let device = Device::new(adapter, &space, &pool, HandleLookup::none())?;
+        let device = Device::new(adapter, &space, &pool, HandleLookup::none(), false)?;
         let node_ordinal = paging_node(adapter);
         let desc = ContextDesc {
             node_ordinal,

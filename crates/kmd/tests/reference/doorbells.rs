@@ -62,9 +62,10 @@ fn a_new_doorbell_has_a_hardware_queue_and_no_physical_doorbell() {
         control: GpuVa(0x20_0000),
         progress_current: GpuVa(0x8000),
         progress_monitored: GpuVa(0),
-        priority: 2,
+        band: 1,
         tag: 5,
         lane: 2,
+        context: 1 << 24,
     };
     assert_eq!(machine.commands(), [made]);
 }

@@ -11,7 +11,7 @@ use tidegate_ddi::queue::{
 };
 use tidegate_ddi::{
     Callbacks, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle, FeatureId, FeatureState,
-    InterruptData, InterruptService, NativeFenceType, OsHandle, Passive, Priority, StartInfo, Status,
+    InterruptData, InterruptService, NativeFenceType, OsHandle, Passive, StartInfo, Status,
 };
 use tidegate_ddi::{ContextAllocation, CreateContextAllocation, HwContextLoss};
 use tidegate_gpu_abi::{AdminCommand, CONTROL_WORDS, Device, QueueId, SLOT_BYTES};
@@ -336,7 +336,6 @@ pub fn queue_args(context: DriverHandle, os: u64, user_mode: bool, progress: u64
         progress_fence: ProgressFence::Monitored { gpu_va: progress },
         progress_current_gpu_va: progress,
         progress_monitored_gpu_va: 0,
-        priority: Priority::High,
         private_data: QueuePrivateData { tag: 5, lane: 2 },
     }
 }

@@ -11,7 +11,7 @@ use crate::doorbell::{Asked, Heard};
 use crate::log::LogBuffer;
 use crate::mmu::{self, Space};
 use crate::queue::{Packet, Run, Shape};
-use crate::runlist::PRIORITIES;
+use crate::runlist::{BANDS, Bands, MAX_IN_PROCESS, MAX_NORMAL_PERCENT, MAX_REALTIME_LEVEL, Place};
 use std::ops::Range;
 use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::global_base;
@@ -73,9 +73,10 @@ impl Shared {
                 control,
                 progress_current,
                 progress_monitored,
-                priority,
+                band,
                 tag,
                 lane,
+                context,
             } => {
                 let shape = Shape {
                     id: QueueId(0),
@@ -90,7 +91,7 @@ impl Shared {
                     tag,
                     lane,
                 };
-                self.create_queue(shape, priority)
+                self.create_queue(shape, context, band)
             }
             AdminCommand::DestroyQueue { queue } => self.destroy_queue(queue),
             AdminCommand::SuspendQueue { queue } => self.suspend_queue(queue),
@@ -130,7 +131,12 @@ impl Shared {
                 NOTHING
             }
             AdminCommand::QueryQueue { queue } => self.query_queue(queue),
-            AdminCommand::SetPriority { queue, priority } => self.set_priority(queue, priority),
+            AdminCommand::SetScheduling { queue, band, realtime_level, in_process, quantum_ns } => {
+                self.set_scheduling(queue, (band, realtime_level), in_process, quantum_ns)
+            }
+            AdminCommand::SetBands { process_quantum_ns, normal_percent } => {
+                self.set_bands(Bands { process_quantum_ns, normal_percent })
+            }
             AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value } => {
                 let kept = self.keep_shadow(fence, address_space, current_value, monitored_value)?;
                 Ok((u64::from(kept), 0))
@@ -226,14 +232,14 @@ impl Shared {
         self.ring(calls, step);
     }
 
-    fn create_queue(&self, shape: Shape, priority: u32) -> Answer {
+    fn create_queue(&self, shape: Shape, context: u32, band: u32) -> Answer {
         if shape.node as usize >= self.nodes.len() {
             return Err(AdminError::NoSuchEngine);
         }
         let slots_right = shape.slots.is_power_of_two() && shape.slots <= MAX_RING_SLOTS;
         let aligned = shape.ring.0.is_multiple_of(SLOT_BYTES)
             && [shape.control, shape.progress_current, shape.progress_monitored].iter().all(|a| a.0 % 8 == 0);
-        if !slots_right || !aligned || priority >= PRIORITIES || shape.address_space.0 == u32::MAX {
+        if !slots_right || !aligned || band >= BANDS || shape.address_space.0 == u32::MAX {
             return Err(AdminError::BadValue);
         }
         if shape.kind != QueueKind::User && !self.stands_on_bus(&shape) {
@@ -242,10 +248,19 @@ impl Shared {
         let mut cmp = self.awake()?;
         let id = QueueId(u32::try_from(cmp.queues.len()).map_err(|_| AdminError::BadValue)?);
         let shape = Shape { id, ..shape };
+        let place = Place {
+            process: shape.address_space.0,
+            // One that is named by nobody is alone; queues have numbers of 32 bits, and contexts, too.
+            context: if context == 0 { 1 << 32 | u64::from(id.0) } else { u64::from(context) },
+            band,
+            realtime_level: 0,
+            in_process: 0,
+            quantum_ns: 0,
+        };
         cmp.queues.push(Some(Box::new(Entry {
             shape,
             run: Some(Box::new(Run::new(shape))),
-            priority,
+            place,
             suspended: false,
             faulted: false,
             holds: 0,
@@ -486,17 +501,38 @@ impl Shared {
         Ok((state as u64, entry.taken))
     }
 
-    fn set_priority(&self, queue: QueueId, priority: u32) -> Answer {
-        if priority >= PRIORITIES {
+    // spec: HS-013
+    /// The switch comes with the engine's next turn, which ends the present part of a packet.
+    fn set_scheduling(
+        &self,
+        queue: QueueId,
+        (band, realtime_level): (u32, u32),
+        in_process: i32,
+        quantum_ns: u64,
+    ) -> Answer {
+        let in_range = band < BANDS
+            && realtime_level <= MAX_REALTIME_LEVEL
+            && (-MAX_IN_PROCESS..=MAX_IN_PROCESS).contains(&in_process);
+        if !in_range {
             return Err(AdminError::BadValue);
         }
         let mut cmp = self.awake()?;
         cmp.delist(queue);
         let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
-        entry.priority = priority;
+        entry.place = Place { band, realtime_level, in_process, quantum_ns, ..entry.place };
         let node = entry.shape.node;
-        cmp.enlist(queue, false);
+        let in_packet = entry.run.as_ref().is_some_and(|run| run.packet.is_some());
+        cmp.enlist(queue, in_packet);
         self.recall(cmp, node);
+        NOTHING
+    }
+
+    fn set_bands(&self, bands: Bands) -> Answer {
+        if bands.normal_percent > MAX_NORMAL_PERCENT {
+            return Err(AdminError::BadValue);
+        }
+        let mut cmp = self.awake()?;
+        cmp.nodes.iter_mut().for_each(|node| node.list.set_bands(bands));
         NOTHING
     }
 }

@@ -27,7 +27,7 @@ use crate::memory::Bus;
 use crate::mmu::Space;
 use crate::posted::Posted;
 use crate::queue::{Run, Shape};
-use crate::runlist::RunList;
+use crate::runlist::{Place, RunList};
 use crate::stats::{Overlap, ParkedWait, Stats};
 use peers::Peers;
 use reports::{FaultList, SignaledList};
@@ -45,7 +45,7 @@ pub(crate) struct Entry {
     pub(crate) shape: Shape,
     /// `None` while an engine runs the queue.
     pub(crate) run: Option<Box<Run>>,
-    pub(crate) priority: u32,
+    pub(crate) place: Place,
     pub(crate) suspended: bool,
     pub(crate) faulted: bool,
     /// Mailbox commands that wait for the queue to leave its engine.
@@ -74,10 +74,27 @@ pub(crate) struct Node {
     pub(crate) summaries: u64,
     /// It has no power: its list is not served.
     pub(crate) unpowered: bool,
+    /// The queue whose timed work keeps the engine, and whether another band waited for its share then.
+    pub(crate) resting: Option<(QueueId, bool)>,
     /// How long the engine may be idle before it says so, in nanoseconds; 0 for ever.
     pub(crate) report_idle_ns: u64,
     /// What the attention word says.
     published: u64,
+}
+
+impl Node {
+    /// What its run list asks for.
+    fn asks(&self) -> u64 {
+        match self.resting {
+            _ if self.list.is_empty() => 0,
+            Some((queue, contended))
+                if self.list.next() != Some(queue) || self.list.is_contended() != contended =>
+            {
+                OTHERS
+            }
+            _ => 1,
+        }
+    }
 }
 
 /// A root table and how often its translations were declared stale.
@@ -113,10 +130,12 @@ pub(crate) struct Cmp {
     pub(crate) turn_watchers: u32,
     /// Holds: while there are any, no engine takes a queue.
     pub(crate) holds: u32,
+    /// What time it is, for the run lists.
+    platform: Platform,
 }
 
 impl Cmp {
-    fn new(config: &Config) -> Cmp {
+    fn new(platform: &Platform, config: &Config) -> Cmp {
         let named =
             |engine| crate::stats::NodeStats { name: config.engine_name(engine), ..Default::default() };
         Cmp {
@@ -136,6 +155,7 @@ impl Cmp {
             asleep: false,
             turn_watchers: 0,
             holds: 0,
+            platform: platform.clone(),
         }
     }
 
@@ -239,7 +259,7 @@ impl Cmp {
         }
         entry.listed = true;
         let list = &mut self.nodes[entry.shape.node as usize].list;
-        if in_front { list.push_front(queue, entry.priority) } else { list.push_back(queue, entry.priority) }
+        list.push(queue, entry.place, in_front, || self.platform.now());
     }
 
     /// Takes a queue off its node's list.
@@ -266,13 +286,16 @@ impl Cmp {
 
 /// What is outside the lock for each engine.
 pub(crate) struct NodePort {
-    /// What asks for the engine: 0 nothing, else the level of its run list, or [`RECALL`].
+    /// What asks for the engine: 0 nothing, 1 its run list, [`OTHERS`] somebody for whom timed work gives way, or [`RECALL`].
     pub(crate) attention: Word,
     /// The last completed submission fence id.
     pub(crate) completed: Word,
     /// Number of the service that the engine belongs to.
     pub(crate) service: usize,
 }
+
+/// Asks for an engine that rests: another queue than the one whose timed work keeps it.
+pub(crate) const OTHERS: u64 = 2;
 
 /// Asks for an engine that is busy with anything.
 const RECALL: u64 = u64::MAX;
@@ -318,7 +341,7 @@ impl Shared {
         Shared {
             nodes: (0..config.engines()).map(port).collect(),
             wakes: (0..services).map(|_| WakeWord::new(platform)).collect(),
-            cmp: platform.mutex("cmp", Cmp::new(&config)),
+            cmp: platform.mutex("cmp", Cmp::new(platform, &config)),
             armed: Armed::new(platform),
             clock: Clock::new(platform),
             line: InterruptLine::new(platform),
@@ -340,7 +363,7 @@ impl Shared {
         let level = match (held_back, state.recall) {
             (true, _) => 0,
             (false, true) => RECALL,
-            (false, false) => state.list.level(),
+            (false, false) => state.asks(),
         };
         if std::mem::replace(&mut state.published, level) != level {
             self.nodes[node as usize].attention.store(level);

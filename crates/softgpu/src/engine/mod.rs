@@ -20,14 +20,16 @@ mod port;
 
 use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
-use crate::cmp::{Cmp, Shared};
+use crate::cmp::{Cmp, OTHERS, Shared};
 use crate::config::EngineClass;
 use crate::doorbell::Heard;
 use crate::mmu::{Fault, Slot, Space};
 use crate::queue::{ContextKey, Packet, Run};
+use crate::runlist::Place;
 use crate::stats::Tally;
 use packet::Window;
 use port::Port;
+use std::cell::OnceCell;
 use std::sync::Arc;
 use tidegate_gpu_abi::{AddressSpaceId, Cause, QueueId, QueueKind, Summary};
 use tidegate_platform::{Agent, CpuTime, PlatformKind, Step, Turn, Word};
@@ -65,10 +67,9 @@ struct Busy {
     since: CpuTime,
 }
 
-/// Timed work that keeps the engine, until when, and the level of attention that it does not give way to.
+/// Timed work keeps the engine until then, or until somebody asks for whom it gives way.
 struct Rest {
     until: CpuTime,
-    level: u64,
 }
 
 /// Since when the engine has had nothing to do, as far as somebody wants to know.
@@ -108,6 +109,8 @@ pub(crate) struct Engine {
     space: Space,
     work_space: Space,
     window: Window,
+    /// Where the queue stood that it has, on hardware that forgets changes.
+    stale_place: Option<Place>,
     /// Causes to raise once the lock is dropped.
     causes: u64,
     raised: bool,
@@ -145,6 +148,7 @@ impl Engine {
             space: nowhere,
             work_space: nowhere,
             window: Window::default(),
+            stale_place: None,
             causes: 0,
             raised: false,
             gpu,
@@ -165,7 +169,7 @@ impl Engine {
         let attention = self.attention.load();
         match &self.rest {
             None => attention != 0,
-            Some(rest) => attention > rest.level || self.gpu.platform.now() >= rest.until,
+            Some(rest) => attention >= OTHERS || self.gpu.platform.now() >= rest.until,
         }
     }
 
@@ -217,13 +221,20 @@ impl Engine {
         self.rest = None;
         cmp.nodes[self.node].recall = false;
         let serves = cmp.holds == 0 && cmp.serves(self.node);
-        let picked = if serves { cmp.nodes[self.node].list.pop() } else { None };
+        let node = &mut cmp.nodes[self.node];
+        node.resting = None;
+        let clock = || gpu.platform.now();
+        let picked = if serves { node.list.pop(clock) } else { None };
+        if picked.is_none() {
+            node.list.left(clock);
+        }
         self.leave_previous(&mut cmp, picked);
         let mut run = None;
         if let Some(queue) = picked
             && let Some(entry) = cmp.queue(queue)
         {
             entry.listed = false;
+            self.stale_place = gpu.config.stale_places.then_some(entry.place);
             run = entry.run.take();
         }
         gpu.publish(&mut cmp, self.node as u32);
@@ -318,20 +329,25 @@ impl Engine {
     /// Gives the queue back as the turn left it.
     fn check_in(&mut self, gpu: &Shared, mut run: Box<Run>, outcome: Outcome) {
         let queue = run.state.shape.id;
-        let in_packet = run.packet.is_some();
+        let goes_on = !matches!(outcome, Outcome::Blocked(..) | Outcome::Faulted(..));
+        let in_packet = run.packet.is_some() && goes_on;
         let mut cmp = gpu.cmp.lock();
+        let mut timed = None;
+        let now = OnceCell::new();
+        let clock = || *now.get_or_init(|| gpu.platform.now());
+        cmp.nodes[self.node].list.turn_ended(in_packet, clock);
         self.tally.hand_over(self.node, &mut cmp.stats);
         cmp.stats.doorbell_looks += std::mem::take(&mut self.doorbell_looks);
         cmp.nodes[self.node].turns += 1;
         if let Some(entry) = cmp.queue(queue) {
             entry.taken = run.state.taken;
+            entry.place = self.stale_place.take().unwrap_or(entry.place);
             run.state.reread |= std::mem::take(&mut entry.kicked);
             let rung = std::mem::take(&mut run.state.rung);
-            let priority = entry.priority;
             entry.run = Some(run);
             match outcome {
                 Outcome::More | Outcome::Empty => {}
-                Outcome::Until(until) => self.rest = Some(Rest { until, level: u64::from(priority) + 1 }),
+                Outcome::Until(until) => timed = Some(until),
                 Outcome::Blocked(key, slot) => self.block(&mut cmp, queue, key, slot),
                 Outcome::Faulted(record, stops) => self.fault_queue(&mut cmp, record, stops),
             }
@@ -340,6 +356,7 @@ impl Engine {
             }
         }
         cmp.enlist(queue, in_packet);
+        self.stay(&mut cmp, queue, timed, clock);
         gpu.publish(&mut cmp, self.node as u32);
         let watched = cmp.turn_watchers > 0;
         if watched {
@@ -349,6 +366,17 @@ impl Engine {
         if watched {
             gpu.turn_ends.wake(u32::MAX, Step::ThreadWake);
         }
+    }
+
+    /// The engine stays with timed work that was entered again, as long as nobody comes before it; else it has left the queue.
+    fn stay(&mut self, cmp: &mut Cmp, queue: QueueId, timed: Option<CpuTime>, clock: impl Fn() -> CpuTime) {
+        let node = &mut cmp.nodes[self.node];
+        let Some(until) = timed.filter(|_| node.list.next() == Some(queue)) else {
+            return node.list.left(clock);
+        };
+        let until = node.list.gives_way_at().map_or(until, |at| until.min(at));
+        node.resting = Some((queue, node.list.is_contended()));
+        self.rest = Some(Rest { until });
     }
 
     /// Takes the queue off the run list until its wait is satisfied: enter the table, arm, look again.

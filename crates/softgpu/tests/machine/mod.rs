@@ -458,9 +458,10 @@ impl Queue {
                 control: control_va,
                 progress_current: progress.map_or(GpuVa(0), |f| f.current_va),
                 progress_monitored: progress.map_or(GpuVa(0), |f| f.monitored_va),
-                priority: options.priority,
+                band: options.priority,
                 tag: options.tag,
                 lane: options.lane,
+                context: 0,
             })
             .expect("a queue");
         let id = QueueId(id as u32);

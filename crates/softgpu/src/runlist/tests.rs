@@ -1,0 +1,334 @@
+//! The promises of the run list, in virtual time: an engine that always takes whom the list names, and queues that always want more.
+
+use super::*;
+
+/// A queue with endless work: packets of so much time, in parts of so much.
+#[derive(Clone, Copy)]
+struct Load {
+    place: Place,
+    packet_ns: u64,
+    part_ns: u64,
+    /// What is left of the packet that it is in the middle of.
+    left_ns: u64,
+    had_ns: u64,
+}
+
+struct Engine {
+    list: RunList,
+    loads: Vec<Load>,
+    now: CpuTime,
+    order: Vec<u32>,
+}
+
+fn place(process: u32, context: u64, band: u32) -> Place {
+    Place { process, context, band, realtime_level: 0, in_process: 0, quantum_ns: 0 }
+}
+
+fn load(place: Place, packet_ns: u64, part_ns: u64) -> Load {
+    Load { place, packet_ns, part_ns, left_ns: 0, had_ns: 0 }
+}
+
+impl Engine {
+    fn new(bands: Bands, loads: Vec<Load>) -> Engine {
+        let mut list = RunList::default();
+        list.set_bands(bands);
+        for (queue, load) in (0..).zip(&loads) {
+            list.push(QueueId(queue), load.place, false, || CpuTime(0));
+        }
+        Engine { list, loads, now: CpuTime(0), order: Vec::new() }
+    }
+
+    /// One turn: a part of a packet.
+    fn turn(&mut self) {
+        let queue = self.list.pop(|| self.now).expect("there is always work");
+        self.order.push(queue.0);
+        let load = &mut self.loads[queue.0 as usize];
+        if load.left_ns == 0 {
+            load.left_ns = load.packet_ns;
+        }
+        let part = load.left_ns.min(load.part_ns);
+        load.left_ns -= part;
+        load.had_ns += part;
+        self.now = self.now.after(part);
+        let (place, in_packet) = (load.place, load.left_ns > 0);
+        self.list.turn_ended(in_packet, || self.now);
+        self.list.push(queue, place, in_packet, || self.now);
+        self.list.left(|| self.now);
+    }
+
+    fn run_for(&mut self, ns: u64) {
+        let end = self.now.after(ns);
+        while self.now < end {
+            self.turn();
+        }
+    }
+
+    fn had_by(&self, which: impl Fn(&Place) -> bool) -> u64 {
+        self.loads.iter().filter(|l| which(&l.place)).map(|l| l.had_ns).sum()
+    }
+}
+
+/// Numbers that look random, the same every time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+const MS: u64 = 1_000_000;
+
+// spec: HS-006
+#[test]
+fn a_process_with_ten_queues_gets_no_more_than_one_with_one() {
+    for quantum in [0, MS] {
+        let mut loads = vec![load(place(1, 1, 1), 100_000, 100_000)];
+        loads.extend((0..10).map(|n| load(place(2, 2 + n, 1), 100_000, 100_000)));
+        let bands = Bands { process_quantum_ns: [quantum; 4], normal_percent: 10 };
+        let mut engine = Engine::new(bands, loads);
+        engine.run_for(1_000 * MS);
+        let (one, ten) = (engine.had_by(|p| p.process == 1), engine.had_by(|p| p.process == 2));
+        assert!(one.abs_diff(ten) <= 2 * (quantum + 100_000), "{one} {ten}");
+        // Its ten contexts share their process's half.
+        assert!(engine.loads[1..].iter().all(|l| l.had_ns.abs_diff(ten / 10) <= MS + 100_000));
+    }
+}
+
+// spec: HS-006
+#[test]
+fn processes_of_a_band_share_it_evenly_whatever_their_packets() {
+    let mut numbers = Numbers(7);
+    for _ in 0..60 {
+        let quantum = numbers.below(3) * MS;
+        let mut loads = Vec::new();
+        for queue in 0..2 + numbers.below(12) {
+            let packet = 1 + numbers.below(5 * MS);
+            let process = numbers.below(4) as u32;
+            loads.push(load(place(process, queue / 2, 2), packet, 1 + numbers.below(packet)));
+        }
+        let longest = loads.iter().map(|l| l.packet_ns).max().unwrap();
+        let bands = Bands { process_quantum_ns: [quantum; 4], normal_percent: 10 };
+        let mut engine = Engine::new(bands, loads);
+        for _ in 0..4 {
+            let before: Vec<u64> = (0..4).map(|p| engine.had_by(|l| l.process == p)).collect();
+            engine.run_for(200 * MS);
+            let there: Vec<u64> = (0..4)
+                .filter(|p| engine.loads.iter().any(|l| l.place.process == *p))
+                .map(|p| engine.had_by(|l| l.process == p) - before[p as usize])
+                .collect();
+            let (least, most) = (there.iter().min().unwrap(), there.iter().max().unwrap());
+            assert!(most - least <= 2 * (quantum + longest), "{there:?}");
+        }
+    }
+}
+
+// spec: HS-004, HS-005
+#[test]
+fn focus_leaves_normal_its_percentage_and_realtime_leaves_nothing() {
+    let mut numbers = Numbers(11);
+    for round in 0..60 {
+        let percent = numbers.below(51) as u32;
+        let mut part = || 1 + numbers.below(2 * MS);
+        let loads = vec![
+            load(place(1, 1, 2), 5 * MS, part()),
+            load(place(2, 2, 2), 3 * MS, part()),
+            load(place(1, 3, 1), 4 * MS, part()),
+            load(place(3, 4, 1), MS, part().min(MS)),
+            load(place(3, 5, 0), MS, MS),
+        ];
+        let longest = loads.iter().map(|l| l.part_ns).max().unwrap();
+        let bands = Bands { process_quantum_ns: [0; 4], normal_percent: percent };
+        let mut engine = Engine::new(bands, loads.clone());
+        for _ in 0..3 {
+            let (had, from) = (engine.had_by(|p| p.band == 1), engine.now);
+            engine.run_for(1_000 * MS);
+            let (normal, all) = (engine.had_by(|p| p.band == 1) - had, engine.now.since(from));
+            let p = u64::from(percent);
+            let bound = p * (100 - p) * FLOOR_WINDOW_NS / 10_000 + longest;
+            let share = all * p / 100;
+            assert!(normal + bound >= share, "{round}: {normal} of {share}, bound {bound}");
+            assert!(normal <= share + bound, "{round}: no more than that: {normal} of {share}");
+        }
+        assert_eq!(engine.had_by(|p| p.band == 0), 0, "nothing for IDLE");
+        let realtime = load(Place { realtime_level: 3, ..place(4, 9, 3) }, MS, MS);
+        engine.loads.push(realtime);
+        engine.list.push(QueueId(5), realtime.place, false, || engine.now);
+        let before = engine.had_by(|p| p.band < 3);
+        engine.run_for(1_000 * MS);
+        assert_eq!(engine.had_by(|p| p.band < 3), before, "REALTIME gives way to nobody");
+    }
+}
+
+// spec: HS-003
+#[test]
+fn a_higher_band_comes_first_and_between_the_parts_of_a_packet() {
+    let bands = Bands { normal_percent: 0, ..Bands::default() };
+    let mut engine = Engine::new(bands, vec![load(place(1, 1, 1), 100, 10), load(place(2, 2, 1), 100, 10)]);
+    engine.turn();
+    engine.turn();
+    assert_eq!(engine.order, [0, 0], "equals do not come between the parts of a packet");
+    for (band, level) in [(2, 0), (3, 0), (3, 31), (3, 7)] {
+        let number = engine.loads.len() as u32;
+        let above = load(Place { realtime_level: level, ..place(3, 7, band) }, 10, 10);
+        engine.loads.push(above);
+        engine.list.push(QueueId(number), above.place, false, || engine.now);
+    }
+    let mut order = Vec::new();
+    while let Some(queue) = engine.list.pop(|| engine.now) {
+        order.push(queue.0);
+        engine.list.turn_ended(false, || engine.now);
+        engine.list.left(|| engine.now);
+    }
+    assert_eq!(order, [4, 5, 3, 2, 0, 1], "then the packet goes on");
+    assert!(engine.list.is_empty() && engine.list.next().is_none());
+}
+
+// spec: HS-007
+#[test]
+fn a_higher_in_process_priority_matters_inside_its_process_alone() {
+    let above = |p: Place, in_process| Place { in_process, ..p };
+    let loads = vec![
+        load(above(place(1, 1, 1), 0), MS, MS),
+        load(above(place(1, 2, 1), 1), MS, MS),
+        load(above(place(2, 3, 1), -7), MS, MS),
+    ];
+    let mut engine = Engine::new(Bands::default(), loads);
+    engine.run_for(100 * MS);
+    assert_eq!(engine.loads[0].had_ns, 0, "the other context of its process comes first");
+    assert!(engine.loads[1].had_ns.abs_diff(engine.loads[2].had_ns) <= 2 * MS);
+}
+
+// spec: HS-008
+#[test]
+fn contexts_of_a_process_take_turns_of_their_quantum() {
+    let quantum = |context, quantum_ns| Place { quantum_ns, ..place(1, context, 1) };
+    let loads = vec![
+        load(quantum(1, 0), 10, 10),
+        load(quantum(2, 30), 10, 10),
+        load(quantum(2, 30), 10, 10),
+        load(quantum(3, 0), 10, 10),
+    ];
+    let mut engine = Engine::new(Bands::default(), loads);
+    (0..10).for_each(|_| engine.turn());
+    assert_eq!(engine.order, [0, 1, 2, 1, 3, 0, 2, 1, 2, 3]);
+}
+
+#[test]
+fn equals_of_one_process_take_turns_in_the_order_in_which_they_came() {
+    let loads = (0..5).map(|n| load(place(1, n, 1), 20, 10)).collect();
+    let mut engine = Engine::new(Bands::default(), loads);
+    (0..20).for_each(|_| engine.turn());
+    assert_eq!(engine.order, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
+}
+
+#[test]
+fn whoever_was_away_is_owed_nothing_and_still_owes() {
+    let loads = vec![load(place(1, 1, 1), MS, MS), load(place(2, 2, 1), 10 * MS, 10 * MS)];
+    let mut engine = Engine::new(Bands::default(), loads);
+    let away = QueueId(1);
+    engine.list.remove(away);
+    engine.run_for(100 * MS);
+    // It comes back: for 10 ms it gets, the other one gets 10, and none of the 100.
+    engine.list.push(away, engine.loads[1].place, false, || engine.now);
+    engine.run_for(100 * MS);
+    let (back, other) = (engine.loads[1].had_ns, engine.loads[0].had_ns);
+    assert!((40 * MS..=60 * MS).contains(&back), "{back}");
+    // One that leaves after each long packet and comes back at once gets no more by it.
+    for _ in 0..10 {
+        engine.list.remove(away);
+        engine.turn();
+        engine.list.push(away, engine.loads[1].place, false, || engine.now);
+        engine.run_for(10 * MS);
+    }
+    let (one, other) = (engine.loads[1].had_ns - back, engine.loads[0].had_ns - other);
+    assert!(one <= other + 20 * MS, "{one} {other}");
+}
+
+#[test]
+fn nothing_is_kept_of_processes_that_come_and_go() {
+    let mut engine = Engine::new(Bands::default(), vec![load(place(0, 0, 1), 10, 10)]);
+    for process in 1..1_000 {
+        let guest = place(process, u64::from(process), 1);
+        engine.loads.push(load(guest, 10, 10));
+        engine.list.push(QueueId(process), guest, false, || engine.now);
+        (0..4).for_each(|_| engine.turn());
+        engine.list.remove(QueueId(process));
+    }
+    (0..40).for_each(|_| engine.turn());
+    assert!(engine.list.tiers[1].had_ns.len() < 30, "{}", engine.list.tiers[1].had_ns.len());
+    assert_eq!(engine.list.places.len(), 1);
+}
+
+/// Whatever is entered and taken off in whatever order, nothing is lost and nothing comes twice.
+#[test]
+fn nothing_is_lost_and_nothing_comes_twice() {
+    let mut numbers = Numbers(3);
+    let (mut list, mut inside, mut now) = (RunList::default(), Vec::new(), CpuTime(0));
+    for _ in 0..50_000 {
+        now = now.after(numbers.below(100_000));
+        let queue = numbers.below(40);
+        match numbers.below(4) {
+            0 | 1 if !inside.contains(&queue) => {
+                let place = Place {
+                    process: (queue % 5) as u32,
+                    context: queue / 2,
+                    band: (queue % 4) as u32,
+                    realtime_level: numbers.below(32) as u32,
+                    in_process: numbers.below(15) as i32 - 7,
+                    quantum_ns: numbers.below(3) * 50_000,
+                };
+                list.push(QueueId(queue as u32), place, numbers.below(3) == 0, || now);
+                inside.push(queue);
+            }
+            2 => {
+                list.remove(QueueId(queue as u32));
+                inside.retain(|q| *q != queue);
+            }
+            _ => {
+                let next = list.next();
+                let popped = list.pop(|| now).map(|q| u64::from(q.0));
+                assert_eq!(popped.is_some(), !inside.is_empty());
+                assert!(popped.is_none() || next.is_some());
+                if let Some(popped) = popped {
+                    assert!(inside.contains(&popped));
+                    inside.retain(|q| *q != popped);
+                    list.turn_ended(false, || now.after(10));
+                    list.left(|| now.after(10));
+                }
+            }
+        }
+        assert_eq!(list.is_empty(), inside.is_empty());
+    }
+}
+
+/// The clock is read for the sake of others: of queues of one process, in whatever bands but one, nobody asks how long they take.
+#[test]
+fn whoever_has_no_rival_costs_no_reading_of_the_clock() {
+    let never = || -> CpuTime { panic!("the clock was read") };
+    let mut list = RunList::default();
+    let bands = Bands { process_quantum_ns: [MS; 4], normal_percent: 10 };
+    list.set_bands(bands);
+    let places = [place(1, 1, 1), place(1, 1, 1), place(1, 2, 1), place(2, 3, 0), place(3, 4, 3)];
+    for (queue, place) in (0..).zip(places) {
+        list.push(QueueId(queue), place, false, never);
+    }
+    let mut order = Vec::new();
+    for _ in 0..8 {
+        let queue = list.pop(never).unwrap();
+        order.push(queue.0);
+        list.turn_ended(false, never);
+        if queue != QueueId(4) {
+            list.push(queue, places[queue.0 as usize], false, never);
+        }
+        list.left(never);
+    }
+    assert_eq!(order, [4, 0, 2, 1, 2, 0, 2, 1]);
+    // Another process of the band, while a queue is served: from now on time counts.
+    let served = list.pop(never).unwrap();
+    list.push(QueueId(9), place(9, 9, 1), false, || CpuTime(5));
+    list.turn_ended(true, || CpuTime(7));
+    list.push(served, places[served.0 as usize], true, never);
+    assert_eq!(list.tiers[1].had_ns.get(&1), Some(&2));
+}
