@@ -319,52 +319,52 @@ impl DriverLayer for Recording {
     }
 
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
-        self.note("reemptCommand", format!("{args:?}"));
+        self.note("PreemptCommand", format!("{args:?}"));
         self.inner.preempt_command(level, args)
     }
 
     fn cancel_command(&self, level: &Dispatch, args: CancelCommand) -> Result<(), Status> {
-        self.note("ancelCommand", format!("{args:?}"));
+        self.note("CancelCommand", format!("{args:?}"));
         self.inner.cancel_command(level, args)
     }
 
     fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
-        self.note("ueryCurrentFence", engine.to_string());
+        self.note("QueryCurrentFence", engine.to_string());
         self.inner.query_current_fence(level, engine)
     }
 
     fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {
-        self.note("ueryDependentEngineGroup", engine.to_string());
+        self.note("QueryDependentEngineGroup", engine.to_string());
         self.inner.query_dependent_engine_group(level, engine)
     }
 
     fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
-        self.note("ueryEngineStatus", engine.to_string());
+        self.note("QueryEngineStatus", engine.to_string());
         self.inner.query_engine_status(level, engine)
     }
 
     fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
-        self.note("esetEngine", engine.to_string());
+        self.note("ResetEngine", engine.to_string());
         self.inner.reset_engine(level, engine)
     }
 
     fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status> {
-        self.note("esetFromTimeout", String::new());
+        self.note("ResetFromTimeout", String::new());
         self.inner.reset_from_timeout(level)
     }
 
     fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
-        self.note("estartFromTimeout", String::new());
+        self.note("RestartFromTimeout", String::new());
         self.inner.restart_from_timeout(level)
     }
 
     fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
-        self.note("esetHwEngine", engine.to_string());
+        self.note("ResetHwEngine", engine.to_string());
         self.inner.reset_hw_engine(level, engine)
     }
 
     fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
-        self.note("esumeHwEngine", engine.to_string());
+        self.note("ResumeHwEngine", engine.to_string());
         self.inner.resume_hw_engine(level, engine)
     }
 
@@ -374,7 +374,7 @@ impl DriverLayer for Recording {
         engine: Option<EngineId>,
         reason: DebugReason,
     ) -> Result<String, Status> {
-        self.note("ollectDbgInfo", format!("{engine:?} {reason:?}"));
+        self.note("CollectDbgInfo", format!("{engine:?} {reason:?}"));
         self.inner.collect_debug_info(level, engine, reason)
     }
 

@@ -22,6 +22,7 @@ use crate::power::{Power, PowerManagement, Powered};
 use crate::process::Process;
 use crate::sched::VidSch;
 use crate::stats::{Count, KernelStats, Stats};
+use crate::supervisor::{self, Supervisor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -76,6 +77,11 @@ pub struct AdapterConfig {
     pub priority_bands: SetupPriorityBands,
     /// How long the GPU may take for what it must do, in nanoseconds, before it counts as hung (TdrDelay).
     pub tdr_delay_ns: u64,
+    /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same priority wait for it.
+    pub quantum_ns: u64,
+    /// Whether somebody looks when deadlines have come. Without, no quantum ends and nothing is found to hang: for explorations, where
+    /// time stands still as long as anybody can move.
+    pub supervised: bool,
     /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those of "GPU n"; `None` where
     /// there is only one.
     pub ordinal: Option<u32>,
@@ -102,6 +108,8 @@ impl AdapterConfig {
             power: PowerManagement::AlwaysOn,
             priority_bands: SetupPriorityBands::default(),
             tdr_delay_ns: 2_000_000_000,
+            quantum_ns: 10_000_000,
+            supervised: platform.kind() != PlatformKind::Explored,
             ordinal: None,
         }
     }
@@ -185,6 +193,8 @@ pub struct Adapter {
     /// The timeline's lane of interrupt and deferred routines.
     pub(crate) interrupt_lane: LaneId,
     pub(crate) stats: Stats,
+    /// Looks when deadlines have come.
+    pub(crate) supervisor: Supervisor,
     next_handle: Word,
     bug_checks: Mutex<Vec<BugCheck>>,
     interrupt_worker: Mutex<Option<ServiceHandle>>,
@@ -261,6 +271,7 @@ impl Adapter {
             process_lane: OnceLock::new(),
             interrupt_lane: platform.lane(LaneKind::Interrupt, &lane_group(config), "interrupts"),
             stats: Stats::new(platform),
+            supervisor: Supervisor::new(platform, config.supervised),
             next_handle: platform.page(1).word(0),
             bug_checks: platform.mutex("bug checks", Vec::new()),
             interrupt_worker: platform.mutex("interrupt worker", None),
@@ -269,6 +280,7 @@ impl Adapter {
         callbacks.attach(&adapter);
         let worker = interrupt::connect(&adapter);
         *adapter.interrupt_worker.lock() = worker;
+        supervisor::start(&adapter);
         if adapter.native_fence_caps.map_to_gpu_system_process {
             let space = AddressSpace::of_system_process(&adapter);
             let space = space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
@@ -294,8 +306,9 @@ impl Adapter {
         Process::new(self, process_name, true)
     }
 
-    /// Stops the adapter: its interrupt worker and its driver. Processes must be closed first.
+    /// Stops the adapter: its supervisor, its interrupt worker and its driver. Processes must be closed first.
     pub fn stop(&self) {
+        self.supervisor.stop();
         let worker = self.interrupt_worker.lock().take();
         if let Some(worker) = worker {
             worker.stop();

@@ -4,7 +4,7 @@
 //! `handle` · `device` · `memory` (allocations, GPU addresses) · `fence` (storage, waiters, the MonitoredValue protocol,
 //! logs) · `signal` (the rules that every signal keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode
 //! hardware queues) · `doorbell` · `suspend` (hardware contexts off the run list and back) · `power` (D-states, F-states) ·
-//! `interrupt` (interrupt and deferred routine) · `recovery` (a device in error) · `teardown` (how processes end) · `feature`
+//! `interrupt` (interrupt and deferred routine) · `recovery` (a device in error) · `supervisor` (who looks when deadlines have come) · `teardown` (how processes end) · `feature`
 //! (what both sides can do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called) · `error`.
 //!
 //! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
@@ -37,6 +37,7 @@ mod sched;
 mod scheduling;
 mod signal;
 mod stats;
+mod supervisor;
 mod suspend;
 mod teardown;
 

@@ -15,14 +15,18 @@ use crate::fence::{Fence, Owner, look_at_monitored, monitor, scan_monitored};
 use crate::recovery;
 use crate::signal;
 use crate::stats::Count;
+use crate::supervisor::Watch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{Dispatch, EngineId, MonitoredNotification, OsHandle, SubmitCommandFlags};
-use tidegate_platform::{Event, Step};
+use tidegate_platform::{CpuTime, Event, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 use vidsch::{Command, Decision, Finished, GivenUp, Work};
+
+/// The scheduler's deadlines.
+pub(crate) const WATCH: Watch = Watch { next: next_deadline, look: run };
 
 /// A fence and a value.
 pub(crate) type FenceTarget = (Arc<Fence>, u64);
@@ -164,9 +168,17 @@ pub(crate) fn run(adapter: &Arc<Adapter>) {
         record(adapter, finished);
         match decision {
             Some(decision) => carry_out(adapter, decision),
-            None => return,
+            None => break,
         }
     }
+    if let Some(deadline) = next_deadline(adapter) {
+        adapter.supervisor.arm(deadline);
+    }
+}
+
+/// When decisions are to be asked for although nothing has happened.
+fn next_deadline(_adapter: &Adapter) -> Option<CpuTime> {
+    None
 }
 
 fn carry_out(adapter: &Arc<Adapter>, decision: Decision<FenceTarget>) {
