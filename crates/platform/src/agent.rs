@@ -3,6 +3,7 @@
 //!
 //! The order that matters when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one more turn each; 3. sleep.
 
+use crate::time::Deadline;
 use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
 
 /// What an agent's turn came to.
@@ -14,6 +15,8 @@ pub enum Turn {
     Park,
     /// It found nothing to do before this time.
     Until(CpuTime),
+    /// The same, and what it does then helps nobody on: a machine in which nobody else moves stands still, and does not wait for it.
+    AtLeisure(CpuTime),
 }
 
 /// Anything that moves by itself, in bounded turns.
@@ -88,8 +91,8 @@ fn serve(platform: &Platform, handle: &ServiceHandle, mut agents: Vec<Box<dyn Ag
         match one_pass(&mut agents) {
             Pass::Busy => handle.wake.retract(),
             Pass::Idle(_) if ended() => break,
-            Pass::Idle(until) => {
-                handle.wake.sleep(until);
+            Pass::Idle(deadline) => {
+                handle.wake.sleep_for(deadline);
             }
         }
         spin_until = None;
@@ -98,18 +101,20 @@ fn serve(platform: &Platform, handle: &ServiceHandle, mut agents: Vec<Box<dyn Ag
 
 enum Pass {
     Busy,
-    Idle(Option<CpuTime>),
+    Idle(Option<Deadline>),
 }
 
 fn one_pass(agents: &mut [Box<dyn Agent>]) -> Pass {
     let mut busy = false;
-    let mut until: Option<CpuTime> = None;
+    let mut deadline: Option<Deadline> = None;
+    let mut no_later_than = |next: Deadline| deadline = Some(deadline.map_or(next, |d| d.and(next)));
     for agent in agents {
         match agent.turn() {
             Turn::Again => busy = true,
             Turn::Park => {}
-            Turn::Until(time) => until = Some(until.map_or(time, |u| u.min(time))),
+            Turn::Until(time) => no_later_than(Deadline::at(time)),
+            Turn::AtLeisure(time) => no_later_than(Deadline::at_leisure(time)),
         }
     }
-    if busy { Pass::Busy } else { Pass::Idle(until) }
+    if busy { Pass::Busy } else { Pass::Idle(deadline) }
 }

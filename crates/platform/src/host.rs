@@ -1,7 +1,12 @@
 //! Owns the host back end: threads that park on futexes, the wall clock, and the watch for a machine in which nobody
 //! can move any more.
+//!
+//! An idle machine wakes nobody here. The watch sleeps without end while somebody can move, and is woken by the thread that
+//! leaves none behind: the last one to go to sleep, or to end. Only then does it look by the clock, since a thread that was
+//! woken counts as asleep until it runs.
 
 use crate::memory::Word;
+use crate::time::Deadline;
 use crate::world::RunReport;
 use crate::{CpuTime, ParkingCounts, Platform, WaitEnd, current, os};
 use std::cell::Cell;
@@ -30,6 +35,7 @@ struct Sleeper {
     word: Word,
     agent: String,
     what: String,
+    /// It moves again by itself.
     deadline: bool,
 }
 
@@ -37,19 +43,64 @@ struct Sleeper {
 struct Threads {
     live: u64,
     sleepers: BTreeMap<u64, Sleeper>,
+    /// How many of `sleepers` have a deadline, and so move again by themselves.
+    with_deadline: u64,
+    /// How many of `sleepers` say what they wait for. The others are services, which may sleep for ever.
+    with_reason: u64,
+    /// The watch, while it waits to be told that nobody can move.
+    watch: Option<std::thread::Thread>,
     panics: Vec<String>,
     handles: Vec<std::thread::JoinHandle<()>>,
 }
 
+impl Threads {
+    fn insert(&mut self, thread: u64, sleeper: Sleeper) {
+        self.with_deadline += u64::from(sleeper.deadline);
+        self.with_reason += u64::from(!sleeper.what.is_empty());
+        self.sleepers.insert(thread, sleeper);
+        self.tell_watch();
+    }
+
+    fn remove(&mut self, thread: u64) {
+        let Some(sleeper) = self.sleepers.remove(&thread) else { return };
+        self.with_deadline -= u64::from(sleeper.deadline);
+        self.with_reason -= u64::from(!sleeper.what.is_empty());
+    }
+
+    /// Everybody is asleep, and somebody not for lack of work.
+    fn stands_still(&self) -> bool {
+        self.with_deadline == 0 && self.with_reason > 0 && self.sleepers.len() as u64 >= self.live
+    }
+
+    /// To be called when a thread has gone to sleep or ended.
+    fn tell_watch(&mut self) {
+        if self.watch.is_some()
+            && self.stands_still()
+            && let Some(watch) = self.watch.take()
+        {
+            watch.unpark();
+        }
+    }
+
+    fn blocked(&self) -> Vec<(String, String)> {
+        if !self.stands_still() {
+            return Vec::new();
+        }
+        let said = self.sleepers.values().filter(|s| !s.what.is_empty());
+        said.map(|s| (s.agent.clone(), s.what.clone())).collect()
+    }
+}
+
 pub(crate) struct Host {
     start: Instant,
-    stopped: AtomicBool,
+    /// 1 from `stop` on; who sleeps by the clock alone sleeps on it.
+    stopped: AtomicU64,
     sleeps: AtomicU64,
     wakes: AtomicU64,
     threads: Mutex<Threads>,
 }
 
-/// How often the watch looks, and how many looks in a row must find nothing moving: a second in all.
+/// How often the watch looks once nobody can move, and how many looks in a row must find the same: a second in all.
 const WATCH_PERIOD: Duration = Duration::from_millis(50);
 const WATCH_QUIET_LOOKS: u32 = 20;
 /// Sleeping is only trusted to this much; the rest of a busy time is spun.
@@ -59,7 +110,7 @@ impl Host {
     pub(crate) fn new() -> Host {
         Host {
             start: Instant::now(),
-            stopped: AtomicBool::new(false),
+            stopped: AtomicU64::new(0),
             sleeps: AtomicU64::new(0),
             wakes: AtomicU64::new(0),
             threads: Mutex::new(Threads::default()),
@@ -89,14 +140,14 @@ impl Host {
             if self.is_stopped() {
                 return WaitEnd::Stopped;
             }
-            let rest = deadline.since(self.now()).min(50_000_000);
-            std::thread::sleep(Duration::from_nanos(rest));
+            let rest = Duration::from_nanos(deadline.since(self.now()));
+            os::futex_wait(&self.stopped, 0, Some(rest));
         }
         WaitEnd::TimedOut
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
+        self.stopped.load(Ordering::Acquire) != 0
     }
 
     pub(crate) fn parking_counts(&self) -> ParkingCounts {
@@ -110,9 +161,11 @@ impl Host {
         &self,
         word: &Word,
         expected: u32,
-        deadline: Option<CpuTime>,
+        deadline: Option<Deadline>,
         what: &str,
     ) -> WaitEnd {
+        let by_itself = deadline.is_some_and(|d| !d.leisurely);
+        let deadline = deadline.map(|d| d.time);
         let timeout = match deadline {
             None => None,
             Some(d) if self.now() >= d => return WaitEnd::TimedOut,
@@ -123,14 +176,15 @@ impl Host {
             word: word.clone(),
             agent: current::name(),
             what: what.to_owned(),
-            deadline: deadline.is_some(),
+            deadline: by_itself,
         };
         // Registered before the look at `stopped`: `stop` wakes again until nobody is registered.
-        self.threads().sleepers.insert(me, sleeper);
+        self.threads().insert(me, sleeper);
         let end = if self.is_stopped() {
             WaitEnd::Stopped
         } else {
-            self.sleeps.fetch_add(1, Ordering::Relaxed);
+            // Who wakes at leisure is not what the watch takes for movement.
+            self.sleeps.fetch_add(u64::from(by_itself || deadline.is_none()), Ordering::Relaxed);
             os::futex_wait(word.cell(), expected, timeout);
             match deadline {
                 _ if self.is_stopped() => WaitEnd::Stopped,
@@ -138,7 +192,7 @@ impl Host {
                 _ => WaitEnd::Woken,
             }
         };
-        self.threads().sleepers.remove(&me);
+        self.threads().remove(me);
         end
     }
 
@@ -148,7 +202,8 @@ impl Host {
     }
 
     pub(crate) fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
+        self.stopped.store(1, Ordering::Release);
+        os::futex_wake(&self.stopped, i32::MAX);
         loop {
             let sleeping: Vec<Word> = self.threads().sleepers.values().map(|s| s.word.clone()).collect();
             if sleeping.is_empty() {
@@ -162,12 +217,7 @@ impl Host {
     }
 
     pub(crate) fn blocked_agents(&self) -> Vec<(String, String)> {
-        let threads = self.threads();
-        if (threads.sleepers.len() as u64) < threads.live || threads.sleepers.values().any(|s| s.deadline) {
-            return Vec::new();
-        }
-        let said = threads.sleepers.values().filter(|s| !s.what.is_empty());
-        said.map(|s| (s.agent.clone(), s.what.clone())).collect()
+        self.threads().blocked()
     }
 
     /// Runs `main` here, watches for a machine that stands still, and ends with every thread joined.
@@ -199,9 +249,25 @@ impl Host {
         RunReport { blocked, panics, end: self.now(), steps: 0 }
     }
 
+    /// Whether the machine may yet move; if so, the calling thread is unparked when it stands still.
+    fn may_move(&self) -> bool {
+        let mut threads = self.threads();
+        let may_move = !threads.stands_still();
+        threads.watch = may_move.then(std::thread::current);
+        may_move
+    }
+
     fn watch(&self, finished: &AtomicBool) -> Vec<(String, String)> {
         let (mut quiet, mut seen) = (0, self.parking_counts());
-        while !finished.load(Ordering::Acquire) {
+        let finished = || finished.load(Ordering::Acquire);
+        while !finished() {
+            if self.may_move() {
+                std::thread::park();
+            }
+            if finished() {
+                break;
+            }
+            // A look at once would mostly find a thread that is on its way; a period keeps it off those that hand work to and fro.
             std::thread::park_timeout(WATCH_PERIOD);
             let (blocked, counts) = (self.blocked_agents(), self.parking_counts());
             quiet = if blocked.is_empty() || counts != seen { 0 } else { quiet + 1 };
@@ -225,6 +291,7 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
         owner.inner.tracing.collect();
         let mut threads = owner.inner.host.threads();
         threads.live -= 1;
+        threads.tell_watch();
         if let Err(payload) = result {
             threads.panics.push(panic_text(&name, payload.as_ref()));
         }

@@ -261,7 +261,7 @@ impl Drop for Inner {
 /// How often threads were put to sleep and woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParkingCounts {
-    /// Times an agent went to sleep in a wait.
+    /// Times an agent went to sleep in a wait, but for sleeps until something is done at leisure.
     pub sleeps: u64,
     /// Wake calls made.
     pub wakes: u64,

@@ -5,6 +5,7 @@
 //! own races are explored like everybody's.
 
 use crate::memory::Word;
+use crate::time::Deadline;
 use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -256,8 +257,12 @@ impl WakeWord {
 
     /// The sleeper's second half.
     pub fn sleep(&self, deadline: Option<CpuTime>) -> WaitEnd {
+        self.sleep_for(deadline.map(Deadline::at))
+    }
+
+    pub(crate) fn sleep_for(&self, deadline: Option<Deadline>) -> WaitEnd {
         loop {
-            match self.word.wait_while(ASLEEP as u32, deadline, "") {
+            match self.word.wait_until(ASLEEP as u32, deadline, "") {
                 WaitEnd::Woken if self.word.load() == ASLEEP => {}
                 end => {
                     self.word.exchange(AWAKE);

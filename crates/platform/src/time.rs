@@ -20,6 +20,29 @@ impl CpuTime {
     }
 }
 
+/// When a wait ends by itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    pub(crate) time: CpuTime,
+    /// Nobody depends on it: it comes only while the machine moves for other reasons.
+    pub(crate) leisurely: bool,
+}
+
+impl Deadline {
+    pub(crate) fn at(time: CpuTime) -> Deadline {
+        Deadline { time, leisurely: false }
+    }
+
+    pub(crate) fn at_leisure(time: CpuTime) -> Deadline {
+        Deadline { time, leisurely: true }
+    }
+
+    /// That of somebody who waits for the earlier of two.
+    pub(crate) fn and(self, other: Deadline) -> Deadline {
+        Deadline { time: self.time.min(other.time), leisurely: self.leisurely && other.leisurely }
+    }
+}
+
 macro_rules! steps {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
         /// A thing that takes time on a real machine; see [`StepCosts`].

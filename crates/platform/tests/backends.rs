@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use tidegate_platform::{
-    Agent, Controller, CpuTime, MemoryModel, Mutex, Platform, Point, Step, StepCosts, Turn, WaitEnd,
-    WakeWord, Word,
+    Agent, Controller, CpuTime, MemoryModel, Mutex, Platform, PlatformKind, Point, Step, StepCosts, Turn,
+    WaitEnd, WakeWord, Word,
 };
 
 /// Always lets the first choice happen.
@@ -122,6 +122,48 @@ fn a_machine_in_which_nobody_can_move_says_who_waits_for_what() {
             assert_eq!(event.wait_for(None, "a signal that never comes"), WaitEnd::Stopped);
         });
         assert_eq!(report.blocked, [("main".to_owned(), "a signal that never comes".to_owned())]);
+    }
+}
+
+/// Looks at something every millisecond, for nobody's sake.
+struct AtLeisure {
+    clock: Platform,
+    next: Option<CpuTime>,
+    looks: Word,
+}
+
+impl Agent for AtLeisure {
+    fn turn(&mut self) -> Turn {
+        let now = self.clock.now();
+        if self.next.is_none_or(|next| now >= next) {
+            self.next = Some(now.after(1_000_000));
+            self.looks.fetch_add(1);
+        }
+        Turn::AtLeisure(self.next.unwrap())
+    }
+}
+
+#[test]
+fn what_is_done_at_leisure_keeps_no_machine_going() {
+    for make in platforms() {
+        let platform = make();
+        let (looks, wake) = (platform.page(1).word(0), WakeWord::new(&platform));
+        let agent = AtLeisure { clock: platform.clone(), next: None, looks: looks.clone() };
+        platform.spawn_service("leisure", wake, vec![Box::new(agent)]);
+        let (event, p) = (platform.event(false), platform.clone());
+        let (busy, counted) = (looks.clone(), looks.clone());
+        let report = platform.run(move || {
+            p.sleep_until(p.now().after(20_000_000));
+            // It was done while somebody waited for the clock, but where time passes only when nothing else can happen.
+            match p.kind() {
+                PlatformKind::Virtual => assert_eq!(busy.load(), 20),
+                PlatformKind::Explored => assert_eq!(busy.load(), 1),
+                PlatformKind::Host => assert!(busy.load() > 1),
+            }
+            assert_eq!(event.wait_for(None, "a signal that never comes"), WaitEnd::Stopped);
+        });
+        assert_eq!(report.blocked, [("main".to_owned(), "a signal that never comes".to_owned())]);
+        assert!(platform.kind() == PlatformKind::Host || counted.load() <= 21, "{}", counted.load());
     }
 }
 

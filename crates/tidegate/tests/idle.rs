@@ -46,7 +46,7 @@ fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
         let (before, parked) = (process_cpu_ns(), clock.parking_counts());
         clock.sleep_until(clock.now().after(IDLE_NS));
         measured.set(process_cpu_ns() - before).unwrap();
-        // What was used is the watch for machines that stand still, and this thread: no engine has moved.
+        // Nobody has moved, the watch for machines that stand still among them.
         assert_eq!(clock.parking_counts(), parked);
         // Each of them is still heard.
         for (value, queue) in (u64::from(QUEUES) + 1..).zip([&queues[0], &queues[4_095]]) {

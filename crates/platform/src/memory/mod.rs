@@ -20,6 +20,7 @@ pub use physical::{CacheType, PhysicalAddress, PhysicalMemory, Target};
 pub use untrusted::Untrusted;
 pub use window::BulkWindow;
 
+use crate::time::Deadline;
 use crate::time::Step;
 use crate::{CpuTime, Platform, PlatformKind, WaitEnd, world};
 use std::fmt;
@@ -259,6 +260,10 @@ impl Word {
 
     /// Sleeps while the low 32 bits are `expected`. May return [`WaitEnd::Woken`] spuriously: look again.
     pub fn wait_while(&self, expected: u32, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
+        self.wait_until(expected, deadline.map(Deadline::at), what)
+    }
+
+    pub(crate) fn wait_until(&self, expected: u32, deadline: Option<Deadline>, what: &str) -> WaitEnd {
         let platform = &self.page.platform;
         match platform.kind() {
             PlatformKind::Host => platform.inner.host.wait_word(self, expected, deadline, what),

@@ -331,10 +331,11 @@ impl World {
         }
     }
 
-    /// Nothing can happen now: the earliest sleeper's time comes.
+    /// Nothing can happen now: the earliest sleeper's time comes. What happens at leisure never does.
     fn pass_time(&mut self) -> Option<()> {
         let sleeping = self.agents.iter().enumerate().filter(|(_, s)| s.state == State::Blocked);
-        let timers = sleeping.filter_map(|(i, s)| Some((s.wait.as_ref()?.deadline?, i)));
+        let deadlines = sleeping.filter_map(|(i, s)| Some((s.wait.as_ref()?.deadline?, i)));
+        let timers = deadlines.filter(|(d, _)| !d.leisurely).map(|(d, i)| (d.time, i));
         let (deadline, index) = timers.min()?;
         self.now = self.now.max(deadline.0);
         self.end_sleep(AgentIx(index as u16), WaitEnd::TimedOut, 0);

@@ -20,7 +20,7 @@ use crate::controller::{AgentIx, Controller, MemoryModel};
 use crate::current::{self, Belongings};
 use crate::fiber::{self, Fiber};
 use crate::memory::PageInner;
-use crate::time::{Step, StepCosts};
+use crate::time::{Deadline, Step, StepCosts};
 use crate::{CpuTime, Platform, WaitEnd, host};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -93,7 +93,7 @@ struct Slot {
 struct Wait {
     key: usize,
     what: String,
-    deadline: Option<CpuTime>,
+    deadline: Option<Deadline>,
 }
 
 enum Discipline {
@@ -230,7 +230,7 @@ impl World {
         self.slot(agent).state = State::Ready;
         let at = self.now + delay_ns;
         if let Discipline::Virtual(v) = &mut self.discipline {
-            v.push(at, agent, None);
+            v.push(at, agent);
         }
     }
 
@@ -440,7 +440,7 @@ pub(crate) fn blocked_agents() -> Vec<(String, String)> {
 }
 
 /// Puts the calling agent to sleep on `key`; the caller has decided that it must.
-fn block(key: usize, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
+fn block(key: usize, deadline: Option<Deadline>, what: &str) -> WaitEnd {
     let agent = with(|w| {
         let agent = w.current.expect("only an agent can block: call it inside Platform::run");
         let list = w.sleepers.entry(key).or_default();
@@ -451,7 +451,7 @@ fn block(key: usize, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
         slot.wait = Some(Wait { key, what: what.to_owned(), deadline });
         let number = slot.sleep_number;
         if let (Discipline::Virtual(v), Some(d)) = (&mut w.discipline, deadline) {
-            v.push(d.0, agent, Some(number));
+            v.push_timer(d, agent, number);
         }
         agent
     });
@@ -480,13 +480,13 @@ pub(crate) fn join(agent: AgentIx) -> WaitEnd {
 }
 
 /// Sleeps on a word while its low half is `expected`.
-pub(crate) fn wait_word(word: WordRef<'_>, expected: u32, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
+pub(crate) fn wait_word(word: WordRef<'_>, expected: u32, deadline: Option<Deadline>, what: &str) -> WaitEnd {
     let go = explored::at_wait(word, |w| {
         if w.stopped {
             Some(WaitEnd::Stopped)
         } else if word.cell().load(Ordering::Relaxed) as u32 != expected {
             Some(WaitEnd::Woken)
-        } else if deadline.is_some_and(|d| d.0 <= w.now) {
+        } else if deadline.is_some_and(|d| d.time.0 <= w.now) {
             Some(WaitEnd::TimedOut)
         } else {
             None
@@ -520,5 +520,5 @@ pub(crate) fn sleep_until(deadline: CpuTime) -> WaitEnd {
         }
     });
     // A key that no word has: nobody wakes it but the clock.
-    over.unwrap_or_else(|| block(0, Some(deadline), "the clock"))
+    over.unwrap_or_else(|| block(0, Some(Deadline::at(deadline)), "the clock"))
 }

@@ -6,9 +6,9 @@
 use super::{AgentIx, Discipline, State, World, with};
 use crate::WaitEnd;
 use crate::fiber;
-use crate::time::{Step, StepCosts};
+use crate::time::{Deadline, Step, StepCosts};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// (time, order of entry, agent, the sleep that this timer ends).
 type Entry = (u64, u64, AgentIx, Option<u64>);
@@ -16,19 +16,41 @@ type Entry = (u64, u64, AgentIx, Option<u64>);
 pub(super) struct Virtual {
     pub(super) costs: StepCosts,
     queue: BinaryHeap<Reverse<Entry>>,
+    /// Timers that come only when something else comes later: they keep no machine going.
+    leisure: BTreeSet<Entry>,
     entries: u64,
     lock_waiters: usize,
 }
 
 impl Virtual {
     pub(super) fn new(costs: StepCosts) -> Virtual {
-        Virtual { costs, queue: BinaryHeap::new(), entries: 0, lock_waiters: 0 }
+        Virtual { costs, queue: BinaryHeap::new(), leisure: BTreeSet::new(), entries: 0, lock_waiters: 0 }
     }
 
-    /// Queues `agent` for time `at`; with a sleep number it is a timer that only ends that very sleep.
-    pub(super) fn push(&mut self, at: u64, agent: AgentIx, sleep: Option<u64>) {
+    /// Queues `agent` for time `at`.
+    pub(super) fn push(&mut self, at: u64, agent: AgentIx) {
         self.entries += 1;
-        self.queue.push(Reverse((at, self.entries, agent, sleep)));
+        self.queue.push(Reverse((at, self.entries, agent, None)));
+    }
+
+    /// Queues the end of that very sleep of `agent`.
+    pub(super) fn push_timer(&mut self, deadline: Deadline, agent: AgentIx, sleep: u64) {
+        self.entries += 1;
+        let entry = (deadline.time.0, self.entries, agent, Some(sleep));
+        if deadline.leisurely {
+            self.leisure.insert(entry);
+        } else {
+            self.queue.push(Reverse(entry));
+        }
+    }
+
+    fn pop(&mut self) -> Option<Entry> {
+        if let Some(leisure) = self.leisure.first()
+            && self.queue.peek().is_some_and(|Reverse(next)| leisure < next)
+        {
+            return self.leisure.pop_first();
+        }
+        self.queue.pop().map(|Reverse(entry)| entry)
     }
 }
 
@@ -42,7 +64,7 @@ impl World {
 
     pub(super) fn pick_earliest(&mut self) -> Option<AgentIx> {
         loop {
-            let Reverse((at, _, agent, sleep)) = self.virtual_mut().queue.pop()?;
+            let (at, _, agent, sleep) = self.virtual_mut().pop()?;
             let slot = self.slot(agent);
             match sleep {
                 None if slot.state == State::Ready => {}
@@ -66,7 +88,7 @@ impl World {
         let v = self.virtual_mut();
         match v.queue.peek() {
             Some(Reverse((at, ..))) if *at <= until => {
-                v.push(until, agent, None);
+                v.push(until, agent);
                 self.slot(agent).state = State::Ready;
                 true
             }
