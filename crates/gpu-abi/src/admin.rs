@@ -71,12 +71,14 @@ pub enum AdminCommand {
         /// Which.
         queue: QueueId,
     },
-    /// Takes a queue off the run list; its ring is not read until it is resumed.
+    /// Takes a queue off the run list; its ring is not read until it is resumed. An engine that may not leave the queue where it
+    /// stands, as coarsely as it is preempted, or that hangs in it, has it refused with [`AdminError::Busy`]: the queue is then
+    /// suspended when the engine comes to a boundary, if it does, and [`crate::Cause::QUEUE_SUSPENDED`] says so.
     SuspendQueue {
         /// Which.
         queue: QueueId,
     },
-    /// Puts a queue back; its write pointer is read anew.
+    /// Puts a queue back, or takes back that it is to be suspended; its write pointer is read anew.
     ResumeQueue {
         /// Which.
         queue: QueueId,
@@ -266,7 +268,7 @@ pub enum AdminCommand {
 pub struct EngineAnswer {
     /// Whether the engine takes part: not one that hangs in a command.
     pub responsive: bool,
-    /// The hardware queue that it works for, if it does.
+    /// The queue in whose commands it is, a node's ring among them.
     pub queue: Option<QueueId>,
     /// Rises with every packet, command and part of a command that the engine does: standing still while there is a queue, it makes
     /// no progress.

@@ -61,6 +61,8 @@ impl Register {
 
     /// Reading takes the engines whose preemption is over, bit by bit; see [`Cause::DMA_PREEMPTED`].
     pub const PREEMPTED_ENGINES: Register = Register(195);
+    /// Reading takes the next queue that was suspended after all, its number plus one; 0: none left. See [`Cause::QUEUE_SUSPENDED`].
+    pub const SUSPENDED_QUEUE: Register = Register(196);
     /// First of one register per engine: the preemption fence id of the last request that was answered ...
     pub const PREEMPTED_FENCE: Register = Register(256);
     /// ... and the last submission fence id that was complete then.
@@ -107,6 +109,9 @@ impl Cause {
     pub fn engine(engine: u32) -> Cause {
         Cause(1 << (8 + engine))
     }
+
+    /// A queue that could not be suspended at once is now; [`Register::SUSPENDED_QUEUE`] says which.
+    pub const QUEUE_SUSPENDED: Cause = Cause(1 << 56);
 
     /// Whether any bit of `other` is set.
     pub fn has(self, other: Cause) -> bool {

@@ -38,7 +38,7 @@ bitflags::bitflags! {
     /// What is particular about a DMA packet.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct DmaFlags: u32 {
-        /// It was preempted in the middle: go on from the state in the save area.
+        /// It was preempted: go on from the state in the save area, if there is one. One that had not been begun has none.
         const RESUME = 1;
         /// It has no commands and is there to have the engine take its context (lazy context switch).
         const CONTEXT_SWITCH = 1 << 1;
@@ -46,6 +46,12 @@ bitflags::bitflags! {
         const PHYSICAL = 1 << 2;
     }
 }
+
+/// Bytes of a save area: a page.
+pub const SAVE_AREA_BYTES: u64 = 4096;
+/// The first word of a save area that holds a state: the format is the hardware's own. 0 there says that it holds none, which is how a
+/// save area begins and what it becomes when its state is loaded.
+pub const SAVED_STATE: u64 = 0x3145_5441_5453_4754;
 
 /// One ring slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +94,8 @@ pub enum RingPacket {
         submission_fence_id: u32,
         /// Number under which the work of this context is counted.
         tag: u32,
-        /// Where the state of the packet is kept when it is preempted in the middle, in the system process's address space; 0 for
-        /// hardware that keeps it itself.
+        /// Where the state of the packet is kept when it is preempted in the middle, in the system process's address space: a page.
+        /// 0: it cannot be kept, and the packet ends before its ring is given back.
         save_area: GpuVa,
         /// What is particular about it.
         flags: DmaFlags,

@@ -4,7 +4,7 @@
 //! set by a locked operation, then the line goes up if no cause stood before. Reading takes all causes and the line
 //! falls, so whoever sets the next one raises again: no cause is left behind.
 //!
-//! The engines that wrote monitored fences, and those that are idle, are a word of bits of that kind: set first, taken by reading.
+//! The engines that wrote monitored fences, those that are idle, and those that were preempted, are a word of bits of that kind: set first, taken by reading.
 //!
 //! Only engines raise, in their turns; no lock is held over the sink.
 
@@ -17,6 +17,7 @@ pub(crate) struct InterruptLine {
     raised: Word,
     monitored_nodes: Word,
     idle_nodes: Word,
+    preempted_nodes: Word,
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
 }
 
@@ -28,6 +29,7 @@ impl InterruptLine {
             raised: page.word(8),
             monitored_nodes: page.word(1),
             idle_nodes: page.word(2),
+            preempted_nodes: page.word(3),
             sink: platform.mutex("interrupt sink", None),
         }
     }
@@ -72,6 +74,16 @@ impl InterruptLine {
     /// Takes the idle engines that were noted.
     pub(crate) fn take_idle(&self) -> u64 {
         self.idle_nodes.exchange(0)
+    }
+
+    /// Notes that engine `node` has answered a preemption; the cause is set after.
+    pub(crate) fn note_preempted(&self, node: usize) {
+        self.preempted_nodes.fetch_or(1 << node);
+    }
+
+    /// Takes the engines that were noted.
+    pub(crate) fn take_preempted(&self) -> u64 {
+        self.preempted_nodes.exchange(0)
     }
 
     /// The raising engine's turn is over.

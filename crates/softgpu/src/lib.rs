@@ -23,6 +23,7 @@
 pub mod config;
 pub mod stats;
 
+mod boundary;
 mod clock;
 mod cmp;
 mod doorbell;
@@ -36,6 +37,7 @@ mod posted;
 mod queue;
 mod registers;
 mod runlist;
+mod save;
 
 pub use config::{Barriers, Config, EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS, NodeConfig, WorkRates};
 pub use gpu::SoftGpu;

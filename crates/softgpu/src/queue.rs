@@ -113,6 +113,11 @@ impl Run {
         self.packet.is_some() || state.taken < state.known || state.reread || state.last_ring.is_some()
     }
 
+    /// Whether the packet that the queue is in the middle of has physical addresses.
+    pub(crate) fn is_physical(&self) -> bool {
+        matches!(&self.packet, Some(Packet::Execute(work)) if work.physical)
+    }
+
     /// The address space of the packet that the queue is in the middle of, else its own.
     pub(crate) fn work_space(&self) -> AddressSpaceId {
         match &self.packet {
@@ -209,6 +214,10 @@ pub(crate) struct Execution {
     /// Where the next command begins, in bytes.
     pub(crate) at: u32,
     pub(crate) address_space: AddressSpaceId,
+    /// Whether its addresses are physical ones.
+    pub(crate) physical: bool,
+    /// Where its state is kept; 0 for nowhere.
+    pub(crate) save_area: GpuVa,
     pub(crate) completion: Completion,
     pub(crate) tag: u32,
     pub(crate) trace: TraceWords,
@@ -234,4 +243,6 @@ pub(crate) enum Running {
     Grid { draw: bool, program: u32, groups: [u32; 3], args: Vec<u64>, done: u64 },
     /// Timed work; `until` stands while an engine is busy with it.
     Timed { left_ns: u64, until: Option<CpuTime> },
+    /// Nothing, for ever.
+    Hang,
 }

@@ -31,6 +31,10 @@ impl Device for SoftGpu {
             }
             Register::MONITORED_ENGINES => gpu.line.take_monitored(),
             Register::IDLE_ENGINES => gpu.line.take_idle(),
+            Register::PREEMPTED_ENGINES => gpu.line.take_preempted(),
+            Register::SUSPENDED_QUEUE => {
+                gpu.cmp.lock().suspended_late.pop_front().map_or(0, |q| u64::from(q.0) + 1)
+            }
             Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
             Register(n) if n >= Register::LAST_RING.0 => {
                 let queue = QueueId(n - Register::LAST_RING.0);
@@ -39,6 +43,14 @@ impl Device for SoftGpu {
             Register(n) if n >= Register::NODE_PREEMPTION.0 => {
                 let node = (n - Register::NODE_PREEMPTION.0) as usize;
                 gpu.config.nodes.get(node).map_or(0, |n| n.preemption.encode())
+            }
+            Register(n) if n >= Register::PREEMPTED_COMPLETED.0 => {
+                let engine = (n - Register::PREEMPTED_COMPLETED.0) as usize;
+                gpu.nodes.get(engine).map_or(0, |n| n.preempted_completed.load())
+            }
+            Register(n) if n >= Register::PREEMPTED_FENCE.0 => {
+                let engine = (n - Register::PREEMPTED_FENCE.0) as usize;
+                gpu.nodes.get(engine).map_or(0, |n| n.preempted_fence.load())
             }
             Register(n) if n >= Register::NODE_TRAITS.0 => {
                 let node = (n - Register::NODE_TRAITS.0) as usize;

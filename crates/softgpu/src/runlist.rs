@@ -7,6 +7,8 @@
 //! 3. in a process its contexts of the highest in-process priority, in turn, each until its quantum is used up (a turn, at least);
 //! 4. in a context its queues, in turn.
 //!
+//! All that is for an engine that may leave what it runs; where its granularity keeps it, it stays until it may.
+//!
 //! A queue stands on the list at most once, and only when it could go on. One in the middle of a packet keeps its place before
 //! its equals: only a higher band, a NORMAL band that catches up, or a higher in-process priority comes between two parts of a packet.
 //!
@@ -139,6 +141,8 @@ pub(crate) struct RunList {
     occupied: u64,
     places: BTreeMap<QueueId, Place>,
     served: Option<Served>,
+    /// The queue that the engine may not leave where it stands: nobody comes before it, on the list or off it.
+    kept: Option<QueueId>,
     floor: Floor,
     /// Counts entries of processes.
     arrivals: u64,
@@ -152,6 +156,7 @@ impl Default for RunList {
             occupied: 0,
             places: BTreeMap::new(),
             served: None,
+            kept: None,
             floor: Floor::default(),
             arrivals: 0,
         }
@@ -166,6 +171,16 @@ impl RunList {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.occupied == 0
+    }
+
+    /// Has the engine stay with `queue` wherever it may not be left.
+    pub(crate) fn keep(&mut self, queue: Option<QueueId>) {
+        self.kept = queue;
+    }
+
+    /// Whether the engine has to wait for the queue that it may not leave.
+    pub(crate) fn waits_for_kept(&self) -> bool {
+        self.kept.is_some_and(|queue| !self.places.contains_key(&queue))
     }
 
     /// Enters a queue behind its equals, or, in the middle of a packet, before them.
@@ -352,6 +367,9 @@ impl RunList {
 
     // spec: HS-003, HS-005, HS-007
     fn choose(&self) -> Option<(usize, u32, QueueId)> {
+        if let Some(queue) = self.kept {
+            return self.places.get(&queue).map(|place| (place.tier(), place.process, queue));
+        }
         let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1)? as usize;
         let pays = self.floor.paying && top == FOCUS as usize && self.wants(NORMAL);
         let number = if pays { NORMAL as usize } else { top };

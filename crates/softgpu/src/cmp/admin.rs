@@ -7,6 +7,7 @@
 //! One command at a time: the driver sees to that, since the mailbox is many registers.
 
 use super::{Calls, Cmp, Entry, Shared};
+use crate::boundary::may_switch;
 use crate::doorbell::{Asked, Heard};
 use crate::log::LogBuffer;
 use crate::mmu::{self, Space};
@@ -112,9 +113,11 @@ impl Shared {
                 self.unblock(None, None);
                 NOTHING
             }
-            AdminCommand::PreemptNode { .. }
-            | AdminCommand::ResetEngine { .. }
-            | AdminCommand::QueryEngine { .. } => Err(AdminError::Malformed),
+            AdminCommand::PreemptNode { engine, preemption_fence_id } => {
+                self.preempt_node(engine, preemption_fence_id)
+            }
+            AdminCommand::ResetEngine { engine } => self.reset_engine(engine),
+            AdminCommand::QueryEngine { engine } => self.query_engine(engine),
             AdminCommand::HoldEngines => self.hold_engines(),
             AdminCommand::ReleaseEngines => self.release_engines(),
             AdminCommand::MoveFencePage { from, to } => self.move_fence_page(from, to),
@@ -262,6 +265,7 @@ impl Shared {
             run: Some(Box::new(Run::new(shape))),
             place,
             suspended: false,
+            suspending: false,
             faulted: false,
             holds: 0,
             kicked: false,
@@ -347,10 +351,17 @@ impl Shared {
 
     fn suspend_queue(&self, queue: QueueId) -> Answer {
         let mut cmp = self.hold(queue)?;
-        cmp.delist(queue);
         let now = self.platform.now();
         let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
+        let node = self.config.node_of(entry.shape.node as usize);
+        if entry.run.as_ref().is_some_and(|run| !may_switch(run, node)) {
+            entry.suspending = true;
+            self.let_go(cmp, queue, Step::DoorbellToFetch);
+            return Err(AdminError::Busy);
+        }
         entry.suspended = true;
+        cmp.delist(queue);
+        let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
         if let Some(run) = &mut entry.run {
             run.pause(now);
         }
@@ -363,7 +374,7 @@ impl Shared {
     fn resume_queue(&self, queue: QueueId) -> Answer {
         let mut cmp = self.hold(queue)?;
         let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
-        entry.suspended = false;
+        (entry.suspended, entry.suspending) = (false, false);
         if let Some(run) = &mut entry.run {
             run.state.reread = true;
         }

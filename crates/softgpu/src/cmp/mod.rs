@@ -7,7 +7,7 @@
 //! list's level in the node's attention word; 2. drop the lock; 3. ring the service's wake word (a full barrier). An engine
 //! that parks announces its sleep first and looks at attention once more after.
 //!
-//! Rooms: `admin` (the mailbox) · `waits` (who waits for what) · `reports` (what an interrupt fetches) · `peers` (other GPUs).
+//! Rooms: `admin` (the mailbox) · `recovery` (preemption, reset) · `waits` (who waits for what) · `reports` (what an interrupt fetches) · `peers` (other GPUs).
 //!
 //! Engines and registers call in; it calls nobody. It does not execute packets.
 
@@ -15,6 +15,7 @@ pub(crate) mod admin;
 mod fence_page;
 pub(crate) mod peers;
 mod power;
+mod recovery;
 pub(crate) mod reports;
 pub(crate) mod shadow;
 pub(crate) mod waits;
@@ -32,7 +33,7 @@ use crate::stats::{Overlap, ParkedWait, Stats};
 use peers::Peers;
 use reports::{FaultList, SignaledList};
 use shadow::{KeptFences, Shadow};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
@@ -47,6 +48,8 @@ pub(crate) struct Entry {
     pub(crate) run: Option<Box<Run>>,
     pub(crate) place: Place,
     pub(crate) suspended: bool,
+    /// To be suspended as soon as its engine may leave it.
+    pub(crate) suspending: bool,
     pub(crate) faulted: bool,
     /// Mailbox commands that wait for the queue to leave its engine.
     pub(crate) holds: u32,
@@ -74,6 +77,14 @@ pub(crate) struct Node {
     pub(crate) summaries: u64,
     /// It has no power: its list is not served.
     pub(crate) unpowered: bool,
+    /// The queue that the engine took last, unless it is done with it.
+    pub(crate) current: Option<QueueId>,
+    /// The queue in whose command the engine hangs: it takes no other.
+    pub(crate) hung: Option<QueueId>,
+    /// The request for its ring that is not answered yet.
+    pub(crate) preemption: Option<u32>,
+    /// Counts packets, commands and parts of them.
+    pub(crate) progress: u64,
     /// The queue whose timed work keeps the engine, and whether another band waited for its share then.
     pub(crate) resting: Option<(QueueId, bool)>,
     /// How long the engine may be idle before it says so, in nanoseconds; 0 for ever.
@@ -86,7 +97,7 @@ impl Node {
     /// What its run list asks for.
     fn asks(&self) -> u64 {
         match self.resting {
-            _ if self.list.is_empty() => 0,
+            _ if self.list.is_empty() || self.list.waits_for_kept() => 0,
             Some((queue, contended))
                 if self.list.next() != Some(queue) || self.list.is_contended() != contended =>
             {
@@ -117,6 +128,8 @@ pub(crate) struct Cmp {
     pub(crate) faults: FaultList,
     /// Fences whose MonitoredValue has a shadow.
     pub(crate) shadows: KeptFences,
+    /// Queues that could not be suspended at once and are now.
+    pub(crate) suspended_late: VecDeque<QueueId>,
     /// Causes that the CMP leaves to the next engine to raise.
     pub(crate) causes_due: u64,
     pub(crate) doorbells: Doorbells,
@@ -147,6 +160,7 @@ impl Cmp {
             signaled: SignaledList::new(config.signaled_list_entries),
             faults: FaultList::default(),
             shadows: KeptFences::default(),
+            suspended_late: VecDeque::new(),
             causes_due: 0,
             doorbells: Doorbells::default(),
             rings: 0,
@@ -180,7 +194,7 @@ impl Cmp {
 
     /// Whether an engine may take a queue.
     pub(crate) fn serves(&self, engine: usize) -> bool {
-        !self.asleep && !self.nodes[engine].unpowered
+        !self.asleep && !self.nodes[engine].unpowered && self.nodes[engine].hung.is_none()
     }
 
     /// Whether a queue of one of `engines` has work or waits. A suspended queue counts where `suspended` says so.
@@ -290,6 +304,9 @@ pub(crate) struct NodePort {
     pub(crate) attention: Word,
     /// The last completed submission fence id.
     pub(crate) completed: Word,
+    /// The last preemption that was answered, and what was complete then.
+    pub(crate) preempted_fence: Word,
+    pub(crate) preempted_completed: Word,
     /// Number of the service that the engine belongs to.
     pub(crate) service: usize,
 }
@@ -336,7 +353,13 @@ impl Shared {
         };
         let port = |node: usize| {
             let page = platform.page(16);
-            NodePort { attention: page.word(0), completed: page.word(8), service: node % services }
+            NodePort {
+                attention: page.word(0),
+                completed: page.word(8),
+                preempted_fence: page.word(9),
+                preempted_completed: page.word(10),
+                service: node % services,
+            }
         };
         Shared {
             nodes: (0..config.engines()).map(port).collect(),
@@ -359,7 +382,7 @@ impl Shared {
     /// Publishes what asks for the engine of `node`; called under the lock after any change of it.
     pub(crate) fn publish(&self, cmp: &mut Cmp, node: u32) {
         let state = &mut cmp.nodes[node as usize];
-        let held_back = cmp.holds > 0 || cmp.asleep || state.unpowered;
+        let held_back = cmp.holds > 0 || cmp.asleep || state.unpowered || state.hung.is_some();
         let level = match (held_back, state.recall) {
             (true, _) => 0,
             (false, true) => RECALL,

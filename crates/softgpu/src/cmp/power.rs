@@ -45,7 +45,7 @@ impl Shared {
         NOTHING
     }
 
-    fn checked_engine(&self, engine: u32) -> Result<usize, AdminError> {
+    pub(super) fn checked_engine(&self, engine: u32) -> Result<usize, AdminError> {
         let index = engine as usize;
         if index < self.nodes.len() { Ok(index) } else { Err(AdminError::NoSuchEngine) }
     }

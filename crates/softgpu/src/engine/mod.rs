@@ -8,8 +8,8 @@
 //! A turn is bounded: some ring slots and small commands, or one command that takes time, or a part of it. A queue of higher
 //! priority comes in between two turns. Timed work keeps the engine, not the turn: other engines of the service go on.
 //!
-//! Rooms: `fence` (waits and signals) · `packet` (ring slots, command buffers) · `copy` · `compute` · `graphics` · `port` (an
-//! engine's way to memory). The platform's service calls in; CMP, interrupt line and programs are called.
+//! Rooms: `fence` (waits and signals) · `packet` (ring slots, command buffers) · `copy` · `compute` · `graphics` · `preempt` (what
+//! is next, and a ring that goes back) · `port` (an engine's way to memory). The platform's service calls in; CMP, interrupt line and programs are called.
 
 mod compute;
 mod copy;
@@ -17,7 +17,9 @@ mod fence;
 mod graphics;
 mod packet;
 mod port;
+mod preempt;
 
+use crate::boundary::may_switch;
 use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
 use crate::cmp::{Cmp, OTHERS, Shared};
@@ -29,6 +31,7 @@ use crate::runlist::Place;
 use crate::stats::Tally;
 use packet::Window;
 use port::Port;
+use preempt::Task;
 use std::cell::OnceCell;
 use std::sync::Arc;
 use tidegate_gpu_abi::{AddressSpaceId, Cause, QueueId, QueueKind, Summary};
@@ -47,6 +50,8 @@ enum Pace {
     Blocked(WaitKey, Slot),
     /// Timed work until then.
     Until(CpuTime),
+    /// The engine hangs.
+    Hung,
 }
 
 /// How a turn on a queue ended.
@@ -58,6 +63,10 @@ enum Outcome {
     Until(CpuTime),
     /// A fault; whether it stops the queue.
     Faulted(FaultRecord, bool),
+    /// It hangs in a command.
+    Hung,
+    /// The ring goes back to the kernel; a packet whose state could not be kept has faulted.
+    GivenBack(Option<FaultRecord>),
 }
 
 /// An engine that is busy with a command: for which queue, under which tag, since when.
@@ -103,6 +112,9 @@ pub(crate) struct Engine {
     busy: Option<Busy>,
     rest: Option<Rest>,
     idle: Idle,
+    task: Task,
+    /// What was done since the last turn's end.
+    progress: u64,
     /// Queue and address space that the engine worked for last.
     context: Option<ContextKey>,
     /// The present queue's own address space, and that of the packet that it is in the middle of.
@@ -144,6 +156,8 @@ impl Engine {
             busy: None,
             rest: None,
             idle: Idle::default(),
+            task: Task::Execute,
+            progress: 0,
             context: None,
             space: nowhere,
             work_space: nowhere,
@@ -220,14 +234,8 @@ impl Engine {
         self.causes |= std::mem::take(&mut cmp.causes_due);
         self.rest = None;
         cmp.nodes[self.node].recall = false;
-        let serves = cmp.holds == 0 && cmp.serves(self.node);
-        let node = &mut cmp.nodes[self.node];
-        node.resting = None;
-        let clock = || gpu.platform.now();
-        let picked = if serves { node.list.pop(clock) } else { None };
-        if picked.is_none() {
-            node.list.left(clock);
-        }
+        cmp.nodes[self.node].resting = None;
+        let picked = self.pick(&mut cmp);
         self.leave_previous(&mut cmp, picked);
         let mut run = None;
         if let Some(queue) = picked
@@ -241,8 +249,14 @@ impl Engine {
         if let Some(run) = &run {
             (self.idle.since, self.idle.reported) = (None, false);
             cmp.nodes[self.node].turns += 1;
+            if self.task == Task::Execute {
+                cmp.nodes[self.node].current = picked;
+            }
             self.space = cmp.space(run.state.shape.address_space, self.physical_gpu);
-            self.work_space = cmp.space(run.work_space(), self.physical_gpu);
+            self.work_space = match run.is_physical() {
+                true => Space::PHYSICAL,
+                false => cmp.space(run.work_space(), self.physical_gpu),
+            };
         }
         (run, news)
     }
@@ -335,10 +349,14 @@ impl Engine {
         let mut timed = None;
         let now = OnceCell::new();
         let clock = || *now.get_or_init(|| gpu.platform.now());
-        cmp.nodes[self.node].list.turn_ended(in_packet, clock);
+        if self.task == Task::Execute {
+            cmp.nodes[self.node].list.turn_ended(in_packet, clock);
+        }
         self.tally.hand_over(self.node, &mut cmp.stats);
         cmp.stats.doorbell_looks += std::mem::take(&mut self.doorbell_looks);
         cmp.nodes[self.node].turns += 1;
+        cmp.nodes[self.node].progress += std::mem::take(&mut self.progress);
+        let leaves = may_switch(&run, gpu.config.node_of(self.node));
         if let Some(entry) = cmp.queue(queue) {
             entry.taken = run.state.taken;
             entry.place = self.stale_place.take().unwrap_or(entry.place);
@@ -348,12 +366,15 @@ impl Engine {
             match outcome {
                 Outcome::More | Outcome::Empty => {}
                 Outcome::Until(until) => timed = Some(until),
+                Outcome::Hung => cmp.nodes[self.node].hung = Some(queue),
+                Outcome::GivenBack(fault) => self.answer_preemption(&mut cmp, queue, fault),
                 Outcome::Blocked(key, slot) => self.block(&mut cmp, queue, key, slot),
                 Outcome::Faulted(record, stops) => self.fault_queue(&mut cmp, record, stops),
             }
             if rung {
                 cmp.note_ring(queue);
             }
+            self.end_turn(&mut cmp, queue, leaves);
         }
         cmp.enlist(queue, in_packet);
         self.stay(&mut cmp, queue, timed, clock);
@@ -407,8 +428,12 @@ impl Engine {
         let mut budget = self.gpu.config.slots_per_turn.max(1);
         loop {
             match self.step(run) {
-                Ok(Pace::Light) => budget -= 1,
-                Ok(Pace::Heavy) => return Outcome::More,
+                Ok(Pace::Light) => (budget, self.progress) = (budget - 1, self.progress + 1),
+                Ok(Pace::Heavy) => {
+                    self.progress += 1;
+                    return Outcome::More;
+                }
+                Ok(Pace::Hung) => return Outcome::Hung,
                 Ok(Pace::Empty) => return Outcome::Empty,
                 Ok(Pace::Blocked(key, slot)) => return Outcome::Blocked(key, slot),
                 Ok(Pace::Until(until)) => return Outcome::Until(until),
@@ -426,7 +451,7 @@ impl Engine {
             Some(Packet::Wait(_)) => self.resume_wait(run),
             Some(Packet::Execute(work)) => {
                 let pace = self.command(&run.state, work)?;
-                if work.at == work.bytes && work.running.is_none() {
+                if work.is_done() {
                     self.complete(run)?;
                 }
                 Ok(pace)
@@ -516,10 +541,15 @@ impl Agent for Engine {
         if let Some(mut run) = run {
             self.window.forget();
             // A node's own ring has no context of its own: the next DMA packet brings one.
-            if let Some(context) = run.context() {
+            if self.task == Task::Execute
+                && let Some(context) = run.context()
+            {
                 self.switch_to(context);
             }
-            let outcome = self.execute(&mut run);
+            let outcome = match self.task {
+                Task::Execute => self.execute(&mut run),
+                Task::GiveBack => self.give_back(&gpu, &mut run),
+            };
             self.check_in(&gpu, run, outcome);
         }
         self.raise_what_is_due();

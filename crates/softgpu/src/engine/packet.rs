@@ -9,10 +9,11 @@ use super::{Engine, Pace};
 use crate::doorbell::Heard;
 use crate::mmu::{Fault, Space};
 use crate::queue::{Completion, ContextKey, Execution, Packet, PendingWait, Run, RunState, Running};
+use crate::save::{self, SYSTEM_PROCESS};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::command::MAX_COMMAND_WORDS;
 use tidegate_gpu_abi::regs::FaultKind;
-use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate_gpu_abi::ring::{DmaFlags, NO_LOG_ENTRY};
 use tidegate_gpu_abi::{
     AddressSpaceId, Cause, Command, CommandReader, GpuTime, GpuVa, QueueKind, RingPacket, SLOT_BYTES,
     TraceWords,
@@ -48,8 +49,13 @@ impl Window {
 }
 
 impl Execution {
+    /// Whether no command is left.
+    pub(super) fn is_done(&self) -> bool {
+        self.at == self.bytes && self.running.is_none()
+    }
+
     /// The id to report for a DMA packet.
-    pub(super) fn submission_fence_id(&self) -> Option<u32> {
+    pub(crate) fn submission_fence_id(&self) -> Option<u32> {
         match self.completion {
             Completion::Dma(id) => Some(id),
             Completion::Progress(_) => None,
@@ -142,14 +148,41 @@ impl Engine {
                 address_space,
                 submission_fence_id,
                 tag,
+                save_area,
+                flags,
                 trace,
-                ..
             } => {
-                self.work_space = self.gpu.cmp.lock().space(address_space, self.physical_gpu);
+                let (own, system) = {
+                    let cmp = self.gpu.cmp.lock();
+                    let space = |id| cmp.space(id, self.physical_gpu);
+                    (space(address_space), space(SYSTEM_PROCESS))
+                };
+                let physical = flags.contains(DmaFlags::PHYSICAL);
+                self.work_space = if physical { Space::PHYSICAL } else { own };
                 self.switch_to(ContextKey::of_packet(address_space, tag));
                 let work = (address_space, tag, Completion::Dma(submission_fence_id));
                 self.begin_commands(run, commands, bytes, work, trace);
+                return self.enter_packet(run, (physical, save_area), flags, system);
             }
+        }
+        Ok(Pace::Light)
+    }
+
+    /// A DMA packet was begun: its state is loaded if it was preempted. One without commands is there for its context alone.
+    fn enter_packet(
+        &mut self,
+        run: &mut Run,
+        (physical, save_area): (bool, GpuVa),
+        flags: DmaFlags,
+        system: Space,
+    ) -> Result<Pace, Fault> {
+        let Some(Packet::Execute(work)) = &mut run.packet else { return Ok(Pace::Light) };
+        (work.physical, work.save_area) = (physical, save_area);
+        if flags.contains(DmaFlags::RESUME) && save_area.0 != 0 {
+            save::load(&mut self.port.mmu, system, work)?;
+        }
+        if work.is_done() {
+            self.complete(run)?;
         }
         Ok(Pace::Light)
     }
@@ -169,6 +202,8 @@ impl Engine {
             bytes,
             at: 0,
             address_space,
+            physical: false,
+            save_area: GpuVa(0),
             completion,
             tag,
             trace,
@@ -212,7 +247,7 @@ impl Engine {
             Command::Fill { destination, bytes, value } => {
                 Some(Running::Fill { destination, left: bytes, value, bytes })
             }
-            Command::Hang => return Err(Fault::new(FaultKind::WrongEngine, at)),
+            Command::Hang => Some(Running::Hang),
             Command::Timed { ns } => Some(Running::Timed { left_ns: ns, until: None }),
             Command::Dispatch { program, groups, args } => {
                 self.begin_dispatch((program, groups, args), at)?
@@ -290,6 +325,7 @@ impl Engine {
                 None
             }
             Running::Timed { left_ns, until } => self.timed_part(left_ns, until),
+            Running::Hang => return Ok(Pace::Hung),
         };
         if let Some(until) = until {
             return Ok(Pace::Until(until));
@@ -311,7 +347,7 @@ impl Engine {
                 Running::Fill { bytes, .. } => (Kind::Fill, bytes),
                 Running::Grid { draw: false, done, .. } => (Kind::Dispatch, done),
                 Running::Grid { draw: true, done, .. } => (Kind::Draw, done),
-                Running::Timed { .. } => (Kind::Timed, 0),
+                Running::Timed { .. } | Running::Hang => (Kind::Timed, 0),
             };
             let span = Record::span(self.lane, kind, work.label, work.command_ns, platform.stamp_ns());
             platform.record(span.queued(work.command_ns).with_arg(arg));
@@ -389,5 +425,6 @@ fn is_done(running: &Running) -> bool {
         Running::Copy { left, .. } | Running::Fill { left, .. } => *left == 0,
         Running::Grid { groups, done, .. } => *done == groups.iter().map(|g| u64::from(*g)).product::<u64>(),
         Running::Timed { .. } => true,
+        Running::Hang => false,
     }
 }

@@ -35,6 +35,9 @@ pub enum Seen {
     OfCmp(AddressSpaceId, GpuVa),
     Collapsed,
     Completed(u32, u64),
+    /// Engine, preemption fence id, last completed id.
+    Preempted(u32, u64, u64),
+    Suspended(QueueId),
     Fault {
         queue: QueueId,
         va: GpuVa,
@@ -74,6 +77,19 @@ impl InterruptSink for Line {
         }
         for node in (0..gpu.node_count()).filter(|n| cause.has(Cause::engine(*n))) {
             seen.push(Seen::Completed(node, gpu.read_register(Register::COMPLETED_FENCE.offset(node))));
+        }
+        if cause.has(Cause::DMA_PREEMPTED) {
+            let engines = gpu.read_register(Register::PREEMPTED_ENGINES);
+            for engine in (0..gpu.engine_count()).filter(|e| engines >> e & 1 != 0) {
+                let read = |register: Register| gpu.read_register(register.offset(engine));
+                let fence = read(Register::PREEMPTED_FENCE);
+                seen.push(Seen::Preempted(engine, fence, read(Register::PREEMPTED_COMPLETED)));
+            }
+        }
+        if cause.has(Cause::QUEUE_SUSPENDED) {
+            while let number @ 1.. = gpu.read_register(Register::SUSPENDED_QUEUE) {
+                seen.push(Seen::Suspended(QueueId(number as u32 - 1)));
+            }
         }
         if cause.has(Cause::FAULT) {
             while let number @ 1.. = gpu.read_register(Register::FAULT_QUEUE) {
@@ -189,6 +205,24 @@ impl Machine {
         self.await_seen(|seen| seen.iter().filter(|s| of_fence(s)).count() >= times);
     }
 
+    /// Blocks until `preemption_fence_id` was answered, and returns what was complete then.
+    pub fn await_preempted(&self, engine: u32, preemption_fence_id: u64) -> u64 {
+        let of =
+            |s: &Seen| matches!(s, Seen::Preempted(e, id, _) if (*e, *id) == (engine, preemption_fence_id));
+        let seen = self.await_seen(|seen| seen.iter().any(of));
+        match seen.into_iter().find(of) {
+            Some(Seen::Preempted(_, _, completed)) => completed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Blocks until the engine has reported this packet, or a later one.
+    pub fn await_completed(&self, engine: u32, id: u64) {
+        self.await_seen(|seen| {
+            seen.iter().any(|s| matches!(s, Seen::Completed(e, at) if *e == engine && *at >= id))
+        });
+    }
+
     pub fn await_fault(&self) -> Seen {
         let seen = self.await_seen(|seen| seen.iter().any(|s| matches!(s, Seen::Fault { .. })));
         seen.into_iter().find(|s| matches!(s, Seen::Fault { .. })).expect("it was seen")
@@ -201,8 +235,16 @@ impl Machine {
             *processes += 1;
             *processes
         };
+        self.process_of(AddressSpaceId(number))
+    }
+
+    /// The system process, in whose address space save areas stand.
+    pub fn system_process(self: &Arc<Machine>) -> Process {
+        self.process_of(AddressSpaceId(0))
+    }
+
+    fn process_of(self: &Arc<Machine>, id: AddressSpaceId) -> Process {
         let (root, table) = self.system.bulk(PAGE_BYTES as usize);
-        let id = AddressSpaceId(number);
         self.admin(AdminCommand::SetAddressSpace { address_space: id, root, physical_gpu: 0 })
             .expect("an address space");
         let tables = BTreeMap::from([((0, 0), (root, table))]);

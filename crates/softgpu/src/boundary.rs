@@ -1,0 +1,68 @@
+//! Owns where an engine may stop: the one rule by which hardware queues are switched and packets go back to the kernel.
+//!
+//! A packet may hold draws and dispatches, so it is stopped in its middle only where both granularities of its node allow it; then
+//! the command that runs decides by its own kind. Timed work, copies and fills count as one compute command each; they have no
+//! groups, and are stopped anywhere from THREAD_GROUP on. A wait at the head of a queue is always a place to stop: nothing runs.
+//!
+//! Pure policy: the CMP and the engines ask.
+
+use crate::config::{EngineClass, NodeConfig};
+use crate::queue::{Execution, Packet, Run, Running};
+use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+
+/// What of a packet may be left where it is, the finest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum PacketGrain {
+    /// Nothing, and the packets behind it run, too.
+    Ring,
+    /// It ends.
+    Packet,
+    /// The command that runs ends, or less.
+    Command,
+}
+
+/// The coarser one of the node's granularities; the one for graphics matters where there are draws.
+fn packet_grain(node: &NodeConfig) -> PacketGrain {
+    let compute = match node.preemption.compute {
+        ComputePreemption::None => PacketGrain::Ring,
+        ComputePreemption::DmaBuffer => PacketGrain::Packet,
+        _ => PacketGrain::Command,
+    };
+    let graphics = match node.preemption.graphics {
+        _ if node.class != EngineClass::ThreeD => PacketGrain::Command,
+        GraphicsPreemption::None => PacketGrain::Ring,
+        GraphicsPreemption::DmaBuffer => PacketGrain::Packet,
+        _ => PacketGrain::Command,
+    };
+    compute.min(graphics)
+}
+
+/// Whether an engine may turn from this queue to another one, now that a turn on it is over.
+// spec: PRE-042
+pub(crate) fn may_switch(run: &Run, node: &NodeConfig) -> bool {
+    let grain = packet_grain(node);
+    match &run.packet {
+        Some(Packet::Wait(_)) => true,
+        None => grain > PacketGrain::Ring || !run.has_work(),
+        Some(Packet::Execute(work)) => grain == PacketGrain::Command && command_may_stop(work, node),
+    }
+}
+
+/// Whether the command that runs may stop where a turn left it.
+fn command_may_stop(work: &Execution, node: &NodeConfig) -> bool {
+    match &work.running {
+        None => true,
+        Some(Running::Hang) => false,
+        Some(Running::Grid { draw: true, .. }) => node.preemption.graphics >= GraphicsPreemption::Triangle,
+        Some(_) => node.preemption.compute >= ComputePreemption::ThreadGroup,
+    }
+}
+
+/// Whether a node's ring can go back to the kernel now: a packet that was begun needs a place for its state.
+pub(crate) fn may_give_back(run: &Run, node: &NodeConfig) -> bool {
+    let kept = match &run.packet {
+        Some(Packet::Execute(work)) => !work.is_begun() || work.save_area.0 != 0,
+        _ => true,
+    };
+    kept && may_switch(run, node)
+}

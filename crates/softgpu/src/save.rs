@@ -1,0 +1,166 @@
+//! Owns what stands in a save area: where a DMA packet stands that was preempted in its middle.
+//!
+//! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 where the commands stand · 2 their bytes (low half) and where the
+//! next one begins (high half) · 3 the label (low half) and what runs (high half) · from 4 on what that needs. Word 0 is stored last,
+//! and becomes 0 when the state is loaded: a packet that is resumed and finds 0 has not been begun. Anything else there is a fault,
+//! and so is a state that is not one of this packet or that no packet can come to: nothing of it is believed.
+//!
+//! Save areas are bulk memory of the system process. Engines call in at a boundary; the CMP does when an engine is reset.
+
+use crate::mmu::{Fault, Mmu, Space, piece};
+use crate::queue::{Execution, Running};
+use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::ring::{MAX_COMMAND_BYTES, SAVE_AREA_BYTES, SAVED_STATE};
+use tidegate_gpu_abi::{AddressSpaceId, GpuVa};
+use tidegate_platform::Target;
+use tidegate_programs::{Dispatch, ProgramId, validate};
+use tidegate_trace::NameId;
+
+/// The address space of save areas.
+pub(crate) const SYSTEM_PROCESS: AddressSpaceId = AddressSpaceId(0);
+
+const HEAD_WORDS: usize = 4;
+const MAX_WORDS: usize = SAVE_AREA_BYTES as usize / 8;
+
+const NOTHING: u32 = 0;
+const COPY: u32 = 1;
+const FILL: u32 = 2;
+const DISPATCH: u32 = 3;
+const DRAW: u32 = 4;
+const TIMED: u32 = 5;
+
+impl Execution {
+    /// Whether anything of it was executed.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.at != 0 || self.running.is_some()
+    }
+}
+
+/// Stores where `work` stands, word 0 last. A packet that was not begun has no state.
+// spec: PRE-020
+pub(crate) fn store(mmu: &mut Mmu, system: Space, work: &Execution) -> Result<(), Fault> {
+    if !work.is_begun() {
+        return Ok(());
+    }
+    let mut words =
+        vec![0, work.commands.0, u64::from(work.bytes) | u64::from(work.at) << 32, u64::from(work.label.0)];
+    let kind = push_running(&mut words, work.running.as_ref());
+    words[3] |= u64::from(kind) << 32;
+    write(mmu, system, work.save_area, &words)?;
+    write(mmu, system, work.save_area, &[SAVED_STATE])
+}
+
+fn push_running(words: &mut Vec<u64>, running: Option<&Running>) -> u32 {
+    match running {
+        // A hang is no state: only a reset ends it, and that keeps nothing.
+        None | Some(Running::Hang) => NOTHING,
+        Some(Running::Copy { source, destination, left, bytes }) => {
+            words.extend([source.0, destination.0, *left, *bytes]);
+            COPY
+        }
+        Some(Running::Fill { destination, left, value, bytes }) => {
+            words.extend([destination.0, *left, *bytes, u64::from(*value)]);
+            FILL
+        }
+        Some(Running::Grid { draw, program, groups, args, done }) => {
+            let [x, y, z] = groups.map(u64::from);
+            words.extend([u64::from(*program) | z << 32, x | y << 32, *done, args.len() as u64]);
+            words.extend(args);
+            if *draw { DRAW } else { DISPATCH }
+        }
+        Some(Running::Timed { left_ns, .. }) => {
+            words.push(*left_ns);
+            TIMED
+        }
+    }
+}
+
+/// Takes the state out of the save area into `work`, which was just begun. None there: it begins where it begins.
+// spec: PRE-033
+pub(crate) fn load(mmu: &mut Mmu, system: Space, work: &mut Execution) -> Result<(), Fault> {
+    let at = work.save_area;
+    let bad = Fault::new(FaultKind::BadPacket, at);
+    let mut words = [0; MAX_WORDS];
+    read(mmu, system, at, &mut words)?;
+    match words[0] {
+        0 => return Ok(()),
+        SAVED_STATE => {}
+        _ => return Err(bad),
+    }
+    let (bytes, next) = (words[2] as u32, (words[2] >> 32) as u32);
+    let of_packet = words[1] == work.commands.0 && bytes == work.bytes && bytes <= MAX_COMMAND_BYTES;
+    if !of_packet || next > bytes || next == 0 || !next.is_multiple_of(8) {
+        return Err(bad);
+    }
+    let running = read_running((words[3] >> 32) as u32, &words[HEAD_WORDS..]).ok_or(bad)?;
+    (work.at, work.label, work.running) = (next, NameId(words[3] as u32), running);
+    write(mmu, system, at, &[0])
+}
+
+/// What runs, as the words say; `None` for what cannot be.
+fn read_running(kind: u32, words: &[u64]) -> Option<Option<Running>> {
+    Some(Some(match kind {
+        NOTHING => return Some(None),
+        COPY => {
+            let (left, bytes) = (words[2], words[3]);
+            if left == 0 || left > bytes {
+                return None;
+            }
+            Running::Copy { source: GpuVa(words[0]), destination: GpuVa(words[1]), left, bytes }
+        }
+        FILL => {
+            let (left, bytes, value) = (words[1], words[2], u32::try_from(words[3]).ok()?);
+            if left == 0 || left > bytes || !bytes.is_multiple_of(4) {
+                return None;
+            }
+            Running::Fill { destination: GpuVa(words[0]), left, value, bytes }
+        }
+        DISPATCH | DRAW => return read_grid(kind == DRAW, words).map(Some),
+        TIMED => Running::Timed { left_ns: words[0], until: None },
+        _ => return None,
+    }))
+}
+
+fn read_grid(draw: bool, words: &[u64]) -> Option<Running> {
+    let program = words[0] as u32;
+    let groups = [words[1] as u32, (words[1] >> 32) as u32, (words[0] >> 32) as u32];
+    let count =
+        usize::try_from(words[3]).ok().filter(|count| *count <= tidegate_gpu_abi::command::MAX_ARGS)?;
+    let args = words.get(4..4 + count)?.to_vec();
+    if draw != (ProgramId(program) == ProgramId::DRAW) {
+        return None;
+    }
+    validate(&Dispatch { program: ProgramId(program), groups, args: &args }).ok()?;
+    let done = words[2];
+    let all = groups.iter().try_fold(1, |all: u64, g| all.checked_mul(u64::from(*g)))?;
+    (done < all).then_some(Running::Grid { draw, program, groups, args, done })
+}
+
+fn write(mmu: &mut Mmu, system: Space, va: GpuVa, words: &[u64]) -> Result<(), Fault> {
+    let data: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut done = 0;
+    while done < data.len() {
+        let at = va.plus(done as u64);
+        let len = piece(at, (data.len() - done) as u64) as usize;
+        let bad = Fault::new(FaultKind::WriteUnmapped, at);
+        match &mmu.page(system, at, true)?.target {
+            Target::Bulk(bytes, start) => {
+                let within = at.0 % tidegate_gpu_abi::PAGE_BYTES;
+                bytes.write(start + within, &data[done..done + len]).map_err(|_| bad)?;
+            }
+            // Words, where fences stand: no save area.
+            Target::Protocol(..) => return Err(bad),
+        }
+        done += len;
+    }
+    Ok(())
+}
+
+fn read(mmu: &mut Mmu, system: Space, va: GpuVa, words: &mut [u64]) -> Result<(), Fault> {
+    let mut bytes = vec![0; words.len() * 8];
+    mmu.read(system, va, &mut bytes)?;
+    for (word, chunk) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*chunk);
+    }
+    Ok(())
+}
