@@ -1,5 +1,6 @@
 //! Owns the arguments of every command, and their help.
 
+use crate::preemption::Preempting;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use tidegate::kmd::DoorbellModel;
@@ -93,6 +94,8 @@ pub(crate) struct Reading {
     /// One of the named adapters; `tidegate adapters` lists them (default: standard)
     #[arg(long, value_name = "NAME", value_parser = adapter)]
     pub(crate) adapter: Option<Adapter>,
+    #[command(flatten)]
+    pub(crate) preempting: Preempting,
     /// No progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,

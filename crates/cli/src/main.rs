@@ -2,7 +2,7 @@
 //!
 //! Exit codes: 0 ran and right; 1 ran and wrong; 2 bad input. Results go to standard output, progress and errors to standard
 //! error; colours only on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (what they print) ·
-//! `progress` · `adapters` · `explore` (and replay) · `bench` · `output` (files are written whole or not at all).
+//! `progress` · `preemption` (its flags) · `adapters` · `explore` (and replay) · `bench` · `output` (files are written whole or not at all).
 
 mod adapters;
 mod arguments;
@@ -10,6 +10,7 @@ mod bench;
 mod compare;
 mod explore;
 mod output;
+mod preemption;
 mod progress;
 mod run;
 mod tables;

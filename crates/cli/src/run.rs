@@ -75,6 +75,9 @@ pub(crate) fn run_once(
         costs,
         adapter: reading.adapter.map(|named| named.0),
         progress: progress.callback(),
+        preemption: reading.preempting.preemption.unwrap_or_default(),
+        tdr_delay_ns: reading.preempting.tdr_delay.map(|delay| delay.ns),
+        hangs: reading.preempting.inject.clone(),
     };
     let stopwatch = Platform::host();
     let mut result = run_workload(&request).map_err(|e| BadInput(e.to_string()))?;

@@ -256,6 +256,25 @@ fn doorbells_that_make_no_sense_are_refused_by_the_name_of_the_flag() {
 }
 
 #[test]
+fn flags_of_preemption_that_make_no_sense_say_what_there_is() {
+    std::fs::write(place("refused").join("turns.toml"), TURNS).unwrap();
+    let run = |more: &[&str], words: &[&str]| {
+        let mut arguments = vec!["run", "turns.toml", "--quiet", "--clock", "virtual"];
+        arguments.extend(more);
+        refused(&arguments, words);
+    };
+    run(&["--preemption", "compute=warp"], &["'warp'", "thread-group"]);
+    run(&["--preemption", "copy=dispatch"], &["'copy'", "compute and graphics"]);
+    run(&["--preemption", "graphics=dispatch"], &["graphics", "'dispatch'", "primitive"]);
+    run(&["--tdr-delay", "2"], &["--tdr-delay", "with its unit", "500ms"]);
+    run(&["--inject", "a@1"], &["--inject", "hang:QUEUE@N"]);
+    run(&["--inject", "hang:z@1"], &["hang:z@1", "'a', 'b', 'c'"]);
+    run(&["--inject", "hang:a@0"], &["counted from 1"]);
+    run(&["--inject", "hang:a@3"], &["hang:a@3", "2 submissions", "@1 to @2"]);
+    run(&["--inject", "hang:b@2"], &["hang:b@2", "one submission", "@1"]);
+}
+
+#[test]
 fn bad_input_says_what_and_where() {
     let bad = |name: &str| root().join("workloads/bad").join(name).to_str().unwrap().to_owned();
     refused(&["run", "nowhere.toml"], &["nowhere.toml"]);

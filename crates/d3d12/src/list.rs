@@ -211,6 +211,15 @@ impl CommandList {
         self.push(&Command::Timed { ns })
     }
 
+    /// Has the engine stop answering, as a program that hangs does: only a reset ends it, and the device is lost. For who wants to see
+    /// how a recovery comes out. Every list takes it.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] when the list is full.
+    pub fn hang(&mut self) -> Result<()> {
+        self.push(&Command::Hang)
+    }
+
     /// What the following commands are called on the timeline; the first label also names the list in messages. While
     /// tracing is off it leaves no command.
     ///

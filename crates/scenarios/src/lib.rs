@@ -26,6 +26,7 @@
 //! | `gpu-to-gpu` | the same without the CPU: the GPUs tell each other |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
 //! | `ring-against-f1`, `ring-against-d3` | a ring against the loss of the engine's, or the adapter's, power |
+//! | `page-against-d3` | memory that is paged against the loss of the adapter's power |
 //! | `suspend-against-signal` | a suspended context against a signal of its queue |
 //! | `priority-against-dispatch` | a context that loses its priority against the engine that serves its queue |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
@@ -57,6 +58,7 @@ mod gpu_wait;
 mod hostile_client;
 mod log_write_against_log_read;
 mod one_event;
+mod page_against_d3;
 mod plan;
 mod priority_against_dispatch;
 mod race;
@@ -82,7 +84,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 37] = [
+const RACES: [&Race; 38] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -111,6 +113,7 @@ const RACES: [&Race; 37] = [
     &wake_word::RACE,
     &ring_against_f1::RACE,
     &ring_against_d3::RACE,
+    &page_against_d3::RACE,
     &suspend_against_signal::RACE,
     &priority_against_dispatch::RACE,
     &ring_against_victimise::RACE,

@@ -185,6 +185,13 @@ fn a_ring_is_not_lost_over_the_power_of_its_adapter() {
     finds_its_bugs("ring-against-d3");
 }
 
+// spec: RES-015
+#[test]
+fn memory_that_is_paged_is_not_lost_over_the_power_of_its_adapter() {
+    is_sampled("page-against-d3");
+    finds_its_bugs("page-against-d3");
+}
+
 // spec: UMS-044, UMS-047
 #[test]
 fn nothing_runs_while_it_is_suspended_and_everything_after() {

@@ -33,7 +33,7 @@ mod run;
 pub mod variants;
 
 pub use machine::{BadConfig, Machine, MachineConfig, MachineError};
-pub use run::{RunError, RunRequest, RunResult, run_workload};
+pub use run::{PreemptionChoice, RunError, RunRequest, RunResult, run_workload};
 pub use tidegate_calls as calls;
 pub use tidegate_d3d12 as d3d12;
 pub use tidegate_d3d12::Submission;

@@ -4,6 +4,7 @@ use crate::machine::{Machine, MachineConfig, MachineError};
 use crate::variants::Variant;
 use std::sync::Arc;
 use tidegate_d3d12::DeviceOptions;
+use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_kmd::DoorbellModel;
 use tidegate_platform::Platform;
 use tidegate_softgpu::WorkRates;
@@ -12,7 +13,7 @@ use tidegate_workload::cost::{self, CostModel};
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
 use tidegate_workload::runner::{
-    self, MachineCounters, MachineProbe, Outcome, PendingWait, Progress, QueueCounters, RunOptions,
+    self, HangAt, MachineCounters, MachineProbe, Outcome, PendingWait, Progress, QueueCounters, RunOptions,
 };
 
 /// What to run, and how.
@@ -37,6 +38,51 @@ pub struct RunRequest {
     pub adapter: Option<&'static Variant>,
     /// Called with operations done and operations in all.
     pub progress: Option<Progress>,
+    /// How finely all nodes are preempted; what is `None` is left to the adapter.
+    pub preemption: PreemptionChoice,
+    /// How long the GPU may take to give up what it runs, in nanoseconds, before it counts as hung (TdrDelay).
+    pub tdr_delay_ns: Option<u64>,
+    /// Submissions that are to hang.
+    pub hangs: Vec<HangAt>,
+}
+
+impl RunRequest {
+    /// The workload as it stands, on the standard machine, without a timeline.
+    pub fn new(workload: Arc<Workload>, clock: Clock) -> RunRequest {
+        RunRequest {
+            workload,
+            submission: None,
+            clock,
+            tracing: false,
+            local_memory_bytes: None,
+            doorbells: None,
+            costs: CostModel::nominal(),
+            adapter: None,
+            progress: None,
+            preemption: PreemptionChoice::default(),
+            tdr_delay_ns: None,
+            hangs: Vec::new(),
+        }
+    }
+}
+
+/// How finely engines are preempted, as far as somebody chose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PreemptionChoice {
+    /// Draws.
+    pub graphics: Option<GraphicsPreemption>,
+    /// Everything else.
+    pub compute: Option<ComputePreemption>,
+}
+
+impl PreemptionChoice {
+    /// Makes the nodes of a configuration so.
+    pub fn apply(self, config: &mut MachineConfig) {
+        for node in &mut config.gpu.nodes {
+            node.preemption.graphics = self.graphics.unwrap_or(node.preemption.graphics);
+            node.preemption.compute = self.compute.unwrap_or(node.preemption.compute);
+        }
+    }
 }
 
 /// Why a workload did not run at all.
@@ -125,6 +171,10 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     if let Some(model) = request.doorbells {
         config.driver.doorbells = model;
     }
+    request.preemption.apply(&mut config);
+    if let Some(delay_ns) = request.tdr_delay_ns {
+        config.kernel.tdr_delay_ns = delay_ns;
+    }
     let machine = Arc::new(Machine::new(&platform, config)?);
     let options = DeviceOptions {
         process_name: request.workload.name.clone(),
@@ -139,10 +189,12 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         submission: request.submission,
         progress: request.progress.clone(),
         clock: request.clock,
+        hangs: request.hangs.clone(),
     };
     let probe = Arc::new(Probe(machine.clone()));
     let prepared = runner::prepare(&platform, request.workload.clone(), device, probe, run_options)?;
     let report = machine.run(prepared.main(&platform));
+    prepared.check_hangs()?;
     let trace = tracing.then(|| platform.take_trace(&request.workload.name));
     let outcome = prepared.finish(&report, trace.as_ref());
     Ok(RunResult { outcome, trace })

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Priority, QueueDesc};
 use tidegate::platform::StepCosts;
 use tidegate::variants::{ALL, Caps};
-use tidegate::workload::cost::CostModel;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
 use tidegate::workload::{LoadOptions, load};
@@ -24,15 +23,9 @@ fn a_workload_is_right_on_every_adapter_under_every_model_that_it_offers() {
     for variant in ALL {
         for submission in variant.submissions() {
             let request = RunRequest {
-                local_memory_bytes: None,
-                workload: workload.clone(),
                 submission: Some(submission),
-                clock: Clock::Virtual,
-                tracing: false,
-                doorbells: None,
-                costs: CostModel::nominal(),
-                progress: None,
                 adapter: Some(variant),
+                ..RunRequest::new(workload.clone(), Clock::Virtual)
             };
             let result =
                 run_workload(&request).unwrap_or_else(|e| panic!("{} {submission}: {e}", variant.name));

@@ -108,7 +108,7 @@ fn ranges(command: &Evaluated, placed: &[Placed]) -> Vec<(u64, u64)> {
             let spans = buffers(&dispatch).unwrap_or_default();
             spans.into_iter().map(|span| (span.va, span.len)).collect()
         }
-        Evaluated::Work { .. } | Evaluated::Delay { .. } => Vec::new(),
+        Evaluated::Work { .. } | Evaluated::Delay { .. } | Evaluated::Hang => Vec::new(),
     }
 }
 

@@ -176,10 +176,11 @@ impl LocalMemory {
         self.segment.as_ref().map(drop).ok_or(Status::NOT_SUPPORTED)
     }
 
-    /// Ends the paging context: the adapter stops.
+    /// Ends the paging context, and forgets operations that nobody carries out any more: the adapter stops.
     pub(crate) fn stop(&self) {
         let context = self.context.lock().take();
-        drop(context);
+        let left = std::mem::replace(&mut self.state.lock().order, PagingOrder::new());
+        drop((context, left));
     }
 
     pub(crate) fn add(&self, allocation: &Arc<AllocationObject>) {
@@ -618,7 +619,7 @@ impl Adapter {
     pub(crate) fn page_everything_out(&self) -> Option<Moved> {
         let out = {
             let mut state = self.memory.state.lock();
-            if state.running {
+            if state.running && self.power.waits_for_paging() {
                 return None;
             }
             let out = state.residency.all_out().out;

@@ -44,6 +44,8 @@ pub enum PowerManagement {
     Managed,
     /// The same without the look for work that was rung while doorbells were taken away: for explorations of what that look is for.
     ManagedWithoutLook,
+    /// The same without the look whether memory is being paged: for explorations of what that look is for.
+    ManagedWhilePaging,
 }
 
 /// What the kernel knows about an adapter's power.
@@ -89,6 +91,11 @@ impl Power {
             waking: platform.mutex("who gives the power", ()),
             state: platform.mutex("power", state),
         }
+    }
+
+    /// Whether a paging operation that is under way keeps the power.
+    pub(crate) fn waits_for_paging(&self) -> bool {
+        self.management != PowerManagement::ManagedWhilePaging
     }
 
     fn is_managed(&self) -> bool {

@@ -247,7 +247,7 @@ impl Prepared {
             });
             for (execution, (list, first_item)) in submits.enumerate() {
                 let mut item = first_item.map(|item| item as usize);
-                for command in &list.commands {
+                for command in list.commands.iter().filter(|command| **command != Evaluated::Hang) {
                     let Some(span) = commands.next_if(|span| span.execution == execution) else { continue };
                     if let (Evaluated::Work { .. }, Some(now)) = (command, item) {
                         if let Some(start) = starts.get_mut(now) {

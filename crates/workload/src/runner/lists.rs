@@ -16,14 +16,41 @@ use tidegate_programs::{ArgumentKind, Dispatch, ProgramId, signature, validate};
 use crate::expression::{ArithmeticError, Expr, Scope};
 use crate::model::{Arg, Args, BufferId, Command, CommandKind, Engine, Program, Span, Workload};
 
+/// What a hang is called that the file knows nothing of.
+const HANG_LABEL: &str = "injected hang";
+
 /// A command whose numbers are known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Evaluated {
-    Copy { src: BufferId, src_offset: u64, dst: BufferId, dst_offset: u64, bytes: u64 },
-    Fill { dst: BufferId, offset: u64, bytes: u64, value: u32 },
-    Grid { program: Program, draw: bool, groups: [u32; 3], words: Vec<u64>, uses: Vec<BufferId> },
-    Work { ns: u64, label: Option<Arc<str>> },
-    Delay { ns: u64 },
+    Copy {
+        src: BufferId,
+        src_offset: u64,
+        dst: BufferId,
+        dst_offset: u64,
+        bytes: u64,
+    },
+    Fill {
+        dst: BufferId,
+        offset: u64,
+        bytes: u64,
+        value: u32,
+    },
+    Grid {
+        program: Program,
+        draw: bool,
+        groups: [u32; 3],
+        words: Vec<u64>,
+        uses: Vec<BufferId>,
+    },
+    Work {
+        ns: u64,
+        label: Option<Arc<str>>,
+    },
+    Delay {
+        ns: u64,
+    },
+    /// Put in front of what the file says: see [`super::HangAt`].
+    Hang,
 }
 
 /// What makes two submissions the same: the queue's type, the place in the file, the commands.
@@ -165,7 +192,7 @@ impl Evaluated {
             Self::Copy { src, dst, .. } => vec![*src, *dst],
             Self::Fill { dst, .. } => vec![*dst],
             Self::Grid { uses, .. } => uses.clone(),
-            Self::Work { .. } | Self::Delay { .. } => Vec::new(),
+            Self::Work { .. } | Self::Delay { .. } | Self::Hang => Vec::new(),
         }
     }
 
@@ -178,6 +205,7 @@ impl Evaluated {
             Self::Grid { program, .. } => program.name().to_owned(),
             Self::Work { label, .. } => label.as_deref().unwrap_or("work").to_owned(),
             Self::Delay { .. } => crate::measure::GAP_LABEL.to_owned(),
+            Self::Hang => HANG_LABEL.to_owned(),
         }
     }
 }
@@ -226,6 +254,7 @@ fn record_one(
             }
         }
         Evaluated::Work { ns, .. } | Evaluated::Delay { ns } => list.timed(*ns),
+        Evaluated::Hang => list.hang(),
     }
 }
 

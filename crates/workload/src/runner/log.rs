@@ -4,7 +4,7 @@
 //! An entry is a few words. Of an endless loop only the last part is kept: what faults or hangs is among it, because a
 //! queue holds far fewer submissions than that.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::lists::RecordedList;
@@ -44,9 +44,24 @@ pub(crate) struct QueueLog {
     pub(crate) submissions: u64,
     /// How long submitted lists leave their engine without work, in nanoseconds.
     pub(crate) delay_ns: u64,
+    /// Submissions that a thread has begun to make.
+    pub(crate) begun: u64,
+    /// Which of them are to hang, from 1; those that were begun are gone.
+    pub(crate) hangs: BTreeSet<u64>,
 }
 
 impl QueueLog {
+    /// A queue whose submissions of these numbers are to hang.
+    pub(crate) fn hanging_at(hangs: BTreeSet<u64>) -> QueueLog {
+        QueueLog { hangs, ..QueueLog::default() }
+    }
+
+    /// A thread begins to make a submission. Returns whether it is to hang.
+    pub(crate) fn begin_submission(&mut self) -> bool {
+        self.begun += 1;
+        self.hangs.remove(&self.begun)
+    }
+
     pub(crate) fn submit(&mut self, list: &Arc<RecordedList>, span: Span, first_item: Option<u32>) {
         self.submissions += 1;
         self.delay_ns = self.delay_ns.saturating_add(list.delay_ns);

@@ -46,12 +46,29 @@ pub struct RunOptions {
     pub clock: Clock,
     /// Called now and then by the agents that run; must not block.
     pub progress: Option<Progress>,
+    /// Submissions that are to hang.
+    pub hangs: Vec<HangAt>,
+}
+
+/// A submission that hangs before the first of its commands, which the workload knows nothing of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HangAt {
+    /// The queue's name.
+    pub queue: String,
+    /// Which submission of the queue, from 1.
+    pub submission: u64,
+}
+
+impl std::fmt::Display for HangAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "hang:{}@{}", self.queue, self.submission)
+    }
 }
 
 impl RunOptions {
     /// Every queue's own choice, and nobody told of progress.
     pub fn new(clock: Clock) -> Self {
-        Self { submission: None, clock, progress: None }
+        Self { submission: None, clock, progress: None, hangs: Vec::new() }
     }
 }
 
@@ -95,4 +112,36 @@ pub enum RunError {
     /// A list that was to be closed before the run cannot be made.
     #[error("{0}")]
     List(String),
+    /// A hang is asked for on a queue that there is not.
+    #[error("{hang}: no queue is called '{}'; {}", .hang.queue, queue_names(.have))]
+    NoQueueToHang {
+        /// What is asked for.
+        hang: HangAt,
+        /// The queues that there are.
+        have: Vec<String>,
+    },
+    /// A hang is asked for at a submission that was not made. This is known when the workload has run.
+    #[error("{hang}: {}", submissions_made(&.hang.queue, *.had))]
+    NoSubmissionToHang {
+        /// What is asked for.
+        hang: HangAt,
+        /// How many submissions the queue was given.
+        had: u64,
+    },
+}
+
+fn queue_names(have: &[String]) -> String {
+    match have {
+        [] => "the workload has no queue".to_owned(),
+        [one] => format!("the workload has '{one}' alone"),
+        _ => format!("the workload has '{}'", have.join("', '")),
+    }
+}
+
+fn submissions_made(queue: &str, had: u64) -> String {
+    match had {
+        0 => format!("queue '{queue}' is given no submission in this run; choose another queue"),
+        1 => format!("queue '{queue}' is given one submission in this run; say @1"),
+        _ => format!("queue '{queue}' is given {had} submissions in this run; say one of @1 to @{had}"),
+    }
 }

@@ -1,7 +1,7 @@
 //! Objects of a workload, made before its time is measured, and the first agent, which starts and joins the others.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tidegate_d3d12::{Buffer, BufferDesc, Device, Fence, Heap, Queue, QueueDesc};
@@ -13,7 +13,7 @@ use super::log::QueueLog;
 use super::machine::{MachineProbe, submission_of};
 use super::state::{Counted, RunState};
 use super::thread;
-use super::{RunError, RunOptions};
+use super::{HangAt, RunError, RunOptions};
 use crate::content::initial_bytes;
 use crate::expression::Constants;
 use crate::model::{self, OpKind, Workload};
@@ -58,6 +58,7 @@ pub fn prepare(
     probe: Arc<dyn MachineProbe>,
     options: RunOptions,
 ) -> Result<Arc<Prepared>, RunError> {
+    let logs = empty_logs(&workload, &options)?;
     let (queues, nodes) = make_queues(&workload, &device, &options)?;
     let object = |span| {
         let workload = &workload;
@@ -79,7 +80,7 @@ pub fn prepare(
         lists,
         marks: (0..workload.marks).map(|_| device.create_event(true)).collect(),
         lanes: workload.threads.iter().map(|thread| lane(&thread.name)).collect(),
-        logs: queues.iter().map(|_| platform.mutex("what a queue was given", QueueLog::default())).collect(),
+        logs: logs.into_iter().map(|log| platform.mutex("what a queue was given", log)).collect(),
         state: platform.mutex("the state of a run", RunState::default()),
         done: platform.page(1).word(0),
         total: workload.threads.iter().map(|thread| count(&thread.body)).fold(0, u64::saturating_add),
@@ -89,6 +90,20 @@ pub fn prepare(
         probe,
         options,
     }))
+}
+
+/// A log for each queue, with the submissions that are to hang.
+fn empty_logs(workload: &Workload, options: &RunOptions) -> Result<Vec<QueueLog>, RunError> {
+    let mut hangs: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); workload.queues.len()];
+    for hang in &options.hangs {
+        let queue = workload.queues.iter().position(|queue| queue.name == hang.queue);
+        let queue = queue.ok_or_else(|| RunError::NoQueueToHang {
+            hang: hang.clone(),
+            have: workload.queues.iter().map(|queue| queue.name.clone()).collect(),
+        })?;
+        hangs[queue].insert(hang.submission);
+    }
+    Ok(hangs.into_iter().map(QueueLog::hanging_at).collect())
 }
 
 fn make_queues(
@@ -208,6 +223,27 @@ impl Prepared {
             }
             prepared.end(&platform);
         }
+    }
+
+    /// Whether the run came to its end without a hang that it was to have.
+    ///
+    /// # Errors
+    /// [`RunError::NoSubmissionToHang`]: the queue was not given so many submissions. A run that ended early may have been given fewer
+    /// than it would have been: that is no error.
+    pub fn check_hangs(&self) -> Result<(), RunError> {
+        let state = self.state.lock();
+        if state.idle_ns.is_none() || state.removed.is_some() || !state.failures.is_empty() {
+            return Ok(());
+        }
+        drop(state);
+        for (queue, log) in self.workload.queues.iter().zip(&self.logs) {
+            let log = log.lock();
+            if let Some(&submission) = log.hangs.first() {
+                let hang = HangAt { queue: queue.name.clone(), submission };
+                return Err(RunError::NoSubmissionToHang { hang, had: log.begun });
+            }
+        }
+        Ok(())
     }
 
     fn begin(&self, platform: &Platform) {

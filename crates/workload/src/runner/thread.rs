@@ -11,7 +11,7 @@ use tidegate_d3d12::{Error, Fence, Queue, WaitMode};
 use tidegate_platform::{CpuTime, Platform, PlatformKind, Step, WaitEnd};
 use tidegate_trace::LaneId;
 
-use super::lists::{self, Contents, RecordedList, Refused, Why};
+use super::lists::{self, Contents, Evaluated, RecordedList, Refused, Why};
 use super::log::Entry;
 use super::prepare::{Lists, Prepared};
 use super::state::{Halt, Largest, Obstacle, StuckThread, note_signal};
@@ -184,7 +184,8 @@ impl ThreadRun<'_> {
     }
 
     fn submit(&mut self, queue: QueueId, commands: &[Command], span: Span) -> Result<(), Halt> {
-        let list = self.list(queue, commands, span).map_err(|refused| match refused.why {
+        let hangs = self.run.logs[queue.0 as usize].lock().begin_submission();
+        let list = self.list(queue, commands, span, hangs).map_err(|refused| match refused.why {
             Why::Device(error) => self.halt(refused.span, error, Obstacle::Room(queue)),
             _ => self.failed(refusal(&self.run.workload, &refused)),
         })?;
@@ -202,17 +203,23 @@ impl ThreadRun<'_> {
         queue: QueueId,
         commands: &[Command],
         span: Span,
+        hangs: bool,
     ) -> Result<Arc<RecordedList>, Refused> {
         let run = self.run;
+        let mut evaluated = lists::evaluate(commands, &run.buffers, self)?;
+        let mut spans: Vec<Span> = commands.iter().map(|command| command.span).collect();
+        if hangs {
+            evaluated.insert(0, Evaluated::Hang);
+            spans.insert(0, span);
+        }
         let contents = Contents {
             list_type: run.queues[queue.0 as usize].list_type(),
             place: (span.line, span.column),
-            commands: lists::evaluate(commands, &run.buffers, self)?,
+            commands: evaluated,
         };
         if let Some(list) = run.lists.get(&contents).or_else(|| self.lists.get(&contents)) {
             return Ok(Arc::clone(list));
         }
-        let spans = commands.iter().map(|command| command.span).collect();
         let list = Arc::new(lists::record(&run.device, &run.workload, &run.buffers, &contents, spans)?);
         if self.lists.len() < MOST_LISTS {
             self.lists.insert(contents, Arc::clone(&list));
