@@ -285,7 +285,7 @@ pub trait Driver: Send + Sync {
     }
 
     /// Gives an engine power or takes it; it runs nothing in F1. `component` is the engine's number ([`AdapterCaps::engine_number`]).
-    /// F0 must succeed. F1 may be refused when there is work.
+    /// F0 must succeed. F1 is refused when there is work: the kernel does not know of all that user-mode queues have.
     #[doc(alias = "DxgkDdiSetPowerComponentFState")]
     fn set_power_component_f_state(
         &self,

@@ -75,7 +75,8 @@ pub struct AdapterConfig {
     pub power: PowerManagement,
     /// What the driver is told of priority bands.
     pub priority_bands: SetupPriorityBands,
-    /// How long the GPU may take for what it must do, in nanoseconds, before it counts as hung (TdrDelay).
+    /// How long the GPU may take for what it must do, in nanoseconds, before it counts as hung (TdrDelay). Where power is managed
+    /// the kernel looks that often at the progress of engines with user-mode queues.
     pub tdr_delay_ns: u64,
     /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same priority wait for it.
     pub quantum_ns: u64,
@@ -242,7 +243,7 @@ impl Adapter {
             residency: Residency::new(platform),
             system_process: platform.mutex("system process", None),
             sched: platform.mutex("VidSch", VidSch::new(&declared.caps)),
-            power: Power::new(platform, config.power, declared.caps.engine_count() as usize),
+            power: Power::new(platform, &config, declared.caps.engine_count() as usize),
             caps: declared.caps,
             native_fence_caps: declared.native_fence,
             user_mode_submission_caps: declared.user_mode_submission,

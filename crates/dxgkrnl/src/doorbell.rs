@@ -239,6 +239,7 @@ impl Doorbell {
             }
             Err(Some(status)) => Err(status),
             Ok(connection) => {
+                adapter.watch_progress(self.queue.engine());
                 self.record("doorbell connected");
                 Ok(connection)
             }

@@ -12,7 +12,7 @@
 //! such agent unless it is asked for: there, time stands still as long as anybody can move.
 
 use crate::adapter::Adapter;
-use crate::sched;
+use crate::{power, sched};
 use std::sync::{Arc, Weak};
 use tidegate_platform::{Agent, CpuTime, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
 
@@ -24,12 +24,14 @@ pub(crate) struct Watch {
     pub(crate) look: fn(&Arc<Adapter>),
 }
 
-/// All watches of an adapter.
+/// All watches of an adapter, but for those at leisure.
 const WATCHES: [Watch; 1] = [sched::WATCH];
+/// Watches that help nobody on when they look: they keep no machine going in which nobody else moves.
+const AT_LEISURE: [Watch; 1] = [power::WATCH];
 
 /// The way to the agent.
 pub(crate) struct Supervisor {
-    /// When the agent will look by itself, in ns; `u64::MAX`: any deadline is news to it.
+    /// When the agent will look by itself, in ns, whether anybody else moves or not; `u64::MAX`: any deadline is news to it.
     until: Word,
     wake: WakeWord,
     is_there: bool,
@@ -55,6 +57,13 @@ impl Supervisor {
         }
     }
 
+    /// The first deadline of a watch at leisure that had none.
+    pub(crate) fn arm_at_leisure(&self) {
+        if self.is_there {
+            self.wake.ring(Step::ThreadWake);
+        }
+    }
+
     /// Ends the agent after its present turn.
     pub(crate) fn stop(&self) {
         let service = self.service.lock().take();
@@ -73,8 +82,10 @@ impl Agent for SupervisorAgent {
         // 1.
         supervisor.until.store(u64::MAX);
         // 2.
-        let deadlines = WATCHES.iter().filter_map(|watch| Some(((watch.next)(&adapter)?, watch.look)));
-        let Some((deadline, look)) = deadlines.min_by_key(|(deadline, _)| *deadline) else {
+        let (strict, leisurely) = (earliest(&WATCHES, &adapter), earliest(&AT_LEISURE, &adapter));
+        let Some((deadline, look)) =
+            strict.into_iter().chain(leisurely).min_by_key(|(deadline, _)| *deadline)
+        else {
             return Turn::Park;
         };
         if deadline <= adapter.platform.now() {
@@ -82,9 +93,20 @@ impl Agent for SupervisorAgent {
             return Turn::Again;
         }
         // 3.
-        supervisor.until.store(deadline.0);
-        Turn::Until(deadline)
+        match strict {
+            Some((until, _)) => {
+                supervisor.until.store(until.0);
+                Turn::Until(deadline)
+            }
+            None => Turn::AtLeisure(deadline),
+        }
     }
+}
+
+/// The first of the deadlines of `watches`, and who looks then.
+fn earliest(watches: &[Watch], adapter: &Adapter) -> Option<(CpuTime, fn(&Arc<Adapter>))> {
+    let deadlines = watches.iter().filter_map(|watch| Some(((watch.next)(adapter)?, watch.look)));
+    deadlines.min_by_key(|(deadline, _)| *deadline)
 }
 
 /// Starts the agent of an adapter that has one.

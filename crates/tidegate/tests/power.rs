@@ -139,6 +139,78 @@ fn a_driver_refuses_when_its_hardware_has_work_that_nobody_announced() {
     });
 }
 
+/// A little more than one period of the kernel's looks.
+const A_LOOK_NS: u64 = 2_100_000_000;
+
+// spec: UMS-049
+#[test]
+fn the_kernel_looks_at_the_progress_of_engines_with_user_mode_queues() {
+    let w = world_with(managed).run(|w| {
+        let (queue, other) = (w.connected_queue(0), w.connected_queue(1));
+        for round in 1..=20 {
+            submit(w, &queue, round);
+            w.wait(queue.queue.progress_fence, round).unwrap();
+            w.pass(1_000_000_000);
+            assert_eq!(engine(w, 0), ComponentState::F0, "it moves");
+        }
+        // Its driver never offers an engine; the other one did nothing from the first look to the second.
+        assert_eq!((engine(w, 1), status(&other)), (ComponentState::F1, DoorbellStatus::DisconnectedRetry));
+        w.pass(2 * A_LOOK_NS);
+        assert_eq!((engine(w, 0), status(&queue)), (ComponentState::F1, DoorbellStatus::DisconnectedRetry));
+        for queue in [&queue, &other] {
+            let next = queue.doorbell.last_queued.load() + 1;
+            submit(w, queue, next);
+            w.wait(queue.queue.progress_fence, next).unwrap();
+        }
+        assert_eq!([engine(w, 0), engine(w, 1)], [ComponentState::F0; 2]);
+        w.pass(3 * A_LOOK_NS);
+        assert_eq!([engine(w, 0), engine(w, 1)], [ComponentState::F1; 2]);
+    });
+    assert_eq!(w.machine.adapter().stats().engines_in_f1, 4);
+}
+
+#[test]
+fn a_process_that_announces_what_it_never_submits_does_not_keep_its_engine_powered() {
+    world_with(managed).run(|w| {
+        let queue = w.connected_queue(0);
+        queue.doorbell.last_queued.store(u64::MAX);
+        w.pass(2 * A_LOOK_NS);
+        assert_eq!((engine(w, 0), status(&queue)), (ComponentState::F0, DoorbellStatus::DisconnectedRetry));
+        w.pass(A_LOOK_NS);
+        assert_eq!(engine(w, 0), ComponentState::F1);
+        submit(w, &queue, 1);
+        w.wait(queue.queue.progress_fence, 1).unwrap();
+    });
+}
+
+#[test]
+fn work_that_stands_still_keeps_its_engine_powered_by_what_the_driver_knows() {
+    world_with(managed).run(|w| {
+        let (queue, gate) = (w.connected_queue(0), w.native(0));
+        queue.doorbell.last_queued.store(1);
+        queue.push(&wait_packet(&gate, 1, u32::MAX));
+        queue.push(&work(w, 1));
+        w.pass(10 * A_LOOK_NS);
+        assert_eq!((engine(w, 0), status(&queue)), (ComponentState::F0, DoorbellStatus::DisconnectedRetry));
+        w.signal(&gate, 1);
+        w.wait(queue.queue.progress_fence, 1).unwrap();
+        w.pass(3 * A_LOOK_NS);
+        assert_eq!(engine(w, 0), ComponentState::F1, "nobody had to ring for that");
+    });
+}
+
+#[test]
+fn looks_at_engines_keep_no_machine_going() {
+    let world = world_with(managed);
+    let (_, report) = world.run_to_report(|w| {
+        let (queue, never) = (w.connected_queue(0), w.native(0));
+        queue.push(&wait_packet(&never, 1, u32::MAX));
+        let _ends_with_the_machine = w.wait(never.handle, 1);
+    });
+    assert_eq!(report.blocked.len(), 1, "{report:?}");
+    assert!(report.end.0 < A_LOOK_NS, "{report:?}");
+}
+
 #[test]
 fn a_wait_keeps_its_engine_powered() {
     with_idle_engines().run(|w| {

@@ -4,7 +4,7 @@
 //! was rung before that is looked for, and with work pending the engine stays; 3. unless somebody has used the engine meanwhile,
 //! it goes. A process that rings afterwards reads RETRY and connects, which brings the engine back.
 //!
-//! Runs in the deferred routine, and so waits for no interrupt.
+//! Runs in the deferred routine and for `progress`, and waits for no interrupt.
 
 use super::Device;
 use crate::adapter::Adapter;
@@ -110,6 +110,9 @@ impl Adapter {
     fn settle_engine(&self, node: usize, becomes: EngineState, users: u64, change: &Event) {
         {
             let mut state = self.power.state.lock();
+            if matches!(becomes, EngineState::F1) {
+                state.check.unpowered(node);
+            }
             let engine = &mut state.engines[node];
             engine.state = becomes;
             engine.users += users;
@@ -117,7 +120,7 @@ impl Adapter {
         change.set(Step::ThreadWake);
     }
 
-    /// Takes the power of every engine that has nothing to do, as the driver's request does for one.
+    /// Takes the power of every engine that has nothing to do, at once, as the driver's request does for one.
     pub fn power_down_idle_engines(self: &Arc<Adapter>) {
         (0..self.caps.engine_count()).for_each(|number| engine_is_idle(self, self.caps.engine(number)));
     }
@@ -135,8 +138,22 @@ impl Adapter {
     }
 }
 
+/// What processes announced to have queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Announced {
+    /// An engine with announced work keeps its power.
+    Counts,
+    /// It did not change while nobody could ring unheard: the driver knows of all that was submitted.
+    IsStale,
+}
+
 /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE with TRANSITION_TO_F1: the driver offers an idle engine.
 pub(crate) fn engine_is_idle(adapter: &Arc<Adapter>, engine: EngineId) {
+    power_down(adapter, engine, Announced::Counts);
+}
+
+/// F0 to F1, unless the engine has work.
+pub(super) fn power_down(adapter: &Arc<Adapter>, engine: EngineId, announced: Announced) {
     let number = adapter.caps.engine_number(engine).filter(|_| adapter.power.is_managed());
     let Some(number) = number else { return };
     let index = number as usize;
@@ -157,8 +174,12 @@ pub(crate) fn engine_is_idle(adapter: &Arc<Adapter>, engine: EngineId) {
     }
     // 2. Work that was rung before its doorbell went. Its queue was given to the driver with the disconnect; it runs in F0.
     // spec: UMS-055
-    let stays =
-        !adapter.sched.lock().in_flight_on(number).is_empty() || adapter.has_announced_work(|e| e == engine);
+    let of = |e: EngineId| e == engine;
+    let stays = !adapter.sched.lock().in_flight_on(number).is_empty()
+        || match announced {
+            Announced::Counts => adapter.has_announced_work(of),
+            Announced::IsStale => adapter.has_kernel_mode_work(of),
+        };
     // 3. Unless somebody has used it.
     let change = adapter.platform.event(true);
     let goes = {

@@ -1,5 +1,5 @@
-//! Owns power: whether the adapter has it (D-states, here) and whether each engine has it (`engine`), and that no call reaches a
-//! device that has none: every DDI call goes through [`Adapter::driver`], and the first one wakes a device in D3.
+//! Owns power: whether the adapter has it (D-states, here) and whether each engine has it (`engine`; `progress` finds those that stand
+//! still), and that no call reaches a device that has none: every DDI call goes through [`Adapter::driver`], and the first one wakes a device in D3.
 //!
 //! D0 to D3 (`go_to_d3`): 1. all hardware contexts are suspended; 2. all doorbells are disconnected, to be connected again; 3. what
 //! was rung in between is looked for: an idle device with work stays; 4. unless somebody has called meanwhile, or memory is being
@@ -18,16 +18,19 @@
 //! ([`PowerManagement::AlwaysOn`]) nothing here takes a step.
 
 mod engine;
+mod progress;
 
 pub(crate) use engine::engine_is_idle;
+pub(crate) use progress::WATCH;
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, AdapterConfig};
 use crate::doorbell::Doorbell;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use crate::suspend::{self, Suspended};
 use engine::Engine;
+use progress::ProgressCheck;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use tidegate_calls::Status;
@@ -65,6 +68,7 @@ struct State {
     /// The contexts that are suspended while the device is in D3.
     suspended: Option<Suspended>,
     engines: Vec<Engine>,
+    check: ProgressCheck,
 }
 
 enum Device {
@@ -77,16 +81,17 @@ enum Device {
 }
 
 impl Power {
-    pub(crate) fn new(platform: &Platform, management: PowerManagement, engines: usize) -> Power {
+    pub(crate) fn new(platform: &Platform, config: &AdapterConfig, engines: usize) -> Power {
         let state = State {
             device: Device::D0,
             calls: 0,
             wanted: false,
             suspended: None,
             engines: (0..engines).map(|_| Engine::default()).collect(),
+            check: ProgressCheck::new(config.tdr_delay_ns, engines),
         };
         Power {
-            management,
+            management: config.power,
             going_down: platform.mutex("who takes the power", ()),
             waking: platform.mutex("who gives the power", ()),
             state: platform.mutex("power", state),
@@ -346,7 +351,12 @@ impl Adapter {
         }
         self.platform.fence();
         let user = self.doorbells_of(|d| of(d.queue.engine()) && d.has_work()).next().is_some();
+        user || self.has_kernel_mode_work(of)
+    }
+
+    /// The same of what the kernel itself was given.
+    fn has_kernel_mode_work(&self, of: impl Fn(EngineId) -> bool) -> bool {
         let kernel = |q: &HwQueue| of(q.engine()) && !q.user_mode_submission && q.has_work(self);
-        user || !self.hw_queues_of(kernel).is_empty()
+        !self.hw_queues_of(kernel).is_empty()
     }
 }
