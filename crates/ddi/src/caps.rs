@@ -151,6 +151,9 @@ pub struct AdapterCaps {
     pub hw_queue_packet_cap: u32,
     /// How finely its engines are preempted, the coarsest of them (D3DKMDT_PREEMPTION_CAPS).
     pub preemption: PreemptionCaps,
+    /// The hardware keeps the context that it worked for last until it gets a packet of another one: the kernel has engines that fall
+    /// idle turned away from it by a zero-length packet. Ours; no cap of the documents.
+    pub lazy_context_switch: bool,
     /// SupportPerEngineTDR: the three entries of engine recovery are there.
     pub per_engine_tdr: bool,
     /// DXGK_FLIPCAPS::FlipOnVSyncMmIo: flips are memory-mapped and latched at the next vertical sync.

@@ -20,7 +20,8 @@ use crate::interrupt::{self, DpcQueue};
 use crate::memory::{AddressSpace, LocalMemory};
 use crate::power::{Power, PowerManagement, Powered};
 use crate::process::Process;
-use crate::sched::VidSch;
+use crate::sched::idle::IdleContexts;
+use crate::sched::{Limits, VidSch};
 use crate::stats::{Count, KernelStats, Stats};
 use crate::supervisor::{self, Supervisor};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,7 @@ use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::scheduling::SetupPriorityBands;
 use tidegate_ddi::{
     AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive, StartInfo,
-    Status, UserModeSubmissionCaps,
+    Status, UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_platform::current;
 use tidegate_platform::{
@@ -167,6 +168,8 @@ pub struct Adapter {
     grave: OnceLock<Grave>,
     pub(crate) fences: Mutex<FenceTable>,
     pub(crate) sched: Mutex<VidSch>,
+    /// What engines are turned to that would keep the last context; gone after stop.
+    idle_contexts: Mutex<Option<IdleContexts>>,
     pub(crate) contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
     /// Hardware contexts of all processes.
     pub(crate) hw_contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
@@ -242,7 +245,8 @@ impl Adapter {
             segments: declared.segments,
             residency: Residency::new(platform),
             system_process: platform.mutex("system process", None),
-            sched: platform.mutex("VidSch", VidSch::new(&declared.caps)),
+            sched: platform.mutex("VidSch", VidSch::new(&declared.caps, limits(&declared.caps, &config))),
+            idle_contexts: platform.mutex("idle contexts", None),
             power: Power::new(platform, &config, declared.caps.engine_count() as usize),
             caps: declared.caps,
             native_fence_caps: declared.native_fence,
@@ -287,6 +291,11 @@ impl Adapter {
             let space = space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
             *adapter.system_process.lock() = Some(Arc::new(space));
         }
+        if adapter.caps.lazy_context_switch {
+            let contexts = IdleContexts::new(&adapter);
+            let contexts = contexts.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
+            *adapter.idle_contexts.lock() = Some(contexts);
+        }
         Ok(adapter)
     }
 
@@ -316,7 +325,9 @@ impl Adapter {
         }
         self.dpc.forget();
         self.memory.stop();
-        let system_process = self.system_process.lock().take();
+        let (idle_contexts, system_process) =
+            (self.idle_contexts.lock().take(), self.system_process.lock().take());
+        drop(idle_contexts);
         drop(system_process);
         self.driver().stop_device(&Passive::enter());
     }
@@ -465,6 +476,17 @@ impl Adapter {
     /// What its lanes on the timeline are grouped under.
     pub(crate) fn lane_group(&self) -> String {
         lane_group(self.config)
+    }
+}
+
+/// When packets are asked for.
+// spec: PRE-001, PRE-004, PRE-005, PRE-006
+fn limits(caps: &AdapterCaps, config: &AdapterConfig) -> Limits {
+    let aware = VidSchCaps::PREEMPTION_AWARE | VidSchCaps::MULTI_ENGINE_AWARE;
+    Limits {
+        preempts: caps.scheduling.contains(aware),
+        quantum_ns: config.quantum_ns.max(1),
+        timeout_ns: Some(config.tdr_delay_ns),
     }
 }
 

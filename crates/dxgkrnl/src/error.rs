@@ -137,6 +137,12 @@ pub enum BugCheck {
         /// With what.
         status: Status,
     },
+    /// DxgkDdiPreemptCommand, which must succeed, failed.
+    #[error("DxgkDdiPreemptCommand failed with {0}: it must succeed")]
+    PreemptCommandFailed(Status),
+    /// DxgkDdiCancelCommand, which must succeed, failed.
+    #[error("DxgkDdiCancelCommand failed with {0}: it must succeed")]
+    CancelCommandFailed(Status),
     /// The commands that a driver wrote for a paging operation faulted.
     #[error("the commands that DxgkDdiBuildPagingBuffer wrote faulted: memory is not where it should be")]
     PagingAborted,
@@ -176,6 +182,15 @@ pub enum BugCheck {
 }
 
 impl BugCheck {
+    /// The published code and its first parameter, where there is one for it: 0x119 is VIDEO_SCHEDULER_INTERNAL_ERROR.
+    pub fn code(&self) -> Option<(u32, u64)> {
+        match self {
+            BugCheck::PreemptCommandFailed(_) => Some((0x119, 0x2)),
+            BugCheck::CancelCommandFailed(_) => Some((0x119, 0x9)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn unknown_packet(engine: EngineId, fence_id: u32) -> BugCheck {
         BugCheck::UnknownPacket { node: engine.node_ordinal, adapter: engine.engine_ordinal, fence_id }
     }

@@ -32,6 +32,11 @@ enum Reported {
         engine: EngineId,
         fence_id: u32,
     },
+    DmaPreempted {
+        engine: EngineId,
+        preemption_fence_id: u32,
+        last_completed_fence_id: u32,
+    },
     DmaFaulted {
         engine: EngineId,
         fence_id: u32,
@@ -169,9 +174,14 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
             let engine = EngineId { node_ordinal, engine_ordinal };
             Reported::DmaCompleted { engine, fence_id: submission_fence_id }
         }
-        InterruptData::DmaPreempted { node_ordinal, engine_ordinal, preemption_fence_id, .. } => {
+        InterruptData::DmaPreempted {
+            node_ordinal,
+            engine_ordinal,
+            preemption_fence_id,
+            last_completed_fence_id,
+        } => {
             let engine = EngineId { node_ordinal, engine_ordinal };
-            Reported::Broken(BugCheck::unknown_packet(engine, preemption_fence_id))
+            Reported::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id }
         }
         InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault } => {
             let engine = EngineId { node_ordinal, engine_ordinal };
@@ -234,6 +244,9 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
     for data in reported {
         match data {
             Reported::DmaCompleted { engine, fence_id } => sched::dma_completed(adapter, engine, fence_id),
+            Reported::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id } => {
+                sched::dma_preempted(adapter, engine, (preemption_fence_id, last_completed_fence_id));
+            }
             Reported::DmaFaulted { engine, fence_id, fault } => {
                 recovery::dma_faulted(adapter, engine, fence_id, fault)
             }
@@ -306,12 +319,18 @@ pub(crate) fn relay(fence: Arc<Fence>) {
     let adapter = fence.adapter.clone();
     adapter.dpc.reported.lock().push(Reported::Relayed(fence));
     adapter.dpc.wanted.exchange(1);
+    serve_reports(&adapter);
+}
+
+/// Has the deferred routine run for what was reported by no interrupt of the line: on the interrupt agent, or, where interrupts run
+/// inline, here. Called with no lock of any adapter held.
+pub(crate) fn serve_reports(adapter: &Arc<Adapter>) {
     if let Some(worker) = adapter.dpc.worker.get() {
         return worker.ring(Step::InterruptDelivery);
     }
     // Whoever finds the mark set has asked before its owner clears it, and so before the owner's last look.
     while adapter.dpc.wanted.load() != 0 && adapter.dpc.relaying.exchange(1) == 0 {
-        while deferred_routine(&adapter) {}
+        while deferred_routine(adapter) {}
         adapter.dpc.relaying.exchange(0);
     }
 }

@@ -12,7 +12,7 @@ use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu, sharing};
 use crate::handle::HandleTable;
 use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
-use crate::sched::{self, Effect, FenceTarget, Signal};
+use crate::sched::{self, CommandKind, Effect, FenceTarget, Signal};
 use crate::scheduling;
 use crate::signal::{check_flags, check_rewinds, signal};
 use std::sync::{Arc, OnceLock, Weak};
@@ -399,7 +399,8 @@ impl Kernel for Process {
         let context = self.context(args.context)?;
         context.device.check()?;
         check_commands(args.commands_gpu_va, args.command_bytes)?;
-        sched::submit_command(&context, args.commands_gpu_va, args.command_bytes, args.queued_ns)
+        let commands = (args.commands_gpu_va, args.command_bytes);
+        sched::submit_command(&context, CommandKind::Render, commands, args.queued_ns)
     }
 
     fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {

@@ -110,6 +110,14 @@ counters! {
     fence_rewinds,
     /// Packets given to the driver by VidSch.
     packets,
+    /// Requests for the packets of an engine.
+    preemptions,
+    /// Packets that came back with the answers to them.
+    packets_preempted,
+    /// Answers to requests that nobody waited for any more.
+    stale_preemptions,
+    /// Completions that no interrupt told of, and that were found when their packets had run for the timeout delay.
+    lost_completions,
     /// Command buffers given to kernel-mode hardware queues.
     hw_queue_commands,
     /// UpdateMonitoredValues calls.

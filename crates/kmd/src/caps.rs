@@ -134,8 +134,11 @@ pub(crate) fn declare(
     let narrow = device.has(DeviceTraits::NO_64BIT_ATOMICS);
     let native_fence = with.is_some_and(|n| n.native_fence);
     let user_mode = with.is_some_and(|n| n.user_mode_submission);
-    let mut scheduling =
-        VidSchCaps::MULTI_ENGINE_AWARE | VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
+    let mut scheduling = VidSchCaps::MULTI_ENGINE_AWARE;
+    // Without patch lists there is nothing that a preemption could cut in two: the one rests on the other.
+    let preemptible = VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
+    scheduling.set(preemptible, config.preemption_aware);
+    scheduling.set(VidSchCaps::CANCEL_COMMAND_AWARE, config.cancel_command_aware);
     scheduling.set(VidSchCaps::NO_64BIT_ATOMICS, narrow);
     // spec: NF-057
     scheduling.set(VidSchCaps::NATIVE_GPU_FENCE, native_fence);
@@ -167,6 +170,7 @@ pub(crate) fn declare(
         scheduling,
         hw_queue_packet_cap: 0,
         preemption,
+        lazy_context_switch: config.lazy_context_switch,
         per_engine_tdr: false,
         flip_on_vsync_mmio: false,
         nodes: nodes.collect(),

@@ -91,6 +91,12 @@ pub struct Config {
     pub peer_signal: PeerSignalCaps,
     /// When it asks for less power; never in the standard configuration.
     pub idle: IdlePolicy,
+    /// Whether it is written for preemption (PreemptionAware): without it the kernel asks for no packets.
+    pub preemption_aware: bool,
+    /// Whether it wants to be told of packets that it will never be given (CancelCommandAware).
+    pub cancel_command_aware: bool,
+    /// Whether its engines keep the context that they worked for last, until the kernel turns them away from it.
+    pub lazy_context_switch: bool,
     /// Slots in each ring that the driver writes (one per engine, one per kernel-mode hardware queue); a power of two, at least
     /// 2, since the kernel keeps two packets on a node unless told otherwise.
     pub kernel_ring_slots: u32,
@@ -119,6 +125,9 @@ impl Config {
             fence_history: true,
             peer_signal: PeerSignalCaps::default(),
             idle: IdlePolicy { engine_after_ns: 0, looks_at_queues: true },
+            preemption_aware: true,
+            cancel_command_aware: false,
+            lazy_context_switch: false,
             kernel_ring_slots: 64,
         }
     }

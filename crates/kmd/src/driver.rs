@@ -22,8 +22,9 @@ use tidegate_ddi::queue::{
 };
 use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
-    ComponentState, DdiVersion, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle, InterruptService,
-    LinkNativeFence, Passive, PeerDoorbell, PowerAction, StartInfo, Status,
+    CancelCommand, ComponentState, DdiVersion, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle,
+    EngineId, InterruptService, LinkNativeFence, Passive, PeerDoorbell, PowerAction, PreemptCommand,
+    StartInfo, Status,
 };
 use tidegate_gpu_abi::Device;
 use tidegate_platform::{Mutex, Platform, Step, current};
@@ -261,6 +262,24 @@ impl Driver for ReferenceDriver {
     fn submit_command_virtual(&self, _level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
         self.enter("DxgkDdiSubmitCommandVirtual");
         Ok(self.submit_packet(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiPreemptCommand")]
+    fn preempt_command(&self, _level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        self.enter("DxgkDdiPreemptCommand");
+        Ok(self.preempt(args)?)
+    }
+
+    #[doc(alias = "DxgkDdiCancelCommand")]
+    fn cancel_command(&self, _level: &Dispatch, args: CancelCommand) -> Result<(), Status> {
+        self.enter("DxgkDdiCancelCommand");
+        Ok(self.cancel(args)?)
+    }
+
+    #[doc(alias = "DxgkDdiQueryCurrentFence")]
+    fn query_current_fence(&self, _level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
+        self.enter("DxgkDdiQueryCurrentFence");
+        Ok(self.current_fence(engine)?)
     }
 
     #[doc(alias = "DxgkDdiCreateHwQueue")]

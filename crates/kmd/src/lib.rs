@@ -3,7 +3,7 @@
 //!
 //! Rooms: `driver` (the DDI table; nothing but entries) · `start` (start and stop) · `caps` (features, then what is declared)
 //! · `paging` (page tables) · `segments` (local memory, fence storage in it and its moves) · `context` (devices and contexts,
-//! suspend and resume) · `node_ring` (the packet path) · `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring
+//! suspend and resume) · `node_ring` (the packet path) · `preempt` (its requests) · `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring
 //! that the driver writes) · `peer` (signals from GPU to GPU) · `doorbell` (connect and victimise) and `seats` (who has one of
 //! the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `power` (D-states,
 //! F-states) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
@@ -42,6 +42,7 @@ mod objects;
 mod paging;
 mod peer;
 mod power;
+mod preempt;
 mod scheduling;
 mod seats;
 mod segments;

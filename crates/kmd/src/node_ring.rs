@@ -6,9 +6,9 @@
 use crate::kernel_ring::{KernelRing, check_command_bytes};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
-use tidegate_ddi::EngineId;
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::scheduling::PriorityBand;
+use tidegate_ddi::{EngineId, SubmitCommandFlags};
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
 use tidegate_platform::PhysicalMemory;
@@ -52,9 +52,15 @@ impl ReferenceDriver {
 
     /// Puts one DMA packet on its engine.
     pub(crate) fn submit_packet(&self, args: &SubmitCommandVirtual) -> Result<(), KmdError> {
-        let bytes = check_command_bytes(args.dma_buffer_bytes)?;
+        let switches = args.flags.contains(SubmitCommandFlags::CONTEXT_SWITCH);
+        let bytes = if switches { 0 } else { check_command_bytes(args.dma_buffer_bytes)? };
+        let mut flags = DmaFlags::empty();
+        flags.set(DmaFlags::CONTEXT_SWITCH, switches);
+        // Whether it had been begun the hardware finds in the save area.
+        // spec: PRE-033
+        flags.set(DmaFlags::RESUME, args.flags.contains(SubmitCommandFlags::RESUBMISSION));
         let (node_ring, packet) = {
-            let objects = self.objects.lock();
+            let mut objects = self.objects.lock();
             let context = objects.contexts.get(args.context)?;
             let engine = EngineId { node_ordinal: args.node_ordinal, engine_ordinal: args.engine_ordinal };
             if context.hardware_scheduled || context.engine != engine {
@@ -69,12 +75,14 @@ impl ReferenceDriver {
                 submission_fence_id: args.submission_fence_id,
                 tag: context.private_data.tag,
                 save_area: GpuVa(0),
-                flags: DmaFlags::empty(),
+                flags,
                 trace: TraceWords { queued_ns: args.queued_ns, name: 0, lane: context.private_data.lane },
             };
             let number = self.engine_number(engine);
             let ring = objects.node_rings.get(number as usize).ok_or(KmdError::NotStarted)?;
-            (Arc::clone(ring), packet)
+            let ring = Arc::clone(ring);
+            objects.submitted[number as usize] = args.submission_fence_id;
+            (ring, packet)
         };
         node_ring.ring.publish(&packet)?;
         self.mailbox.run(AdminCommand::KickQueue { queue: node_ring.queue })

@@ -125,6 +125,8 @@ pub(crate) struct Objects {
     pub(crate) started: Option<Started>,
     /// By the engine's number.
     pub(crate) node_rings: Vec<Arc<NodeRing>>,
+    /// Likewise: the packet that was put there last, 0 before the first.
+    pub(crate) submitted: Vec<u32>,
     /// Address spaces that have a root page table, and on which physical GPU.
     pub(crate) rooted: BTreeSet<(AddressSpaceId, u32)>,
     pub(crate) devices: Table<DeviceObject>,
@@ -141,6 +143,7 @@ impl Objects {
         Objects {
             started: None,
             node_rings: Vec::new(),
+            submitted: Vec::new(),
             rooted: BTreeSet::new(),
             devices: Table::new(Kind::Device),
             contexts: Table::new(Kind::Context),

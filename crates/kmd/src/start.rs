@@ -52,11 +52,13 @@ impl ReferenceDriver {
         view.callbacks = Some(Arc::clone(&info.callbacks));
         view.native_fences = negotiated.native_fence;
         view.fence_kinds_alike = device_traits.has(DeviceTraits::FENCE_KINDS_ALIKE);
+        view.reported = vec![0; rings.len()];
         for (number, ring) in (0..).zip(&rings) {
             view.queues.insert(ring.queue, QueueView::of_engine(self.engine(number)));
         }
         drop(view);
         let mut objects = self.objects.lock();
+        objects.submitted = vec![0; rings.len()];
         objects.node_rings = rings;
         objects.started = Some(Started {
             callbacks: info.callbacks,

@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::storage::FencePool;
 use crate::process::HandleLookup;
-use crate::sched::{self, Effect, Signal};
+use crate::sched::{self, CommandKind, Effect, Signal};
 use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags, Status};
 use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
@@ -138,7 +138,8 @@ impl PagingContext {
         // 3.
         let done = adapter.platform.event(true);
         let queued_ns = adapter.platform.stamp_ns();
-        sched::submit_command(&self.context, self.buffer_va, buffer.used(), queued_ns)?;
+        let commands = (self.buffer_va, buffer.used());
+        sched::submit_command(&self.context, CommandKind::Paging, commands, queued_ns)?;
         let signal = Signal { effect: Effect::CpuEvent(done.clone()), flags: SignalFlags::empty() };
         sched::signal_from_gpu(std::slice::from_ref(&self.context), signal);
         // 4.

@@ -2,45 +2,73 @@
 //!
 //! Decisions come from `vidsch` (pure); here they are carried out with no lock held. One agent at a time drains the decisions
 //! of an adapter, so packets reach an engine in the order in which they were decided; others leave their news and go.
+//!
+//! A preemption, in order: 1. VidSch decides (`preempt`); 2. DxgkDdiPreemptCommand; 3. the GPU stops and the driver reports; 4. VidSch
+//! takes the packets back; 5. it goes on deciding. Where its decisions depend on time alone, the supervisor asks for them.
+//!
+//! Rooms: `vidsch` (contexts and decisions) · `pending` (what is queued) · `priority` (who is next) · `preempt` (engines, and requests) ·
+//! `line` (numbers) · `broadcast` · `idle` (contexts that engines are turned to).
 
 pub(crate) mod broadcast;
+pub(crate) mod idle;
+mod line;
+mod pending;
+mod preempt;
+mod priority;
 mod vidsch;
 
-pub(crate) use vidsch::{Effect, Signal, VidSch};
+pub(crate) use pending::{CommandKind, Effect, Signal};
+pub(crate) use preempt::Limits;
+pub(crate) use vidsch::VidSch;
 
 use crate::adapter::Adapter;
 use crate::context::{Context, ContextWakee};
 use crate::error::BugCheck;
 use crate::fence::{Fence, Owner, look_at_monitored, monitor, scan_monitored};
-use crate::recovery;
 use crate::signal;
 use crate::stats::Count;
 use crate::supervisor::Watch;
+use crate::{interrupt, recovery};
+use pending::{Command, Finished, GivenUp, Now, Work};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::queue::SubmitCommandVirtual;
-use tidegate_ddi::{Dispatch, EngineId, MonitoredNotification, OsHandle, SubmitCommandFlags};
-use tidegate_platform::{CpuTime, Event, Step};
+use tidegate_ddi::{
+    CancelCommand, Dispatch, EngineId, MonitoredNotification, OsHandle, PreemptCommand, SubmitCommandFlags,
+    VidSchCaps,
+};
+use tidegate_platform::{CpuTime, Event, PlatformKind, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
-use vidsch::{Command, Decision, Finished, GivenUp, Work};
+use vidsch::{Decision, Preempted};
 
 /// The scheduler's deadlines.
-pub(crate) const WATCH: Watch = Watch { next: next_deadline, look: run };
+pub(crate) const WATCH: Watch = Watch { next: next_deadline, look };
 
 /// A fence and a value.
 pub(crate) type FenceTarget = (Arc<Fence>, u64);
 
+/// The moment for decisions. Where nobody looks at deadlines the clock is not looked at either.
+fn now(adapter: &Adapter) -> Now {
+    let (platform, stamp_ns) = (&adapter.platform, adapter.platform.stamp_ns());
+    let at = match platform.kind() {
+        _ if !adapter.config.supervised => CpuTime(0),
+        PlatformKind::Explored => platform.now(),
+        PlatformKind::Host | PlatformKind::Virtual => CpuTime(stamp_ns),
+    };
+    Now { stamp_ns, at }
+}
+
 /// Queues a command buffer on a context.
 pub(crate) fn submit_command(
     context: &Arc<Context>,
-    gpu_va: u64,
-    bytes: u32,
+    kind: CommandKind,
+    (gpu_va, bytes): (u64, u32),
     queued_ns: u64,
 ) -> Result<(), Status> {
     let adapter = &context.device.adapter;
-    let work = Work::Command(Command { gpu_va, bytes, queued_ns });
-    adapter.sched.lock().push(context.os_handle, work, adapter.platform.stamp_ns());
+    let work = Work::Command(Command { gpu_va, bytes, queued_ns, kind });
+    adapter.sched.lock().push(context.os_handle, work, now(adapter));
     run(adapter);
     Ok(())
 }
@@ -51,7 +79,7 @@ pub(crate) fn wait_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
     let adapter = &context.device.adapter;
     adapter.count(Count::queued_waits);
     let work = Work::Wait { fences: fences.clone(), remaining: fences.len() };
-    let ticket = adapter.sched.lock().push(context.os_handle, work, adapter.platform.stamp_ns());
+    let ticket = adapter.sched.lock().push(context.os_handle, work, now(adapter));
     for (fence, value) in &fences {
         let wakee = Arc::new(ContextWakee(Arc::downgrade(context)));
         if monitor::wait(fence, *value, wakee, ticket, Owner::Queue(context.os_handle)).is_none() {
@@ -83,14 +111,33 @@ pub(crate) fn signal_from_gpu(contexts: &[Arc<Context>], signal: Signal<FenceTar
     let Some(first) = contexts.first() else { return };
     let adapter = &first.device.adapter;
     let handles: Vec<OsHandle> = contexts.iter().map(|c| c.os_handle).collect();
-    adapter.sched.lock().push_signal(&handles, signal, adapter.platform.stamp_ns());
+    adapter.sched.lock().push_signal(&handles, signal, now(adapter));
     run(adapter);
 }
 
 /// Gives up everything that the contexts of a lost device have queued; returns the signals that are not made for it.
 pub(crate) fn give_up(adapter: &Arc<Adapter>, contexts: &[OsHandle]) -> Vec<FenceTarget> {
     let given_up = adapter.sched.lock().clear_contexts(contexts);
+    cancel(adapter, &given_up.commands);
     go_on(adapter, given_up)
+}
+
+/// Tells a driver that keeps something for a packet from its making on that it will not be given these.
+// spec: PRE-071
+fn cancel(adapter: &Arc<Adapter>, commands: &[(OsHandle, Command)]) {
+    if !adapter.caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE) {
+        return;
+    }
+    for (context, command) in commands {
+        let context = adapter.contexts.lock().get(context).and_then(Weak::upgrade);
+        let Some(context) = context else { continue };
+        let (dma_buffer_gpu_va, dma_buffer_bytes) = (command.gpu_va, command.bytes);
+        let (engine, context) = (context.engine, context.driver);
+        let args = CancelCommand { context, engine, dma_buffer_gpu_va, dma_buffer_bytes };
+        if let Err(status) = adapter.driver().cancel_command(&Dispatch::enter(), args) {
+            adapter.bug_check(BugCheck::CancelCommandFailed(status));
+        }
+    }
 }
 
 /// Forgets a context that is being destroyed.
@@ -116,27 +163,52 @@ fn go_on(adapter: &Arc<Adapter>, given_up: GivenUp<FenceTarget>) -> Vec<FenceTar
 
 /// One condition of a context's wait came true.
 pub(crate) fn wait_satisfied(adapter: &Arc<Adapter>, context: OsHandle, ticket: u64) {
-    adapter.sched.lock().wait_satisfied(context, ticket, adapter.platform.stamp_ns());
+    adapter.sched.lock().wait_satisfied(context, ticket, now(adapter));
     run(adapter);
 }
 
 /// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this id are complete. Then the basic scan, where the engine does not interrupt for
 /// its writes: the packets may have written monitored fences of their processes.
 pub(crate) fn dma_completed(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u32) {
-    let completed = adapter.caps.engine_number(engine).and_then(|number| {
-        let mut sched = adapter.sched.lock();
-        let contexts = sched.in_flight_up_to(number, fence_id);
-        sched.completed(number, fence_id, adapter.platform.stamp_ns()).then_some(contexts)
-    });
+    let number = adapter.caps.engine_number(engine);
+    let completed = number.and_then(|n| adapter.sched.lock().completed(n, fence_id, now(adapter)));
     let Some(contexts) = completed else {
         return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
     };
+    scan_after(adapter, engine, &contexts);
+    run(adapter);
+}
+
+/// DXGK_INTERRUPT_DMA_PREEMPTED: a request is answered. Packets up to the last completed one are complete, whether that was reported
+/// before or not; the others are back.
+pub(crate) fn dma_preempted(
+    adapter: &Arc<Adapter>,
+    engine: EngineId,
+    (preemption_fence_id, last_completed_fence_id): (u32, u32),
+) {
+    let Some(number) = adapter.caps.engine_number(engine) else {
+        return adapter.bug_check(BugCheck::unknown_packet(engine, preemption_fence_id));
+    };
+    let report = (preemption_fence_id, last_completed_fence_id);
+    let preempted = adapter.sched.lock().preempted(number, report, now(adapter));
+    match preempted {
+        Preempted::Answered { completed, returned } => {
+            adapter.stats.add(Count::packets_preempted, returned as u64);
+            scan_after(adapter, engine, &completed);
+        }
+        Preempted::Stale => adapter.count(Count::stale_preemptions),
+        Preempted::Unknown(id) => return adapter.bug_check(BugCheck::unknown_packet(engine, id)),
+    }
+    run(adapter);
+}
+
+/// Packets of these contexts are complete: the basic scan, where their engine does not interrupt for its writes.
+fn scan_after(adapter: &Arc<Adapter>, engine: EngineId, contexts: &[OsHandle]) {
     // spec: MF-053
     if adapter.caps.nodes[engine.node_ordinal as usize].monitored_notification == MonitoredNotification::Basic
     {
-        basic_scan(adapter, &contexts);
+        basic_scan(adapter, contexts);
     }
-    run(adapter);
 }
 
 /// Packets of these contexts are complete, and may have written monitored fences that are open in their processes.
@@ -163,7 +235,7 @@ pub(crate) fn run(adapter: &Arc<Adapter>) {
     loop {
         let (decision, finished) = {
             let mut sched = adapter.sched.lock();
-            (sched.next_decision(adapter.platform.stamp_ns()), sched.take_finished())
+            (sched.next_decision(now(adapter)), sched.take_finished())
         };
         record(adapter, finished);
         match decision {
@@ -177,19 +249,36 @@ pub(crate) fn run(adapter: &Arc<Adapter>) {
 }
 
 /// When decisions are to be asked for although nothing has happened.
-fn next_deadline(_adapter: &Adapter) -> Option<CpuTime> {
-    None
+fn next_deadline(adapter: &Adapter) -> Option<CpuTime> {
+    if adapter.config.supervised { adapter.sched.lock().next_deadline() } else { None }
+}
+
+/// Somebody's turn may be over, or some packet have run for too long. The answer of the hardware is asked for first: a completion whose
+/// interrupt was lost is one all the same.
+fn look(adapter: &Arc<Adapter>) {
+    for number in adapter.sched.lock().overdue(now(adapter).at) {
+        let engine = adapter.caps.engine(number);
+        let current = adapter.driver().query_current_fence(&Dispatch::enter(), engine);
+        if let Ok(fence_id) = current
+            && adapter.sched.lock().context_of_packet(number, fence_id).is_some()
+        {
+            adapter.count(Count::lost_completions);
+            dma_completed(adapter, engine, fence_id);
+        }
+    }
+    run(adapter);
 }
 
 fn carry_out(adapter: &Arc<Adapter>, decision: Decision<FenceTarget>) {
     adapter.platform.spend(Step::VidSchDispatch);
     match decision {
-        Decision::Submit { context, engine, command, fence_id } => {
-            submit(adapter, context, engine, command, fence_id)
+        Decision::Submit { context, engine, command, fence_id, flags } => {
+            submit(adapter, context, (engine, fence_id), command, flags)
         }
+        Decision::Preempt { engine, fence_id } => preempt(adapter, adapter.caps.engine(engine), fence_id),
         Decision::Signal { contexts, signal } => {
             make(adapter, signal);
-            adapter.sched.lock().signalled(&contexts, adapter.platform.stamp_ns());
+            adapter.sched.lock().signalled(&contexts, now(adapter));
         }
     }
 }
@@ -209,11 +298,31 @@ fn make(adapter: &Adapter, signal: Signal<FenceTarget>) {
     }
 }
 
-fn submit(adapter: &Arc<Adapter>, context: OsHandle, engine: u32, command: Command, fence_id: u32) {
+/// Asks for the packets of an engine. The driver may answer before it returns, when nothing is left of them.
+fn preempt(adapter: &Arc<Adapter>, engine: EngineId, preemption_fence_id: u32) {
+    adapter.count(Count::preemptions);
+    let in_use = adapter.engine_in_use(engine);
+    let args = PreemptCommand { engine, preemption_fence_id };
+    let result = adapter.driver().preempt_command(&Dispatch::enter(), args);
+    drop(in_use);
+    // spec: PRE-019
+    match result {
+        Ok(()) => interrupt::serve_reports(adapter),
+        Err(status) => adapter.bug_check(BugCheck::PreemptCommandFailed(status)),
+    }
+}
+
+fn submit(
+    adapter: &Arc<Adapter>,
+    context: OsHandle,
+    (engine, fence_id): (u32, u32),
+    command: Command,
+    flags: SubmitCommandFlags,
+) {
     let driver_context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
     // A context that is gone has no packets in VidSch, but it may go between the decision and here.
     let Some(driver_context) = driver_context else {
-        adapter.sched.lock().not_taken(engine, fence_id, adapter.platform.stamp_ns());
+        adapter.sched.lock().not_taken(engine, fence_id, now(adapter));
         return;
     };
     adapter.count(Count::packets);
@@ -225,7 +334,7 @@ fn submit(adapter: &Arc<Adapter>, context: OsHandle, engine: u32, command: Comma
         dma_buffer_gpu_va: command.gpu_va,
         dma_buffer_bytes: command.bytes,
         submission_fence_id: fence_id,
-        flags: SubmitCommandFlags::empty(),
+        flags,
         queued_ns: command.queued_ns,
     };
     let in_use = adapter.engine_in_use(adapter.caps.engine(engine));
@@ -234,7 +343,7 @@ fn submit(adapter: &Arc<Adapter>, context: OsHandle, engine: u32, command: Comma
     if result == Err(Status::INVALID_PARAMETER) {
         let refused = (driver_context.tag, u64::from(fence_id), command.gpu_va);
         recovery::commands_refused(adapter, &driver_context.device, driver_context.engine, refused);
-        adapter.sched.lock().not_taken(engine, fence_id, adapter.platform.stamp_ns());
+        adapter.sched.lock().not_taken(engine, fence_id, now(adapter));
     } else if let Err(status) = result {
         adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandVirtual", status });
     }

@@ -2,127 +2,52 @@
 //!
 //! A context's queue is first in, first out over commands, waits and signals. A command goes to its engine when it heads the queue
 //! and the engine has room; a wait holds what stands behind it; a signal is made when it heads the queue and every earlier
-//! command is complete (a signal at submission does not ask for that), on every context that it was given to. Between contexts of an engine the higher priority goes first, and equal ones take turns.
+//! command is complete (a signal at submission does not ask for that), on every context that it was given to. Between contexts of an
+//! engine the higher priority goes first, and equal ones take turns (`priority`). Packets that the engine has are asked for when
+//! others should run instead (`preempt`), and come back to where they were.
 //!
-//! An engine is a node of a physical adapter; here it is a number (`AdapterCaps::engine_number`). Packets are numbered per engine.
+//! An engine is a node of a physical adapter; here it is a number (`AdapterCaps::engine_number`). Packets are numbered per engine
+//! (`line`). What contexts have queued is in `pending`.
 
 use super::broadcast::{Broadcast, Standing};
-use crate::memory::InUse;
+use super::pending::{
+    Command, CommandKind, ContextQueue, Effect, Finished, GivenUp, Item, Now, QueuedSignal, Signal, Work,
+};
+use super::preempt::{Answered, Engine, Limits, Packet, Reason};
+use super::priority::Candidate;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags};
-use tidegate_ddi::{AdapterCaps, OsHandle};
-use tidegate_platform::Event;
+use tidegate_ddi::{AdapterCaps, OsHandle, SubmitCommandFlags};
+use tidegate_platform::CpuTime;
 
 /// Packets that an engine holds at once when the driver states no cap.
 const DEFAULT_PACKET_CAP: usize = 2;
-const PRIORITIES: usize = 4;
-
-/// A command buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Command {
-    pub(crate) gpu_va: u64,
-    pub(crate) bytes: u32,
-    pub(crate) queued_ns: u64,
-}
-
-/// What a context is given.
-#[derive(Clone, Debug)]
-pub(crate) enum Work<F> {
-    Command(Command),
-    Wait {
-        fences: Vec<F>,
-        remaining: usize,
-    },
-    /// The context's part in the signal of this ticket; see [`VidSch::push_signal`].
-    Signal {
-        at_submission: bool,
-        reached: bool,
-    },
-}
-
-/// What a signal packet does when every context has reached it.
-#[derive(Clone, Debug)]
-pub(crate) enum Effect<F> {
-    /// Signals fences.
-    Fences(Vec<F>),
-    /// Sets an event and touches no fence.
-    CpuEvent(Event),
-    /// Says that what was queued before it is over, by being dropped.
-    LastUse(Arc<InUse>),
-}
-
-/// A signal packet.
-#[derive(Clone, Debug)]
-pub(crate) struct Signal<F> {
-    pub(crate) effect: Effect<F>,
-    pub(crate) flags: SignalFlags,
-}
-
-/// A signal packet and the contexts in whose queues it stands.
-struct QueuedSignal<F> {
-    signal: Signal<F>,
-    contexts: Broadcast,
-}
-
-/// What was queued on contexts that go away, to be dropped outside the lock.
-pub(crate) struct GivenUp<F> {
-    /// There are decisions now: somebody must run.
-    pub(crate) news: bool,
-    /// What each of the contexts waited for.
-    pub(crate) waits: Vec<(OsHandle, F)>,
-    /// Signals that are not made.
-    pub(crate) abandoned: Vec<Signal<F>>,
-}
-
-struct Item<F> {
-    ticket: u64,
-    queued_ns: u64,
-    /// When it came to the head of its queue.
-    head_ns: Option<u64>,
-    work: Work<F>,
-}
-
-struct ContextQueue<F> {
-    engine: u32,
-    priority: Priority,
-    tag: u32,
-    lane: u32,
-    items: VecDeque<Item<F>>,
-    in_flight: usize,
-    signalling: bool,
-    /// Stands in its engine's ready list.
-    listed: bool,
-}
-
-struct Engine {
-    cap: usize,
-    in_flight: VecDeque<(u32, OsHandle)>,
-    last_id: u32,
-    ready: [VecDeque<OsHandle>; PRIORITIES],
-}
 
 /// What to do next.
 #[derive(Debug)]
 pub(crate) enum Decision<F> {
     /// Give a packet to the driver.
-    Submit { context: OsHandle, engine: u32, command: Command, fence_id: u32 },
+    Submit { context: OsHandle, engine: u32, command: Command, fence_id: u32, flags: SubmitCommandFlags },
+    /// Ask for the packets of an engine.
+    Preempt { engine: u32, fence_id: u32 },
     /// Signal, then report [`VidSch::signalled`].
     Signal { contexts: Vec<OsHandle>, signal: Signal<F> },
 }
 
-/// A wait or signal that is over, for the timeline.
-pub(crate) struct Finished<F> {
-    pub(crate) lane: u32,
-    pub(crate) wait: bool,
-    pub(crate) fences: Vec<F>,
-    pub(crate) queued_ns: u64,
-    pub(crate) start_ns: u64,
-    pub(crate) end_ns: u64,
+/// What a report of a preemption came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Preempted {
+    /// The open request is answered: the contexts of packets that completed with it, and how many packets came back.
+    Answered { completed: Vec<OsHandle>, returned: usize },
+    /// The answer to a request that nobody waits for any more.
+    Stale,
+    /// It names a number that nothing in flight has.
+    Unknown(u32),
 }
 
 /// The scheduler of one adapter's packet contexts. `F` is a fence and a value; here it is only carried.
 pub(crate) struct VidSch<F = super::FenceTarget> {
+    limits: Limits,
     engines: Vec<Engine>,
     contexts: BTreeMap<OsHandle, ContextQueue<F>>,
     signals: BTreeMap<u64, QueuedSignal<F>>,
@@ -131,24 +56,27 @@ pub(crate) struct VidSch<F = super::FenceTarget> {
     finished: Vec<Finished<F>>,
     next_ticket: u64,
     running: bool,
+    /// When decisions were asked for last.
+    seen: CpuTime,
 }
 
 impl<F: Clone> VidSch<F> {
-    pub(crate) fn new(caps: &AdapterCaps) -> VidSch<F> {
+    pub(crate) fn new(caps: &AdapterCaps, limits: Limits) -> VidSch<F> {
         let cap = match caps.hw_queue_packet_cap {
             0 => DEFAULT_PACKET_CAP,
             cap => cap as usize,
         };
-        let engine = || Engine { cap, in_flight: VecDeque::new(), last_id: 0, ready: Default::default() };
         VidSch {
+            limits,
             // spec: NF-323
-            engines: (0..caps.engine_count()).map(|_| engine()).collect(),
+            engines: (0..caps.engine_count()).map(|_| Engine::new(cap)).collect(),
             contexts: BTreeMap::new(),
             signals: BTreeMap::new(),
             reached_signals: VecDeque::new(),
             finished: Vec::new(),
             next_ticket: 0,
             running: false,
+            seen: CpuTime(0),
         }
     }
 
@@ -160,17 +88,14 @@ impl<F: Clone> VidSch<F> {
         tag: u32,
         lane: u32,
     ) {
-        let queue = ContextQueue {
-            engine,
-            priority,
-            tag,
-            lane,
-            items: VecDeque::new(),
-            in_flight: 0,
-            signalling: false,
-            listed: false,
-        };
-        self.contexts.insert(context, queue);
+        self.contexts.insert(context, ContextQueue::new(engine, priority, tag, lane));
+    }
+
+    /// An engine whose hardware keeps the context that it worked for last is turned to this one when it has nothing to do.
+    pub(crate) fn turn_idle_engine_to(&mut self, engine: u32, context: OsHandle) {
+        if let Some(engine) = self.engines.get_mut(engine as usize) {
+            engine.idle_context = Some(context);
+        }
     }
 
     /// Forgets a context.
@@ -181,14 +106,17 @@ impl<F: Clone> VidSch<F> {
     }
 
     /// Gives up everything that these contexts have queued, at once: their device is lost, and none of them makes a signal
-    /// because another one went first.
+    /// because another one went first. What of theirs comes back from an engine is not submitted again.
     pub(crate) fn clear_contexts(&mut self, contexts: &[OsHandle]) -> GivenUp<F> {
-        let mut given_up = GivenUp { news: false, waits: Vec::new(), abandoned: Vec::new() };
+        let mut given_up =
+            GivenUp { news: false, waits: Vec::new(), commands: Vec::new(), abandoned: Vec::new() };
         let mut left = Vec::new();
         for context in contexts {
             let Some(queue) = self.contexts.get_mut(context) else { continue };
+            queue.given_up = true;
             for item in queue.items.drain(..) {
                 match item.work {
+                    Work::Command(command) if !item.came_back => given_up.commands.push((*context, command)),
                     Work::Command(_) => {}
                     Work::Wait { fences, .. } => {
                         given_up.waits.extend(fences.into_iter().map(|fence| (*context, fence)));
@@ -220,20 +148,20 @@ impl<F: Clone> VidSch<F> {
     }
 
     /// Appends work to a context; returns the ticket that names it.
-    pub(crate) fn push(&mut self, context: OsHandle, work: Work<F>, now_ns: u64) -> u64 {
+    pub(crate) fn push(&mut self, context: OsHandle, work: Work<F>, now: Now) -> u64 {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
         if let Some(queue) = self.contexts.get_mut(&context) {
-            let queued_ns = if let Work::Command(c) = &work { c.queued_ns } else { now_ns };
+            let queued_ns = if let Work::Command(c) = &work { c.queued_ns } else { now.stamp_ns };
             // spec: MF-032
-            queue.items.push_back(Item { ticket, queued_ns, head_ns: None, work });
+            queue.items.push_back(Item { ticket, queued_ns, head_ns: None, came_back: false, work });
         }
-        self.touch(context, now_ns);
+        self.touch(context, now);
         ticket
     }
 
     /// Appends one signal packet to every one of `contexts`: made when all of them have reached it.
-    pub(crate) fn push_signal(&mut self, contexts: &[OsHandle], signal: Signal<F>, now_ns: u64) {
+    pub(crate) fn push_signal(&mut self, contexts: &[OsHandle], signal: Signal<F>, now: Now) {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
         // spec: MF-064
@@ -241,85 +169,144 @@ impl<F: Clone> VidSch<F> {
         self.signals.insert(ticket, QueuedSignal { signal, contexts: Broadcast::new(contexts) });
         for context in contexts {
             let Some(queue) = self.contexts.get_mut(context) else { continue };
-            let work = Work::Signal { at_submission, reached: false };
-            queue.items.push_back(Item { ticket, queued_ns: now_ns, head_ns: None, work });
+            let (work, queued_ns) = (Work::Signal { at_submission, reached: false }, now.stamp_ns);
+            queue.items.push_back(Item { ticket, queued_ns, head_ns: None, came_back: false, work });
         }
         for context in contexts {
-            self.touch(*context, now_ns);
+            self.touch(*context, now);
         }
     }
 
     /// One condition of the wait `ticket` came true.
-    pub(crate) fn wait_satisfied(&mut self, context: OsHandle, ticket: u64, now_ns: u64) {
+    pub(crate) fn wait_satisfied(&mut self, context: OsHandle, ticket: u64, now: Now) {
         let Some(queue) = self.contexts.get_mut(&context) else { return };
         if let Some(Item { work: Work::Wait { remaining, .. }, .. }) =
             queue.items.iter_mut().find(|i| i.ticket == ticket)
         {
             *remaining = remaining.saturating_sub(1);
         }
-        self.touch(context, now_ns);
+        self.touch(context, now);
     }
 
     /// The signal that was decided is made: its contexts go on.
-    pub(crate) fn signalled(&mut self, contexts: &[OsHandle], now_ns: u64) {
+    pub(crate) fn signalled(&mut self, contexts: &[OsHandle], now: Now) {
         for context in contexts {
             if let Some(queue) = self.contexts.get_mut(context) {
                 queue.signalling = false;
             }
-            self.touch(*context, now_ns);
+            self.touch(*context, now);
         }
     }
 
     /// The contexts of all packets of `engine` that are in flight.
     pub(crate) fn in_flight_on(&self, engine: u32) -> Vec<OsHandle> {
         let packets = self.engines.get(engine as usize).into_iter().flat_map(|n| &n.in_flight);
-        packets.map(|(_, context)| *context).collect()
+        packets.map(|packet| packet.context).collect()
     }
 
-    /// The contexts of the packets of `engine` up to `fence_id` that are in flight.
-    pub(crate) fn in_flight_up_to(&self, engine: u32, fence_id: u32) -> Vec<OsHandle> {
-        let packets = self.engines.get(engine as usize).into_iter().flat_map(|n| &n.in_flight);
-        packets.take_while(|(id, _)| fence_id.wrapping_sub(*id).cast_signed() >= 0).map(|(_, c)| *c).collect()
+    /// Packets of `engine` up to `fence_id` are complete; returns their contexts. `None` when no packet of that number was submitted.
+    pub(crate) fn completed(&mut self, engine: u32, fence_id: u32, now: Now) -> Option<Vec<OsHandle>> {
+        let known = self.engines.get(engine as usize)?.was_submitted(fence_id);
+        known.then(|| self.complete_up_to(engine, fence_id, now))
     }
 
-    /// Packets of `engine` up to `fence_id` are complete. `false` when that packet is not in flight and was not just completed.
-    pub(crate) fn completed(&mut self, engine: u32, fence_id: u32, now_ns: u64) -> bool {
-        let Some(n) = self.engines.get_mut(engine as usize) else { return false };
-        if fence_id.wrapping_sub(n.last_id).cast_signed() > 0 {
-            return false;
-        }
-        let mut touched = Vec::new();
-        while let Some(&(id, context)) = n.in_flight.front() {
-            if fence_id.wrapping_sub(id).cast_signed() < 0 {
-                break;
-            }
-            n.in_flight.pop_front();
-            touched.push(context);
-        }
-        for context in touched {
-            if let Some(queue) = self.contexts.get_mut(&context) {
-                queue.in_flight -= 1;
-            }
-            self.touch(context, now_ns);
-        }
-        true
+    fn complete_up_to(&mut self, engine: u32, fence_id: u32, now: Now) -> Vec<OsHandle> {
+        let completed = self.engines[engine as usize].complete_up_to(fence_id, now.at);
+        completed.iter().for_each(|context| self.left_engine(*context, now));
+        completed
     }
 
-    /// A packet did not reach the engine: nothing is left of it. The packets before it are where they were; they may be running.
-    pub(crate) fn not_taken(&mut self, engine: u32, fence_id: u32, now_ns: u64) {
-        let Some(e) = self.engines.get_mut(engine as usize) else { return };
-        let Some(at) = e.in_flight.iter().position(|(id, _)| *id == fence_id) else { return };
-        let Some((_, context)) = e.in_flight.remove(at) else { return };
+    fn left_engine(&mut self, context: OsHandle, now: Now) {
         if let Some(queue) = self.contexts.get_mut(&context) {
             queue.in_flight -= 1;
         }
-        self.touch(context, now_ns);
+        self.touch(context, now);
+    }
+
+    /// A packet did not reach the engine: nothing is left of it. The packets before it are where they were; they may be running.
+    pub(crate) fn not_taken(&mut self, engine: u32, fence_id: u32, now: Now) {
+        let packet = self.engines.get_mut(engine as usize).and_then(|e| e.not_taken(fence_id, now.at));
+        if let Some(packet) = packet {
+            self.left_engine(packet.context, now);
+        }
     }
 
     /// The context whose packet this is, while it is in flight.
     pub(crate) fn context_of_packet(&self, engine: u32, fence_id: u32) -> Option<OsHandle> {
         let engine = self.engines.get(engine as usize)?;
-        engine.in_flight.iter().find(|(id, _)| *id == fence_id).map(|(_, c)| *c)
+        engine.in_flight.iter().find(|packet| packet.id == fence_id).map(|packet| packet.context)
+    }
+
+    /// The driver reports that a preemption is over: packets up to `last_completed` are complete, and the others came back.
+    pub(crate) fn preempted(
+        &mut self,
+        engine: u32,
+        (request, last_completed): (u32, u32),
+        now: Now,
+    ) -> Preempted {
+        let answered = self.engines.get(engine as usize).map(|e| e.answered(request, last_completed));
+        let reason = match answered {
+            Some(Answered::Open(reason)) => reason,
+            Some(Answered::Withdrawn) => return Preempted::Stale,
+            Some(Answered::Unknown(id)) => return Preempted::Unknown(id),
+            None => return Preempted::Unknown(request),
+        };
+        let completed = self.complete_up_to(engine, last_completed, now);
+        let packets = self.engines[engine as usize].take_back();
+        let returned = packets.len();
+        self.put_back(engine, packets, reason, now);
+        Preempted::Answered { completed, returned }
+    }
+
+    /// Packets that an engine gave back go to where they were: paging packets before everything else on the engine, others to the
+    /// heads of their contexts, which go on where their turns ended.
+    fn put_back(&mut self, engine: u32, packets: Vec<Packet>, reason: Reason, now: Now) {
+        for (place, packet) in packets.into_iter().enumerate().rev() {
+            match packet.command.kind {
+                CommandKind::Paging => self.engines[engine as usize].returned.push_front(packet),
+                CommandKind::ContextSwitch => self.left_engine(packet.context, now),
+                CommandKind::Render => {
+                    let began = packet.began.filter(|_| packet.lifted_since.is_some());
+                    let lift_over = began.is_some_and(|began| now.at >= began.after(self.limits.quantum_ns));
+                    let turn_over = place == 0 && (reason == Reason::Quantum || lift_over);
+                    self.put_back_command(&packet, turn_over, now);
+                }
+            }
+        }
+    }
+
+    // spec: PRE-031, PRE-041, PRE-042
+    fn put_back_command(&mut self, packet: &Packet, turn_over: bool, now: Now) {
+        let context = packet.context;
+        let Some(queue) = self.contexts.get_mut(&context).filter(|queue| !queue.given_up) else {
+            return self.left_engine(context, now);
+        };
+        queue.in_flight -= 1;
+        let (queued_ns, work) = (packet.command.queued_ns, Work::Command(packet.command));
+        queue.items.push_front(Item { ticket: 0, queued_ns, head_ns: None, came_back: true, work });
+        if queue.signalling {
+            return;
+        }
+        let (listed, ready) =
+            (std::mem::replace(&mut queue.listed, true), &mut self.engines[queue.engine as usize].ready);
+        if listed {
+            ready.remove(context, queue.priority);
+        }
+        match turn_over {
+            true => ready.push_back(context, queue.priority, now.at),
+            false => ready.push_front(context, queue.priority, (now.at, packet.lifted_since)),
+        }
+    }
+
+    /// When decisions are to be asked for although nothing happens.
+    pub(crate) fn next_deadline(&self) -> Option<CpuTime> {
+        self.engines.iter().filter_map(|engine| engine.deadline(&self.limits, self.seen)).min()
+    }
+
+    /// Engines whose first packet has run for the timeout delay, and was not asked for.
+    pub(crate) fn overdue(&self, now: CpuTime) -> Vec<u32> {
+        let asks = |engine: &Engine| engine.wants_back(&self.limits, now) == Some(Reason::Timeout);
+        (0..).zip(&self.engines).filter(|(_, engine)| asks(engine)).map(|(number, _)| number).collect()
     }
 
     /// Takes the right to carry out decisions; `false` when somebody has it, who will see what was just entered.
@@ -328,8 +315,12 @@ impl<F: Clone> VidSch<F> {
     }
 
     /// The next decision; `None` gives the right back.
-    pub(crate) fn next_decision(&mut self, now_ns: u64) -> Option<Decision<F>> {
-        let decision = self.next_signal(now_ns).or_else(|| self.next_packet(now_ns));
+    pub(crate) fn next_decision(&mut self, now: Now) -> Option<Decision<F>> {
+        self.seen = now.at;
+        let decision = self
+            .next_signal(now)
+            .or_else(|| self.next_request(now))
+            .or_else(|| (0..self.engines.len()).find_map(|engine| self.next_packet(engine, now)));
         self.running = decision.is_some();
         decision
     }
@@ -339,17 +330,16 @@ impl<F: Clone> VidSch<F> {
         std::mem::take(&mut self.finished)
     }
 
-    fn next_signal(&mut self, now_ns: u64) -> Option<Decision<F>> {
+    fn next_signal(&mut self, now: Now) -> Option<Decision<F>> {
         while let Some(ticket) = self.reached_signals.pop_front() {
             // One whose contexts went away meanwhile is abandoned.
             let Some(QueuedSignal { signal, contexts }) = self.signals.remove(&ticket) else { continue };
             let contexts = contexts.queues();
             for context in &contexts {
                 let Some(queue) = self.contexts.get_mut(context) else { continue };
-                if queue.items.front().is_none_or(|head| head.ticket != ticket) {
-                    continue;
-                }
-                let Some(item) = queue.items.pop_front() else { continue };
+                // A signal at submission was reached when the packet before it went; that one may have come back since.
+                let at = queue.items.iter().position(|item| item.ticket == ticket);
+                let Some(item) = at.and_then(|at| queue.items.remove(at)) else { continue };
                 queue.signalling = true;
                 let Effect::Fences(fences) = &signal.effect else { continue };
                 self.finished.push(Finished {
@@ -357,8 +347,8 @@ impl<F: Clone> VidSch<F> {
                     wait: false,
                     fences: fences.clone(),
                     queued_ns: item.queued_ns,
-                    start_ns: item.head_ns.unwrap_or(now_ns),
-                    end_ns: now_ns,
+                    start_ns: item.head_ns.unwrap_or(now.stamp_ns),
+                    end_ns: now.stamp_ns,
                 });
             }
             return Some(Decision::Signal { contexts, signal });
@@ -366,36 +356,67 @@ impl<F: Clone> VidSch<F> {
         None
     }
 
-    fn next_packet(&mut self, now_ns: u64) -> Option<Decision<F>> {
-        for index in 0..self.engines.len() {
-            let engine = &mut self.engines[index];
-            if engine.in_flight.len() >= engine.cap {
-                continue;
-            }
-            let Some(context) = engine.ready.iter_mut().rev().find_map(VecDeque::pop_front) else { continue };
+    // spec: PRE-003
+    fn next_request(&mut self, now: Now) -> Option<Decision<F>> {
+        let limits = self.limits;
+        (0..).zip(&mut self.engines).find_map(|(engine, e)| {
+            let reason = e.wants_back(&limits, now.at)?;
+            Some(Decision::Preempt { engine, fence_id: e.ask(reason, now.at) })
+        })
+    }
+
+    fn next_packet(&mut self, index: usize, now: Now) -> Option<Decision<F>> {
+        let engine = index as u32;
+        if !self.engines[index].has_room() {
+            return None;
+        }
+        if let Some(packet) = self.engines[index].resubmit_paging(now.at) {
+            let Packet { id: fence_id, context, command, .. } = packet;
+            let flags = SubmitCommandFlags::PAGING | SubmitCommandFlags::RESUBMISSION;
+            return Some(Decision::Submit { context, engine, command, fence_id, flags });
+        }
+        while let Some(candidate) = self.engines[index].ready.pop(self.limits.quantum_ns, now.at) {
+            let context = candidate.context;
             let Some(queue) = self.contexts.get_mut(&context) else { continue };
             queue.listed = false;
-            let Some(Item { work: Work::Command(command), .. }) = queue.items.front() else {
-                self.touch(context, now_ns);
+            let Some(command) = queue.head_command().copied() else {
+                self.touch(context, now);
                 continue;
             };
-            let command = *command;
-            queue.items.pop_front();
-            queue.in_flight += 1;
-            engine.last_id = engine.last_id.wrapping_add(1);
-            let fence_id = engine.last_id;
-            engine.in_flight.push_back((fence_id, context));
-            self.touch(context, now_ns);
-            return Some(Decision::Submit { context, engine: index as u32, command, fence_id });
+            let came_back = queue.items.pop_front().is_some_and(|item| item.came_back);
+            return Some(self.submit(engine, candidate, (command, came_back), now));
         }
-        None
+        // spec: PRE-012
+        let context = self.engines[index].turns_away()?;
+        let idle = Candidate { context, priority: Priority::Realtime, lifted_since: None };
+        Some(self.submit(engine, idle, (Command::CONTEXT_SWITCH, false), now))
+    }
+
+    fn submit(
+        &mut self,
+        engine: u32,
+        candidate: Candidate,
+        (command, came_back): (Command, bool),
+        now: Now,
+    ) -> Decision<F> {
+        let context = candidate.context;
+        let fence_id = self.engines[engine as usize].submit(candidate, command, now.at);
+        if let Some(queue) = self.contexts.get_mut(&context) {
+            queue.in_flight += 1;
+        }
+        self.touch(context, now);
+        let mut flags = SubmitCommandFlags::empty();
+        flags.set(SubmitCommandFlags::PAGING, command.kind == CommandKind::Paging);
+        flags.set(SubmitCommandFlags::CONTEXT_SWITCH, command.kind == CommandKind::ContextSwitch);
+        flags.set(SubmitCommandFlags::RESUBMISSION, came_back);
+        Decision::Submit { context, engine, command, fence_id, flags }
     }
 
     /// Something about the context changed: takes satisfied waits off its head and lists it if its head can go.
-    fn touch(&mut self, context: OsHandle, now_ns: u64) {
+    fn touch(&mut self, context: OsHandle, now: Now) {
         let Some(queue) = self.contexts.get_mut(&context) else { return };
         while let Some(head) = queue.items.front_mut() {
-            let start_ns = *head.head_ns.get_or_insert(now_ns);
+            let start_ns = *head.head_ns.get_or_insert(now.stamp_ns);
             // spec: MF-031, MF-034
             let Work::Wait { fences, remaining: 0 } = &mut head.work else { break };
             let (fences, queued_ns) = (std::mem::take(fences), head.queued_ns);
@@ -405,7 +426,7 @@ impl<F: Clone> VidSch<F> {
                 fences,
                 queued_ns,
                 start_ns,
-                end_ns: now_ns,
+                end_ns: now.stamp_ns,
             });
             queue.items.pop_front();
         }
@@ -416,7 +437,7 @@ impl<F: Clone> VidSch<F> {
         match queue.items.front_mut() {
             Some(Item { work: Work::Command(_), .. }) => {
                 queue.listed = true;
-                self.engines[queue.engine as usize].ready[queue.priority as usize].push_back(context);
+                self.engines[queue.engine as usize].ready.push_back(context, queue.priority, now.at);
             }
             // spec: MF-023
             Some(Item { ticket, work: Work::Signal { at_submission, reached }, .. })
@@ -456,237 +477,4 @@ impl VidSch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate_ddi::VidSchCaps;
-    use tidegate_ddi::caps::{EngineType, NodeMetadata};
-    use tidegate_ddi::{ComputePreemption, GraphicsPreemption, PreemptionCaps};
-
-    fn sched() -> VidSch<&'static str> {
-        VidSch::new(&caps())
-    }
-
-    fn caps() -> AdapterCaps {
-        let node = NodeMetadata {
-            engine_type: EngineType::ThreeD,
-            friendly_name: "3D".to_owned(),
-            context_scheduling: false,
-            user_mode_submission: false,
-            max_in_flight_hw_queue_buffers: 0,
-            writes_fences: true,
-            monitored_notification: tidegate_ddi::MonitoredNotification::Basic,
-        };
-        AdapterCaps {
-            preemption: PreemptionCaps {
-                graphics: GraphicsPreemption::None,
-                compute: ComputePreemption::None,
-            },
-            per_engine_tdr: false,
-            flip_on_vsync_mmio: false,
-            description: String::new(),
-            scheduling: VidSchCaps::MULTI_ENGINE_AWARE,
-            hw_queue_packet_cap: 1,
-            nodes: vec![node],
-            physical_adapters: 1,
-            signaled_hw_queue_array: false,
-            fence_history: false,
-            peer_signal: tidegate_ddi::PeerSignalCaps::default(),
-            cache_coherent_memory: true,
-            io_mmu: false,
-        }
-    }
-
-    #[test]
-    fn a_packet_that_was_not_taken_completes_nobody_else_s() {
-        let mut sched = VidSch::<&'static str>::new(&AdapterCaps { hw_queue_packet_cap: 2, ..caps() });
-        let (first, second) = (OsHandle(1), OsHandle(2));
-        for context in [first, second] {
-            sched.add_context(context, 0, Priority::Normal, 0, 0);
-            sched.push(context, command(context.0), 0);
-            sched.push_signal(&[context], signal("done", SignalFlags::empty()), 0);
-        }
-        let (one, two) = (submitted(&mut sched).unwrap(), submitted(&mut sched).unwrap());
-        sched.not_taken(0, two.1, 0);
-        let Some(Decision::Signal { contexts, .. }) = sched.next_decision(0) else {
-            panic!("a signal is due")
-        };
-        assert_eq!(contexts, [second], "nothing of it is left to wait for");
-        assert!(sched.next_decision(0).is_none(), "the packet before it still runs");
-        assert!(sched.completed(0, one.1, 0));
-        let Some(Decision::Signal { contexts, .. }) = sched.next_decision(0) else {
-            panic!("a signal is due")
-        };
-        assert_eq!(contexts, [first]);
-        // Once more, and one that nobody knows: nothing happens.
-        sched.not_taken(0, two.1, 0);
-        sched.not_taken(7, 7, 0);
-    }
-
-    fn command(gpu_va: u64) -> Work<&'static str> {
-        Work::Command(Command { gpu_va, bytes: 8, queued_ns: 0 })
-    }
-
-    fn submitted(sched: &mut VidSch<&'static str>) -> Option<(u64, u32)> {
-        match sched.next_decision(0) {
-            Some(Decision::Submit { command, fence_id, .. }) => Some((command.gpu_va, fence_id)),
-            Some(other) => panic!("{other:?}"),
-            None => None,
-        }
-    }
-
-    fn signal(fence: &'static str, flags: SignalFlags) -> Signal<&'static str> {
-        Signal { effect: Effect::Fences(vec![fence]), flags }
-    }
-
-    fn names(signal: &Signal<&'static str>) -> Vec<&'static str> {
-        match &signal.effect {
-            Effect::Fences(fences) => fences.clone(),
-            Effect::CpuEvent(_) | Effect::LastUse(_) => vec!["event"],
-        }
-    }
-
-    /// Makes the signal that is decided next.
-    fn signalled(sched: &mut VidSch<&'static str>) -> Option<&'static str> {
-        match sched.next_decision(0) {
-            Some(Decision::Signal { contexts, signal }) => {
-                sched.signalled(&contexts, 0);
-                Some(names(&signal)[0])
-            }
-            Some(other) => panic!("{other:?}"),
-            None => None,
-        }
-    }
-
-    const A: OsHandle = OsHandle(1);
-    const B: OsHandle = OsHandle(2);
-    const NONE: SignalFlags = SignalFlags::empty();
-
-    fn two_contexts() -> VidSch<&'static str> {
-        let mut s = sched();
-        for context in [A, B] {
-            s.add_context(context, 0, Priority::Normal, 0, 0);
-        }
-        s
-    }
-
-    // spec: MF-027
-    #[test]
-    fn a_broadcast_is_made_when_every_context_has_reached_it_and_holds_those_that_have() {
-        let mut s = two_contexts();
-        s.push(B, command(1), 0);
-        s.push_signal(&[A, B], signal("both", NONE), 0);
-        s.push_signal(&[A], signal("after", NONE), 0);
-        s.push(A, command(2), 0);
-        assert_eq!(submitted(&mut s), Some((1, 1)));
-        assert_eq!(signalled(&mut s), None, "A is there, and B's command is not complete");
-        assert!(s.completed(0, 1, 0));
-        assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("both"), Some("after")));
-        assert_eq!(submitted(&mut s), Some((2, 2)));
-        // Two that stand in the same order everywhere cannot hold each other.
-        s.push_signal(&[B, A], signal("first", NONE), 0);
-        s.push_signal(&[A, B], signal("second", NONE), 0);
-        assert_eq!(signalled(&mut s), None);
-        assert!(s.completed(0, 2, 0));
-        assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("first"), Some("second")));
-        assert!(s.signals.is_empty());
-    }
-
-    #[test]
-    fn a_context_that_goes_away_does_not_hold_a_broadcast() {
-        let mut s = two_contexts();
-        s.push(B, Work::Wait { fences: vec!["never"], remaining: 1 }, 0);
-        s.push_signal(&[A, B], signal("one", NONE), 0);
-        s.push_signal(&[B, A], signal("two", NONE), 0);
-        assert_eq!(signalled(&mut s), None);
-        assert!(s.remove_context(B).news, "A has reached the first one");
-        assert_eq!(
-            (signalled(&mut s), signalled(&mut s), signalled(&mut s)),
-            (Some("one"), Some("two"), None)
-        );
-        s.push_signal(&[A], signal("lost", NONE), 0);
-        assert!(!s.remove_context(A).news);
-        assert_eq!(signalled(&mut s), None, "a signal that its only context reached and nobody made");
-        assert!(s.signals.is_empty());
-    }
-
-    #[test]
-    fn contexts_that_are_given_up_together_make_no_signal() {
-        let mut s = two_contexts();
-        s.push(A, Work::Wait { fences: vec!["never"], remaining: 1 }, 0);
-        s.push_signal(&[A, B], signal("both", NONE), 0);
-        assert!(!s.clear_contexts(&[A, B]).news);
-        assert_eq!(signalled(&mut s), None);
-        assert!(s.signals.is_empty());
-        s.push_signal(&[A, B], signal("later", NONE), 0);
-        assert_eq!(signalled(&mut s), Some("later"), "the contexts are as they were");
-    }
-
-    #[test]
-    fn a_signal_at_submission_does_not_wait_for_completion() {
-        let mut s = two_contexts();
-        let gate = s.push(A, Work::Wait { fences: vec!["gate"], remaining: 1 }, 0);
-        s.push(A, command(1), 0);
-        s.push_signal(&[A], signal("begun", SignalFlags::SIGNAL_AT_SUBMISSION), 0);
-        s.push_signal(&[A], signal("done", NONE), 0);
-        assert_eq!(signalled(&mut s), None, "a wait holds it");
-        s.wait_satisfied(A, gate, 0);
-        assert_eq!(submitted(&mut s), Some((1, 1)));
-        assert_eq!((signalled(&mut s), signalled(&mut s)), (Some("begun"), None));
-        assert!(s.completed(0, 1, 0));
-        assert_eq!(signalled(&mut s), Some("done"));
-    }
-
-    // spec: MF-031, MF-032
-    #[test]
-    fn a_context_is_first_in_first_out_over_commands_waits_and_signals() {
-        let (a, mut s) = (OsHandle(1), sched());
-        s.add_context(a, 0, Priority::Normal, 0, 0);
-        s.push(a, command(1), 0);
-        let wait = s.push(a, Work::Wait { fences: vec!["f"], remaining: 1 }, 0);
-        s.push(a, command(2), 0);
-        s.push_signal(&[a], signal("g", SignalFlags::empty()), 0);
-        assert_eq!(submitted(&mut s), Some((1, 1)));
-        assert_eq!(submitted(&mut s), None, "the wait holds what stands behind it");
-        assert!(s.completed(0, 1, 0));
-        assert_eq!(submitted(&mut s), None);
-        s.wait_satisfied(a, wait, 0);
-        assert_eq!(submitted(&mut s), Some((2, 2)));
-        assert_eq!(submitted(&mut s), None, "the signal waits for the command before it");
-        assert!(s.completed(0, 2, 0));
-        assert!(
-            matches!(s.next_decision(0), Some(Decision::Signal { signal, .. }) if names(&signal) == ["g"])
-        );
-        assert!(!s.completed(0, 3, 0), "a packet that was never submitted");
-    }
-
-    #[test]
-    fn higher_priority_first_and_equals_take_turns() {
-        let mut s = sched();
-        for (handle, priority) in [(1, Priority::Normal), (2, Priority::Normal), (3, Priority::High)] {
-            s.add_context(OsHandle(handle), 0, priority, 0, 0);
-        }
-        for handle in [1, 2, 3, 1, 2, 3] {
-            s.push(OsHandle(handle), command(handle), 0);
-        }
-        let mut order = Vec::new();
-        for id in 1..=6 {
-            order.push(submitted(&mut s).unwrap().0);
-            s.completed(0, id, 0);
-        }
-        assert_eq!(order, [3, 3, 1, 2, 1, 2]);
-    }
-
-    #[test]
-    fn packet_ids_wrap() {
-        let mut s = sched();
-        s.add_context(OsHandle(1), 0, Priority::Normal, 0, 0);
-        s.engines[0].last_id = u32::MAX - 1;
-        for _ in 0..3 {
-            s.push(OsHandle(1), command(7), 0);
-        }
-        for id in [u32::MAX, 0, 1] {
-            assert_eq!(submitted(&mut s), Some((7, id)));
-            assert!(s.completed(0, id, 0));
-        }
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@ mod view;
 pub(crate) use view::{InterruptView, Owner, QueueView};
 
 use crate::ReferenceDriver;
+use crate::preempt::Answers;
 use signals::{Signals, reports};
 use tidegate_ddi::layout::EngineState;
 use tidegate_ddi::{Callbacks, Dirql, EngineId, InterruptData};
@@ -25,8 +26,9 @@ const NOBODY: u64 = u64::MAX;
 impl ReferenceDriver {
     /// Returns whether the interrupt was the adapter's.
     pub(crate) fn service_interrupt(&self, level: &Dirql<'_>) -> bool {
-        let view = self.view.lock_device();
-        let Some(callbacks) = view.callbacks.as_deref() else { return false };
+        let mut view = self.view.lock_device();
+        let Some(callbacks) = view.callbacks.clone() else { return false };
+        let callbacks = &*callbacks;
         let mut ours = false;
         loop {
             // 1.
@@ -35,8 +37,10 @@ impl ReferenceDriver {
                 break;
             }
             ours = true;
-            // 2. and 3.
-            let faults = self.report_completions(level, callbacks, &view, cause);
+            // 2. and 3. What a preemption gives back is what no completion and no fault has settled: it is taken first and told last.
+            let preempted =
+                if cause.has(Cause::DMA_PREEMPTED) { Answers::take(self) } else { Answers::none() };
+            let faults = self.report_completions(level, callbacks, &mut view, cause, &preempted);
             if cause.has(Cause::MONITORED_SIGNALED) {
                 self.report_monitored(level, callbacks);
             }
@@ -55,7 +59,8 @@ impl ReferenceDriver {
             if cause.has(Cause::ENGINE_IDLE) {
                 self.report_idle(level, callbacks);
             }
-            faults.into_iter().for_each(|fault| callbacks.notify_interrupt(level, fault));
+            let last = faults.into_iter().chain(preempted.into_reports());
+            last.for_each(|data| callbacks.notify_interrupt(level, data));
         }
         if ours {
             // 5.
@@ -72,12 +77,19 @@ impl ReferenceDriver {
         &self,
         level: &Dirql<'_>,
         callbacks: &dyn Callbacks,
-        view: &InterruptView,
+        view: &mut InterruptView,
         cause: Cause,
+        preempted: &Answers,
     ) -> Vec<InterruptData> {
-        let of_cause = (0..self.device.engine_count()).filter(|engine| cause.has(Cause::engine(*engine)));
         let read = |engine| self.device.read_register(Register::COMPLETED_FENCE.offset(engine)) as u32;
-        let completed: Vec<_> = of_cause.map(|engine| (self.engine(engine), read(engine))).collect();
+        let mut completed = Vec::new();
+        for (number, reported) in (0..).zip(&mut view.reported) {
+            let engine = self.engine(number);
+            if cause.has(Cause::engine(number)) || preempted.name(engine) {
+                *reported = read(number);
+                completed.push((engine, *reported));
+            }
+        }
         if completed.is_empty() && !cause.has(Cause::FAULT) {
             return Vec::new();
         }

@@ -54,6 +54,8 @@ pub(crate) struct InterruptView {
     pub(crate) native_fences: bool,
     /// Whether the device reports signals of native fences and writes to monitored ones as the same thing.
     pub(crate) fence_kinds_alike: bool,
+    /// By the engine's number: the last packet that was reported as complete, 0 before the first.
+    pub(crate) reported: Vec<u32>,
     pub(crate) queues: HashMap<QueueId, QueueView>,
     /// The kernel's global handle of the fence whose CurrentValue stands there.
     pub(crate) fences: HashMap<(AddressSpaceId, GpuVa), OsHandle>,
@@ -65,6 +67,7 @@ impl InterruptView {
             callbacks: None,
             native_fences: false,
             fence_kinds_alike: false,
+            reported: Vec::new(),
             queues: HashMap::new(),
             fences: HashMap::new(),
         }
