@@ -1,6 +1,6 @@
 //! Owns the arguments of device, context and hardware queue calls.
 
-use crate::{Handle, Priority, ReadOnly};
+use crate::{FaultErrorCode, Handle, PageFaultFlags, Priority, ReadOnly, RenderPipelineStage};
 
 /// How a device stands (D3DKMT_DEVICEEXECUTION_STATE).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,9 +18,9 @@ pub enum DeviceState {
 }
 
 /// What put a device into error.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultReport {
-    /// The tag of the queue (see [`CreateHwQueue::tag`]).
+    /// The tag of the queue (see [`CreateHwQueue::tag`]); 0 where the hardware did not know which it was.
     pub tag: u32,
     /// The engine that ran it: its node.
     pub node_ordinal: u32,
@@ -28,10 +28,24 @@ pub struct FaultReport {
     pub engine_ordinal: u32,
     /// Which command: the slot or packet number, counted from the queue's birth.
     pub position: u64,
+    /// The progress value of the command buffer, or the packet's number; 0 where it was none, or nobody knew.
+    pub fence_id: u64,
     /// The address that was used.
     pub gpu_va: u64,
-    /// Whether it was a store.
+    /// Whether it was a store: [`PageFaultFlags::WRITE`].
     pub write: bool,
+    /// As the driver reported them.
+    pub flags: PageFaultFlags,
+    /// Which primitive, counted by the API; 0 when unknown.
+    pub primitive_api_sequence_number: u64,
+    /// Where in the pipeline of a draw.
+    pub pipeline_stage: RenderPipelineStage,
+    /// Which entry of the bind table; 0 when unknown.
+    pub bind_table_entry: u32,
+    /// The level of page tables that did not lead on; the last one is 0.
+    pub page_table_level: u32,
+    /// The driver's code.
+    pub error_code: FaultErrorCode,
     /// What happened, in words.
     pub what: String,
 }

@@ -35,5 +35,8 @@ pub use paging::{
     CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, SegmentGroup, VideoMemoryInfo,
 };
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
-pub use tidegate_d3dukmdt::{DoorbellStatus, NativeFenceType, Priority, RingHint, Status, SyncObjectFlags};
+pub use tidegate_d3dukmdt::{
+    DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags, Priority, RenderPipelineStage, RingHint,
+    Status, SyncObjectFlags,
+};
 pub use view::ReadOnly;

@@ -509,13 +509,14 @@ impl DeviceInner {
             .and_then(|queue| queue.label_at(*position))
             .map_or_else(String::new, |l| format!(" ('{l}')"));
         let names = self.queues.lock();
-        let name = names.names.iter().rev().find(|(of, _)| of == tag).map_or("?", |(_, name)| name);
+        let name = names.names.iter().rev().find(|(of, _)| of == tag);
+        let name = name.map_or_else(|| "a queue".to_owned(), |(_, name)| format!("queue '{name}'"));
         let access = if *write { "store to" } else { "load from" };
         let gpu = match self.info.physical_adapters {
             1 => String::new(),
             _ => format!(" on GPU {engine_ordinal}"),
         };
-        format!("queue '{name}'{gpu}, packet {position}{list}, {access} {gpu_va:#x}: {what}")
+        format!("{name}{gpu}, packet {position}{list}, {access} {gpu_va:#x}: {what}")
     }
 
     // spec: ME-036, ME-044

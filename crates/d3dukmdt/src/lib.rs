@@ -9,11 +9,13 @@ mod fence;
 pub mod fence_cell;
 pub mod layout;
 pub mod low_half;
+mod page_fault;
 mod preemption;
 mod status;
 
 pub use doorbell::{DoorbellStatus, RingHint};
 pub use fence::{NativeFenceType, Priority, SyncObjectFlags, SynchronizationObjectType};
 pub use fence_cell::{FenceCell, FenceWait};
+pub use page_fault::{FaultErrorCode, GeneralErrorCode, PageFaultFlags, RenderPipelineStage};
 pub use preemption::{ComputePreemption, GraphicsPreemption};
 pub use status::Status;

@@ -1,6 +1,6 @@
 //! Owns what a driver reports at interrupt level (DXGKARGCB_NOTIFY_INTERRUPT_DATA).
 
-use crate::layout::{EngineState, InterruptType};
+use crate::layout::{EngineState, FaultErrorCode, InterruptType, PageFaultFlags, RenderPipelineStage};
 use crate::{DriverHandle, OsHandle};
 
 /// One interrupt's data, already copied out of the driver's memory.
@@ -78,9 +78,12 @@ pub enum InterruptData {
         node_ordinal: u32,
         /// And its physical adapter.
         engine_ordinal: u32,
-        /// The kernel's handle of the queue.
-        hw_queue: OsHandle,
-        /// Which ring slot, counted from the queue's birth.
+        /// The kernel's handle of the one that faulted. The flags say whose: of the queue, where FENCE_INVALID is clear; else of the
+        /// context (HW_CONTEXT_VALID), of the process (PROCESS_HANDLE_VALID), or of nobody.
+        faulted: OsHandle,
+        /// The progress value of the command buffer that faulted; 0 where it was none, and where FENCE_INVALID is set.
+        faulted_fence_id: u64,
+        /// Which ring slot, counted from the queue's birth. Ours, not published.
         slot: u64,
         /// Where and why.
         fault: PageFault,
@@ -121,15 +124,25 @@ impl InterruptData {
     }
 }
 
-/// What faulted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What faulted: what reports of packets and of hardware queues have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageFault {
-    /// The address that was used.
+    /// The address that was used (FaultedVirtualAddress).
     pub gpu_va: u64,
-    /// Whether it was a store.
-    pub write: bool,
-    /// What else it was than an address: a packet that makes no sense, arguments that a program refused, a command that the
-    /// engine cannot run.
+    /// Whether it was a store, who is named, and what must be reset.
+    pub flags: PageFaultFlags,
+    /// Which primitive, counted by the API (FaultedPrimitiveAPISequenceNumber); 0 when unknown.
+    pub primitive_api_sequence_number: u64,
+    /// Where in the pipeline of a draw (FaultedPipelineStage).
+    pub pipeline_stage: RenderPipelineStage,
+    /// Which entry of the bind table (FaultedBindTableEntry); 0 when unknown.
+    pub bind_table_entry: u32,
+    /// The level of page tables that did not lead on; the last one is 0.
+    pub page_table_level: u32,
+    /// The code.
+    pub error_code: FaultErrorCode,
+    /// The same in words; a driver's own. What else it was than an address: a packet that makes no sense, arguments that a program
+    /// refused, a command that the engine cannot run.
     pub what: &'static str,
 }
 
@@ -141,7 +154,7 @@ mod tests {
     #[test]
     fn interrupts_have_their_published_numbers() {
         let (node_ordinal, engine_ordinal, evaluate_legacy_monitored_fences) = (0, 0, false);
-        let fault = PageFault { gpu_va: 0, write: false, what: "" };
+        let fault = PageFault::default();
         let (fences, hw_queue) = (None, None);
         let published = [
             InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id: 0 },
@@ -150,7 +163,8 @@ mod tests {
             InterruptData::HwQueuePageFaulted {
                 node_ordinal,
                 engine_ordinal,
-                hw_queue: OsHandle(0),
+                faulted: OsHandle(0),
+                faulted_fence_id: 0,
                 slot: 0,
                 fault,
             },

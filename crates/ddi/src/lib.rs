@@ -48,7 +48,8 @@ pub use preemption::{
 };
 pub use recording::Recording;
 pub use tidegate_d3dukmdt::{
-    ComputePreemption, DoorbellStatus, GraphicsPreemption, NativeFenceType, Priority, RingHint, Status,
+    ComputePreemption, DoorbellStatus, FaultErrorCode, GeneralErrorCode, GraphicsPreemption, NativeFenceType,
+    PageFaultFlags, Priority, RenderPipelineStage, RingHint, Status,
 };
 pub use timeout::{DebugReason, EngineStatus, HwContextLoss};
 pub use version::DdiVersion;

@@ -167,6 +167,36 @@ pub enum BugCheck {
         /// The fence of the last request, 0 for none.
         requested: u64,
     },
+    /// A page fault whose flags contradict each other, or are none.
+    #[error(
+        "an interrupt reports a page fault with flags {0:#x}: a fault names a queue, a context, a process or nobody, by one of them"
+    )]
+    PageFaultFlags(u32),
+    /// A page fault of a queue or a context that runs elsewhere.
+    #[error("an interrupt reports a page fault of {faulted:#x} on {engine}, and it runs on {runs_on}")]
+    FaultOnAnotherEngine {
+        /// The engine that the interrupt names.
+        engine: EngineId,
+        /// The kernel's handle of the queue or the context.
+        faulted: u64,
+        /// Its engine.
+        runs_on: EngineId,
+    },
+    /// A page fault of a command buffer that was never submitted.
+    #[error(
+        "an interrupt reports a page fault of command buffer {fence_id} of hardware queue {hw_queue:#x}, whose last one is {submitted}"
+    )]
+    UnknownFaultedFence {
+        /// The kernel's handle of the queue.
+        hw_queue: u64,
+        /// What the interrupt says.
+        fence_id: u64,
+        /// The progress value of the last command buffer that was given to the driver.
+        submitted: u64,
+    },
+    /// A page fault of a process that has no device here.
+    #[error("an interrupt names the process of address space {0:#x}, which has no device on this adapter")]
+    UnknownProcess(u64),
     /// An interrupt of an engine that does not exist.
     #[error("an interrupt names node {0}, which this adapter does not have")]
     UnknownNode(u32),

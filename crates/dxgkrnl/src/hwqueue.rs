@@ -493,6 +493,11 @@ impl HwQueue {
         signals
     }
 
+    /// The progress value of the last command that was given to the driver; kernel-mode queues know.
+    pub(crate) fn last_submitted(&self) -> u64 {
+        self.software.lock().submitted
+    }
+
     /// The wait at the head of the queue.
     pub(crate) fn pending_waits(&self) -> Vec<crate::PendingWait> {
         let software = self.software.lock();

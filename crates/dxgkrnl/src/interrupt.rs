@@ -12,9 +12,9 @@ use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::Fence;
 use crate::fence::{Meant, Named};
-use crate::hwqueue::HwQueue;
+use crate::page_fault::HwQueueFault;
 use crate::stats::Count;
-use crate::{doorbell, fence, power, recovery, sched, suspend};
+use crate::{doorbell, fence, page_fault, power, recovery, sched, suspend};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::layout::EngineState;
@@ -48,9 +48,8 @@ enum Reported {
         legacy: bool,
     },
     QueueFaulted {
-        queue: Arc<HwQueue>,
-        slot: u64,
-        fault: PageFault,
+        named: page_fault::Named,
+        reported: HwQueueFault,
     },
     Suspended {
         context: Weak<Context>,
@@ -208,11 +207,19 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
             let engine = EngineId { node_ordinal, engine_ordinal };
             native(adapter, engine, Named::HwQueues(&hw_queues), evaluate_legacy_monitored_fences)
         }
-        InterruptData::HwQueuePageFaulted { hw_queue, slot, fault, .. } => {
-            let found = adapter.hw_queues.lock().of_kernel(hw_queue);
-            match found {
-                Some(queue) => Reported::QueueFaulted { queue: queue.upgrade()?, slot, fault },
-                None => Reported::Broken(BugCheck::UnknownQueue(hw_queue.0)),
+        InterruptData::HwQueuePageFaulted {
+            node_ordinal,
+            engine_ordinal,
+            faulted,
+            faulted_fence_id: fence_id,
+            slot,
+            fault,
+        } => {
+            let engine = EngineId { node_ordinal, engine_ordinal };
+            let reported = HwQueueFault { engine, faulted, fence_id, slot, fault };
+            match page_fault::resolve(adapter, &reported) {
+                Ok(named) => Reported::QueueFaulted { named: named?, reported },
+                Err(broken) => Reported::Broken(broken),
             }
         }
         InterruptData::EngineStateChange { node_ordinal, engine_ordinal, new_state } => {
@@ -258,8 +265,8 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
                 let monitored = legacy && fence::scan_monitored(adapter);
                 served(adapter, native || monitored);
             }
-            Reported::QueueFaulted { queue, slot, fault } => {
-                recovery::hw_queue_faulted(adapter, &queue, slot, fault);
+            Reported::QueueFaulted { named, reported } => {
+                page_fault::hw_queue_faulted(adapter, named, &reported);
             }
             Reported::Suspended { context, suspend_fence } => {
                 if let Some(context) = context.upgrade() {

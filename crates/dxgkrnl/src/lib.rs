@@ -30,6 +30,7 @@ mod handle;
 mod hwqueue;
 mod interrupt;
 mod memory;
+mod page_fault;
 mod power;
 mod process;
 mod recovery;

@@ -6,31 +6,14 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::{Fence, cpu};
-use crate::hwqueue::HwQueue;
+use crate::page_fault::report;
 use crate::stats::Count;
 use crate::{sched, suspend};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use tidegate_calls::{DeviceState, FaultReport, SyncObjectFlags};
+use tidegate_calls::{DeviceState, SyncObjectFlags};
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{EngineId, OsHandle, PageFault};
-
-fn report(tag: u32, engine: EngineId, position: u64, fault: PageFault) -> FaultReport {
-    FaultReport {
-        tag,
-        node_ordinal: engine.node_ordinal,
-        engine_ordinal: engine.engine_ordinal,
-        position,
-        gpu_va: fault.gpu_va,
-        write: fault.write,
-        what: fault.what.to_owned(),
-    }
-}
-
-/// A hardware queue faulted at ring slot `slot`.
-pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, queue: &Arc<HwQueue>, slot: u64, fault: PageFault) {
-    lose_device(adapter, &queue.device, DeviceState::Faulted(report(queue.tag, queue.engine(), slot, fault)));
-}
+use tidegate_ddi::{EngineId, FaultErrorCode, GeneralErrorCode, OsHandle, PageFault};
 
 /// A DMA packet faulted: its device is lost, and the packet counts as done.
 pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u32, fault: PageFault) {
@@ -41,7 +24,7 @@ pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u3
     };
     let context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
     if let Some(context) = context {
-        let reason = DeviceState::Faulted(report(context.tag, engine, u64::from(fence_id), fault));
+        let reason = DeviceState::Faulted(report(context.tag, engine, fence_id.into(), &fault));
         lose_device(adapter, &context.device, reason);
     }
     sched::dma_completed(adapter, engine, fence_id);
@@ -56,8 +39,10 @@ pub(crate) fn commands_refused(
     engine: EngineId,
     (tag, position, gpu_va): (u32, u64, u64),
 ) {
-    let fault = PageFault { gpu_va, write: false, what: "a command buffer that the driver refused" };
-    lose_device(adapter, device, DeviceState::Faulted(report(tag, engine, position, fault)));
+    let error_code = FaultErrorCode::general(GeneralErrorCode::InvalidInstruction);
+    let what = "a command buffer that the driver refused";
+    let fault = PageFault { gpu_va, error_code, what, ..PageFault::default() };
+    lose_device(adapter, device, DeviceState::Faulted(report(tag, engine, position, &fault)));
 }
 
 /// The driver did not acknowledge in time that a context is off the run list, or refused to take it off.
@@ -83,7 +68,7 @@ pub(crate) fn engine_hung(adapter: &Arc<Adapter>, engine: EngineId) {
 }
 
 /// Puts a device into error.
-fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState) {
+pub(crate) fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState) {
     if !device.lose(reason) {
         return;
     }

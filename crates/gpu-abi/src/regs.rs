@@ -1,6 +1,6 @@
 //! Owns the registers by which the driver reaches the GPU, the causes of an interrupt, and what a GPU says about itself.
 
-use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption, RenderPipelineStage};
 
 /// A register, by number. All are 64 bits wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,8 @@ impl Register {
     pub const FAULT_VA: Register = Register(45);
     /// ... the slot number (user rings) or submission fence id (DMA packets) ...
     pub const FAULT_POSITION: Register = Register(46);
-    /// ... and what happened: see [`FaultKind`]; reading this one takes the record.
+    /// ... and what happened: see [`FaultInfo`]. Reading this one takes the record, with what else stands in [`Register::FAULT_FENCE`]
+    /// and [`Register::FAULT_COMMAND`].
     pub const FAULT_INFO: Register = Register(47);
     /// Reading makes every log entry visible that the GPU has counted in a log's header. Hardware whose entries may come later
     /// than the index that counts them keeps the read waiting until they are there.
@@ -48,6 +49,10 @@ impl Register {
     /// Set in [`Register::SIGNALED_QUEUE`] when the CMP found a fence above its new MonitoredValue: no queue is known, and the low
     /// half is the address space of the address.
     pub const SIGNALED_BY_CMP: u64 = 1 << 32;
+    /// Of the next fault record: the progress value of the command buffer that faulted; 0 when it was none.
+    pub const FAULT_FENCE: Register = Register(51);
+    /// Of the next fault record: the command's number in its buffer, counted from 1 and without labels; 0 when it was none.
+    pub const FAULT_COMMAND: Register = Register(52);
     /// First of one register per engine: the last completed submission fence id.
     pub const COMPLETED_FENCE: Register = Register(64);
     /// First of one register per node, the same on every physical GPU: what is particular about it, see [`NodeTraits`].
@@ -215,5 +220,56 @@ impl FaultKind {
         ]
         .into_iter()
         .find(|k| *k as u64 == number)
+    }
+}
+
+/// What [`Register::FAULT_INFO`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultInfo {
+    /// What happened; `None` for a kind that this version does not know.
+    pub kind: Option<FaultKind>,
+    /// The level of page tables that did not lead on, counted from the last one; 0 where it was not that.
+    pub page_table_level: u32,
+    /// Where in the pipeline of a draw.
+    pub stage: RenderPipelineStage,
+    /// Which argument of the program led there, counted from 1; 0 when unknown.
+    pub argument: u32,
+}
+
+impl FaultInfo {
+    /// The register.
+    pub fn encode(self) -> u64 {
+        self.kind.map_or(0, |kind| kind as u64)
+            | u64::from(self.page_table_level & 0xFF) << 8
+            | (self.stage as u64) << 16
+            | u64::from(self.argument) << 32
+    }
+
+    /// Reads the register.
+    pub fn decode(word: u64) -> FaultInfo {
+        FaultInfo {
+            kind: FaultKind::from_number(word & 0xFF),
+            page_table_level: (word >> 8) as u32 & 0xFF,
+            stage: RenderPipelineStage::try_from((word >> 16) as u32 & 0xFF).unwrap_or_default(),
+            argument: (word >> 32) as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_record_keeps_what_it_says() {
+        let info = FaultInfo {
+            kind: Some(FaultKind::WriteUnmapped),
+            page_table_level: 3,
+            stage: RenderPipelineStage::OutputMerger,
+            argument: 2,
+        };
+        assert_eq!(FaultInfo::decode(info.encode()), info);
+        let unknown = FaultInfo::decode(99 | 9 << 16);
+        assert_eq!((unknown.kind, unknown.stage), (None, RenderPipelineStage::Unknown));
     }
 }

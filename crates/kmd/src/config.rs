@@ -36,6 +36,20 @@ pub enum DoorbellModel {
     },
 }
 
+/// Whom the report of a hardware queue's page fault names: hardware may know less than the queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FaultNaming {
+    /// The queue, and the progress value of the command buffer.
+    #[default]
+    HwQueue,
+    /// The hardware context.
+    HwContext,
+    /// The process.
+    Process,
+    /// The engine alone.
+    Nobody,
+}
+
 /// What the driver says in a fence signalled interrupt. A device that cannot tell fence kinds apart says less whatever is
 /// chosen here: that any fence may be meant, monitored ones too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +99,8 @@ pub struct Config {
     pub local_monitored_values: bool,
     /// What fence signalled interrupts say.
     pub interrupt: InterruptMode,
+    /// Whom the fault of a hardware queue names.
+    pub faults_name: FaultNaming,
     /// Whether the hardware keeps the histories of fence values, so that waits latch over a rewind.
     pub fence_history: bool,
     /// What the hardware can do with other GPUs of its kind; nothing in the standard configuration.
@@ -122,6 +138,7 @@ impl Config {
             fence_window: (None, None),
             local_monitored_values: false,
             interrupt: InterruptMode::FenceArray,
+            faults_name: FaultNaming::HwQueue,
             fence_history: true,
             peer_signal: PeerSignalCaps::default(),
             idle: IdlePolicy { engine_after_ns: 0, looks_at_queues: true },

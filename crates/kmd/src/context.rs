@@ -36,6 +36,7 @@ impl ReferenceDriver {
         let mut objects = self.objects.lock();
         let address_space = objects.devices.get(args.device)?.address_space;
         let context = objects.contexts.insert(Context {
+            os_handle: args.os_handle,
             device: args.device,
             engine: EngineId { node_ordinal: args.node_ordinal, engine_ordinal },
             address_space,

@@ -117,7 +117,7 @@ impl ReferenceDriver {
             let queue = objects.hw_queues.get(handle)?;
             (
                 create_command(self.engine_number(queue.engine), queue, place),
-                QueueView::of_queue(handle, queue),
+                QueueView::of_queue(handle, queue, objects.contexts.get(queue.context)?.os_handle),
             )
         };
         let id = self.mailbox.create_queue(command)?;

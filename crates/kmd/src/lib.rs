@@ -48,7 +48,7 @@ mod seats;
 mod segments;
 mod start;
 
-pub use config::{Config, DoorbellModel, IdlePolicy, InterruptMode, NodeConfig};
+pub use config::{Config, DoorbellModel, FaultNaming, IdlePolicy, InterruptMode, NodeConfig};
 pub use driver::ReferenceDriver;
 pub use error::{KmdError, Violation};
 pub use handle::Kind;

@@ -25,6 +25,7 @@ pub(crate) struct DeviceObject {
 
 /// A context of a device on an engine.
 pub(crate) struct Context {
+    pub(crate) os_handle: OsHandle,
     pub(crate) device: DriverHandle,
     pub(crate) engine: EngineId,
     pub(crate) address_space: AddressSpaceId,

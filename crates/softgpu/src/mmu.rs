@@ -28,11 +28,13 @@ use tidegate_platform::{Bulk, Page, PhysicalAddress, Platform, PlatformKind, Tar
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     pub(crate) va: GpuVa,
+    /// The level of page tables that did not lead on, counted from the last one; 0 where it was not that.
+    pub(crate) level: u8,
 }
 
 impl Fault {
     pub(crate) fn new(kind: FaultKind, va: GpuVa) -> Fault {
-        Fault { kind, va }
+        Fault { kind, va, level: 0 }
     }
 }
 
@@ -168,7 +170,7 @@ impl Mmu {
         let (physical, writable, fence_values) = if space == Space::PHYSICAL {
             (PhysicalAddress(page * PAGE_BYTES), true, false)
         } else {
-            let pte = self.last_entry(space, va).ok_or_else(|| unmapped(va, write))?;
+            let pte = self.last_entry(space, va).map_err(|level| Fault { level, ..unmapped(va, write) })?;
             if !self.is_coherent(pte) {
                 return Err(Fault::new(FaultKind::Incoherent, va));
             }
@@ -185,7 +187,8 @@ impl Mmu {
         if pte.is_coherent() { self.io_coherent } else { !self.bus.is_cached(pte.address()) }
     }
 
-    fn last_entry(&mut self, space: Space, va: GpuVa) -> Option<Pte> {
+    /// The entry that maps `va`, or the level of tables that does not lead on.
+    fn last_entry(&mut self, space: Space, va: GpuVa) -> Result<Pte, u8> {
         let region = va.0 >> 21;
         let index = place(region, space.tag, self.tables.len());
         let hit = matches!(&self.tables[index], Some(t) if t.tag == space.tag && t.region == region);
@@ -193,8 +196,8 @@ impl Mmu {
             let (table, start) = last_table(&self.bus, space.root, va)?;
             self.tables[index] = Some(TableEntry { tag: space.tag, region, table, start });
         }
-        let entry = self.tables[index].as_ref()?;
-        read_entry(&entry.table, entry.start, va, TABLE_LEVELS - 1)
+        let entry = self.tables[index].as_ref().ok_or(0)?;
+        read_entry(&entry.table, entry.start, va, TABLE_LEVELS - 1).ok_or(0)
     }
 
     /// Translates a word that will be loaded.
@@ -317,20 +320,21 @@ fn read_entry(table: &Bulk, start: u64, va: GpuVa, level: u32) -> Option<Pte> {
     pte.is_valid().then_some(pte)
 }
 
-/// The last-level table of `va`, from the root down.
-fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Option<(Bulk, u64)> {
+/// The last-level table of `va`, from the root down, or the level that does not lead on: 0 is the last one.
+fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Result<(Bulk, u64), u8> {
+    let above_last = |level: u32| (TABLE_LEVELS - 1 - level) as u8;
     if va.0 >= VA_END || root.0 == 0 {
-        return None;
+        return Err(above_last(0));
     }
     let mut at = root;
     for level in 0..TABLE_LEVELS {
-        let Some(Target::Bulk(table, start)) = bus.resolve(at) else { return None };
+        let Some(Target::Bulk(table, start)) = bus.resolve(at) else { return Err(above_last(level)) };
         if level == TABLE_LEVELS - 1 {
-            return Some((table, start));
+            return Ok((table, start));
         }
-        at = read_entry(&table, start, va, level)?.address();
+        at = read_entry(&table, start, va, level).ok_or(above_last(level))?.address();
     }
-    None
+    Err(0)
 }
 
 /// Where a protocol word stands on the bus, without keeping the translation.
@@ -340,7 +344,7 @@ pub(crate) fn find_physical(bus: &Bus, space: Space, va: GpuVa) -> Option<Physic
 
 /// The same with the word.
 pub(crate) fn find_protocol_word(bus: &Bus, space: Space, va: GpuVa) -> Option<(PhysicalAddress, Word)> {
-    let (table, start) = last_table(bus, space.root, va)?;
+    let (table, start) = last_table(bus, space.root, va).ok()?;
     let page = read_entry(&table, start, va, TABLE_LEVELS - 1)?.address();
     let Target::Protocol(words, start) = bus.resolve(page)? else { return None };
     let index = ((start + va.0 % PAGE_BYTES) / 8) as usize;

@@ -213,6 +213,8 @@ pub(crate) struct Execution {
     pub(crate) bytes: u32,
     /// Where the next command begins, in bytes.
     pub(crate) at: u32,
+    /// How many commands were begun, without labels.
+    pub(crate) number: u32,
     pub(crate) address_space: AddressSpaceId,
     /// Whether its addresses are physical ones.
     pub(crate) physical: bool,

@@ -24,7 +24,9 @@ impl Device for SoftGpu {
             Register::FAULT_QUEUE => gpu.cmp.lock().faults.first().map_or(0, |f| u64::from(f.queue.0) + 1),
             Register::FAULT_VA => gpu.cmp.lock().faults.first().map_or(0, |f| f.va.0),
             Register::FAULT_POSITION => gpu.cmp.lock().faults.first().map_or(0, |f| f.position),
-            Register::FAULT_INFO => gpu.cmp.lock().faults.take().map_or(0, |f| f.kind as u64),
+            Register::FAULT_FENCE => gpu.cmp.lock().faults.first().map_or(0, |f| f.progress),
+            Register::FAULT_COMMAND => gpu.cmp.lock().faults.first().map_or(0, |f| u64::from(f.command)),
+            Register::FAULT_INFO => gpu.cmp.lock().faults.take().map_or(0, |f| f.info.encode()),
             Register::LOG_FLUSH => {
                 gpu.posted.flush();
                 0

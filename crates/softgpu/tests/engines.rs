@@ -4,7 +4,8 @@ mod machine;
 
 use machine::{COMPUTE, COPY, Fence, Machine, Process, Seen, THREE_D, everywhere, on};
 use std::sync::Arc;
-use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_d3dukmdt::RenderPipelineStage;
+use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{AdminCommand, Command, GpuVa, QueueState, RingPacket};
 use tidegate_platform::{Platform, Step, StepCosts};
 use tidegate_programs::layout::{VERTEX_LEN, Vertex};
@@ -29,7 +30,7 @@ fn run_into_fault(
 ) -> (GpuVa, FaultKind) {
     let mut queue = process.queue(node);
     queue.submit(&[process.execute(commands, 0)]);
-    let Seen::Fault { queue: faulted, va, position: 0, kind } = machine.await_fault() else {
+    let Seen::Fault { queue: faulted, va, position: 0, kind, .. } = machine.await_fault() else {
         panic!("not a fault of the first slot: {:?}", machine.seen());
     };
     assert_eq!(faulted, queue.id);
@@ -293,6 +294,76 @@ fn a_program_that_faults_says_where() {
         let dispatch = Command::Dispatch { program: ProgramId::SAXPY.0, groups, args };
         let fault = run_into_fault(machine, &process, COMPUTE, &[dispatch]);
         assert_eq!(fault, (GpuVa(0x7777_0000), FaultKind::ReadUnmapped));
+    });
+}
+
+/// Runs packets on a new queue of `node`; returns progress value and command number of the fault, and what is known of it.
+fn fault_in(
+    machine: &Arc<Machine>,
+    process: &Process,
+    node: u32,
+    packets: &[RingPacket],
+) -> (u64, u64, FaultInfo) {
+    let before = machine.seen().len();
+    let mut queue = process.queue(node);
+    queue.submit(packets);
+    let is_fault = |s: &Seen| matches!(s, Seen::Fault { queue: q, .. } if *q == queue.id);
+    let seen = machine.await_seen(|seen| seen.iter().skip(before).any(is_fault));
+    match seen.iter().find(|s| is_fault(s)) {
+        Some(Seen::Fault { progress, command, info, .. }) => (*progress, *command, *info),
+        _ => panic!("it was seen"),
+    }
+}
+
+// spec: HS-016
+#[test]
+fn a_fault_record_says_which_buffer_command_level_argument_and_stage() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (words, read_only) = (process.buffer(4_096), process.read_only_buffer(4_096));
+        let store = |destination| Command::WriteValue { destination, value: 1 };
+        let unmapped = |page_table_level, argument, stage| FaultInfo {
+            kind: Some(FaultKind::WriteUnmapped),
+            page_table_level,
+            stage,
+            argument,
+        };
+        let nowhere = RenderPipelineStage::Unknown;
+        // The second store of the second buffer; labels do not count. Nothing is mapped near the address: the root does not lead on.
+        let label = Command::Label { name: 1 };
+        let far = store(GpuVa(1 << 46));
+        let packets =
+            [process.execute(&[store(words.va)], 6), process.execute(&[label, store(words.va), far], 7)];
+        assert_eq!(fault_in(machine, &process, COPY, &packets), (7, 2, unmapped(3, 0, nowhere)));
+        let packets = [process.execute(&[store(read_only.va)], 8)];
+        assert_eq!(fault_in(machine, &process, COPY, &packets), (8, 1, unmapped(0, 0, nowhere)));
+        // The second argument of a program.
+        let args = vec![words.va.0, 1 << 46, 1_000, 0];
+        let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
+        let packets =
+            [process.execute(&[Command::Dispatch { program: ProgramId::SAXPY.0, groups, args }], 9)];
+        let load = |argument, stage| FaultInfo {
+            kind: Some(FaultKind::ReadUnmapped),
+            ..unmapped(3, argument, stage)
+        };
+        assert_eq!(fault_in(machine, &process, COMPUTE, &packets), (9, 1, load(2, nowhere)));
+        // The vertices of a draw.
+        let (target, depth) = (process.buffer(4 * 64 * 64), process.buffer(4 * 64 * 64));
+        let mut args = vec![0; 16];
+        (args[0], args[1], args[4]) = (1 << 46, 3, 1);
+        (args[6], args[7], args[8], args[9]) = (target.va.0, depth.va.0, 64, 64);
+        let groups = signature(ProgramId::DRAW).expect("a program").groups_for(&args);
+        let packets = [process.execute(&[Command::Draw { program: ProgramId::DRAW.0, groups, args }], 10)];
+        let assembler = RenderPipelineStage::InputAssembler;
+        assert_eq!(fault_in(machine, &process, THREE_D, &packets), (10, 1, load(1, assembler)));
+        // A slot that is no packet belongs to no buffer.
+        let mut queue = process.queue(COPY);
+        queue.put_bytes(&[0xEE; 64]);
+        queue.submit(&[]);
+        let is_fault = |s: &Seen| matches!(s, Seen::Fault { queue: q, .. } if *q == queue.id);
+        let seen = machine.await_seen(|seen| seen.iter().any(is_fault));
+        let of_ring = |s: &Seen| matches!(s, Seen::Fault { progress: 0, command: 0, .. });
+        assert!(seen.iter().any(|s| is_fault(s) && of_ring(s)), "{seen:?}");
     });
 }
 

@@ -170,7 +170,8 @@ fn a_fence_that_is_gone_or_never_was_is_a_bug_check() {
 
 #[test]
 fn packets_and_queues_that_are_not_there_are_bug_checks() {
-    let fault = tidegate::ddi::PageFault { gpu_va: 0x10, write: false, what: "a planted fault" };
+    let (gpu_va, what) = (0x10, "a planted fault");
+    let fault = tidegate::ddi::PageFault { gpu_va, what, ..tidegate::ddi::PageFault::default() };
     let (node_ordinal, hw_queue) = (1, OsHandle(0xDEAD_BEEF));
     let cases = [
         (
@@ -182,7 +183,14 @@ fn packets_and_queues_that_are_not_there_are_bug_checks() {
             BugCheck::UnknownPacket { node: 1, adapter: 0, fence_id: 3 },
         ),
         (
-            InterruptData::HwQueuePageFaulted { node_ordinal, engine_ordinal: 0, hw_queue, slot: 0, fault },
+            InterruptData::HwQueuePageFaulted {
+                node_ordinal,
+                engine_ordinal: 0,
+                faulted: hw_queue,
+                faulted_fence_id: 0,
+                slot: 0,
+                fault,
+            },
             BugCheck::UnknownQueue(hw_queue.0),
         ),
         (

@@ -58,13 +58,13 @@ layout! {
     DevicePageFaultState = "D3DKMT_DEVICEPAGEFAULT_STATE", 32 bytes {
         /// Which primitive, counted by the API; 0 when unknown.
         0 "FaultedPrimitiveAPISequenceNumber" faulted_primitive_api_sequence_number: u64,
-        /// Which stage of the pipeline; 0 when unknown.
+        /// Which stage of the pipeline; see [`crate::RenderPipelineStage`].
         8 "FaultedPipelineStage" faulted_pipeline_stage: u32,
         /// Which entry of the bind table; 0 when unknown.
         12 "FaultedBindTableEntry" faulted_bind_table_entry: u32,
-        /// Bits of DXGK_PAGE_FAULT_FLAGS: bit 0 for a store.
+        /// See [`crate::PageFaultFlags`].
         16 "PageFaultFlags" page_fault_flags: u32,
-        /// The driver's code.
+        /// The driver's code; see [`crate::FaultErrorCode`].
         20 "FaultErrorCode" fault_error_code: u32,
         /// The address that was used, process GPU address.
         24 "FaultedVirtualAddress" faulted_virtual_address: u64,
@@ -118,15 +118,16 @@ fn execution_state(state: &DeviceState) -> u32 {
     }
 }
 
-/// DXGK_PAGE_FAULT_WRITE
-const PAGE_FAULT_WRITE: u32 = 1;
-
+// spec: HS-020
 fn page_fault(state: &DeviceState) -> DevicePageFaultState {
     match state {
         DeviceState::Faulted(report) => DevicePageFaultState {
-            page_fault_flags: if report.write { PAGE_FAULT_WRITE } else { 0 },
+            faulted_primitive_api_sequence_number: report.primitive_api_sequence_number,
+            faulted_pipeline_stage: report.pipeline_stage as u32,
+            faulted_bind_table_entry: report.bind_table_entry,
+            page_fault_flags: report.flags.bits(),
+            fault_error_code: report.error_code.0,
             faulted_virtual_address: report.gpu_va,
-            ..Raw::ZERO
         },
         _ => Raw::ZERO,
     }
@@ -179,8 +180,8 @@ impl Lock2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FaultReport;
     use crate::layout::tests::assert_bytes;
+    use crate::{FaultErrorCode, FaultReport, PageFaultFlags, RenderPipelineStage};
 
     // spec: MF-090, MF-091
     #[test]
@@ -219,17 +220,17 @@ mod tests {
         assert_eq!(Lock2 { allocation: 0, ..lock }.to_call(), Err(Status::INVALID_PARAMETER));
     }
 
-    // spec: MF-092
+    // spec: MF-092, HS-020
     #[test]
     fn a_lost_device_says_so_and_by_what() {
         let report = FaultReport {
-            tag: 1,
-            node_ordinal: 0,
-            engine_ordinal: 0,
-            position: 2,
             gpu_va: 0x66,
-            write: true,
-            what: String::new(),
+            flags: PageFaultFlags::WRITE | PageFaultFlags::IOMMU,
+            primitive_api_sequence_number: 0x22,
+            pipeline_stage: RenderPipelineStage::PixelShader,
+            bind_table_entry: 0x33,
+            error_code: FaultErrorCode::device_specific(0x22),
+            ..FaultReport::default()
         };
         let lost = DeviceState::Faulted(report);
         let mut args = GetDeviceState { device: 0x11, state_type: 1, state: [9; 6] };
@@ -241,7 +242,11 @@ mod tests {
         assert_eq!(args.state, [1, 0, 0, 0, 0, 0]);
         args.state_type = 5;
         args.answer(&lost).unwrap();
-        assert_bytes(&args.to_bytes(), 56, &[(0, 0x11), (4, 5), (24, 1), (32, 0x66)]);
+        assert_bytes(
+            &args.to_bytes(),
+            56,
+            &[(0, 0x11), (4, 5), (8, 0x22), (16, 6), (20, 0x33), (24, 0x21), (28, 0x45), (32, 0x66)],
+        );
         args.answer(&DeviceState::Active).unwrap();
         assert_eq!(args.state, [0; 6]);
     }

@@ -95,12 +95,11 @@ fn a_lost_device_names_queue_list_and_address() {
         assert_eq!(b.device.removed_reason(), None);
         b.kernel.lose_device(FaultReport {
             tag: queue.tag(),
-            node_ordinal: 0,
-            engine_ordinal: 0,
             position: 2,
             gpu_va: 0xdead_0000,
             write: true,
             what: "page fault in a copy".to_owned(),
+            ..FaultReport::default()
         });
         let list = if submission == Submission::User { " ('second')" } else { "" };
         let reason = format!("queue 'upload', packet 2{list}, store to 0xdead0000: page fault in a copy");

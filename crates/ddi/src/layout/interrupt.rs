@@ -1,7 +1,8 @@
 //! Owns the numbers of interrupts, the arms of their data that this contract speaks of, and the engine's states.
 
-use crate::{DriverHandle, InterruptData, OsHandle, Status};
+use crate::{DriverHandle, InterruptData, OsHandle, PageFault, Status};
 use tidegate_d3dukmdt::layout;
+pub use tidegate_d3dukmdt::{FaultErrorCode, PageFaultFlags, RenderPipelineStage};
 
 /// What an interrupt reports.
 #[doc(alias = "DXGK_INTERRUPT_TYPE")]
@@ -102,30 +103,6 @@ bitflags::bitflags! {
     }
 }
 
-bitflags::bitflags! {
-    /// What a page fault was; it also says which handle of the faulted one is valid.
-    #[doc(alias = "DXGK_PAGE_FAULT_FLAGS")]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct PageFaultFlags: u32 {
-        /// A store.
-        const WRITE = 1;
-        /// The fence id, and with it the queue, is unknown.
-        const FENCE_INVALID = 1 << 1;
-        /// Only a reset of the adapter helps.
-        const ADAPTER_RESET_REQUIRED = 1 << 2;
-        /// Only a reset of the engine helps.
-        const ENGINE_RESET_REQUIRED = 1 << 3;
-        /// The hardware is broken.
-        const FATAL_HARDWARE_ERROR = 1 << 4;
-        /// The system's address translation refused it, not the GPU's.
-        const IOMMU = 1 << 5;
-        /// The context is known.
-        const HW_CONTEXT_VALID = 1 << 6;
-        /// The process is known.
-        const PROCESS_HANDLE_VALID = 1 << 7;
-    }
-}
-
 layout! {
     // spec: NF-119
     /// Arm of [`InterruptType::NativeFenceSignaled`].
@@ -140,6 +117,33 @@ layout! {
         16 "pSignaledNativeFenceArray" signaled_native_fence_array: u64,
         /// The driver's handle of the queue whose logs tell; NULL for all of the engine.
         24 "hHWQueue" hw_queue: u64,
+    }
+
+    // spec: HS-014
+    /// Arm of [`InterruptType::HwQueuePageFaulted`].
+    HwQueuePageFaulted = "DXGKARGCB_NOTIFY_INTERRUPT_DATA::HwQueuePageFaulted", 64 bytes {
+        /// The progress value of the command buffer that faulted.
+        0 "FaultedFenceId" faulted_fence_id: u64,
+        /// The address that was used.
+        8 "FaultedVirtualAddress" faulted_virtual_address: u64,
+        /// Which primitive, counted by the API; 0 when unknown.
+        16 "FaultedPrimitiveAPISequenceNumber" faulted_primitive_api_sequence_number: u64,
+        /// A union, whose arm the flags tell: the kernel's handle of the queue, of the context, or of the process.
+        24 "FaultedHwQueue" faulted: u64,
+        /// Which engine.
+        32 "NodeOrdinal" node_ordinal: u32,
+        /// Which physical adapter.
+        36 "EngineOrdinal" engine_ordinal: u32,
+        /// Which stage of the pipeline; 0 when unknown.
+        40 "FaultedPipelineStage" faulted_pipeline_stage: u32,
+        /// Which entry of the bind table; 0 when unknown.
+        44 "FaultedBindTableEntry" faulted_bind_table_entry: u32,
+        /// See [`PageFaultFlags`].
+        48 "PageFaultFlags" page_fault_flags: u32,
+        /// The level of page tables that did not lead on; the last one is 0.
+        52 "PageTableLevel" page_table_level: u32,
+        /// See [`FaultErrorCode`].
+        56 "FaultErrorCode" fault_error_code: u32,
     }
 
     /// Arm of [`InterruptType::MonitoredFenceSignaled`].
@@ -247,6 +251,60 @@ impl NativeFenceSignaled {
     }
 }
 
+impl HwQueuePageFaulted {
+    /// The arm of `data`; `None` for data of another type. What is ours alone, the slot and the words, is not in it.
+    pub fn of(data: &InterruptData) -> Option<HwQueuePageFaulted> {
+        let InterruptData::HwQueuePageFaulted {
+            node_ordinal,
+            engine_ordinal,
+            faulted,
+            faulted_fence_id,
+            fault,
+            ..
+        } = data
+        else {
+            return None;
+        };
+        Some(HwQueuePageFaulted {
+            faulted_fence_id: *faulted_fence_id,
+            faulted_virtual_address: fault.gpu_va,
+            faulted_primitive_api_sequence_number: fault.primitive_api_sequence_number,
+            faulted: faulted.0,
+            node_ordinal: *node_ordinal,
+            engine_ordinal: *engine_ordinal,
+            faulted_pipeline_stage: fault.pipeline_stage as u32,
+            faulted_bind_table_entry: fault.bind_table_entry,
+            page_fault_flags: fault.flags.bits(),
+            page_table_level: fault.page_table_level,
+            fault_error_code: fault.error_code.0,
+        })
+    }
+
+    /// The data.
+    ///
+    /// Errors: INVALID_PARAMETER for reserved flags and for a stage that does not exist.
+    pub fn to_data(&self) -> Result<InterruptData, Status> {
+        let flags = PageFaultFlags::from_bits(self.page_fault_flags).ok_or(Status::INVALID_PARAMETER)?;
+        Ok(InterruptData::HwQueuePageFaulted {
+            node_ordinal: self.node_ordinal,
+            engine_ordinal: self.engine_ordinal,
+            faulted: OsHandle(self.faulted),
+            faulted_fence_id: self.faulted_fence_id,
+            slot: 0,
+            fault: PageFault {
+                gpu_va: self.faulted_virtual_address,
+                flags,
+                primitive_api_sequence_number: self.faulted_primitive_api_sequence_number,
+                pipeline_stage: RenderPipelineStage::try_from(self.faulted_pipeline_stage)?,
+                bind_table_entry: self.faulted_bind_table_entry,
+                page_table_level: self.page_table_level,
+                error_code: FaultErrorCode(self.fault_error_code),
+                what: "",
+            },
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,6 +381,50 @@ mod tests {
         let states = [EngineState::Active, EngineState::TransitionToF1, EngineState::Hung];
         assert_eq!([0, 1, 2].map(EngineState::try_from), states.map(Ok));
         assert_eq!(EngineState::try_from(3), Err(Status::INVALID_PARAMETER));
-        assert_eq!(PageFaultFlags::all().bits(), 0xFF);
+    }
+
+    // spec: HS-014
+    #[test]
+    fn a_fault_of_a_queue_carries_all_its_fields() {
+        let fault = PageFault {
+            gpu_va: 0x22,
+            flags: PageFaultFlags::WRITE | PageFaultFlags::IOMMU,
+            primitive_api_sequence_number: 0x33,
+            pipeline_stage: RenderPipelineStage::OutputMerger,
+            bind_table_entry: 0x55,
+            page_table_level: 3,
+            error_code: FaultErrorCode(0x77),
+            what: "",
+        };
+        let data = InterruptData::HwQueuePageFaulted {
+            node_ordinal: 0x66,
+            engine_ordinal: 0x44,
+            faulted: OsHandle(0x99),
+            faulted_fence_id: 0x11,
+            slot: 0,
+            fault,
+        };
+        let arm = HwQueuePageFaulted::of(&data).unwrap();
+        let set = [
+            (0, 0x11),
+            (8, 0x22),
+            (16, 0x33),
+            (24, 0x99),
+            (32, 0x66),
+            (36, 0x44),
+            (40, 7),
+            (44, 0x55),
+            (48, 0x21),
+            (52, 3),
+            (56, 0x77),
+        ];
+        assert_bytes(&arm.to_bytes(), 64, &set);
+        assert_eq!(arm.to_data(), Ok(data));
+        let bad_flags = HwQueuePageFaulted { page_fault_flags: 0x100, ..arm };
+        let bad_stage = HwQueuePageFaulted { faulted_pipeline_stage: 8, ..arm };
+        assert_eq!(bad_flags.to_data(), Err(Status::INVALID_PARAMETER));
+        assert_eq!(bad_stage.to_data(), Err(Status::INVALID_PARAMETER));
+        let other = InterruptData::MonitoredFenceSignaled { node_ordinal: 0, engine_ordinal: 0 };
+        assert_eq!(HwQueuePageFaulted::of(&other), None);
     }
 }

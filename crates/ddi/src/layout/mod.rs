@@ -28,8 +28,9 @@ pub use fence_storage::{FENCE_STORAGE_ALLOCATION, FenceStorageSurfaceFields, Fen
 pub use fence_value::{UpdateCurrentValuesFlags, UpdateCurrentValuesFromCpu, UpdateMonitoredValues};
 pub use hw_queue::{CreateHwQueue, SubmitCommandToHwQueue};
 pub use interrupt::{
-    EngineState, EngineStateChange, InterruptType, MonitoredFenceSignaled, NativeFenceSignaled,
-    NotifyInterruptFlags, PageFaultFlags, SuspendContextCompleted,
+    EngineState, EngineStateChange, FaultErrorCode, HwQueuePageFaulted, InterruptType,
+    MonitoredFenceSignaled, NativeFenceSignaled, NotifyInterruptFlags, PageFaultFlags, RenderPipelineStage,
+    SuspendContextCompleted,
 };
 pub use log_buffer::{SetNativeFenceLogBuffer, UpdateNativeFenceLogs};
 pub use native_fence::{CloseNativeFence, CreateNativeFence, DestroyNativeFence, OpenNativeFence};

@@ -4,9 +4,18 @@
 
 use super::{InterruptView, Owner};
 use crate::ReferenceDriver;
-use tidegate_ddi::{EngineId, InterruptData, PageFault};
-use tidegate_gpu_abi::regs::FaultKind;
+use crate::config::FaultNaming;
+use tidegate_ddi::{
+    EngineId, FaultErrorCode, GeneralErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
+};
+use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{QueueId, Register};
+
+/// Where a fault happened, as far as only its queue's report has it.
+struct Place {
+    position: u64,
+    fence_id: u64,
+}
 
 impl ReferenceDriver {
     /// Empties the list of faults: the reports, oldest first.
@@ -18,30 +27,80 @@ impl ReferenceDriver {
                 return reports;
             }
             let gpu_va = self.device.read_register(Register::FAULT_VA);
-            let position = self.device.read_register(Register::FAULT_POSITION);
+            let place = Place {
+                position: self.device.read_register(Register::FAULT_POSITION),
+                fence_id: self.device.read_register(Register::FAULT_FENCE),
+            };
+            let command = self.device.read_register(Register::FAULT_COMMAND);
             // The last one: reading it takes the record.
-            let kind = FaultKind::from_number(self.device.read_register(Register::FAULT_INFO));
-            let fault = PageFault { gpu_va, write: kind == Some(FaultKind::WriteUnmapped), what: text(kind) };
-            reports.extend(report(view, QueueId((number - 1) as u32), position, fault));
+            let info = self.device.read_register(Register::FAULT_INFO);
+            let fault = describe(gpu_va, command, info);
+            let naming = self.config.faults_name;
+            reports.extend(report(view, naming, QueueId((number - 1) as u32), place, fault));
         }
     }
 }
 
-fn report(view: &InterruptView, id: QueueId, position: u64, fault: PageFault) -> Option<InterruptData> {
+// spec: HS-016
+fn describe(gpu_va: u64, command: u64, info: u64) -> PageFault {
+    let FaultInfo { kind, page_table_level, stage, argument } = FaultInfo::decode(info);
+    let write = kind == Some(FaultKind::WriteUnmapped);
+    PageFault {
+        gpu_va,
+        flags: if write { PageFaultFlags::WRITE } else { PageFaultFlags::empty() },
+        primitive_api_sequence_number: command,
+        pipeline_stage: stage,
+        bind_table_entry: argument,
+        page_table_level,
+        error_code: match kind {
+            Some(FaultKind::ReadUnmapped | FaultKind::WriteUnmapped) => {
+                FaultErrorCode::general(GeneralErrorCode::PageFault)
+            }
+            Some(FaultKind::BadPacket | FaultKind::BadArguments | FaultKind::WrongEngine) => {
+                FaultErrorCode::general(GeneralErrorCode::InvalidInstruction)
+            }
+            Some(FaultKind::Incoherent) | None => FaultErrorCode::device_specific(info as u32 & 0xFF),
+        },
+        what: text(kind),
+    }
+}
+
+fn report(
+    view: &InterruptView,
+    naming: FaultNaming,
+    id: QueueId,
+    place: Place,
+    mut fault: PageFault,
+) -> Option<InterruptData> {
     let queue = view.queues.get(&id)?;
     let EngineId { node_ordinal, engine_ordinal } = queue.engine;
     Some(match queue.owner {
         Owner::Node => {
-            let faulted_fence_id = position as u32;
+            let faulted_fence_id = place.position as u32;
             InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault }
         }
-        Owner::Queue { os, .. } => InterruptData::HwQueuePageFaulted {
-            node_ordinal,
-            engine_ordinal,
-            hw_queue: os,
-            slot: position,
-            fault,
-        },
+        Owner::Queue { os, context, .. } => {
+            let (faulted, flags) = match naming {
+                FaultNaming::HwQueue => (os, PageFaultFlags::empty()),
+                FaultNaming::HwContext => {
+                    (context, PageFaultFlags::FENCE_INVALID | PageFaultFlags::HW_CONTEXT_VALID)
+                }
+                FaultNaming::Process => (
+                    OsHandle(queue.address_space.0.into()),
+                    PageFaultFlags::FENCE_INVALID | PageFaultFlags::PROCESS_HANDLE_VALID,
+                ),
+                FaultNaming::Nobody => (OsHandle(0), PageFaultFlags::FENCE_INVALID),
+            };
+            fault.flags |= flags;
+            InterruptData::HwQueuePageFaulted {
+                node_ordinal,
+                engine_ordinal,
+                faulted,
+                faulted_fence_id: if naming == FaultNaming::HwQueue { place.fence_id } else { 0 },
+                slot: place.position,
+                fault,
+            }
+        }
     })
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Owner {
     /// The driver's: packets of an engine.
     Node,
     /// The kernel's.
-    Queue { driver: DriverHandle, os: OsHandle },
+    Queue { driver: DriverHandle, os: OsHandle, context: OsHandle },
 }
 
 /// A hardware queue, as an interrupt tells of it.
@@ -36,9 +36,9 @@ impl QueueView {
         QueueView { owner: Owner::Node, engine, address_space: AddressSpaceId(0), monitored_progress: None }
     }
 
-    pub(crate) fn of_queue(driver: DriverHandle, queue: &HwQueue) -> QueueView {
+    pub(crate) fn of_queue(driver: DriverHandle, queue: &HwQueue, context: OsHandle) -> QueueView {
         QueueView {
-            owner: Owner::Queue { driver, os: queue.os_handle },
+            owner: Owner::Queue { driver, os: queue.os_handle, context },
             engine: queue.engine,
             address_space: queue.address_space,
             monitored_progress: queue.progress_fence.is_none().then_some(queue.progress_current),

@@ -1,7 +1,10 @@
 //! What the kernel is told for each thing that a device can report, in each mode.
 
 use tidegate_ddi::MonitoredNotification;
-use tidegate_ddi::{Dirql, Dispatch, Driver, DriverHandle, InterruptData, OsHandle, PageFault, Passive};
+use tidegate_ddi::{
+    Dirql, Dispatch, Driver, DriverHandle, FaultErrorCode, InterruptData, OsHandle, PageFault,
+    PageFaultFlags, Passive, RenderPipelineStage,
+};
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 use tidegate_gpu_abi::{Cause, QueueId, Register};
 use tidegate_kmd::{Config, InterruptMode};
@@ -300,13 +303,14 @@ fn a_cause_that_comes_meanwhile_is_served_by_the_same_routine() {
     assert_eq!(machine.interrupt(), expected);
 }
 
+// spec: HS-016
 #[test]
 fn a_fault_names_the_queue_or_the_packet() {
     let Scene { machine, .. } = scene(InterruptMode::FenceArray);
     let mut script = machine.device.script.lock_device();
     script.completed.insert(1, 8);
     script.faults.extend([
-        (QueueId(4), 0xDEAD_0000, 12, 2),
+        (QueueId(4), 0xDEAD_0000, 12, 2 | 3 << 8 | 7 << 16 | 5 << 32),
         (QueueId(1), 0xBEEF_0000, 9, 1),
         (QueueId(77), 0, 0, 3),
         (QueueId(6), 0, 3, 4),
@@ -315,18 +319,31 @@ fn a_fault_names_the_queue_or_the_packet() {
     drop(script);
     let cause = Cause::FAULT.0 | Cause::engine(1).0 | SIGNALED;
     let events = machine.interrupt_with(cause, &[(QueueId(3), 0x100)]);
-    let fault = |gpu_va, write, what| PageFault { gpu_va, write, what };
+    let fault = |gpu_va, primitive_api_sequence_number, error_code, what| PageFault {
+        gpu_va,
+        primitive_api_sequence_number,
+        error_code: FaultErrorCode(error_code),
+        what,
+        ..PageFault::default()
+    };
     let queue = |node_ordinal, os, slot, fault| {
         Event::Notify(InterruptData::HwQueuePageFaulted {
             node_ordinal,
             engine_ordinal: 0,
-            hw_queue: OsHandle(os),
+            faulted: OsHandle(os),
+            faulted_fence_id: slot * 100,
             slot,
             fault,
         })
     };
-    let store = fault(0xDEAD_0000, true, "a store to an address that is not mapped or not writable");
-    let load = fault(0xBEEF_0000, false, "a load from an address that is not mapped");
+    let store = PageFault {
+        flags: PageFaultFlags::WRITE,
+        pipeline_stage: RenderPipelineStage::OutputMerger,
+        bind_table_entry: 5,
+        page_table_level: 3,
+        ..fault(0xDEAD_0000, 120, 0, "a store to an address that is not mapped or not writable")
+    };
+    let load = fault(0xBEEF_0000, 90, 0, "a load from an address that is not mapped");
     let packet = InterruptData::DmaPageFaulted {
         node_ordinal: 1,
         engine_ordinal: 0,
@@ -342,8 +359,8 @@ fn a_fault_names_the_queue_or_the_packet() {
         native(1, Some(&[0xF1]), None),
         queue(1, 0x52, 12, store),
         Event::Notify(packet),
-        queue(0, 0x61, 3, fault(0, false, "arguments that a program refused")),
-        queue(0, 0x61, 4, fault(0, false, "a fault of a kind that the driver does not know")),
+        queue(0, 0x61, 3, fault(0, 30, 2, "arguments that a program refused")),
+        queue(0, 0x61, 4, fault(0, 40, 99 << 1 | 1, "a fault of a kind that the driver does not know")),
     ]);
     assert_eq!(events, expected);
 }
@@ -360,8 +377,8 @@ fn a_fault_that_completions_have_passed_is_reported_in_the_order_of_the_packets(
     let completed = |submission_fence_id| {
         Event::Notify(InterruptData::DmaCompleted { node_ordinal: 1, engine_ordinal: 0, submission_fence_id })
     };
-    let fault =
-        PageFault { gpu_va: 0xBEEF_0000, write: false, what: "a load from an address that is not mapped" };
+    let (gpu_va, what) = (0xBEEF_0000, "a load from an address that is not mapped");
+    let fault = PageFault { gpu_va, primitive_api_sequence_number: 70, what, ..PageFault::default() };
     let packet =
         InterruptData::DmaPageFaulted { node_ordinal: 1, engine_ordinal: 0, faulted_fence_id: 7, fault };
     assert_eq!(events, with_dpc(vec![completed(6), Event::Notify(packet), completed(8)]));

@@ -18,7 +18,7 @@ pub struct Script {
     pub signals: VecDeque<Option<(QueueId, u64)>>,
     /// Fences that the CMP found above a new MonitoredValue: address space and address.
     pub of_cmp: VecDeque<(u32, u64)>,
-    /// Queue, address, position, kind.
+    /// Queue, address, position, what happened; a progress value and a command number are made of the position.
     pub faults: VecDeque<(QueueId, u64, u64, u64)>,
     /// What the device says about itself and its nodes.
     pub traits: HashMap<Register, u64>,
@@ -142,6 +142,8 @@ impl Device for Scripted {
             Register::FAULT_QUEUE => script.faults.front().map_or(0, |f| u64::from(f.0.0) + 1),
             Register::FAULT_VA => script.faults[0].1,
             Register::FAULT_POSITION => script.faults[0].2,
+            Register::FAULT_FENCE => script.faults[0].2 * 100,
+            Register::FAULT_COMMAND => script.faults[0].2 * 10,
             Register::FAULT_INFO => script.faults.pop_front().expect("a fault record").3,
             Register::MONITORED_ENGINES => script.monitored.pop_front().unwrap_or(0),
             ring if ring.0 >= Register::LAST_RING.0 => {

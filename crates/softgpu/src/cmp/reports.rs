@@ -1,8 +1,13 @@
 //! Owns what the interrupt routine fetches: the list of signalled fences and the list of faults. Both are bounded.
 
+use crate::engine::stage_of;
+use crate::mmu::Fault;
+use crate::queue::{Completion, Execution, Running};
 use std::collections::VecDeque;
-use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_d3dukmdt::RenderPipelineStage;
+use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{AddressSpaceId, Cause, GpuVa, QueueId, Register};
+use tidegate_programs::{Dispatch, ProgramId, buffers};
 
 /// Fences that were signalled above their MonitoredValue: what [`Register::SIGNALED_QUEUE`] says, and where CurrentValue stands.
 pub(crate) struct SignaledList {
@@ -55,7 +60,50 @@ pub(crate) struct FaultRecord {
     pub(crate) va: GpuVa,
     /// Slot number, or submission fence id.
     pub(crate) position: u64,
-    pub(crate) kind: FaultKind,
+    /// The progress value of the command buffer; 0 when it was none.
+    pub(crate) progress: u64,
+    /// The command's number in its buffer; 0 when it was none.
+    pub(crate) command: u32,
+    pub(crate) info: FaultInfo,
+}
+
+impl FaultRecord {
+    /// A fault outside of any command buffer.
+    pub(crate) fn of_ring(queue: QueueId, position: u64, fault: Fault) -> FaultRecord {
+        let info = FaultInfo {
+            kind: Some(fault.kind),
+            page_table_level: fault.level.into(),
+            stage: RenderPipelineStage::Unknown,
+            argument: 0,
+        };
+        FaultRecord { queue, va: fault.va, position, progress: 0, command: 0, info }
+    }
+
+    /// The same of a queue that is in the middle of `work`.
+    pub(crate) fn of_commands(self, work: &Execution) -> FaultRecord {
+        let progress = match work.completion {
+            Completion::Progress(value) => value,
+            Completion::Dma(_) => 0,
+        };
+        let unmapped = matches!(self.info.kind, Some(FaultKind::ReadUnmapped | FaultKind::WriteUnmapped));
+        let info = match &work.running {
+            Some(Running::Grid { draw, program, groups, args, .. }) if unmapped => {
+                let dispatch = Dispatch { program: ProgramId(*program), groups: *groups, args };
+                let argument = argument_of(&dispatch, self.va);
+                let stage = if *draw { stage_of(argument) } else { RenderPipelineStage::Unknown };
+                FaultInfo { stage, argument, ..self.info }
+            }
+            _ => self.info,
+        };
+        FaultRecord { progress, command: work.number, info, ..self }
+    }
+}
+
+/// Which argument of a program names the buffer that `va` lies in, counted from 1; 0 when none does.
+fn argument_of(dispatch: &Dispatch<'_>, va: GpuVa) -> u32 {
+    let spans = buffers(dispatch).unwrap_or_default();
+    let found = spans.iter().find(|span| va.0 >= span.va && va.0 - span.va < span.len);
+    found.map_or(0, |span| span.argument as u32 + 1)
 }
 
 /// Most fault records that wait to be read; what does not fit is only counted, and the queue's state still says it.

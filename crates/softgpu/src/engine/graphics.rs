@@ -5,6 +5,7 @@ use super::compute::{Grid, begin_grid};
 use crate::config::EngineClass;
 use crate::mmu::Fault;
 use crate::queue::Running;
+use tidegate_d3dukmdt::RenderPipelineStage;
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_programs::ProgramId;
@@ -19,5 +20,20 @@ impl Engine {
             return Err(Fault::new(FaultKind::BadArguments, at));
         }
         begin_grid(true, grid, at)
+    }
+}
+
+/// The stage that uses the buffer which is this argument of the draw program, counted from 1.
+pub(crate) fn stage_of(argument: u32) -> RenderPipelineStage {
+    match argument {
+        // Vertices, indices.
+        1 | 3 => RenderPipelineStage::InputAssembler,
+        // Constants: where vertices come to stand.
+        6 => RenderPipelineStage::VertexShader,
+        // Target, depth.
+        7 | 8 => RenderPipelineStage::OutputMerger,
+        // Texture, light.
+        11 | 15 => RenderPipelineStage::PixelShader,
+        _ => RenderPipelineStage::Unknown,
     }
 }

@@ -19,6 +19,8 @@ mod packet;
 mod port;
 mod preempt;
 
+pub(crate) use graphics::stage_of;
+
 use crate::boundary::may_switch;
 use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
@@ -309,7 +311,7 @@ impl Engine {
             let Some(run) = cmp.queue(queue).and_then(|entry| entry.run.as_ref()) else { continue };
             if let Err(fault) = rung {
                 let position = run.state.taken;
-                self.fault_queue(cmp, FaultRecord { queue, va: fault.va, position, kind: fault.kind }, true);
+                self.fault_queue(cmp, FaultRecord::of_ring(queue, position, fault), true);
                 continue;
             }
             cmp.enlist(queue, false);
@@ -463,12 +465,15 @@ impl Engine {
     fn fault(&mut self, run: &mut Run, fault: Fault) -> Outcome {
         self.end_busy();
         let state = &run.state;
-        let mut record =
-            FaultRecord { queue: state.shape.id, va: fault.va, position: state.taken, kind: fault.kind };
-        let dma = run.packet.take().and_then(|p| match p {
-            Packet::Execute(work) => work.submission_fence_id(),
+        let mut record = FaultRecord::of_ring(state.shape.id, state.taken, fault);
+        let work = run.packet.take().and_then(|p| match p {
+            Packet::Execute(work) => Some(work),
             Packet::Wait(_) => None,
         });
+        if let Some(work) = &work {
+            record = record.of_commands(work);
+        }
+        let dma = work.and_then(|work| work.submission_fence_id());
         let Some(id) = dma else { return Outcome::Faulted(record, true) };
         record.position = u64::from(id);
         let goes_on = state.shape.kind == QueueKind::Node && self.finish_slot(&mut run.state).is_ok();

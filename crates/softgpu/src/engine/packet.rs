@@ -201,6 +201,7 @@ impl Engine {
             commands,
             bytes,
             at: 0,
+            number: 0,
             address_space,
             physical: false,
             save_area: GpuVa(0),
@@ -222,6 +223,7 @@ impl Engine {
         }
         let at = work.commands.plus(u64::from(work.at));
         let bad = |_| Fault::new(FaultKind::BadPacket, at);
+        work.number += 1;
         let words = self.fetch(work, at)?;
         let command = CommandReader::decode(&self.window.from(work.at)[..words]).map_err(bad)?;
         work.at += words as u32 * 8;
@@ -231,6 +233,7 @@ impl Engine {
         }
         work.running = match command {
             Command::Label { name } => {
+                work.number -= 1;
                 work.label = NameId(name.saturating_sub(1));
                 None
             }
@@ -362,8 +365,13 @@ impl Engine {
         match work.completion {
             Completion::Progress(value) => {
                 self.log_commands(&mut run.state, value, work.logged);
-                self.signal_progress(&run.state, value)?;
-                self.finish_slot(&mut run.state)
+                let ended =
+                    self.signal_progress(&run.state, value).and_then(|()| self.finish_slot(&mut run.state));
+                if ended.is_err() {
+                    // The fault is still its own.
+                    run.packet = Some(Packet::Execute(work));
+                }
+                ended
             }
             Completion::Dma(id) => {
                 self.finish_slot(&mut run.state)?;

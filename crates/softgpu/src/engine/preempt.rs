@@ -77,7 +77,7 @@ impl Engine {
             && let Err(stopped) = save::store(&mut self.port.mmu, system, work)
         {
             let (queue, position) = (run.state.shape.id, u64::from(work.submission_fence_id().unwrap_or(0)));
-            fault = Some(FaultRecord { queue, va: stopped.va, position, kind: stopped.kind });
+            fault = Some(FaultRecord::of_ring(queue, position, stopped));
         }
         gpu.empty_ring(run);
         Outcome::GivenBack(fault)

@@ -9,7 +9,7 @@ use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::{PAGE_WORDS, VALUE_BYTES};
 use tidegate_gpu_abi::address::TABLE_LEVELS;
 use tidegate_gpu_abi::admin::Mailbox;
-use tidegate_gpu_abi::regs::FaultKind;
+use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, Cause,
@@ -43,6 +43,9 @@ pub enum Seen {
         va: GpuVa,
         position: u64,
         kind: FaultKind,
+        progress: u64,
+        command: u64,
+        info: FaultInfo,
     },
 }
 
@@ -95,9 +98,12 @@ impl InterruptSink for Line {
             while let number @ 1.. = gpu.read_register(Register::FAULT_QUEUE) {
                 let va = GpuVa(gpu.read_register(Register::FAULT_VA));
                 let position = gpu.read_register(Register::FAULT_POSITION);
-                let kind =
-                    FaultKind::from_number(gpu.read_register(Register::FAULT_INFO)).expect("a kind of fault");
-                seen.push(Seen::Fault { queue: QueueId(number as u32 - 1), va, position, kind });
+                let progress = gpu.read_register(Register::FAULT_FENCE);
+                let command = gpu.read_register(Register::FAULT_COMMAND);
+                let info = FaultInfo::decode(gpu.read_register(Register::FAULT_INFO));
+                let kind = info.kind.expect("a kind of fault");
+                let queue = QueueId(number as u32 - 1);
+                seen.push(Seen::Fault { queue, va, position, kind, progress, command, info });
             }
         }
         self.seen.lock().extend(seen);
