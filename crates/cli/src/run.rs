@@ -151,6 +151,7 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
 pub(crate) fn print_details(report: &Report) {
     let mut lines = report.metric_lines();
     lines.extend(report.paging_line());
+    lines.extend(report.recovery_lines());
     lines.extend(report.replay.iter().map(|r| r.line()));
     lines.extend(report.import.iter().flat_map(|i| i.lines()));
     for line in lines {

@@ -2,6 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use tidegate::workload::MetricRow;
+use tidegate::workload::recovery::Fate;
 use tidegate::workload::report::Report;
 
 /// A duration with three significant digits and a unit.
@@ -95,11 +96,19 @@ fn measured(metric: &MetricRow) -> String {
     if metric.met == Some(false) { format!("{value} (not met)") } else { value }
 }
 
-/// One row per queue; what its doorbell did only where somebody rang one.
+/// One row per queue; what its doorbell did only where somebody rang one, its priority where that mattered, and what became of it
+/// where not all went on.
 pub(crate) fn queues(report: &Report) -> Table {
     let mut header = vec!["queue", "engine", "packets", "busy", "blocked"];
     if report.doorbell_rings > 0 {
         header.extend(["connects", "rings repeated"]);
+    }
+    if report.tells_priorities() {
+        header.extend(["priority", "preempted", "others left for it"]);
+    }
+    let lost = report.queues.iter().any(|queue| queue.fate != Fate::WentOn);
+    if lost {
+        header.push("in the end");
     }
     let mut table = table(header);
     for queue in &report.queues {
@@ -112,6 +121,13 @@ pub(crate) fn queues(report: &Report) -> Table {
         ];
         if report.doorbell_rings > 0 {
             row.extend([queue.doorbell_connects.to_string(), queue.doorbell_retries.to_string()]);
+        }
+        if report.tells_priorities() {
+            let left = queue.preempts.count.to_string();
+            row.extend([queue.priority.to_owned(), queue.preempted.to_string(), left]);
+        }
+        if lost {
+            row.push(queue.fate.name().to_owned());
         }
         table.add_row(row);
     }

@@ -53,6 +53,12 @@ impl Summary {
         self.wake.ring(Step::DoorbellToFetch);
     }
 
+    /// Whether a doorbell was rung since the last look.
+    #[inline]
+    pub fn is_rung(&self) -> bool {
+        self.root.load() != 0
+    }
+
     /// Takes the numbers of all doorbells that were rung since the last look.
     #[inline]
     pub fn take(&self, mut rung: impl FnMut(u32)) {

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::memory::Bus;
 use crate::stats::{Census, ParkedWait, Stats};
 use std::sync::Arc;
+use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_platform::{Agent, Mutex, PhysicalMemory, Platform, ServiceHandle};
 
 /// The software GPU. Its driver sees it as a [`tidegate_gpu_abi::Device`].
@@ -73,6 +74,12 @@ impl SoftGpu {
     /// How many queues, address spaces and doorbells there are now.
     pub fn census(&self) -> Census {
         self.shared.cmp.lock().census()
+    }
+
+    /// How finely each engine is preempted, by number.
+    pub fn preemption(&self) -> Vec<NodePreemption> {
+        let config = &self.shared.config;
+        (0..config.engines()).map(|engine| config.node_of(engine).preemption).collect()
     }
 
     /// What was counted so far. An engine hands its counts over before it interrupts and at the end of each turn.

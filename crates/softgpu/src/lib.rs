@@ -38,8 +38,10 @@ mod queue;
 mod registers;
 mod runlist;
 mod save;
+mod spread;
 
 pub use config::{Barriers, Config, EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS, NodeConfig, WorkRates};
 pub use gpu::SoftGpu;
 pub use memory::LOCAL_WINDOW_BYTES;
+pub use spread::Spread;
 pub use stats::{Census, NodeStats, ParkedWait, Stats, TagStats};

@@ -68,6 +68,8 @@ pub(crate) struct Run {
     pub(crate) state: RunState,
     /// What the queue is in the middle of.
     pub(crate) packet: Option<Packet>,
+    /// When its engine left it in the middle, for the timeline.
+    pub(crate) left_ns: Option<u64>,
 }
 
 /// Pointers and places of a queue.
@@ -104,7 +106,7 @@ impl Run {
             signal_log: None,
             command_log: None,
         };
-        Run { state, packet: None }
+        Run { state, packet: None, left_ns: None }
     }
 
     /// Whether the engine would find something to do, unless it is a wait that is not satisfied.

@@ -303,6 +303,11 @@ impl RunList {
         self.choose().map(|(_, _, queue)| queue)
     }
 
+    /// The queue that would be next if the engine could leave what it runs.
+    pub(crate) fn first_of_all(&self) -> Option<QueueId> {
+        self.choose_from_all().map(|(_, _, queue)| queue)
+    }
+
     /// Whether the served queue is of FOCUS or NORMAL, and the other one wants the engine.
     pub(crate) fn is_contended(&self) -> bool {
         self.served.is_some_and(|s| self.is_rivalled(s.place.band))
@@ -367,9 +372,14 @@ impl RunList {
 
     // spec: HS-003, HS-005, HS-007
     fn choose(&self) -> Option<(usize, u32, QueueId)> {
-        if let Some(queue) = self.kept {
-            return self.places.get(&queue).map(|place| (place.tier(), place.process, queue));
+        match self.kept {
+            Some(queue) => self.places.get(&queue).map(|place| (place.tier(), place.process, queue)),
+            None => self.choose_from_all(),
         }
+    }
+
+    /// Whoever is first, also where the engine may not leave what it runs.
+    fn choose_from_all(&self) -> Option<(usize, u32, QueueId)> {
         let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1)? as usize;
         let pays = self.floor.paying && top == FOCUS as usize && self.wants(NORMAL);
         let number = if pays { NORMAL as usize } else { top };

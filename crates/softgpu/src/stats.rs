@@ -1,5 +1,6 @@
 //! Owns what the hardware counts, for reports and benches. Engines count for themselves and hand over at the end of a turn.
 
+use crate::spread::Spread;
 use std::collections::BTreeMap;
 use tidegate_platform::PhysicalAddress;
 
@@ -14,6 +15,8 @@ pub struct TagStats {
     pub busy_ns: u64,
     /// Time for which a wait that was not satisfied headed the queue, in nanoseconds.
     pub blocked_ns: u64,
+    /// Times that its work was left in the middle, or went back to the kernel there.
+    pub preempted: u64,
 }
 
 impl TagStats {
@@ -22,6 +25,7 @@ impl TagStats {
         self.commands += more.commands;
         self.busy_ns += more.busy_ns;
         self.blocked_ns += more.blocked_ns;
+        self.preempted += more.preempted;
     }
 }
 
@@ -60,6 +64,10 @@ pub struct NodeStats {
     pub packets: u64,
     /// As [`TagStats::busy_ns`].
     pub busy_ns: u64,
+    /// Times that it was asked to leave what it ran, by a queue that goes before it or by the kernel for its ring.
+    pub preemptions_asked: u64,
+    /// How long it took, of those times when it has left it.
+    pub preemptions: Spread,
 }
 
 /// What was counted since the GPU was made.
@@ -69,6 +77,8 @@ pub struct Stats {
     pub tags: BTreeMap<u32, TagStats>,
     /// By engine, the nodes of physical GPU 0 first.
     pub nodes: Vec<NodeStats>,
+    /// By the tag of the queue that an engine was wanted for: how long it took until the engine came. Requests of the kernel name none.
+    pub preemptions: BTreeMap<u32, Spread>,
     /// Fence values stored by signals, progress fences included.
     pub signals: u64,
     /// Times the interrupt line went up.

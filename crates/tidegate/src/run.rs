@@ -5,15 +5,18 @@ use crate::variants::Variant;
 use std::sync::Arc;
 use tidegate_d3d12::DeviceOptions;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
 use tidegate_platform::Platform;
-use tidegate_softgpu::WorkRates;
+use tidegate_softgpu::{NodeStats, Spread, WorkRates};
 use tidegate_trace::Trace;
 use tidegate_workload::cost::{self, CostModel};
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
+use tidegate_workload::recovery::{EngineRow, Times};
 use tidegate_workload::runner::{
-    self, HangAt, MachineCounters, MachineProbe, Outcome, PendingWait, Progress, QueueCounters, RunOptions,
+    self, HangAt, MachineCounters, MachineProbe, Outcome, PendingWait, Progress, QueueCounters, Recovery,
+    RunOptions,
 };
 
 /// What to run, and how.
@@ -106,6 +109,15 @@ pub struct RunResult {
 
 struct Probe(Arc<Machine>);
 
+fn times(spread: &Spread) -> Times {
+    Times {
+        count: spread.count(),
+        median_ns: spread.median_ns(),
+        p99_ns: spread.p99_ns(),
+        max_ns: spread.max_ns(),
+    }
+}
+
 impl MachineProbe for Probe {
     fn counters(&self) -> MachineCounters {
         let (gpu, kernel) = (self.0.gpu().stats(), self.0.adapter().stats());
@@ -128,13 +140,33 @@ impl MachineProbe for Probe {
     }
 
     fn queue(&self, tag: u32) -> QueueCounters {
-        let stats = self.0.gpu().stats().tags.get(&tag).copied().unwrap_or_default();
+        let all = self.0.gpu().stats();
+        let stats = all.tags.get(&tag).copied().unwrap_or_default();
         QueueCounters {
             packets: stats.packets,
             commands: stats.commands,
             busy_ns: stats.busy_ns,
             blocked_ns: stats.blocked_ns,
+            preempted: stats.preempted,
+            preempts: all.preemptions.get(&tag).map(times).unwrap_or_default(),
         }
+    }
+
+    fn engines(&self) -> Vec<EngineRow> {
+        let stats = self.0.gpu().stats();
+        let nodes = stats.nodes.iter().zip(self.0.gpu().preemption());
+        let row = |(node, granularity): (&NodeStats, NodePreemption)| EngineRow {
+            engine: node.name.clone(),
+            graphics_preemption: granularity.graphics.to_string(),
+            compute_preemption: granularity.compute.to_string(),
+            preemptions_asked: node.preemptions_asked,
+            preemptions: times(&node.preemptions),
+        };
+        nodes.map(row).collect()
+    }
+
+    fn recoveries(&self) -> Vec<Recovery> {
+        Vec::new()
     }
 
     fn pending_waits(&self) -> Vec<PendingWait> {

@@ -24,6 +24,7 @@ mod load;
 mod measure;
 pub mod model;
 pub mod ranking;
+pub mod recovery;
 pub mod report;
 pub mod runner;
 pub mod scene;

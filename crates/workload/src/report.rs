@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::kineto::ImportReport;
 use crate::measure::replay::ReplayError;
+use crate::recovery::{EngineRow, Fate, RecoveryRow, Times};
 use crate::verify::MetricRow;
 
 /// Problems that are shown to people at once: one screen.
@@ -31,6 +32,14 @@ pub struct QueueRow {
     pub doorbell_connects: u64,
     /// Its rings that were repeated because the doorbell had been taken away.
     pub doorbell_retries: u64,
+    /// `idle`, `normal`, `high` or `realtime`.
+    pub priority: &'static str,
+    /// Times that its work was left in the middle for another queue, or went back to the kernel there.
+    pub preempted: u64,
+    /// How long it took until its engine left other work for it.
+    pub preempts: Times,
+    /// What became of it.
+    pub fate: Fate,
 }
 
 /// One fence of a run.
@@ -107,6 +116,14 @@ pub struct Report {
     pub queues: Vec<QueueRow>,
     /// By fence, in the order of the file.
     pub fences: Vec<FenceRow>,
+    /// By engine.
+    pub engines: Vec<EngineRow>,
+    /// Hangs that were injected and begun, as `hang:QUEUE@N`.
+    pub hangs: Vec<String>,
+    /// Hangs that were to be injected and were not reached, because the run ended before.
+    pub hangs_not_reached: Vec<String>,
+    /// Timeouts and what was done about them, oldest first.
+    pub recoveries: Vec<RecoveryRow>,
     /// The numbers that the workload asks for.
     pub metrics: Vec<MetricRow>,
     /// How far a replay is from its recording.
@@ -141,6 +158,22 @@ impl Report {
                 "paging: {out} evictions, {ins} page-ins, {bytes} bytes moved; at most {peak} of {budget} bytes of local memory"
             )
         })
+    }
+
+    /// What engines were asked to leave, what hung and what was done about it, for a person.
+    pub fn recovery_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.engines.iter().filter_map(EngineRow::line).collect();
+        lines.extend(self.recoveries.iter().flat_map(RecoveryRow::lines));
+        let missed = self.hangs_not_reached.iter();
+        lines.extend(missed.map(|hang| format!("{hang} was not reached: the run ended before")));
+        lines
+    }
+
+    /// Whether anything is to be said about priorities: a queue has one, or was left for another.
+    pub fn tells_priorities(&self) -> bool {
+        self.queues
+            .iter()
+            .any(|queue| queue.priority != "normal" || queue.preempted > 0 || queue.preempts.count > 0)
     }
 
     /// The metrics for a person, one line each.
@@ -207,7 +240,15 @@ pub(crate) mod tests {
                 blocked_ns: 3,
                 doorbell_connects: 0,
                 doorbell_retries: 0,
+                priority: "normal",
+                preempted: 0,
+                preempts: Times::default(),
+                fate: Fate::WentOn,
             }],
+            engines: Vec::new(),
+            hangs: Vec::new(),
+            hangs_not_reached: Vec::new(),
+            recoveries: Vec::new(),
             fences: vec![FenceRow { name: "f".into(), final_value: u64::MAX }],
             metrics: Vec::new(),
             replay: None,

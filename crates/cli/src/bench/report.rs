@@ -82,6 +82,9 @@ impl Finished {
         let pass = self.median_pass();
         match self.row.goal {
             Goal::TimesFloor(times) => pass.ratio() / times,
+            Goal::TimesFloorOr(times, ns) => {
+                pass.row.samples.median() / (times * pass.floor.median()).max(ns)
+            }
             Goal::PerSecond(rate) => pass.row.samples.median() * rate / 1e9,
         }
     }
@@ -100,6 +103,7 @@ impl Finished {
     fn goal(&self) -> String {
         match self.row.goal {
             Goal::TimesFloor(times) => format!("≤ {times}x"),
+            Goal::TimesFloorOr(times, ns) => format!("≤ {times}x or {}", time(ns)),
             Goal::PerSecond(at_least) => format!("≥ {}", rate(at_least)),
         }
     }
@@ -212,7 +216,7 @@ impl RowResult {
         let (row, pass) = (finished.row, finished.median_pass());
         let median_ns = pass.row.samples.median();
         let (goal_ratio, goal_per_second) = match row.goal {
-            Goal::TimesFloor(times) => (Some(times), None),
+            Goal::TimesFloor(times) | Goal::TimesFloorOr(times, _) => (Some(times), None),
             Goal::PerSecond(rate) => (None, Some(rate)),
         };
         RowResult {

@@ -23,6 +23,7 @@ pub(crate) mod waits;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::doorbell::{Doorbells, Seat};
+use crate::engine::Asked;
 use crate::interrupt::InterruptLine;
 use crate::memory::Bus;
 use crate::mmu::Space;
@@ -38,7 +39,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_gpu_abi::{AddressSpaceId, QueueId};
-use tidegate_platform::{Bulk, Mutex, PhysicalAddress, Platform, Step, WakeWord, Word};
+use tidegate_platform::{Bulk, CpuTime, Mutex, PhysicalAddress, Platform, Step, WakeWord, Word};
 use waits::{Armed, WaitKey, Waits};
 
 /// What the CMP knows of a queue, whether an engine runs it or not.
@@ -83,6 +84,10 @@ pub(crate) struct Node {
     pub(crate) hung: Option<QueueId>,
     /// The request for its ring that is not answered yet.
     pub(crate) preemption: Option<u32>,
+    /// Since when that is; for counting.
+    pub(crate) ring_asked: Option<CpuTime>,
+    /// A queue goes before the one that runs, and the engine has not left that one yet; for counting.
+    pub(crate) asked: Option<Asked>,
     /// Counts packets, commands and parts of them.
     pub(crate) progress: u64,
     /// The queue whose timed work keeps the engine, and whether another band waited for its share then.

@@ -18,7 +18,7 @@ use crate::save::{self, SYSTEM_PROCESS};
 use std::sync::Arc;
 use tidegate_gpu_abi::admin::EngineAnswer;
 use tidegate_gpu_abi::{AdminError, CONTROL_READ_WORD, CONTROL_WRITE_WORD, QueueId, QueueKind};
-use tidegate_platform::{PhysicalAddress, Target};
+use tidegate_platform::{PhysicalAddress, PlatformKind, Target};
 
 impl Entry {
     /// Whether the queue is in the middle of a command buffer.
@@ -52,6 +52,14 @@ impl Cmp {
         (!entry.suspended && !entry.faulted && !may_switch(run, node)).then_some(queue)
     }
 
+    /// Whether an engine is in the middle of this queue, which wants to go on.
+    pub(crate) fn is_amid(&self, engine: usize, queue: QueueId, node: &NodeConfig) -> bool {
+        let entry = self.queues.get(queue.0 as usize).and_then(|entry| entry.as_deref());
+        let wants = |entry: &Entry| entry.listed && !entry.suspended && !entry.faulted;
+        entry.is_some_and(|entry| wants(entry) && entry.is_in_commands())
+            || self.committed(engine, node) == Some(queue)
+    }
+
     /// Takes a queue from wherever it waits for its turn.
     pub(crate) fn withdraw(&mut self, armed: &Armed, queue: QueueId) {
         self.delist(queue);
@@ -72,6 +80,10 @@ impl Shared {
             return Err(AdminError::Busy);
         }
         node.preemption = Some(preemption_fence_id);
+        if self.platform.kind() != PlatformKind::Explored {
+            node.ring_asked = Some(self.platform.now());
+            cmp.stats.nodes[index].preemptions_asked += 1;
+        }
         self.recall(cmp, engine);
         NOTHING
     }
@@ -112,6 +124,7 @@ impl Shared {
         // 5.
         let node = &mut cmp.nodes[index];
         (node.hung, node.current, node.preemption) = (None, None, None);
+        (node.ring_asked, node.asked) = (None, None);
         let last = aborted.unwrap_or_else(|| self.nodes[index].completed.load() as u32);
         // 6.
         self.recall(cmp, engine);

@@ -5,6 +5,7 @@
 
 use super::Engine;
 use super::port::ProgramPort;
+use crate::cmp::OTHERS;
 use crate::config::EngineClass;
 use crate::mmu::Fault;
 use crate::queue::Running;
@@ -28,7 +29,7 @@ impl Engine {
         begin_grid(false, grid, at)
     }
 
-    /// Runs a turn's worth of groups.
+    /// Runs a turn's worth of groups; fewer when somebody rings, or asks for the engine, meanwhile.
     pub(super) fn run_groups(
         &mut self,
         (program, groups, args): (u32, [u32; 3], &[u64]),
@@ -37,7 +38,10 @@ impl Engine {
         let dispatch = Dispatch { program: ProgramId(program), groups, args };
         let [x, y, z] = groups.map(u64::from);
         let end = (x * y * z).min(*done + u64::from(self.gpu.config.groups_per_turn.max(1)));
-        let first = *done;
+        let (platform, group_ns) = (&self.gpu.platform, self.gpu.config.rates.group_ns);
+        // Explorations count each look as a step, and run no long grids.
+        let looks = platform.kind() != PlatformKind::Explored;
+        let asked = || self.attention.load() >= OTHERS || self.summaries.iter().any(|(_, s)| s.is_rung());
         let mut memory = ProgramPort { port: &mut self.port, space: self.work_space, fault: None };
         while *done < end {
             let group = [*done % x, *done / x % y, *done / (x * y)].map(|g| g as u32);
@@ -45,9 +49,12 @@ impl Engine {
                 return Err(memory.fault.unwrap_or_else(|| fault_of(stopped)));
             }
             *done += 1;
-        }
-        if self.gpu.platform.kind() == PlatformKind::Virtual {
-            self.gpu.platform.busy((*done - first).saturating_mul(self.gpu.config.rates.group_ns));
+            if platform.kind() == PlatformKind::Virtual {
+                platform.busy(group_ns);
+            }
+            if looks && asked() {
+                break;
+            }
         }
         Ok(())
     }

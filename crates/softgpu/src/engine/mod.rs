@@ -9,8 +9,9 @@
 //! priority comes in between two turns. Timed work keeps the engine, not the turn: other engines of the service go on.
 //!
 //! Rooms: `fence` (waits and signals) · `packet` (ring slots, command buffers) · `copy` · `compute` · `graphics` · `preempt` (what
-//! is next, and a ring that goes back) · `port` (an engine's way to memory). The platform's service calls in; CMP, interrupt line and programs are called.
+//! is next, and a ring that goes back) · `asked` (how often, and how long it takes) · `port` (an engine's way to memory). The platform's service calls in; CMP, interrupt line and programs are called.
 
+mod asked;
 mod compute;
 mod copy;
 mod fence;
@@ -31,6 +32,7 @@ use crate::mmu::{Fault, Slot, Space};
 use crate::queue::{ContextKey, Packet, Run};
 use crate::runlist::Place;
 use crate::stats::Tally;
+pub(crate) use asked::Asked;
 use packet::Window;
 use port::Port;
 use preempt::Task;
@@ -545,6 +547,7 @@ impl Agent for Engine {
         let idle = !self.hear() && run.is_none();
         if let Some(mut run) = run {
             self.window.forget();
+            self.record_return(&mut run);
             // A node's own ring has no context of its own: the next DMA packet brings one.
             if self.task == Task::Execute
                 && let Some(context) = run.context()

@@ -33,15 +33,19 @@ impl Engine {
             self.task = Task::GiveBack;
             cmp.withdraw(&gpu.armed, ring);
             cmp.nodes[self.node].list.left(clock);
+            cmp.nodes[self.node].asked = None;
             return Some(ring);
         }
         let kept = cmp.committed(self.node, config);
         let list = &mut cmp.nodes[self.node].list;
         list.keep(kept);
+        let amid = self.note_asked(cmp);
+        let list = &mut cmp.nodes[self.node].list;
         let picked = if serves { list.pop(clock) } else { None };
         if picked.is_none() {
             list.left(clock);
         }
+        self.note_answered(cmp, amid, picked);
         picked
     }
 
@@ -74,6 +78,11 @@ impl Engine {
         let system = gpu.cmp.lock().space(SYSTEM_PROCESS, self.physical_gpu);
         let mut fault = None;
         if let Some(Packet::Execute(work)) = &run.packet
+            && work.is_begun()
+        {
+            self.tally.tag(work.tag).preempted += 1;
+        }
+        if let Some(Packet::Execute(work)) = &run.packet
             && let Err(stopped) = save::store(&mut self.port.mmu, system, work)
         {
             let (queue, position) = (run.state.shape.id, u64::from(work.submission_fence_id().unwrap_or(0)));
@@ -93,6 +102,7 @@ impl Engine {
             node.current = None;
         }
         let Some(preemption_fence_id) = node.preemption.take() else { return };
+        self.note_given_back(cmp);
         let port = &self.gpu.nodes[self.node];
         port.preempted_completed.store(port.completed.load());
         port.preempted_fence.store(u64::from(preemption_fence_id));

@@ -5,6 +5,7 @@
 
 use super::{Execution, QueueTimes, preemptions};
 use crate::expect::Metric;
+use crate::recovery::Times;
 
 /// What the numbers are computed from. Times in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +32,10 @@ pub(crate) struct QueueNumbers {
     pub(crate) packets: u64,
     pub(crate) busy_ns: u64,
     pub(crate) blocked_ns: u64,
+    /// Times that its work was left in the middle.
+    pub(crate) preempted: u64,
+    /// How long it took until its engine left other work for it.
+    pub(crate) preempts: Times,
 }
 
 impl Measured {
@@ -146,8 +151,8 @@ mod tests {
             started_ns: 2,
             gpu_waits: 7,
             queues: vec![
-                QueueNumbers { packets: 2, busy_ns: 160, blocked_ns: 17 },
-                QueueNumbers { packets: 1, busy_ns: 6, blocked_ns: 0 },
+                QueueNumbers { packets: 2, busy_ns: 160, blocked_ns: 17, ..QueueNumbers::default() },
+                QueueNumbers { packets: 1, busy_ns: 6, ..QueueNumbers::default() },
             ],
             times: Some(queue_times(&trace, &queues)),
             ..Measured::default()

@@ -9,16 +9,18 @@ use tidegate_platform::RunReport;
 use tidegate_trace::{Kind, Trace};
 
 use super::log::{Entry, QueueLog};
-use super::machine::PendingWait;
+use super::machine::{PendingWait, RecoveredWork, Recovery};
 use super::prepare::Prepared;
 use super::state::RunState;
+use super::{HangAt, held_up};
 use crate::deadlock::{self, Standstill};
 use crate::expect::{Clock, Metric};
 use crate::fault::{self, Placed};
 use crate::measure::metrics::{Measured, QueueNumbers, last_end, work_overlap_ns};
 use crate::measure::replay::{self, ReplayError};
 use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
-use crate::model::{BufferId, FenceId, QueueId, Submission, Workload};
+use crate::model::{BufferId, FenceId, Priority, QueueId, Submission, Workload};
+use crate::recovery::{Fate, FenceAt, HeldBackRow, LostRow, RecoveryRow, WaiterKind, WorkRow};
 use crate::report::{FenceRow, QueueRow, Report};
 use crate::runner::lists::Evaluated;
 use crate::scene::Scenes;
@@ -76,6 +78,7 @@ impl Prepared {
         let logs: Vec<QueueLog> = self.logs.iter().map(|log| std::mem::take(&mut *log.lock())).collect();
         let fences: Vec<u64> = self.fences.iter().map(tidegate_d3d12::Fence::completed_value).collect();
         let times = trace.map(|trace| queue_times(trace, &self.on_timeline(&logs)));
+        let hangs = self.hangs(&logs);
         let replay = times.as_ref().and_then(|times| self.replay(&logs, times, state.started_ns));
         let measured = self.measure(&state, &logs, times, run);
         let after = After { run: self, fences, measured };
@@ -98,7 +101,8 @@ impl Prepared {
                 }
             }
         }
-        let report = self.report(&state, after, judgement, (completed, replay, problems.clone()));
+        let rest = (completed, replay, problems.clone(), hangs);
+        let report = self.report((&state, &logs), after, judgement, rest);
         Outcome { report, problems, frames }
     }
 
@@ -144,6 +148,8 @@ impl Prepared {
                 packets: log.submissions,
                 busy_ns: after.busy_ns.saturating_sub(before.busy_ns).saturating_sub(log.delay_ns),
                 blocked_ns,
+                preempted: after.preempted.saturating_sub(before.preempted),
+                preempts: after.preempts,
             }
         });
         Measured {
@@ -218,6 +224,81 @@ impl Prepared {
         fault::explain(&self.workload, &reason, queue.map(|queue| &logs[queue]), &placed)
     }
 
+    /// The recoveries of the run, with the names of queues.
+    fn recoveries(&self, state: &RunState, logs: &[QueueLog]) -> Vec<RecoveryRow> {
+        let name = |tag: u32| {
+            let queue = self.queues.iter().position(|queue| queue.tag() == tag);
+            queue.map_or_else(|| format!("number {tag}"), |number| self.workload.queues[number].name.clone())
+        };
+        let begun: Vec<&HangAt> = self.options.hangs.iter().collect();
+        let work = |work: RecoveredWork| {
+            let queue = name(work.tag);
+            let injected = begun.iter().find(|hang| work.guilty && hang.queue == queue);
+            let injected = injected.map(|hang| hang.to_string());
+            WorkRow { queue, command: work.command, injected, signals: work.signals, guilty: work.guilty }
+        };
+        let held_back = |(wait, signaller): (PendingWait, u32)| HeldBackRow {
+            kind: WaiterKind::Queue,
+            waiter: name(wait.tag),
+            wait: FenceAt { fence: wait.fence, value: wait.value },
+            current: wait.current,
+            signaller: name(signaller),
+        };
+        let row = |recovery: Recovery| RecoveryRow {
+            at_ns: recovery.at_ns.saturating_sub(state.started_ns),
+            code: recovery.code,
+            engine: recovery.engine,
+            noticed: recovery.noticed,
+            work: recovery.work.into_iter().map(work).collect(),
+            held_back: recovery.held_back.into_iter().map(held_back).collect(),
+            outcome: recovery.outcome,
+            lost: recovery
+                .lost
+                .into_iter()
+                .map(|(tag, guilty)| LostRow { queue: name(tag), guilty })
+                .collect(),
+            driver: recovery.driver,
+        };
+        let mut rows: Vec<RecoveryRow> = self.probe.recoveries().into_iter().map(row).collect();
+        rows.iter_mut().for_each(|row| self.add_held_up(row, state, logs));
+        rows
+    }
+
+    /// Puts in what the hangs that were injected kept others from.
+    fn add_held_up(&self, row: &mut RecoveryRow, state: &RunState, logs: &[QueueLog]) {
+        for work in &mut row.work {
+            let hang = self.options.hangs.iter().find(|hang| work.injected == Some(hang.to_string()));
+            let Some(hang) = hang else { continue };
+            let Some(queue) = self.workload.queues.iter().position(|queue| queue.name == hang.queue) else {
+                continue;
+            };
+            let held =
+                held_up::by(&self.workload, logs, &state.bereft, (QueueId(queue as u32), hang.submission));
+            if !held.signals.is_empty() {
+                work.signals = held.signals;
+            }
+            for new in held.held_back {
+                let known = |old: &HeldBackRow| {
+                    (old.kind, &old.waiter, &old.wait) == (new.kind, &new.waiter, &new.wait)
+                };
+                if !row.held_back.iter().any(known) {
+                    row.held_back.push(new);
+                }
+            }
+        }
+    }
+
+    /// The hangs that were begun, and those that were not.
+    fn hangs(&self, logs: &[QueueLog]) -> (Vec<String>, Vec<String>) {
+        let missed = |hang: &&HangAt| {
+            let queue = self.workload.queues.iter().position(|queue| queue.name == hang.queue);
+            queue.is_some_and(|queue| logs[queue].hangs.contains(&hang.submission))
+        };
+        let (missed, begun): (Vec<&HangAt>, Vec<&HangAt>) = self.options.hangs.iter().partition(missed);
+        let text = |hangs: Vec<&HangAt>| hangs.into_iter().map(ToString::to_string).collect();
+        (text(begun), text(missed))
+    }
+
     fn judge(&self, after: &After<'_>) -> Judgement {
         let run = Circumstances { submission: self.submission(), clock: self.options.clock };
         verify::judge(&self.workload, after, &Scenes::new(), run)
@@ -263,13 +344,14 @@ impl Prepared {
 
     fn report(
         &self,
-        state: &RunState,
+        (state, logs): (&RunState, &[QueueLog]),
         after: After<'_>,
         judgement: Judgement,
-        (completed, replay, problems): (bool, Option<ReplayError>, Vec<String>),
+        (completed, replay, problems, hangs): Rest,
     ) -> Report {
         let machine = state.after.machine.since(&state.before.machine);
         let rings = state.after.device.since(&state.before.device);
+        let recoveries = self.recoveries(state, logs);
         let After { fences, measured, .. } = after;
         let queues = self.workload.queues.iter().zip(&self.queues).zip(&measured.queues);
         let queues = queues.map(|((queue, made), numbers)| {
@@ -283,6 +365,10 @@ impl Prepared {
                 blocked_ns: numbers.blocked_ns,
                 doorbell_connects: doorbell.connects,
                 doorbell_retries: doorbell.retries,
+                priority: priority_name(queue.priority),
+                preempted: numbers.preempted,
+                preempts: numbers.preempts,
+                fate: fate_of(&recoveries, &queue.name, state.removed.is_some()),
             }
         });
         let fences = self.workload.fences.iter().zip(fences);
@@ -325,11 +411,38 @@ impl Prepared {
             fences: fences
                 .map(|(fence, final_value)| FenceRow { name: fence.name.clone(), final_value })
                 .collect(),
+            engines: self.probe.engines(),
+            hangs: hangs.0,
+            hangs_not_reached: hangs.1,
+            recoveries,
             metrics: judgement.metrics,
             replay,
             import: self.workload.recorded.as_ref().map(|recorded| recorded.report.clone()),
             problems,
         }
+    }
+}
+
+/// What a report has besides numbers: whether the run completed, the replay, problems, and the hangs that were begun and those that
+/// were not.
+type Rest = (bool, Option<ReplayError>, Vec<String>, (Vec<String>, Vec<String>));
+
+/// What became of a queue, in a run whose device may be lost.
+fn fate_of(recoveries: &[RecoveryRow], queue: &str, removed: bool) -> Fate {
+    let mut lost = recoveries.iter().flat_map(|recovery| &recovery.lost).filter(|lost| lost.queue == queue);
+    match (lost.any(|lost| lost.guilty), removed) {
+        (true, _) => Fate::Hung,
+        (false, true) => Fate::Lost,
+        (false, false) => Fate::WentOn,
+    }
+}
+
+fn priority_name(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Idle => "idle",
+        Priority::Normal => "normal",
+        Priority::High => "high",
+        Priority::Realtime => "realtime",
     }
 }
 

@@ -7,6 +7,7 @@ use tidegate_d3d12::{FenceChoice, ResidencyChoice};
 
 use crate::expect::{Expectation, Metric};
 use crate::model::{Engine, Queue, Submission, Workload};
+use crate::recovery::{EngineRow, FenceAt, Times};
 
 /// Engines of each kind, at least one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,10 @@ pub struct QueueCounters {
     pub busy_ns: u64,
     /// Time for which a wait that was not met headed the queue on the engine.
     pub blocked_ns: u64,
+    /// Times that its work was left in the middle.
+    pub preempted: u64,
+    /// How long it took until its engine left other work for it.
+    pub preempts: Times,
 }
 
 /// What the hardware and the kernel counted for everybody.
@@ -151,6 +156,42 @@ pub struct PendingWait {
     pub current: u64,
 }
 
+/// Work that an engine had when it was recovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveredWork {
+    /// The queue's tag.
+    pub tag: u32,
+    /// What ran, or was next.
+    pub command: String,
+    /// What it would have signalled.
+    pub signals: Vec<FenceAt>,
+    /// Whether it is why the engine was recovered.
+    pub guilty: bool,
+}
+
+/// A recovery, with queues by their tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// When it began, on the machine's clock.
+    pub at_ns: u64,
+    /// Its published code.
+    pub code: u32,
+    /// The engine; none for an adapter.
+    pub engine: Option<String>,
+    /// What was noticed.
+    pub noticed: String,
+    /// The work of the engine.
+    pub work: Vec<RecoveredWork>,
+    /// Who waits for it, and the tag of the queue that should have signalled.
+    pub held_back: Vec<(PendingWait, u32)>,
+    /// What was done.
+    pub outcome: String,
+    /// Tags of the queues that were lost, and whether as the guilty.
+    pub lost: Vec<(u32, bool)>,
+    /// What the driver says.
+    pub driver: String,
+}
+
 /// Answers what only the machine knows. Asked before, during and after a run, by one agent at a time.
 pub trait MachineProbe: Send + Sync {
     /// Totals since the machine was made.
@@ -159,6 +200,10 @@ pub trait MachineProbe: Send + Sync {
     fn queue(&self, tag: u32) -> QueueCounters;
     /// Waits at which queues are parked now: those that the kernel holds and those that engines hold.
     fn pending_waits(&self) -> Vec<PendingWait>;
+    /// What each engine was asked to leave since the machine was made.
+    fn engines(&self) -> Vec<EngineRow>;
+    /// The recoveries since the machine was made, oldest first.
+    fn recoveries(&self) -> Vec<Recovery>;
 }
 
 #[cfg(test)]

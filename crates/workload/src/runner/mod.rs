@@ -8,10 +8,11 @@
 //! 3. [`Prepared::finish`] reads what is left: counters, fences, buffers, the trace; and judges (`crate::verify`).
 //!
 //! Rooms: `prepare` · `lists` (commands → closed lists) · `thread` (the operations of one thread) · `log` (what was
-//! submitted, for messages) · `finish`. Calls go to `d3d12` alone; what only the machine knows is asked of a
+//! submitted, for messages) · `finish` · `held_up` (what a hang kept others from). Calls go to `d3d12` alone; what only the machine knows is asked of a
 //! [`MachineProbe`]. It builds no machine and knows no submission model but by name.
 
 mod finish;
+mod held_up;
 mod lists;
 pub(crate) mod log;
 mod machine;
@@ -28,8 +29,8 @@ use crate::model::Submission;
 pub use finish::{Outcome, Picture};
 pub(crate) use lists::{Evaluated, RecordedList, words as argument_words};
 pub use machine::{
-    MachineCounters, MachineProbe, NodeNeeds, PendingWait, QueueCounters, fence_choice, required_nodes,
-    residency_choice, submission_of, wants_trace,
+    MachineCounters, MachineProbe, NodeNeeds, PendingWait, QueueCounters, RecoveredWork, Recovery,
+    fence_choice, required_nodes, residency_choice, submission_of, wants_trace,
 };
 pub use prepare::{Prepared, prepare};
 pub(crate) use state::{Largest, Obstacle, StuckThread};

@@ -38,8 +38,12 @@ pub(crate) enum Halt {
         span: Span,
         at: Obstacle,
     },
-    /// The device was lost: the reason as the device tells it.
-    Removed(String),
+    /// The device was lost: the reason as the device tells it, and what the thread was at.
+    Removed {
+        reason: String,
+        span: Span,
+        at: Obstacle,
+    },
     /// Anything else, as text with its place.
     Failed(String),
 }
@@ -68,6 +72,8 @@ pub(crate) struct RunState {
     pub(crate) after: Counted,
     pub(crate) finished_threads: usize,
     pub(crate) stuck: Vec<StuckThread>,
+    /// Threads that heard of the loss of the device, and what each was at.
+    pub(crate) bereft: Vec<StuckThread>,
     /// Largest values signalled by threads themselves.
     pub(crate) largest: Largest,
     pub(crate) failures: Vec<String>,

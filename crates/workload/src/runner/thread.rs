@@ -369,7 +369,7 @@ impl ThreadRun<'_> {
     /// A failure; of a lost device whose fences all read as their maximum it says so, and not what followed from it.
     fn failed(&self, text: String) -> Halt {
         match self.run.device.removed_reason() {
-            Some(reason) => Halt::Removed(reason),
+            Some(reason) => Halt::Removed { reason, span: Span::default(), at: Obstacle::Sleep },
             None => Halt::Failed(text),
         }
     }
@@ -377,7 +377,7 @@ impl ThreadRun<'_> {
     fn halt(&self, span: Span, error: Error, at: Obstacle) -> Halt {
         match error {
             Error::Stopped => Halt::Stopped { span, at },
-            Error::DeviceRemoved(reason) => Halt::Removed(reason),
+            Error::DeviceRemoved(reason) => Halt::Removed { reason, span, at },
             error => self.failed(format!("{}: {error}", self.run.workload.place(span))),
         }
     }
@@ -398,7 +398,8 @@ impl ThreadRun<'_> {
         match end {
             Ok(()) => state.finished_threads += 1,
             Err(Halt::Stopped { span, at }) => state.stuck.push(StuckThread { thread: number, span, at }),
-            Err(Halt::Removed(reason)) => {
+            Err(Halt::Removed { reason, span, at }) => {
+                state.bereft.push(StuckThread { thread: number, span, at });
                 state.removed.get_or_insert(reason);
             }
             Err(Halt::Failed(text)) => state.failures.push(text),

@@ -86,10 +86,15 @@ impl Bed {
 
     /// A user-mode queue.
     pub(super) fn queue(&self, list_type: CommandListType) -> Result<Queue, Trouble> {
+        self.queue_of(list_type, Priority::Normal)
+    }
+
+    /// A user-mode queue of this priority.
+    pub(super) fn queue_of(&self, list_type: CommandListType, priority: Priority) -> Result<Queue, Trouble> {
         let desc = QueueDesc {
             name: list_type.name().to_owned(),
             list_type,
-            priority: Priority::Normal,
+            priority,
             submission: Submission::User,
             node: None,
             node_mask: 0,

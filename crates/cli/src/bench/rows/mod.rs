@@ -1,13 +1,14 @@
 //! Owns the table of rows: what each measures, beside which floor, and what its goal is.
 //!
 //! Rooms: `submit` (doorbells and streams) · `signal` (signals that nobody waits for) · `wake` (a parked thread) · `link`
-//! (engine to engine) · `cross_adapter` (adapter to adapter) · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` · `bed` (the machine under
+//! (engine to engine) · `preemption` (a queue of higher priority) · `cross_adapter` (adapter to adapter) · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` · `bed` (the machine under
 //! measurement). A row only measures; what is printed is the report's business.
 
 mod bed;
 mod cross_adapter;
 pub(super) mod explore;
 mod link;
+mod preemption;
 pub(super) mod release;
 mod seam;
 mod signal;
@@ -32,6 +33,8 @@ pub(super) enum Unit {
 pub(super) enum Goal {
     /// At most so many times the floor.
     TimesFloor(f64),
+    /// At most so many times the floor, or so many nanoseconds, whichever is more.
+    TimesFloorOr(f64, f64),
     /// At least so many operations in a second.
     PerSecond(f64),
 }
@@ -56,6 +59,9 @@ pub(super) struct Row {
 const fn floor(name: &'static str, measure: fn() -> Result<Samples, Trouble>) -> Floor {
     Floor { name, measure }
 }
+
+/// Of every row that starts beside long packets, however long they are.
+const PREEMPTION: Goal = Goal::TimesFloorOr(4.0, 2_000.0);
 
 /// All rows, in the order in which they are measured and shown.
 // monster: one table, read as a whole
@@ -131,6 +137,46 @@ pub(super) const ROWS: &[Row] = &[
         floor: floor("gpu_to_gpu_link", cross_adapter::gpu_to_gpu_link),
         goal: Goal::TimesFloor(10.0),
         measure: cross_adapter::by_cpu,
+    },
+    Row {
+        name: "preempt_10us",
+        about: "doorbell of a high-priority queue to its packet's fence, on an engine that is busy with packets of 10 µs",
+        unit: Unit::Time,
+        floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
+        goal: PREEMPTION,
+        measure: preemption::packets_of_10_us,
+    },
+    Row {
+        name: "preempt_100us",
+        about: "the same beside packets of 100 µs",
+        unit: Unit::Time,
+        floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
+        goal: PREEMPTION,
+        measure: preemption::packets_of_100_us,
+    },
+    Row {
+        name: "preempt_1ms",
+        about: "the same beside packets of 1 ms",
+        unit: Unit::Time,
+        floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
+        goal: PREEMPTION,
+        measure: preemption::packets_of_1_ms,
+    },
+    Row {
+        name: "preempt_1s",
+        about: "the same beside packets of 1 s",
+        unit: Unit::Time,
+        floor: floor("idle_doorbell_to_start", preemption::idle_doorbell_to_start),
+        goal: PREEMPTION,
+        measure: preemption::packets_of_1_s,
+    },
+    Row {
+        name: "preempted_1000_times_a_second",
+        about: "one low-priority packet of 1,600 thread groups, with the engine taken away from it once a millisecond",
+        unit: Unit::Time,
+        floor: floor("undisturbed_packet", preemption::undisturbed),
+        goal: Goal::TimesFloor(1.05),
+        measure: preemption::loss,
     },
     Row {
         name: "release_1_of_10",

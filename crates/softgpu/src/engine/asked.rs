@@ -1,0 +1,95 @@
+//! Counts how often an engine is asked to leave what it runs, by a queue that goes before it or by the kernel for its ring, and how
+//! long it takes until it has.
+//!
+//! A request begins when the engine hears of it: a doorbell that is rung in the middle of a turn is heard of at its end. It is answered when
+//! the engine turns to another queue, or gives the ring back; it lapses when nobody goes before any more. Under exploration nothing is
+//! counted: a look at the clock would be one of the things that tell states apart.
+
+use super::Engine;
+use crate::cmp::Cmp;
+use crate::queue::{Packet, Run};
+use tidegate_gpu_abi::QueueId;
+use tidegate_platform::{CpuTime, PlatformKind};
+use tidegate_trace::{Kind, LaneId, Record};
+
+/// A request that is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    since: CpuTime,
+    /// Whom the engine is wanted for.
+    tag: u32,
+}
+
+impl Engine {
+    fn counts_requests(&self) -> bool {
+        self.gpu.platform.kind() != PlatformKind::Explored
+    }
+
+    /// Before the engine picks: notes whether somebody goes before the queue that it is in the middle of. Returns that queue.
+    pub(super) fn note_asked(&self, cmp: &mut Cmp) -> Option<QueueId> {
+        let current = cmp.nodes[self.node].current?;
+        if !self.counts_requests() || !cmp.is_amid(self.node, current, self.gpu.config.node_of(self.node)) {
+            return None;
+        }
+        let first = cmp.nodes[self.node].list.first_of_all().filter(|first| *first != current);
+        let asked = match (first, cmp.nodes[self.node].asked) {
+            (Some(first), None) => {
+                cmp.stats.nodes[self.node].preemptions_asked += 1;
+                let tag = cmp.queue(first).map_or(0, |entry| entry.shape.tag);
+                Some(Asked { since: self.gpu.platform.now(), tag })
+            }
+            (Some(_), asked) => asked,
+            (None, _) => None,
+        };
+        cmp.nodes[self.node].asked = asked;
+        Some(current)
+    }
+
+    /// After it has picked: whether it has left the queue that it was in the middle of.
+    pub(super) fn note_answered(&mut self, cmp: &mut Cmp, left: Option<QueueId>, picked: Option<QueueId>) {
+        if picked.is_none() || !self.counts_requests() {
+            return;
+        }
+        if let Some(left) = left.filter(|left| Some(*left) != picked)
+            && let Some(run) = cmp.queue(left).and_then(|entry| entry.run.as_mut())
+            && let Some(Packet::Execute(work)) = &run.packet
+            && work.is_begun()
+        {
+            self.tally.tag(work.tag).preempted += 1;
+            if self.gpu.platform.tracing() {
+                run.left_ns = Some(self.gpu.platform.stamp_ns());
+            }
+        }
+        if picked != cmp.nodes[self.node].current
+            && let Some(asked) = cmp.nodes[self.node].asked.take()
+        {
+            self.answered(cmp, asked.since, Some(asked.tag));
+        }
+    }
+
+    /// The engine comes back to a queue that it had left in the middle: its lane says how long that was.
+    pub(super) fn record_return(&self, run: &mut Run) {
+        let (Some(left_ns), Some(Packet::Execute(work))) = (run.left_ns.take(), &run.packet) else { return };
+        let (platform, lane) = (&self.gpu.platform, run.state.shape.lane_of(work.trace));
+        if lane != 0 && platform.tracing() {
+            let name = platform.trace_name("preempted");
+            let span = Record::span(LaneId(lane - 1), Kind::Mark, name, left_ns, platform.stamp_ns());
+            platform.record(span);
+        }
+    }
+
+    /// The ring has gone back to the kernel, which asked for it then.
+    pub(super) fn note_given_back(&mut self, cmp: &mut Cmp) {
+        if let Some(since) = cmp.nodes[self.node].ring_asked.take() {
+            self.answered(cmp, since, None);
+        }
+    }
+
+    fn answered(&self, cmp: &mut Cmp, since: CpuTime, tag: Option<u32>) {
+        let took_ns = self.gpu.platform.now().since(since);
+        cmp.stats.nodes[self.node].preemptions.add(took_ns);
+        if let Some(tag) = tag {
+            cmp.stats.preemptions.entry(tag).or_default().add(took_ns);
+        }
+    }
+}

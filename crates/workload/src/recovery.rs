@@ -1,0 +1,300 @@
+//! What a run says about preemption and recovery, as data and in words: how long engines took to leave what they ran, what hung, what was
+//! done about it, and what became of each queue.
+//!
+//! This room owns the rows and their sentences. The machine names queues by their tags; the runner, who knows both, puts the names in.
+//! Nothing here counts or judges.
+
+use serde::Serialize;
+
+/// How long something took that happened again and again. Times in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Times {
+    /// How often.
+    pub count: u64,
+    /// What half of them did not exceed.
+    pub median_ns: u64,
+    /// What 99 of a hundred did not exceed.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// What one engine was asked to leave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EngineRow {
+    /// Its name.
+    pub engine: String,
+    /// How finely it leaves draws.
+    pub graphics_preemption: String,
+    /// How finely it leaves everything else.
+    pub compute_preemption: String,
+    /// Times that it was asked: a queue went before the one that it was in the middle of, or the kernel wanted its packets back.
+    pub preemptions_asked: u64,
+    /// Those that were answered, and how long that took.
+    pub preemptions: Times,
+}
+
+/// What became of a queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It took work to the end of the run.
+    #[default]
+    WentOn,
+    /// Its device is lost: its own work was the reason.
+    Hung,
+    /// Its device is lost, for somebody else's work.
+    Lost,
+}
+
+impl Fate {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WentOn => "went on",
+            Self::Hung => "lost: it hung",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// A fence and a value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FenceAt {
+    /// Its name.
+    pub fence: String,
+    /// The value.
+    pub value: u64,
+}
+
+/// Work that an engine had when it was recovered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkRow {
+    /// Its queue.
+    pub queue: String,
+    /// What ran, or was next.
+    pub command: String,
+    /// The injected hang that is in it, as `hang:QUEUE@N`.
+    pub injected: Option<String>,
+    /// What it would have signalled.
+    pub signals: Vec<FenceAt>,
+    /// Whether it is why the engine was recovered.
+    pub guilty: bool,
+}
+
+/// What waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaiterKind {
+    /// A queue, at a wait that was put into it.
+    Queue,
+    /// A thread.
+    Thread,
+}
+
+/// Somebody who waited for that work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeldBackRow {
+    /// Whether it is a queue or a thread.
+    pub kind: WaiterKind,
+    /// Its name.
+    pub waiter: String,
+    /// What it waited for.
+    pub wait: FenceAt,
+    /// What the fence was at.
+    pub current: u64,
+    /// The queue that should have signalled it.
+    pub signaller: String,
+}
+
+/// A recovery. Times in nanoseconds from the start of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RecoveryRow {
+    /// When it began.
+    pub at_ns: u64,
+    /// Its published code: 0x141 for an engine, 0x117 for the adapter, 0x116 for one that was not survived.
+    pub code: u32,
+    /// The engine; none for an adapter.
+    pub engine: Option<String>,
+    /// What was noticed.
+    pub noticed: String,
+    /// The work of the engine.
+    pub work: Vec<WorkRow>,
+    /// Who waited for it.
+    pub held_back: Vec<HeldBackRow>,
+    /// What was done.
+    pub outcome: String,
+    /// The queues that were lost with their device, and whether as the guilty.
+    pub lost: Vec<LostRow>,
+    /// What the driver says; empty when it says nothing.
+    pub driver: String,
+}
+
+/// A queue that was lost in a recovery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LostRow {
+    /// Its name.
+    pub queue: String,
+    /// Whether its own work was the reason.
+    pub guilty: bool,
+}
+
+/// A duration for a person.
+fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} µs", rounded(ns, 1_000)),
+        1_000_000..1_000_000_000 => format!("{} ms", rounded(ns, 1_000_000)),
+        _ => format!("{} s", rounded(ns, 1_000_000_000)),
+    }
+}
+
+/// So many of `unit`, with three digits.
+fn rounded(ns: u64, unit: u64) -> String {
+    let value = ns as f64 / unit as f64;
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$}")
+}
+
+impl EngineRow {
+    /// For a person; `None` for an engine that was asked for nothing.
+    pub fn line(&self) -> Option<String> {
+        let (engine, asked, Times { count, .. }) = (&self.engine, self.preemptions_asked, self.preemptions);
+        let (graphics, compute) = (&self.graphics_preemption, &self.compute_preemption);
+        let times = |n: u64| if n == 1 { "once".to_owned() } else { format!("{n} times") };
+        (asked > 0).then(|| {
+            let left = match (count, asked - count.min(asked)) {
+                (0, _) => "did not leave it".to_owned(),
+                (_, 0) => format!("left it {}", self.preemptions.words()),
+                (_, _) => format!("left it {} {}", times(count), self.preemptions.words()),
+            };
+            format!(
+                "engine {engine} (preempted at {compute} and {graphics}) was asked {} to leave what it ran, and {left}",
+                times(asked)
+            )
+        })
+    }
+}
+
+impl Times {
+    /// For a person.
+    pub fn words(&self) -> String {
+        let Times { median_ns, p99_ns, max_ns, .. } = *self;
+        match self.count {
+            _ if max_ns == 0 => "at once".to_owned(),
+            1 => format!("within {}", duration(max_ns)),
+            _ => format!(
+                "within {} (median), {} (p99), {} (longest)",
+                duration(median_ns),
+                duration(p99_ns),
+                duration(max_ns)
+            ),
+        }
+    }
+}
+
+impl RecoveryRow {
+    /// For a person: what was noticed, whose work it was, who waited for it, what was done, who was lost.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines =
+            vec![format!("recovery {:#x} at {}: {}", self.code, duration(self.at_ns), self.noticed)];
+        for work in &self.work {
+            let (queue, command) = (&work.queue, &work.command);
+            let verb = if work.guilty { "hangs in" } else { "was at" };
+            let injected = work.injected.as_ref().map_or_else(String::new, |hang| format!(" ({hang})"));
+            let signals = work.signals.iter().map(|at| format!("'{}' to {}", at.fence, at.value));
+            let signals: Vec<String> = signals.collect();
+            let to_signal = match signals[..] {
+                [] => String::new(),
+                _ => format!("; it was to signal {}", signals.join(", ")),
+            };
+            lines.push(format!("  queue '{queue}' {verb} {command}{injected}{to_signal}"));
+        }
+        for held in &self.held_back {
+            let (waiter, FenceAt { fence, value }) = (&held.waiter, &held.wait);
+            let kind = match held.kind {
+                WaiterKind::Queue => "queue",
+                WaiterKind::Thread => "thread",
+            };
+            lines.push(format!(
+                "  {kind} '{waiter}' waits for fence '{fence}' to reach {value} (it is at {}), which queue '{}' should have \
+                 signalled",
+                held.current, held.signaller
+            ));
+        }
+        lines.extend(self.driver.lines().map(|line| format!("  driver: {line}")));
+        lines.push(format!("  {}", self.outcome));
+        for lost in &self.lost {
+            let why = if lost.guilty { "its work was the reason (HUNG)" } else { "innocent (RESET)" };
+            lines.push(format!("  the device of queue '{}' is lost: {why}", lost.queue));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(count: u64) -> Times {
+        Times { count, median_ns: 1_500, p99_ns: 20_000, max_ns: 3_000_000 }
+    }
+
+    #[test]
+    fn an_engine_says_how_often_it_left_and_how_soon() {
+        let row = |asked, count| EngineRow {
+            engine: "3D".into(),
+            graphics_preemption: "triangle".into(),
+            compute_preemption: "thread-group".into(),
+            preemptions_asked: asked,
+            preemptions: times(count),
+        };
+        let start = "engine 3D (preempted at thread-group and triangle) was asked ";
+        assert_eq!(row(0, 0).line(), None);
+        let line = |asked, count| row(asked, count).line().unwrap().replace(start, "");
+        assert_eq!(line(1, 1), "once to leave what it ran, and left it within 3.00 ms");
+        assert_eq!(
+            line(3, 2),
+            "3 times to leave what it ran, and left it 2 times within 1.50 µs (median), 20.0 µs (p99), 3.00 ms (longest)"
+        );
+        assert_eq!(line(1, 0), "once to leave what it ran, and did not leave it");
+    }
+
+    #[test]
+    fn a_recovery_names_queue_command_fence_and_signaller() {
+        let at = |value| FenceAt { fence: "rendered".into(), value };
+        let row = RecoveryRow {
+            at_ns: 2_000_000_000,
+            code: 0x141,
+            engine: Some("3D".into()),
+            noticed: "the engine did not answer".into(),
+            work: vec![WorkRow {
+                queue: "render".into(),
+                command: "a command buffer".into(),
+                injected: Some("hang:render@2".into()),
+                signals: vec![at(2)],
+                guilty: true,
+            }],
+            held_back: vec![HeldBackRow {
+                kind: WaiterKind::Queue,
+                waiter: "show".into(),
+                wait: at(2),
+                current: 1,
+                signaller: "render".into(),
+            }],
+            outcome: "the engine was reset".into(),
+            lost: vec![LostRow { queue: "render".into(), guilty: true }],
+            driver: String::new(),
+        };
+        assert_eq!(
+            row.lines(),
+            [
+                "recovery 0x141 at 2.00 s: the engine did not answer",
+                "  queue 'render' hangs in a command buffer (hang:render@2); it was to signal 'rendered' to 2",
+                "  queue 'show' waits for fence 'rendered' to reach 2 (it is at 1), which queue 'render' should have signalled",
+                "  the engine was reset",
+                "  the device of queue 'render' is lost: its work was the reason (HUNG)",
+            ]
+        );
+    }
+}
