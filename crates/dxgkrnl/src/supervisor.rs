@@ -21,8 +21,10 @@ pub(crate) struct Watch {
     /// When, next; `None` while there is nothing to look at. A time that has passed is due.
     pub(crate) next: fn(&Adapter) -> Option<CpuTime>,
     /// Looks. Afterwards the deadline that was due is not named again.
-    pub(crate) look: fn(&Arc<Adapter>),
+    pub(crate) look: Look,
 }
+
+type Look = fn(&Arc<Adapter>);
 
 /// All watches of an adapter, but for those at leisure.
 const WATCHES: [Watch; 1] = [sched::WATCH];
@@ -104,7 +106,7 @@ impl Agent for SupervisorAgent {
 }
 
 /// The first of the deadlines of `watches`, and who looks then.
-fn earliest(watches: &[Watch], adapter: &Adapter) -> Option<(CpuTime, fn(&Arc<Adapter>))> {
+fn earliest(watches: &[Watch], adapter: &Adapter) -> Option<(CpuTime, Look)> {
     let deadlines = watches.iter().filter_map(|watch| Some(((watch.next)(adapter)?, watch.look)));
     deadlines.min_by_key(|(deadline, _)| *deadline)
 }
