@@ -19,7 +19,7 @@ pub struct CreateDoorbell {
     /// queue's live doorbell, if it has one, gets DISCONNECTED_ABORT when this call succeeds, and is to be destroyed. What
     /// stands in its ring then and was not taken does not run: wait for it first.
     pub flags: CreateDoorbellFlags,
-    /// For the driver: at most 16 bytes (D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES).
+    /// For the driver, which may answer in [`Doorbell::private_data`]: at most 16 bytes (D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES).
     pub private_data: Vec<u8>,
 }
 
@@ -38,6 +38,8 @@ pub struct Doorbell {
     /// HwQueueProgressFenceLastQueuedValueCPUVirtualAddress: the process stores its latest queued progress value here.
     // spec: UMS-072
     pub last_queued: Word,
+    /// The private data as the driver left it, as many bytes as were given.
+    pub private_data: Vec<u8>,
 }
 
 impl fmt::Debug for Doorbell {

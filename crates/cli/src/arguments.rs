@@ -150,6 +150,10 @@ pub(crate) struct Run {
     /// Submission model of all queues: packet, hardware or user (default: what the workload says, else user)
     #[arg(long, value_name = "MODEL", value_parser = submission)]
     pub(crate) submission: Option<Submission>,
+    /// Run this workload at the same time on the same machine, as a process of its own; it gets a report of its own, and what hangs
+    /// is in the first one
+    #[arg(long, value_name = "WORKLOAD")]
+    pub(crate) beside: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
     /// Write a timeline as one HTML page

@@ -56,6 +56,17 @@ pub(crate) fn run_once(
     tracing: bool,
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
+    run_both((workload, None), submission, reading, tracing, costs)
+}
+
+/// The same with another workload beside it.
+fn run_both(
+    (workload, beside): (&Arc<Workload>, Option<&Arc<Workload>>),
+    submission: Option<Submission>,
+    reading: &Reading,
+    tracing: bool,
+    costs: CostModel,
+) -> Result<RunResult, BadInput> {
     let submissions: Vec<Submission> =
         workload.queues.iter().map(|queue| submission_of(queue, submission)).collect();
     let what =
@@ -78,6 +89,7 @@ pub(crate) fn run_once(
         preemption: reading.preempting.preemption.unwrap_or_default(),
         tdr_delay_ns: reading.preempting.tdr_delay.map(|delay| delay.ns),
         hangs: reading.preempting.inject.clone(),
+        beside: beside.cloned(),
     };
     let stopwatch = Platform::host();
     let mut result = run_workload(&request).map_err(|e| BadInput(e.to_string()))?;
@@ -123,8 +135,10 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     arguments.reading.doorbells(&submissions).map_err(BadInput)?;
     let wants_timeline =
         arguments.timeline.is_some() || arguments.perfetto.is_some() || arguments.chrome.is_some();
-    let result =
-        run_once(&workload, arguments.submission, &arguments.reading, wants_timeline, CostModel::nominal())?;
+    let beside = arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
+    let both = (&workload, beside.as_ref());
+    let costs = CostModel::nominal();
+    let result = run_both(both, arguments.submission, &arguments.reading, wants_timeline, costs)?;
     if let Some(trace) = &result.trace {
         if let Some(path) = &arguments.timeline {
             write_timeline(trace, path)?;
@@ -142,9 +156,17 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     }
     if arguments.json.as_deref() != Some(Path::new("-")) {
         print_report(&workload, &result.outcome, &frames);
+        if let (Some(workload), Some(report)) = (&beside, &result.outcome.report.beside) {
+            println!("beside it, {}: {}", report.workload, workload.description);
+            println!("{}", tables::queues(report));
+            report.metric_lines().iter().for_each(|line| println!("{line}"));
+        }
     }
     show_problems(&result.outcome);
-    Ok(if result.outcome.report.is_right() { End::Right } else { End::Wrong })
+    if let Some(beside) = &result.outcome.report.beside {
+        beside.problem_lines().iter().for_each(|line| eprintln!("beside it: {line}"));
+    }
+    Ok(if result.outcome.report.are_right() { End::Right } else { End::Wrong })
 }
 
 /// The lines below the tables: metrics, and for a recorded run how near the replay is and what was found in the recording.

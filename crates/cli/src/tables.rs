@@ -2,7 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use tidegate::workload::MetricRow;
-use tidegate::workload::recovery::Fate;
+use tidegate::workload::recovery::{EngineRow, Fate};
 use tidegate::workload::report::Report;
 
 /// A duration with three significant digits and a unit.
@@ -54,8 +54,25 @@ const FIGURES: &[Figure] = &[
     ("doorbell connects", |r| of_doorbells(r, r.doorbell_connects)),
     ("doorbells taken away", |r| of_doorbells(r, r.doorbell_victims)),
     ("rings repeated", |r| of_doorbells(r, r.doorbell_retries)),
+    ("preemptions answered", preemptions_answered),
+    ("longest to preempt", longest_to_preempt),
+    ("recoveries", |r| if r.recoveries.is_empty() { String::new() } else { r.recoveries.len().to_string() }),
     ("results", |r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() }),
 ];
+
+/// How many of all requests engines answered; nothing where nobody asked.
+fn preemptions_answered(report: &Report) -> String {
+    let sum = |of: fn(&EngineRow) -> u64| report.engines.iter().map(of).sum::<u64>();
+    match sum(|engine| engine.preemptions_asked) {
+        0 => String::new(),
+        asked => format!("{} of {asked}", sum(|engine| engine.preemptions.count)),
+    }
+}
+
+fn longest_to_preempt(report: &Report) -> String {
+    let answered = report.engines.iter().filter(|engine| engine.preemptions.count > 0);
+    answered.map(|engine| engine.preemptions.max_ns).max().map_or_else(String::new, duration)
+}
 
 /// A figure of doorbells; nothing for a run that rang none.
 fn of_doorbells(report: &Report, figure: u64) -> String {

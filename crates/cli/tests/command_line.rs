@@ -256,6 +256,48 @@ fn doorbells_that_make_no_sense_are_refused_by_the_name_of_the_flag() {
 }
 
 #[test]
+fn preemption_is_chosen_and_shown_in_words_as_data_and_on_the_timeline() {
+    let place = place("preemption");
+    let workload = root().join("workloads/priorities.toml");
+    let run = |granularity: &str| {
+        let arguments =
+            ["run", workload.to_str().unwrap(), "--clock", "virtual", "--quiet", "--preemption", granularity];
+        let files = ["--json", "report.json", "--chrome", "trace.json"];
+        let output = tidegate(&place, &[&arguments[..], &files].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let read = |name: &str| std::fs::read_to_string(place.join(name)).unwrap();
+        (text(&output), serde_json::from_str::<Value>(&read("report.json")).unwrap(), read("trace.json"))
+    };
+    let (said, report, trace) = run("compute=thread-group,graphics=primitive");
+    for word in ["preempted at thread-group and primitive", "12 times", "left it", "priority", "idle", "high"]
+    {
+        assert!(said.contains(word), "{word} is missing in {said}");
+    }
+    assert!(trace.contains("\"preempted\""), "the queue that was left says so");
+    let engine = &report["engines"][0];
+    assert_eq!((&engine["engine"], &engine["preemptions_asked"]), (&Value::from("3D"), &Value::from(12)));
+    assert_eq!(engine["preemptions"]["count"], 12);
+    let queue =
+        |name: &str| report["queues"].as_array().unwrap().iter().find(|q| q["name"] == name).unwrap().clone();
+    assert_eq!(
+        (&queue("urgent")["priority"], &queue("urgent")["fate"]),
+        (&Value::from("high"), &Value::from("went_on"))
+    );
+    assert_eq!(queue("urgent")["preempts"]["count"], 12);
+    assert!(queue("frames")["preempted"].as_u64().unwrap() > 0);
+    assert_eq!(
+        (&report["hangs"], &report["recoveries"]),
+        (&Value::from(Vec::<u32>::new()), &Value::from(Vec::<u32>::new()))
+    );
+    let longest = |report: &Value| report["engines"][0]["preemptions"]["max_ns"].as_u64().unwrap();
+    let (fine, coarse) = (longest(&report), longest(&run("compute=dma-buffer").1));
+    assert!(
+        coarse > fine + 500_000,
+        "a whole submission is more than a part of a dispatch: {coarse} and {fine}"
+    );
+}
+
+#[test]
 fn flags_of_preemption_that_make_no_sense_say_what_there_is() {
     std::fs::write(place("refused").join("turns.toml"), TURNS).unwrap();
     let run = |more: &[&str], words: &[&str]| {

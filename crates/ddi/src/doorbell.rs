@@ -28,7 +28,7 @@ pub struct CreateDoorbell {
     /// With RESIZE_RING_BUFFER_OPERATION the queue has a doorbell already, which the kernel aborts and disconnects when this
     /// call has succeeded.
     pub flags: CreateDoorbellFlags,
-    /// From the user-mode driver: at most 16 bytes.
+    /// From the user-mode driver, at most 16 bytes, and back to it as the driver leaves them: as many as came.
     pub private_data: Vec<u8>,
 }
 

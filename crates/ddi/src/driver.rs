@@ -247,7 +247,7 @@ pub trait Driver: Send + Sync {
 
     /// A doorbell object. Must not assign a physical doorbell yet.
     #[doc(alias = "DxgkDdiCreateDoorbell")]
-    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status>;
+    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status>;
 
     /// Gives the doorbell hardware, taking it from another one if it must (see [`Callbacks::disconnect_doorbell`]). Fails only
     /// when the GPU is lost or stopped.

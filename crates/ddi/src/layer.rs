@@ -250,7 +250,7 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::create_doorbell`].
-    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
         self.inner().create_doorbell(level, args)
     }
 
@@ -558,7 +558,7 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::update_native_fence_logs(self, level, hw_queues);
     }
 
-    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
         DriverLayer::create_doorbell(self, level, args)
     }
 

@@ -268,7 +268,7 @@ impl DriverLayer for Recording {
         self.inner.update_native_fence_logs(level, hw_queues);
     }
 
-    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
         self.note("CreateDoorbell", format!("{:?}", args.os_handle));
         self.inner.create_doorbell(level, args)
     }

@@ -122,7 +122,7 @@ impl Doorbell {
         ring: Arc<AllocationObject>,
         control: Arc<AllocationObject>,
         flags: CreateDoorbellFlags,
-        private_data: Vec<u8>,
+        private_data: &mut Vec<u8>,
     ) -> Result<Arc<Doorbell>, Status> {
         let adapter = &queue.device.adapter;
         let caps = adapter.user_mode_submission_caps.ok_or(Status::NOT_SUPPORTED)?;
@@ -153,7 +153,8 @@ impl Doorbell {
             return Err(Status::INVALID_PARAMETER);
         }
         let os_handle = adapter.new_handle();
-        let args = CreateDoorbell {
+        let private_bytes = private_data.len();
+        let mut args = CreateDoorbell {
             hw_queue: queue.driver,
             os_handle,
             ring: RingAllocations {
@@ -167,9 +168,13 @@ impl Doorbell {
             } else {
                 doorbell::CreateDoorbellFlags::empty()
             },
-            private_data,
+            private_data: std::mem::take(private_data),
         };
-        let driver = adapter.driver().create_doorbell(&Passive::enter(), args)?;
+        let driver = adapter.driver().create_doorbell(&Passive::enter(), &mut args)?;
+        // The caller's buffer is as long as he said, whatever the driver makes of it.
+        // spec: UMS-172
+        *private_data = args.private_data;
+        private_data.resize(private_bytes, 0);
         before().for_each(|old| old.supersede());
         drop(transition);
         let cells = adapter.platform.page(2);

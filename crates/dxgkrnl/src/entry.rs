@@ -267,7 +267,7 @@ impl DriverLayer for Gate {
         }
     }
 
-    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
         self.open.demand(EntryGroup::Doorbells)?;
         self.inner.create_doorbell(level, args)
     }

@@ -590,7 +590,8 @@ impl Kernel for Process {
         let queue = self.hw_queue(args.hw_queue)?;
         queue.device.check()?;
         let (ring, control) = (self.allocation(args.ring)?, self.allocation(args.control)?);
-        let doorbell = Doorbell::new(&queue, ring, control, args.flags, args.private_data)?;
+        let mut private_data = args.private_data;
+        let doorbell = Doorbell::new(&queue, ring, control, args.flags, &mut private_data)?;
         let handle = self.insert(Object::Doorbell(doorbell.clone()))?;
         let (mapping, secondary) = doorbell.mappings();
         Ok(tidegate_calls::Doorbell {
@@ -599,6 +600,7 @@ impl Kernel for Process {
             secondary,
             status: ReadOnly::new(doorbell.status.clone()),
             last_queued: doorbell.last_queued.trusted().clone(),
+            private_data,
         })
     }
 

@@ -386,9 +386,9 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiCreateDoorbell")]
-    fn create_doorbell(&self, _level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(&self, _level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
         self.enter("DxgkDdiCreateDoorbell");
-        Ok(self.add_doorbell(&args)?)
+        Ok(self.add_doorbell(args)?)
     }
 
     #[doc(alias = "DxgkDdiConnectDoorbell")]

@@ -359,7 +359,7 @@ impl DriverLayer for Seam {
         }
     }
 
-    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
         if let Some(told) = &self.told_again {
             told.doorbell.get_or_init(|| args.os_handle);
         }

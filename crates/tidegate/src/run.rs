@@ -15,8 +15,8 @@ use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
 use tidegate_workload::recovery::{EngineRow, Times};
 use tidegate_workload::runner::{
-    self, HangAt, MachineCounters, MachineProbe, Outcome, PendingWait, Progress, QueueCounters, Recovery,
-    RunOptions,
+    self, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, PendingWait, Progress, QueueCounters,
+    Recovery, RunOptions,
 };
 
 /// What to run, and how.
@@ -47,6 +47,8 @@ pub struct RunRequest {
     pub tdr_delay_ns: Option<u64>,
     /// Submissions that are to hang.
     pub hangs: Vec<HangAt>,
+    /// Another workload that runs on the same machine at the same time, in a process of its own. Nothing of it hangs.
+    pub beside: Option<Arc<Workload>>,
 }
 
 impl RunRequest {
@@ -65,6 +67,7 @@ impl RunRequest {
             preemption: PreemptionChoice::default(),
             tdr_delay_ns: None,
             hangs: Vec::new(),
+            beside: None,
         }
     }
 }
@@ -184,12 +187,19 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         Clock::Wall => Platform::host(),
         Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
     };
-    let tracing = request.tracing || runner::wants_trace(&request.workload);
+    let workloads = || std::iter::once(&request.workload).chain(&request.beside);
+    let tracing = request.tracing || workloads().any(|workload| runner::wants_trace(workload));
     if tracing {
         platform.enable_tracing();
     }
-    let needs = runner::required_nodes(&request.workload);
-    let mut config = MachineConfig::standard(&platform).with_nodes(needs.three_d, needs.compute, needs.copy);
+    let needs = |of: fn(&NodeNeeds) -> u32| {
+        workloads().map(|workload| of(&runner::required_nodes(workload))).max().unwrap_or(1)
+    };
+    let mut config = MachineConfig::standard(&platform).with_nodes(
+        needs(|n| n.three_d),
+        needs(|n| n.compute),
+        needs(|n| n.copy),
+    );
     if request.clock == Clock::Virtual {
         config.gpu.rates = WorkRates { byte_ps: cost::WORK.byte_ps, group_ns: cost::WORK.group_ns };
     }
@@ -199,7 +209,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     if let Some(bytes) = request.local_memory_bytes.or(request.workload.local_memory_bytes) {
         config.gpu.local_memory_bytes = bytes;
     }
-    let residency = runner::residency_choice(&request.workload, config.gpu.local_memory_bytes);
+    let local_memory_bytes = config.gpu.local_memory_bytes;
     if let Some(model) = request.doorbells {
         config.driver.doorbells = model;
     }
@@ -208,26 +218,53 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         config.kernel.tdr_delay_ns = delay_ns;
     }
     let machine = Arc::new(Machine::new(&platform, config)?);
-    let options = DeviceOptions {
-        process_name: request.workload.name.clone(),
-        fences: runner::fence_choice(&request.workload, request.submission),
-        residency,
-        // Whoever runs a workload is asked for what stands in it.
-        may_raise_priority: true,
-        ..DeviceOptions::default()
+    let prepare = |workload: &Arc<Workload>, process_name: String, hangs: Vec<HangAt>| {
+        let options = DeviceOptions {
+            process_name,
+            fences: runner::fence_choice(workload, request.submission),
+            residency: runner::residency_choice(workload, local_memory_bytes),
+            // Whoever runs a workload is asked for what stands in it.
+            may_raise_priority: true,
+            ..DeviceOptions::default()
+        };
+        let device = machine.device(options)?;
+        let run_options = RunOptions {
+            submission: request.submission,
+            progress: request.progress.clone(),
+            clock: request.clock,
+            hangs,
+            shares_machine: request.beside.is_some(),
+        };
+        let probe = Arc::new(Probe(machine.clone()));
+        Ok::<_, RunError>(runner::prepare(&platform, workload.clone(), device, probe, run_options)?)
     };
-    let device = machine.device(options)?;
-    let run_options = RunOptions {
-        submission: request.submission,
-        progress: request.progress.clone(),
-        clock: request.clock,
-        hangs: request.hangs.clone(),
+    let prepared = prepare(&request.workload, request.workload.name.clone(), request.hangs.clone())?;
+    let beside = match &request.beside {
+        None => None,
+        Some(workload) if workload.name == request.workload.name => {
+            Some(prepare(workload, format!("{} beside it", workload.name), Vec::new())?)
+        }
+        Some(workload) => Some(prepare(workload, workload.name.clone(), Vec::new())?),
     };
-    let probe = Arc::new(Probe(machine.clone()));
-    let prepared = runner::prepare(&platform, request.workload.clone(), device, probe, run_options)?;
-    let report = machine.run(prepared.main(&platform));
+    if let Some(beside) = &beside {
+        prepared.know(beside.queue_names());
+        beside.know(prepared.queue_names());
+    }
+    let (main, other) = (prepared.main(&platform), beside.as_ref().map(|beside| beside.main(&platform)));
+    let spawner = platform.clone();
+    let report = machine.run(move || {
+        let other = other.map(|other| spawner.spawn("beside", other));
+        main();
+        if let Some(other) = other {
+            other.join();
+        }
+    });
     prepared.check_hangs()?;
     let trace = tracing.then(|| platform.take_trace(&request.workload.name));
-    let outcome = prepared.finish(&report, trace.as_ref());
+    let mut outcome = prepared.finish(&report, trace.as_ref());
+    if let Some(beside) = &beside {
+        let other = beside.finish(&report, trace.as_ref());
+        outcome.report.beside = Some(Box::new(other.report));
+    }
     Ok(RunResult { outcome, trace })
 }

@@ -66,6 +66,27 @@ fn a_doorbell_on_a_node_without_the_flag_is_not_supported() {
     assert_eq!(w.kernel.create_doorbell(kernel_mode).err(), Some(Status::INVALID_PARAMETER));
 }
 
+// spec: UMS-172
+#[test]
+fn private_data_of_a_doorbell_come_back_as_the_driver_left_them() {
+    let w = world();
+    let made = w.user_queue(0);
+    w.kernel.destroy_doorbell(made.doorbell.handle).unwrap();
+    for given in [vec![], vec![7], (0..16).collect::<Vec<u8>>()] {
+        let args = CreateDoorbell {
+            hw_queue: made.queue.handle,
+            ring: made.ring.handle,
+            control: made.control.handle,
+            flags: CreateDoorbellFlags::empty(),
+            private_data: given.clone(),
+        };
+        let doorbell = w.kernel.create_doorbell(args).unwrap();
+        let answered: Vec<u8> = given.iter().map(|byte| byte + 1).collect();
+        assert_eq!(doorbell.private_data, answered);
+        w.kernel.destroy_doorbell(doorbell.handle).unwrap();
+    }
+}
+
 /// A driver that states other doorbell sizes than the one behind it, and can forget the secondary page.
 struct Stating {
     inner: Arc<dyn Driver>,

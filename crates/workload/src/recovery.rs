@@ -76,6 +76,8 @@ pub struct WorkRow {
     pub command: String,
     /// The injected hang that is in it, as `hang:QUEUE@N`.
     pub injected: Option<String>,
+    /// Which submission of the queue that is, from 1, and what its first command is called, where that is known.
+    pub submission: Option<(u64, String)>,
     /// What it would have signalled.
     pub signals: Vec<FenceAt>,
     /// Whether it is why the engine was recovered.
@@ -156,6 +158,22 @@ fn rounded(ns: u64, unit: u64) -> String {
     format!("{value:.digits$}")
 }
 
+/// Signals that are told; more tell nothing new.
+const SIGNALS_TOLD: usize = 4;
+
+fn signals_in_words(signals: &[FenceAt]) -> String {
+    if signals.is_empty() {
+        return String::new();
+    }
+    let told = signals.iter().take(SIGNALS_TOLD).map(|at| format!("'{}' to {}", at.fence, at.value));
+    let told = told.collect::<Vec<_>>().join(", ");
+    let more = match signals.len().saturating_sub(SIGNALS_TOLD) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("; behind it are the signals of {told}{more}")
+}
+
 impl EngineRow {
     /// For a person; `None` for an engine that was asked for nothing.
     pub fn line(&self) -> Option<String> {
@@ -196,19 +214,19 @@ impl Times {
 impl RecoveryRow {
     /// For a person: what was noticed, whose work it was, who waited for it, what was done, who was lost.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines =
-            vec![format!("recovery {:#x} at {}: {}", self.code, duration(self.at_ns), self.noticed)];
+        let of = self.engine.as_ref().map_or_else(String::new, |engine| format!(" of engine {engine}"));
+        let (code, at) = (self.code, duration(self.at_ns));
+        let mut lines = vec![format!("recovery {code:#x}{of} at {at}: {}", self.noticed)];
         for work in &self.work {
             let (queue, command) = (&work.queue, &work.command);
             let verb = if work.guilty { "hangs in" } else { "was at" };
             let injected = work.injected.as_ref().map_or_else(String::new, |hang| format!(" ({hang})"));
-            let signals = work.signals.iter().map(|at| format!("'{}' to {}", at.fence, at.value));
-            let signals: Vec<String> = signals.collect();
-            let to_signal = match signals[..] {
-                [] => String::new(),
-                _ => format!("; it was to signal {}", signals.join(", ")),
-            };
-            lines.push(format!("  queue '{queue}' {verb} {command}{injected}{to_signal}"));
+            let submission = work.submission.as_ref();
+            let submission = submission.map_or_else(String::new, |(number, label)| {
+                format!("submission {number}, before '{label}': ")
+            });
+            let to_signal = if work.guilty { signals_in_words(&work.signals) } else { String::new() };
+            lines.push(format!("  queue '{queue}' {verb} {submission}{command}{injected}{to_signal}"));
         }
         for held in &self.held_back {
             let (waiter, FenceAt { fence, value }) = (&held.waiter, &held.wait);
@@ -272,6 +290,7 @@ mod tests {
                 queue: "render".into(),
                 command: "a command buffer".into(),
                 injected: Some("hang:render@2".into()),
+                submission: Some((2, "draw".into())),
                 signals: vec![at(2)],
                 guilty: true,
             }],
@@ -289,8 +308,8 @@ mod tests {
         assert_eq!(
             row.lines(),
             [
-                "recovery 0x141 at 2.00 s: the engine did not answer",
-                "  queue 'render' hangs in a command buffer (hang:render@2); it was to signal 'rendered' to 2",
+                "recovery 0x141 of engine 3D at 2.00 s: the engine did not answer",
+                "  queue 'render' hangs in submission 2, before 'draw': a command buffer (hang:render@2); behind it are the signals of 'rendered' to 2",
                 "  queue 'show' waits for fence 'rendered' to reach 2 (it is at 1), which queue 'render' should have signalled",
                 "  the engine was reset",
                 "  the device of queue 'render' is lost: its work was the reason (HUNG)",

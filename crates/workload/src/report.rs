@@ -124,6 +124,8 @@ pub struct Report {
     pub hangs_not_reached: Vec<String>,
     /// Timeouts and what was done about them, oldest first.
     pub recoveries: Vec<RecoveryRow>,
+    /// The report of another workload that ran on the same machine, as a process of its own. Counts of the machine are those of both.
+    pub beside: Option<Box<Report>>,
     /// The numbers that the workload asks for.
     pub metrics: Vec<MetricRow>,
     /// How far a replay is from its recording.
@@ -138,6 +140,11 @@ impl Report {
     /// Whether it ran and was right.
     pub fn is_right(&self) -> bool {
         self.completed && self.verified && self.problems.is_empty()
+    }
+
+    /// Whether it and whatever ran beside it ran and were right.
+    pub fn are_right(&self) -> bool {
+        self.is_right() && self.beside.as_ref().is_none_or(|other| other.is_right())
     }
 
     /// The problems for a person: at most one screen.
@@ -249,6 +256,7 @@ pub(crate) mod tests {
             hangs: Vec::new(),
             hangs_not_reached: Vec::new(),
             recoveries: Vec::new(),
+            beside: None,
             fences: vec![FenceRow { name: "f".into(), final_value: u64::MAX }],
             metrics: Vec::new(),
             replay: None,

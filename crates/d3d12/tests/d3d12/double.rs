@@ -580,6 +580,7 @@ impl Kernel for Double {
             secondary: None,
             status: ReadOnly::new(end.status),
             last_queued: end.last_queued,
+            private_data: args.private_data,
         })
     }
 

@@ -267,7 +267,7 @@ fn doorbells_that_cannot_be_are_refused() {
         ring.control = machine.platform.page(control_words);
         machine.driver.create_doorbell(
             &level,
-            CreateDoorbell {
+            &mut CreateDoorbell {
                 hw_queue,
                 os_handle: OsHandle(1),
                 ring,

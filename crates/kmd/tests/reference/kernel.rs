@@ -281,14 +281,14 @@ impl Machine {
 
     /// A doorbell, and the number of the hardware queue that came with it.
     pub fn doorbell(&self, hw_queue: DriverHandle, os: u64) -> DriverHandle {
-        let args = CreateDoorbell {
+        let mut args = CreateDoorbell {
             hw_queue,
             os_handle: OsHandle(os),
             ring: self.ring(16),
             flags: CreateDoorbellFlags::empty(),
             private_data: Vec::new(),
         };
-        self.driver.create_doorbell(&Passive::enter(), args).unwrap()
+        self.driver.create_doorbell(&Passive::enter(), &mut args).unwrap()
     }
 
     /// The admin commands since the last look.

@@ -261,14 +261,14 @@ fn no_handle_is_kept_after_its_destroy() {
     assert_eq!(driver.open_native_fence(&level, open_args(old.fence, new.device, 0x500)), Err(invalid));
     assert_eq!(driver.open_native_fence(&level, open_args(new.fence, old.device, 0x500)), Err(invalid));
     let ring = machine.ring(16);
-    let doorbell = CreateDoorbell {
+    let mut doorbell = CreateDoorbell {
         hw_queue: old.queue,
         os_handle: OsHandle(0),
         ring,
         flags: CreateDoorbellFlags::empty(),
         private_data: Vec::new(),
     };
-    assert_eq!(driver.create_doorbell(&level, doorbell), Err(invalid));
+    assert_eq!(driver.create_doorbell(&level, &mut doorbell), Err(invalid));
     assert_eq!(driver.connect_doorbell(&level, old.doorbell, PLAIN).unwrap_err(), invalid);
     assert_eq!(driver.suspend_context(&level, old.context, 1), Err(invalid));
     assert_eq!(driver.resume_context(&level, old.context), Err(invalid));

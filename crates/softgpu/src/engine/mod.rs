@@ -40,7 +40,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use tidegate_gpu_abi::{AddressSpaceId, Cause, QueueId, QueueKind, Summary};
 use tidegate_platform::{Agent, CpuTime, PlatformKind, Step, Turn, Word};
-use tidegate_trace::{LaneId, LaneKind};
+use tidegate_trace::{LaneId, LaneKind, NameId};
 
 /// How a step on a queue went.
 enum Pace {
@@ -130,6 +130,8 @@ pub(crate) struct Engine {
     /// Causes to raise once the lock is dropped.
     causes: u64,
     raised: bool,
+    /// The command in which it hangs, and since when, for the timeline.
+    hang: Option<(NameId, u64)>,
 }
 
 /// Sleeping is only trusted to this much on the host; the rest of timed work is spun.
@@ -169,6 +171,7 @@ impl Engine {
             stale_place: None,
             causes: 0,
             raised: false,
+            hang: None,
             gpu,
         }
     }
@@ -237,6 +240,9 @@ impl Engine {
         self.read_doorbells(&mut cmp);
         self.causes |= std::mem::take(&mut cmp.causes_due);
         self.rest = None;
+        if cmp.nodes[self.node].hung.is_none() {
+            self.record_hang();
+        }
         cmp.nodes[self.node].recall = false;
         cmp.nodes[self.node].resting = None;
         let picked = self.pick(&mut cmp);
@@ -361,6 +367,9 @@ impl Engine {
         cmp.nodes[self.node].turns += 1;
         cmp.nodes[self.node].progress += std::mem::take(&mut self.progress);
         let leaves = may_switch(&run, gpu.config.node_of(self.node));
+        if matches!(outcome, Outcome::Hung) {
+            self.note_hang(&run);
+        }
         if let Some(entry) = cmp.queue(queue) {
             entry.taken = run.state.taken;
             entry.place = self.stale_place.take().unwrap_or(entry.place);

@@ -355,10 +355,14 @@ impl DriverLayer for Hooked {
         self.inner.update_native_fence_logs(level, hw_queues);
     }
 
-    fn create_doorbell(&self, level: &Passive, args: CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
         self.enter("CreateDoorbell")?;
-        let made = self.inner.create_doorbell(level, args.clone())?;
-        self.told.lock().doorbells.push((args, made));
+        let told = args.clone();
+        let made = self.inner.create_doorbell(level, args)?;
+        // A driver that says something back, and more than it has room for.
+        args.private_data.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+        args.private_data.push(0xEE);
+        self.told.lock().doorbells.push((told, made));
         Ok(made)
     }
 

@@ -86,7 +86,8 @@ impl Prepared {
         let mut problems = run.panics.clone();
         problems.extend(self.what_failed(&state, &logs, &after.fences, run));
         let all_ended = state.finished_threads == self.workload.threads.len() && state.idle_ns.is_some();
-        let completed = all_ended && run.completed() && problems.is_empty();
+        let stands_still = !run.completed() && !(self.options.shares_machine && run.panics.is_empty());
+        let completed = all_ended && !stands_still && problems.is_empty();
         let judgement = match completed {
             true => self.judge(&after),
             false => Judgement { metrics: self.judge(&after).metrics, ..Judgement::default() },
@@ -179,7 +180,9 @@ impl Prepared {
         if let Some(reason) = &state.removed {
             problems.push(self.removal(reason, logs));
         }
-        if !problems.is_empty() || !run.panics.is_empty() || run.blocked.is_empty() {
+        let all_ended = state.finished_threads == self.workload.threads.len() && state.idle_ns.is_some();
+        let only_others = self.options.shares_machine && all_ended;
+        if !problems.is_empty() || !run.panics.is_empty() || run.blocked.is_empty() || only_others {
             return problems;
         }
         let parked = self.parked();
@@ -209,7 +212,12 @@ impl Prepared {
 
     fn removal(&self, text: &str, logs: &[QueueLog]) -> String {
         let Some(reason) = fault::read_reason(text) else {
-            return format!("{}: the device was lost: {text}", self.workload.file);
+            let begun: Vec<String> = self.hangs(logs).0;
+            let injected = match begun[..] {
+                [] => String::new(),
+                _ => format!(" ({} was put in)", begun.join(", ")),
+            };
+            return format!("{}: the device was lost: {text}{injected}", self.workload.file);
         };
         let queue = self.workload.queues.iter().position(|queue| queue.name == reason.queue);
         let placed: Vec<Placed> = self
@@ -228,14 +236,17 @@ impl Prepared {
     fn recoveries(&self, state: &RunState, logs: &[QueueLog]) -> Vec<RecoveryRow> {
         let name = |tag: u32| {
             let queue = self.queues.iter().position(|queue| queue.tag() == tag);
-            queue.map_or_else(|| format!("number {tag}"), |number| self.workload.queues[number].name.clone())
+            let stranger = || self.strangers.get().and_then(|strangers| strangers.get(&tag)).cloned();
+            let own = queue.map(|number| self.workload.queues[number].name.clone());
+            own.or_else(stranger).unwrap_or_else(|| format!("number {tag}"))
         };
         let begun: Vec<&HangAt> = self.options.hangs.iter().collect();
         let work = |work: RecoveredWork| {
             let queue = name(work.tag);
             let injected = begun.iter().find(|hang| work.guilty && hang.queue == queue);
             let injected = injected.map(|hang| hang.to_string());
-            WorkRow { queue, command: work.command, injected, signals: work.signals, guilty: work.guilty }
+            let (command, signals, guilty) = (work.command, work.signals, work.guilty);
+            WorkRow { queue, command, injected, submission: None, signals, guilty }
         };
         let held_back = |(wait, signaller): (PendingWait, u32)| HeldBackRow {
             kind: WaiterKind::Queue,
@@ -260,8 +271,22 @@ impl Prepared {
             driver: recovery.driver,
         };
         let mut rows: Vec<RecoveryRow> = self.probe.recoveries().into_iter().map(row).collect();
+        rows.iter_mut().for_each(|row| self.name_the_guilty(row));
         rows.iter_mut().for_each(|row| self.add_held_up(row, state, logs));
         rows
+    }
+
+    /// The kernel tells guilty devices, by one of their queues; of this one's queues it is known here which hangs.
+    fn name_the_guilty(&self, row: &mut RecoveryRow) {
+        if row.work.iter().any(|work| work.injected.is_some()) {
+            row.work.iter_mut().for_each(|work| work.guilty &= work.injected.is_some());
+        }
+        let own = |name: &str| self.workload.queues.iter().any(|queue| queue.name == name);
+        let guilty = row.work.iter().find(|work| work.guilty && own(&work.queue));
+        let Some(guilty) = guilty.map(|work| work.queue.clone()) else { return };
+        for lost in row.lost.iter_mut().filter(|lost| lost.guilty && own(&lost.queue)) {
+            lost.queue.clone_from(&guilty);
+        }
     }
 
     /// Puts in what the hangs that were injected kept others from.
@@ -277,6 +302,7 @@ impl Prepared {
             if !held.signals.is_empty() {
                 work.signals = held.signals;
             }
+            work.submission = held.label.map(|label| (hang.submission, label));
             for new in held.held_back {
                 let known = |old: &HeldBackRow| {
                     (old.kind, &old.waiter, &old.wait) == (new.kind, &new.waiter, &new.wait)
@@ -415,6 +441,7 @@ impl Prepared {
             hangs: hangs.0,
             hangs_not_reached: hangs.1,
             recoveries,
+            beside: None,
             metrics: judgement.metrics,
             replay,
             import: self.workload.recorded.as_ref().map(|recorded| recorded.report.clone()),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::lists::Evaluated;
 use super::log::{Entry, QueueLog};
 use super::state::{Obstacle, StuckThread};
 use crate::model::{FenceId, QueueId, Workload};
@@ -15,6 +16,8 @@ const NAMED: usize = 8;
 
 /// What one submission holds up.
 pub(super) struct HeldUp {
+    /// What its first command is called.
+    pub(super) label: Option<String>,
     pub(super) signals: Vec<FenceAt>,
     pub(super) held_back: Vec<HeldBackRow>,
 }
@@ -74,5 +77,11 @@ pub(super) fn by(
         fence: workload.fence(*fence).name.clone(),
         value: *value,
     };
-    HeldUp { signals: behind.iter().take(NAMED).map(name).collect(), held_back }
+    let label = match log.entries.get(at) {
+        Some(Entry::Submit { list, .. }) => {
+            list.commands.iter().find(|c| **c != Evaluated::Hang).map(|c| c.label(workload))
+        }
+        _ => None,
+    };
+    HeldUp { label, signals: behind.iter().take(NAMED).map(name).collect(), held_back }
 }

@@ -49,6 +49,8 @@ pub struct RunOptions {
     pub progress: Option<Progress>,
     /// Submissions that are to hang.
     pub hangs: Vec<HangAt>,
+    /// Another workload runs on the same machine: counts of the machine are those of both, and who stands still may be the other one.
+    pub shares_machine: bool,
 }
 
 /// A submission that hangs before the first of its commands, which the workload knows nothing of.
@@ -69,7 +71,7 @@ impl std::fmt::Display for HangAt {
 impl RunOptions {
     /// Every queue's own choice, and nobody told of progress.
     pub fn new(clock: Clock) -> Self {
-        Self { submission: None, clock, progress: None, hangs: Vec::new() }
+        Self { submission: None, clock, progress: None, hangs: Vec::new(), shares_machine: false }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Objects of a workload, made before its time is measured, and the first agent, which starts and joins the others.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use tidegate_d3d12::{Buffer, BufferDesc, Device, Fence, Heap, Queue, QueueDesc};
 use tidegate_platform::{AgentHandle, Event, Mutex, Platform, Word};
@@ -39,6 +39,8 @@ pub struct Prepared {
     pub(super) lanes: Vec<LaneId>,
     pub(super) logs: Vec<Mutex<QueueLog>>,
     pub(super) state: Mutex<RunState>,
+    /// Queues of others, by tag: their names.
+    pub(super) strangers: OnceLock<BTreeMap<u32, String>>,
     /// Operations done so far, and how many there are as far as that is known before.
     pub(super) done: Word,
     pub(super) total: u64,
@@ -82,6 +84,7 @@ pub fn prepare(
         lanes: workload.threads.iter().map(|thread| lane(&thread.name)).collect(),
         logs: logs.into_iter().map(|log| platform.mutex("what a queue was given", log)).collect(),
         state: platform.mutex("the state of a run", RunState::default()),
+        strangers: OnceLock::new(),
         done: platform.page(1).word(0),
         total: workload.threads.iter().map(|thread| count(&thread.body)).fold(0, u64::saturating_add),
         queues,
@@ -223,6 +226,17 @@ impl Prepared {
             }
             prepared.end(&platform);
         }
+    }
+
+    /// Its queues by tag, for whoever shares the machine.
+    pub fn queue_names(&self) -> BTreeMap<u32, String> {
+        let named = |queue: &Queue| (queue.tag(), format!("{} of {}", queue.name(), self.workload.name));
+        self.queues.iter().map(named).collect()
+    }
+
+    /// Tells it the queues of another workload on the machine; said once.
+    pub fn know(&self, strangers: BTreeMap<u32, String>) {
+        self.strangers.get_or_init(|| strangers);
     }
 
     /// Whether the run came to its end without a hang that it was to have.
