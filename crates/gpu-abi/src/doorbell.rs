@@ -53,7 +53,7 @@ impl Summary {
         self.wake.ring(Step::DoorbellToFetch);
     }
 
-    /// Whether a doorbell was rung since the last look.
+    /// Whether a doorbell may have been rung since the last look.
     #[inline]
     pub fn is_rung(&self) -> bool {
         self.root.load() != 0

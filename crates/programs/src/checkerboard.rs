@@ -3,6 +3,7 @@
 //! The cell at the top left has `colour_a`. A colour is one word as it lies in memory: red in the lowest byte.
 
 use super::arguments::Arguments;
+use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::tile::{TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
@@ -33,12 +34,20 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, image_len(args.u32(1), args.u32(2), 4)))
 }
 
-fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let tile = Tile::of(group, args.u32(1), args.u32(2));
     let (cell, colours) = (args.u32(3) as usize, [args.u32(4), args.u32(5)]);
     let mut pixels = Vec::with_capacity(tile.pixels());
-    for y in tile.y0..tile.y1 {
-        pixels.extend((tile.x0..tile.x1).map(|x| colours[(x / cell + y / cell) % 2]));
-    }
-    tile.store_u32(mem, args.va(0), &pixels)
+    let threads = part.threads(tile.pixels(), |threads| {
+        for row in tile.rows(threads) {
+            pixels.extend((row.x0..row.x1).map(|x| colours[(x / cell + row.y0 / cell) % 2]));
+        }
+        Ok(())
+    })?;
+    tile.store_u32_from(mem, args.va(0), threads.start, &pixels)
 }

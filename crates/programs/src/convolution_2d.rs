@@ -7,6 +7,7 @@
 
 use super::arguments::Arguments;
 use super::lanes::read_f32;
+use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::tile::{TILE, TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
@@ -44,7 +45,12 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, image).with(args, 1, image).with(args, 2, 4 * side * side))
 }
 
-fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let tile = Tile::of(group, args.u32(3), args.u32(4));
     let radius = args.u32(5) as usize;
     let side = 2 * radius + 1;
@@ -53,19 +59,22 @@ fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Re
     let source = tile.grown(radius);
     let pixels = source.load_f32(mem, args.va(0), 1)?;
     let mut out = vec![0.0f32; tile.pixels()];
-    for y in tile.y0..tile.y1 {
-        let sums = &mut out[(y - tile.y0) * tile.width()..][..tile.width()];
-        for (j, weights) in kernel.chunks_exact(side).enumerate() {
-            let from = (y + j).saturating_sub(radius).clamp(source.y0, source.y1 - 1);
-            let row = clamped_row(&pixels, source, from, tile, radius);
-            for (i, weight) in weights.iter().enumerate() {
-                for (sum, pixel) in sums.iter_mut().zip(&row[i..]) {
-                    *sum += weight * pixel;
+    let threads = part.threads(tile.pixels(), |threads| {
+        for own in tile.rows(threads) {
+            let sums = &mut out[tile.index(own.x0, own.y0)..][..own.width()];
+            for (j, weights) in kernel.chunks_exact(side).enumerate() {
+                let from = (own.y0 + j).saturating_sub(radius).clamp(source.y0, source.y1 - 1);
+                let row = clamped_row(&pixels, source, from, own, radius);
+                for (i, weight) in weights.iter().enumerate() {
+                    for (sum, pixel) in sums.iter_mut().zip(&row[i..]) {
+                        *sum += weight * pixel;
+                    }
                 }
             }
         }
-    }
-    tile.store_f32(mem, args.va(1), 1, &out)
+        Ok(())
+    })?;
+    tile.store_f32_from(mem, args.va(1), 1, threads.start, &out[threads])
 }
 
 /// Row `y` of the source from `radius` pixels left of the tile on, with the edges of the image repeated outwards.

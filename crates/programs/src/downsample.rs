@@ -6,6 +6,7 @@
 
 use super::arguments::Arguments;
 use super::layout::{decode_rgb, encode_rgb};
+use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::tile::{MAX_SIDE, TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
@@ -35,7 +36,12 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, image_len(2 * width, 2 * height, 4)).with(args, 1, image_len(width, height, 4)))
 }
 
-fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let (width, height) = (args.u32(2), args.u32(3));
     let tile = Tile::of(group, width, height);
     let whole = Tile::of([0; 3], 2 * width, 2 * height);
@@ -43,13 +49,16 @@ fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Re
     let source = whole.rectangle(x0, y0, x1, y1);
     let texels = source.load_u32(mem, args.va(0))?;
     let mut pixels = Vec::with_capacity(tile.pixels());
-    for y in tile.y0..tile.y1 {
-        pixels.extend((tile.x0..tile.x1).map(|x| {
-            let (upper, lower) = (source.index(2 * x, 2 * y), source.index(2 * x, 2 * y + 1));
-            mean([texels[upper], texels[upper + 1], texels[lower], texels[lower + 1]])
-        }));
-    }
-    tile.store_u32(mem, args.va(1), &pixels)
+    let threads = part.threads(tile.pixels(), |threads| {
+        for row in tile.rows(threads) {
+            pixels.extend((row.x0..row.x1).map(|x| {
+                let (upper, lower) = (source.index(2 * x, 2 * row.y0), source.index(2 * x, 2 * row.y0 + 1));
+                mean([texels[upper], texels[upper + 1], texels[lower], texels[lower + 1]])
+            }));
+        }
+        Ok(())
+    })?;
+    tile.store_u32_from(mem, args.va(1), threads.start, &pixels)
 }
 
 /// The mean of four RGBA8 colours, colour as light.

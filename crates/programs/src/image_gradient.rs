@@ -7,6 +7,7 @@
 
 use super::arguments::Arguments;
 use super::layout::{decode_rgb, encode_rgb_dithered};
+use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::tile::{TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
@@ -39,17 +40,25 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, image_len(args.u32(1), args.u32(2), 4)))
 }
 
-fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let tile = Tile::of(group, args.u32(1), args.u32(2));
     let mut pixels = Vec::with_capacity(tile.pixels());
-    for y in tile.y0..tile.y1 {
-        let colour = row_colour(args, y as u32);
-        pixels.extend((tile.x0..tile.x1).map(|x| {
-            let threshold = (PATTERN[y % 4][x % 4] + 0.5) / 16.0;
-            encode_rgb_dithered(colour, threshold)
-        }));
-    }
-    tile.store_u32(mem, args.va(0), &pixels)
+    let threads = part.threads(tile.pixels(), |threads| {
+        for row in tile.rows(threads) {
+            let colour = row_colour(args, row.y0 as u32);
+            pixels.extend((row.x0..row.x1).map(|x| {
+                let threshold = (PATTERN[row.y0 % 4][x % 4] + 0.5) / 16.0;
+                encode_rgb_dithered(colour, threshold)
+            }));
+        }
+        Ok(())
+    })?;
+    tile.store_u32_from(mem, args.va(0), threads.start, &pixels)
 }
 
 fn row_colour(args: &Arguments<'_>, y: u32) -> [f32; 3] {

@@ -6,6 +6,7 @@
 //! Called by every program; calls [`ProgramMemory`]. Numbers are little endian, whatever the host is.
 
 use super::{MAX_GROUPS_PER_DIMENSION, ProgramFault, ProgramMemory};
+use std::ops::Range;
 
 /// Elements in the block of one linear group.
 pub(super) const BLOCK: usize = 1024;
@@ -25,6 +26,12 @@ pub(super) fn linear_grid(n: u64) -> [u32; 3] {
 pub(super) fn block(n: u64, x: u32) -> (u64, usize) {
     let first = (u64::from(x) * BLOCK as u64).min(n);
     (first, (n - first).min(BLOCK as u64) as usize)
+}
+
+/// The elements of a block of `count` that these threads own: four each, one after the other.
+pub(super) fn elements_of(threads: Range<usize>, count: usize) -> Range<usize> {
+    const OWN: usize = BLOCK / THREADS;
+    (OWN * threads.start).min(count)..(OWN * threads.end).min(count)
 }
 
 pub(super) fn check_elements(n: u64) -> Result<u64, ProgramFault> {

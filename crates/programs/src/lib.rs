@@ -8,6 +8,7 @@
 //! 1. [`validate`] once, when the command is decoded: nothing of a bad dispatch runs.
 //! 2. [`run_group`] for each group, in any order, on any engine thread. Groups of one dispatch share nothing that
 //!    they write, so an engine may stop between two of them, save its place and go on later; the bytes are the same.
+//!    [`run_part`] is for engines that stop inside of a group, too.
 //! 3. Within a group, all reads come before the last write of whatever the group updates in place. A group that
 //!    ended in a memory fault can therefore be run again from its start once the page is there.
 //!
@@ -17,6 +18,7 @@
 
 mod arguments;
 mod lanes;
+mod part;
 mod signature;
 mod tile;
 
@@ -30,6 +32,7 @@ mod saxpy;
 pub mod camera;
 pub mod draw;
 pub mod frame;
+pub mod interpret;
 pub mod layout;
 pub mod mesh;
 pub mod n_body;
@@ -39,9 +42,11 @@ pub mod reference;
 pub mod shade;
 pub mod texture;
 
+pub use part::{Cursor, Grain};
 pub use signature::{Access, Argument, ArgumentKind, BufferSpan, Signature};
 
 use arguments::Arguments;
+use part::Part;
 
 /// The most 64-bit argument words that a dispatch carries.
 pub const MAX_ARGUMENTS: usize = 24;
@@ -82,9 +87,11 @@ impl ProgramId {
     pub const IMAGE_GRADIENT: Self = Self(11);
     /// Halves an image: mip levels, and the resolve of a supersampled target.
     pub const DOWNSAMPLE: Self = Self(12);
+    /// A program in a buffer.
+    pub const INTERPRET: Self = Self(13);
 }
 
-static PROGRAMS: [&Signature; 12] = [
+static PROGRAMS: [&Signature; 13] = [
     &saxpy::SIGNATURE,
     &reduction::SIGNATURE,
     &prefix_sum::SCAN_BLOCKS,
@@ -97,6 +104,7 @@ static PROGRAMS: [&Signature; 12] = [
     &checkerboard::SIGNATURE,
     &image_gradient::SIGNATURE,
     &downsample::SIGNATURE,
+    &interpret::SIGNATURE,
 ];
 
 /// Why a dispatch could not run, or could not go on.
@@ -208,15 +216,36 @@ pub fn run_group(
     group: [u32; 3],
     mem: &mut dyn ProgramMemory,
 ) -> Result<(), ProgramFault> {
+    run_part(dispatch, group, &mut Cursor::default(), Grain::Group, &mut || true, mem).map(|_| ())
+}
+
+/// Runs one thread group from where `cursor` says on. Before each of its grains but the first, `go_on` says whether to; if not, the
+/// group is left and `cursor` says where it goes on. Returns whether the group is finished; `cursor` is then at the start of the next.
+///
+/// # Errors
+/// As [`run_group`]. A group that faults after it was left goes on at the cursor that was given.
+pub fn run_part(
+    dispatch: &Dispatch<'_>,
+    group: [u32; 3],
+    cursor: &mut Cursor,
+    grain: Grain,
+    go_on: &mut dyn FnMut() -> bool,
+    mem: &mut dyn ProgramMemory,
+) -> Result<bool, ProgramFault> {
     let args = checked(dispatch)?;
     if outside(group, dispatch.groups) {
         return Err(ProgramFault::bad("the group lies outside the dispatch"));
     }
     let signature = args.signature();
     if outside(group, (signature.grid)(&args)) {
-        return Ok(());
+        *cursor = Cursor::default();
+        return Ok(true);
     }
-    (signature.run)(&args, group, mem)
+    let mut part = Part::new(cursor.clone(), grain, go_on);
+    (signature.run)(&args, group, &mut part, mem)?;
+    let Part { cursor: reached, stopped, .. } = part;
+    *cursor = if stopped { reached } else { Cursor::default() };
+    Ok(!stopped)
 }
 
 fn outside(group: [u32; 3], grid: [u32; 3]) -> bool {

@@ -9,6 +9,7 @@
 
 use super::arguments::Arguments;
 use super::lanes::{THREADS, read_f32, write_f32};
+use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
@@ -46,7 +47,12 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
 /// One coordinate of each thread's body: a structure of arrays, which the compiler turns into vector code.
 type Lane = [f32; THREADS];
 
-fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let (n, dt) = (args.u64(3), args.f32(4));
     let first = u64::from(group[0]) * THREADS as u64;
     let count = (n - first).min(THREADS as u64) as usize;
@@ -56,15 +62,21 @@ fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Re
     let mut velocities = [0.0f32; 4 * THREADS];
     let velocities = &mut velocities[..4 * count];
     read_f32(mem, args.va(2) + 16 * first, velocities)?;
-    let acceleration = accelerations(args.va(0), n, own, mem)?;
-    for (body, velocity) in velocities.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        for axis in 0..3 {
-            velocity[axis] += acceleration[axis][body] * dt;
-            own[4 * body + axis] += velocity[axis] * dt;
+    let bodies = part.threads(count, |bodies| {
+        let words = 4 * bodies.start..4 * bodies.end;
+        let (own, velocities) = (&mut own[words.clone()], &mut velocities[words]);
+        let acceleration = accelerations(args.va(0), n, own, mem)?;
+        for (body, velocity) in velocities.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            for axis in 0..3 {
+                velocity[axis] += acceleration[axis][body] * dt;
+                own[4 * body + axis] += velocity[axis] * dt;
+            }
         }
-    }
-    write_f32(mem, args.va(1) + 16 * first, own)?;
-    write_f32(mem, args.va(2) + 16 * first, velocities)
+        Ok(())
+    })?;
+    let (at, words) = (16 * (first + bodies.start as u64), 4 * bodies.start..4 * bodies.end);
+    write_f32(mem, args.va(1) + at, &own[words.clone()])?;
+    write_f32(mem, args.va(2) + at, &velocities[words])
 }
 
 fn accelerations(
@@ -86,18 +98,20 @@ fn accelerations(
         let count = (n - first).min(THREADS as u64) as usize;
         let others = &mut others[..4 * count];
         read_f32(mem, positions + 16 * first, others)?;
-        for other in others.as_chunks::<4>().0 {
-            attract(other, &at, &mut sum);
+        // One body alone is not worth 256 lanes, whose numbers do not depend on each other.
+        match own.len() / 4 {
+            1 => others.as_chunks::<4>().0.iter().for_each(|other| attract::<1>(other, &at, &mut sum)),
+            _ => others.as_chunks::<4>().0.iter().for_each(|other| attract::<THREADS>(other, &at, &mut sum)),
         }
         first += count as u64;
     }
     Ok(sum)
 }
 
-/// Adds the pull of one body on all bodies of the group.
-fn attract(other: &[f32; 4], at: &[Lane; 3], sum: &mut [Lane; 3]) {
+/// Adds the pull of one body on the first bodies of the group.
+fn attract<const LANES: usize>(other: &[f32; 4], at: &[Lane; 3], sum: &mut [Lane; 3]) {
     let [sum_x, sum_y, sum_z] = sum;
-    for thread in 0..THREADS {
+    for thread in 0..LANES {
         let dx = other[0] - at[0][thread];
         let dy = other[1] - at[1][thread];
         let dz = other[2] - at[2][thread];

@@ -6,7 +6,8 @@
 //! 3. `add_offsets(dst, sums_scanned, n)` adds to each block but the first the scanned sum of the blocks before it.
 
 use super::arguments::Arguments;
-use super::lanes::{BLOCK, THREADS, block, check_elements, linear_grid, read_u32, write_u32};
+use super::lanes::{BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_u32, write_u32};
+use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
@@ -51,7 +52,13 @@ fn scan_spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, 4 * n).with(args, 1, 4 * n).with(args, 2, sums).in_place_allowed())
 }
 
-fn scan(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+/// Its threads work together: the group is left before it or behind it.
+fn scan(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    _: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let (first, count) = block(args.u64(3), group[0]);
     let mut elements = [0u32; BLOCK];
     let elements = &mut elements[..count];
@@ -73,16 +80,25 @@ fn add_spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, 4 * n).with(args, 1, 4 * n.div_ceil(BLOCK as u64)))
 }
 
-fn add(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+fn add(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let Some(before) = group[0].checked_sub(1) else { return Ok(()) };
     let (first, count) = block(args.u64(2), group[0]);
     let mut offset = [0u32];
     read_u32(mem, args.va(1) + 4 * u64::from(before), &mut offset)?;
+    let from = elements_of(part.first(THREADS)..THREADS, count).start;
+    let at = args.va(0) + 4 * (first + from as u64);
     let mut elements = [0u32; BLOCK];
-    let elements = &mut elements[..count];
-    read_u32(mem, args.va(0) + 4 * first, elements)?;
-    for element in elements.iter_mut() {
-        *element = element.wrapping_add(offset[0]);
-    }
-    write_u32(mem, args.va(0) + 4 * first, elements)
+    read_u32(mem, at, &mut elements[from..count])?;
+    let threads = part.threads(THREADS, |threads| {
+        for element in &mut elements[elements_of(threads, count)] {
+            *element = element.wrapping_add(offset[0]);
+        }
+        Ok(())
+    })?;
+    write_u32(mem, at, &elements[elements_of(threads, count)])
 }

@@ -8,6 +8,7 @@
 
 use super::arguments::Arguments;
 use super::lanes::{BLOCK, THREADS, block, check_elements, linear_grid, read_f32, write_f32};
+use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
@@ -41,7 +42,13 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, 4 * n).with(args, 1, 4 * partials))
 }
 
-fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+/// Its threads work together: the group is left before it or behind it.
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    _: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let (first, count) = block(args.u64(2), group[0]);
     // Elements beyond the end stay 0 and change no sum.
     let mut elements = [0.0f32; BLOCK];

@@ -10,13 +10,14 @@
 //! | program | compared |
 //! |---|---|
 //! | saxpy, convolution_2d | exact (a NaN equals a NaN) |
-//! | scan_blocks, add_offsets, fill_pattern, checkerboard | exact |
+//! | scan_blocks, add_offsets, fill_pattern, checkerboard, interpret | exact |
 //! | reduction | 16 roundings of the largest sum of absolute values in a block |
 //! | n_body | n + 16 roundings of the largest sum of absolute pulls, times `dt` |
 //! | image_gradient, downsample | one step of 255 |
 //! | shade | 1 %, but for 1.5 % of the pixels (edges of shadows, samples between two texels) |
 //! | draw | 3 steps of 255, depth to 0.1 %, but for 1.5 % of the pixels (silhouettes) |
 
+mod interpreter;
 mod light;
 mod raster;
 
@@ -175,6 +176,7 @@ pub fn expected(program: ProgramId, args: &[u64], inputs: &[&[u8]]) -> Result<Ve
         ProgramId::CHECKERBOARD => checkerboard(args),
         ProgramId::IMAGE_GRADIENT => image_gradient(args),
         ProgramId::DOWNSAMPLE => downsample(args, inputs),
+        ProgramId::INTERPRET => interpreter::interpret(args, inputs),
         _ => return Err(ProgramFault::bad("the program has no reference")),
     })
 }

@@ -4,7 +4,8 @@
 //! `y` by one access. `x` and `y` may be the same range.
 
 use super::arguments::Arguments;
-use super::lanes::{BLOCK, THREADS, block, check_elements, linear_grid, read_f32, write_f32};
+use super::lanes::{BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_f32, write_f32};
+use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
@@ -24,14 +25,24 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, 4 * n).with(args, 1, 4 * n).in_place_allowed())
 }
 
-fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let (first, count) = block(args.u64(2), group[0]);
     let a = args.f32(3);
+    let from = elements_of(part.first(THREADS)..THREADS, count).start;
     let (mut x, mut y) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
-    read_f32(mem, args.va(0) + 4 * first, &mut x[..count])?;
-    read_f32(mem, args.va(1) + 4 * first, &mut y[..count])?;
-    for (y, x) in y.iter_mut().zip(&x) {
-        *y += a * x;
-    }
-    write_f32(mem, args.va(1) + 4 * first, &y[..count])
+    read_f32(mem, args.va(0) + 4 * (first + from as u64), &mut x[from..count])?;
+    read_f32(mem, args.va(1) + 4 * (first + from as u64), &mut y[from..count])?;
+    let threads = part.threads(THREADS, |threads| {
+        let own = elements_of(threads, count);
+        for (y, x) in y[own.clone()].iter_mut().zip(&x[own]) {
+            *y += a * x;
+        }
+        Ok(())
+    })?;
+    write_f32(mem, args.va(1) + 4 * (first + from as u64), &y[elements_of(threads, count)])
 }

@@ -16,6 +16,7 @@ use super::arguments::Arguments;
 use super::camera::{along, difference, dot, normalised};
 use super::lanes::read_f32;
 use super::layout::{SHADE_CONSTANTS_LEN, ShadeConstants};
+use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::tile::{TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
@@ -65,7 +66,12 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     ))
 }
 
-fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let (width, height) = (args.u32(5), args.u32(6));
     let tile = Tile::of(group, width, height);
     let mut words = [0.0f32; SHADE_CONSTANTS_LEN / 4];
@@ -73,12 +79,13 @@ fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Re
     let mut scene = Scene::load(ShadeConstants::from_words(&words), tile, args.va(0), [width, height], mem)?;
     scene.load_shadow(tile, args.va(3), args.u32(4), mem)?;
     let mut out = Vec::with_capacity(4 * tile.pixels());
-    for y in tile.y0..tile.y1 {
-        for x in tile.x0..tile.x1 {
-            out.extend(scene.light(x, y));
+    let threads = part.threads(tile.pixels(), |threads| {
+        for row in tile.rows(threads) {
+            (row.x0..row.x1).for_each(|x| out.extend(scene.light(x, row.y0)));
         }
-    }
-    tile.store_f32(mem, args.va(1), 4, &out)
+        Ok(())
+    })?;
+    tile.store_f32_from(mem, args.va(1), 4, threads.start, &out)
 }
 
 /// A point of a surface.

@@ -7,6 +7,7 @@
 //! Called by the dispatch checks; calls nothing. It does not look at memory.
 
 use super::arguments::Arguments;
+use super::part::Part;
 use super::{ProgramFault, ProgramId, ProgramMemory};
 
 /// How a program uses a buffer.
@@ -86,7 +87,9 @@ impl Argument {
     }
 }
 
-pub(super) type GroupBody = fn(&Arguments<'_>, [u32; 3], &mut dyn ProgramMemory) -> Result<(), ProgramFault>;
+/// Runs a group from where its part begins, until it ends or is to be left.
+pub(super) type GroupBody =
+    fn(&Arguments<'_>, [u32; 3], &mut Part<'_>, &mut dyn ProgramMemory) -> Result<(), ProgramFault>;
 
 /// A program as its callers see it.
 pub struct Signature {

@@ -5,6 +5,7 @@
 
 use super::lanes::{read_f32, read_u32, write_f32, write_u32};
 use super::{ProgramFault, ProgramMemory};
+use std::ops::Range;
 
 /// Pixels of a tile's side.
 pub(super) const TILE: usize = 32;
@@ -90,6 +91,53 @@ impl Tile {
     /// Place of pixel `(x, y)` of the image among the pixels of the tile, row by row.
     pub(super) fn index(&self, x: usize, y: usize) -> usize {
         (y - self.y0) * self.width() + (x - self.x0)
+    }
+
+    /// Pixels `range` of the tile, row by row, as rectangles one row high.
+    pub(super) fn rows(&self, range: Range<usize>) -> impl Iterator<Item = Tile> + use<> {
+        let (tile, width) = (*self, self.width().max(1));
+        let rows = range.start / width..range.end.div_ceil(width);
+        rows.filter_map(move |row| {
+            let first = range.start.max(row * width) - row * width;
+            let end = range.end.min((row + 1) * width) - row * width;
+            let y0 = tile.y0 + row;
+            (first < end).then_some(Tile { x0: tile.x0 + first, x1: tile.x0 + end, y0, y1: y0 + 1, ..tile })
+        })
+    }
+
+    /// Stores pixels of one 32-bit word from number `first` on.
+    pub(super) fn store_u32_from(
+        &self,
+        mem: &mut dyn ProgramMemory,
+        image: u64,
+        first: usize,
+        pixels: &[u32],
+    ) -> Result<(), ProgramFault> {
+        let mut rest = pixels;
+        for row in self.rows(first..first + pixels.len()) {
+            let (part, others) = rest.split_at(row.width());
+            row.store_u32(mem, image, part)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// Stores pixels of `words` 32-bit words from number `first` on.
+    pub(super) fn store_f32_from(
+        &self,
+        mem: &mut dyn ProgramMemory,
+        image: u64,
+        words: usize,
+        first: usize,
+        pixels: &[f32],
+    ) -> Result<(), ProgramFault> {
+        let mut rest = pixels;
+        for row in self.rows(first..first + pixels.len() / words) {
+            let (part, others) = rest.split_at(row.width() * words);
+            row.store_f32(mem, image, words, part)?;
+            rest = others;
+        }
+        Ok(())
     }
 
     fn row_va(&self, image: u64, y: usize, words: usize) -> u64 {

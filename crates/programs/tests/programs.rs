@@ -4,13 +4,14 @@
 use std::f32::consts::FRAC_PI_6;
 use tidegate_programs::camera::{Camera, Matrix};
 use tidegate_programs::frame::Frame;
+use tidegate_programs::interpret::{Instruction, Operation};
 use tidegate_programs::layout::{DrawConstants, Vertex};
 use tidegate_programs::mesh::{self, Mesh};
 use tidegate_programs::reference::{self, Expected};
 use tidegate_programs::texture::Texture;
 use tidegate_programs::{
-    Access, ArgumentKind, Dispatch, ProgramFault, ProgramId, ProgramMemory, all, buffers, by_name, draw,
-    prefix_sum, reduction, run_group, signature, validate,
+    Access, ArgumentKind, Cursor, Dispatch, Grain, ProgramFault, ProgramId, ProgramMemory, all, buffers,
+    by_name, draw, prefix_sum, reduction, run_group, run_part, signature, validate,
 };
 
 const BASE: u64 = 0x7000_0000;
@@ -192,7 +193,63 @@ fn check(before: &Memory, program: ProgramId, args: &[u64]) -> Memory {
         run_group(&dispatch, *group, &mut resumed).unwrap();
     }
     assert!(resumed.bytes == after.bytes, "{name}: a stop between groups shows");
+    let grains = match program {
+        ProgramId::DRAW => [Grain::Triangle, Grain::Pixel],
+        _ => [Grain::Thread, Grain::Instruction],
+    };
+    for grain in grains {
+        let parts = run_in_parts(before, &dispatch, grain, || 1 << (noise.word() % 12));
+        assert!(parts.bytes == after.bytes, "{name}: stops in groups show, {grain:?}");
+    }
     after
+}
+
+/// Runs a dispatch whose groups are left after as many grains as `grains` says each time, with their cursors kept as words.
+fn run_in_parts(
+    before: &Memory,
+    dispatch: &Dispatch<'_>,
+    grain: Grain,
+    mut grains: impl FnMut() -> u64,
+) -> Memory {
+    let mut memory = before.clone();
+    let mut left = grains();
+    for group in grid_of(dispatch) {
+        let mut cursor = Cursor::default();
+        loop {
+            let mut go_on = || {
+                left -= 1;
+                left > 0
+            };
+            if run_part(dispatch, group, &mut cursor, grain, &mut go_on, &mut memory).unwrap() {
+                break;
+            }
+            assert!(!cursor.is_start(), "a part does something");
+            left = grains();
+            cursor = Cursor::from_words(dispatch, &cursor.words()).expect("a cursor that was reached");
+        }
+        assert!(cursor.is_start());
+    }
+    memory
+}
+
+/// Leaves a dispatch once at each place where it can be left; returns how many there were.
+fn left_everywhere(before: &Memory, program: ProgramId, args: &[u64], grain: Grain) -> u64 {
+    let dispatch = dispatch(program, args);
+    let mut whole = before.clone();
+    run(&mut whole, program, args);
+    let mut places = 0;
+    loop {
+        let mut stays = 0;
+        let parts = run_in_parts(before, &dispatch, grain, || {
+            stays += 1;
+            if stays == 1 { places + 1 } else { u64::MAX }
+        });
+        assert!(parts.bytes == whole.bytes, "{program:?} left at {places}, {grain:?}");
+        if stays == 1 {
+            return places;
+        }
+        places += 1;
+    }
 }
 
 const EDGES: [usize; 11] = [0, 1, 3, 255, 256, 257, 1023, 1024, 1025, 2048, 5000];
@@ -213,13 +270,14 @@ fn numbers_and_names_are_stable() {
         (10, "checkerboard"),
         (11, "image_gradient"),
         (12, "downsample"),
+        (13, "interpret"),
     ];
     assert_eq!(names, expected);
     for program in all() {
         assert_eq!(by_name(program.name), Some(program.id));
         assert_eq!(signature(program.id).unwrap().name, program.name);
     }
-    assert!(signature(ProgramId(0)).is_none() && signature(ProgramId(13)).is_none());
+    assert!(signature(ProgramId(0)).is_none() && signature(ProgramId(14)).is_none());
     assert!(signature(ProgramId(u32::MAX)).is_none() && by_name("").is_none());
     assert_eq!(signature(ProgramId::DRAW).unwrap().argument("mode"), Some(15));
 }
@@ -361,6 +419,139 @@ fn patterns_and_pictures_match() {
             check(&memory, ProgramId::IMAGE_GRADIENT, &args);
         }
         check(&memory, ProgramId::DOWNSAMPLE, &[source, dst, width, height]);
+    }
+}
+
+fn code(instructions: &[Instruction]) -> Vec<u32> {
+    instructions.iter().flat_map(|instruction| instruction.words()).collect()
+}
+
+/// Sums `input[i..i + 4]` of thread `i`, mixes it into the thread's words and counts in floats on the way.
+fn sample_code() -> Vec<u32> {
+    use Operation::{
+        Add, And, End, FAdd, FMul, Float, Input, Jump, Load, Mul, Or, Set, Shl, Shr, Store, Sub, Xor,
+    };
+    let op = Instruction::new;
+    code(&[
+        op(Set, 4, 0, 0, 4),
+        op(Add, 5, 0, 15, 0),
+        op(Input, 6, 5, 0, 0),
+        op(Add, 7, 7, 6, 0),
+        op(Add, 5, 5, 15, 1),
+        op(Float, 9, 7, 0, 0),
+        op(FMul, 9, 9, 9, 0),
+        op(FAdd, 8, 8, 9, 0),
+        op(Sub, 4, 4, 15, u32::MAX),
+        op(Jump, 0, 4, 0, 2),
+        op(Load, 10, 15, 0, 1),
+        op(Xor, 10, 10, 7, 0),
+        op(Store, 0, 15, 10, 0),
+        op(Mul, 11, 7, 2, 3),
+        op(Shl, 11, 11, 15, 3),
+        op(Shr, 12, 11, 3, 0),
+        op(Or, 12, 12, 0, 0),
+        op(And, 12, 12, 1, 0),
+        op(Store, 0, 15, 12, 1),
+        op(Store, 0, 15, 8, 2),
+        op(End, 0, 0, 0, 0),
+        op(Store, 0, 15, 15, 0),
+    ])
+}
+
+#[test]
+fn small_programs_do_what_their_table_says() {
+    for n in [0usize, 1, 5, 63, 64, 65, 200] {
+        let (mut memory, mut noise) = (Memory::default(), Noise(n as u64));
+        let words = sample_code();
+        let program = memory.words(&words);
+        let input = memory.words(&noise.words(n + 4));
+        let data = memory.words(&noise.words(3 * n));
+        let args = [program, words.len() as u64 / 2, input, n as u64 + 4, data, 3, n as u64, 77, 5];
+        check(&memory, ProgramId::INTERPRET, &args);
+    }
+    // A loop that would never end does.
+    let mut memory = Memory::default();
+    let op = Instruction::new;
+    let words = code(&[
+        op(Operation::Add, 4, 4, 15, 1),
+        op(Operation::Store, 0, 15, 4, 0),
+        op(Operation::Jump, 0, 4, 0, 0),
+    ]);
+    let (program, data) = (memory.words(&words), memory.zeros(12));
+    let after = check(&memory, ProgramId::INTERPRET, &[program, 3, 0, 0, data, 1, 3, 0, 0]);
+    assert_eq!(after.word_view(data, 3), [1365; 3]);
+}
+
+#[test]
+fn code_that_nobody_should_send_is_refused() {
+    let op = Instruction::new;
+    let head = |bytes: [u8; 4]| vec![u32::from_le_bytes(bytes), 0];
+    let hostile = [
+        head([17, 0, 0, 0]),
+        head([255, 0, 0, 0]),
+        head([2, 16, 0, 0]),
+        head([2, 0, 16, 0]),
+        head([2, 0, 0, 200]),
+        code(&[op(Operation::Jump, 0, 0, 0, 2)]),
+        code(&[op(Operation::Load, 4, 15, 0, 1)]),
+        code(&[op(Operation::Store, 0, 15, 4, u32::MAX)]),
+        code(&[op(Operation::Input, 4, 15, 0, 8)]),
+    ];
+    for words in hostile {
+        let mut memory = Memory::default();
+        let (program, input, data) = (memory.words(&words), memory.zeros(32), memory.zeros(4));
+        let args = [program, 1, input, 8, data, 1, 1, 0, 0];
+        let dispatch = dispatch(ProgramId::INTERPRET, &args);
+        let fault = run_group(&dispatch, [0; 3], &mut memory).unwrap_err();
+        assert!(matches!(fault, ProgramFault::BadArguments { .. }), "{words:x?}: {fault}");
+        assert_eq!(memory.word_view(data, 1), [0]);
+    }
+    for (place, value) in [(1, 257), (5, 0), (5, 17), (6, 1 << 31)] {
+        let mut args = [BASE, 1, 0, 0, BASE + 4096, 1, 1, 0, 0];
+        args[place] = value;
+        let dispatch = Dispatch { program: ProgramId::INTERPRET, groups: [1; 3], args: &args };
+        assert!(validate(&dispatch).is_err(), "argument {place} is {value}");
+    }
+}
+
+// spec: PRE-033
+#[test]
+fn groups_can_be_left_at_every_place_there_is() {
+    let mut noise = Noise(3);
+    let mut memory = Memory::default();
+    let (x, y) = (memory.floats(&noise.floats(21)), memory.floats(&noise.floats(21)));
+    let saxpy = [x, y, 21, bits(0.5)];
+    assert_eq!(left_everywhere(&memory, ProgramId::SAXPY, &saxpy, Grain::Thread), 255);
+    assert_eq!(left_everywhere(&memory, ProgramId::SAXPY, &saxpy, Grain::Group), 0);
+    let (src, dst) = (memory.floats(&noise.floats(40 * 3)), memory.zeros(4 * 40 * 3));
+    let kernel = memory.floats(&noise.floats(25));
+    let convolution = [src, dst, kernel, 40, 3, 2];
+    assert_eq!(left_everywhere(&memory, ProgramId::CONVOLUTION_2D, &convolution, Grain::Thread), 95 + 23);
+    // Threads that work together are not left.
+    let sums = memory.zeros(4);
+    assert_eq!(left_everywhere(&memory, ProgramId::REDUCTION, &[x, sums, 21], Grain::Instruction), 0);
+    let bodies = [memory.floats(&noise.floats(20)), memory.zeros(80), memory.floats(&noise.floats(20))];
+    let n_body = [bodies[0], bodies[1], bodies[2], 5, bits(0.1)];
+    assert_eq!(left_everywhere(&memory, ProgramId::N_BODY, &n_body, Grain::Thread), 4);
+    let words = sample_code();
+    let (code, input) = (memory.words(&words), memory.words(&noise.words(9)));
+    let data = memory.words(&noise.words(15));
+    let interpret = [code, words.len() as u64 / 2, input, 9, data, 3, 5, 7, 9];
+    assert_eq!(left_everywhere(&memory, ProgramId::INTERPRET, &interpret, Grain::Thread), 4);
+    let instructions = left_everywhere(&memory, ProgramId::INTERPRET, &interpret, Grain::Instruction);
+    assert_eq!(instructions, 5 * (2 + 4 * 8 + 10 + 1) - 1);
+}
+
+#[test]
+fn draws_can_be_left_between_triangles_and_between_pixels() {
+    let front = square(0.25, [200, 10, 20, 255]);
+    let back = square(0.75, [10, 200, 20, 255]);
+    let vertices: Vec<_> = back.into_iter().chain(front).collect();
+    for mode in [draw::COLOUR, draw::PRE_PASS, draw::DEPTH_ONLY] {
+        let scene = Scene::new(6, 5).vertices(&vertices).mode(mode);
+        let left = |grain| left_everywhere(&scene.memory, ProgramId::DRAW, &scene.args, grain);
+        assert_eq!(left(Grain::Triangle), 3);
+        assert!(left(Grain::Pixel) >= 2 * 30 - 1);
     }
 }
 

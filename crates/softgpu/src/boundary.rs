@@ -4,11 +4,15 @@
 //! the command that runs decides by its own kind. Timed work, copies and fills count as one compute command each; they have no
 //! groups, and are stopped anywhere from THREAD_GROUP on. A wait at the head of a queue is always a place to stop: nothing runs.
 //!
+//! Which pieces of a group may be left is the programs' (`Grain`): the table stands there. Programs whose threads work together are left
+//! between groups, and only a program that is interpreted between two instructions.
+//!
 //! Pure policy: the CMP and the engines ask.
 
 use crate::config::{EngineClass, NodeConfig};
 use crate::queue::{Execution, Packet, Run, Running};
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+use tidegate_programs::Grain;
 
 /// What of a packet may be left where it is, the finest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,13 +52,31 @@ pub(crate) fn may_switch(run: &Run, node: &NodeConfig) -> bool {
     }
 }
 
+/// Whether a copy, a fill, a dispatch or a draw may stop between its parts.
+pub(crate) fn parts_may_stop(draw: bool, node: &NodeConfig) -> bool {
+    match draw {
+        true => node.preemption.graphics >= GraphicsPreemption::Triangle,
+        false => node.preemption.compute >= ComputePreemption::ThreadGroup,
+    }
+}
+
+/// How finely a group of a dispatch or a tile of a draw may be left: groups are left in their middle where the granularity is finer.
+pub(crate) fn grain(draw: bool, node: &NodeConfig) -> Grain {
+    match (draw, node.preemption.graphics, node.preemption.compute) {
+        (true, GraphicsPreemption::Triangle, _) => Grain::Triangle,
+        (true, GraphicsPreemption::Pixel | GraphicsPreemption::Shader, _) => Grain::Pixel,
+        (false, _, ComputePreemption::Thread) => Grain::Thread,
+        (false, _, ComputePreemption::Shader) => Grain::Instruction,
+        _ => Grain::Group,
+    }
+}
+
 /// Whether the command that runs may stop where a turn left it.
 fn command_may_stop(work: &Execution, node: &NodeConfig) -> bool {
     match &work.running {
         None => true,
         Some(Running::Hang) => false,
-        Some(Running::Grid { draw: true, .. }) => node.preemption.graphics >= GraphicsPreemption::Triangle,
-        Some(_) => node.preemption.compute >= ComputePreemption::ThreadGroup,
+        Some(running) => parts_may_stop(matches!(running, Running::Grid { draw: true, .. }), node),
     }
 }
 

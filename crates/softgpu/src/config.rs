@@ -71,6 +71,8 @@ pub struct WorkRates {
     pub byte_ps: u64,
     /// Nanoseconds that an engine takes for one thread group or tile.
     pub group_ns: u64,
+    /// Nanoseconds that it takes besides for each thread, triangle, pixel or instruction, where it is preempted as finely as that.
+    pub grain_ns: u64,
 }
 
 /// What a software GPU is made of.
@@ -91,6 +93,9 @@ pub struct Config {
     pub local_memory_bytes: u64,
     /// Most thread groups that an engine runs in one turn.
     pub groups_per_turn: u32,
+    /// Most threads, triangles, pixels or instructions that an engine runs in one turn, where it is preempted as finely as that: it may
+    /// then end its turn in the middle of a group.
+    pub grains_per_turn: u32,
     /// Most ring slots and small commands that an engine takes in one turn. More of them spread the cost of a turn over
     /// more packets; a queue of higher priority, or another engine of the same service, waits no longer than these.
     pub slots_per_turn: u32,
@@ -142,6 +147,7 @@ impl Default for Config {
             local_memory_base: PhysicalAddress(1 << 40),
             local_memory_bytes: 1 << 36,
             groups_per_turn: 8,
+            grains_per_turn: u32::MAX,
             slots_per_turn: 16,
             service_threads: 1,
             signaled_list_entries: 64,

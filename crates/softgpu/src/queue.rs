@@ -12,6 +12,7 @@ use tidegate_gpu_abi::{
     AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind, TraceWords,
 };
 use tidegate_platform::CpuTime;
+use tidegate_programs::Cursor;
 use tidegate_trace::NameId;
 
 /// Tells contexts apart, of which an engine has one at a time.
@@ -243,8 +244,8 @@ pub(crate) enum Running {
     Copy { source: GpuVa, destination: GpuVa, left: u64, bytes: u64 },
     /// What is left of a fill.
     Fill { destination: GpuVa, left: u64, value: u32, bytes: u64 },
-    /// A grid of thread groups or tiles, and how many of them are done.
-    Grid { draw: bool, program: u32, groups: [u32; 3], args: Vec<u64>, done: u64 },
+    /// A grid of thread groups or tiles, how many of them are done, and where the next one stands.
+    Grid { draw: bool, program: u32, groups: [u32; 3], args: Vec<u64>, done: u64, cursor: Cursor },
     /// Timed work; `until` stands while an engine is busy with it.
     Timed { left_ns: u64, until: Option<CpuTime> },
     /// Nothing, for ever.

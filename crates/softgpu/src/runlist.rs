@@ -303,6 +303,19 @@ impl RunList {
         self.choose().map(|(_, _, queue)| queue)
     }
 
+    /// Whether somebody on the list comes before the queue that is on the engine, whatever that is in the middle of.
+    // spec: PRE-003
+    pub(crate) fn is_outranked(&self) -> bool {
+        let Some(served) = self.served.filter(|s| s.on_engine && self.kept.is_none()) else { return false };
+        let place = served.place;
+        let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1);
+        let higher_band = top.is_some_and(|top| top as usize > place.tier());
+        let pays = self.floor.paying && place.band == FOCUS && self.wants(NORMAL);
+        let own = self.tiers[place.tier()].ready.get(&place.process);
+        let in_process = own.and_then(|own| own.contexts.last_key_value()).map(|(priority, _)| *priority);
+        higher_band || pays || in_process.is_some_and(|priority| priority > place.in_process)
+    }
+
     /// The queue that would be next if the engine could leave what it runs.
     pub(crate) fn first_of_all(&self) -> Option<QueueId> {
         self.choose_from_all().map(|(_, _, queue)| queue)

@@ -1,7 +1,8 @@
 //! Owns what stands in a save area: where a DMA packet stands that was preempted in its middle.
 //!
 //! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 where the commands stand · 2 their bytes (low half) and where the
-//! next one begins (high half) · 3 the label (low half) and what runs (high half) · from 4 on what that needs. Word 0 is stored last,
+//! next one begins (high half) · 3 the label (low half) and the number of the command (high half) · 4 what runs · from 5 on what that
+//! needs. Word 0 is stored last,
 //! and becomes 0 when the state is loaded: a packet that is resumed and finds 0 has not been begun. Anything else there is a fault,
 //! and so is a state that is not one of this packet or that no packet can come to: nothing of it is believed.
 //!
@@ -13,21 +14,21 @@ use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::{MAX_COMMAND_BYTES, SAVE_AREA_BYTES, SAVED_STATE};
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa};
 use tidegate_platform::Target;
-use tidegate_programs::{Dispatch, ProgramId, validate};
+use tidegate_programs::{Cursor, Dispatch, ProgramId, validate};
 use tidegate_trace::NameId;
 
 /// The address space of save areas.
 pub(crate) const SYSTEM_PROCESS: AddressSpaceId = AddressSpaceId(0);
 
-const HEAD_WORDS: usize = 4;
+const HEAD_WORDS: usize = 5;
 const MAX_WORDS: usize = SAVE_AREA_BYTES as usize / 8;
 
-const NOTHING: u32 = 0;
-const COPY: u32 = 1;
-const FILL: u32 = 2;
-const DISPATCH: u32 = 3;
-const DRAW: u32 = 4;
-const TIMED: u32 = 5;
+const NOTHING: u64 = 0;
+const COPY: u64 = 1;
+const FILL: u64 = 2;
+const DISPATCH: u64 = 3;
+const DRAW: u64 = 4;
+const TIMED: u64 = 5;
 
 impl Execution {
     /// Whether anything of it was executed.
@@ -42,15 +43,16 @@ pub(crate) fn store(mmu: &mut Mmu, system: Space, work: &Execution) -> Result<()
     if !work.is_begun() {
         return Ok(());
     }
-    let mut words =
-        vec![0, work.commands.0, u64::from(work.bytes) | u64::from(work.at) << 32, u64::from(work.label.0)];
+    let next = u64::from(work.bytes) | u64::from(work.at) << 32;
+    let label = u64::from(work.label.0) | u64::from(work.number) << 32;
+    let mut words = vec![0, work.commands.0, next, label, 0];
     let kind = push_running(&mut words, work.running.as_ref());
-    words[3] |= u64::from(kind) << 32;
+    words[4] = kind;
     write(mmu, system, work.save_area, &words)?;
     write(mmu, system, work.save_area, &[SAVED_STATE])
 }
 
-fn push_running(words: &mut Vec<u64>, running: Option<&Running>) -> u32 {
+fn push_running(words: &mut Vec<u64>, running: Option<&Running>) -> u64 {
     match running {
         // A hang is no state: only a reset ends it, and that keeps nothing.
         None | Some(Running::Hang) => NOTHING,
@@ -62,10 +64,11 @@ fn push_running(words: &mut Vec<u64>, running: Option<&Running>) -> u32 {
             words.extend([destination.0, *left, *bytes, u64::from(*value)]);
             FILL
         }
-        Some(Running::Grid { draw, program, groups, args, done }) => {
+        Some(Running::Grid { draw, program, groups, args, done, cursor }) => {
             let [x, y, z] = groups.map(u64::from);
             words.extend([u64::from(*program) | z << 32, x | y << 32, *done, args.len() as u64]);
             words.extend(args);
+            words.extend(cursor.words());
             if *draw { DRAW } else { DISPATCH }
         }
         Some(Running::Timed { left_ns, .. }) => {
@@ -92,13 +95,14 @@ pub(crate) fn load(mmu: &mut Mmu, system: Space, work: &mut Execution) -> Result
     if !of_packet || next > bytes || next == 0 || !next.is_multiple_of(8) {
         return Err(bad);
     }
-    let running = read_running((words[3] >> 32) as u32, &words[HEAD_WORDS..]).ok_or(bad)?;
-    (work.at, work.label, work.running) = (next, NameId(words[3] as u32), running);
+    let running = read_running(words[4], &words[HEAD_WORDS..]).ok_or(bad)?;
+    (work.at, work.number) = (next, (words[3] >> 32) as u32);
+    (work.label, work.running) = (NameId(words[3] as u32), running);
     write(mmu, system, at, &[0])
 }
 
 /// What runs, as the words say; `None` for what cannot be.
-fn read_running(kind: u32, words: &[u64]) -> Option<Option<Running>> {
+fn read_running(kind: u64, words: &[u64]) -> Option<Option<Running>> {
     Some(Some(match kind {
         NOTHING => return Some(None),
         COPY => {
@@ -130,10 +134,12 @@ fn read_grid(draw: bool, words: &[u64]) -> Option<Running> {
     if draw != (ProgramId(program) == ProgramId::DRAW) {
         return None;
     }
-    validate(&Dispatch { program: ProgramId(program), groups, args: &args }).ok()?;
+    let dispatch = Dispatch { program: ProgramId(program), groups, args: &args };
+    validate(&dispatch).ok()?;
+    let cursor = Cursor::from_words(&dispatch, words.get(4 + count..)?)?;
     let done = words[2];
     let all = groups.iter().try_fold(1, |all: u64, g| all.checked_mul(u64::from(*g)))?;
-    (done < all).then_some(Running::Grid { draw, program, groups, args, done })
+    (done < all).then_some(Running::Grid { draw, program, groups, args, done, cursor })
 }
 
 fn write(mmu: &mut Mmu, system: Space, va: GpuVa, words: &[u64]) -> Result<(), Fault> {

@@ -270,7 +270,7 @@ fn engines_work_at_the_same_time_and_the_overlap_is_counted() {
 
 #[test]
 fn work_takes_its_stated_rate_on_the_virtual_clock() {
-    let rates = WorkRates { byte_ps: 500, group_ns: 70 };
+    let rates = WorkRates { byte_ps: 500, group_ns: 70, ..WorkRates::default() };
     on(&Platform::virtual_time(StepCosts::free()), Config { rates, ..Config::default() }, |machine| {
         let process = machine.process();
         let (x, y) = (process.buffer(1 << 20), process.buffer(1 << 20));

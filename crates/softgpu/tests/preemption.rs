@@ -193,10 +193,10 @@ fn a_state_that_cannot_be_is_a_fault_of_its_packet() {
         let target = ring.process.buffer(64);
         let commands = ring.process.commands(&[fill(&target, 1), fill(&target, 2)]);
         let word = |low: u64, high: u64| low | high << 32;
-        let head = |next| [SAVED_STATE, commands.0.0, word(commands.1.into(), next), 0];
+        let head = |next| [SAVED_STATE, commands.0.0, word(commands.1.into(), next), 0, 0];
         let with = |next, kind, rest: &[u64]| {
             let mut words = head(next).to_vec();
-            words[3] = word(0, kind);
+            words[4] = kind;
             words.extend(rest);
             words
         };
@@ -205,7 +205,7 @@ fn a_state_that_cannot_be_is_a_fault_of_its_packet() {
             with(0, 0, &[]),
             with(12, 0, &[]),
             with(1 << 20, 0, &[]),
-            vec![SAVED_STATE, commands.0.0 + 8, word(commands.1.into(), 8), 0],
+            vec![SAVED_STATE, commands.0.0 + 8, word(commands.1.into(), 8), 0, 0],
             with(8, 77, &[]),
             with(8, 1, &[0, 0, 9, 8]),
             with(8, 2, &[0, 0, 8, 0]),

@@ -201,7 +201,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         needs(|n| n.copy),
     );
     if request.clock == Clock::Virtual {
-        config.gpu.rates = WorkRates { byte_ps: cost::WORK.byte_ps, group_ns: cost::WORK.group_ns };
+        config.gpu.rates =
+            WorkRates { byte_ps: cost::WORK.byte_ps, group_ns: cost::WORK.group_ns, ..WorkRates::default() };
     }
     if let Some(variant) = request.adapter {
         variant.apply(&mut config);

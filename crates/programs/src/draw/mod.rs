@@ -22,7 +22,8 @@
 //! 5. `surface`: the tile of the target and depth, loaded before the first triangle and stored after the last.
 //!
 //! Triangles are drawn in order in every tile, so the picture does not depend on the order of the tiles. A tile that is
-//! run again finds its own depth and stores the same bytes.
+//! run again finds its own depth and stores the same bytes. One that is left between two triangles or pixels stores what it
+//! has; when it goes on it gathers its triangles again and counts to where it was.
 
 mod clip;
 mod gather;
@@ -34,12 +35,14 @@ mod surface;
 use super::arguments::Arguments;
 use super::lanes::read_f32;
 use super::layout::{DRAW_CONSTANTS_LEN, DrawConstants, VERTEX_LEN};
+use super::part::{Cursor, Grain, Part};
 use super::signature::{Argument, Signature, Spans};
 use super::tile::{MAX_SIDE, TILE_THREADS, Tile, check_image, image_len, tile_grid};
 use super::{ProgramFault, ProgramId, ProgramMemory};
-use raster::Triangle;
+use raster::{Covered, Triangle};
 use sampler::{Sampler, Texture};
 use shading::Shading;
+use std::ops::ControlFlow;
 use surface::Surface;
 
 /// Mode: lit and textured colour.
@@ -191,7 +194,12 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
         .with(args, 14, image_len(draw.width, draw.height, 16)))
 }
 
-fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Result<(), ProgramFault> {
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
     let draw = Draw::new(args)?;
     let tile = Tile::of(group, draw.width, draw.height);
     let constants = draw.read_constants(mem)?;
@@ -199,40 +207,91 @@ fn run(args: &Arguments<'_>, group: [u32; 3], mem: &mut dyn ProgramMemory) -> Re
     if kept.is_empty() {
         return Ok(());
     }
-    let mut surface = Surface::load(&draw, tile, mem)?;
-    let mut sampler = draw.texture.clone().map(Sampler::new);
-    let shading = Shading::new(&constants);
-    for corners in &kept {
+    let surface = Surface::load(&draw, tile, mem)?;
+    let sampler = draw.texture.clone().map(Sampler::new);
+    let mut stage = Stage { shading: Shading::new(&constants), surface, sampler };
+    let from = part.cursor.clone();
+    for (at, corners) in (0..).zip(&kept).skip(from.at as usize) {
+        let goes_on = match part.grain {
+            Grain::Group => true,
+            Grain::Triangle => part.next(),
+            _ => part.may_go_on(),
+        };
+        if !goes_on {
+            part.stop(Cursor { at, ..Cursor::default() });
+            break;
+        }
+        let (pieces, mut pixels) = if at == from.at { (from.piece, from.pixel) } else { (0, 0) };
         let corners = gather::fetch(&draw, &constants, corners, mem)?;
-        for piece in clip::clip(corners) {
-            let Some(triangle) = Triangle::new(&piece, draw.width, draw.height, draw.cull_back) else {
+        for (piece, corners) in (0..).zip(clip::clip(corners)).skip(pieces as usize) {
+            let done = std::mem::take(&mut pixels);
+            let Some(triangle) = Triangle::new(&corners, draw.width, draw.height, draw.cull_back) else {
                 continue;
             };
-            fill(&triangle, &shading, &mut surface, sampler.as_mut(), mem)?;
+            if let Some(pixel) = stage.fill(&triangle, done, part, mem)? {
+                part.stop(Cursor { at, piece, pixel, machine: None });
+                break;
+            }
+        }
+        if part.stopped {
+            break;
         }
     }
-    surface.store(mem)
+    stage.surface.store(mem)
 }
 
-/// Draws what one triangle covers of the tile.
-fn fill(
-    triangle: &Triangle,
-    shading: &Shading,
-    surface: &mut Surface,
-    mut sampler: Option<&mut Sampler>,
-    mem: &mut dyn ProgramMemory,
-) -> Result<(), ProgramFault> {
-    triangle.scan(surface.tile(), |covered| {
+/// What triangles are drawn with, and on.
+struct Stage {
+    shading: Shading,
+    surface: Surface,
+    sampler: Option<Sampler>,
+}
+
+impl Stage {
+    /// Draws what one triangle covers of the tile, but for the first `done` pixels. Returns how many pixels are done if the group is
+    /// to be left before the next.
+    fn fill(
+        &mut self,
+        triangle: &Triangle,
+        done: u32,
+        part: &mut Part<'_>,
+        mem: &mut dyn ProgramMemory,
+    ) -> Result<Option<u32>, ProgramFault> {
+        let by_pixel = part.grain >= Grain::Pixel;
+        let (mut pixels, mut left_at) = (0, None);
+        triangle.scan(self.surface.tile(), |covered| {
+            if pixels < done {
+                pixels += 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            if by_pixel && !part.next() {
+                left_at = Some(pixels);
+                return Ok(ControlFlow::Break(()));
+            }
+            pixels += 1;
+            self.pixel(triangle, &covered, mem)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(left_at)
+    }
+
+    fn pixel(
+        &mut self,
+        triangle: &Triangle,
+        covered: &Covered,
+        mem: &mut dyn ProgramMemory,
+    ) -> Result<(), ProgramFault> {
+        let Stage { shading, surface, sampler } = self;
         let at = covered.index;
         if !surface.passes(at, covered.z) {
             return Ok(());
         }
         match surface.mode() {
             Mode::Colour => {
-                let pixel = triangle.pixel(&covered);
-                let texel = match sampler.as_deref_mut() {
+                let pixel = triangle.pixel(covered);
+                let texel = match sampler {
                     Some(sampler) => {
-                        sampler.sample(shading.footprint(triangle.footprint(&covered, &pixel)), mem)?
+                        sampler.sample(shading.footprint(triangle.footprint(covered, &pixel)), mem)?
                     }
                     None => [1.0; 3],
                 };
@@ -240,11 +299,11 @@ fn fill(
                 surface.put_colour(at, covered.z, shading.colour(&pixel, texel, light));
             }
             Mode::PrePass => {
-                let pixel = triangle.pixel(&covered);
+                let pixel = triangle.pixel(covered);
                 surface.put_geometry(at, covered.z, shading.geometry(&pixel));
             }
             Mode::DepthOnly => surface.put_depth(at, covered.z),
         }
         Ok(())
-    })
+    }
 }

@@ -10,6 +10,7 @@
 use super::clip::{ATTRIBUTES, Corner};
 use crate::ProgramFault;
 use crate::tile::Tile;
+use std::ops::ControlFlow;
 
 /// Steps of a coordinate in one pixel.
 const SUBPIXELS: i64 = 256;
@@ -111,11 +112,12 @@ impl Triangle {
         })
     }
 
-    /// Calls `each` for every pixel of the tile that the triangle covers between the near and the far plane, row by row.
+    /// Calls `each` for every pixel of the tile that the triangle covers between the near and the far plane, row by row, until it
+    /// breaks off.
     pub(super) fn scan(
         &self,
         tile: Tile,
-        mut each: impl FnMut(Covered) -> Result<(), ProgramFault>,
+        mut each: impl FnMut(Covered) -> Result<ControlFlow<()>, ProgramFault>,
     ) -> Result<(), ProgramFault> {
         let (x0, x1) = (self.first[0].max(tile.x0 as i64), (self.last[0] + 1).min(tile.x1 as i64));
         let (y0, y1) = (self.first[1].max(tile.y0 as i64), (self.last[1] + 1).min(tile.y1 as i64));
@@ -128,7 +130,10 @@ impl Triangle {
                 let outside = (0..3).any(|index| edges[index] + self.edges[index].bias < 0);
                 let z = self.depth(edges);
                 if !outside && (0.0..=1.0).contains(&z) {
-                    each(Covered { index: tile.index(x as usize, y as usize), z, edges })?;
+                    let covered = Covered { index: tile.index(x as usize, y as usize), z, edges };
+                    if each(covered)?.is_break() {
+                        return Ok(());
+                    }
                 }
                 edges = self.step(edges, |edge| edge.a);
             }

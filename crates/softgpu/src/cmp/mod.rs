@@ -39,7 +39,9 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_gpu_abi::{AddressSpaceId, QueueId};
-use tidegate_platform::{Bulk, CpuTime, Mutex, PhysicalAddress, Platform, Step, WakeWord, Word};
+use tidegate_platform::{
+    Bulk, CpuTime, Mutex, PhysicalAddress, Platform, PlatformKind, Step, WakeWord, Word,
+};
 use waits::{Armed, WaitKey, Waits};
 
 /// What the CMP knows of a queue, whether an engine runs it or not.
@@ -76,6 +78,8 @@ pub(crate) struct Node {
     pub(crate) recall: bool,
     /// Grows with the number of summaries.
     pub(crate) summaries: u64,
+    /// Whether it looks at the attention word in its turns.
+    pub(crate) looks_up: bool,
     /// It has no power: its list is not served.
     pub(crate) unpowered: bool,
     /// The queue that the engine took last, unless it is done with it.
@@ -103,6 +107,8 @@ impl Node {
     fn asks(&self) -> u64 {
         match self.resting {
             _ if self.list.is_empty() || self.list.waits_for_kept() => 0,
+            // In a turn: somebody comes before the queue that the engine has.
+            _ if !self.turns.is_multiple_of(2) && self.looks_up && self.list.is_outranked() => OTHERS,
             Some((queue, contended))
                 if self.list.next() != Some(queue) || self.list.is_contended() != contended =>
             {
@@ -154,11 +160,12 @@ pub(crate) struct Cmp {
 
 impl Cmp {
     fn new(platform: &Platform, config: &Config) -> Cmp {
+        let looks_up = platform.kind() != PlatformKind::Explored;
         let named =
             |engine| crate::stats::NodeStats { name: config.engine_name(engine), ..Default::default() };
         Cmp {
             queues: Vec::new(),
-            nodes: (0..config.engines()).map(|_| Node::default()).collect(),
+            nodes: (0..config.engines()).map(|_| Node { looks_up, ..Node::default() }).collect(),
             spaces: BTreeMap::new(),
             invalidations: 0,
             waits: Waits::default(),

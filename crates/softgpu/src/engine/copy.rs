@@ -4,15 +4,19 @@
 //! and is read whole before it is written. Source and destination that overlap are therefore copied chunk by chunk: the
 //! result is that of a move only where the destination begins below the source or a chunk or more above it.
 //!
-//! At most [`BYTES_PER_TURN`] are copied or filled in one turn.
+//! At most [`BYTES_PER_TURN`] are copied or filled in one turn, and fewer when somebody asks for the engine and may have it.
 
 use super::Engine;
+use super::compute::spend;
+use crate::boundary::parts_may_stop;
 use crate::mmu::{Fault, piece};
 use tidegate_gpu_abi::{GpuVa, PAGE_BYTES};
 use tidegate_platform::{CpuTime, PlatformKind};
 
 /// Most bytes that an engine copies or fills in one turn.
 const BYTES_PER_TURN: u64 = 256 << 10;
+/// How many the engine copies or fills before it looks up.
+const BYTES_PER_LOOK: u64 = 16 << 10;
 
 impl Engine {
     /// Copies a turn's worth.
@@ -25,7 +29,7 @@ impl Engine {
         let mut bytes = [0; PAGE_BYTES as usize];
         let part = (*left).min(BYTES_PER_TURN);
         let mut rest = part;
-        while rest > 0 {
+        while rest > 0 && !self.leaves_bytes(part - rest) {
             let len = piece(*source, piece(*destination, rest));
             let chunk = &mut bytes[..len as usize];
             self.port.mmu.read_piece(self.work_space, *source, chunk)?;
@@ -33,9 +37,17 @@ impl Engine {
             (*source, *destination) = (source.plus(len), destination.plus(len));
             *left -= len;
             rest -= len;
+            self.spend_bytes(part - rest - len, part - rest);
         }
-        self.spend_bytes(part);
         Ok(())
+    }
+
+    /// Whether the engine leaves a copy or a fill that is `done` bytes into its turn.
+    fn leaves_bytes(&self, done: u64) -> bool {
+        let config = self.gpu.config.node_of(self.node);
+        // Pieces end where pages do: the first of a look is as good as any.
+        let looks = done > 0 && done % BYTES_PER_LOOK < PAGE_BYTES;
+        looks && parts_may_stop(false, config) && self.outlook().is_wanted()
     }
 
     /// Fills a turn's worth. The pattern repeats from the first byte of the whole fill.
@@ -48,7 +60,7 @@ impl Engine {
         let mut bytes = [0; PAGE_BYTES as usize];
         let part = (*left).min(BYTES_PER_TURN);
         let mut rest = part;
-        while rest > 0 {
+        while rest > 0 && !self.leaves_bytes(part - rest) {
             let len = piece(*destination, rest);
             // The fill's length is a multiple of 4, so what is left tells where in the pattern this chunk begins.
             let phase = (4 - *left % 4) as usize % 4;
@@ -60,8 +72,8 @@ impl Engine {
             *destination = destination.plus(len);
             *left -= len;
             rest -= len;
+            self.spend_bytes(part - rest - len, part - rest);
         }
-        self.spend_bytes(part);
         Ok(())
     }
 
@@ -76,10 +88,9 @@ impl Engine {
         (now < end).then_some(end)
     }
 
-    /// What copying takes on the virtual clock.
-    fn spend_bytes(&self, bytes: u64) {
-        if self.gpu.platform.kind() == PlatformKind::Virtual {
-            self.gpu.platform.busy(bytes.saturating_mul(self.gpu.config.rates.byte_ps) / 1_000);
-        }
+    /// What it takes on the virtual clock to come from so many bytes to so many.
+    fn spend_bytes(&self, from: u64, to: u64) {
+        let cost = |bytes: u64| bytes.saturating_mul(self.gpu.config.rates.byte_ps) / 1_000;
+        spend(&self.gpu, cost(to) - cost(from));
     }
 }

@@ -452,7 +452,8 @@ impl Engine {
                 Ok(Pace::Until(until)) => return Outcome::Until(until),
                 Err(fault) => return self.fault(run, fault),
             }
-            if budget == 0 || self.raised {
+            let asked = self.outlook().is_called() && may_switch(run, self.gpu.config.node_of(self.node));
+            if budget == 0 || self.raised || asked {
                 return Outcome::More;
             }
         }

@@ -323,8 +323,8 @@ impl Engine {
                 self.fill_part(destination, left, *value)?;
                 None
             }
-            Running::Grid { program, groups, args, done, .. } => {
-                self.run_groups((*program, *groups, args), done)?;
+            Running::Grid { draw, program, groups, args, done, cursor } => {
+                self.run_groups(*draw, (*program, *groups, args), done, cursor)?;
                 None
             }
             Running::Timed { left_ns, until } => self.timed_part(left_ns, until),

@@ -34,6 +34,8 @@ pub enum Program {
     ImageGradient = 11,
     /// Halves a picture.
     Downsample = 12,
+    /// A small program in a buffer.
+    Interpret = 13,
 }
 
 impl Program {
@@ -99,7 +101,7 @@ const fn optional(parameter: Parameter) -> Parameter {
     Parameter { required: false, ..parameter }
 }
 
-static SIGNATURES: [Signature; 12] = [
+static SIGNATURES: [Signature; 13] = [
     Signature {
         program: Program::Saxpy,
         name: "saxpy",
@@ -206,6 +208,21 @@ static SIGNATURES: [Signature; 12] = [
         program: Program::Downsample,
         name: "downsample",
         parameters: &[buffer("src"), buffer("dst"), integer("width"), integer("height")],
+    },
+    Signature {
+        program: Program::Interpret,
+        name: "interpret",
+        parameters: &[
+            buffer("code"),
+            integer("instructions"),
+            optional(buffer("input")),
+            optional(integer("input_words")),
+            buffer("data"),
+            integer("words"),
+            integer("n"),
+            optional(integer("a")),
+            optional(integer("b")),
+        ],
     },
 ];
 

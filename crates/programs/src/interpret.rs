@@ -1,0 +1,307 @@
+//! `interpret(code, instructions, input, input_words, data, words, n, a, b)`: a small program in a buffer, run by `n` threads.
+//!
+//! It is what a shader is to hardware that can be stopped at any instruction: a thread is sixteen registers and a place in the code.
+//! Thread `i` begins with register 0 = `i`, 1 = `n`, 2 = `a`, 3 = `b` and the others 0. It may load from `input` and from its own
+//! `words` words of `data`, which begin at word `i * words`, and store to the latter alone, so that threads know nothing of each other.
+//!
+//! An instruction is two words of 32 bits: operation, destination, and two sources in one byte each, the lowest first; then a number
+//! `k`. Arithmetic wraps; that on `f32` is IEEE single precision.
+//!
+//! | | operation | |
+//! |---|---|---|
+//! | 0 | `end` | the thread is finished, as it is behind the last instruction |
+//! | 1 | `set` | `d = k` |
+//! | 2, 3, 4 | `add`, `sub`, `mul` | `d = x + y + k`, `x - y + k`, `x * y + k` |
+//! | 5, 6, 7 | `and`, `or`, `xor` | of `x` and `y` |
+//! | 8, 9 | `shl`, `shr` | `x` by the low five bits of `y + k` |
+//! | 10, 11, 12 | `float`, `fadd`, `fmul` | `d = x` as `f32`; `x + y`; `x * y` |
+//! | 13 | `input` | `d = input[x + k]` |
+//! | 14, 15 | `load`, `store` | `d = data[x + k]`; `data[x + k] = y`, of the thread's own words |
+//! | 16 | `jump` | to instruction `k` if `x` is not 0 |
+//!
+//! A thread ends after [`MAX_STEPS`] instructions, wherever it is: loops are bounded. Code that names another operation, a register
+//! above 15 or a place behind its end is refused before any of it runs, and a word beyond a buffer where it is reached.
+//!
+//! A group is 64 threads. It reads their data and the code first and stores the data last, so that it can be run again after a fault.
+
+use super::arguments::Arguments;
+use super::lanes::{read_u32, write_u32};
+use super::part::{Cursor, Grain, Part};
+use super::signature::{Argument, Signature, Spans};
+use super::{MAX_GROUPS_PER_DIMENSION, ProgramFault, ProgramId, ProgramMemory};
+
+/// Threads of a group.
+const THREADS: usize = 64;
+/// The most instructions of a program.
+pub const MAX_INSTRUCTIONS: u32 = 256;
+/// The most words of `data` that a thread owns.
+pub const MAX_WORDS: u32 = 16;
+/// The most instructions that a thread executes.
+pub const MAX_STEPS: u32 = 4096;
+/// Registers of a thread.
+pub const REGISTERS: usize = 16;
+
+pub(super) static SIGNATURE: Signature = Signature {
+    id: ProgramId::INTERPRET,
+    name: "interpret",
+    summary: "a program in a buffer, one instruction after the other",
+    arguments: &[
+        Argument::read("code"),
+        Argument::u32("instructions"),
+        Argument::read("input").optional(),
+        Argument::u32("input_words"),
+        Argument::read_write("data"),
+        Argument::u32("words"),
+        Argument::u32("n"),
+        Argument::u32("a"),
+        Argument::u32("b"),
+    ],
+    threads_per_group: [THREADS as u32, 1, 1],
+    grid: |args| [args.u32(6).div_ceil(THREADS as u32), 1, 1],
+    spans,
+    run,
+};
+
+fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
+    let (instructions, words, n) = (args.u32(1), args.u32(5), args.u64(6));
+    if instructions > MAX_INSTRUCTIONS {
+        return Err(ProgramFault::bad("more than 256 instructions"));
+    }
+    if !(1..=MAX_WORDS).contains(&words) {
+        return Err(ProgramFault::bad("a thread owns 1 to 16 words"));
+    }
+    if n > u64::from(MAX_GROUPS_PER_DIMENSION) * THREADS as u64 {
+        return Err(ProgramFault::bad("more than 65,535 groups of 64 threads"));
+    }
+    let code = 8 * u64::from(instructions);
+    let data = 4 * u64::from(words) * n;
+    Ok(args.span(0, code).with(args, 2, 4 * args.u64(3)).with(args, 4, data))
+}
+
+/// What an instruction does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "the table at the head of this room says what each one does")]
+pub enum Operation {
+    End = 0,
+    Set = 1,
+    Add = 2,
+    Sub = 3,
+    Mul = 4,
+    And = 5,
+    Or = 6,
+    Xor = 7,
+    Shl = 8,
+    Shr = 9,
+    Float = 10,
+    FAdd = 11,
+    FMul = 12,
+    Input = 13,
+    Load = 14,
+    Store = 15,
+    Jump = 16,
+}
+
+impl Operation {
+    const ALL: [Operation; 17] = {
+        use Operation::{
+            Add, And, End, FAdd, FMul, Float, Input, Jump, Load, Mul, Or, Set, Shl, Shr, Store, Sub, Xor,
+        };
+        [End, Set, Add, Sub, Mul, And, Or, Xor, Shl, Shr, Float, FAdd, FMul, Input, Load, Store, Jump]
+    };
+}
+
+/// One instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    /// What it does.
+    pub operation: Operation,
+    /// Register of the result.
+    pub d: u8,
+    /// Register of the first source.
+    pub x: u8,
+    /// Register of the second source.
+    pub y: u8,
+    /// The number in it.
+    pub k: u32,
+}
+
+impl Instruction {
+    /// An instruction, sources and number last.
+    #[must_use]
+    pub const fn new(operation: Operation, d: u8, x: u8, y: u8, k: u32) -> Instruction {
+        Instruction { operation, d, x, y, k }
+    }
+
+    /// Its two words.
+    #[must_use]
+    pub fn words(self) -> [u32; 2] {
+        [u32::from_le_bytes([self.operation as u8, self.d, self.x, self.y]), self.k]
+    }
+
+    fn decode([head, k]: [u32; 2], instructions: u32) -> Result<Instruction, ProgramFault> {
+        let [operation, d, x, y] = head.to_le_bytes();
+        let operation = *Operation::ALL
+            .get(usize::from(operation))
+            .ok_or(ProgramFault::bad("the code has an operation that does not exist"))?;
+        if [d, x, y].iter().any(|register| usize::from(*register) >= REGISTERS) {
+            return Err(ProgramFault::bad("the code names a register above 15"));
+        }
+        if operation == Operation::Jump && k > instructions {
+            return Err(ProgramFault::bad("the code jumps behind its end"));
+        }
+        Ok(Instruction { operation, d, x, y, k })
+    }
+}
+
+/// A thread between two instructions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Machine {
+    /// The next instruction.
+    at: u32,
+    /// Instructions that were executed.
+    steps: u32,
+    registers: [u32; REGISTERS],
+}
+
+impl Machine {
+    pub(super) fn words(&self) -> Vec<u64> {
+        let mut words = vec![u64::from(self.at) | u64::from(self.steps) << 32];
+        words.extend(
+            self.registers
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|[low, high]| u64::from(*low) | u64::from(*high) << 32),
+        );
+        words
+    }
+
+    pub(super) fn from_words(words: &[u64]) -> Option<Machine> {
+        let (head, rest) = words.split_first()?;
+        let (at, steps) = (*head as u32, (*head >> 32) as u32);
+        let mut registers = [0; REGISTERS];
+        for (pair, word) in registers.as_chunks_mut::<2>().0.iter_mut().zip(rest.get(..REGISTERS / 2)?) {
+            *pair = [*word as u32, (*word >> 32) as u32];
+        }
+        // A place behind the end ends the thread, as it does when its code has become shorter meanwhile.
+        (at <= MAX_INSTRUCTIONS && steps <= MAX_STEPS).then_some(Machine { at, steps, registers })
+    }
+
+    fn new(args: &Arguments<'_>, thread: u32) -> Machine {
+        let mut registers = [0; REGISTERS];
+        registers[..4].copy_from_slice(&[thread, args.u32(6), args.u32(7), args.u32(8)]);
+        Machine { at: 0, steps: 0, registers }
+    }
+}
+
+/// What the threads of a group work with.
+struct Group<'a> {
+    code: Vec<Instruction>,
+    input: u64,
+    input_words: u32,
+    mem: &'a mut dyn ProgramMemory,
+}
+
+fn run(
+    args: &Arguments<'_>,
+    group: [u32; 3],
+    part: &mut Part<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<(), ProgramFault> {
+    let first = u64::from(group[0]) * THREADS as u64;
+    let (count, words) = ((args.u64(6) - first).min(THREADS as u64) as usize, args.u32(5) as usize);
+    let from = part.first(count);
+    let code = read_code(args, mem)?;
+    let own = args.va(4) + 4 * (words as u64) * (first + from as u64);
+    let mut data = vec![0; (count - from) * words];
+    read_u32(mem, own, &mut data)?;
+    let mut group = Group { code, input: args.va(2), input_words: args.u32(3), mem };
+    let mut touched = 0;
+    let mut machine = part.cursor.machine.take();
+    for (thread, data) in (from..count).zip(data.chunks_exact_mut(words)) {
+        if part.grain == Grain::Thread && !part.next() {
+            part.stop(Cursor { at: thread as u32, ..Cursor::default() });
+            break;
+        }
+        touched += 1;
+        let machine = machine.take().unwrap_or_else(|| Machine::new(args, first as u32 + thread as u32));
+        if let Some(machine) = group.thread(machine, data, part)? {
+            part.stop(Cursor { at: thread as u32, machine: Some(machine), ..Cursor::default() });
+            break;
+        }
+    }
+    write_u32(mem, own, &data[..touched * words])
+}
+
+/// The whole code, checked.
+fn read_code(args: &Arguments<'_>, mem: &mut dyn ProgramMemory) -> Result<Vec<Instruction>, ProgramFault> {
+    let mut words = vec![0; 2 * args.u32(1) as usize];
+    read_u32(mem, args.va(0), &mut words)?;
+    words.as_chunks::<2>().0.iter().map(|words| Instruction::decode(*words, args.u32(1))).collect()
+}
+
+impl Group<'_> {
+    /// Runs a thread on its own words of data. Returns it if it is left between two instructions.
+    fn thread(
+        &mut self,
+        mut machine: Machine,
+        data: &mut [u32],
+        part: &mut Part<'_>,
+    ) -> Result<Option<Machine>, ProgramFault> {
+        while machine.steps < MAX_STEPS {
+            let Some(instruction) = self.code.get(machine.at as usize).copied() else { break };
+            if part.grain == Grain::Instruction && !part.next() {
+                return Ok(Some(machine));
+            }
+            if instruction.operation == Operation::End {
+                break;
+            }
+            self.step(instruction, &mut machine, data)?;
+        }
+        Ok(None)
+    }
+
+    fn step(
+        &mut self,
+        Instruction { operation, d, x, y, k }: Instruction,
+        machine: &mut Machine,
+        data: &mut [u32],
+    ) -> Result<(), ProgramFault> {
+        let beyond = ProgramFault::bad("the code reaches beyond the words of its thread or of its input");
+        let registers = &mut machine.registers;
+        let (x, y, d) = (registers[usize::from(x)], registers[usize::from(y)], usize::from(d));
+        let (float_x, float_y) = (f32::from_bits(x), f32::from_bits(y));
+        let place = x.wrapping_add(k) as usize;
+        let mut next = machine.at + 1;
+        match operation {
+            Operation::End => {}
+            Operation::Set => registers[d] = k,
+            Operation::Add => registers[d] = x.wrapping_add(y).wrapping_add(k),
+            Operation::Sub => registers[d] = x.wrapping_sub(y).wrapping_add(k),
+            Operation::Mul => registers[d] = x.wrapping_mul(y).wrapping_add(k),
+            Operation::And => registers[d] = x & y,
+            Operation::Or => registers[d] = x | y,
+            Operation::Xor => registers[d] = x ^ y,
+            Operation::Shl => registers[d] = x.wrapping_shl(y.wrapping_add(k)),
+            Operation::Shr => registers[d] = x.wrapping_shr(y.wrapping_add(k)),
+            Operation::Float => registers[d] = (x as f32).to_bits(),
+            Operation::FAdd => registers[d] = (float_x + float_y).to_bits(),
+            Operation::FMul => registers[d] = (float_x * float_y).to_bits(),
+            Operation::Input => {
+                if self.input == 0 || place >= self.input_words as usize {
+                    return Err(beyond);
+                }
+                let mut word = [0];
+                read_u32(self.mem, self.input + 4 * place as u64, &mut word)?;
+                registers[d] = word[0];
+            }
+            Operation::Load => registers[d] = *data.get(place).ok_or(beyond)?,
+            Operation::Store => *data.get_mut(place).ok_or(beyond)? = y,
+            Operation::Jump if x != 0 => next = k,
+            Operation::Jump => {}
+        }
+        (machine.at, machine.steps) = (next, machine.steps + 1);
+        Ok(())
+    }
+}
