@@ -239,12 +239,11 @@ impl RingPacket {
     }
 
     /// Reads a slot that somebody untrusted may have written.
+    #[inline]
     pub fn decode(bytes: &[u8; SLOT_BYTES as usize]) -> Result<RingPacket, PacketError> {
         let mut w = [0u64; 8];
-        for (word, chunk) in w.iter_mut().zip(bytes.chunks_exact(8)) {
-            let mut raw = [0; 8];
-            raw.copy_from_slice(chunk);
-            *word = u64::from_le_bytes(raw);
+        for (word, raw) in w.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*raw);
         }
         let [low, version, ..] = w[0].to_le_bytes();
         if u64::from(version) != VERSION {

@@ -22,6 +22,7 @@ thread_local! {
 }
 
 /// A number of the calling thread, never 0.
+#[inline]
 pub(crate) fn thread_number() -> u64 {
     THREAD_NUMBER.with(|n| {
         if n.get() == 0 {

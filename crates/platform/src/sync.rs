@@ -45,6 +45,7 @@ impl<T> Mutex<T> {
     }
 
     /// Takes the lock. Panics when the calling agent holds it already.
+    #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let guard = self.take();
         current::guard_taken();
@@ -53,6 +54,7 @@ impl<T> Mutex<T> {
 
     /// Takes the lock as one that orders calls rather than guards policy state, so it may be held over them: the interrupt
     /// lock, a mailbox, the submitter lock of a queue. It does not count for [`current::assert_no_guards`].
+    #[inline]
     pub fn lock_device(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, guard: Some(self.take()), counted: false }
     }
@@ -62,6 +64,7 @@ impl<T> Mutex<T> {
         self.owner.load(Ordering::Relaxed) == self.me()
     }
 
+    #[inline]
     fn me(&self) -> u64 {
         match self.platform.kind() {
             PlatformKind::Host => host::thread_number(),
@@ -69,6 +72,7 @@ impl<T> Mutex<T> {
         }
     }
 
+    #[inline]
     fn take(&self) -> std::sync::MutexGuard<'_, T> {
         let me = self.me();
         assert!(
@@ -115,6 +119,7 @@ pub struct MutexGuard<'a, T> {
 }
 
 impl<T> Drop for MutexGuard<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         self.mutex.owner.store(0, Ordering::Relaxed);
         self.guard = None;
@@ -131,12 +136,14 @@ impl<T> Drop for MutexGuard<'_, T> {
 
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
+    #[inline]
     fn deref(&self) -> &T {
         self.guard.as_deref().expect("the guard is there until it is dropped")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.guard.as_deref_mut().expect("the guard is there until it is dropped")
     }

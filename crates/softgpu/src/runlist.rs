@@ -23,7 +23,10 @@
 //!
 //! Pure policy: engines and CMP call in under the `cmp` lock with a clock that is read when it matters. Time is in nanoseconds.
 
-use std::collections::{BTreeMap, VecDeque};
+mod sorted;
+
+use sorted::Sorted;
+use std::collections::VecDeque;
 use tidegate_gpu_abi::QueueId;
 use tidegate_platform::CpuTime;
 
@@ -94,16 +97,16 @@ struct ContextSlot {
 struct ProcessSlot {
     /// Tells who came, or was served, first among equals.
     since: u64,
-    /// Its contexts by in-process priority; no list is empty.
-    contexts: BTreeMap<i32, VecDeque<ContextSlot>>,
+    /// Its contexts by in-process priority.
+    contexts: Sorted<i32, VecDeque<ContextSlot>>,
 }
 
 /// The queues of a band, or of a level of REALTIME.
 #[derive(Default)]
 struct Tier {
-    ready: BTreeMap<u32, ProcessSlot>,
+    ready: Sorted<u32, ProcessSlot>,
     /// Time had by each process, for those that want more or had more than others.
-    had_ns: BTreeMap<u32, u64>,
+    had_ns: Sorted<u32, u64>,
     /// What the process whose quantum began last had had by then, the least of all: who comes anew is owed nothing of before.
     base_ns: u64,
     /// The process that is served now, and how much of its quantum it has used.
@@ -139,7 +142,11 @@ pub(crate) struct RunList {
     tiers: Vec<Tier>,
     /// Tiers with a queue, bit by bit.
     occupied: u64,
-    places: BTreeMap<QueueId, Place>,
+    /// Of the queues on the list, by number.
+    places: Vec<Option<Place>>,
+    /// Emptied, for those that come next: a queue that comes and goes allocates nothing.
+    spare_processes: Vec<ProcessSlot>,
+    spare_queues: Vec<VecDeque<QueueId>>,
     served: Option<Served>,
     /// The queue that the engine may not leave where it stands: nobody comes before it, on the list or off it.
     kept: Option<QueueId>,
@@ -154,7 +161,9 @@ impl Default for RunList {
             bands: Bands::default(),
             tiers: (0..TIERS).map(|_| Tier::default()).collect(),
             occupied: 0,
-            places: BTreeMap::new(),
+            places: Vec::new(),
+            spare_processes: Vec::new(),
+            spare_queues: Vec::new(),
             served: None,
             kept: None,
             floor: Floor::default(),
@@ -180,7 +189,7 @@ impl RunList {
 
     /// Whether the engine has to wait for the queue that it may not leave.
     pub(crate) fn waits_for_kept(&self) -> bool {
-        self.kept.is_some_and(|queue| !self.places.contains_key(&queue))
+        self.kept.is_some_and(|queue| self.place(queue).is_none())
     }
 
     /// Enters a queue behind its equals, or, in the middle of a packet, before them.
@@ -201,19 +210,22 @@ impl RunList {
         let tier = &mut self.tiers[tier_number];
         if tier.ready.is_empty() && served_here.is_none() {
             // Nobody else wanted it: nobody had too much.
-            (tier.had_ns, tier.base_ns, tier.current) = (BTreeMap::new(), 0, None);
+            tier.had_ns.clear();
+            (tier.base_ns, tier.current) = (0, None);
         }
-        if !tier.ready.contains_key(&place.process) {
-            let had = tier.had_ns.entry(place.process).or_default();
+        if !tier.ready.contains(place.process) {
+            let had = tier.had_ns.get_or_insert_with(place.process, || 0);
             *had = (*had).max(tier.base_ns);
         }
-        let fresh = || ProcessSlot { since: arrival, contexts: BTreeMap::new() };
-        let process = tier.ready.entry(place.process).or_insert_with(fresh);
-        let ring = process.contexts.entry(place.in_process).or_default();
+        let (processes, queues) = (&mut self.spare_processes, &mut self.spare_queues);
+        let fresh = || ProcessSlot { since: arrival, ..processes.pop().unwrap_or_default() };
+        let process = tier.ready.get_or_insert_with(place.process, fresh);
+        let ring = process.contexts.get_or_insert_with(place.in_process, VecDeque::new);
+        let mut slot = || ContextSlot { context: place.context, queues: queues.pop().unwrap_or_default() };
         let at = ring.iter().position(|slot| slot.context == place.context);
         let old = at.and_then(|at| if keeps_turn { ring.remove(at) } else { None });
         if keeps_turn {
-            let mut slot = old.unwrap_or(ContextSlot { context: place.context, queues: VecDeque::new() });
+            let mut slot = old.unwrap_or_else(slot);
             if in_packet {
                 slot.queues.push_front(queue)
             } else {
@@ -223,13 +235,19 @@ impl RunList {
         } else if let Some(slot) = at.and_then(|at| ring.get_mut(at)) {
             slot.queues.push_back(queue);
         } else {
-            ring.push_back(ContextSlot { context: place.context, queues: VecDeque::from([queue]) });
+            let mut slot = slot();
+            slot.queues.push_back(queue);
+            ring.push_back(slot);
         }
         if in_packet {
             tier.unfinished = Some(queue);
         }
         self.occupied |= 1 << tier_number;
-        self.places.insert(queue, place);
+        let number = queue.0 as usize;
+        if number >= self.places.len() {
+            self.places.resize(number + 1, None);
+        }
+        self.places[number] = Some(place);
         if let Some(served) = self.served.filter(|s| s.on_engine && s.since.is_none())
             && self.is_wanted(&served.place)
         {
@@ -246,7 +264,7 @@ impl RunList {
         };
         let tier = &mut self.tiers[tier_number];
         let goes_on = tier.unfinished.take() == Some(queue);
-        let had = tier.had_ns.get(&process_number).copied().unwrap_or_default();
+        let had = tier.had_ns.get(process_number).copied().unwrap_or_default();
         // The rest of a packet begins no new quantum.
         let quantum_ns = quantum_of(&self.bands, tier_number);
         let kept = |(current, used)| current == process_number && (goes_on || used < quantum_ns);
@@ -274,10 +292,10 @@ impl RunList {
         }
         self.arrivals += 1;
         let (arrival, place) = (self.arrivals, served.place);
-        let Some(process) = self.tiers[place.tier()].ready.get_mut(&place.process) else { return };
+        let Some(process) = self.tiers[place.tier()].ready.get_mut(place.process) else { return };
         process.since = arrival;
         if served.context_used_ns >= place.quantum_ns
-            && let Some(ring) = process.contexts.get_mut(&place.in_process)
+            && let Some(ring) = process.contexts.get_mut(place.in_process)
             && let Some(at) = ring.iter().position(|slot| slot.context == place.context)
             && let Some(slot) = ring.remove(at)
         {
@@ -311,8 +329,9 @@ impl RunList {
         let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1);
         let higher_band = top.is_some_and(|top| top as usize > place.tier());
         let pays = self.floor.paying && place.band == FOCUS && self.wants(NORMAL);
-        let own = self.tiers[place.tier()].ready.get(&place.process);
-        let in_process = own.and_then(|own| own.contexts.last_key_value()).map(|(priority, _)| *priority);
+        let own = self.tiers[place.tier()].ready.get(place.process);
+        let ready = own.and_then(|own| own.contexts.iter().rfind(|(_, slots)| !slots.is_empty()));
+        let in_process = ready.map(|(priority, _)| priority);
         higher_band || pays || in_process.is_some_and(|priority| priority > place.in_process)
     }
 
@@ -355,7 +374,7 @@ impl RunList {
     /// Whether the order among those that want the engine depends on how long a queue of this place has it.
     fn is_wanted(&self, place: &Place) -> bool {
         let ready = &self.tiers[place.tier()].ready;
-        let other_processes = ready.len() > usize::from(ready.contains_key(&place.process));
+        let other_processes = ready.len() > usize::from(ready.contains(place.process));
         other_processes || self.is_rivalled(place.band) || place.quantum_ns > 0 && !ready.is_empty()
     }
 
@@ -371,7 +390,7 @@ impl RunList {
         served.context_used_ns += spent_ns;
         let served = *served;
         let tier = &mut self.tiers[served.place.tier()];
-        *tier.had_ns.entry(served.place.process).or_default() += spent_ns;
+        *tier.had_ns.get_or_insert_with(served.place.process, || 0) += spent_ns;
         if let Some((current, used_ns)) = &mut tier.current
             && *current == served.place.process
         {
@@ -386,7 +405,7 @@ impl RunList {
     // spec: HS-003, HS-005, HS-007
     fn choose(&self) -> Option<(usize, u32, QueueId)> {
         match self.kept {
-            Some(queue) => self.places.get(&queue).map(|place| (place.tier(), place.process, queue)),
+            Some(queue) => self.place(queue).map(|place| (place.tier(), place.process, queue)),
             None => self.choose_from_all(),
         }
     }
@@ -398,40 +417,41 @@ impl RunList {
         let number = if pays { NORMAL as usize } else { top };
         let tier = &self.tiers[number];
         if let Some(queue) = tier.unfinished
-            && let Some(process) = self.places.get(&queue).map(|place| place.process)
-            && tier.ready.get(&process).and_then(ProcessSlot::first) == Some(queue)
+            && let Some(process) = self.place(queue).map(|place| place.process)
+            && tier.ready.get(process).and_then(ProcessSlot::first) == Some(queue)
         {
             return Some((number, process, queue));
         }
         let quantum_ns = quantum_of(&self.bands, number);
         let goes_on = tier.current.filter(|(_, used)| *used < quantum_ns).map(|(process, _)| process);
-        let process = goes_on.filter(|process| tier.ready.contains_key(process)).or_else(|| {
-            let had = |process: &u32| tier.had_ns.get(process).copied().unwrap_or_default();
+        let process = goes_on.filter(|process| tier.ready.contains(*process)).or_else(|| {
+            let had = |process: u32| tier.had_ns.get(process).copied().unwrap_or_default();
             tier.ready
                 .iter()
-                .min_by_key(|(number, slot)| (had(number), slot.since))
-                .map(|(number, _)| *number)
+                .min_by_key(|(number, slot)| (had(*number), slot.since))
+                .map(|(number, _)| number)
         })?;
-        Some((number, process, tier.ready.get(&process)?.first()?))
+        Some((number, process, tier.ready.get(process)?.first()?))
+    }
+
+    fn place(&self, queue: QueueId) -> Option<Place> {
+        self.places.get(queue.0 as usize).copied().flatten()
     }
 
     /// Takes a queue out, and what stands empty then.
     fn take(&mut self, queue: QueueId) -> Option<Place> {
-        let place = self.places.remove(&queue)?;
+        let place = self.places.get_mut(queue.0 as usize)?.take()?;
         let tier = &mut self.tiers[place.tier()];
         tier.unfinished = tier.unfinished.filter(|unfinished| *unfinished != queue);
-        let process = tier.ready.get_mut(&place.process)?;
-        let ring = process.contexts.get_mut(&place.in_process)?;
+        let process = tier.ready.get_mut(place.process)?;
+        let ring = process.contexts.get_mut(place.in_process)?;
         let at = ring.iter().position(|slot| slot.context == place.context)?;
         ring[at].queues.retain(|other| *other != queue);
         if ring[at].queues.is_empty() {
-            ring.remove(at);
+            self.spare_queues.extend(ring.remove(at).map(|slot| slot.queues));
         }
-        if ring.is_empty() {
-            process.contexts.remove(&place.in_process);
-        }
-        if process.contexts.is_empty() {
-            tier.ready.remove(&place.process);
+        if process.is_empty() {
+            self.spare_processes.extend(tier.ready.remove(place.process));
         }
         if tier.ready.is_empty() {
             self.occupied &= !(1 << place.tier());
@@ -443,8 +463,8 @@ impl RunList {
     fn forget_the_even(&mut self, tier: usize) {
         let Tier { ready, had_ns, base_ns, current, .. } = &mut self.tiers[tier];
         if had_ns.len() > 2 * ready.len() + 8 {
-            let is_current = |process: &u32| current.is_some_and(|(number, _)| number == *process);
-            had_ns.retain(|number, had| ready.contains_key(number) || is_current(number) || *had > *base_ns);
+            let is_current = |process: u32| current.is_some_and(|(number, _)| number == process);
+            had_ns.retain(|number, had| ready.contains(number) || is_current(number) || *had > *base_ns);
         }
     }
 }
@@ -452,8 +472,11 @@ impl RunList {
 impl ProcessSlot {
     /// Its queue whose turn it is.
     fn first(&self) -> Option<QueueId> {
-        let (_, ring) = self.contexts.last_key_value()?;
-        ring.front()?.queues.front().copied()
+        self.contexts.iter().rev().find_map(|(_, ring)| ring.front()?.queues.front().copied())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.contexts.iter().all(|(_, ring)| ring.is_empty())
     }
 }
 

@@ -4,11 +4,11 @@
 //! engine is a race of values and never undefined behaviour. A write that covers part of a cell replaces only its bytes.
 //! Ordering comes from the protocol words around a bulk access, not from the access.
 
-use super::zeroed_cells;
+use super::cells::Cells;
 use crate::{Platform, PlatformKind, world};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const CELL: usize = 8;
 
@@ -35,14 +35,14 @@ pub(crate) struct BulkInner {
     explored: bool,
     hostile: AtomicBool,
     bytes: usize,
-    cells: Box<[AtomicU64]>,
+    cells: Cells,
 }
 
 impl Bulk {
     pub(crate) fn new(platform: &Platform, bytes: usize) -> Bulk {
         let explored = platform.kind() == PlatformKind::Explored;
         let id = if explored { world::next_object_id() } else { 0 };
-        let cells = zeroed_cells(bytes.div_ceil(CELL));
+        let cells = Cells::zeroed(bytes.div_ceil(CELL));
         let hostile = AtomicBool::new(false);
         Bulk { inner: Arc::new(BulkInner { id, explored, hostile, bytes, cells }) }
     }
@@ -53,6 +53,7 @@ impl Bulk {
     }
 
     /// How many bytes there are.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.inner.bytes as u64
     }
@@ -62,6 +63,7 @@ impl Bulk {
         self.inner.bytes == 0
     }
 
+    #[inline]
     fn check(&self, offset: u64, len: usize) -> Result<usize, OutOfBounds> {
         let len = len as u64;
         match offset.checked_add(len) {
@@ -71,6 +73,7 @@ impl Bulk {
     }
 
     /// Copies bytes out.
+    #[inline]
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), OutOfBounds> {
         let start = self.check(offset, out.len())?;
         if self.inner.explored {
@@ -82,6 +85,7 @@ impl Bulk {
     }
 
     /// The same where a process writes that is not trusted.
+    #[inline]
     pub(super) fn read_untrusted(&self, offset: u64, out: &mut [u8]) -> Result<(), OutOfBounds> {
         if self.inner.explored && self.inner.hostile.load(Ordering::Relaxed) {
             let start = self.check(offset, out.len())?;
@@ -92,6 +96,7 @@ impl Bulk {
     }
 
     /// Copies bytes in.
+    #[inline]
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), OutOfBounds> {
         let start = self.check(offset, data.len())?;
         if self.inner.explored {
@@ -103,6 +108,7 @@ impl Bulk {
     }
 
     /// Reads one little-endian 64-bit value.
+    #[inline]
     pub fn read_u64(&self, offset: u64) -> Result<u64, OutOfBounds> {
         let mut bytes = [0; 8];
         self.read(offset, &mut bytes)?;
@@ -123,18 +129,31 @@ impl fmt::Debug for Bulk {
 
 impl BulkInner {
     /// Copies bytes out of memory proper. The range was checked.
+    #[inline]
     pub(crate) fn copy_out(&self, start: usize, out: &mut [u8]) {
+        // Slots, commands and log entries.
+        if let (true, (chunks, [])) = (start.is_multiple_of(CELL), out.as_chunks_mut::<CELL>()) {
+            let (first, chunks_len) = (start / CELL, chunks.len());
+            for (chunk, cell) in chunks.iter_mut().zip(self.cells.range(first..first + chunks_len)) {
+                *chunk = cell.load(Ordering::Relaxed).to_le_bytes();
+            }
+            return;
+        }
+        self.copy_out_any(start, out);
+    }
+
+    fn copy_out_any(&self, start: usize, out: &mut [u8]) {
         let (mut at, mut rest) = (start, out);
         if !at.is_multiple_of(CELL) {
             let skip = at % CELL;
             let take = rest.len().min(CELL - skip);
-            let bytes = self.cells[at / CELL].load(Ordering::Relaxed).to_le_bytes();
+            let bytes = self.cells.at(at / CELL).load(Ordering::Relaxed).to_le_bytes();
             let (head, tail) = rest.split_at_mut(take);
             head.copy_from_slice(&bytes[skip..skip + take]);
             (at, rest) = (at + take, tail);
         }
         let mut chunks = rest.chunks_exact_mut(CELL);
-        let mut cells = self.cells[at / CELL..].iter();
+        let mut cells = self.cells.range(at / CELL..self.cells.len()).iter();
         for (chunk, cell) in chunks.by_ref().zip(cells.by_ref()) {
             chunk.copy_from_slice(&cell.load(Ordering::Relaxed).to_le_bytes());
         }
@@ -145,7 +164,19 @@ impl BulkInner {
     }
 
     /// Copies bytes into memory proper. The range was checked.
+    #[inline]
     pub(crate) fn copy_in(&self, start: usize, data: &[u8]) {
+        if let (true, (chunks, [])) = (start.is_multiple_of(CELL), data.as_chunks::<CELL>()) {
+            let first = start / CELL;
+            for (chunk, cell) in chunks.iter().zip(self.cells.range(first..first + chunks.len())) {
+                cell.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+            }
+            return;
+        }
+        self.copy_in_any(start, data);
+    }
+
+    fn copy_in_any(&self, start: usize, data: &[u8]) {
         let (mut at, mut rest) = (start, data);
         if !at.is_multiple_of(CELL) {
             let skip = at % CELL;
@@ -156,7 +187,7 @@ impl BulkInner {
         let chunks = rest.chunks_exact(CELL);
         let tail = chunks.remainder();
         let mut index = at / CELL;
-        for (chunk, cell) in chunks.zip(&self.cells[index..]) {
+        for (chunk, cell) in chunks.zip(self.cells.range(index..self.cells.len())) {
             let mut bytes = [0; CELL];
             bytes.copy_from_slice(chunk);
             cell.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
@@ -168,7 +199,7 @@ impl BulkInner {
     }
 
     fn replace_bytes(&self, index: usize, skip: usize, data: &[u8]) {
-        let cell = &self.cells[index];
+        let cell = self.cells.at(index);
         let mut old = cell.load(Ordering::Relaxed);
         loop {
             let mut bytes = old.to_le_bytes();

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bulk;
+mod cells;
 mod physical;
 mod untrusted;
 mod window;
@@ -23,6 +24,7 @@ pub use window::BulkWindow;
 use crate::time::Deadline;
 use crate::time::Step;
 use crate::{CpuTime, Platform, PlatformKind, WaitEnd, world};
+use cells::Cells;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,10 +50,17 @@ pub(crate) struct PageInner {
     explored: bool,
     hostile: AtomicBool,
     pub(crate) platform: Platform,
-    pub(crate) cells: Box<[AtomicU64]>,
+    cells: Cells,
 }
 
 impl PageInner {
+    /// The cell at `index`; panics beyond the end.
+    #[inline]
+    pub(crate) fn cell(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.cells.len(), "word {index} of a page of {} words", self.cells.len());
+        self.cells.at(index)
+    }
+
     /// Whether an explorer may return any value where it is looked at as [`Untrusted`].
     pub(crate) fn is_hostile(&self) -> bool {
         self.hostile.load(Ordering::Relaxed)
@@ -62,7 +71,7 @@ impl Page {
     pub(crate) fn new(platform: &Platform, words: usize) -> Page {
         let explored = platform.kind() == PlatformKind::Explored;
         let id = if explored { world::next_object_id() } else { 0 };
-        let cells = zeroed_cells(words);
+        let cells = Cells::zeroed(words);
         let hostile = AtomicBool::new(false);
         Page { inner: Arc::new(PageInner { id, explored, hostile, platform: platform.clone(), cells }) }
     }
@@ -74,6 +83,7 @@ impl Page {
     }
 
     /// The word at `index`; panics beyond the end, which is a mistake of the caller and never of a client.
+    #[inline]
     pub fn word(&self, index: usize) -> Word {
         assert!(index < self.len(), "word {index} of a page of {} words", self.len());
         Word { page: Arc::clone(&self.inner), index: index as u32 }
@@ -85,7 +95,7 @@ impl Page {
         if self.inner.explored {
             world::store(world::WordRef { page: &self.inner, index: index as u32 }, value);
         } else {
-            self.inner.cells[index].store(value, Ordering::Release);
+            self.inner.cell(index).store(value, Ordering::Release);
         }
     }
 
@@ -95,7 +105,7 @@ impl Page {
         if self.inner.explored {
             world::exchange(world::WordRef { page: &self.inner, index: index as u32 }, |v| v | bits)
         } else {
-            self.inner.cells[index].fetch_or(bits, Ordering::SeqCst)
+            self.inner.cell(index).fetch_or(bits, Ordering::SeqCst)
         }
     }
 
@@ -105,7 +115,7 @@ impl Page {
         if self.inner.explored {
             world::exchange(world::WordRef { page: &self.inner, index: index as u32 }, |_| value)
         } else {
-            self.inner.cells[index].swap(value, Ordering::SeqCst)
+            self.inner.cell(index).swap(value, Ordering::SeqCst)
         }
     }
 
@@ -114,6 +124,7 @@ impl Page {
     }
 
     /// How many words there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.inner.cells.len()
     }
@@ -135,13 +146,6 @@ impl fmt::Debug for Page {
     }
 }
 
-/// A zeroed run of cells whose memory is only committed when it is touched.
-fn zeroed_cells(words: usize) -> Box<[AtomicU64]> {
-    let cells = Box::<[AtomicU64]>::new_zeroed_slice(words);
-    // SAFETY: an AtomicU64 has the layout of a u64, for which all-zero bytes are the valid value 0.
-    unsafe { cells.assume_init() }
-}
-
 /// One 64-bit protocol word that several agents load and store. A 64-bit value is never seen torn.
 #[derive(Clone)]
 pub struct Word {
@@ -152,7 +156,7 @@ pub struct Word {
 impl Word {
     #[inline]
     pub(crate) fn cell(&self) -> &AtomicU64 {
-        &self.page.cells[self.index as usize]
+        self.page.cells.at(self.index as usize)
     }
 
     #[inline]

@@ -360,7 +360,7 @@ impl World {
     }
 
     fn commit_word(&mut self, page: &PageCells, index: u32, value: u64) {
-        let old = page.cells[index as usize].swap(value, Ordering::Relaxed);
+        let old = page.cell(index as usize).swap(value, Ordering::Relaxed);
         self.explored_mut().memory_hash ^= word_hash(page.id, index, old) ^ word_hash(page.id, index, value);
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct WordRef<'a> {
 
 impl WordRef<'_> {
     fn cell(&self) -> &AtomicU64 {
-        &self.page.cells[self.index as usize]
+        self.page.cell(self.index as usize)
     }
 
     fn key(&self) -> usize {

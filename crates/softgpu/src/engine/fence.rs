@@ -53,7 +53,7 @@ impl Engine {
         log: Option<&mut LogBuffer>,
     ) -> Result<(), Fault> {
         let gpu = &self.gpu;
-        if !gpu.config.node_of(self.node).writes_fences {
+        if !self.writes_fences {
             return Err(Fault::new(FaultKind::WrongEngine, signal.current_value));
         }
         let (log, unlogged) = match log {

@@ -102,6 +102,8 @@ pub(crate) struct Engine {
     /// Whose page tables it walks.
     physical_gpu: u32,
     class: EngineClass,
+    /// As its node is configured.
+    writes_fences: bool,
     attention: Word,
     lane: LaneId,
     port: Port,
@@ -125,6 +127,8 @@ pub(crate) struct Engine {
     space: Space,
     work_space: Space,
     window: Window,
+    /// Where the present queue's read pointer stands, once it was stored in this turn.
+    read_pointer: Option<Word>,
     /// Where the queue stood that it has, on hardware that forgets changes.
     stale_place: Option<Place>,
     /// Causes to raise once the lock is dropped.
@@ -149,6 +153,7 @@ impl Engine {
             node,
             physical_gpu,
             class: gpu.config.node_of(node).class,
+            writes_fences: gpu.config.node_of(node).writes_fences,
             attention: gpu.nodes[node].attention.clone(),
             lane: gpu.platform.lane(LaneKind::Engine, &gpu.config.lane_group, &gpu.config.engine_name(node)),
             port: Port::new(Arc::clone(&gpu), node),
@@ -168,6 +173,7 @@ impl Engine {
             space: nowhere,
             work_space: nowhere,
             window: Window::default(),
+            read_pointer: None,
             stale_place: None,
             causes: 0,
             raised: false,
@@ -557,6 +563,7 @@ impl Agent for Engine {
         let idle = !self.hear() && run.is_none();
         if let Some(mut run) = run {
             self.window.forget();
+            self.read_pointer = None;
             self.record_return(&mut run);
             // A node's own ring has no context of its own: the next DMA packet brings one.
             if self.task == Task::Execute

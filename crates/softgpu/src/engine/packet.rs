@@ -237,7 +237,7 @@ impl Engine {
                 work.label = NameId(name.saturating_sub(1));
                 None
             }
-            Command::WriteValue { .. } if !self.gpu.config.node_of(self.node).writes_fences => {
+            Command::WriteValue { .. } if !self.writes_fences => {
                 return Err(Fault::new(FaultKind::WrongEngine, at));
             }
             Command::WriteValue { destination, value } => {
@@ -421,9 +421,14 @@ impl Engine {
     /// The slot is no longer needed: store the read pointer.
     pub(super) fn finish_slot(&mut self, state: &mut RunState) -> Result<(), Fault> {
         state.taken += 1;
-        let space = state.shape.ring_space(self.space);
-        let slot = self.port.mmu.store_slot(space, state.shape.read_pointer())?;
-        self.port.mmu.to_store(slot).cell.word().store(state.taken);
+        if self.read_pointer.is_none() {
+            let space = state.shape.ring_space(self.space);
+            let slot = self.port.mmu.store_slot(space, state.shape.read_pointer())?;
+            self.read_pointer = Some(self.port.mmu.to_store(slot).cell.word().clone());
+        }
+        if let Some(word) = &self.read_pointer {
+            word.store(state.taken);
+        }
         Ok(())
     }
 }

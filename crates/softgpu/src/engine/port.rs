@@ -20,6 +20,8 @@ pub(super) struct Port {
     gpu: Arc<Shared>,
     node: usize,
     pub(super) mmu: Mmu,
+    /// The node notifies of fence writes.
+    notifies: bool,
     /// Stored to a page of words since [`Port::take_fence_write`], on a node that notifies, or completed a command whose progress
     /// is monitored.
     fence_write: bool,
@@ -29,12 +31,19 @@ pub(super) struct Port {
 impl Port {
     pub(super) fn new(gpu: Arc<Shared>, node: usize) -> Port {
         let mmu = Mmu::new(&gpu.platform, Arc::clone(&gpu.bus), gpu.config.io_coherent);
-        Port { gpu, node, mmu, fence_write: false, links: Links::default() }
+        Port {
+            notifies: gpu.config.node_of(node).notifies_fence_writes,
+            gpu,
+            node,
+            mmu,
+            fence_write: false,
+            links: Links::default(),
+        }
     }
 
     /// Notes a store to a word where a monitored fence may stand.
     pub(super) fn note_fence_write(&mut self) {
-        self.fence_write |= self.gpu.config.node_of(self.node).notifies_fence_writes;
+        self.fence_write |= self.notifies;
     }
 
     /// Notes that a queue whose progress fence is a monitored one has completed a command: that is told on every node.

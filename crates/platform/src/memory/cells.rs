@@ -1,0 +1,47 @@
+//! Owns the 64-bit cells that pages and bulk bytes are made of: zeroed, committed when they are touched, and from a cache line's worth
+//! on placed so that cell 0 begins a line. A ring slot, a doorbell or a fence that was laid out for one line then has one.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+
+const LINE_BYTES: usize = 64;
+const LINE_CELLS: usize = LINE_BYTES / size_of::<AtomicU64>();
+
+/// A run of cells.
+pub(crate) struct Cells {
+    /// With room before them.
+    all: Box<[AtomicU64]>,
+    start: usize,
+    len: usize,
+}
+
+impl Cells {
+    pub(crate) fn zeroed(len: usize) -> Cells {
+        let spare = if len < LINE_CELLS { 0 } else { LINE_CELLS - 1 };
+        let all = Box::<[AtomicU64]>::new_zeroed_slice(len + spare);
+        // SAFETY: an AtomicU64 has the layout of a u64, for which all-zero bytes are the valid value 0.
+        let all = unsafe { all.assume_init() };
+        let past = all.as_ptr().addr() % LINE_BYTES / size_of::<AtomicU64>();
+        let start = if spare == 0 { 0 } else { (LINE_CELLS - past) % LINE_CELLS };
+        Cells { all, start, len }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The cell at `index`, which was checked against the length.
+    #[inline]
+    pub(crate) fn at(&self, index: usize) -> &AtomicU64 {
+        debug_assert!(index < self.len);
+        &self.all[self.start + index]
+    }
+
+    /// Cells that were checked likewise.
+    #[inline]
+    pub(crate) fn range(&self, range: Range<usize>) -> &[AtomicU64] {
+        debug_assert!(range.end <= self.len);
+        &self.all[self.start + range.start..self.start + range.end]
+    }
+}

@@ -1,0 +1,62 @@
+//! Owns a map of few keys in one run of memory, in order of its keys: once it has grown, entering and taking out allocate nothing. A run
+//! list enters and takes out one queue in every turn of its engine.
+
+/// A map of few keys.
+pub(super) struct Sorted<K, V>(Vec<(K, V)>);
+
+impl<K, V> Default for Sorted<K, V> {
+    fn default() -> Sorted<K, V> {
+        Sorted(Vec::new())
+    }
+}
+
+impl<K: Ord + Copy, V> Sorted<K, V> {
+    fn find(&self, key: K) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&key, |(key, _)| *key)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn contains(&self, key: K) -> bool {
+        self.find(key).is_ok()
+    }
+
+    pub(super) fn get(&self, key: K) -> Option<&V> {
+        self.find(key).ok().map(|at| &self.0[at].1)
+    }
+
+    pub(super) fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        self.find(key).ok().map(|at| &mut self.0[at].1)
+    }
+
+    /// What stands under the key, after `value` was put there if nothing did.
+    pub(super) fn get_or_insert_with(&mut self, key: K, value: impl FnOnce() -> V) -> &mut V {
+        let at = self.find(key).unwrap_or_else(|at| {
+            self.0.insert(at, (key, value()));
+            at
+        });
+        &mut self.0[at].1
+    }
+
+    pub(super) fn remove(&mut self, key: K) -> Option<V> {
+        self.find(key).ok().map(|at| self.0.remove(at).1)
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(K, &V) -> bool) {
+        self.0.retain(|(key, value)| keep(*key, value));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (K, &V)> {
+        self.0.iter().map(|(key, value)| (*key, value))
+    }
+}
