@@ -282,27 +282,33 @@ fn reports_that_make_no_sense_are_bug_checks() {
     }
 }
 
-// spec: HS-017
-#[test]
-fn a_fault_of_a_command_buffer_that_was_never_submitted_is_a_bug_check() {
-    let w = inline_world();
-    let _queue = w.hw_queue();
+/// A planted fault of command buffer 1 of the first queue.
+fn planted_buffer_1(w: &World) -> (OsHandle, InterruptData) {
     let hw_queue = w.hooked.told().queues[0].0.os_handle;
     let mut data = planted(hw_queue, PageFaultFlags::empty());
     if let InterruptData::HwQueuePageFaulted { faulted_fence_id, .. } = &mut data {
         *faulted_fence_id = 1;
     }
-    w.hooked.interrupt(data.clone());
+    (hw_queue, data)
+}
+
+// spec: HS-017
+#[test]
+fn a_fault_of_a_command_buffer_that_was_never_submitted_is_a_bug_check() {
+    let w = inline_world();
+    let _queue = w.hw_queue();
+    let (hw_queue, data) = planted_buffer_1(&w);
+    w.hooked.interrupt(data);
     let bug = BugCheck::UnknownFaultedFence { hw_queue: hw_queue.0, fence_id: 1, submitted: 0 };
     assert_eq!(w.machine.adapter().bug_checks(), [bug]);
-    drop(w);
-    // Nobody vouches for what a process writes into its ring.
+}
+
+// spec: HS-017
+#[test]
+fn nobody_vouches_for_what_a_process_writes_into_its_ring() {
     let w = inline_world();
     let _queue = w.connected_queue(0);
-    let hw_queue = w.hooked.told().queues[0].0.os_handle;
-    if let InterruptData::HwQueuePageFaulted { faulted, .. } = &mut data {
-        *faulted = hw_queue;
-    }
+    let (_, data) = planted_buffer_1(&w);
     w.hooked.interrupt(data);
     assert_eq!(w.machine.adapter().bug_checks(), []);
     assert_eq!(faulted(&w).pipeline_stage, RenderPipelineStage::PixelShader);
