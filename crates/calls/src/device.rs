@@ -11,6 +11,8 @@ pub enum DeviceState {
     Faulted(FaultReport),
     /// Lost because the GPU made no progress with its work: what was noticed, in words.
     Hung(String),
+    /// Lost because the GPU was reset for the work of somebody else: for what, in words.
+    Reset(String),
     /// Lost because the adapter stopped.
     Stopped,
     /// Lost because its process was ended; nothing that it shares is made to pass for that.
@@ -134,4 +136,70 @@ pub struct SubmitCommandToHwQueue {
     pub command_bytes: u32,
     /// Stamp for the timeline, CPU ns.
     pub queued_ns: u64,
+}
+
+/// D3DKMT_TDRDBGCTRLTYPE: a test of timeout detection and recovery, see D3DKMTEscape (D3DKMT_ESCAPE_TDRDBGCTRL).
+#[doc(alias = "D3DKMT_TDRDBGCTRLTYPE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TdrTest {
+    /// TDRDBGCTRLTYPE_FORCETDR: the adapter is reset.
+    ForceTdr,
+    /// TDRDBGCTRLTYPE_DISABLEBREAK: nobody is told before a recovery.
+    DisableBreak,
+    /// TDRDBGCTRLTYPE_ENABLEBREAK: whoever debugs is told before a recovery.
+    EnableBreak,
+    /// TDRDBGCTRLTYPE_UNCONDITIONAL: recoveries are not counted any more.
+    Unconditional,
+    /// TDRDBGCTRLTYPE_VSYNCTDR.
+    VSyncTdr,
+    /// TDRDBGCTRLTYPE_GPUTDR: the adapter is reset.
+    GpuTdr,
+    /// TDRDBGCTRLTYPE_FORCEDODTDR.
+    ForceDodTdr,
+    /// TDRDBGCTRLTYPE_FORCEDODVSYNCTDR.
+    ForceDodVSyncTdr,
+    /// TDRDBGCTRLTYPE_ENGINETDR: an engine is reset.
+    EngineTdr {
+        /// Which: its node.
+        node_ordinal: u32,
+        /// And its physical adapter.
+        engine_ordinal: u32,
+    },
+}
+
+impl TdrTest {
+    /// The published number.
+    pub fn number(self) -> u32 {
+        match self {
+            TdrTest::ForceTdr => 0,
+            TdrTest::DisableBreak => 1,
+            TdrTest::EnableBreak => 2,
+            TdrTest::Unconditional => 3,
+            TdrTest::VSyncTdr => 4,
+            TdrTest::GpuTdr => 5,
+            TdrTest::ForceDodTdr => 6,
+            TdrTest::ForceDodVSyncTdr => 7,
+            TdrTest::EngineTdr { .. } => 8,
+        }
+    }
+
+    /// The test of that number; that of an engine is about this one.
+    pub fn from_number(number: u32, node_ordinal: u32, engine_ordinal: u32) -> Option<TdrTest> {
+        use TdrTest::{
+            DisableBreak, EnableBreak, EngineTdr, ForceDodTdr, ForceDodVSyncTdr, ForceTdr, GpuTdr,
+            Unconditional, VSyncTdr,
+        };
+        let all = [
+            ForceTdr,
+            DisableBreak,
+            EnableBreak,
+            Unconditional,
+            VSyncTdr,
+            GpuTdr,
+            ForceDodTdr,
+            ForceDodVSyncTdr,
+            EngineTdr { node_ordinal, engine_ordinal },
+        ];
+        all.into_iter().find(|test| test.number() == number)
+    }
 }

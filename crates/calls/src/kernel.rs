@@ -8,7 +8,7 @@ use crate::adapter::AdapterInfo;
 use crate::allocation::{Allocation, CreateAllocation};
 use crate::device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, HwQueue, SubmitCommand,
-    SubmitCommandToHwQueue,
+    SubmitCommandToHwQueue, TdrTest,
 };
 use crate::doorbell::{Connection, CreateDoorbell, Doorbell};
 use crate::fence::{
@@ -37,6 +37,21 @@ pub trait Kernel: Send + Sync {
     /// How the device stands.
     #[doc(alias = "D3DKMTGetDeviceState")]
     fn device_state(&self, device: Handle) -> Result<DeviceState, Status>;
+
+    /// DisableGpuTimeout, of D3DDDI_CREATECONTEXTFLAGS and of D3DDDI_CREATEHWQUEUEFLAGS: however long a context's packets, or a hardware queue's
+    /// work, take, nobody asks them to stop for that. Before anything is queued. ACCESS_DENIED without the privilege to raise priorities,
+    /// which whoever keeps an engine from others needs.
+    #[doc(alias = "DisableGpuTimeout")]
+    fn disable_gpu_timeout(&self, _object: Handle) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// D3DKMTEscape with D3DKMT_ESCAPE_TDRDBGCTRL: has the adapter behave as if it had timed out, or changes how timeouts are treated. For
+    /// tests; a kernel that is not tested so refuses with NOT_SUPPORTED.
+    #[doc(alias = "D3DKMT_ESCAPE_TDRDBGCTRL")]
+    fn debug_timeouts(&self, _test: TdrTest) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// Memory, resident and mapped.
     #[doc(alias = "D3DKMTCreateAllocation2")]

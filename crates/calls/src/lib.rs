@@ -22,7 +22,7 @@ pub use adapter::{AdapterInfo, NodeInfo};
 pub use allocation::{Allocation, AllocationKind, AllocationMemory, CreateAllocation, Placement};
 pub use device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, FaultReport, HwQueue, SubmitCommand,
-    SubmitCommandToHwQueue,
+    SubmitCommandToHwQueue, TdrTest,
 };
 pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};
 pub use fence::{

@@ -494,7 +494,9 @@ impl DeviceInner {
         match self.thunk.enter().device_state(self.handle()) {
             Ok(DeviceState::Active) => None,
             Ok(DeviceState::Faulted(report)) => Some(self.describe(&report)),
-            Ok(DeviceState::Hung(what)) => Some(what),
+            // As GetDeviceRemovedReason names them: DXGI_ERROR_DEVICE_HUNG is whose work it was, DXGI_ERROR_DEVICE_RESET who lost by it.
+            Ok(DeviceState::Hung(what)) => Some(format!("DEVICE_HUNG: {what}")),
+            Ok(DeviceState::Reset(what)) => Some(format!("DEVICE_RESET: {what}")),
             Ok(DeviceState::Stopped) => Some("the adapter stopped".to_owned()),
             Ok(DeviceState::ProcessEnded) => Some("its process was ended".to_owned()),
             Err(Status::CANCELLED) => None,

@@ -187,7 +187,8 @@ pub enum PagingOperation<'a> {
         /// Where it will stand; as large.
         to: PhysicalAddress,
     },
-    /// DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL: copies bytes. Addresses are of the kernel's paging process.
+    /// DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL: copies bytes. Addresses are of the kernel's paging process. Of 0 bytes, with nothing to be
+    /// written to the buffer: the adapter was reset, and what an allocation held in the device's memory is lost.
     #[doc(alias = "DXGK_OPERATION_VIRTUAL_TRANSFER")]
     VirtualTransfer {
         /// From here.

@@ -1,11 +1,18 @@
 //! Owns what kernel and driver say to each other in timeout detection and recovery.
 
+use crate::OsHandle;
+
 /// DXGKARG_QUERYENGINESTATUS, what comes out.
 #[doc(alias = "DXGK_ENGINESTATUS")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatus {
     /// The engine takes part.
     pub responsive: bool,
+    /// The hardware context that it works for, by the kernel's handle. Ours: the published structure has the bit above and nothing
+    /// else, which cannot tell an engine that works from one whose queues all wait, and a wait is no hang.
+    pub hw_context: Option<OsHandle>,
+    /// Ours, with it: another number as soon as the engine has done something more.
+    pub progress: u64,
 }
 
 /// What a reset did to a hardware context.

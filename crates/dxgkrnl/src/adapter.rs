@@ -24,6 +24,7 @@ use crate::sched::idle::IdleContexts;
 use crate::sched::{Limits, VidSch};
 use crate::stats::{Count, KernelStats, Stats};
 use crate::supervisor::{self, Supervisor};
+use crate::tdr::{Tdr, TdrConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -74,11 +75,10 @@ pub struct AdapterConfig {
     pub strict_fence_rewind: bool,
     /// Whether adapter and engines may lose power.
     pub power: PowerManagement,
+    /// When a GPU counts as hung, and what is done then.
+    pub tdr: TdrConfig,
     /// What the driver is told of priority bands.
     pub priority_bands: SetupPriorityBands,
-    /// How long the GPU may take for what it must do, in nanoseconds, before it counts as hung (TdrDelay). Where power is managed
-    /// the kernel looks that often at the progress of engines with user-mode queues.
-    pub tdr_delay_ns: u64,
     /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same priority wait for it.
     pub quantum_ns: u64,
     /// Whether somebody looks when deadlines have come. Without, no quantum ends and nothing is found to hang: for explorations, where
@@ -108,8 +108,8 @@ impl AdapterConfig {
             log_entries: 84,
             strict_fence_rewind: false,
             power: PowerManagement::AlwaysOn,
+            tdr: TdrConfig::standard(),
             priority_bands: SetupPriorityBands::default(),
-            tdr_delay_ns: 2_000_000_000,
             quantum_ns: 10_000_000,
             supervised: platform.kind() != PlatformKind::Explored,
             ordinal: None,
@@ -199,6 +199,7 @@ pub struct Adapter {
     pub(crate) stats: Stats,
     /// Looks when deadlines have come.
     pub(crate) supervisor: Supervisor,
+    pub(crate) tdr: Tdr,
     next_handle: Word,
     bug_checks: Mutex<Vec<BugCheck>>,
     interrupt_worker: Mutex<Option<ServiceHandle>>,
@@ -214,6 +215,7 @@ impl Adapter {
         config: AdapterConfig,
     ) -> Result<Arc<Adapter>, StartError> {
         let level = Passive::enter();
+        config.tdr.check()?;
         // 1. Which contract is it written for?
         let version = driver.ddi_version();
         let (oldest, newest) = (entry::OLDEST, entry::NEWEST);
@@ -277,6 +279,7 @@ impl Adapter {
             interrupt_lane: platform.lane(LaneKind::Interrupt, &lane_group(config), "interrupts"),
             stats: Stats::new(platform),
             supervisor: Supervisor::new(platform, config.supervised),
+            tdr: Tdr::new(platform, &config.tdr, config.supervised),
             next_handle: platform.page(1).word(0),
             bug_checks: platform.mutex("bug checks", Vec::new()),
             interrupt_worker: platform.mutex("interrupt worker", None),
@@ -319,6 +322,7 @@ impl Adapter {
     /// Stops the adapter: its supervisor, its interrupt worker and its driver. Processes must be closed first.
     pub fn stop(&self) {
         self.supervisor.stop();
+        self.tdr.forget();
         let worker = self.interrupt_worker.lock().take();
         if let Some(worker) = worker {
             worker.stop();
@@ -361,7 +365,8 @@ impl Adapter {
     /// The driver, for a DDI call, on a device that has power until the call is over: no guard of policy state may be held.
     pub(crate) fn driver(&self) -> Powered<'_> {
         current::assert_no_guards("a DDI call");
-        Powered { driver: &*self.driver, _awake: self.awake() }
+        let awake = self.awake();
+        Powered { driver: &*self.driver, _awake: awake, _inside: self.tdr.gate.enter() }
     }
 
     /// The driver, for a call that says itself whether the device has power, or that only comes from one that has.
@@ -405,7 +410,13 @@ impl Adapter {
         self.record_mark((&self.process_lane, "processes"), what, start_ns, 0);
     }
 
-    fn record_mark(&self, (lane, lane_name): (&OnceLock<LaneId>, &str), what: &str, start_ns: u64, arg: u64) {
+    pub(crate) fn record_mark(
+        &self,
+        (lane, lane_name): (&OnceLock<LaneId>, &str),
+        what: &str,
+        start_ns: u64,
+        arg: u64,
+    ) {
         let platform = &self.platform;
         if !platform.tracing() {
             return;
@@ -486,7 +497,7 @@ fn limits(caps: &AdapterCaps, config: &AdapterConfig) -> Limits {
     Limits {
         preempts: caps.scheduling.contains(aware),
         quantum_ns: config.quantum_ns.max(1),
-        timeout_ns: Some(config.tdr_delay_ns),
+        timeout_ns: config.tdr.is_on().then_some(config.tdr.delay_ns),
     }
 }
 

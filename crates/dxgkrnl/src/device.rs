@@ -53,6 +53,11 @@ impl Device {
         Ok(device)
     }
 
+    /// Whether it is the kernel's own: of no process, and never lost to anything but a broken contract.
+    pub(crate) fn is_of_kernel(&self) -> bool {
+        self.handles.is_nobodys()
+    }
+
     /// How it stands.
     pub(crate) fn state(&self) -> DeviceState {
         self.state.lock().clone()

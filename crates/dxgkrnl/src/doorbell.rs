@@ -218,6 +218,7 @@ impl Doorbell {
             }
         }
         adapter.count(Count::doorbell_connects);
+        adapter.stir_watch();
         // A device that has none gets its power, and rings that were moved out of its memory come back, before the driver is
         // asked; its contexts are resumed after that and before the process is told. An engine gets its power likewise.
         // spec: UMS-061
@@ -392,6 +393,7 @@ impl Doorbell {
             return Err(Status::DEVICE_REMOVED);
         }
         self.adapter.driver().notify_work_submission(&Passive::enter(), self.queue.driver);
+        self.adapter.stir_watch();
         Ok(())
     }
 }

@@ -16,8 +16,8 @@ use tidegate_ddi::memory::{AllocationSegments, PagingOperation, StandardAllocati
 use tidegate_ddi::queue::{CreateContext, CreateHwQueue, SubmitCommandToHwQueue};
 use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
-    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, FeatureId, NativeFenceCaps, Passive,
-    Status, UserModeSubmissionCaps,
+    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, FeatureId, NativeFenceCaps,
+    Passive, Status, UserModeSubmissionCaps,
 };
 
 /// The versions that this kernel drives.
@@ -176,6 +176,16 @@ impl DriverLayer for Gate {
     fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {
         self.open.demand(EntryGroup::HwQueues)?;
         self.inner.resume_context(level, context)
+    }
+
+    fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.open.demand(EntryGroup::HwQueues)?;
+        self.inner.reset_hw_engine(level, engine)
+    }
+
+    fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.open.demand(EntryGroup::HwQueues)?;
+        self.inner.resume_hw_engine(level, engine)
     }
 
     fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {

@@ -108,6 +108,16 @@ pub enum StartError {
     /// No nodes, or too many.
     #[error("the driver reports {0} nodes: there must be 1 to 64")]
     Nodes(usize),
+    /// TdrLevel 2.
+    #[error(
+        "TdrLevel is 2 (recover to VGA): there is no VGA here; use 0 (off), 1 (bug check) or 3 (recover)"
+    )]
+    RecoverToVga,
+    /// A delay in which nothing can happen.
+    #[error(
+        "TdrDelay is 0: a GPU needs some time to answer; give it one, or switch detection off with TdrLevel 0"
+    )]
+    TdrDelay,
     /// No physical adapter, or too many.
     #[error("the driver reports {0} physical adapters: there must be 1 to 4")]
     PhysicalAdapters(u32),
@@ -143,6 +153,45 @@ pub enum BugCheck {
     /// DxgkDdiCancelCommand, which must succeed, failed.
     #[error("DxgkDdiCancelCommand failed with {0}: it must succeed")]
     CancelCommandFailed(Status),
+    /// A timeout, where TdrLevel says that the first one is fatal.
+    #[error("{0}, and TdrLevel is 1: no timeout is recovered from")]
+    Timeout(String),
+    /// One timeout more than are recovered from in the window.
+    #[error("{0}, and there were as many recoveries as TdrLimitCount allows in TdrLimitTime")]
+    TooManyTimeouts(String),
+    /// Threads did not leave the driver in TdrDdiDelay, so that the adapter could not be reset.
+    #[error("threads did not leave the driver within TdrDdiDelay, so the adapter cannot be reset")]
+    StuckInDriver,
+    /// The adapter's reset, which must succeed, failed.
+    #[error("{ddi} failed with {status}: the adapter cannot be recovered")]
+    RecoveryFailed {
+        /// Which of its calls.
+        ddi: &'static str,
+        /// With what.
+        status: Status,
+    },
+    /// The engines that depend on one are without it.
+    #[error("DxgkDdiQueryDependentEngineGroup says {group:#x} of node {node}, which is not among them")]
+    DependentEngines {
+        /// The node.
+        node: u32,
+        /// What the driver says.
+        group: u64,
+    },
+    /// DxgkDdiResetEngine says that a packet was cut off which was not there.
+    #[error(
+        "DxgkDdiResetEngine of {engine} says that packet {aborted} was cut off: {completed} was complete, and {submitted} submitted last"
+    )]
+    AbortedFence {
+        /// The engine.
+        engine: EngineId,
+        /// What the driver says.
+        aborted: u32,
+        /// The last packet that was complete.
+        completed: u32,
+        /// The last one that was submitted.
+        submitted: u32,
+    },
     /// The commands that a driver wrote for a paging operation faulted.
     #[error("the commands that DxgkDdiBuildPagingBuffer wrote faulted: memory is not where it should be")]
     PagingAborted,
@@ -217,6 +266,11 @@ impl BugCheck {
         match self {
             BugCheck::PreemptCommandFailed(_) => Some((0x119, 0x2)),
             BugCheck::CancelCommandFailed(_) => Some((0x119, 0x9)),
+            BugCheck::AbortedFence { .. } => Some((0x119, 0xA)),
+            BugCheck::Timeout(_)
+            | BugCheck::TooManyTimeouts(_)
+            | BugCheck::StuckInDriver
+            | BugCheck::RecoveryFailed { .. } => Some((0x116, 0)),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ use crate::scheduling;
 use crate::signal;
 use crate::stats::Count;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData, SubmitCommandToHwQueue};
 use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, Passive, VidSchCaps};
@@ -84,6 +84,8 @@ pub(crate) struct HwQueue {
     pub(crate) driver: DriverHandle,
     // spec: UMS-002
     pub(crate) user_mode_submission: bool,
+    /// DisableGpuTimeout: however long it works, it is not asked to stop for it.
+    no_timeout: OnceLock<()>,
     pub(crate) tag: u32,
     pub(crate) lane: u32,
     pub(crate) progress: Arc<FenceInstanceObject>,
@@ -232,6 +234,7 @@ impl HwQueue {
             os_handle,
             driver,
             user_mode_submission: desc.user_mode_submission,
+            no_timeout: OnceLock::new(),
             tag: desc.tag,
             lane: desc.lane,
             progress,
@@ -242,6 +245,15 @@ impl HwQueue {
         // What logs are to be like may have changed since they were made; from here on the queue is told.
         log::follow_mode(adapter, &queue)?;
         Ok(queue)
+    }
+
+    /// However long it works, it is not asked to stop for it (DisableGpuTimeout).
+    pub(crate) fn disable_timeout(&self) {
+        let _first = self.no_timeout.set(());
+    }
+
+    pub(crate) fn has_timeout(&self) -> bool {
+        self.no_timeout.get().is_none()
     }
 
     fn adapter(&self) -> &Arc<Adapter> {
@@ -446,6 +458,7 @@ impl HwQueue {
         let engine = adapter.engine_in_use(self.engine());
         let result = adapter.driver().submit_command_to_hw_queue(&Dispatch::enter(), args);
         drop(engine);
+        adapter.stir_watch();
         if result == Err(Status::INVALID_PARAMETER) {
             let refused = (self.tag, command.progress_fence_id, command.gpu_va);
             recovery::commands_refused(adapter, &self.device, self.engine(), refused);
@@ -472,6 +485,45 @@ impl HwQueue {
         }
         let submitted = self.software.lock().submitted;
         submitted > self.progress.fence.value()
+    }
+
+    /// The progress value that was announced last, by whoever announces.
+    pub(crate) fn announced_by_anyone(&self, adapter: &Adapter) -> u64 {
+        match self.user_mode_submission {
+            true => {
+                let of_queue = adapter.doorbells_of(|d| d.queue.os_handle == self.os_handle);
+                of_queue.map(|d| d.announced()).max().unwrap_or(0)
+            }
+            false => self.announced(),
+        }
+    }
+
+    /// Whether anything is held back for it.
+    pub(crate) fn holds_back(&self) -> bool {
+        !self.software.lock().items.is_empty()
+    }
+
+    /// What of it is not complete, in words, and the progress value that would say so.
+    pub(crate) fn describe_work(&self, adapter: &Adapter) -> (String, (String, u64)) {
+        let (done, announced) = (self.progress.fence.value(), self.announced_by_anyone(adapter));
+        let command = match self.user_mode_submission {
+            true => format!("the command buffer of its ring that says progress {}", done.saturating_add(1)),
+            false => {
+                let first = self.software.lock().in_flight.iter().find(|id| **id > done).copied();
+                format!("the command buffer that says progress {}", first.unwrap_or(announced))
+            }
+        };
+        (format!("{command}; {announced} was announced last"), ("progress".to_owned(), announced))
+    }
+
+    /// The signals that are held back behind its commands.
+    pub(crate) fn signals_behind(&self) -> Vec<FenceTarget> {
+        let software = self.software.lock();
+        let signals = software.items.iter().filter_map(|item| match &item.work {
+            Work::Signal { signal, .. } => Some(signal.fences.iter().cloned()),
+            _ => None,
+        });
+        signals.flatten().collect()
     }
 
     /// Gives up what is queued: the device is lost, or the queue ends. Returns the fences of signals that stood in it.

@@ -14,7 +14,7 @@ use crate::fence::Fence;
 use crate::fence::{Meant, Named};
 use crate::page_fault::HwQueueFault;
 use crate::stats::Count;
-use crate::{doorbell, fence, page_fault, power, recovery, sched, suspend};
+use crate::{doorbell, fence, page_fault, power, recovery, sched, suspend, tdr};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::layout::EngineState;
@@ -64,8 +64,28 @@ enum Reported {
     Broken(BugCheck),
 }
 
+impl Reported {
+    /// The engine, when it is about packets.
+    fn engine_of_packets(&self) -> Option<EngineId> {
+        match self {
+            Reported::DmaCompleted { engine, .. }
+            | Reported::DmaPreempted { engine, .. }
+            | Reported::DmaFaulted { engine, .. } => Some(*engine),
+            _ => None,
+        }
+    }
+}
+
+/// What was reported, and what is not listened to.
+#[derive(Default)]
+struct Reports {
+    list: Vec<Reported>,
+    /// Engines, bit by bit, whose packets are being recovered: what is said of them means nothing.
+    ignored: u64,
+}
+
 pub(crate) struct DpcQueue {
-    reported: Mutex<Vec<Reported>>,
+    reported: Mutex<Reports>,
     wanted: Word,
     /// Somebody runs the deferred routine for a relay, and will look once more before he goes.
     relaying: Word,
@@ -76,7 +96,7 @@ pub(crate) struct DpcQueue {
 impl DpcQueue {
     pub(crate) fn new(platform: &Platform) -> DpcQueue {
         DpcQueue {
-            reported: platform.mutex("reported interrupts", Vec::new()),
+            reported: platform.mutex("reported interrupts", Reports::default()),
             wanted: platform.page(1).word(0),
             relaying: platform.page(1).word(0),
             worker: OnceLock::new(),
@@ -85,7 +105,7 @@ impl DpcQueue {
 
     /// Gives up what nobody will look at any more: it holds fences, which hold the adapter.
     pub(crate) fn forget(&self) {
-        let left = std::mem::take(&mut *self.reported.lock());
+        let left = std::mem::take(&mut self.reported.lock().list);
         drop(left);
     }
 }
@@ -116,7 +136,11 @@ impl Callbacks for KernelCallbacks {
         if let Some(adapter) = self.adapter()
             && let Some(reported) = resolve(&adapter, data)
         {
-            adapter.dpc.reported.lock().push(reported);
+            let number = reported.engine_of_packets().and_then(|engine| adapter.caps.engine_number(engine));
+            let mut reports = adapter.dpc.reported.lock();
+            if number.is_none_or(|n| reports.ignored >> n & 1 == 0) {
+                reports.list.push(reported);
+            }
         }
     }
 
@@ -158,10 +182,11 @@ impl Callbacks for KernelCallbacks {
     fn invalidate_hw_context(
         &self,
         _level: &Passive,
-        _context: OsHandle,
-        _loss: HwContextLoss,
+        context: OsHandle,
+        loss: HwContextLoss,
     ) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
+        let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
+        tdr::invalidated(&adapter, context, loss)
     }
 }
 
@@ -247,7 +272,7 @@ fn native(adapter: &Adapter, engine: EngineId, named: Named<'_>, legacy: bool) -
 
 // spec: NF-130
 fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
-    let reported = std::mem::take(&mut *adapter.dpc.reported.lock());
+    let reported = std::mem::take(&mut adapter.dpc.reported.lock().list);
     for data in reported {
         match data {
             Reported::DmaCompleted { engine, fence_id } => sched::dma_completed(adapter, engine, fence_id),
@@ -275,7 +300,9 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             }
             Reported::EngineState { engine, new_state } => match new_state {
                 // spec: UMS-053
-                EngineState::Hung => recovery::engine_hung(adapter, engine),
+                EngineState::Hung => {
+                    tdr::engine_hangs(adapter, engine, format!("{engine} made no progress, says its driver"));
+                }
                 EngineState::TransitionToF1 => power::engine_is_idle(adapter, engine),
                 EngineState::Active => {}
             },
@@ -285,9 +312,34 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
     }
 }
 
+/// From now on nothing counts that is said of this engine's packets; the interrupt lock is held. Returns what was reported before as
+/// completed last and is not taken yet.
+pub(crate) fn ignore(adapter: &Adapter, engine: EngineId) -> Option<u32> {
+    let number = adapter.caps.engine_number(engine)?;
+    let mut reports = adapter.dpc.reported.lock();
+    reports.ignored |= 1 << number;
+    reports.list.iter().rev().find_map(|reported| match reported {
+        Reported::DmaCompleted { engine: of, fence_id } if *of == engine => Some(*fence_id),
+        _ => None,
+    })
+}
+
+/// What is said of this engine's packets counts again.
+pub(crate) fn heed(adapter: &Adapter, engine: EngineId) {
+    if let Some(number) = adapter.caps.engine_number(engine) {
+        adapter.dpc.reported.lock().ignored &= !(1 << number);
+    }
+}
+
+/// Takes what was reported until now.
+pub(crate) fn flush(adapter: &Adapter) {
+    while deferred_routine(adapter) {}
+}
+
 /// Counts a signalled interrupt.
 fn served(adapter: &Adapter, released: bool) {
     adapter.count(Count::fence_interrupts);
+    adapter.stir_watch();
     if !released {
         adapter.count(Count::spurious_fence_interrupts);
     }
@@ -324,7 +376,7 @@ fn deferred_routine(adapter: &Adapter) -> bool {
 /// than there are adapters.
 pub(crate) fn relay(fence: Arc<Fence>) {
     let adapter = fence.adapter.clone();
-    adapter.dpc.reported.lock().push(Reported::Relayed(fence));
+    adapter.dpc.reported.lock().list.push(Reported::Relayed(fence));
     adapter.dpc.wanted.exchange(1);
     serve_reports(&adapter);
 }

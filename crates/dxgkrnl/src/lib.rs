@@ -40,6 +40,7 @@ mod signal;
 mod stats;
 mod supervisor;
 mod suspend;
+mod tdr;
 mod teardown;
 
 pub use adapter::{Adapter, AdapterConfig, InterruptDelivery, PendingWait};
@@ -51,3 +52,6 @@ pub use power::PowerManagement;
 pub use process::Process;
 pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
 pub use suspend::Suspended;
+pub use tdr::{
+    HeldBack, RecoveryHook, RecoveryOutcome, RecoveryReport, TdrConfig, TdrDebugMode, TdrLevel, WorkAtReset,
+};

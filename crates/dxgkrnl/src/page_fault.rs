@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
-use crate::recovery;
+use crate::{recovery, tdr};
 use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, FaultReport};
 use tidegate_ddi::{EngineId, OsHandle, PageFault, PageFaultFlags};
@@ -120,24 +120,30 @@ pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &
                     submitted,
                 });
             }
-            recovery::lose_device(adapter, &queue.device, say(queue.tag));
+            let _first = recovery::lose_device(adapter, &queue.device, say(queue.tag));
         }
-        Named::Context(context) => recovery::lose_device(adapter, &context.device, say(context.tag)),
+        Named::Context(context) => _ = recovery::lose_device(adapter, &context.device, say(context.tag)),
         Named::Process(number) => {
             let devices = devices_of(adapter, number);
             if devices.is_empty() {
                 return adapter.bug_check(BugCheck::UnknownProcess(number.into()));
             }
-            devices.iter().for_each(|device| recovery::lose_device(adapter, device, say(0)));
+            devices.iter().for_each(|device| _ = recovery::lose_device(adapter, device, say(0)));
         }
         // Somebody did it who has work there.
-        Named::Engine => return recovery::engine_hung(adapter, engine),
+        Named::Engine => {
+            return tdr::engine_hangs(
+                adapter,
+                engine,
+                format!("{engine} faulted, and its driver wants it reset"),
+            );
+        }
     }
     // spec: HS-019
     if fault.flags.intersects(PageFaultFlags::ADAPTER_RESET_REQUIRED | PageFaultFlags::FATAL_HARDWARE_ERROR) {
         adapter.lose_all_devices();
     } else if fault.flags.contains(PageFaultFlags::ENGINE_RESET_REQUIRED) {
-        recovery::engine_hung(adapter, engine);
+        tdr::engine_hangs(adapter, engine, format!("{engine} faulted, and its driver wants it reset"));
     }
 }
 

@@ -22,8 +22,8 @@ use tidegate_calls::{
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CurrentValueView, DeviceState,
     FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
     Priority, ReadOnly, Residency, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
-    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, VideoMemoryInfo,
-    WaitMode,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest,
+    VideoMemoryInfo, WaitMode,
 };
 use tidegate_ddi::{OsHandle, VidSchCaps};
 use tidegate_platform::{CacheType, Event, Mutex};
@@ -56,6 +56,11 @@ impl HandleLookup {
     /// Of a device that belongs to no process.
     pub(crate) fn none() -> HandleLookup {
         HandleLookup(Weak::new())
+    }
+
+    /// Whether it is [`HandleLookup::none`].
+    pub(crate) fn is_nobodys(&self) -> bool {
+        self.0.ptr_eq(&Weak::new())
     }
 
     pub(crate) fn fence(&self, handle: u32) -> Option<Arc<Fence>> {
@@ -298,6 +303,10 @@ impl Kernel for Process {
         let handles = HandleLookup(Arc::downgrade(&self.objects));
         let ground = self.ground.lock().as_ref().map(|g| (g.space.clone(), g.fence_pool.clone()));
         let (space, fence_pool) = ground.ok_or(Status::DEVICE_REMOVED)?;
+        // Blocked for the engine time-outs that it caused (0x142).
+        if self.adapter.tdr.is_blocked(space.number) {
+            return Err(Status::ACCESS_DENIED);
+        }
         let device = Device::new(&self.adapter, &space, &fence_pool, handles, self.may_raise_priority)?;
         self.insert(Object::Device(device))
     }
@@ -321,6 +330,23 @@ impl Kernel for Process {
             (None, true) => Ok(DeviceState::ProcessEnded),
             _ => Err(Status::INVALID_PARAMETER),
         }
+    }
+
+    fn disable_gpu_timeout(&self, object: Handle) -> Result<(), Status> {
+        if !self.may_raise_priority {
+            return Err(Status::ACCESS_DENIED);
+        }
+        let found = self.objects.lock().get(object);
+        match found {
+            Some(Object::HwQueue(queue)) => queue.disable_timeout(),
+            Some(Object::Context(context)) => self.adapter.sched.lock().disable_timeout(context.os_handle),
+            _ => return Err(Status::INVALID_PARAMETER),
+        }
+        Ok(())
+    }
+
+    fn debug_timeouts(&self, test: TdrTest) -> Result<(), Status> {
+        self.adapter.debug_timeouts(test)
     }
 
     fn create_allocation(&self, args: CreateAllocation) -> Result<Allocation, Status> {

@@ -1,8 +1,7 @@
-//! Owns what happens to a device whose work faulted or hangs: it is lost, with a reason that names queue, command and address; its
+//! Owns what happens to a device whose work faulted, or hangs, or was reset (`tdr`): it is lost, with a reason that names queue, command and address; its
 //! doorbells say ABORT, its queued work is given up, and the fences that it made read as their maximum, so nobody hangs.
 
 use crate::adapter::Adapter;
-use crate::context::Context;
 use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::{Fence, cpu};
@@ -45,14 +44,8 @@ pub(crate) fn commands_refused(
     lose_device(adapter, device, DeviceState::Faulted(report(tag, engine, position, &fault)));
 }
 
-/// The driver did not acknowledge in time that a context is off the run list, or refused to take it off.
-pub(crate) fn not_suspended(context: &Arc<Context>) {
-    let what = format!("{} did not let go of a context that was suspended", context.engine);
-    lose_device(&context.device.adapter, &context.device, DeviceState::Hung(what));
-}
-
-/// An engine makes no progress: whose work it holds is lost.
-pub(crate) fn engine_hung(adapter: &Arc<Adapter>, engine: EngineId) {
+/// The devices whose work an engine has.
+pub(crate) fn busy_on(adapter: &Arc<Adapter>, engine: EngineId) -> Vec<Arc<Device>> {
     let mut devices = BTreeMap::new();
     let number = adapter.caps.engine_number(engine);
     let packets = number.map(|n| adapter.sched.lock().in_flight_on(n)).unwrap_or_default();
@@ -62,15 +55,13 @@ pub(crate) fn engine_hung(adapter: &Arc<Adapter>, engine: EngineId) {
     for queue in adapter.hw_queues_of(|q| q.engine() == engine && q.has_work(adapter)) {
         devices.insert(queue.device.os_handle, queue.device.clone());
     }
-    for device in devices.values() {
-        lose_device(adapter, device, DeviceState::Hung(format!("{engine} made no progress")));
-    }
+    devices.into_values().filter(|device| !device.is_of_kernel()).collect()
 }
 
-/// Puts a device into error.
-pub(crate) fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState) {
+/// Puts a device into error; `false` when it was lost already.
+pub(crate) fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState) -> bool {
     if !device.lose(reason) {
-        return;
+        return false;
     }
     adapter.count(Count::devices_lost);
     let of_device = |handle: OsHandle| handle == device.os_handle;
@@ -100,9 +91,18 @@ pub(crate) fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: 
     };
     let fences = adapter.fences.lock().matching(to_maximum);
     cpu::signal_always(&fences);
+    true
 }
 
 impl Adapter {
+    /// The devices that have packets in `contexts`, or work in hardware queues, with the driver or held back.
+    pub(crate) fn devices_at_work(self: &Arc<Adapter>, contexts: &[OsHandle]) -> Vec<Arc<Device>> {
+        let contexts = self.contexts_of(|c| contexts.contains(&c.os_handle));
+        let queues = self.hw_queues_of(|q| q.has_work(self) || q.holds_back());
+        let devices = contexts.iter().map(|c| c.device.clone());
+        devices.chain(queues.iter().map(|q| q.device.clone())).collect()
+    }
+
     /// The driver broke its contract: nothing of this adapter can be trusted any more.
     pub(crate) fn lose_all_devices(self: &Arc<Adapter>) {
         let devices: Vec<_> = self.devices.lock().values().filter_map(Weak::upgrade).collect();

@@ -156,6 +156,10 @@ counters! {
     wakes_from_d3,
     /// Times that power was to be taken and there was work, or a call.
     power_downs_given_up,
+    /// Engines that were to be reset.
+    engine_timeouts,
+    /// Resets of the adapter.
+    adapter_resets,
     /// Devices put into error.
     devices_lost,
     /// Processes that ended in good order: their work was done.

@@ -12,7 +12,7 @@
 //! such agent unless it is asked for: there, time stands still as long as anybody can move.
 
 use crate::adapter::Adapter;
-use crate::{power, sched};
+use crate::{power, sched, tdr};
 use std::sync::{Arc, Weak};
 use tidegate_platform::{Agent, CpuTime, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
 
@@ -27,7 +27,7 @@ pub(crate) struct Watch {
 type Look = fn(&Arc<Adapter>);
 
 /// All watches of an adapter, but for those at leisure.
-const WATCHES: [Watch; 1] = [sched::WATCH];
+const WATCHES: [Watch; 3] = [sched::WATCH, tdr::PACKETS, tdr::QUEUES];
 /// Watches that help nobody on when they look: they keep no machine going in which nobody else moves.
 const AT_LEISURE: [Watch; 1] = [power::WATCH];
 
@@ -50,6 +50,11 @@ impl Supervisor {
             is_there,
             service: platform.mutex("supervisor", None),
         }
+    }
+
+    /// Whether deadlines are kept.
+    pub(crate) fn is_there(&self) -> bool {
+        self.is_there
     }
 
     /// A watch has this deadline now. Called with no lock of policy state held.

@@ -5,7 +5,8 @@
 //! 1. each context that nobody holds gets the next value of its suspend fence, and what will be acknowledged is entered;
 //! 2. the driver is asked, outside of that entry's lock: it may be done when the call returns, or say so by an interrupt, which
 //!    may overtake the return;
-//! 3. when all are asked, each answer is waited for, at most for the TDR delay; who does not answer is lost.
+//! 3. when all are asked, each answer is waited for, at most for the TDR delay; the engine of who does not answer hangs (`tdr`).
+//!    The looks at engines ask as well and wait for nobody: they see later whether it was answered.
 //!
 //! The value tells requests apart: a context may be suspended, resumed without waiting and suspended again, and then the
 //! acknowledgement of the first request says nothing about the second.
@@ -13,14 +14,14 @@
 //! Suspended means that no reference to the context is left on the GPU. Doorbells stay connected and rings resident; what is
 //! rung meanwhile runs after the resume without another ring.
 //!
-//! Power, the end of a process and `recovery` call in; `interrupt` brings acknowledgements; `recovery` is called where none
+//! Power, the end of a process, `recovery` and `tdr` call in; `interrupt` brings acknowledgements; `tdr` is called where none
 //! comes. It knows nothing of doorbells and queues.
 
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::error::BugCheck;
-use crate::recovery;
 use crate::stats::Count;
+use crate::tdr;
 use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::Passive;
@@ -78,7 +79,7 @@ impl Suspended {
 
 impl Drop for Suspended {
     fn drop(&mut self) {
-        self.contexts.drain(..).for_each(|context| release(&context));
+        self.contexts.drain(..).for_each(|context| let_go(&context));
     }
 }
 
@@ -86,13 +87,14 @@ impl Drop for Suspended {
 /// for the TDR delay at most: no lock may be held that the deferred routine needs.
 #[doc(alias = "DxgkDdiSuspendContext")]
 pub(crate) fn hold(adapter: &Adapter, contexts: Vec<Arc<Context>>) -> Suspended {
-    contexts.iter().for_each(begin);
-    let deadline = adapter.platform.now().after(adapter.config.tdr_delay_ns);
+    contexts.iter().for_each(ask);
+    let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
     let mut complete = true;
     for context in &contexts {
         if !is_acknowledged(context, deadline) {
-            complete = false;
-            recovery::not_suspended(context);
+            // The reset lets go of it, and of all others on its engine: nobody waits for the same engine twice.
+            tdr::not_suspended(&context.device.adapter, context);
+            complete &= is_settled(context) && context.device.check().is_ok();
         }
     }
     Suspended { contexts, complete }
@@ -100,12 +102,12 @@ pub(crate) fn hold(adapter: &Adapter, contexts: Vec<Arc<Context>>) -> Suspended 
 
 /// Takes a context off the run list for ever, and waits for nothing: its device is lost.
 pub(crate) fn for_good(context: &Arc<Context>) {
-    begin(context);
+    ask(context);
 }
 
-/// Steps 1 and 2.
+/// Steps 1 and 2: asks for a context, and waits for nothing. [`let_go`] ends the hold.
 // spec: UMS-044
-fn begin(context: &Arc<Context>) {
+pub(crate) fn ask(context: &Arc<Context>) {
     let adapter = &context.device.adapter;
     let suspension = &context.suspension;
     let _one_call_at_a_time = suspension.calls.lock_device();
@@ -126,6 +128,19 @@ fn begin(context: &Arc<Context>) {
         settle(context, fence);
     }
     // A driver that refuses acknowledges nothing either: whoever waits finds out.
+}
+
+/// Whether the last request for a context is answered.
+pub(crate) fn is_settled(context: &Context) -> bool {
+    context.suspension.state.lock().pending.is_none()
+}
+
+/// The engines of these contexts were reset: no reference to them is left, and whoever waits for that need not wait any longer.
+pub(crate) fn settle_all(adapter: &Arc<Adapter>, which: impl Fn(&Context) -> bool) {
+    for context in adapter.hw_contexts_of(which) {
+        let fence = context.suspension.state.lock().fence;
+        settle(&context, fence);
+    }
 }
 
 /// Step 3, for one context; `false` when the time was over before the driver answered.
@@ -165,7 +180,7 @@ fn settle(context: &Context, fence: u64) -> bool {
 
 /// One hold less; the last one puts the context back.
 #[doc(alias = "DxgkDdiResumeContext")]
-fn release(context: &Arc<Context>) {
+pub(crate) fn let_go(context: &Arc<Context>) {
     let adapter = &context.device.adapter;
     let suspension = &context.suspension;
     let resumed = {

@@ -57,7 +57,7 @@ impl Process {
     pub fn close(&self) {
         let Some(start_ns) = self.leave_kernel() else { return };
         let adapter = &self.adapter;
-        let deadline = adapter.platform.now().after(adapter.config.tdr_delay_ns);
+        let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
         let of_process = self.belongings();
         // 1. For each hardware queue its doorbell is disconnected. For all of them, before any is waited for: what one of
         // them waits for may stand behind a ring of another that was lost.
@@ -114,7 +114,7 @@ impl Process {
         }
         // Packets that the driver has are finished, or their engine hangs and is found to.
         if patience == Patience::Waits {
-            let deadline = adapter.platform.now().after(adapter.config.tdr_delay_ns);
+            let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
             is_set_by(&sched::drained(adapter, &of_process.contexts), deadline);
         }
         // 3. Each queue's doorbell is disconnected, and ring, control area, doorbell and queue are destroyed; then the rest.

@@ -171,7 +171,7 @@ pub(crate) fn declare(
         hw_queue_packet_cap: 0,
         preemption,
         lazy_context_switch: config.lazy_context_switch,
-        per_engine_tdr: false,
+        per_engine_tdr: true,
         flip_on_vsync_mmio: false,
         nodes: nodes.collect(),
         physical_adapters: physical_gpus,

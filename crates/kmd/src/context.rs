@@ -5,7 +5,7 @@ use crate::{Kind, KmdError, ReferenceDriver};
 use tidegate_ddi::queue::{CreateContext, CreateDevice};
 use tidegate_ddi::scheduling::SchedulingProperties;
 use tidegate_ddi::{DriverHandle, EngineId};
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, QueueId};
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, QueueId};
 
 impl ReferenceDriver {
     pub(crate) fn add_device(&self, args: CreateDevice) -> Result<DriverHandle, KmdError> {
@@ -43,6 +43,7 @@ impl ReferenceDriver {
             hardware_scheduled: args.hardware_scheduled,
             private_data: args.private_data,
             suspended: false,
+            suspending: None,
             scheduling: SchedulingProperties::default(),
             queues: Vec::new(),
         })?;
@@ -62,14 +63,31 @@ impl ReferenceDriver {
         }
     }
 
-    /// Takes all hardware queues of the context off the run list: done when this returns, since the mailbox is synchronous.
-    /// Doorbells stay connected. A queue whose ring comes later is born suspended.
+    /// Takes all hardware queues of the context off the run list: done when this returns, since the mailbox is synchronous, unless an engine
+    /// is where it may not leave one of them. Then the answer is `false`, and an interrupt says when it is done. Doorbells stay connected. A
+    /// queue whose ring comes later is born suspended.
+    ///
+    /// The order that matters: 1. what is waited for is entered, with every queue in it; 2. the hardware is asked; 3. queues that it took
+    /// off at once leave the entry, as others do with their interrupts; whoever empties it has the last word.
     // spec: UMS-043
-    pub(crate) fn suspend(&self, context: DriverHandle) -> Result<(), KmdError> {
-        for queue in self.mark_suspended(context, true)? {
-            self.mailbox.run(AdminCommand::SuspendQueue { queue })?;
+    pub(crate) fn suspend(&self, context: DriverHandle, fence: u64) -> Result<bool, KmdError> {
+        // 1.
+        let queues = self.mark_suspended(context, true)?;
+        if queues.is_empty() {
+            return Ok(true);
         }
-        Ok(())
+        self.objects.lock().contexts.get_mut(context)?.suspending = Some((fence, queues.clone()));
+        let mut complete = false;
+        for queue in queues {
+            // 2.
+            match self.mailbox.run(AdminCommand::SuspendQueue { queue }) {
+                Err(KmdError::Refused(AdminError::Busy)) => {}
+                // 3.
+                Ok(()) => complete |= self.objects.lock().queue_left(context, queue).is_some(),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(complete)
     }
 
     /// Puts them back; the hardware reads each write pointer anew.
@@ -86,6 +104,7 @@ impl ReferenceDriver {
         let mut objects = self.objects.lock();
         let found = objects.contexts.get_mut(context)?;
         found.suspended = suspended;
+        found.suspending = None;
         let queues = found.queues.clone();
         Ok(queues.iter().filter_map(|q| objects.hw_queues.get(*q).ok()?.hardware).collect())
     }

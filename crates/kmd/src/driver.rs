@@ -22,9 +22,9 @@ use tidegate_ddi::queue::{
 };
 use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
-    CancelCommand, ComponentState, DdiVersion, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle,
-    EngineId, InterruptService, LinkNativeFence, Passive, PeerDoorbell, PowerAction, PreemptCommand,
-    StartInfo, Status,
+    CancelCommand, ComponentState, DdiVersion, DebugReason, DevicePowerState, Dirql, Dispatch, Driver,
+    DriverHandle, EngineId, EngineStatus, InterruptService, LinkNativeFence, Passive, PeerDoorbell,
+    PowerAction, PreemptCommand, StartInfo, Status,
 };
 use tidegate_gpu_abi::Device;
 use tidegate_platform::{Mutex, Platform, Step, current};
@@ -229,11 +229,10 @@ impl Driver for ReferenceDriver {
         &self,
         _level: &Passive,
         context: DriverHandle,
-        _suspend_fence: u64,
+        suspend_fence: u64,
     ) -> Result<bool, Status> {
         self.enter("DxgkDdiSuspendContext");
-        self.suspend(context)?;
-        Ok(true)
+        Ok(self.suspend(context, suspend_fence)?)
     }
 
     #[doc(alias = "DxgkDdiSetupPriorityBands")]
@@ -440,6 +439,59 @@ impl Driver for ReferenceDriver {
     ) -> Result<(), Status> {
         self.enter("DxgkDdiSetPowerComponentFState");
         Ok(self.power_engine(component, state)?)
+    }
+
+    #[doc(alias = "DxgkDdiQueryDependentEngineGroup")]
+    fn query_dependent_engine_group(&self, _level: &Passive, engine: EngineId) -> Result<u64, Status> {
+        self.enter("DxgkDdiQueryDependentEngineGroup");
+        Ok(self.dependent_nodes(engine)?)
+    }
+
+    #[doc(alias = "DxgkDdiQueryEngineStatus")]
+    fn query_engine_status(&self, _level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+        self.enter("DxgkDdiQueryEngineStatus");
+        Ok(self.engine_status(engine)?)
+    }
+
+    #[doc(alias = "DxgkDdiResetEngine")]
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
+        self.enter("DxgkDdiResetEngine");
+        Ok(self.reset_node(level, engine)?)
+    }
+
+    #[doc(alias = "DxgkDdiResetFromTimeout")]
+    fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        self.enter("DxgkDdiResetFromTimeout");
+        Ok(self.reset_all(level)?)
+    }
+
+    #[doc(alias = "DxgkDdiRestartFromTimeout")]
+    fn restart_from_timeout(&self, _level: &Passive) -> Result<(), Status> {
+        self.enter("DxgkDdiRestartFromTimeout");
+        Ok(self.restart()?)
+    }
+
+    #[doc(alias = "DxgkDdiResetHwEngine")]
+    fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.enter("DxgkDdiResetHwEngine");
+        Ok(self.reset_queues_of(level, engine)?)
+    }
+
+    #[doc(alias = "DxgkDdiResumeHwEngine")]
+    fn resume_hw_engine(&self, _level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.enter("DxgkDdiResumeHwEngine");
+        Ok(self.resume_queues_of(engine)?)
+    }
+
+    #[doc(alias = "DxgkDdiCollectDbgInfo")]
+    fn collect_debug_info(
+        &self,
+        _level: &Passive,
+        engine: Option<EngineId>,
+        _reason: DebugReason,
+    ) -> Result<String, Status> {
+        self.enter("DxgkDdiCollectDbgInfo");
+        Ok(self.debug_info(engine)?)
     }
 
     #[doc(alias = "DxgkDdiInterruptRoutine")]

@@ -6,7 +6,7 @@
 //! suspend and resume) · `node_ring` (the packet path) · `preempt` (its requests) · `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring
 //! that the driver writes) · `peer` (signals from GPU to GPU) · `doorbell` (connect and victimise) and `seats` (who has one of
 //! the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `power` (D-states,
-//! F-states) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
+//! F-states) · `reset` (timeout recovery) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
 //!
 //! Locks, outermost first:
 //!
@@ -22,7 +22,7 @@
 //! (what a command sets off is raised from an engine's turn), and it does not give a queue's number to another queue while
 //! records of the old one may still stand in its interrupt lists.
 //!
-//! It does not do: scheduling (VidSch), memory management and engine reset.
+//! It does not do: scheduling (VidSch), memory management, and deciding what hangs.
 
 mod caps;
 pub mod config;
@@ -43,6 +43,7 @@ mod paging;
 mod peer;
 mod power;
 mod preempt;
+mod reset;
 mod scheduling;
 mod seats;
 mod segments;

@@ -28,12 +28,17 @@ impl Mailbox {
 
     /// Runs a command that has no result.
     pub(crate) fn run(&self, command: AdminCommand) -> Result<(), KmdError> {
-        self.exchange(&command, false).map(|_| ())
+        self.exchange(&command, Register::MAILBOX_STATUS).map(|_| ())
     }
 
     /// Runs a command whose result is one word.
     pub(crate) fn ask(&self, command: AdminCommand) -> Result<u64, KmdError> {
-        self.exchange(&command, true)
+        self.exchange(&command, Register::MAILBOX_RESULT).map(|[low, _]| low)
+    }
+
+    /// Runs a command whose result is two words.
+    pub(crate) fn ask_both(&self, command: AdminCommand) -> Result<(u64, u64), KmdError> {
+        self.exchange(&command, Register::MAILBOX_RESULT_HIGH).map(|[low, high]| (low, high))
     }
 
     /// Makes a hardware queue.
@@ -42,7 +47,8 @@ impl Mailbox {
         u32::try_from(number).map(QueueId).map_err(|_| KmdError::Gone(number))
     }
 
-    fn exchange(&self, command: &AdminCommand, has_result: bool) -> Result<u64, KmdError> {
+    /// Runs a command, and reads as many registers as `last` says: status, result, and the result's second word.
+    fn exchange(&self, command: &AdminCommand, last: Register) -> Result<[u64; 2], KmdError> {
         let words = command.encode();
         let mut held = self.held.lock_device();
         for (number, word) in words.iter().enumerate() {
@@ -53,8 +59,10 @@ impl Mailbox {
         *held = Some(words);
         self.device.write_register(Register::MAILBOX_RUN, 1);
         match self.device.read_register(Register::MAILBOX_STATUS) {
-            0 if has_result => Ok(self.device.read_register(Register::MAILBOX_RESULT)),
-            0 => Ok(0),
+            0 => {
+                let results = [Register::MAILBOX_RESULT, Register::MAILBOX_RESULT_HIGH];
+                Ok(results.map(|r| if r.0 <= last.0 { self.device.read_register(r) } else { 0 }))
+            }
             number => Err(AdminError::from_number(number).map_or(KmdError::Gone(number), KmdError::Refused)),
         }
     }

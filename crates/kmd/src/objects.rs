@@ -32,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) hardware_scheduled: bool,
     pub(crate) private_data: QueuePrivateData,
     pub(crate) suspended: bool,
+    /// The suspension that is not complete: its fence, and the hardware's queues that are still on the run list.
+    pub(crate) suspending: Option<(u64, Vec<QueueId>)>,
     pub(crate) scheduling: SchedulingProperties,
     pub(crate) queues: Vec<DriverHandle>,
 }
@@ -137,6 +139,8 @@ pub(crate) struct Objects {
     pub(crate) local_fences: Table<LocalFence>,
     pub(crate) doorbells: Table<Doorbell>,
     pub(crate) seats: Seats,
+    /// Engines, by number, that were reset for their queues and are not resumed.
+    pub(crate) reset_engines: BTreeSet<u32>,
 }
 
 impl Objects {
@@ -153,6 +157,7 @@ impl Objects {
             local_fences: Table::new(Kind::LocalFence),
             doorbells: Table::new(Kind::Doorbell),
             seats: Seats::new(config.doorbells),
+            reset_engines: BTreeSet::new(),
         }
     }
 
@@ -163,6 +168,18 @@ impl Objects {
     /// Whether the CMP keeps shadows of MonitoredValue.
     pub(crate) fn monitored_shadow(&self) -> bool {
         self.started.as_ref().is_some_and(|s| s.monitored_shadow)
+    }
+
+    /// A queue of the context is off the run list. The suspend fence, when it was the last one that was waited for.
+    pub(crate) fn queue_left(&mut self, context: DriverHandle, queue: QueueId) -> Option<u64> {
+        let found = self.contexts.get_mut(context).ok()?;
+        let (fence, left) = found.suspending.as_mut()?;
+        left.retain(|other| *other != queue);
+        let fence = left.is_empty().then_some(*fence);
+        if fence.is_some() {
+            found.suspending = None;
+        }
+        fence
     }
 
     /// How many there are of each kind, address spaces last.

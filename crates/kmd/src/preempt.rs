@@ -68,7 +68,7 @@ impl ReferenceDriver {
         }
     }
 
-    fn checked_number(&self, engine: EngineId) -> Result<u32, KmdError> {
+    pub(crate) fn checked_number(&self, engine: EngineId) -> Result<u32, KmdError> {
         let there = engine.node_ordinal < self.device.node_count()
             && engine.engine_ordinal < self.device.physical_gpu_count();
         if there {

@@ -76,6 +76,8 @@ impl ReferenceDriver {
             PagingOperation::TransferFenceValues { from, to } => {
                 self.mailbox.run(AdminCommand::MoveFencePage { from, to })
             }
+            // What is lost with a reset nobody copies.
+            PagingOperation::VirtualTransfer { bytes: 0, .. } => Ok(()),
             PagingOperation::VirtualTransfer { source_gpu_va, destination_gpu_va, bytes, buffer } => {
                 let (source, destination) = (GpuVa(source_gpu_va), GpuVa(destination_gpu_va));
                 write(buffer, &Command::Copy { source, destination, bytes })

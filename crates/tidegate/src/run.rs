@@ -216,7 +216,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     }
     request.preemption.apply(&mut config);
     if let Some(delay_ns) = request.tdr_delay_ns {
-        config.kernel.tdr_delay_ns = delay_ns;
+        config.kernel.tdr.delay_ns = delay_ns;
     }
     let machine = Arc::new(Machine::new(&platform, config)?);
     let prepare = |workload: &Arc<Workload>, process_name: String, hangs: Vec<HangAt>| {

@@ -183,7 +183,7 @@ fn an_acknowledgement_may_come_before_the_driver_s_call_returns() {
 #[test]
 fn who_does_not_acknowledge_in_time_is_lost() {
     let later = |mut config: tidegate::MachineConfig| {
-        config.kernel.tdr_delay_ns = 1_000_000;
+        config.kernel.tdr.delay_ns = 1_000_000;
         config
     };
     world_with(later).run(|w| {

@@ -107,10 +107,11 @@ impl TryFrom<u32> for DeviceStateType {
     }
 }
 
-/// Number of D3DKMT_DEVICEEXECUTION_STATE; 2 RESET, 3 HUNG, 5 ERROR_OUTOFMEMORY and 6 ERROR_DMAFAULT are the others.
+/// Number of D3DKMT_DEVICEEXECUTION_STATE; 5 ERROR_OUTOFMEMORY and 6 ERROR_DMAFAULT are the others.
 fn execution_state(state: &DeviceState) -> u32 {
     match state {
         DeviceState::Active => 1,
+        DeviceState::Reset(_) => 2,
         DeviceState::Hung(_) => 3,
         // Nobody of an ended process asks; the published numbers have none of its own.
         DeviceState::Stopped | DeviceState::ProcessEnded => 4,

@@ -121,6 +121,8 @@ pub(crate) fn wait(
     take_back(leftover);
     if waited {
         adapter.count(Count::cpu_waits);
+        // Whoever waits may wait for a queue whose ring no call of the kernel announced.
+        adapter.stir_watch();
     }
     if !blocking {
         return Ok(());

@@ -214,6 +214,18 @@ impl AllocationObject {
         self.carry_over((local, &self.adapter.system_memory), false, by)
     }
 
+    /// Goes out to system memory, and what stood in local memory is lost: zeros are left.
+    pub(crate) fn lose_content(&self, local: &PhysicalMemory) {
+        let Place::Moving { stands, window } = &self.place else { return };
+        self.unmap();
+        window.close();
+        let (at, bulk) = self.adapter.system_memory.bulk(self.bytes as usize);
+        let new = Stands { local: false, at, bulk: bulk.clone(), mapped: false, was_mapped: false };
+        let old = std::mem::replace(&mut *stands.lock(), new);
+        window.open(bulk);
+        local.remove(old.at);
+    }
+
     /// Comes in to local memory, from system memory. `false` when the machine stopped meanwhile.
     pub(crate) fn page_in(&self, local: &PhysicalMemory, by: Mover<'_>) -> Result<bool, Status> {
         if self.is_mapped() {

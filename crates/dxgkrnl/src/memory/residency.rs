@@ -232,6 +232,17 @@ impl<K: Copy + Ord> Residency<K> {
         plan
     }
 
+    /// What these had in the segment is lost, and they with it: they are out.
+    pub(crate) fn lose(&mut self, keys: &BTreeSet<K>) {
+        let plan =
+            Plan { out: keys.iter().copied().filter(|key| self.is_in(*key)).collect(), bring: Vec::new() };
+        self.commit(&plan);
+    }
+
+    fn is_in(&self, key: K) -> bool {
+        self.members.get(&key).is_some_and(|m| m.resident)
+    }
+
     /// Power is there again. Of those who were sent out for it, which were in together before, whoever is held or not idle comes
     /// back.
     pub(crate) fn back_in(&mut self, keys: &[K], is_idle: impl Fn(K) -> bool) -> Plan<K> {

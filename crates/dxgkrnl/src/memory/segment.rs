@@ -33,12 +33,13 @@ use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu};
 use crate::stats::Count;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
     NativeFenceType, PagingPriority, SegmentGroup, Status, SyncObjectFlags, VideoMemoryInfo,
 };
-use tidegate_ddi::{OsHandle, VidSchCaps};
+use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
+use tidegate_ddi::{OsHandle, Passive, VidSchCaps};
 use tidegate_platform::{Event, Mutex, PhysicalMemory, Platform, Step, WaitEnd};
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
@@ -116,6 +117,8 @@ struct State {
     running: bool,
     /// Who left local memory because its power goes or is gone: operations wait meanwhile. `None` while there is power.
     unpowered: Option<Vec<u64>>,
+    /// The adapter is being reset: operations wait meanwhile.
+    resetting: bool,
 }
 
 /// What was moved for power. Its process may have let go of it meanwhile: to be dropped when others may call the driver again, since
@@ -156,6 +159,7 @@ impl LocalMemory {
             inside: BTreeMap::new(),
             running: false,
             unpowered: None,
+            resetting: false,
         };
         LocalMemory {
             segment: segment.map(|s| s.memory.clone()),
@@ -275,8 +279,8 @@ impl LocalMemory {
 
     fn next(&self) -> Next<u64, Says> {
         let mut state = self.state.lock();
-        let State { residency, order, members, inside, unpowered, .. } = &mut *state;
-        if unpowered.is_some() {
+        let State { residency, order, members, inside, unpowered, resetting, .. } = &mut *state;
+        if unpowered.is_some() || *resetting {
             return Next::Await(Vec::new());
         }
         let present = Present {
@@ -613,6 +617,51 @@ pub(crate) fn make_resident_now(
 }
 
 impl Adapter {
+    /// The adapter is reset: whatever stands in local memory leaves it without its content, of which the driver is told by a transfer
+    /// of 0 bytes each. Paging operations wait until [`Adapter::local_memory_goes_on`]. Returns whose it was, and what has to be
+    /// dropped when others may call the driver again.
+    ///
+    /// Blocks for the operation that is under way, none of which may wait for an engine.
+    pub(crate) fn lose_local_memory(&self) -> (Vec<Arc<Device>>, Moved) {
+        let memory = &self.memory;
+        let Some(local) = &memory.segment else { return Default::default() };
+        memory.state.lock().resetting = true;
+        let _nobody_moves_any = memory.context.lock_device();
+        let ids: Vec<u64> = {
+            let mut state = memory.state.lock();
+            let State { residency, order, inside, .. } = &mut *state;
+            let ids: BTreeSet<u64> = inside.keys().copied().collect();
+            residency.lose(&ids);
+            ids.iter().for_each(|id| order.forget(*id));
+            ids.into_iter().collect()
+        };
+        let all: Vec<Arc<AllocationObject>> = ids.iter().filter_map(|id| memory.allocation(*id)).collect();
+        let nothing = PagingBuffer::new(self.platform.bulk(8));
+        for allocation in all.iter().filter(|a| a.is_local()) {
+            let start_ns = self.platform.stamp_ns();
+            let (source_gpu_va, destination_gpu_va) = (allocation.gpu_va, allocation.gpu_va);
+            let transfer = PagingOperation::VirtualTransfer {
+                source_gpu_va,
+                destination_gpu_va,
+                bytes: 0,
+                buffer: &nothing,
+            };
+            // Nobody can make anything of a refusal: the content is lost all the same.
+            let _told = self.driver().build_paging_buffer(&Passive::enter(), transfer);
+            allocation.lose_content(local);
+            memory.note_moved(self, allocation, false, (start_ns, start_ns));
+        }
+        (all.iter().map(|a| a.device.clone()).collect(), Moved(all))
+    }
+
+    /// The reset is over: paging goes on.
+    pub(crate) fn local_memory_goes_on(&self) {
+        if self.memory.segment.is_some() {
+            self.memory.state.lock().resetting = false;
+            self.memory.news.set(Step::ThreadWake);
+        }
+    }
+
     /// Power goes away: everything leaves local memory, whatever holds it. `None`, with everything where it was, while a paging
     /// operation is under way. The caller has suspended all contexts and lets nobody else call the driver.
     // spec: RES-015

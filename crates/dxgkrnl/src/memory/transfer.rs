@@ -60,7 +60,11 @@ impl Mover<'_> {
         (at, to): (PhysicalAddress, &Bulk),
     ) -> Result<bool, Status> {
         match (self, contents) {
-            (Mover::Engine(context), _) => context.run(contents, at, to.len()),
+            (Mover::Engine(context), _) => match context.run(contents, at, to.len())? {
+                Ran::Done => Ok(true),
+                Ran::Stopped => Ok(false),
+                Ran::CutOff => Mover::Cpu.run(contents, from, (at, to)),
+            },
             (Mover::Cpu, Contents::Zero) => Ok(true),
             (Mover::Cpu, Contents::From(_)) => {
                 let mut part = vec![0; from.len().min(CPU_PART_BYTES) as usize];
@@ -73,6 +77,15 @@ impl Mover<'_> {
             }
         }
     }
+}
+
+/// What became of an operation on an engine.
+pub(crate) enum Ran {
+    Done,
+    /// The machine stopped before.
+    Stopped,
+    /// The adapter was reset before, or meanwhile: nobody knows what the engine did of it.
+    CutOff,
 }
 
 pub(crate) struct PagingContext {
@@ -110,14 +123,13 @@ impl PagingContext {
         Ok(PagingContext { context, space, buffer, buffer_at, buffer_va, windows: Windows::default() })
     }
 
-    /// Fills `bytes` at `to`; `false` when the machine stopped before it was done.
-    pub(crate) fn run(
-        &mut self,
-        contents: Contents,
-        to: PhysicalAddress,
-        bytes: u64,
-    ) -> Result<bool, Status> {
+    /// Fills `bytes` at `to`.
+    pub(crate) fn run(&mut self, contents: Contents, to: PhysicalAddress, bytes: u64) -> Result<Ran, Status> {
         let adapter = self.context.device.adapter.clone();
+        let resets = adapter.tdr.resets();
+        if !resets.is_multiple_of(2) {
+            return Ok(Ran::CutOff);
+        }
         // 1.
         let windows = self.show(contents, to, bytes)?;
         // 2.
@@ -142,6 +154,10 @@ impl PagingContext {
         sched::submit_command(&self.context, CommandKind::Paging, commands, queued_ns)?;
         let signal = Signal { effect: Effect::CpuEvent(done.clone()), flags: SignalFlags::empty() };
         sched::signal_from_gpu(std::slice::from_ref(&self.context), signal);
+        // A reset that has begun meanwhile waits for us, and may have looked before this was queued.
+        if adapter.tdr.resets() != resets {
+            let _nobody_s = sched::give_up(&adapter, &[self.context.os_handle]);
+        }
         // 4.
         let end = done.wait_for(None, "a paging operation");
         // 5.
@@ -151,7 +167,11 @@ impl PagingContext {
             adapter.bug_check(BugCheck::PagingAborted);
             return Err(Status::DEVICE_REMOVED);
         }
-        Ok(end != WaitEnd::Stopped)
+        Ok(match end {
+            WaitEnd::Stopped => Ran::Stopped,
+            _ if adapter.tdr.resets() != resets => Ran::CutOff,
+            _ => Ran::Done,
+        })
     }
 
     fn show(&mut self, contents: Contents, to: PhysicalAddress, bytes: u64) -> Result<Windows, Status> {

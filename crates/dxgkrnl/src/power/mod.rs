@@ -29,6 +29,7 @@ use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use crate::suspend::{self, Suspended};
+use crate::tdr::Inside;
 use engine::Engine;
 use progress::ProgressCheck;
 use std::ops::Deref;
@@ -88,7 +89,7 @@ impl Power {
             wanted: false,
             suspended: None,
             engines: (0..engines).map(|_| Engine::default()).collect(),
-            check: ProgressCheck::new(config.tdr_delay_ns, engines),
+            check: ProgressCheck::new(config.tdr.delay_ns, engines),
         };
         Power {
             management: config.power,
@@ -142,6 +143,7 @@ impl Drop for Awake<'_> {
 pub(crate) struct Powered<'a> {
     pub(crate) driver: &'a dyn Driver,
     pub(crate) _awake: Awake<'a>,
+    pub(crate) _inside: Inside<'a>,
 }
 
 impl<'a> Deref for Powered<'a> {

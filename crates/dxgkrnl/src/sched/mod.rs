@@ -15,10 +15,15 @@ mod line;
 mod pending;
 mod preempt;
 mod priority;
+mod reset;
 mod vidsch;
 
 pub(crate) use pending::{CommandKind, Effect, Signal};
 pub(crate) use preempt::Limits;
+pub(crate) use reset::{
+    aftermath, end_all_packets, end_kernel_s_packets, next_timeout, preempt_dependents, resume_all_engines,
+    resume_engine, running_on, snapshot, stop_all_engines, stop_engine, timed_out,
+};
 pub(crate) use vidsch::VidSch;
 
 use crate::adapter::Adapter;
@@ -229,18 +234,27 @@ fn basic_scan(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
 
 /// Carries out decisions until there are none.
 pub(crate) fn run(adapter: &Arc<Adapter>) {
-    if !adapter.sched.lock().begin_run() {
-        return;
+    if adapter.sched.lock().begin_run() {
+        carry_out_all(adapter);
     }
+}
+
+/// The same for who has the right to.
+fn carry_out_all(adapter: &Arc<Adapter>) {
     loop {
-        let (decision, finished) = {
+        let (decision, finished, heir) = {
             let mut sched = adapter.sched.lock();
-            (sched.next_decision(now(adapter)), sched.take_finished())
+            (sched.next_decision(now(adapter)), sched.take_finished(), sched.take_heir())
         };
         record(adapter, finished);
         match decision {
             Some(decision) => carry_out(adapter, decision),
-            None => break,
+            None => {
+                if let Some(heir) = heir {
+                    heir.set(Step::ThreadWake);
+                }
+                break;
+            }
         }
     }
     if let Some(deadline) = next_deadline(adapter) {
@@ -256,7 +270,8 @@ fn next_deadline(adapter: &Adapter) -> Option<CpuTime> {
 /// Somebody's turn may be over, or some packet have run for too long. The answer of the hardware is asked for first: a completion whose
 /// interrupt was lost is one all the same.
 fn look(adapter: &Arc<Adapter>) {
-    for number in adapter.sched.lock().overdue(now(adapter).at) {
+    let overdue = adapter.sched.lock().overdue(now(adapter).at);
+    for number in overdue {
         let engine = adapter.caps.engine(number);
         let current = adapter.driver().query_current_fence(&Dispatch::enter(), engine);
         if let Ok(fence_id) = current
@@ -305,6 +320,9 @@ fn preempt(adapter: &Arc<Adapter>, engine: EngineId, preemption_fence_id: u32) {
     let args = PreemptCommand { engine, preemption_fence_id };
     let result = adapter.driver().preempt_command(&Dispatch::enter(), args);
     drop(in_use);
+    if let Some(deadline) = next_timeout(adapter) {
+        adapter.supervisor.arm(deadline);
+    }
     // spec: PRE-019
     match result {
         Ok(()) => interrupt::serve_reports(adapter),

@@ -13,7 +13,7 @@
 use super::line::{FenceLine, is_after};
 use super::pending::{Command, CommandKind};
 use super::priority::{Candidate, LIFTED, Ready};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use tidegate_calls::Priority;
 use tidegate_ddi::OsHandle;
 use tidegate_platform::CpuTime;
@@ -86,6 +86,19 @@ pub(super) struct Engine {
     pub(super) idle_context: Option<OsHandle>,
     /// Whose packet it was given last.
     turned_to: Option<OsHandle>,
+    /// Contexts whose packets may run for ever (DisableGpuTimeout).
+    pub(super) exempt: BTreeSet<OsHandle>,
+    /// It is being reset: it is given nothing.
+    pub(super) stopped: bool,
+    /// What its reset came to; see `vidsch::reset`.
+    pub(super) aftermath: Option<Aftermath>,
+}
+
+/// What a reset came to: the packet that it names, and whether that one was cut off or is the last complete one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Aftermath {
+    pub(super) last: u32,
+    pub(super) cut_off: bool,
 }
 
 impl Engine {
@@ -102,12 +115,15 @@ impl Engine {
             withdrawn: None,
             idle_context: None,
             turned_to: None,
+            exempt: BTreeSet::new(),
+            stopped: false,
+            aftermath: None,
         }
     }
 
     /// Whether it takes one more packet.
     pub(super) fn has_room(&self) -> bool {
-        self.request.is_none() && self.in_flight.len() < self.cap
+        !self.stopped && self.request.is_none() && self.in_flight.len() < self.cap
     }
 
     /// A packet of this candidate goes to the driver, under the next number.
@@ -121,14 +137,16 @@ impl Engine {
     /// The first paging packet that came back goes to the driver, under the number that it had.
     // spec: PRE-028, PRE-029, PRE-030
     pub(super) fn resubmit_paging(&mut self, now: CpuTime) -> Option<Packet> {
-        let packet = self.returned.pop_front()?;
+        // It begins anew, and has its time again.
+        let packet = Packet { began: None, ..self.returned.pop_front()? };
         self.enter(packet.clone(), now);
         Some(packet)
     }
 
     /// The context that an engine with nothing to do is to be turned to.
     pub(super) fn turns_away(&self) -> Option<OsHandle> {
-        let idle = self.in_flight.is_empty() && self.returned.is_empty() && self.request.is_none();
+        let idle =
+            !self.stopped && self.in_flight.is_empty() && self.returned.is_empty() && self.request.is_none();
         let kept = self.turned_to.is_some_and(|context| self.idle_context != Some(context));
         self.idle_context.filter(|_| idle && kept)
     }
@@ -173,9 +191,10 @@ impl Engine {
     /// Whether the packets in flight are to be asked for now.
     // spec: PRE-002
     pub(super) fn wants_back(&self, limits: &Limits, now: CpuTime) -> Option<Reason> {
-        let first = self.in_flight.front().filter(|_| limits.preempts && self.request.is_none())?;
+        let asks = limits.preempts && self.request.is_none() && !self.stopped;
+        let first = self.in_flight.front().filter(|_| asks)?;
         let ran_ns = now.since(first.began?);
-        if limits.timeout_ns.is_some_and(|delay_ns| ran_ns >= delay_ns) {
+        if self.timeout_ns(limits).is_some_and(|delay_ns| ran_ns >= delay_ns) {
             return Some(Reason::Timeout);
         }
         let (waits, rank) = (self.who_waits(limits, now)?, first.rank(limits.quantum_ns, now));
@@ -184,6 +203,16 @@ impl Engine {
             std::cmp::Ordering::Equal if ran_ns >= limits.quantum_ns => Some(Reason::Quantum),
             _ => None,
         }
+    }
+
+    /// How long the first packet may run.
+    fn timeout_ns(&self, limits: &Limits) -> Option<u64> {
+        limits.timeout_ns.filter(|_| !self.is_exempt())
+    }
+
+    /// Whether the first packet may run for ever.
+    pub(super) fn is_exempt(&self) -> bool {
+        self.in_flight.front().is_some_and(|packet| self.exempt.contains(&packet.context))
     }
 
     /// The highest rank of other contexts that wait for the first packet, on the engine or for it; `None` when nobody does, or the first
@@ -198,9 +227,10 @@ impl Engine {
 
     /// When [`Engine::wants_back`] could say something else although nothing happened, later than `seen`.
     pub(super) fn deadline(&self, limits: &Limits, seen: CpuTime) -> Option<CpuTime> {
-        let first = self.in_flight.front().filter(|_| limits.preempts && self.request.is_none())?;
+        let asks = limits.preempts && self.request.is_none() && !self.stopped;
+        let first = self.in_flight.front().filter(|_| asks)?;
         let began = first.began?;
-        let timeout = limits.timeout_ns.map(|delay_ns| began.after(delay_ns));
+        let timeout = self.timeout_ns(limits).map(|delay_ns| began.after(delay_ns));
         let waits = self.who_waits(limits, seen);
         let quantum = waits.filter(|w| *w >= first.priority).map(|_| began.after(limits.quantum_ns));
         let lifts = self.ready.lifts(limits.quantum_ns).filter(|_| waits.is_some());
@@ -221,6 +251,11 @@ impl Engine {
         }
     }
 
+    /// The open request.
+    pub(super) fn request(&self) -> Option<Request> {
+        self.request
+    }
+
     /// What this report answers.
     pub(super) fn answered(&self, request: u32, last_completed: u32) -> Answered {
         match self.request {
@@ -239,6 +274,34 @@ impl Engine {
     pub(super) fn take_back(&mut self) -> Vec<Packet> {
         self.request = None;
         self.in_flight.drain(..).collect()
+    }
+
+    /// The last packet that the driver was given, by its number.
+    pub(super) fn last_submitted(&self) -> u32 {
+        self.last_submitted
+    }
+
+    /// A reset took this packet; it counts as the last complete one.
+    pub(super) fn take_aborted(&mut self, id: u32) -> Option<Packet> {
+        let at = self.in_flight.iter().position(|packet| packet.id == id)?;
+        self.last_completed = id;
+        self.in_flight.remove(at)
+    }
+
+    /// An adapter's reset ended everything: what was submitted last is complete.
+    pub(super) fn end_all(&mut self, which: impl Fn(&Packet) -> bool) -> Vec<OsHandle> {
+        let mut ended = Vec::new();
+        for packets in [&mut self.in_flight, &mut self.returned] {
+            packets.retain(|packet| {
+                let ends = which(packet);
+                ended.extend(ends.then_some(packet.context));
+                !ends
+            });
+        }
+        if self.in_flight.is_empty() {
+            self.last_completed = self.last_submitted;
+        }
+        ended
     }
 
     /// The last packet that was complete, by its number.

@@ -9,6 +9,8 @@
 //! An engine is a node of a physical adapter; here it is a number (`AdapterCaps::engine_number`). Packets are numbered per engine
 //! (`line`). What contexts have queued is in `pending`.
 
+mod reset;
+
 use super::broadcast::{Broadcast, Standing};
 use super::pending::{
     Command, CommandKind, ContextQueue, Effect, Finished, GivenUp, Item, Now, QueuedSignal, Signal, Work,
@@ -18,7 +20,7 @@ use super::priority::Candidate;
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_calls::{Priority, SignalFlags};
 use tidegate_ddi::{AdapterCaps, OsHandle, SubmitCommandFlags};
-use tidegate_platform::CpuTime;
+use tidegate_platform::{CpuTime, Event};
 
 /// Packets that an engine holds at once when the driver states no cap.
 const DEFAULT_PACKET_CAP: usize = 2;
@@ -56,6 +58,8 @@ pub(crate) struct VidSch<F = super::FenceTarget> {
     finished: Vec<Finished<F>>,
     next_ticket: u64,
     running: bool,
+    /// Who gets the right to carry out decisions when whoever has it is done.
+    heirs: VecDeque<Event>,
     /// When decisions were asked for last.
     seen: CpuTime,
 }
@@ -76,6 +80,7 @@ impl<F: Clone> VidSch<F> {
             finished: Vec::new(),
             next_ticket: 0,
             running: false,
+            heirs: VecDeque::new(),
             seen: CpuTime(0),
         }
     }
@@ -101,7 +106,9 @@ impl<F: Clone> VidSch<F> {
     /// Forgets a context.
     pub(crate) fn remove_context(&mut self, context: OsHandle) -> GivenUp<F> {
         let given_up = self.clear_contexts(&[context]);
-        self.contexts.remove(&context);
+        if let Some(queue) = self.contexts.remove(&context) {
+            self.engines[queue.engine as usize].exempt.remove(&context);
+        }
         given_up
     }
 
@@ -317,6 +324,9 @@ impl<F: Clone> VidSch<F> {
     /// The next decision; `None` gives the right back.
     pub(crate) fn next_decision(&mut self, now: Now) -> Option<Decision<F>> {
         self.seen = now.at;
+        if !self.heirs.is_empty() {
+            return None;
+        }
         let decision = self
             .next_signal(now)
             .or_else(|| self.next_request(now))

@@ -56,6 +56,9 @@ impl ReferenceDriver {
                     callbacks.notify_interrupt(level, data);
                 }
             }
+            if cause.has(Cause::QUEUE_SUSPENDED) {
+                self.report_suspended(level, callbacks, &view);
+            }
             if cause.has(Cause::ENGINE_IDLE) {
                 self.report_idle(level, callbacks);
             }
@@ -120,6 +123,34 @@ impl ReferenceDriver {
             let EngineId { node_ordinal, engine_ordinal } = self.engine(number);
             let data = InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal };
             callbacks.notify_interrupt(level, data);
+        }
+    }
+
+    /// Queues left the run list after their engines had come to where they may leave them; their contexts may be complete by that.
+    fn report_suspended(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks, view: &InterruptView) {
+        loop {
+            let number = self.device.read_register(Register::SUSPENDED_QUEUE);
+            if number == 0 || number == NOBODY {
+                return;
+            }
+            let id = QueueId((number - 1) as u32);
+            let Some(Owner::Queue { driver, .. }) = view.queues.get(&id).map(|queue| queue.owner) else {
+                continue;
+            };
+            let complete = {
+                let mut objects = self.objects.lock();
+                let context = objects.hw_queues.get(driver).map(|queue| queue.context);
+                context.ok().and_then(|context| {
+                    let suspend_fence = objects.queue_left(context, id)?;
+                    Some((objects.contexts.get(context).ok()?.os_handle, suspend_fence))
+                })
+            };
+            if let Some((context, suspend_fence)) = complete {
+                callbacks.notify_interrupt(
+                    level,
+                    InterruptData::SuspendContextCompleted { context, suspend_fence },
+                );
+            }
         }
     }
 

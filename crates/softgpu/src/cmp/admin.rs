@@ -354,7 +354,8 @@ impl Shared {
         let now = self.platform.now();
         let entry = cmp.queue(queue).ok_or(AdminError::NoSuchQueue)?;
         let node = self.config.node_of(entry.shape.node as usize);
-        if entry.run.as_ref().is_some_and(|run| !may_switch(run, node)) {
+        // A queue that was stopped has no engine to leave, whatever it was in.
+        if !entry.faulted && entry.run.as_ref().is_some_and(|run| !may_switch(run, node)) {
             entry.suspending = true;
             self.let_go(cmp, queue, Step::DoorbellToFetch);
             return Err(AdminError::Busy);

@@ -18,8 +18,9 @@ use tidegate::ddi::queue::{
     SubmitCommandVirtual,
 };
 use tidegate::ddi::{
-    ComponentState, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, InterruptData,
-    InterruptService, OsHandle, Passive, PowerAction, StartInfo, Status,
+    ComponentState, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId,
+    EngineStatus, InterruptData, InterruptService, OsHandle, Passive, PowerAction, PreemptCommand, StartInfo,
+    Status,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform, Word};
 
@@ -87,6 +88,9 @@ pub struct Hooked {
     reports: Mutex<Vec<InterruptData>>,
     suspends_later: Mutex<bool>,
     segments: Mutex<Option<AllocationSegments>>,
+    group: Mutex<Option<u64>>,
+    aborted: Mutex<Option<u32>>,
+    deaf: Mutex<bool>,
 }
 
 impl Hooked {
@@ -103,6 +107,9 @@ impl Hooked {
             reports: platform.mutex("planted reports", Vec::new()),
             suspends_later: platform.mutex("whether suspensions are pending", false),
             segments: platform.mutex("planted segments", None),
+            group: platform.mutex("planted dependents", None),
+            aborted: platform.mutex("planted aborted packet", None),
+            deaf: platform.mutex("whether preemptions go unanswered", false),
         })
     }
 
@@ -134,6 +141,21 @@ impl Hooked {
     /// Has suspensions answered with PENDING from now on, or at once again; the test raises the interrupt that completes them.
     pub fn suspend_later(&self, later: bool) {
         *self.suspends_later.lock() = later;
+    }
+
+    /// Has this mask answered for the engines that depend on another.
+    pub fn answer_group(&self, group: u64) {
+        *self.group.lock() = Some(group);
+    }
+
+    /// Has resets of engines say from now on that this packet was cut off.
+    pub fn answer_aborted(&self, aborted: u32) {
+        *self.aborted.lock() = Some(aborted);
+    }
+
+    /// Has preemptions go unanswered from now on: the reference driver never hears of them.
+    pub fn ignore_preemptions(&self, deaf: bool) {
+        *self.deaf.lock() = deaf;
     }
 
     /// Has this answered for every kind of fence storage.
@@ -244,6 +266,50 @@ impl DriverLayer for Hooked {
         let made = self.inner.create_context(level, args)?;
         self.told.lock().contexts.push((args, made));
         Ok(made)
+    }
+
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        self.enter("PreemptCommand")?;
+        let deaf = *self.deaf.lock();
+        if deaf { Ok(()) } else { self.inner.preempt_command(level, args) }
+    }
+
+    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {
+        self.enter("QueryDependentEngineGroup")?;
+        let planted = *self.group.lock();
+        planted.map_or_else(|| self.inner.query_dependent_engine_group(level, engine), Ok)
+    }
+
+    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+        self.enter("QueryEngineStatus")?;
+        self.inner.query_engine_status(level, engine)
+    }
+
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
+        self.enter("ResetEngine")?;
+        let real = self.inner.reset_engine(level, engine)?;
+        let planted = *self.aborted.lock();
+        Ok(planted.unwrap_or(real))
+    }
+
+    fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        self.enter("ResetFromTimeout")?;
+        self.inner.reset_from_timeout(level)
+    }
+
+    fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        self.enter("RestartFromTimeout")?;
+        self.inner.restart_from_timeout(level)
+    }
+
+    fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.enter("ResetHwEngine")?;
+        self.inner.reset_hw_engine(level, engine)
+    }
+
+    fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.enter("ResumeHwEngine")?;
+        self.inner.resume_hw_engine(level, engine)
     }
 
     fn suspend_context(

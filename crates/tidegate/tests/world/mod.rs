@@ -5,9 +5,11 @@
 
 pub mod declaring;
 pub mod hooked;
+pub mod neighbour;
 pub mod pair;
 
 pub use hooked::{ChangeCaps, Hooked};
+pub use neighbour::Neighbour;
 
 use std::sync::Arc;
 use tidegate::calls::{

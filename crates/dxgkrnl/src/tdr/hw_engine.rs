@@ -1,0 +1,125 @@
+//! Owns engines of hardware queues in timeouts: the looks at them, and their reset.
+//!
+//! The order that matters in a look: 1. it is said that nobody expects one; 2. the engines are looked at. Who announces work afterwards
+//! asks for another look; what was announced before is seen in 2.
+//!
+//! A device without power is not looked at, and does not get any for it: nothing runs there.
+
+use super::hw_watch::{Judgement, Look};
+use super::{Blame, Failure, Noticed, Reset, engine_timed_out, naming};
+use crate::adapter::Adapter;
+use crate::recovery;
+use crate::supervisor::Watch;
+use crate::suspend;
+use std::sync::{Arc, Weak};
+use tidegate_ddi::{DevicePowerState, EngineId, OsHandle, Passive};
+use tidegate_platform::CpuTime;
+
+/// The looks at engines, and the recoveries that are due.
+pub(crate) const WATCH: Watch = Watch { next, look };
+
+fn next(adapter: &Adapter) -> Option<CpuTime> {
+    let state = adapter.tdr.state.lock();
+    if state.hanging.is_empty() { state.cadence.next() } else { Some(CpuTime(0)) }
+}
+
+fn look(adapter: &Arc<Adapter>) {
+    loop {
+        let found = adapter.tdr.state.lock().hanging.pop_first();
+        let Some((number, what)) = found else { break };
+        let engine = adapter.caps.engine(number);
+        engine_timed_out(adapter, engine, &Noticed::new(what, recovery::busy_on(adapter, engine)));
+    }
+    let tdr = &adapter.tdr;
+    if !tdr.state.lock().cadence.take_due(adapter.platform.now()) {
+        return;
+    }
+    // 1.
+    tdr.watched.store(0);
+    adapter.platform.fence();
+    // 2.
+    let powered = adapter.power_state() == DevicePowerState::D0;
+    let mut again = false;
+    for number in 0..adapter.caps.engine_count() {
+        again |= powered && look_at(adapter, number);
+    }
+    if again {
+        adapter.stir_watch();
+    }
+}
+
+/// Looks at one engine; whether it is to be looked at again.
+fn look_at(adapter: &Arc<Adapter>, number: u32) -> bool {
+    let engine = adapter.caps.engine(number);
+    let asked = adapter.tdr.state.lock().asked.remove(&number);
+    if let Some(context) = asked {
+        if !suspend::is_settled(&context) {
+            super::not_suspended(adapter, &context);
+        }
+        adapter.tdr.state.lock().watches.entry(number).or_default().forget();
+        suspend::let_go(&context);
+        return true;
+    }
+    let look = observe(adapter, engine);
+    let judgement = adapter.tdr.state.lock().watches.entry(number).or_default().judge(look);
+    match judgement {
+        Judgement::Rest => false,
+        Judgement::LookAgain => true,
+        Judgement::Ask(context) => {
+            ask(adapter, number, context);
+            true
+        }
+    }
+}
+
+fn observe(adapter: &Arc<Adapter>, engine: EngineId) -> Look {
+    let busy = |q: &crate::hwqueue::HwQueue| {
+        q.engine() == engine && q.has_timeout() && q.device.check().is_ok() && q.has_work(adapter)
+    };
+    let queues = adapter.hw_queues_of(busy);
+    let Some(first) = queues.first() else {
+        return Look { announced: 0, responsive: true, works_for: None, progress: 0 };
+    };
+    let done: u64 = queues.iter().map(|q| q.progress.fence.value()).fold(0, u64::wrapping_add);
+    let wanted: u64 = queues.iter().map(|q| q.announced_by_anyone(adapter)).fold(0, u64::wrapping_add);
+    let announced = (done.wrapping_mul(3) ^ wanted.wrapping_mul(5)).max(1);
+    let exempt = |context: OsHandle| {
+        adapter.hw_queues_of(|q| q.context.os_handle == context && !q.has_timeout()).first().is_some()
+    };
+    match adapter.driver().query_engine_status(&Passive::enter(), engine) {
+        Ok(status) => Look {
+            announced,
+            responsive: status.responsive,
+            works_for: status.hw_context.filter(|context| !exempt(*context)),
+            progress: status.progress,
+        },
+        // A driver that cannot tell who waits is asked about whoever stands still: who waits is let go of at once.
+        Err(_) => {
+            Look { announced, responsive: true, works_for: Some(first.context.os_handle), progress: done }
+        }
+    }
+}
+
+/// The preemption request of hardware queues.
+fn ask(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
+    let found = adapter.hw_contexts.lock().get(&context).and_then(Weak::upgrade);
+    let Some(context) = found.filter(|c| c.device.check().is_ok()) else { return };
+    suspend::ask(&context);
+    adapter.tdr.state.lock().asked.insert(number, context);
+}
+
+/// DxgkDdiResetHwEngine, in which the driver names whose work was cut off.
+pub(super) fn reset(adapter: &Arc<Adapter>, engine: EngineId) -> Result<Reset, Failure> {
+    let (reset, blame): (_, Blame) =
+        naming(adapter, || adapter.driver().reset_hw_engine(&Passive::enter(), engine));
+    reset.map_err(|status| Failure::Promoted(format!("DxgkDdiResetHwEngine failed with {status}")))?;
+    // Nothing is left on the engine: whoever was to be suspended is.
+    suspend::settle_all(adapter, |context| context.engine == engine);
+    Ok(Reset::Done(blame))
+}
+
+/// DxgkDdiResumeHwEngine: whoever is not lost goes on.
+pub(super) fn resume(adapter: &Arc<Adapter>, engine: EngineId) -> Result<(), Failure> {
+    let resumed = adapter.driver().resume_hw_engine(&Passive::enter(), engine);
+    resumed.map_err(|status| Failure::Promoted(format!("DxgkDdiResumeHwEngine failed with {status}")))
+}

@@ -1,0 +1,143 @@
+//! Owns when an engine of hardware queues counts as hung: pure policy, with the time as an argument.
+//!
+//! Engines are looked at as often as the timeout delay says, while somebody may have announced work. An engine that works for a
+//! queue, and does not answer or has done nothing since the last look, is asked to let go of that queue's context: that is its
+//! preemption request. One that has not let go by the next look hangs. An engine that works for nobody is not looked at: whatever its
+//! queues wait for, a wait is no hang. When a look finds nothing that moved since the one before, there is none after it until
+//! somebody stirs the watch.
+
+use tidegate_ddi::OsHandle;
+use tidegate_platform::CpuTime;
+
+/// What a look at an engine finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// What its queues announced and is not complete, in any measure that changes when that changes; 0 for nothing.
+    pub(crate) announced: u64,
+    /// The driver says that the engine takes part.
+    pub(crate) responsive: bool,
+    /// The context that it works for.
+    pub(crate) works_for: Option<OsHandle>,
+    /// Another number as soon as it has done something.
+    pub(crate) progress: u64,
+}
+
+/// What is to be done about an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// Nothing, and nothing at the next look unless somebody stirs.
+    Rest,
+    /// Look again when the delay is over.
+    LookAgain,
+    /// Ask it to let go of this context, and see when the delay is over.
+    Ask(OsHandle),
+}
+
+/// One engine.
+#[derive(Default)]
+pub(crate) struct EngineWatch {
+    seen: Option<Look>,
+}
+
+impl EngineWatch {
+    /// What follows from a look.
+    // spec: PRE-027
+    pub(crate) fn judge(&mut self, look: Look) -> Judgement {
+        let before = self.seen.replace(look);
+        if look.announced == 0 {
+            self.seen = None;
+            return Judgement::Rest;
+        }
+        let still = before.is_some_and(|b| (b.works_for, b.progress) == (look.works_for, look.progress));
+        match look.works_for {
+            Some(context) if still || !look.responsive => Judgement::Ask(context),
+            Some(_) => Judgement::LookAgain,
+            None if before == Some(look) => Judgement::Rest,
+            None => Judgement::LookAgain,
+        }
+    }
+
+    /// What was seen does not count any more: the engine let go of a context, or was reset.
+    pub(crate) fn forget(&mut self) {
+        self.seen = None;
+    }
+}
+
+/// The time of the next look at all engines.
+#[derive(Default)]
+pub(crate) struct Cadence {
+    due: Option<CpuTime>,
+}
+
+impl Cadence {
+    /// Somebody may have announced work. Returns the time of the next look when there was none.
+    pub(crate) fn stir(&mut self, now: CpuTime, delay_ns: u64) -> Option<CpuTime> {
+        if self.due.is_some() {
+            return None;
+        }
+        self.due = Some(now.after(delay_ns));
+        self.due
+    }
+
+    /// When the next look is.
+    pub(crate) fn next(&self) -> Option<CpuTime> {
+        self.due
+    }
+
+    /// Whether it is time; if so, there is no next look until one is named.
+    pub(crate) fn take_due(&mut self, now: CpuTime) -> bool {
+        let due = self.due.is_some_and(|due| due <= now);
+        if due {
+            self.due = None;
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: OsHandle = OsHandle(1);
+
+    fn works(progress: u64) -> Look {
+        Look { announced: 1, responsive: true, works_for: Some(A), progress }
+    }
+
+    // spec: PRE-027
+    #[test]
+    fn a_queue_that_waits_is_never_asked() {
+        let waits = Look { works_for: None, ..works(7) };
+        let mut watch = EngineWatch::default();
+        assert_eq!(watch.judge(waits), Judgement::LookAgain, "it may have moved just before");
+        for _ in 0..5 {
+            assert_eq!(watch.judge(waits), Judgement::Rest);
+        }
+    }
+
+    #[test]
+    fn only_standing_still_while_working_is_asked_about() {
+        let mut watch = EngineWatch::default();
+        assert_eq!(watch.judge(works(1)), Judgement::LookAgain);
+        assert_eq!(watch.judge(works(2)), Judgement::LookAgain, "slow is not hung");
+        assert_eq!(watch.judge(works(2)), Judgement::Ask(A));
+        watch.forget();
+        assert_eq!(watch.judge(works(2)), Judgement::LookAgain, "it answered");
+        assert_eq!(watch.judge(Look { announced: 0, ..works(2) }), Judgement::Rest);
+    }
+
+    #[test]
+    fn an_engine_that_says_that_it_does_not_answer_is_asked_at_the_first_look() {
+        let mut watch = EngineWatch::default();
+        assert_eq!(watch.judge(Look { responsive: false, ..works(1) }), Judgement::Ask(A));
+    }
+
+    #[test]
+    fn the_next_look_is_a_delay_after_the_first_stir() {
+        let mut cadence = Cadence::default();
+        assert_eq!(cadence.stir(CpuTime(5), 10), Some(CpuTime(15)));
+        assert_eq!(cadence.stir(CpuTime(6), 10), None);
+        assert!(!cadence.take_due(CpuTime(14)));
+        assert!(cadence.take_due(CpuTime(15)) && cadence.next().is_none());
+    }
+}

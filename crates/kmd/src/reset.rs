@@ -1,0 +1,166 @@
+//! Owns what the driver does in timeout recovery: how an engine stands, its reset for packets and for hardware queues, and the reset of
+//! the whole adapter.
+//!
+//! The order that matters in a reset for hardware queues: 1. the engine loses its power, so that it begins nothing; 2. it is taken out of
+//! what it is in; 3. contexts that the kernel wants suspended are, now that nothing holds them; 4. the kernel is told whose work was cut off. The
+//! engine gets its power back with DxgkDdiResumeHwEngine. What stood on it otherwise is in memory, and goes on.
+//!
+//! The engines of this hardware are reset one by one; none depends on another.
+
+use crate::isr::Owner;
+use crate::{KmdError, ReferenceDriver};
+use std::fmt::Write;
+use tidegate_ddi::{DriverHandle, EngineId, EngineStatus, HwContextLoss, OsHandle, Passive};
+use tidegate_gpu_abi::admin::EngineAnswer;
+use tidegate_gpu_abi::{AdminCommand, QueueId, QueueState};
+
+/// Queues of which the debug information tells; there may be thousands.
+const QUEUES_TOLD: usize = 24;
+
+impl ReferenceDriver {
+    /// An engine is reset alone.
+    pub(crate) fn dependent_nodes(&self, engine: EngineId) -> Result<u64, KmdError> {
+        self.checked_number(engine).map(|_| 1 << engine.node_ordinal)
+    }
+
+    fn ask_engine(&self, number: u32) -> Result<EngineAnswer, KmdError> {
+        Ok(EngineAnswer::decode(self.mailbox.ask_both(AdminCommand::QueryEngine { engine: number })?))
+    }
+
+    pub(crate) fn engine_status(&self, engine: EngineId) -> Result<EngineStatus, KmdError> {
+        let answer = self.ask_engine(self.checked_number(engine)?)?;
+        let hw_context = answer.queue.and_then(|queue| self.context_of(queue));
+        Ok(EngineStatus { responsive: answer.responsive, hw_context, progress: answer.progress })
+    }
+
+    /// The kernel's handle of the context that a hardware queue belongs to; `None` for the driver's own.
+    fn context_of(&self, queue: QueueId) -> Option<OsHandle> {
+        let owner = self.view.lock_device().queues.get(&queue)?.owner;
+        let Owner::Queue { driver, .. } = owner else { return None };
+        let objects = self.objects.lock();
+        let context = objects.hw_queues.get(driver).ok()?.context;
+        Some(objects.contexts.get(context).ok()?.os_handle)
+    }
+
+    /// For packets: nothing is on the engine when this returns, and it takes new ones.
+    pub(crate) fn reset_node(&self, level: &Passive, engine: EngineId) -> Result<u32, KmdError> {
+        let number = self.checked_number(engine)?;
+        let (aborted, cut_off) = self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
+        self.suspend_again(engine)?;
+        self.tell_cut_off(level, cut_off, HwContextLoss::Culprit)?;
+        Ok(aborted as u32)
+    }
+
+    /// For hardware queues.
+    pub(crate) fn reset_queues_of(&self, level: &Passive, engine: EngineId) -> Result<(), KmdError> {
+        let number = self.checked_number(engine)?;
+        // 1.
+        self.mailbox.run(AdminCommand::PowerEngine { engine: number, on: false, if_idle: false })?;
+        self.objects.lock().reset_engines.insert(number);
+        // 2.
+        let (_, cut_off) = self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
+        // 3.
+        self.suspend_again(engine)?;
+        // 4.
+        self.tell_cut_off(level, cut_off, HwContextLoss::Culprit)
+    }
+
+    pub(crate) fn resume_queues_of(&self, engine: EngineId) -> Result<(), KmdError> {
+        let engine = self.checked_number(engine)?;
+        self.objects.lock().reset_engines.remove(&engine);
+        self.mailbox.run(AdminCommand::PowerEngine { engine, on: true, if_idle: false })
+    }
+
+    /// Every engine is taken out of what it is in, and none begins anything. Whoever was in the middle of something did nothing wrong.
+    pub(crate) fn reset_all(&self, level: &Passive) -> Result<(), KmdError> {
+        self.mailbox.run(AdminCommand::HoldEngines)?;
+        for number in 0..self.device.engine_count() {
+            let (_, cut_off) = self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
+            self.suspend_again(self.engine(number))?;
+            self.tell_cut_off(level, cut_off, HwContextLoss::Bystander)?;
+        }
+        Ok(())
+    }
+
+    /// Engines go on, those among them that a reset of their own had left without power.
+    pub(crate) fn restart(&self) -> Result<(), KmdError> {
+        let unpowered = std::mem::take(&mut self.objects.lock().reset_engines);
+        for engine in unpowered {
+            self.mailbox.run(AdminCommand::PowerEngine { engine, on: true, if_idle: false })?;
+        }
+        self.mailbox.run(AdminCommand::ReleaseEngines)
+    }
+
+    /// Contexts of the engine whose suspension waited for the engine: it holds nothing any more.
+    fn suspend_again(&self, engine: EngineId) -> Result<(), KmdError> {
+        let queues: Vec<QueueId> = {
+            let objects = self.objects.lock();
+            let contexts = objects.contexts.values().filter(|c| c.suspended && c.engine == engine);
+            let queues = contexts.flat_map(|c| &c.queues);
+            queues.filter_map(|q| objects.hw_queues.get(*q).ok()?.hardware).collect()
+        };
+        queues.into_iter().try_for_each(|queue| self.mailbox.run(AdminCommand::SuspendQueue { queue }))
+    }
+
+    /// `cut_off` is the number of a hardware queue plus one, 0 for none.
+    fn tell_cut_off(&self, level: &Passive, cut_off: u64, loss: HwContextLoss) -> Result<(), KmdError> {
+        let Some(queue) = cut_off.checked_sub(1) else { return Ok(()) };
+        let callbacks = std::sync::Arc::clone(&self.objects.lock().started()?.callbacks);
+        if let Some(context) = self.context_of(QueueId(queue as u32)) {
+            // What the kernel does not know any more is nobody's loss.
+            let _known = callbacks.invalidate_hw_context(level, context, loss);
+        }
+        Ok(())
+    }
+
+    /// How engines and their queues stand, in words.
+    pub(crate) fn debug_info(&self, engine: Option<EngineId>) -> Result<String, KmdError> {
+        let numbers = match engine {
+            Some(engine) => vec![self.checked_number(engine)?],
+            None => (0..self.device.engine_count()).collect(),
+        };
+        let mut text = String::new();
+        for number in numbers {
+            self.describe_engine(number, &mut text)?;
+        }
+        Ok(text)
+    }
+
+    fn describe_engine(&self, number: u32, text: &mut String) -> Result<(), KmdError> {
+        let (answer, engine) = (self.ask_engine(number)?, self.engine(number));
+        let stands = match (answer.responsive, answer.queue) {
+            (false, _) => "does not answer",
+            (true, Some(_)) => "works",
+            (true, None) => "works for nobody",
+        };
+        // Writing to a string does not fail.
+        let _ = write!(text, "{engine} {stands}, progress {}", answer.progress);
+        let (all, queues): (usize, Vec<(DriverHandle, QueueId, u32)>) = {
+            let objects = self.objects.lock();
+            let here =
+                || objects.hw_queues.handles().filter_map(|h| Some((h, objects.hw_queues.get(h).ok()?)));
+            let there = here().filter(|(_, q)| q.engine == engine);
+            let found = there.filter_map(|(handle, q)| Some((handle, q.hardware?, q.private_data.tag)));
+            let found: Vec<_> = found.collect();
+            (found.len(), found.into_iter().take(QUEUES_TOLD).collect())
+        };
+        for (_, id, tag) in queues {
+            let (state, taken) = self.mailbox.ask_both(AdminCommand::QueryQueue { queue: id })?;
+            let state = match QueueState::from_number(state) {
+                Some(QueueState::Idle) => "has nothing to do",
+                Some(QueueState::Ready) => "runs or could run",
+                Some(QueueState::Waiting) => "waits for a fence",
+                Some(QueueState::Suspended) => "is suspended",
+                Some(QueueState::Faulted) => "is stopped",
+                None => "is in a state that the driver does not know",
+            };
+            let at = if answer.queue == Some(id) { ", the engine is in it" } else { "" };
+            let _ = write!(text, "; queue {tag} {state} at packet {taken}{at}");
+        }
+        if all > QUEUES_TOLD {
+            let _ = write!(text, "; {} queues more", all - QUEUES_TOLD);
+        }
+        text.push('\n');
+        Ok(())
+    }
+}
