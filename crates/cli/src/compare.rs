@@ -11,7 +11,6 @@ use tidegate::workload::cost::CostModel;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::ranking::{self, Measurement, Ranking};
-use tidegate::workload::recovery::RecoveryRow;
 use tidegate::workload::report::Report;
 
 /// Where the timeline of the frame graph goes when nobody says where.
@@ -57,9 +56,7 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     for result in &results {
         if !result.outcome.report.is_right() {
             eprintln!("under {}:", result.outcome.report.submission);
-            for line in result.outcome.report.recoveries.iter().flat_map(RecoveryRow::lines) {
-                eprintln!("{line}");
-            }
+            result.outcome.report.recovery_lines().iter().for_each(|line| eprintln!("{line}"));
             show_problems(&result.outcome);
         }
     }

@@ -173,7 +173,7 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
 pub(crate) fn print_details(report: &Report) {
     let mut lines = report.metric_lines();
     lines.extend(report.paging_line());
-    lines.extend(report.recovery_lines());
+    lines.extend(report.preemption_lines());
     lines.extend(report.replay.iter().map(|r| r.line()));
     lines.extend(report.import.iter().flat_map(|i| i.lines()));
     for line in lines {
@@ -187,6 +187,7 @@ fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
     println!("{}", tables::side_by_side(&[report]));
     println!("{}", tables::queues(report));
     print_details(report);
+    report.recovery_lines().iter().for_each(|line| println!("{line}"));
     for frame in frames {
         println!("wrote {}", frame.display());
     }

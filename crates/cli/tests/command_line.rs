@@ -297,6 +297,82 @@ fn preemption_is_chosen_and_shown_in_words_as_data_and_on_the_timeline() {
     );
 }
 
+/// A process that uses the engine of the others.
+const NEIGHBOUR: &str = r#"
+name = "neighbour"
+description = "short work on the 3D engine"
+[[fence]]
+name = "done"
+[[queue]]
+name = "steady"
+engine = "3d"
+program = [{ loop = "k", from = 1, to = 20, do = [
+    { work_us = 100 }, { signal = "done", value = "k" }, { cpu_wait = "done", value = "k" }, { sleep_us = 400 },
+] }]
+[[expect]]
+fence = "done"
+value = 20
+"#;
+
+#[test]
+fn a_hang_is_recovered_from_and_explained_and_costs_its_own_process_alone() {
+    let place = place("hang");
+    std::fs::write(place.join("neighbour.toml"), NEIGHBOUR).unwrap();
+    let workload = root().join("workloads/priorities.toml");
+    let run = |model: &str, clock: &str, more: &[&str]| {
+        let hang = [
+            "--inject",
+            "hang:frames@3",
+            "--tdr-delay",
+            "50ms",
+            "--json",
+            "hang.json",
+            "--chrome",
+            "hang.trace",
+        ];
+        let flags = ["run", workload.to_str().unwrap(), "--quiet", "--submission", model, "--clock", clock];
+        let beside = ["--beside", "neighbour.toml"];
+        let output = tidegate(&place, &[&flags[..], &hang, &beside, more].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+        let read = |name: &str| std::fs::read_to_string(place.join(name)).unwrap();
+        (text(&output), serde_json::from_str::<Value>(&read("hang.json")).unwrap(), read("hang.trace"))
+    };
+    let explained = [
+        "recovery 0x141 of engine 3D",
+        "queue 'frames' hangs in submission 3, before 'saxpy'",
+        "behind it are the signals of 'drawn' to 3",
+        "thread 'frames' waits for fence 'drawn' to reach 3 (it is at 2), which queue 'frames' should have signalled",
+        "the engine was reset",
+        "the device of queue 'frames' is lost: its work was the reason (HUNG)",
+        "lost: it hung",
+        "the device was lost",
+        "put in: hang:frames@3",
+    ];
+    for (model, clock) in
+        [("packet", "virtual"), ("hardware", "virtual"), ("user", "virtual"), ("user", "wall")]
+    {
+        let (said, report, trace) = run(model, clock, &[]);
+        for words in explained {
+            assert!(said.contains(words), "{model} {clock}: '{words}' is missing in {said}");
+        }
+        assert_eq!(report["hangs"], Value::from(vec!["hang:frames@3"]));
+        let recovery = &report["recoveries"][0];
+        assert_eq!((&recovery["code"], &recovery["engine"]), (&Value::from(0x141), &Value::from("3D")));
+        let fates: Vec<&Value> = report["queues"].as_array().unwrap().iter().map(|q| &q["fate"]).collect();
+        assert_eq!(fates, ["lost", "hung", "lost"], "{model} {clock}: one device has all three");
+        let neighbour = &report["beside"];
+        assert_eq!(
+            (&neighbour["completed"], &neighbour["verified"]),
+            (&Value::Bool(true), &Value::Bool(true))
+        );
+        assert_eq!(neighbour["queues"][0]["fate"], "went_on");
+        assert!(trace.contains("injected hang") && trace.contains("recovery"), "{model} {clock}");
+    }
+    let (said, report, _) = run("user", "virtual", &["--inject", "hang:urgent@12"]);
+    assert!(said.contains("hang:urgent@12 was not reached"), "{said}");
+    assert_eq!(report["hangs_not_reached"], Value::from(vec!["hang:urgent@12"]));
+}
+
 #[test]
 fn flags_of_preemption_that_make_no_sense_say_what_there_is() {
     std::fs::write(place("refused").join("turns.toml"), TURNS).unwrap();

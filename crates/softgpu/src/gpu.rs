@@ -76,6 +76,11 @@ impl SoftGpu {
         self.shared.cmp.lock().census()
     }
 
+    /// How many nodes each physical GPU has.
+    pub fn nodes_of_each(&self) -> u32 {
+        self.shared.config.nodes.len() as u32
+    }
+
     /// How finely each engine is preempted, by number.
     pub fn preemption(&self) -> Vec<NodePreemption> {
         let config = &self.shared.config;

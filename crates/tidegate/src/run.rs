@@ -5,6 +5,8 @@ use crate::variants::Variant;
 use std::sync::Arc;
 use tidegate_d3d12::DeviceOptions;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+use tidegate_ddi::EngineId;
+use tidegate_dxgkrnl::{RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
 use tidegate_platform::Platform;
@@ -13,10 +15,10 @@ use tidegate_trace::Trace;
 use tidegate_workload::cost::{self, CostModel};
 use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
-use tidegate_workload::recovery::{EngineRow, Times};
+use tidegate_workload::recovery::{EngineRow, FenceAt, Times};
 use tidegate_workload::runner::{
     self, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, PendingWait, Progress, QueueCounters,
-    Recovery, RunOptions,
+    RecoveredWork, Recovery, RunOptions,
 };
 
 /// What to run, and how.
@@ -169,7 +171,13 @@ impl MachineProbe for Probe {
     }
 
     fn recoveries(&self) -> Vec<Recovery> {
-        Vec::new()
+        let names: Vec<String> = self.0.gpu().stats().nodes.into_iter().map(|node| node.name).collect();
+        let nodes = self.0.gpu().nodes_of_each();
+        let engine_name = |engine: EngineId| {
+            names.get((engine.engine_ordinal * nodes + engine.node_ordinal) as usize).cloned()
+        };
+        let reports = self.0.adapter().recoveries().into_iter();
+        reports.map(|report| recovery(report, engine_name)).collect()
     }
 
     fn pending_waits(&self) -> Vec<PendingWait> {
@@ -177,8 +185,44 @@ impl MachineProbe for Probe {
         let parked = self.0.gpu().parked_waits().into_iter();
         let on_engines = parked.filter_map(|w| adapter.describe_wait(w.tag, w.current_value, w.value));
         let held = adapter.pending_waits().into_iter().chain(on_engines);
-        held.map(|w| PendingWait { tag: w.tag, fence: w.fence, value: w.value, current: w.current }).collect()
+        held.map(pending).collect()
     }
+}
+
+fn recovery(report: RecoveryReport, engine_name: impl Fn(EngineId) -> Option<String>) -> Recovery {
+    let at = |(fence, value): (String, u64)| FenceAt { fence, value };
+    let work = |work: WorkAtReset| RecoveredWork {
+        tag: work.tag,
+        command: work.command,
+        signals: work.signals.into_iter().map(at).collect(),
+        guilty: work.guilty,
+    };
+    Recovery {
+        at_ns: report.at.0,
+        code: report.code,
+        engine: report.engine.and_then(engine_name),
+        noticed: report.noticed,
+        work: report.work.into_iter().map(work).collect(),
+        held_back: report.held_back.into_iter().map(|held| (pending(held.wait), held.signaller)).collect(),
+        outcome: outcome_in_words(&report.outcome),
+        lost: report.lost,
+        driver: report.driver,
+    }
+}
+
+fn outcome_in_words(outcome: &RecoveryOutcome) -> String {
+    match outcome {
+        RecoveryOutcome::Begun => "the recovery had begun".to_owned(),
+        RecoveryOutcome::Ignored => "nothing was done about it".to_owned(),
+        RecoveryOutcome::NothingLeft => "the engine was done by itself, and nothing was reset".to_owned(),
+        RecoveryOutcome::EngineReset => "the engine was reset".to_owned(),
+        RecoveryOutcome::AdapterReset => "the adapter was reset".to_owned(),
+        RecoveryOutcome::Fatal(why) => format!("the adapter is stopped: {why}"),
+    }
+}
+
+fn pending(wait: tidegate_dxgkrnl::PendingWait) -> PendingWait {
+    PendingWait { tag: wait.tag, fence: wait.fence, value: wait.value, current: wait.current }
 }
 
 /// Runs a workload to its end. Wrong results, deadlocks and GPU faults are problems of the outcome, not errors.

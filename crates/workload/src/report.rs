@@ -167,10 +167,14 @@ impl Report {
         })
     }
 
-    /// What engines were asked to leave, what hung and what was done about it, for a person.
+    /// What engines were asked to leave, for a person.
+    pub fn preemption_lines(&self) -> Vec<String> {
+        self.engines.iter().filter_map(EngineRow::line).collect()
+    }
+
+    /// What hung and what was done about it, for a person.
     pub fn recovery_lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.engines.iter().filter_map(EngineRow::line).collect();
-        lines.extend(self.recoveries.iter().flat_map(RecoveryRow::lines));
+        let mut lines: Vec<String> = self.recoveries.iter().flat_map(RecoveryRow::lines).collect();
         let missed = self.hangs_not_reached.iter();
         lines.extend(missed.map(|hang| format!("{hang} was not reached: the run ended before")));
         lines

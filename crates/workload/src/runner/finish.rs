@@ -86,8 +86,8 @@ impl Prepared {
         let mut problems = run.panics.clone();
         problems.extend(self.what_failed(&state, &logs, &after.fences, run));
         let all_ended = state.finished_threads == self.workload.threads.len() && state.idle_ns.is_some();
-        let stands_still = !run.completed() && !(self.options.shares_machine && run.panics.is_empty());
-        let completed = all_ended && !stands_still && problems.is_empty();
+        let goes_on = run.completed() || self.options.shares_machine && run.panics.is_empty();
+        let completed = all_ended && goes_on && problems.is_empty();
         let judgement = match completed {
             true => self.judge(&after),
             false => Judgement { metrics: self.judge(&after).metrics, ..Judgement::default() },
@@ -215,7 +215,7 @@ impl Prepared {
             let begun: Vec<String> = self.hangs(logs).0;
             let injected = match begun[..] {
                 [] => String::new(),
-                _ => format!(" ({} was put in)", begun.join(", ")),
+                _ => format!(" (put in: {})", begun.join(", ")),
             };
             return format!("{}: the device was lost: {text}{injected}", self.workload.file);
         };
@@ -394,7 +394,7 @@ impl Prepared {
                 priority: priority_name(queue.priority),
                 preempted: numbers.preempted,
                 preempts: numbers.preempts,
-                fate: fate_of(&recoveries, &queue.name, state.removed.is_some()),
+                fate: fate_of(&recoveries, &queue.name, (state.removed.is_some(), &hangs.0)),
             }
         });
         let fences = self.workload.fences.iter().zip(fences);
@@ -455,9 +455,13 @@ impl Prepared {
 type Rest = (bool, Option<ReplayError>, Vec<String>, (Vec<String>, Vec<String>));
 
 /// What became of a queue, in a run whose device may be lost.
-fn fate_of(recoveries: &[RecoveryRow], queue: &str, removed: bool) -> Fate {
+fn fate_of(recoveries: &[RecoveryRow], queue: &str, (removed, hangs): (bool, &[String])) -> Fate {
     let mut lost = recoveries.iter().flat_map(|recovery| &recovery.lost).filter(|lost| lost.queue == queue);
-    match (lost.any(|lost| lost.guilty), removed) {
+    let put_in = |hang: &String| {
+        hang.strip_prefix("hang:").and_then(|h| h.rsplit_once('@')).is_some_and(|h| h.0 == queue)
+    };
+    let hung = lost.any(|lost| lost.guilty) || removed && hangs.iter().any(put_in);
+    match (hung, removed) {
         (true, _) => Fate::Hung,
         (false, true) => Fate::Lost,
         (false, false) => Fate::WentOn,
