@@ -3,7 +3,7 @@
 //!
 //! Segments are named by numbers from 1 on, in the order of the driver's report; in a set, bit 0 is segment 1.
 
-use crate::{DriverHandle, NativeFenceType, Status};
+use crate::{DriverHandle, NativeFenceType, OsHandle, Status};
 use std::cell::Cell;
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_platform::{Bulk, PhysicalAddress, PhysicalMemory, Word};
@@ -209,6 +209,19 @@ pub enum PagingOperation<'a> {
         bytes: u64,
         /// With this, again and again.
         value: u32,
+        /// Where the commands go.
+        buffer: &'a PagingBuffer,
+    },
+    /// DXGK_BUILDPAGINGBUFFER_INITCONTEXTRESOURCE: gives a context allocation its first content, before any packet of its context is
+    /// submitted. The address is of the kernel's paging process.
+    #[doc(alias = "DXGK_OPERATION_INIT_CONTEXT_RESOURCE")]
+    InitContextResource {
+        /// Which: the kernel's handle, as DxgkCbCreateContextAllocation returned it.
+        allocation: OsHandle,
+        /// Where it begins.
+        destination_gpu_va: u64,
+        /// How many bytes it has.
+        bytes: u64,
         /// Where the commands go.
         buffer: &'a PagingBuffer,
     },

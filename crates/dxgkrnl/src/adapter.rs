@@ -17,7 +17,7 @@ use crate::fence::residency::Residency;
 use crate::fence::storage::Grave;
 use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
-use crate::memory::{AddressSpace, LocalMemory};
+use crate::memory::{AddressSpace, ContextAllocations, LocalMemory};
 use crate::power::{Power, PowerManagement, Powered};
 use crate::process::Process;
 use crate::sched::idle::IdleContexts;
@@ -162,7 +162,9 @@ pub struct Adapter {
     pub(crate) residency: Residency,
     /// Allocations in local memory.
     pub(crate) memory: LocalMemory,
-    /// The system process's address space, if fences are mapped there; gone after stop.
+    /// What drivers have for the states of their contexts.
+    pub(crate) context_allocations: ContextAllocations,
+    /// The system process's address space, once fences or save areas are mapped there; gone after stop.
     system_process: Mutex<Option<Arc<AddressSpace>>>,
     /// What is mapped where shareable fences stood that are over.
     grave: OnceLock<Grave>,
@@ -246,6 +248,7 @@ impl Adapter {
             memory: LocalMemory::new(platform, &declared.segments),
             segments: declared.segments,
             residency: Residency::new(platform),
+            context_allocations: ContextAllocations::new(platform),
             system_process: platform.mutex("system process", None),
             sched: platform.mutex("VidSch", VidSch::new(&declared.caps, limits(&declared.caps, &config))),
             idle_contexts: platform.mutex("idle contexts", None),
@@ -290,9 +293,8 @@ impl Adapter {
         *adapter.interrupt_worker.lock() = worker;
         supervisor::start(&adapter);
         if adapter.native_fence_caps.map_to_gpu_system_process {
-            let space = AddressSpace::of_system_process(&adapter);
-            let space = space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
-            *adapter.system_process.lock() = Some(Arc::new(space));
+            let space = adapter.system_space();
+            space.inspect_err(|_| adapter.stop()).map_err(StartError::Driver)?;
         }
         if adapter.caps.lazy_context_switch {
             let contexts = IdleContexts::new(&adapter);
@@ -329,6 +331,8 @@ impl Adapter {
         }
         self.dpc.forget();
         self.memory.stop();
+        let kept = self.sched.lock().forget_kept_areas();
+        drop(kept);
         let (idle_contexts, system_process) =
             (self.idle_contexts.lock().take(), self.system_process.lock().take());
         drop(idle_contexts);
@@ -476,6 +480,17 @@ impl Adapter {
     pub(crate) fn system_process(&self) -> Option<Arc<AddressSpace>> {
         let asked = self.native_fence_caps.map_to_gpu_system_process;
         asked.then(|| self.system_process.lock().clone()).flatten()
+    }
+
+    /// The same for whatever is mapped there; made when it is wanted first.
+    pub(crate) fn system_space(self: &Arc<Adapter>) -> Result<Arc<AddressSpace>, Status> {
+        let mut there = self.system_process.lock_device();
+        if let Some(space) = &*there {
+            return Ok(space.clone());
+        }
+        let space = Arc::new(AddressSpace::of_system_process(self)?);
+        *there = Some(space.clone());
+        Ok(space)
     }
 
     pub(crate) fn count(&self, count: Count) {

@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::fence::{Events, Wakee};
+use crate::memory::context_allocation;
 use crate::sched;
 use crate::scheduling::Standing;
 use crate::suspend::Suspension;
@@ -19,6 +20,8 @@ pub(crate) struct ContextDesc {
     pub(crate) priority: Priority,
     pub(crate) tag: u32,
     pub(crate) lane: u32,
+    /// The memory manager's own.
+    pub(crate) paging: bool,
 }
 
 /// One context.
@@ -53,7 +56,9 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
             private_data: QueuePrivateData { tag: desc.tag, lane: desc.lane },
         };
-        let driver = adapter.driver().create_context(&Passive::enter(), args)?;
+        context_allocation::begin(device, os_handle, desc);
+        let driver = adapter.driver().create_context(&Passive::enter(), args);
+        let driver = driver.inspect_err(|_| context_allocation::end(adapter, os_handle))?;
         let context = Arc::new(Context {
             device: device.clone(),
             os_handle,
@@ -70,6 +75,7 @@ impl Context {
             adapter.sched.lock().add_context(os_handle, number, desc.priority, desc.tag, desc.lane);
             adapter.contexts.lock().insert(os_handle, Arc::downgrade(&context));
         }
+        context_allocation::initialise(adapter, os_handle);
         Ok(context)
     }
 }
@@ -93,6 +99,7 @@ impl Drop for Context {
             sched::remove_context(adapter, self.os_handle);
         }
         adapter.driver().destroy_context(&Passive::enter(), self.driver);
+        context_allocation::end(adapter, self.os_handle);
         if self.hardware_scheduled {
             // Until the driver has let go of it an acknowledgement may name it.
             adapter.hw_contexts.lock().remove(&self.os_handle);

@@ -144,7 +144,16 @@ impl DriverLayer for Gate {
     }
 
     fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
-        self.open.demand(EntryGroup::NativeFenceInstances)?;
+        // Bytes are moved since the first version; what moves fence storage came with that.
+        let moves_bytes = matches!(
+            operation,
+            PagingOperation::VirtualTransfer { .. }
+                | PagingOperation::VirtualFill { .. }
+                | PagingOperation::InitContextResource { .. }
+        );
+        if !moves_bytes {
+            self.open.demand(EntryGroup::NativeFenceInstances)?;
+        }
         self.inner.build_paging_buffer(level, operation)
     }
 

@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::Fence;
 use crate::fence::{Meant, Named};
+use crate::memory::context_allocation;
 use crate::page_fault::HwQueueFault;
 use crate::stats::Count;
 use crate::{doorbell, fence, page_fault, power, recovery, sched, suspend, tdr};
@@ -170,13 +171,15 @@ impl Callbacks for KernelCallbacks {
     fn create_context_allocation(
         &self,
         _level: &Passive,
-        _args: CreateContextAllocation,
+        args: CreateContextAllocation,
     ) -> Result<ContextAllocation, Status> {
-        Err(Status::NOT_SUPPORTED)
+        let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
+        context_allocation::create(&adapter, args)
     }
 
-    fn destroy_context_allocation(&self, _level: &Passive, _allocation: OsHandle) -> Result<(), Status> {
-        Err(Status::NOT_SUPPORTED)
+    fn destroy_context_allocation(&self, _level: &Passive, allocation: OsHandle) -> Result<(), Status> {
+        let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
+        context_allocation::destroy(&adapter, allocation)
     }
 
     fn invalidate_hw_context(

@@ -413,6 +413,7 @@ impl Kernel for Process {
             priority: args.priority,
             tag: args.tag,
             lane: args.lane,
+            paging: false,
         };
         self.insert(Object::Context(Context::new(&device, &desc)?))
     }
@@ -438,6 +439,7 @@ impl Kernel for Process {
             priority: tidegate_calls::Priority::Normal,
             tag: 0,
             lane: 0,
+            paging: false,
         };
         self.insert(Object::HwContext(Context::new(&device, &desc)?))
     }

@@ -61,6 +61,10 @@ pub struct Census {
     pub doorbells: usize,
     /// Fences.
     pub fences: usize,
+    /// Context allocations, those of the memory manager's own context among them ...
+    pub context_allocations: usize,
+    /// ... and how many of them stand in local memory.
+    pub local_context_allocations: usize,
     /// Regions of system memory: allocations, page tables, pages of fences, logs, and what driver and kernel have for
     /// themselves.
     pub memory_regions: usize,
@@ -229,7 +233,10 @@ impl Stats {
 impl Adapter {
     /// How many kernel objects there are now.
     pub fn census(&self) -> Census {
+        let (context_allocations, local_context_allocations) = self.context_allocations.census();
         Census {
+            context_allocations,
+            local_context_allocations,
             devices: self.devices.lock().len(),
             contexts: self.contexts.lock().len(),
             hw_contexts: self.hw_contexts.lock().len(),

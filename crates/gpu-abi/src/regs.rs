@@ -156,6 +156,11 @@ impl NodePreemption {
         self.graphics as u64 | (self.compute as u64) << 32
     }
 
+    /// Whether it stops anything before its packet ends.
+    pub fn stops_in_the_middle(self) -> bool {
+        self.graphics > GraphicsPreemption::DmaBuffer || self.compute > ComputePreemption::DmaBuffer
+    }
+
     /// Reads the register; a number that is not known is the coarsest.
     pub fn decode(word: u64) -> NodePreemption {
         NodePreemption {

@@ -113,6 +113,9 @@ pub struct Config {
     pub cancel_command_aware: bool,
     /// Whether its engines keep the context that they worked for last, until the kernel turns them away from it.
     pub lazy_context_switch: bool,
+    /// Whether a packet context of a node that stops in the middle of packets gets an area for its state. Without it packets of such
+    /// a node are given up where they end.
+    pub save_areas: bool,
     /// Slots in each ring that the driver writes (one per engine, one per kernel-mode hardware queue); a power of two, at least
     /// 2, since the kernel keeps two packets on a node unless told otherwise.
     pub kernel_ring_slots: u32,
@@ -145,6 +148,7 @@ impl Config {
             preemption_aware: true,
             cancel_command_aware: false,
             lazy_context_switch: false,
+            save_areas: true,
             kernel_ring_slots: 64,
         }
     }

@@ -1,11 +1,15 @@
-//! Owns devices and contexts, and what happens to all hardware queues of a context at once: suspend and resume.
+//! Owns devices and contexts with the areas for the state of their packets, and what happens to all hardware queues of a context at
+//! once: suspend and resume.
 
-use crate::objects::{Context, DeviceObject};
+use crate::objects::{Context, DeviceObject, SaveArea};
 use crate::{Kind, KmdError, ReferenceDriver};
+use std::sync::Arc;
 use tidegate_ddi::queue::{CreateContext, CreateDevice};
 use tidegate_ddi::scheduling::SchedulingProperties;
-use tidegate_ddi::{DriverHandle, EngineId};
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, QueueId};
+use tidegate_ddi::{CreateContextAllocation, DriverHandle, EngineId, OsHandle, Passive};
+use tidegate_gpu_abi::regs::NodePreemption;
+use tidegate_gpu_abi::ring::SAVE_AREA_BYTES;
+use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, Register};
 
 impl ReferenceDriver {
     pub(crate) fn add_device(&self, args: CreateDevice) -> Result<DriverHandle, KmdError> {
@@ -23,7 +27,9 @@ impl ReferenceDriver {
         }
     }
 
-    pub(crate) fn add_context(&self, args: CreateContext) -> Result<DriverHandle, KmdError> {
+    /// Makes a context. One for packets, on a node that stops in the middle of them, gets its save area last: the kernel is called for
+    /// it, with no lock held.
+    pub(crate) fn add_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, KmdError> {
         if args.node_ordinal as usize >= self.config.nodes.len() {
             return Err(KmdError::Argument("a context names a node that the adapter does not have"));
         }
@@ -33,29 +39,63 @@ impl ReferenceDriver {
                 "a context runs on one physical GPU: one bit of those that are there",
             ));
         }
-        let mut objects = self.objects.lock();
-        let address_space = objects.devices.get(args.device)?.address_space;
-        let context = objects.contexts.insert(Context {
-            os_handle: args.os_handle,
-            device: args.device,
-            engine: EngineId { node_ordinal: args.node_ordinal, engine_ordinal },
-            address_space,
-            hardware_scheduled: args.hardware_scheduled,
-            private_data: args.private_data,
-            suspended: false,
-            suspending: None,
-            scheduling: SchedulingProperties::default(),
-            queues: Vec::new(),
-        })?;
-        objects.devices.get_mut(args.device)?.children += 1;
+        let context = {
+            let mut objects = self.objects.lock();
+            let address_space = objects.devices.get(args.device)?.address_space;
+            let context = objects.contexts.insert(Context {
+                os_handle: args.os_handle,
+                device: args.device,
+                engine: EngineId { node_ordinal: args.node_ordinal, engine_ordinal },
+                address_space,
+                hardware_scheduled: args.hardware_scheduled,
+                private_data: args.private_data,
+                suspended: false,
+                suspending: None,
+                scheduling: SchedulingProperties::default(),
+                queues: Vec::new(),
+                save_area: SaveArea::default(),
+            })?;
+            objects.devices.get_mut(args.device)?.children += 1;
+            context
+        };
+        if self.saves_state_of(&args) {
+            let made = self.make_save_area(level, args.os_handle);
+            let kept = made.and_then(|area| self.keep_save_area(context, area));
+            kept.or_else(|error| self.remove_context(level, context).and(Err(error)))?;
+        }
         Ok(context)
     }
 
-    pub(crate) fn remove_context(&self, context: DriverHandle) -> Result<(), KmdError> {
-        let mut objects = self.objects.lock();
-        let removed = objects.contexts.remove(context)?;
-        if let Ok(device) = objects.devices.get_mut(removed.device) {
-            device.children -= 1;
+    /// Whether packets of the context are given up in the middle.
+    fn saves_state_of(&self, args: &CreateContext) -> bool {
+        let node = Register::NODE_PREEMPTION.offset(args.node_ordinal);
+        let stops = || NodePreemption::decode(self.device.read_register(node)).stops_in_the_middle();
+        self.config.save_areas && !args.hardware_scheduled && stops()
+    }
+
+    fn make_save_area(&self, level: &Passive, context: OsHandle) -> Result<SaveArea, KmdError> {
+        let callbacks = Arc::clone(&self.objects.lock().started()?.callbacks);
+        let args = CreateContextAllocation { context, bytes: SAVE_AREA_BYTES };
+        let made = callbacks.create_context_allocation(level, args).map_err(KmdError::Kernel)?;
+        Ok(SaveArea { os_handle: Some(made.os_handle), system_va: GpuVa(made.system_gpu_va) })
+    }
+
+    fn keep_save_area(&self, context: DriverHandle, area: SaveArea) -> Result<(), KmdError> {
+        self.objects.lock().contexts.get_mut(context)?.save_area = area;
+        Ok(())
+    }
+
+    pub(crate) fn remove_context(&self, level: &Passive, context: DriverHandle) -> Result<(), KmdError> {
+        let (removed, callbacks) = {
+            let mut objects = self.objects.lock();
+            let removed = objects.contexts.remove(context)?;
+            if let Ok(device) = objects.devices.get_mut(removed.device) {
+                device.children -= 1;
+            }
+            (removed, Arc::clone(&objects.started()?.callbacks))
+        };
+        if let Some(area) = removed.save_area.os_handle {
+            callbacks.destroy_context_allocation(level, area).map_err(KmdError::Kernel)?;
         }
         match removed.queues.len() {
             0 => Ok(()),

@@ -212,16 +212,16 @@ impl Driver for ReferenceDriver {
 
     #[doc(alias = "DxgkDdiCreateContext")]
     #[doc(alias = "DxgkDdiCreateHwContext")]
-    fn create_context(&self, _level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
+    fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
         self.enter("DxgkDdiCreateContext");
-        Ok(self.add_context(args)?)
+        Ok(self.add_context(level, args)?)
     }
 
     #[doc(alias = "DxgkDdiDestroyContext")]
     #[doc(alias = "DxgkDdiDestroyHwContext")]
-    fn destroy_context(&self, _level: &Passive, context: DriverHandle) {
+    fn destroy_context(&self, level: &Passive, context: DriverHandle) {
         self.enter("DxgkDdiDestroyContext");
-        self.must("DxgkDdiDestroyContext", self.remove_context(context));
+        self.must("DxgkDdiDestroyContext", self.remove_context(level, context));
     }
 
     #[doc(alias = "DxgkDdiSuspendContext")]

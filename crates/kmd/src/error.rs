@@ -53,6 +53,9 @@ pub enum KmdError {
     /// The mailbox answers with what is no status: nobody is there.
     #[error("the mailbox answers {0:#x}, which is no status; the device is gone")]
     Gone(u64),
+    /// The kernel refused what the driver needs for it.
+    #[error("the kernel refused it: {0}")]
+    Kernel(Status),
     /// Before start, or after stop.
     #[error("the adapter is not started")]
     NotStarted,
@@ -67,6 +70,7 @@ impl From<KmdError> for Status {
             | KmdError::OutOfBounds(_)
             | KmdError::Refused(_) => Status::INVALID_PARAMETER,
             KmdError::TooManyObjects(_) | KmdError::RingFull { .. } => Status::INSUFFICIENT_RESOURCES,
+            KmdError::Kernel(status) => status,
             KmdError::NotSupported(_) => Status::NOT_SUPPORTED,
             KmdError::Gone(_) | KmdError::NotStarted => Status::DEVICE_REMOVED,
         }

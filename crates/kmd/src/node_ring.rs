@@ -57,7 +57,6 @@ impl ReferenceDriver {
         let mut flags = DmaFlags::empty();
         flags.set(DmaFlags::CONTEXT_SWITCH, switches);
         // Whether it had been begun the hardware finds in the save area.
-        // spec: PRE-033
         flags.set(DmaFlags::RESUME, args.flags.contains(SubmitCommandFlags::RESUBMISSION));
         let (node_ring, packet) = {
             let mut objects = self.objects.lock();
@@ -74,7 +73,7 @@ impl ReferenceDriver {
                 address_space: context.address_space,
                 submission_fence_id: args.submission_fence_id,
                 tag: context.private_data.tag,
-                save_area: GpuVa(0),
+                save_area: context.save_area.system_va,
                 flags,
                 trace: TraceWords { queued_ns: args.queued_ns, name: 0, lane: context.private_data.lane },
             };

@@ -36,6 +36,17 @@ pub(crate) struct Context {
     pub(crate) suspending: Option<(u64, Vec<QueueId>)>,
     pub(crate) scheduling: SchedulingProperties,
     pub(crate) queues: Vec<DriverHandle>,
+    /// Where the state of its packets stands while it is not on an engine; 0 where nothing is stopped in the middle.
+    pub(crate) save_area: SaveArea,
+}
+
+/// The save area of a context.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SaveArea {
+    /// The kernel's handle, if there is one.
+    pub(crate) os_handle: Option<OsHandle>,
+    /// In the system process's address space.
+    pub(crate) system_va: GpuVa,
 }
 
 /// Where a fence log stands, as the hardware is told.

@@ -87,6 +87,11 @@ impl ReferenceDriver {
                 let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
                 write(buffer, &Command::Fill { destination, bytes, value })
             }
+            // A state that is all zero is none: a packet that is told to go on from it faults.
+            PagingOperation::InitContextResource { destination_gpu_va, bytes, buffer, .. } => {
+                let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
+                write(buffer, &Command::Fill { destination, bytes, value: 0 })
+            }
             PagingOperation::NotifyFenceResidency(fences) => {
                 fences.iter().try_for_each(|f| self.note_place(f))
             }

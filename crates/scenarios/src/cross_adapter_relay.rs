@@ -8,7 +8,7 @@ use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::{LeftOut, Monitored, Omission, Seam, Watched};
 use crate::world::{Setting, queue_on, until_quiet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate::d3d12::{Device, Fence, FenceFlags};
 use tidegate::explorer::{PlantedBug, Prepared, Probe, Verdict};
 use tidegate::{Machine, Platform, Submission};
@@ -66,6 +66,7 @@ impl Adapters {
                 left_out: Omission::new(left_out),
                 names_queues: None,
                 told_again: None,
+                kernel: OnceLock::new(),
                 platform,
             })
         });

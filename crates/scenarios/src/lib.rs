@@ -29,6 +29,8 @@
 //! | `page-against-d3` | memory that is paged against the loss of the adapter's power |
 //! | `suspend-against-signal` | a suspended context against a signal of its queue |
 //! | `priority-against-dispatch` | a context that loses its priority against the engine that serves its queue |
+//! | `completion-against-preemption` | packets that complete against the request for them |
+//! | `preemption-against-wait` | the request for a packet against the end of the wait behind it |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
 //! | `destroy-against-victimise` | the end of doorbells against the loss of one |
 //! | `terminate-against-ring` | the end of a process against its own rings, and a neighbour's |
@@ -42,6 +44,7 @@
 mod arm_against_rewind;
 mod broadcast_against_destroy;
 mod cancel_against_signal;
+mod completion_against_preemption;
 mod connect_against_connect;
 mod cpu_signal_against_park;
 mod cross_adapter_relay;
@@ -60,6 +63,7 @@ mod log_write_against_log_read;
 mod one_event;
 mod page_against_d3;
 mod plan;
+mod preemption_against_wait;
 mod priority_against_dispatch;
 mod race;
 mod ring_against_d3;
@@ -84,7 +88,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 38] = [
+const RACES: [&Race; 40] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -116,6 +120,8 @@ const RACES: [&Race; 38] = [
     &page_against_d3::RACE,
     &suspend_against_signal::RACE,
     &priority_against_dispatch::RACE,
+    &completion_against_preemption::RACE,
+    &preemption_against_wait::RACE,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
     &destroy_against_victimise::RACE,

@@ -7,11 +7,12 @@ use tidegate::calls::CurrentValueView;
 use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
 use tidegate::ddi::memory::PagingOperation;
-use tidegate::ddi::queue::CreateHwQueue;
+use tidegate::ddi::queue::{CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::scheduling::SetContextSchedulingProperties;
 use tidegate::ddi::{
     Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle,
-    DriverLayer, InterruptData, OsHandle, Passive, PowerAction, RingHint, StartInfo, Status,
+    DriverLayer, EngineId, InterruptData, OsHandle, Passive, PowerAction, PreemptCommand, RingHint,
+    StartInfo, Status, SubmitCommandFlags,
 };
 use tidegate::ddi::{ContextAllocation, CreateContextAllocation, HwContextLoss};
 use tidegate::explorer::Probe;
@@ -44,6 +45,10 @@ pub(crate) enum LeftOut {
     Resume,
     /// A context's new place among others: the driver says that it is done.
     Priority,
+    /// The hardware's part in a preemption: the driver answers every request itself, by what is complete at that moment.
+    Preemption,
+    /// Packets that come back: the driver says that they are on their way.
+    Resubmission,
     /// What a fence signalled interrupt reports to the kernel.
     SignalReport,
     /// What an interrupt reports of a hardware queue that faulted.
@@ -74,8 +79,12 @@ pub(crate) mod notes {
     pub(crate) const POWERED: usize = 8;
     /// A context was suspended when the watched value was this.
     pub(crate) const SUSPENDED: usize = 9;
+    /// DxgkDdiPreemptCommand was called.
+    pub(crate) const ASKED: usize = 10;
+    /// So many packets have come back and were submitted again.
+    pub(crate) const RESUBMITTED: usize = 11;
     /// First number that a scenario may use for itself.
-    pub(crate) const OWN: usize = 10;
+    pub(crate) const OWN: usize = 12;
 }
 
 /// Most fences whose MonitoredValue is watched.
@@ -137,6 +146,8 @@ pub(crate) struct Seam {
     pub(crate) names_queues: Option<QueuesMade>,
     /// The doorbell that is said to be lost inside every connect. `None` leaves connects alone.
     pub(crate) told_again: Option<ToldAgain>,
+    /// The kernel, for answers of the wrapper's own.
+    pub(crate) kernel: OnceLock<Arc<dyn Callbacks>>,
 }
 
 /// What is left out: nothing before a scenario has made its world.
@@ -270,6 +281,7 @@ impl DriverLayer for Seam {
         if let Some(told) = &self.told_again {
             told.callbacks.get_or_init(|| start.callbacks.clone());
         }
+        self.kernel.get_or_init(|| start.callbacks.clone());
         let callbacks = Callback {
             inner: start.callbacks,
             platform: self.platform.clone(),
@@ -292,6 +304,40 @@ impl DriverLayer for Seam {
             free.get_or_init(|| queue);
         }
         Ok(queue)
+    }
+
+    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+        if args.flags.contains(SubmitCommandFlags::RESUBMISSION) {
+            self.probe.note(notes::RESUBMITTED, self.probe.seen(notes::RESUBMITTED).unwrap_or(0) + 1);
+            if self.left_out.now() == LeftOut::Resubmission {
+                return Ok(());
+            }
+        }
+        self.inner.submit_command_virtual(level, args)
+    }
+
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        self.probe.note(notes::ASKED, u64::from(args.preemption_fence_id));
+        if self.left_out.now() == LeftOut::Preemption
+            && let Some(kernel) = self.kernel.get()
+        {
+            let EngineId { node_ordinal, engine_ordinal } = args.engine;
+            let last_completed_fence_id = self.inner.query_current_fence(level, args.engine)?;
+            let preemption_fence_id = args.preemption_fence_id;
+            let at_once = Dirql::enter(&());
+            kernel.notify_interrupt(
+                &at_once,
+                InterruptData::DmaPreempted {
+                    node_ordinal,
+                    engine_ordinal,
+                    preemption_fence_id,
+                    last_completed_fence_id,
+                },
+            );
+            kernel.queue_dpc(&at_once);
+            return Ok(());
+        }
+        self.inner.preempt_command(level, args)
     }
 
     fn suspend_context(

@@ -5,7 +5,7 @@
 //! dropped inside the run, where its teardown would be explored.
 
 use crate::seam::{LeftOut, Monitored, Omission, QueuesMade, Seam, ToldAgain, Watched};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate::calls::Priority;
 use tidegate::d3d12::{
     ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice, Queue, QueueDesc,
@@ -126,6 +126,7 @@ impl Setting {
         config.gpu.posted_fence_writes = setting.shadow_entries > 0;
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };
         config.driver.kernel_ring_slots = 2;
+        config.driver.save_areas = false;
         config
             .kernel
             .native_fence_os_caps
@@ -161,10 +162,21 @@ impl Setting {
 
 /// A queue of copies on engine `node`.
 pub(crate) fn queue_on(device: &Device, name: &str, submission: Submission, node: u32) -> Queue {
+    queue_of(device, name, Priority::Normal, submission, node)
+}
+
+/// The same of any priority.
+pub(crate) fn queue_of(
+    device: &Device,
+    name: &str,
+    priority: Priority,
+    submission: Submission,
+    node: u32,
+) -> Queue {
     let desc = QueueDesc {
         name: name.to_owned(),
         list_type: CommandListType::Copy,
-        priority: Priority::Normal,
+        priority,
         submission,
         node: Some(node),
         node_mask: 0,
@@ -190,6 +202,7 @@ impl World {
                 left_out: omission,
                 names_queues,
                 told_again: setting.first_doorbell_lost.then(ToldAgain::default),
+                kernel: OnceLock::new(),
             })
         });
         let machine = machine.expect("the machine of a scenario starts");

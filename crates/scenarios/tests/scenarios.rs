@@ -96,6 +96,20 @@ fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
     finds_its_bugs("shadow-against-signal");
 }
 
+// spec: PRE-024
+#[test]
+fn packets_that_complete_while_they_are_asked_for_run_once() {
+    is_sampled("completion-against-preemption");
+    finds_its_bugs("completion-against-preemption");
+}
+
+// spec: PRE-042
+#[test]
+fn a_packet_that_is_asked_for_stays_before_the_wait_behind_it() {
+    is_sampled("preemption-against-wait");
+    finds_its_bugs("preemption-against-wait");
+}
+
 // spec: NF-005, NF-006
 #[test]
 fn a_queue_that_waits_for_another_engine_goes_on() {

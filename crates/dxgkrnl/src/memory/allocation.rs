@@ -13,8 +13,21 @@ use crate::device::Device;
 use crate::memory::{Access, Affinity};
 use std::sync::Arc;
 use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Placement, Status};
+use tidegate_ddi::OsHandle;
 use tidegate_ddi::memory::Segment;
 use tidegate_platform::{Bulk, BulkWindow, Mutex, Page, PhysicalAddress, PhysicalMemory};
+
+/// Whose an allocation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A process's.
+    OfProcess,
+    /// The state of a context stands in it. Engines have it wherever it stands.
+    SaveArea {
+        /// The context.
+        context: OsHandle,
+    },
+}
 
 /// Largest allocation.
 const MAX_BYTES: u64 = 1 << 36;
@@ -54,6 +67,7 @@ pub(crate) struct AllocationObject {
     pub(crate) bytes: u64,
     pub(crate) memory: AllocationMemory,
     pub(crate) device: Arc<Device>,
+    pub(crate) purpose: Purpose,
 }
 
 impl AllocationObject {
@@ -65,14 +79,17 @@ impl AllocationObject {
         if args.bytes == 0 || args.bytes > MAX_BYTES {
             return Err(Status::INVALID_PARAMETER);
         }
+        let here = (device, &device.space, Purpose::OfProcess);
         match (args.placement, args.kind) {
-            (Placement::System, _) => Self::fixed(device, &device.adapter.system_memory, args),
+            (Placement::System, _) => {
+                Self::fixed(here, &device.adapter.system_memory, (args.bytes, args.kind))
+            }
             (Placement::LocalOf(physical_adapter), _) if physical_adapter > 0 => {
-                Self::fixed(device, &local(&device.adapter, physical_adapter)?, args)
+                Self::fixed(here, &local(&device.adapter, physical_adapter)?, (args.bytes, args.kind))
             }
             (_, AllocationKind::Protocol) => Err(Status::NOT_SUPPORTED),
             (placement, AllocationKind::Bulk) => {
-                let made = Self::moving(device, args.bytes)?;
+                let made = Self::moving((device, &device.space), args.bytes, Purpose::OfProcess)?;
                 if placement != Placement::LocalOnDemand {
                     segment::make_resident_now(&device.adapter, &made)?;
                 }
@@ -81,23 +98,44 @@ impl AllocationObject {
         }
     }
 
-    fn fixed(
+    /// The save area of a context, in the system process's address space. It is in local memory from its first moment if there is room,
+    /// else in system memory. `stays`: it is there for ever.
+    pub(crate) fn save_area(
         device: &Arc<Device>,
-        bus: &PhysicalMemory,
-        args: &CreateAllocation,
+        bytes: u64,
+        context: OsHandle,
+        stays: bool,
     ) -> Result<Arc<AllocationObject>, Status> {
-        let (adapter, space) = (&device.adapter, &device.space);
-        let (at, memory) = match args.kind {
+        let adapter = &device.adapter;
+        let (space, purpose) = (adapter.system_space()?, Purpose::SaveArea { context });
+        if stays || adapter.memory.has_segment().is_err() {
+            let here = (device, &space, purpose);
+            return Self::fixed(here, &adapter.system_memory, (bytes, AllocationKind::Bulk));
+        }
+        let made = Self::moving((device, &space), bytes, purpose)?;
+        if !segment::begin_in_if_room(adapter, &made) {
+            made.map();
+        }
+        Ok(made)
+    }
+
+    fn fixed(
+        (device, space, purpose): (&Arc<Device>, &Arc<AddressSpace>, Purpose),
+        bus: &PhysicalMemory,
+        (bytes, kind): (u64, AllocationKind),
+    ) -> Result<Arc<AllocationObject>, Status> {
+        let adapter = &device.adapter;
+        let (at, memory) = match kind {
             AllocationKind::Bulk => {
-                let (at, bulk) = bus.bulk(args.bytes as usize);
+                let (at, bulk) = bus.bulk(bytes as usize);
                 (at, AllocationMemory::Bulk(bulk))
             }
             AllocationKind::Protocol => {
-                let (at, page): (PhysicalAddress, Page) = bus.protocol(args.bytes.div_ceil(8) as usize);
+                let (at, page): (PhysicalAddress, Page) = bus.protocol(bytes.div_ceil(8) as usize);
                 (at, AllocationMemory::Protocol(page))
             }
         };
-        let gpu_va = space.map(at, args.bytes, Access::ReadWrite).inspect_err(|_| {
+        let gpu_va = space.map(at, bytes, Access::ReadWrite).inspect_err(|_| {
             bus.remove(at);
         })?;
         let references = adapter.platform.mutex("references of an allocation", 1);
@@ -107,15 +145,20 @@ impl AllocationObject {
             place: Place::Fixed { bus: bus.clone(), at, references },
             id: 0,
             gpu_va,
-            bytes: args.bytes,
+            bytes,
             memory,
             device: device.clone(),
+            purpose,
         }))
     }
 
     /// One that stands in system memory until it is made resident; its address leads nowhere.
-    fn moving(device: &Arc<Device>, bytes: u64) -> Result<Arc<AllocationObject>, Status> {
-        let (adapter, space) = (&device.adapter, &device.space);
+    fn moving(
+        (device, space): (&Arc<Device>, &Arc<AddressSpace>),
+        bytes: u64,
+        purpose: Purpose,
+    ) -> Result<Arc<AllocationObject>, Status> {
+        let adapter = &device.adapter;
         adapter.memory.has_segment()?;
         let (at, bulk) = adapter.system_memory.bulk(bytes as usize);
         let gpu_va = space.reserve(bytes).inspect_err(|_| {
@@ -133,6 +176,7 @@ impl AllocationObject {
             bytes,
             memory: AllocationMemory::Window(window),
             device: device.clone(),
+            purpose,
         });
         adapter.memory.add(&made);
         Ok(made)
@@ -141,6 +185,30 @@ impl AllocationObject {
     /// Whether it moves between local and system memory.
     pub(crate) fn moves(&self) -> bool {
         matches!(self.place, Place::Moving { .. })
+    }
+
+    /// The context whose state stands in it, if it is a save area.
+    pub(crate) fn context(&self) -> Option<OsHandle> {
+        match self.purpose {
+            Purpose::OfProcess => None,
+            Purpose::SaveArea { context } => Some(context),
+        }
+    }
+
+    /// Who is said to use local memory by it: a device, or 0 for the kernel.
+    pub(crate) fn owner(&self) -> u64 {
+        match self.purpose {
+            Purpose::OfProcess => self.device.os_handle.0,
+            Purpose::SaveArea { .. } => 0,
+        }
+    }
+
+    /// Where it stands on the bus at this moment.
+    pub(crate) fn at(&self) -> PhysicalAddress {
+        match &self.place {
+            Place::Fixed { at, .. } => *at,
+            Place::Moving { stands, .. } => stands.lock().at,
+        }
     }
 
     /// The counter of one that does not move.
@@ -211,7 +279,11 @@ impl AllocationObject {
         // 1.
         self.unmap();
         // 2 to 5.
-        self.carry_over((local, &self.adapter.system_memory), false, by)
+        let moved = self.carry_over((local, &self.adapter.system_memory), false, by);
+        if self.context().is_some() {
+            self.map();
+        }
+        moved
     }
 
     /// Goes out to system memory, and what stood in local memory is lost: zeros are left.
@@ -231,11 +303,11 @@ impl AllocationObject {
         if self.is_mapped() {
             self.unmap();
         }
-        let came = self.carry_over((&self.adapter.system_memory, local), true, by)?;
-        if came {
+        let came = self.carry_over((&self.adapter.system_memory, local), true, by);
+        if came == Ok(true) || self.context().is_some() {
             self.map();
         }
-        Ok(came)
+        came
     }
 
     /// The bytes go over, the window opens at the new place, the old one leaves the bus.

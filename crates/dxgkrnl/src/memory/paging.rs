@@ -81,6 +81,16 @@ impl<K: Copy + Ord, S> PagingOrder<K, S> {
         self.operations.iter().any(|o| o.names(key))
     }
 
+    /// Whether all that was decided was begun.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Members that are to leave by operations that are not carried out yet.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = K> {
+        self.operations.iter().flat_map(|o| o.plan.out.iter().copied())
+    }
+
     /// What is next; [`Next::Run`] takes it out.
     pub(crate) fn next<I, B, G>(&mut self, present: &Present<I, B, G>) -> Next<K, S>
     where

@@ -153,6 +153,16 @@ impl<K: Copy + Ord> Residency<K> {
         Ok(plan)
     }
 
+    /// Lets a member in if there is room, without anybody leaving for it; it gets no reference.
+    pub(crate) fn enter_if_room(&mut self, key: K) -> bool {
+        let Some(member) = self.members.get(&key) else { return false };
+        let fits = !member.resident && self.committed + member.bytes <= self.room();
+        if fits {
+            self.commit(&Plan { out: Vec::new(), bring: vec![key] });
+        }
+        fits
+    }
+
     /// Takes one reference away; `None` when there is none to take, else how many are left. It is used last now: engines may
     /// have it in what was queued.
     pub(crate) fn release(&mut self, key: K) -> Option<u32> {
@@ -338,6 +348,15 @@ mod tests {
         assert_eq!(s.make_resident(&[3], idle), Ok(Plan { out: vec![1], bring: vec![3] }));
         assert_eq!((s.is_resident(0), s.is_resident(1), s.committed()), (true, false, 30));
         assert_eq!(s.make_resident(&[0], idle), Ok(Plan::default()), "it is still there");
+    }
+
+    #[test]
+    fn who_enters_if_there_is_room_sends_nobody_out() {
+        let mut s = segment(20, &[10, 10, 10]);
+        assert!(s.enter_if_room(0) && s.enter_if_room(1));
+        assert!(!s.enter_if_room(2) && !s.enter_if_room(0) && !s.enter_if_room(9));
+        assert_eq!((s.committed(), s.references(0)), (20, 0));
+        assert_eq!(s.make_resident(&[2], |key| key != 0).unwrap().out, [1], "it holds no place either");
     }
 
     #[test]

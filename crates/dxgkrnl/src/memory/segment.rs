@@ -14,6 +14,10 @@
 //! for `paging_patience_ns` and no longer: then what is in use stays, and what does not fit for that is resident in system
 //! memory.
 //!
+//! Save areas of contexts are members too, which no call names. Engines have them wherever they stand, so none comes in for its use.
+//! Before one leaves, VidSch holds its context, and its packet comes off the engine: by its end or by a preemption, whose state
+//! goes along.
+//!
 //! A call never waits for an operation, but for an allocation that is to be resident from its first moment and finds no room.
 //! Fence storage has its own moves (`fence::residency`) and shares the room: what it takes is told to `set_fence_storage`.
 //!
@@ -26,14 +30,15 @@
 use super::last_use::{self, UseMark};
 use super::paging::{Next, Operation, PagingOrder, Present};
 use super::residency::{Plan, Refusal, Residency};
-use super::transfer::{Mover, PagingContext};
+use super::transfer::{Mover, PagingContext, Ran};
 use super::{Affinity, AllocationObject};
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu};
+use crate::sched;
 use crate::stats::Count;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
     NativeFenceType, PagingPriority, SegmentGroup, Status, SyncObjectFlags, VideoMemoryInfo,
@@ -99,12 +104,22 @@ struct Member {
     bytes: u64,
     /// What may still use it; of the time when it lost its last reference.
     last_use: Option<Arc<UseMark>>,
+    /// Of a save area: whose.
+    context: Option<OsHandle>,
 }
 
 impl Member {
+    /// A save area may be used by the next packet of its context: it leaves after those that nobody uses.
     fn is_idle(&self) -> bool {
-        self.last_use.as_ref().is_none_or(|mark| mark.is_over())
+        self.context.is_none() && self.last_use.as_ref().is_none_or(|mark| mark.is_over())
     }
+}
+
+/// A save area that has no content yet.
+struct Fresh {
+    allocation: OsHandle,
+    context: OsHandle,
+    area: Weak<AllocationObject>,
 }
 
 struct State {
@@ -113,12 +128,23 @@ struct State {
     members: BTreeMap<u64, Member>,
     /// Who is in at this moment, and how much that is.
     inside: BTreeMap<u64, u64>,
-    /// An agent carries operations out.
+    /// Save areas without content, which get it before anything else happens.
+    fresh: VecDeque<Fresh>,
+    /// An agent carries operations out, or gives save areas their content.
     running: bool,
+    /// It is in the middle of an operation.
+    moving: bool,
     /// Who left local memory because its power goes or is gone: operations wait meanwhile. `None` while there is power.
     unpowered: Option<Vec<u64>>,
     /// The adapter is being reset: operations wait meanwhile.
     resetting: bool,
+}
+
+impl State {
+    /// Whether anybody is yet to leave or to come: else what is decided is what is.
+    fn is_changing(&self) -> bool {
+        self.moving || !self.order.is_empty()
+    }
 }
 
 /// What was moved for power. Its process may have let go of it meanwhile: to be dropped when others may call the driver again, since
@@ -157,7 +183,9 @@ impl LocalMemory {
             order: PagingOrder::new(),
             members: BTreeMap::new(),
             inside: BTreeMap::new(),
+            fresh: VecDeque::new(),
             running: false,
+            moving: false,
             unpowered: None,
             resetting: false,
         };
@@ -190,8 +218,27 @@ impl LocalMemory {
     pub(crate) fn add(&self, allocation: &Arc<AllocationObject>) {
         let mut state = self.state.lock();
         let (id, bytes) = (allocation.id, allocation.bytes);
-        state.residency.add(id, allocation.device.os_handle.0, bytes);
-        state.members.insert(id, Member { allocation: Arc::downgrade(allocation), bytes, last_use: None });
+        state.residency.add(id, allocation.owner(), bytes);
+        let (context, allocation) = (allocation.context(), Arc::downgrade(allocation));
+        state.members.insert(id, Member { allocation, bytes, last_use: None, context });
+    }
+
+    /// Something that the agent may wait for has happened elsewhere.
+    pub(crate) fn look_again(&self) {
+        self.news.set(Step::ThreadWake);
+    }
+
+    /// A save area is to get its first content; its context is held until then.
+    pub(crate) fn give_content(
+        &self,
+        adapter: &Arc<Adapter>,
+        allocation: OsHandle,
+        context: OsHandle,
+        area: &Arc<AllocationObject>,
+    ) {
+        let mut state = self.state.lock();
+        state.fresh.push_back(Fresh { allocation, context, area: Arc::downgrade(area) });
+        self.see_to_it(adapter, state);
     }
 
     /// An allocation is gone, `local_bytes` of it from local memory.
@@ -238,6 +285,11 @@ impl LocalMemory {
             }
         }
         state.order.push(operation);
+        self.see_to_it(adapter, state);
+    }
+
+    /// Sees to it that somebody carries out what was left. Takes the lock's guard, and drops it.
+    fn see_to_it(&self, adapter: &Arc<Adapter>, mut state: tidegate_platform::MutexGuard<'_, State>) {
         let starts = !std::mem::replace(&mut state.running, true);
         drop(state);
         self.news.set(Step::ThreadWake);
@@ -250,7 +302,11 @@ impl LocalMemory {
     /// The agent that pages: until there is nothing more.
     fn carry_out_all(&self, adapter: &Arc<Adapter>) {
         loop {
-            match self.next() {
+            if !self.initialise_fresh(adapter) {
+                return;
+            }
+            let quiet = self.hold_leaving(adapter);
+            match self.next(&quiet) {
                 Next::Run(operation) => {
                     if !self.carry_out(adapter, operation) {
                         return;
@@ -263,8 +319,8 @@ impl LocalMemory {
                     match self.news.wait_for(deadline, &what) {
                         WaitEnd::Woken => {}
                         WaitEnd::TimedOut => {
-                            if let Some(operation) = self.make_do()
-                                && !self.carry_out(adapter, operation)
+                            if let Some((operation, held)) = self.make_do(&quiet)
+                                && !(self.carry_out(adapter, operation) && self.release(adapter, &held))
                             {
                                 return;
                             }
@@ -277,47 +333,132 @@ impl LocalMemory {
         }
     }
 
-    fn next(&self) -> Next<u64, Says> {
+    /// Gives save areas their first content; their contexts go on. `false` when the machine stopped meanwhile.
+    fn initialise_fresh(&self, adapter: &Arc<Adapter>) -> bool {
+        loop {
+            let fresh = {
+                let mut state = self.state.lock();
+                // Whatever was under way is carried out.
+                state.moving = false;
+                if state.unpowered.is_some() || state.resetting { None } else { state.fresh.pop_front() }
+            };
+            let Some(Fresh { allocation, context, area }) = fresh else { return true };
+            // Its driver or its process may have let go of it meanwhile.
+            if let Some(area) = area.upgrade() {
+                let mut paging = self.context.lock_device();
+                let done = begun(&mut paging, adapter)
+                    .and_then(|paging| paging.initialise(allocation, area.at(), area.bytes));
+                drop(paging);
+                match done {
+                    Ok(Ran::Done) => {}
+                    Ok(Ran::Stopped) => return false,
+                    // After the reset.
+                    Ok(Ran::CutOff) => {
+                        self.state.lock().fresh.push_front(Fresh {
+                            allocation,
+                            context,
+                            area: Arc::downgrade(&area),
+                        });
+                        return true;
+                    }
+                    Err(status) => _ = self.is_done(adapter, Err(status)),
+                }
+            }
+            sched::area_has_content(adapter, context);
+        }
+    }
+
+    /// `false` when the machine stopped. A driver that cannot do it has broken its contract; whoever waits for it must not wait for
+    /// ever.
+    fn is_done(&self, adapter: &Arc<Adapter>, done: Result<bool, Status>) -> bool {
+        let failed = |status| {
+            adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status });
+            true
+        };
+        done.unwrap_or_else(failed)
+    }
+
+    /// The contexts whose save areas are to leave are held: no packet of theirs is submitted any more. Returns those areas that no packet
+    /// uses either.
+    // spec: PRE-016
+    fn hold_leaving(&self, adapter: &Adapter) -> BTreeSet<u64> {
+        let leaving: Vec<(u64, OsHandle)> = {
+            let state = self.state.lock();
+            let context = |id: u64| Some((id, state.members.get(&id)?.context?));
+            let is_fresh = |of: &OsHandle| state.fresh.iter().any(|f| f.context == *of);
+            state.order.leaving().filter_map(context).filter(|(_, of)| !is_fresh(of)).collect()
+        };
+        if leaving.is_empty() {
+            return BTreeSet::new();
+        }
+        let mut sched = adapter.sched.lock();
+        leaving.into_iter().filter(|(_, of)| sched.area_moves(*of)).map(|(id, _)| id).collect()
+    }
+
+    /// Save areas have moved, or stay: their contexts go on.
+    fn release(&self, adapter: &Arc<Adapter>, ids: &[u64]) -> bool {
+        let contexts: Vec<OsHandle> = {
+            let state = self.state.lock();
+            ids.iter().filter_map(|id| state.members.get(id)?.context).collect()
+        };
+        if !contexts.is_empty() {
+            sched::areas_moved(adapter, &contexts);
+        }
+        true
+    }
+
+    /// `quiet`: save areas that no packet can use.
+    fn next(&self, quiet: &BTreeSet<u64>) -> Next<u64, Says> {
         let mut state = self.state.lock();
-        let State { residency, order, members, inside, unpowered, resetting, .. } = &mut *state;
+        let State { residency, order, members, inside, unpowered, resetting, fresh, moving, .. } =
+            &mut *state;
         if unpowered.is_some() || *resetting {
             return Next::Await(Vec::new());
         }
         let present = Present {
             room: residency.room(),
             occupied: inside.values().sum(),
-            is_idle: |says: &Says, id| says.is_idle(id),
+            is_idle: |says: &Says, id| says.is_idle(id) && is_quiet(members, quiet, id),
             bytes_in: |id| match inside.contains_key(&id) {
                 true => 0,
                 false => members.get(&id).map_or(0, |m| m.bytes),
             },
             bytes_out: |id| inside.get(&id).copied().unwrap_or(0),
         };
-        let next = order.next(&present);
-        // Whoever leaves an operation from here on starts another agent.
-        if matches!(next, Next::Idle) {
-            state.running = false;
+        match order.next(&present) {
+            // One that came since they were looked at; that is news.
+            Next::Idle if !fresh.is_empty() => Next::Await(Vec::new()),
+            // Whoever leaves an operation from here on starts another agent.
+            Next::Idle => {
+                state.running = false;
+                Next::Idle
+            }
+            next => {
+                *moving = matches!(next, Next::Run(_));
+                next
+            }
         }
-        next
     }
 
-    /// The oldest operation, without those whom it cannot send out, and without those who do not fit then.
+    /// The oldest operation, without those whom it cannot send out, and without those who do not fit then; and who stays.
     // spec: RES-008
-    fn make_do(&self) -> Option<Operation<u64, Says>> {
+    fn make_do(&self, quiet: &BTreeSet<u64>) -> Option<(Operation<u64, Says>, Vec<u64>)> {
         let mut state = self.state.lock();
-        let State { residency, order, .. } = &mut *state;
+        let State { residency, order, members, moving, .. } = &mut *state;
         let mut operation = order.take_oldest()?;
+        *moving = true;
         let out = std::mem::take(&mut operation.plan.out);
-        let (leave, stay): (Vec<u64>, Vec<u64>) = out.into_iter().partition(|id| operation.says.is_idle(*id));
+        let leaves = |id: &u64| operation.says.is_idle(*id) && is_quiet(members, quiet, *id);
+        let (leave, stay): (Vec<u64>, Vec<u64>) = out.into_iter().partition(leaves);
         operation.plan.out = leave;
-        stay.into_iter().for_each(|id| residency.stays(id));
+        stay.iter().for_each(|id| residency.stays(*id));
         while residency.is_over()
             && let Some(id) = operation.plan.bring.pop()
         {
             residency.stays_out(id);
             operation.outside.push(id);
         }
-        Some(operation)
+        Some((operation, stay))
     }
 
     /// `false` when the machine stopped meanwhile.
@@ -326,13 +467,10 @@ impl LocalMemory {
         let mut context = self.context.lock_device();
         let moved = self.move_all(adapter, local, &mut context, &operation);
         drop(context);
-        match moved {
-            Ok(true) => {}
-            Ok(false) => return false,
-            Err(status) => {
-                adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status });
-            }
+        if !self.is_done(adapter, moved) {
+            return false;
         }
+        self.release(adapter, &operation.plan.out);
         // Said in any case: a device that is lost is lost already, and whoever waits must not wait for ever.
         // spec: RES-005
         if let Some((fence, value)) = operation.says.fence {
@@ -358,11 +496,7 @@ impl LocalMemory {
                 if allocation.is_local() == comes || (comes && self.stays_outside(&allocation)) {
                     continue;
                 }
-                if context.is_none() {
-                    *context = Some(PagingContext::new(adapter)?);
-                }
-                let Some(context) = context.as_mut() else { return Ok(false) };
-                let by = Mover::Engine(context);
+                let by = Mover::Engine(begun(context, adapter)?);
                 if !self.move_one(adapter, local, &allocation, comes, by, operation.says.queued_ns)? {
                     return Ok(false);
                 }
@@ -589,8 +723,40 @@ impl Operation<u64, Says> {
     }
 }
 
+/// The paging context, made when it is wanted first.
+fn begun<'a>(
+    context: &'a mut Option<PagingContext>,
+    adapter: &Arc<Adapter>,
+) -> Result<&'a mut PagingContext, Status> {
+    match context {
+        Some(there) => Ok(there),
+        none => Ok(none.insert(PagingContext::new(adapter)?)),
+    }
+}
+
+/// Whether no packet can use it, if it is a save area.
+fn is_quiet(members: &BTreeMap<u64, Member>, quiet: &BTreeSet<u64>, id: u64) -> bool {
+    members.get(&id).is_none_or(|m| m.context.is_none()) || quiet.contains(&id)
+}
+
 fn is_idle(members: &BTreeMap<u64, Member>, id: u64) -> bool {
     members.get(&id).is_none_or(Member::is_idle)
+}
+
+/// A new save area begins in local memory where there is room and nothing is under way; it is never waited for.
+pub(crate) fn begin_in_if_room(adapter: &Arc<Adapter>, area: &Arc<AllocationObject>) -> bool {
+    let memory = &adapter.memory;
+    let _awake = adapter.awake();
+    let Some(local) = &memory.segment else { return false };
+    {
+        let mut state = memory.state.lock();
+        if state.is_changing() || !state.residency.enter_if_room(area.id) {
+            return false;
+        }
+        state.inside.insert(area.id, area.bytes);
+    }
+    area.begin_in(local);
+    true
 }
 
 /// A new allocation is resident from its first moment: at once where there is room, else when others have left.
@@ -605,7 +771,7 @@ pub(crate) fn make_resident_now(
     let plan = residency.make_resident(&[allocation.id], |id| is_idle(members, id));
     let plan = plan.map_err(|_| Status::NO_MEMORY)?;
     // No operation is under way: what is decided is what is.
-    if plan.out.is_empty() && !state.running {
+    if plan.out.is_empty() && !state.is_changing() {
         state.inside.insert(allocation.id, allocation.bytes);
         drop(state);
         if let Some(local) = &memory.segment {
@@ -656,10 +822,8 @@ impl Adapter {
 
     /// The reset is over: paging goes on.
     pub(crate) fn local_memory_goes_on(&self) {
-        if self.memory.segment.is_some() {
-            self.memory.state.lock().resetting = false;
-            self.memory.news.set(Step::ThreadWake);
-        }
+        self.memory.state.lock().resetting = false;
+        self.memory.news.set(Step::ThreadWake);
     }
 
     /// Power goes away: everything leaves local memory, whatever holds it. `None`, with everything where it was, while a paging
@@ -685,6 +849,7 @@ impl Adapter {
             let mut state = self.memory.state.lock();
             let State { residency, members, unpowered, .. } = &mut *state;
             let Some(out) = unpowered else { return Moved::default() };
+            // Save areas count as used.
             residency.back_in(out, |id| is_idle(members, id)).bring
         };
         let moved = self.memory.move_without_engines(self, &back, true);

@@ -17,7 +17,7 @@ use crate::sched::{self, CommandKind, Effect, Signal};
 use std::sync::Arc;
 use tidegate_calls::{Priority, SignalFlags, Status};
 use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
-use tidegate_ddi::{EngineType, Passive};
+use tidegate_ddi::{EngineType, OsHandle, Passive};
 use tidegate_platform::{Bulk, PhysicalAddress, WaitEnd};
 
 /// Bytes of the DMA buffer that the driver writes an operation into.
@@ -116,11 +116,40 @@ impl PagingContext {
             priority: Priority::Realtime,
             tag: 0,
             lane: 0,
+            paging: true,
         };
         let context = Context::new(&device, &desc)?;
         let (buffer_at, buffer) = adapter.system_memory.bulk(BUFFER_BYTES as usize);
         let buffer_va = space.map(buffer_at, BUFFER_BYTES, Access::Read)?;
-        Ok(PagingContext { context, space, buffer, buffer_at, buffer_va, windows: Windows::default() })
+        let mut made =
+            PagingContext { context, space, buffer, buffer_at, buffer_va, windows: Windows::default() };
+        // Nobody else could do it: its own areas get their content by its first packets.
+        for (allocation, area) in adapter.context_allocations.of(made.context.os_handle) {
+            // Where a reset cuts that off, the area is as empty as it was made, and what resumes is void anyway.
+            let _done_or_void = made.initialise(allocation, area.at(), area.bytes)?;
+        }
+        Ok(made)
+    }
+
+    /// Has the driver write the first content of a context allocation, which stands at `at`.
+    pub(crate) fn initialise(
+        &mut self,
+        allocation: OsHandle,
+        at: PhysicalAddress,
+        bytes: u64,
+    ) -> Result<Ran, Status> {
+        let resets = self.context.device.adapter.tdr.resets();
+        if !resets.is_multiple_of(2) {
+            return Ok(Ran::CutOff);
+        }
+        let windows = self.show(Contents::Zero, at, bytes)?;
+        let buffer = PagingBuffer::new(self.buffer.clone());
+        let destination_gpu_va = windows.destination;
+        let operation =
+            PagingOperation::InitContextResource { allocation, destination_gpu_va, bytes, buffer: &buffer };
+        // spec: PRE-015
+        self.context.device.adapter.driver().build_paging_buffer(&Passive::enter(), operation)?;
+        self.execute(&buffer, windows, bytes, resets)
     }
 
     /// Fills `bytes` at `to`.
@@ -147,6 +176,18 @@ impl PagingContext {
             }
         };
         adapter.driver().build_paging_buffer(&Passive::enter(), operation)?;
+        self.execute(&buffer, windows, bytes, resets)
+    }
+
+    /// Has an engine do what stands in the buffer. `resets`: how many resets had begun or ended when the caller looked.
+    fn execute(
+        &mut self,
+        buffer: &PagingBuffer,
+        windows: Windows,
+        bytes: u64,
+        resets: u64,
+    ) -> Result<Ran, Status> {
+        let adapter = self.context.device.adapter.clone();
         // 3.
         let done = adapter.platform.event(true);
         let queued_ns = adapter.platform.stamp_ns();

@@ -34,6 +34,7 @@ impl IdleContexts {
                 priority: Priority::Realtime,
                 tag: 0,
                 lane: 0,
+                paging: false,
             };
             let context = Context::new(&device, &desc)?;
             adapter.sched.lock().turn_idle_engine_to(number, context.os_handle);

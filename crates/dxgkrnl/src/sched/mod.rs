@@ -166,6 +166,21 @@ fn go_on(adapter: &Arc<Adapter>, given_up: GivenUp<FenceTarget>) -> Vec<FenceTar
     given_up.abandoned.into_iter().flat_map(fences_of).collect()
 }
 
+/// A save area of the context can take a state now.
+pub(crate) fn area_has_content(adapter: &Arc<Adapter>, context: OsHandle) {
+    adapter.sched.lock().area_has_content(context, now(adapter));
+    run(adapter);
+}
+
+/// Save areas of these contexts have moved, or stay.
+pub(crate) fn areas_moved(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
+    {
+        let mut sched = adapter.sched.lock();
+        contexts.iter().for_each(|context| sched.area_moved(*context, now(adapter)));
+    }
+    run(adapter);
+}
+
 /// One condition of a context's wait came true.
 pub(crate) fn wait_satisfied(adapter: &Arc<Adapter>, context: OsHandle, ticket: u64) {
     adapter.sched.lock().wait_satisfied(context, ticket, now(adapter));
@@ -242,11 +257,17 @@ pub(crate) fn run(adapter: &Arc<Adapter>) {
 /// The same for who has the right to.
 fn carry_out_all(adapter: &Arc<Adapter>) {
     loop {
-        let (decision, finished, heir) = {
+        let (decision, finished, heir, quiet, let_go) = {
             let mut sched = adapter.sched.lock();
-            (sched.next_decision(now(adapter)), sched.take_finished(), sched.take_heir())
+            let decision = sched.next_decision(now(adapter));
+            let heir = sched.take_heir();
+            (decision, sched.take_finished(), heir, sched.take_quiet(), sched.take_let_go())
         };
         record(adapter, finished);
+        drop(let_go);
+        if quiet {
+            adapter.memory.look_again();
+        }
         match decision {
             Some(decision) => carry_out(adapter, decision),
             None => {
@@ -273,10 +294,9 @@ fn look(adapter: &Arc<Adapter>) {
     let overdue = adapter.sched.lock().overdue(now(adapter).at);
     for number in overdue {
         let engine = adapter.caps.engine(number);
-        let current = adapter.driver().query_current_fence(&Dispatch::enter(), engine);
-        if let Ok(fence_id) = current
-            && adapter.sched.lock().context_of_packet(number, fence_id).is_some()
-        {
+        let Ok(fence_id) = adapter.driver().query_current_fence(&Dispatch::enter(), engine) else { continue };
+        let in_flight = adapter.sched.lock().context_of_packet(number, fence_id).is_some();
+        if in_flight {
             adapter.count(Count::lost_completions);
             dma_completed(adapter, engine, fence_id);
         }

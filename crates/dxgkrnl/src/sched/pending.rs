@@ -114,6 +114,23 @@ pub(super) struct ContextQueue<F> {
     pub(super) listed: bool,
     /// Its device is lost: what comes back is not submitted again.
     pub(super) given_up: bool,
+    pub(super) hold: Hold,
+}
+
+/// Why no packet of a context may be given to the driver now, whatever is queued: its save areas are no place for a state yet, or
+/// not at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Hold {
+    /// So many of them have no first content.
+    pub(super) areas_without_content: u32,
+    /// One of them is about to move.
+    pub(super) area_moves: bool,
+}
+
+impl Hold {
+    pub(super) fn is_on(self) -> bool {
+        self != Hold::default()
+    }
 }
 
 impl<F> ContextQueue<F> {
@@ -129,6 +146,7 @@ impl<F> ContextQueue<F> {
             signalling: false,
             listed: false,
             given_up: false,
+            hold: Hold::default(),
         }
     }
 

@@ -137,7 +137,7 @@ impl Engine {
     /// The first paging packet that came back goes to the driver, under the number that it had.
     // spec: PRE-028, PRE-029, PRE-030
     pub(super) fn resubmit_paging(&mut self, now: CpuTime) -> Option<Packet> {
-        // It begins anew, and has its time again.
+        // How long it had run before is over with the answer.
         let packet = Packet { began: None, ..self.returned.pop_front()? };
         self.enter(packet.clone(), now);
         Some(packet)
@@ -245,6 +245,7 @@ impl Engine {
     }
 
     /// The open request is over without an answer; one that comes all the same means nothing.
+    #[allow(dead_code, reason = "a recovery withdraws requests")]
     pub(super) fn withdraw(&mut self) {
         if let Some(request) = self.request.take() {
             self.withdrawn = Some(request.id);

@@ -20,6 +20,7 @@ use tidegate_platform::CpuTime;
 
 const BANDS: usize = 4;
 
+// spec: PRE-072
 /// Quanta after which a band that waits is lifted; `None` where nobody above could starve it, or may.
 fn patience(priority: Priority, quantum_ns: u64) -> Option<u64> {
     match priority {

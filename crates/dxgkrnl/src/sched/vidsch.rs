@@ -7,7 +7,9 @@
 //! others should run instead (`preempt`), and come back to where they were.
 //!
 //! An engine is a node of a physical adapter; here it is a number (`AdapterCaps::engine_number`). Packets are numbered per engine
-//! (`line`). What contexts have queued is in `pending`.
+//! (`line`). What contexts have queued is in `pending`. A context whose save area cannot take a state is held (`areas`).
+
+mod areas;
 
 mod reset;
 
@@ -17,6 +19,7 @@ use super::pending::{
 };
 use super::preempt::{Answered, Engine, Limits, Packet, Reason};
 use super::priority::Candidate;
+use areas::Areas;
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_calls::{Priority, SignalFlags};
 use tidegate_ddi::{AdapterCaps, OsHandle, SubmitCommandFlags};
@@ -56,6 +59,7 @@ pub(crate) struct VidSch<F = super::FenceTarget> {
     /// Signals that every context has reached, in that order.
     reached_signals: VecDeque<u64>,
     finished: Vec<Finished<F>>,
+    areas: Areas,
     next_ticket: u64,
     running: bool,
     /// Who gets the right to carry out decisions when whoever has it is done.
@@ -78,6 +82,7 @@ impl<F: Clone> VidSch<F> {
             signals: BTreeMap::new(),
             reached_signals: VecDeque::new(),
             finished: Vec::new(),
+            areas: Areas::default(),
             next_ticket: 0,
             running: false,
             heirs: VecDeque::new(),
@@ -282,7 +287,7 @@ impl<F: Clone> VidSch<F> {
         }
     }
 
-    // spec: PRE-031, PRE-041, PRE-042
+    // spec: PRE-031, PRE-041
     fn put_back_command(&mut self, packet: &Packet, turn_over: bool, now: Now) {
         let context = packet.context;
         let Some(queue) = self.contexts.get_mut(&context).filter(|queue| !queue.given_up) else {
@@ -291,7 +296,8 @@ impl<F: Clone> VidSch<F> {
         queue.in_flight -= 1;
         let (queued_ns, work) = (packet.command.queued_ns, Work::Command(packet.command));
         queue.items.push_front(Item { ticket: 0, queued_ns, head_ns: None, came_back: true, work });
-        if queue.signalling {
+        self.areas.note_quiet(queue);
+        if queue.signalling || queue.hold.is_on() {
             return;
         }
         let (listed, ready) =
@@ -366,7 +372,6 @@ impl<F: Clone> VidSch<F> {
         None
     }
 
-    // spec: PRE-003
     fn next_request(&mut self, now: Now) -> Option<Decision<F>> {
         let limits = self.limits;
         (0..).zip(&mut self.engines).find_map(|(engine, e)| {
@@ -440,11 +445,13 @@ impl<F: Clone> VidSch<F> {
             });
             queue.items.pop_front();
         }
+        self.areas.note_quiet(queue);
         if queue.listed || queue.signalling {
             return;
         }
         let idle = queue.in_flight == 0;
         match queue.items.front_mut() {
+            Some(Item { work: Work::Command(_), .. }) if queue.hold.is_on() => {}
             Some(Item { work: Work::Command(_), .. }) => {
                 queue.listed = true;
                 self.engines[queue.engine as usize].ready.push_back(context, queue.priority, now.at);

@@ -7,6 +7,7 @@ mod interrupts;
 mod kernel;
 mod life;
 mod paging;
+mod preemption;
 mod races;
 mod scripted;
 mod submission;

@@ -18,9 +18,9 @@ use tidegate::ddi::queue::{
     SubmitCommandVirtual,
 };
 use tidegate::ddi::{
-    ComponentState, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId,
-    EngineStatus, InterruptData, InterruptService, OsHandle, Passive, PowerAction, PreemptCommand, StartInfo,
-    Status,
+    CancelCommand, ComponentState, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle, DriverLayer,
+    EngineId, EngineStatus, InterruptData, InterruptService, OsHandle, Passive, PowerAction, PreemptCommand,
+    StartInfo, Status,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform, Word};
 
@@ -73,6 +73,12 @@ pub struct Told {
     pub pages: Vec<(PhysicalAddress, bool)>,
     /// Queues whose logs were flushed, call by call.
     pub flushed: Vec<Vec<DriverHandle>>,
+    /// Packets.
+    pub packets: Vec<SubmitCommandVirtual>,
+    /// Requests for packets.
+    pub requests: Vec<PreemptCommand>,
+    /// Packets that will not come.
+    pub cancelled: Vec<CancelCommand>,
 }
 
 /// The driver in the middle.
@@ -91,6 +97,8 @@ pub struct Hooked {
     group: Mutex<Option<u64>>,
     aborted: Mutex<Option<u32>>,
     deaf: Mutex<bool>,
+    keeps_packets: Mutex<bool>,
+    current_fence: Mutex<Option<u32>>,
 }
 
 impl Hooked {
@@ -110,6 +118,8 @@ impl Hooked {
             group: platform.mutex("planted dependents", None),
             aborted: platform.mutex("planted aborted packet", None),
             deaf: platform.mutex("whether preemptions go unanswered", false),
+            keeps_packets: platform.mutex("whether packets are kept", false),
+            current_fence: platform.mutex("planted fence id", None),
         })
     }
 
@@ -161,6 +171,16 @@ impl Hooked {
     /// Has this answered for every kind of fence storage.
     pub fn answer_segments(&self, answer: AllocationSegments) {
         *self.segments.lock() = Some(answer);
+    }
+
+    /// Has packets and requests for them go no further than here: the test reports what became of them.
+    pub fn keep_packets(&self) {
+        *self.keeps_packets.lock() = true;
+    }
+
+    /// Has this answered for the last complete packet.
+    pub fn answer_current_fence(&self, fence_id: u32) {
+        *self.current_fence.lock() = Some(fence_id);
     }
 
     /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred routine.
@@ -258,20 +278,33 @@ impl DriverLayer for Hooked {
     }
 
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+        self.told.lock().packets.push(args);
         self.enter("SubmitCommandVirtual")?;
-        self.inner.submit_command_virtual(level, args)
+        if *self.keeps_packets.lock() { Ok(()) } else { self.inner.submit_command_virtual(level, args) }
+    }
+
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        self.told.lock().requests.push(args);
+        self.enter("PreemptCommand")?;
+        let unanswered = *self.keeps_packets.lock() || *self.deaf.lock();
+        if unanswered { Ok(()) } else { self.inner.preempt_command(level, args) }
+    }
+
+    fn cancel_command(&self, level: &Dispatch, args: CancelCommand) -> Result<(), Status> {
+        self.told.lock().cancelled.push(args);
+        self.enter("CancelCommand")?;
+        self.inner.cancel_command(level, args)
+    }
+
+    fn query_current_fence(&self, level: &Dispatch, engine: EngineId) -> Result<u32, Status> {
+        let planted = *self.current_fence.lock();
+        planted.map_or_else(|| self.inner.query_current_fence(level, engine), Ok)
     }
 
     fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
         let made = self.inner.create_context(level, args)?;
         self.told.lock().contexts.push((args, made));
         Ok(made)
-    }
-
-    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
-        self.enter("PreemptCommand")?;
-        let deaf = *self.deaf.lock();
-        if deaf { Ok(()) } else { self.inner.preempt_command(level, args) }
     }
 
     fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {

@@ -226,3 +226,45 @@ fn packet_ids_wrap() {
 
 mod preemption;
 mod starvation;
+
+// spec: PRE-016
+#[test]
+fn a_context_is_held_while_its_save_area_is_no_place_for_a_state() {
+    let mut s = two_contexts();
+    s.push(A, command(1), NOW);
+    s.area_lacks_content(A);
+    s.push(A, command(2), NOW);
+    s.push(B, command(3), NOW);
+    assert_eq!(submitted(&mut s), Some((3, 1)), "the other context goes on");
+    s.area_has_content(A, NOW);
+    assert!(s.completed(0, 1, NOW).is_some());
+    assert_eq!(submitted(&mut s), Some((1, 2)));
+    assert!(!s.area_moves(A), "its packet is on the engine, and may store its state");
+    assert!(!s.take_quiet());
+    assert!(s.completed(0, 2, NOW).is_some());
+    assert!(s.take_quiet() && !s.take_quiet());
+    assert!(s.area_moves(A));
+    assert_eq!(submitted(&mut s), None, "nothing of it is submitted while the area moves");
+    s.area_moved(A, NOW);
+    assert_eq!(submitted(&mut s), Some((2, 3)));
+}
+
+#[test]
+fn a_packet_that_came_back_is_held_while_its_state_moves() {
+    let mut s = two_contexts();
+    s.push(A, command(1), NOW);
+    assert_eq!(submitted(&mut s), Some((1, 1)));
+    assert!(!s.area_moves(A));
+    let late = Now { at: CpuTime(2_000), ..NOW };
+    let Some(Decision::Preempt { fence_id, .. }) = s.next_decision(late) else {
+        panic!("it runs for too long")
+    };
+    assert!(matches!(s.preempted(0, (fence_id, 0), late), Preempted::Answered { returned: 1, .. }));
+    assert!(s.take_quiet() && s.area_moves(A));
+    assert_eq!(submitted(&mut s), None, "its state is on the way");
+    s.area_moved(A, late);
+    assert!(matches!(
+        s.next_decision(late),
+        Some(Decision::Submit { flags, fence_id: 3, .. }) if flags.contains(SubmitCommandFlags::RESUBMISSION)
+    ));
+}

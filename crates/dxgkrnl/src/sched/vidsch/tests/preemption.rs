@@ -176,8 +176,10 @@ fn paging_packets_come_first_in_their_order_under_the_numbers_that_they_had() {
     s.push(A, command(11), NOW);
     assert_eq!(next(&mut s, at(1_000)), [Next::Request(5)], "for the timeout delay alone");
     assert_eq!(s.preempted(0, (5, 1), at(1_000)), answered(&[2], 3));
+    assert_eq!(s.next_deadline(), None);
     let paging_again = |gpu_va, id| Next::Packet(gpu_va, id, PAGING | RESUBMISSION);
     assert_eq!(next(&mut s, at(1_000)), [paging_again(21, 2), paging_again(22, 3), again(10, 6), new(11, 7)]);
+    assert_eq!(s.next_deadline(), Some(CpuTime(2_000)), "its time begins anew");
     // The same once more, before all of them were submitted again.
     assert_eq!(next(&mut s, at(2_000)), [Next::Request(8)]);
     assert_eq!(s.preempted(0, (8, 1), at(2_000)), answered(&[], 4));
