@@ -69,6 +69,21 @@ pub struct CreateContextVirtual {
     pub lane: u32,
 }
 
+/// D3DKMTRender: commands that the driver checks, copies and patches, for hardware that uses physical addresses. They mean each
+/// allocation by its GPU address, and reach none that is not listed. The kernel pages in what they need, and runs them in parts where
+/// they need more than there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Render<'a> {
+    /// The context; several of one device, on different physical adapters, run the same buffer (BroadcastContext).
+    pub contexts: &'a [Handle],
+    /// The commands; at most 1 MiB.
+    pub commands: &'a [u8],
+    /// The allocations, and whether the commands store to each.
+    pub allocations: &'a [(Handle, bool)],
+    /// Stamp of the call for the timeline, CPU ns.
+    pub queued_ns: u64,
+}
+
 /// D3DKMTSubmitCommand: one command buffer for a context. It runs after everything that was queued before it.
 #[derive(Clone, Copy, Debug)]
 pub struct SubmitCommand {

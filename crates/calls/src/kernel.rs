@@ -7,9 +7,10 @@
 use crate::adapter::AdapterInfo;
 use crate::allocation::{Allocation, CreateAllocation};
 use crate::device::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, HwQueue, SubmitCommand,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, HwQueue, Render, SubmitCommand,
     SubmitCommandToHwQueue, TdrTest,
 };
+use crate::display::{DisplayInfo, Present};
 use crate::doorbell::{Connection, CreateDoorbell, Doorbell};
 use crate::fence::{
     CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, LogDetail, SignalFlags,
@@ -106,6 +107,13 @@ pub trait Kernel: Send + Sync {
     /// Queues a command buffer on a context.
     #[doc(alias = "D3DKMTSubmitCommand")]
     fn submit_command(&self, args: SubmitCommand) -> Result<(), Status>;
+
+    /// Queues commands with an allocation list on contexts: NOT_SUPPORTED where the driver patches nothing; INVALID_PARAMETER for commands
+    /// that make no sense or reach beyond the list; NO_MEMORY when one of them needs more than local memory has.
+    #[doc(alias = "D3DKMTRender")]
+    fn render(&self, _args: Render<'_>) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// A hardware context.
     #[doc(alias = "D3DKMTCreateHwContext")]
@@ -237,4 +245,25 @@ pub trait Kernel: Send + Sync {
     /// Where the fence logs of a user-mode queue stand, and how their entries are numbered.
     #[doc(alias = "D3DKMTGetNativeFenceLogDetail")]
     fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status>;
+
+    /// The adapter's display; `None` for one that only renders, which refuses the calls that follow with NOT_SUPPORTED.
+    #[doc(alias = "D3DKMTGetDisplayModeList")]
+    fn display(&self) -> Option<DisplayInfo> {
+        None
+    }
+
+    /// Shows a picture when everything that the queue has now is complete: at the first vertical sync after that which its interval
+    /// allows. Returns at once. GRAPHICS_PRESENT_DENIED on a user-mode queue; GRAPHICS_VIDPN_SOURCE_IN_USE while another device
+    /// shows its pictures; GRAPHICS_TRY_AGAIN_LATER when too many are queued.
+    #[doc(alias = "D3DKMTPresent")]
+    #[doc(alias = "D3DKMTSubmitPresentToHwQueue")]
+    fn present(&self, _args: Present) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Blocks until the display's next vertical sync.
+    #[doc(alias = "D3DKMTWaitForVerticalBlankEvent")]
+    fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 }

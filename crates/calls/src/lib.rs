@@ -2,6 +2,7 @@
 //!
 //! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel itself; the service's
 //! socket end will be the other. Rooms: [`adapter`] · [`allocation`] · [`device`] (devices, contexts, hardware queues) ·
+//! [`display`] (presents) ·
 //! [`doorbell`] · [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`] · [`layout`] (the C structures of these calls).
 //!
 //! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may only look.
@@ -9,6 +10,7 @@
 pub mod adapter;
 pub mod allocation;
 pub mod device;
+pub mod display;
 pub mod doorbell;
 pub mod fence;
 pub mod handle;
@@ -21,9 +23,10 @@ pub mod view;
 pub use adapter::{AdapterInfo, NodeInfo};
 pub use allocation::{Allocation, AllocationKind, AllocationMemory, CreateAllocation, Placement};
 pub use device::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, FaultReport, HwQueue, SubmitCommand,
-    SubmitCommandToHwQueue, TdrTest,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, FaultReport, HwQueue, Render,
+    SubmitCommand, SubmitCommandToHwQueue, TdrTest,
 };
+pub use display::{DisplayInfo, Present, PresentQueue};
 pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};
 pub use fence::{
     CreateMonitoredFence, CreateNativeFence, CurrentValueView, FenceInstance, FenceValue, LogDetail,
@@ -36,7 +39,7 @@ pub use paging::{
 };
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 pub use tidegate_d3dukmdt::{
-    DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags, Priority, RenderPipelineStage, RingHint,
-    Status, SyncObjectFlags,
+    DoorbellStatus, FaultErrorCode, NativeFenceType, PageFaultFlags, PixelFormat, Priority,
+    RenderPipelineStage, RingHint, Status, Surface, SyncObjectFlags,
 };
 pub use view::ReadOnly;

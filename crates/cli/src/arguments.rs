@@ -156,6 +156,9 @@ pub(crate) struct Run {
     pub(crate) beside: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    /// Write every picture that a presenting workload shows into this folder, as frame-0001.png and so on
+    #[arg(long, value_name = "DIR")]
+    pub(crate) frames: Option<PathBuf>,
     /// Write a timeline as one HTML page
     #[arg(long, value_name = "F.html")]
     pub(crate) timeline: Option<PathBuf>,

@@ -31,11 +31,11 @@ struct Comparison<'a> {
 pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     let reading = &arguments.reading;
     let workload = read(arguments.workload.as_deref(), reading)?;
-    reading.doorbells(&models(reading)).map_err(BadInput)?;
+    reading.doorbells(&models(&workload, reading)).map_err(BadInput)?;
     let timeline = timeline_path(arguments);
     let mut results = Vec::new();
-    for submission in models(reading) {
-        let traced = models(reading).last() == Some(&submission) && timeline.is_some();
+    for submission in models(&workload, reading) {
+        let traced = models(&workload, reading).last() == Some(&submission) && timeline.is_some();
         results.push(run_once(&workload, Some(submission), reading, traced, CostModel::nominal())?);
     }
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
@@ -64,12 +64,15 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     Ok(if right { End::Right } else { End::Wrong })
 }
 
-/// The models that the adapter offers on every node.
-fn models(reading: &Reading) -> Vec<Submission> {
-    match reading.adapter {
+/// The models that the adapter offers on every node, and that the workload can run under.
+fn models(workload: &Workload, reading: &Reading) -> Vec<Submission> {
+    let mut models = match reading.adapter {
         Some(named) => named.0.submissions(),
         None => Submission::ALL.to_vec(),
-    }
+    };
+    // User-mode queues present nothing.
+    models.retain(|model| workload.display.is_none() || *model != Submission::User);
+    models
 }
 
 fn timeline_path(arguments: &arguments::Compare) -> Option<PathBuf> {
@@ -101,7 +104,7 @@ fn ranking(
     let mut measurements = Vec::new();
     for variation in plan {
         let mut makespans = Vec::new();
-        for submission in models(reading) {
+        for submission in models(workload, reading) {
             let result = run_once(workload, Some(submission), &quiet, false, variation.costs.clone())?;
             makespans.push((submission, result.outcome.report.makespan_ns));
         }

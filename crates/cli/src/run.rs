@@ -13,7 +13,7 @@ use tidegate::workload::expect::Clock;
 use tidegate::workload::kineto;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::report::Report;
-use tidegate::workload::runner::{Outcome, submission_of};
+use tidegate::workload::runner::{Outcome, Picture, submission_of};
 use tidegate::{Platform, RunRequest, RunResult, run_workload, workload};
 
 /// The frame graph, which `compare` runs when it is given nothing.
@@ -56,15 +56,15 @@ pub(crate) fn run_once(
     tracing: bool,
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
-    run_both((workload, None), submission, reading, tracing, costs)
+    run_both((workload, None), submission, reading, (tracing, false), costs)
 }
 
-/// The same with another workload beside it.
+/// The same with another workload beside it, and keeps the pictures that the display shows if `frames` says so.
 fn run_both(
     (workload, beside): (&Arc<Workload>, Option<&Arc<Workload>>),
     submission: Option<Submission>,
     reading: &Reading,
-    tracing: bool,
+    (tracing, frames): (bool, bool),
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
     let submissions: Vec<Submission> =
@@ -89,6 +89,7 @@ fn run_both(
         preemption: reading.preempting.preemption.unwrap_or_default(),
         tdr_delay_ns: reading.preempting.tdr_delay.map(|delay| delay.ns),
         hangs: reading.preempting.inject.clone(),
+        frames,
         beside: beside.cloned(),
     };
     let stopwatch = Platform::host();
@@ -106,9 +107,14 @@ pub(crate) fn show_problems(outcome: &Outcome) {
 
 /// Writes the pictures of a run beside the caller's other files; returns their names.
 pub(crate) fn write_frames(outcome: &Outcome) -> Result<Vec<PathBuf>, BadInput> {
+    write_pictures(Path::new(""), &outcome.frames)
+}
+
+/// Writes pictures into a folder; returns their names.
+fn write_pictures(folder: &Path, pictures: &[Picture]) -> Result<Vec<PathBuf>, BadInput> {
     let mut written = Vec::new();
-    for (file, width, height, rgba) in &outcome.frames {
-        let path = PathBuf::from(file);
+    for (file, width, height, rgba) in pictures {
+        let path = folder.join(file);
         output::write(&path, |out| {
             let mut encoder = png::Encoder::new(out, *width, *height);
             encoder.set_color(png::ColorType::Rgba);
@@ -135,10 +141,21 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     arguments.reading.doorbells(&submissions).map_err(BadInput)?;
     let wants_timeline =
         arguments.timeline.is_some() || arguments.perfetto.is_some() || arguments.chrome.is_some();
+    if let Some(folder) = &arguments.frames {
+        if workload.display.is_none() {
+            return Err(BadInput(format!(
+                "--frames: workload '{}' shows nothing; give it a [display], or leave --frames out",
+                workload.name
+            )));
+        }
+        std::fs::create_dir_all(folder)
+            .map_err(|e| BadInput(format!("cannot make the folder {}: {e}", folder.display())))?;
+    }
+    let keep = (wants_timeline, arguments.frames.is_some());
     let beside = arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
     let both = (&workload, beside.as_ref());
     let costs = CostModel::nominal();
-    let result = run_both(both, arguments.submission, &arguments.reading, wants_timeline, costs)?;
+    let result = run_both(both, arguments.submission, &arguments.reading, keep, costs)?;
     if let Some(trace) = &result.trace {
         if let Some(path) = &arguments.timeline {
             write_timeline(trace, path)?;
@@ -150,7 +167,10 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
             output::write(path, |out| trace::chrome::write(trace, out))?;
         }
     }
-    let frames = write_frames(&result.outcome)?;
+    let mut frames = write_frames(&result.outcome)?;
+    if let Some(folder) = &arguments.frames {
+        frames.extend(write_pictures(folder, &result.shown)?);
+    }
     if let Some(path) = &arguments.json {
         output::write_json(path, &result.outcome.report)?;
     }
@@ -173,6 +193,7 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
 pub(crate) fn print_details(report: &Report) {
     let mut lines = report.metric_lines();
     lines.extend(report.paging_line());
+    lines.extend(report.display_line());
     lines.extend(report.preemption_lines());
     lines.extend(report.replay.iter().map(|r| r.line()));
     lines.extend(report.import.iter().flat_map(|i| i.lines()));
@@ -181,6 +202,9 @@ pub(crate) fn print_details(report: &Report) {
     }
 }
 
+/// Pictures that are named one by one.
+const MOST_NAMED: usize = 4;
+
 fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
     let report = &outcome.report;
     println!("{}: {}", report.workload, workload.description);
@@ -188,7 +212,10 @@ fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
     println!("{}", tables::queues(report));
     print_details(report);
     report.recovery_lines().iter().for_each(|line| println!("{line}"));
-    for frame in frames {
-        println!("wrote {}", frame.display());
+    match frames {
+        [first, .., last] if frames.len() > MOST_NAMED => {
+            println!("wrote {} pictures, {} to {}", frames.len(), first.display(), last.display());
+        }
+        _ => frames.iter().for_each(|frame| println!("wrote {}", frame.display())),
     }
 }

@@ -38,6 +38,11 @@ fn run_all(clock: &str) {
             let path = workload.to_str().unwrap();
             let output =
                 tidegate(&place, &["run", path, "--submission", model, "--clock", clock, "--json", "-"]);
+            if path.ends_with("presenting.toml") && model == "user" {
+                assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+                assert!(text(&output).contains("packet or hardware submission"), "{}", text(&output));
+                continue;
+            }
             assert_eq!(output.status.code(), Some(0), "{path} under {model}: {}", text(&output));
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!((&report["completed"], &report["verified"]), (&Value::Bool(true), &Value::Bool(true)));
@@ -480,4 +485,55 @@ fn real_traces_run_under_every_model() {
             }
         }
     }
+}
+
+/// Each picture has its own row of the horizon: which of `frames` it is, and that it is that one from top to bottom.
+fn sunrise(rgba: &[u8], width: usize, frames: std::ops::Range<usize>) -> usize {
+    // The horizon is where the picture is brightest; above and below it gets darker.
+    let rows: Vec<u64> =
+        rgba.chunks(width * 4).map(|row| row.iter().map(|byte| u64::from(*byte)).sum()).collect();
+    let brightest = (0..rows.len()).max_by_key(|row| rows[*row]).unwrap();
+    frames.min_by_key(|frame| (180 - 20 - frame * 4).abs_diff(brightest)).unwrap()
+}
+
+// spec: PRE-018
+#[test]
+fn a_presenting_workload_writes_the_pictures_that_were_shown() {
+    let place = place("presenting");
+    let workload = root().join("workloads/presenting.toml");
+    let path = workload.to_str().unwrap();
+    let output = tidegate(
+        &place,
+        &["run", path, "--clock", "virtual", "--frames", "shown", "--json", "r.json", "--chrome", "t.json"],
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("display: 24 of 24 frames shown") && said.contains("wrote 24 pictures"), "{said}");
+    let report: Value = serde_json::from_slice(&std::fs::read(place.join("r.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&report["display"]["frames_shown"], &report["display"]["missed_vsyncs"]),
+        (&24.into(), &0.into())
+    );
+    let timeline = std::fs::read_to_string(place.join("t.json")).unwrap();
+    for word in ["display (display)", "flip", "vsync"] {
+        assert!(timeline.contains(word), "{word}");
+    }
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(place.join("shown")).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(files.len(), 24);
+    for (number, file) in files.iter().enumerate() {
+        let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(file).unwrap()));
+        let mut reader = decoder.read_info().unwrap();
+        let mut rgba = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut rgba).unwrap();
+        assert_eq!((info.width, info.height), (320, 180));
+        assert_eq!(sunrise(&rgba, 320, 0..24), number, "{}", file.display());
+    }
+    let nothing = root().join("workloads/hello.toml");
+    let refused = tidegate(&place, &["run", nothing.to_str().unwrap(), "--frames", "none"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused).contains("'hello' shows nothing"), "{}", text(&refused));
+    let compared = tidegate(&place, &["compare", path, "--clock", "virtual"]);
+    assert_eq!(compared.status.code(), Some(0), "{}", text(&compared));
 }

@@ -1,7 +1,7 @@
 //! Multi-engine queues in the manner of Direct3D 12: what an application sees of tidegate.
 //!
 //! Rooms: [`device`] (where everything is made) · [`queue`] (execute, wait, signal, in call order) · [`list`] (recording
-//! commands) · [`resource`] (buffers) · [`fence`] · [`model`] (the choices of an application) · [`counters`] · `umd`, the
+//! commands) · [`resource`] (buffers) · [`swap_chain`] (what is shown) · [`fence`] · [`model`] (the choices of an application) · [`counters`] · `umd`, the
 //! user-mode driver: command memory, encoding, and the three ways to submit.
 //!
 //! An application calls in. This crate calls the graphics kernel through [`tidegate_calls::Kernel`] and nobody else; with
@@ -21,6 +21,7 @@ pub mod list;
 pub mod model;
 pub mod queue;
 pub mod resource;
+pub mod swap_chain;
 mod umd;
 
 pub use counters::{Counters, QueueStats};
@@ -34,4 +35,5 @@ pub use model::{
 };
 pub use queue::Queue;
 pub use resource::Buffer;
-pub use tidegate_calls::{NtHandle, Priority, VideoMemoryInfo, WaitMode};
+pub use swap_chain::{SwapChain, SwapChainDesc};
+pub use tidegate_calls::{DisplayInfo, NtHandle, Priority, VideoMemoryInfo, WaitMode};

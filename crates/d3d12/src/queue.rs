@@ -17,6 +17,7 @@ use crate::umd::user_queue::UserQueue;
 use crate::umd::{EngineChoice, QueueIdentity};
 use std::fmt;
 use std::sync::Arc;
+use tidegate_calls::{Present, PresentQueue};
 use tidegate_calls::{Priority, Status};
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId};
 
@@ -67,6 +68,19 @@ impl QueueInner {
             Path::Packet(queue) => queue.wait_idle(&self.id),
             Path::Hardware(queue) => queue.wait_idle(&self.id),
             Path::User(queue) => queue.wait_idle(&self.id),
+        }
+    }
+
+    /// Queues a flip behind everything that was queued before. Of a user-mode queue no swap chain is made; one that was made anew as a
+    /// hardware queue is still refused.
+    pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result<()> {
+        match &self.path {
+            Path::Packet(queue) => queue.present(&self.id, args),
+            Path::Hardware(queue) => queue.present(&self.id, args),
+            Path::User(_) => Err(Error::NotSupported {
+                what: format!("a present on queue '{}'", self.id.name),
+                why: "a user-mode queue presents nothing; create the queue with packet or hardware submission",
+            }),
         }
     }
 

@@ -4,6 +4,7 @@
 //!
 //! [`mod@layout`] states the C structures behind them.
 
+mod display;
 mod doorbell;
 mod fence;
 pub mod fence_cell;
@@ -13,6 +14,7 @@ mod page_fault;
 mod preemption;
 mod status;
 
+pub use display::{MAX_SURFACE_PIXELS, PixelFormat, Surface};
 pub use doorbell::{DoorbellStatus, RingHint};
 pub use fence::{NativeFenceType, Priority, SyncObjectFlags, SynchronizationObjectType};
 pub use fence_cell::{FenceCell, FenceWait};

@@ -57,10 +57,14 @@ statuses! {
     GRAPHICS_INSUFFICIENT_DMA_BUFFER = 0xC01E_0001, "the DMA buffer is too small for the command";
     /// The adapter was reset while the call was under way.
     GRAPHICS_ADAPTER_WAS_RESET = 0xC01E_0003, "the adapter was reset";
+    /// This queue presents nothing.
+    GRAPHICS_PRESENT_DENIED = 0xC01E_0007, "the present is denied: user-mode queues show nothing, present on a kernel-mode queue";
     /// An allocation is in use.
     GRAPHICS_ALLOCATION_BUSY = 0xC01E_0102, "the allocation is in use";
     /// An object has too many users.
     GRAPHICS_TOO_MANY_REFERENCES = 0xC01E_0103, "the object is referenced too often";
+    /// Somebody else shows his pictures there.
+    GRAPHICS_VIDPN_SOURCE_IN_USE = 0xC01E_0342, "another device presents on this display";
     /// It may succeed later.
     GRAPHICS_TRY_AGAIN_LATER = 0xC01E_0104, "it cannot be done now: try again later";
 }
@@ -109,6 +113,8 @@ mod tests {
             (Status::DEVICE_HUNG, 0xC000_0507),
             (Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER, 0xC01E_0001),
             (Status::GRAPHICS_ADAPTER_WAS_RESET, 0xC01E_0003),
+            (Status::GRAPHICS_PRESENT_DENIED, 0xC01E_0007),
+            (Status::GRAPHICS_VIDPN_SOURCE_IN_USE, 0xC01E_0342),
             (Status::GRAPHICS_ALLOCATION_BUSY, 0xC01E_0102),
             (Status::GRAPHICS_TOO_MANY_REFERENCES, 0xC01E_0103),
             (Status::GRAPHICS_TRY_AGAIN_LATER, 0xC01E_0104),

@@ -1,6 +1,7 @@
 //! Owns what a driver declares: scheduling caps, nodes, native fence caps, user-mode submission caps. The caps of a feature are a
 //! query of their own, which is made only when the feature is declared.
 
+use crate::display::DisplayCaps;
 use crate::preemption::PreemptionCaps;
 use std::fmt;
 
@@ -154,10 +155,14 @@ pub struct AdapterCaps {
     /// The hardware keeps the context that it worked for last until it gets a packet of another one: the kernel has engines that fall
     /// idle turned away from it by a zero-length packet. Ours; no cap of the documents.
     pub lazy_context_switch: bool,
+    /// Highest row of the binding table that patch lists name (MaxAllocationListSlotId).
+    pub max_allocation_list_slot_id: u32,
     /// SupportPerEngineTDR: the three entries of engine recovery are there.
     pub per_engine_tdr: bool,
     /// DXGK_FLIPCAPS::FlipOnVSyncMmIo: flips are memory-mapped and latched at the next vertical sync.
     pub flip_on_vsync_mmio: bool,
+    /// The display; `None` for an adapter that only renders.
+    pub display: Option<DisplayCaps>,
     /// Nodes; every physical adapter has all of them.
     pub nodes: Vec<NodeMetadata>,
     /// Physical adapters (GPUs) behind this one, from 1 to 4: as many bits has an engine affinity.

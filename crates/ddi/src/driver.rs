@@ -4,6 +4,7 @@
 //! and when the kernel calls it.
 
 use crate::caps::{AdapterCaps, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
+use crate::display::SetVidPnSourceAddress;
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell, DisconnectReason};
 use crate::feature::{
     DriverFeatureTable, FeatureInterface, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
@@ -13,9 +14,11 @@ use crate::fence::{
     UpdateCurrentValue, UpdateMonitoredValue,
 };
 use crate::interrupt::InterruptData;
+use crate::layout::InterruptType;
 use crate::memory::{
     AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
 };
+use crate::patch::{Patch, PatchLocation, Render, SubmitCommandPhysical};
 use crate::peer::{LinkNativeFence, PeerDoorbell};
 use crate::power::{ComponentState, DevicePowerState, PowerAction};
 use crate::preemption::{CancelCommand, ContextAllocation, CreateContextAllocation, PreemptCommand};
@@ -161,6 +164,27 @@ pub trait Driver: Send + Sync {
     /// One DMA packet for a node. Packets of a node complete in order of submission.
     #[doc(alias = "DxgkDdiSubmitCommandVirtual")]
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status>;
+
+    /// Checks commands of a process and writes the DMA buffer that does what they say, in the driver's own format, with no address in it:
+    /// returns where addresses go. INVALID_PARAMETER for commands that make no sense or reach beyond the allocations that are
+    /// listed; GRAPHICS_INSUFFICIENT_DMA_BUFFER when the buffer is too small.
+    // spec: PRE-034
+    #[doc(alias = "DxgkDdiRender")]
+    fn render(&self, _level: &Passive, _args: Render<'_>) -> Result<Vec<PatchLocation>, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Patches the addresses of a part that is submitted next. Nothing else of the buffer changes: linked adapters may run it.
+    #[doc(alias = "DxgkDdiPatch")]
+    fn patch(&self, _level: &Passive, _args: Patch<'_>) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// One DMA packet with physical addresses. Otherwise as [`Driver::submit_command_virtual`].
+    #[doc(alias = "DxgkDdiSubmitCommand")]
+    fn submit_command(&self, _level: &Dispatch, _args: SubmitCommandPhysical) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// A hardware queue in a context.
     #[doc(alias = "DxgkDdiCreateHwQueue")]
@@ -367,6 +391,39 @@ pub trait Driver: Send + Sync {
         _engine: Option<EngineId>,
         _reason: DebugReason,
     ) -> Result<String, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Shows another surface from the next vertical sync on: a memory-mapped flip. The surface before stays on the screen until an
+    /// interrupt says that this one was latched. Called with the interrupt lock held, so that no vertical sync is reported meanwhile.
+    #[doc(alias = "DxgkDdiSetVidPnSourceAddress")]
+    fn set_vid_pn_source_address(
+        &self,
+        _level: &Dirql<'_>,
+        _args: SetVidPnSourceAddress,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Makes a source visible, or dark: when that is done the display reads no surface, and none is waited for to be latched.
+    #[doc(alias = "DxgkDdiSetVidPnSourceVisibility")]
+    fn set_vid_pn_source_visibility(
+        &self,
+        _level: &Passive,
+        _vid_pn_source_id: u32,
+        _visible: bool,
+    ) -> Result<(), Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
+
+    /// Turns a kind of interrupt on or off: [`InterruptType::CrtcVsync`] is the only one that is asked for.
+    #[doc(alias = "DxgkDdiControlInterrupt")]
+    fn control_interrupt(
+        &self,
+        _level: &Passive,
+        _interrupt_type: InterruptType,
+        _enable: bool,
+    ) -> Result<(), Status> {
         Err(Status::NOT_SUPPORTED)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::layout::{EngineState, FaultErrorCode, InterruptType, PageFaultFlags, RenderPipelineStage};
 use crate::{DriverHandle, OsHandle};
+use tidegate_platform::PhysicalAddress;
 
 /// One interrupt's data, already copied out of the driver's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,13 @@ pub enum InterruptData {
         preemption_fence_id: u32,
         /// The last complete packet's id.
         last_completed_fence_id: u32,
+    },
+    /// DXGK_INTERRUPT_CRTC_VSYNC: a vertical sync. Reported after the packets that are complete by then: a flip may depend on one.
+    CrtcVsync {
+        /// VidPnTargetId: which display.
+        vid_pn_target_id: u32,
+        /// PhysicalAddress: where the surface stands that it latched.
+        physical_address: PhysicalAddress,
     },
     /// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED: some monitored fence was written by this engine.
     MonitoredFenceSignaled {
@@ -113,6 +121,7 @@ impl InterruptData {
         match self {
             InterruptData::DmaCompleted { .. } => Some(InterruptType::DmaCompleted),
             InterruptData::DmaPreempted { .. } => Some(InterruptType::DmaPreempted),
+            InterruptData::CrtcVsync { .. } => Some(InterruptType::CrtcVsync),
             InterruptData::DmaPageFaulted { .. } => Some(InterruptType::DmaPageFaulted),
             InterruptData::MonitoredFenceSignaled { .. } => Some(InterruptType::MonitoredFenceSignaled),
             InterruptData::HwQueuePageFaulted { .. } => Some(InterruptType::HwQueuePageFaulted),

@@ -2,6 +2,7 @@
 //! does differently.
 
 use crate::caps::{AdapterCaps, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
+use crate::display::SetVidPnSourceAddress;
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, InterruptService, StartInfo};
 use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
@@ -9,9 +10,11 @@ use crate::fence::{
     CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
     UpdateCurrentValue, UpdateMonitoredValue,
 };
+use crate::layout::InterruptType;
 use crate::memory::{
     AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
 };
+use crate::patch::{Patch, PatchLocation, Render, SubmitCommandPhysical};
 use crate::peer::{LinkNativeFence, PeerDoorbell};
 use crate::power::{ComponentState, DevicePowerState, PowerAction};
 use crate::preemption::{CancelCommand, PreemptCommand};
@@ -159,6 +162,21 @@ pub trait DriverLayer: Send + Sync {
     /// See [`Driver::submit_command_virtual`].
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
         self.inner().submit_command_virtual(level, args)
+    }
+
+    /// See [`Driver::render`].
+    fn render(&self, level: &Passive, args: Render<'_>) -> Result<Vec<PatchLocation>, Status> {
+        self.inner().render(level, args)
+    }
+
+    /// See [`Driver::patch`].
+    fn patch(&self, level: &Passive, args: Patch<'_>) -> Result<(), Status> {
+        self.inner().patch(level, args)
+    }
+
+    /// See [`Driver::submit_command`].
+    fn submit_command(&self, level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status> {
+        self.inner().submit_command(level, args)
     }
 
     /// See [`Driver::create_hw_queue`].
@@ -359,6 +377,35 @@ pub trait DriverLayer: Send + Sync {
         self.inner().collect_debug_info(level, engine, reason)
     }
 
+    /// See [`Driver::set_vid_pn_source_address`].
+    fn set_vid_pn_source_address(
+        &self,
+        level: &Dirql<'_>,
+        args: SetVidPnSourceAddress,
+    ) -> Result<(), Status> {
+        self.inner().set_vid_pn_source_address(level, args)
+    }
+
+    /// See [`Driver::set_vid_pn_source_visibility`].
+    fn set_vid_pn_source_visibility(
+        &self,
+        level: &Passive,
+        vid_pn_source_id: u32,
+        visible: bool,
+    ) -> Result<(), Status> {
+        self.inner().set_vid_pn_source_visibility(level, vid_pn_source_id, visible)
+    }
+
+    /// See [`Driver::control_interrupt`].
+    fn control_interrupt(
+        &self,
+        level: &Passive,
+        interrupt_type: InterruptType,
+        enable: bool,
+    ) -> Result<(), Status> {
+        self.inner().control_interrupt(level, interrupt_type, enable)
+    }
+
     /// See [`Driver::interrupt_routine`].
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
         self.inner().interrupt_routine(level)
@@ -483,6 +530,18 @@ impl<T: DriverLayer> Driver for T {
 
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
         DriverLayer::submit_command_virtual(self, level, args)
+    }
+
+    fn render(&self, level: &Passive, args: Render<'_>) -> Result<Vec<PatchLocation>, Status> {
+        DriverLayer::render(self, level, args)
+    }
+
+    fn patch(&self, level: &Passive, args: Patch<'_>) -> Result<(), Status> {
+        DriverLayer::patch(self, level, args)
+    }
+
+    fn submit_command(&self, level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status> {
+        DriverLayer::submit_command(self, level, args)
     }
 
     fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
@@ -648,6 +707,32 @@ impl<T: DriverLayer> Driver for T {
         reason: DebugReason,
     ) -> Result<String, Status> {
         DriverLayer::collect_debug_info(self, level, engine, reason)
+    }
+
+    fn set_vid_pn_source_address(
+        &self,
+        level: &Dirql<'_>,
+        args: SetVidPnSourceAddress,
+    ) -> Result<(), Status> {
+        DriverLayer::set_vid_pn_source_address(self, level, args)
+    }
+
+    fn set_vid_pn_source_visibility(
+        &self,
+        level: &Passive,
+        vid_pn_source_id: u32,
+        visible: bool,
+    ) -> Result<(), Status> {
+        DriverLayer::set_vid_pn_source_visibility(self, level, vid_pn_source_id, visible)
+    }
+
+    fn control_interrupt(
+        &self,
+        level: &Passive,
+        interrupt_type: InterruptType,
+        enable: bool,
+    ) -> Result<(), Status> {
+        DriverLayer::control_interrupt(self, level, interrupt_type, enable)
     }
 
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {

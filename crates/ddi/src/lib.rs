@@ -2,14 +2,16 @@
 //!
 //! [`Driver`] is what the kernel calls (DxgkDdi…), [`Callbacks`] what the driver calls back (DxgkCb…). Rooms: [`level`]
 //! (which thread may call what, as tokens) · [`caps`] · [`fence`] · [`queue`] (contexts and hardware queues) · [`doorbell`] ·
-//! [`preemption`] (requests, and where contexts are kept) · [`timeout`] (recovery) · [`memory`] (page tables) · [`interrupt`] · [`version`] and [`feature`]
-//! (what both sides can do) · [`handle`] · [`peer`] (GPUs that tell each other of signals) · [`layer`] (a driver around a
+//! [`preemption`] (requests, and where contexts are kept) · [`timeout`] (recovery) · [`display`] · [`memory`] (page tables) ·
+//! [`interrupt`] · [`version`] and [`feature`] (what both sides can do) · [`handle`] · [`patch`] (packets with physical addresses) ·
+//! [`peer`] (GPUs that tell each other of signals) · [`layer`] (a driver around a
 //! driver) · [`layout`] (the C structures) · [`recording`] (one that writes down calls).
 //!
 //! Laws: the kernel holds no lock of policy state over any of these calls; kernel CPU addresses that are handed in are
 //! valid only during the call; a broken contract is a `BugCheck` of the adapter and never an abort of the process.
 
 pub mod caps;
+pub mod display;
 pub mod doorbell;
 pub mod driver;
 pub mod feature;
@@ -20,6 +22,7 @@ pub mod layer;
 pub mod layout;
 pub mod level;
 pub mod memory;
+pub mod patch;
 pub mod peer;
 pub mod power;
 pub mod preemption;
@@ -33,6 +36,7 @@ pub use caps::{
     AdapterCaps, EngineId, EngineType, MonitoredNotification, NativeFenceCaps, NodeMetadata,
     UserModeSubmissionCaps, VidSchCaps,
 };
+pub use display::{DisplayCaps, SetVidPnSourceAddress, SetVidPnSourceAddressFlags};
 pub use doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbellFlags, DisconnectReason};
 pub use driver::{Callbacks, Driver, InterruptService, StartInfo};
 pub use feature::{FeatureId, FeatureInterface, FeatureState};
@@ -40,6 +44,7 @@ pub use handle::{DriverHandle, OsHandle};
 pub use interrupt::{InterruptData, PageFault};
 pub use layer::DriverLayer;
 pub use level::{Dirql, Dispatch, Passive};
+pub use patch::{Patch, PatchLocation, Render, RenderAllocation, SubmitCommandPhysical};
 pub use peer::{LinkNativeFence, PeerDoorbell, PeerFence, PeerSignalCaps};
 pub use power::{ComponentState, DevicePowerState, PowerAction};
 pub use preemption::{
@@ -49,7 +54,7 @@ pub use preemption::{
 pub use recording::Recording;
 pub use tidegate_d3dukmdt::{
     ComputePreemption, DoorbellStatus, FaultErrorCode, GeneralErrorCode, GraphicsPreemption, NativeFenceType,
-    PageFaultFlags, Priority, RenderPipelineStage, RingHint, Status,
+    PageFaultFlags, PixelFormat, Priority, RenderPipelineStage, RingHint, Status, Surface,
 };
 pub use timeout::{DebugReason, EngineStatus, HwContextLoss};
 pub use version::DdiVersion;

@@ -1,6 +1,7 @@
 //! Owns a driver that wraps a driver and writes down who called what, in order. It changes nothing: faults are other wrappers.
 
 use crate::caps::{AdapterCaps, AdapterInfoType, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
+use crate::display::SetVidPnSourceAddress;
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, StartInfo};
 use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
@@ -9,7 +10,9 @@ use crate::fence::{
     UpdateMonitoredValue,
 };
 use crate::layer::DriverLayer;
+use crate::layout::InterruptType;
 use crate::memory::{AllocationSegments, PagingOperation, StandardAllocation, UpdatePageTable};
+use crate::patch::{Patch, PatchLocation, Render, SubmitCommandPhysical};
 use crate::power::{ComponentState, DevicePowerState, PowerAction};
 use crate::preemption::{CancelCommand, PreemptCommand};
 use crate::queue::{
@@ -196,6 +199,23 @@ impl DriverLayer for Recording {
         self.inner.submit_command_virtual(level, args)
     }
 
+    fn render(&self, level: &Passive, args: Render<'_>) -> Result<Vec<PatchLocation>, Status> {
+        let about = format!("{} bytes, {} allocations", args.commands.len(), args.allocations.len());
+        self.note("Render", about);
+        self.inner.render(level, args)
+    }
+
+    fn patch(&self, level: &Passive, args: Patch<'_>) -> Result<(), Status> {
+        self.note("Patch", format!("{} to {}", args.start_offset, args.end_offset));
+        self.inner.patch(level, args)
+    }
+
+    fn submit_command(&self, level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status> {
+        let (id, start, end) = (args.submission_fence_id, args.start_offset, args.end_offset);
+        self.note("SubmitCommand", format!("id {id}, {start} to {end}, {:?}", args.context));
+        self.inner.submit_command(level, args)
+    }
+
     fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
         self.note("CreateHwQueue", format!("{args:?}"));
         self.inner.create_hw_queue(level, args)
@@ -376,6 +396,35 @@ impl DriverLayer for Recording {
     ) -> Result<String, Status> {
         self.note("CollectDbgInfo", format!("{engine:?} {reason:?}"));
         self.inner.collect_debug_info(level, engine, reason)
+    }
+
+    fn set_vid_pn_source_address(
+        &self,
+        level: &Dirql<'_>,
+        args: SetVidPnSourceAddress,
+    ) -> Result<(), Status> {
+        self.note("SetVidPnSourceAddress", format!("{:#x} {:?}", args.primary_address.0, args.flags));
+        self.inner.set_vid_pn_source_address(level, args)
+    }
+
+    fn set_vid_pn_source_visibility(
+        &self,
+        level: &Passive,
+        vid_pn_source_id: u32,
+        visible: bool,
+    ) -> Result<(), Status> {
+        self.note("SetVidPnSourceVisibility", format!("{vid_pn_source_id} {visible}"));
+        self.inner.set_vid_pn_source_visibility(level, vid_pn_source_id, visible)
+    }
+
+    fn control_interrupt(
+        &self,
+        level: &Passive,
+        interrupt_type: InterruptType,
+        enable: bool,
+    ) -> Result<(), Status> {
+        self.note("ControlInterrupt", format!("{interrupt_type:?} {enable}"));
+        self.inner.control_interrupt(level, interrupt_type, enable)
     }
 
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {

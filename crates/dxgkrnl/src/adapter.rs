@@ -7,6 +7,7 @@
 use crate::context::Context;
 use crate::declaration::Declaration;
 use crate::device::Device;
+use crate::display::Display;
 use crate::doorbell::{Doorbell, Victim};
 use crate::entry::{self, OpenGroups};
 use crate::error::{BugCheck, StartError};
@@ -66,6 +67,8 @@ pub struct AdapterConfig {
     pub fence_storage_budget_bytes: u64,
     /// How long a paging operation waits for engines that use what it sends out, in nanoseconds, before it makes do without.
     pub paging_patience_ns: u64,
+    /// Verification of drivers that patch addresses: a part of a split buffer that leaves a binding behind is refused.
+    pub verify_split_buffers: bool,
     /// Where interrupts run.
     pub interrupts: InterruptDelivery,
     /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests. Logging is mandatory: 0 makes
@@ -104,6 +107,7 @@ impl AdapterConfig {
             native_fence_os_caps: NativeFenceOsCaps::all(),
             fence_storage_budget_bytes: u64::MAX,
             paging_patience_ns: 2_000_000,
+            verify_split_buffers: true,
             interrupts,
             log_entries: 84,
             strict_fence_rewind: false,
@@ -189,6 +193,8 @@ pub struct Adapter {
     /// The timeline's time at the GPU clock's 0, once it was asked for.
     pub(crate) gpu_clock_zero: OnceLock<u64>,
     pub(crate) dpc: DpcQueue,
+    /// `None` for an adapter that only renders.
+    pub(crate) display: Option<Display>,
     /// Adapters whose common doorbell its driver was given, by ordinal.
     pub(crate) peers: Mutex<BTreeSet<u32>>,
     pub(crate) power: Power,
@@ -253,6 +259,7 @@ impl Adapter {
             sched: platform.mutex("VidSch", VidSch::new(&declared.caps, limits(&declared.caps, &config))),
             idle_contexts: platform.mutex("idle contexts", None),
             power: Power::new(platform, &config, declared.caps.engine_count() as usize),
+            display: declared.caps.display.map(|display| Display::new(platform, display)),
             caps: declared.caps,
             native_fence_caps: declared.native_fence,
             user_mode_submission_caps: declared.user_mode_submission,
@@ -330,6 +337,9 @@ impl Adapter {
             worker.stop();
         }
         self.dpc.forget();
+        if let Some(display) = &self.display {
+            display.forget();
+        }
         self.memory.stop();
         let kept = self.sched.lock().forget_kept_areas();
         drop(kept);

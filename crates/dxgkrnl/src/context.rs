@@ -4,12 +4,15 @@ use crate::device::Device;
 use crate::fence::{Events, Wakee};
 use crate::memory::context_allocation;
 use crate::sched;
+use crate::sched::render::QueuedPart;
 use crate::scheduling::Standing;
 use crate::suspend::Suspension;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{Priority, Status};
 use tidegate_ddi::queue::{CreateContext, QueuePrivateData};
 use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive};
+use tidegate_platform::Mutex;
 
 /// What a context is made with.
 pub(crate) struct ContextDesc {
@@ -34,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) tag: u32,
     /// Whether it is on the run list; of hardware contexts.
     pub(crate) suspension: Suspension,
+    /// Parts of buffers with physical addresses that it has queued, by number.
+    parts: Mutex<BTreeMap<u64, Arc<QueuedPart>>>,
     /// Where it stands among others; of hardware contexts.
     pub(crate) standing: Standing,
 }
@@ -67,6 +72,7 @@ impl Context {
             hardware_scheduled: desc.hardware_scheduled,
             tag: desc.tag,
             suspension: Suspension::new(&adapter.platform),
+            parts: adapter.platform.mutex("parts of a context", BTreeMap::new()),
             standing: Standing::new(&adapter.platform),
         });
         if desc.hardware_scheduled {
@@ -77,6 +83,24 @@ impl Context {
         }
         context_allocation::initialise(adapter, os_handle);
         Ok(context)
+    }
+}
+
+impl Context {
+    /// A part that is queued: kept until it is over.
+    pub(crate) fn keep_part(&self, number: u64, part: Arc<QueuedPart>) {
+        let over: Vec<_> = {
+            let mut parts = self.parts.lock();
+            let over = parts.extract_if(.., |_, part| part.is_over()).collect();
+            parts.insert(number, part);
+            over
+        };
+        drop(over);
+    }
+
+    /// The part of this number.
+    pub(crate) fn part(&self, number: u64) -> Option<Arc<QueuedPart>> {
+        self.parts.lock().get(&number).cloned()
     }
 }
 
@@ -97,6 +121,12 @@ impl Drop for Context {
         if !self.hardware_scheduled {
             adapter.contexts.lock().remove(&self.os_handle);
             sched::remove_context(adapter, self.os_handle);
+            // One of them may be on the engine.
+            let parts = std::mem::take(&mut *self.parts.lock());
+            for part in parts.into_values() {
+                let gone = adapter.sched.lock().let_go(self.os_handle, part);
+                drop(gone);
+            }
         }
         adapter.driver().destroy_context(&Passive::enter(), self.driver);
         context_allocation::end(adapter, self.os_handle);

@@ -109,6 +109,16 @@ fn check(caps: &AdapterCaps, version: DdiVersion, features: &Features) -> Result
     if !(1..=MAX_PHYSICAL_ADAPTERS).contains(&caps.physical_adapters) {
         return Err(StartError::PhysicalAdapters(caps.physical_adapters));
     }
+    if caps.display.is_some_and(|display| display.refresh_period_ns == 0) {
+        return Err(StartError::RefreshPeriod);
+    }
+    // spec: PRE-017
+    if caps.display.is_some() && has(VidSchCaps::PREEMPTION_AWARE) && !caps.flip_on_vsync_mmio {
+        return Err(StartError::CapDependency(
+            "PreemptionAware on an adapter with a display",
+            "FlipOnVSyncMmIo",
+        ));
+    }
     // spec: PRE-007
     if has(VidSchCaps::PREEMPTION_AWARE) && !has(VidSchCaps::MULTI_ENGINE_AWARE) {
         return Err(StartError::CapDependency("PreemptionAware", "MultiEngineAware"));

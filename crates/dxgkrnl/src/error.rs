@@ -105,6 +105,11 @@ pub enum StartError {
     /// A capability without the one it rests on.
     #[error("the driver declares {0} without {1}, on which it rests: declare both or neither")]
     CapDependency(&'static str, &'static str),
+    /// A display without time.
+    #[error(
+        "the driver reports a display whose refresh takes no time: report its period in nanoseconds, or no display"
+    )]
+    RefreshPeriod,
     /// No nodes, or too many.
     #[error("the driver reports {0} nodes: there must be 1 to 64")]
     Nodes(usize),
@@ -252,6 +257,9 @@ pub enum BugCheck {
     /// An interrupt of a physical adapter that does not exist.
     #[error("an interrupt names physical adapter {0}, which this adapter does not have")]
     UnknownPhysicalAdapter(u32),
+    /// A vertical sync of a display that does not exist.
+    #[error("an interrupt names video present target {0}, which this adapter does not have")]
+    UnknownVidPnTarget(u32),
     /// A form of the signalled interrupt that the driver did not declare.
     #[error("the signalled interrupt names an array of hardware queues, which the driver did not declare")]
     QueueArrayNotDeclared,

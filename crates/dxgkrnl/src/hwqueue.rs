@@ -6,6 +6,7 @@
 
 use crate::adapter::Adapter;
 use crate::context::Context;
+use crate::display::{self, QueuedFlip};
 use crate::error::BugCheck;
 use crate::fence::log::{self, FenceLogs};
 use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Owner, Wakee, monitor};
@@ -115,6 +116,8 @@ struct QueuedSignal {
     together: Option<Together>,
     /// Set when it is made; the kernel's own, since no call queues events here.
     event: Option<Event>,
+    /// Shown when it is made.
+    flip: Option<Arc<QueuedFlip>>,
 }
 
 struct Together {
@@ -317,10 +320,19 @@ impl HwQueue {
         let platform = &self.adapter().platform;
         let (event, now) = (platform.event(true), platform.stamp_ns());
         let (fences, flags, together) = (Vec::new(), SignalFlags::empty(), None);
-        let signal = QueuedSignal { fences, flags, together, event: Some(event.clone()) };
+        let signal = QueuedSignal { fences, flags, together, event: Some(event.clone()), flip: None };
         self.software.lock().push(Work::Signal { signal: Arc::new(signal), reached: false }, now);
         self.run();
         event
+    }
+
+    /// D3DKMTSubmitPresentToHwQueue: a flip behind everything that the queue has now.
+    pub(crate) fn submit_flip(self: &Arc<HwQueue>, flip: Arc<QueuedFlip>) {
+        let now = self.adapter().platform.stamp_ns();
+        let (fences, flags, together, event) = (Vec::new(), SignalFlags::empty(), None, None);
+        let signal = Arc::new(QueuedSignal { fences, flags, together, event, flip: Some(flip) });
+        self.software.lock().push(Work::Signal { signal, reached: false }, now);
+        self.run();
     }
 
     /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one adapter.
@@ -334,7 +346,7 @@ impl HwQueue {
                 Broadcast::new(&queues.iter().map(|q| q.os_handle).collect::<Vec<_>>()),
             ),
         });
-        let signal = Arc::new(QueuedSignal { fences, flags, together, event: None });
+        let signal = Arc::new(QueuedSignal { fences, flags, together, event: None, flip: None });
         let now = platform.stamp_ns();
         // All queues at once, always in the same order: two broadcasts stand in the same order on every queue, and cannot
         // hold each other.
@@ -408,6 +420,9 @@ impl HwQueue {
         signal::signal(&signal.fences, signal.flags);
         if let Some(event) = &signal.event {
             event.set(Step::ThreadWake);
+        }
+        if let Some(flip) = &signal.flip {
+            display::rendered(flip);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::fence::{Meant, Named};
 use crate::memory::context_allocation;
 use crate::page_fault::HwQueueFault;
 use crate::stats::Count;
-use crate::{doorbell, fence, page_fault, power, recovery, sched, suspend, tdr};
+use crate::{display, doorbell, fence, page_fault, power, recovery, sched, suspend, tdr};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::layout::EngineState;
@@ -23,7 +23,7 @@ use tidegate_ddi::{
     Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, EngineId, HwContextLoss,
     InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
-use tidegate_platform::{Agent, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
+use tidegate_platform::{Agent, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
 use tidegate_trace::{Kind, NameId, Record};
 
 /// Reported data that waits for the deferred routine. Handles are resolved when they are reported: from then on the object may
@@ -42,6 +42,10 @@ enum Reported {
         engine: EngineId,
         fence_id: u32,
         fault: PageFault,
+    },
+    Vsync {
+        target: u32,
+        address: PhysicalAddress,
     },
     Monitored,
     Native {
@@ -214,6 +218,9 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
             let engine = EngineId { node_ordinal, engine_ordinal };
             Reported::DmaFaulted { engine, fence_id: faulted_fence_id, fault }
         }
+        InterruptData::CrtcVsync { vid_pn_target_id, physical_address } => {
+            Reported::Vsync { target: vid_pn_target_id, address: physical_address }
+        }
         InterruptData::MonitoredFenceSignaled { .. } => Reported::Monitored,
         InterruptData::NativeFenceSignaled {
             node_ordinal,
@@ -285,6 +292,7 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::DmaFaulted { engine, fence_id, fault } => {
                 recovery::dma_faulted(adapter, engine, fence_id, fault)
             }
+            Reported::Vsync { target, address } => display::vsync(adapter, target, address),
             // spec: MF-026
             Reported::Monitored => served(adapter, fence::scan_monitored(adapter)),
             Reported::Native { meant, legacy } => {

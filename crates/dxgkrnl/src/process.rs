@@ -5,6 +5,7 @@
 use crate::adapter::Adapter;
 use crate::context::{Context, ContextDesc};
 use crate::device::Device;
+use crate::display::{self, FlipDesc};
 use crate::doorbell::Doorbell;
 use crate::fence::cpu::InstanceTarget;
 use crate::fence::storage::FencePool;
@@ -12,7 +13,7 @@ use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu, sharing};
 use crate::handle::HandleTable;
 use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
-use crate::sched::{self, CommandKind, Effect, FenceTarget, Signal};
+use crate::sched::{self, CommandKind, Effect, FenceTarget, Signal, render};
 use crate::scheduling;
 use crate::signal::{check_flags, check_rewinds, signal};
 use std::sync::{Arc, OnceLock, Weak};
@@ -20,10 +21,10 @@ use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{
     AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CurrentValueView, DeviceState,
-    FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject,
-    Priority, ReadOnly, Residency, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
-    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest,
-    VideoMemoryInfo, WaitMode,
+    DisplayInfo, FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle,
+    OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, Render, Residency, SegmentGroup, SignalFlags,
+    SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
+    SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
 };
 use tidegate_ddi::{OsHandle, VidSchCaps};
 use tidegate_platform::{CacheType, Event, Mutex};
@@ -430,6 +431,24 @@ impl Kernel for Process {
         sched::submit_command(&context, CommandKind::Render, commands, args.queued_ns)
     }
 
+    fn render(&self, args: Render<'_>) -> Result<(), Status> {
+        let contexts = one_packet(args.contexts, |h| self.context(h), |c| &c.device)?;
+        let engines = contexts.iter().map(|c| c.engine.engine_ordinal);
+        let each_once =
+            engines.clone().enumerate().all(|(n, engine)| engines.clone().take(n).all(|e| e != engine));
+        let whole = !args.commands.is_empty() && args.commands.len() <= render::MAX_COMMAND_BYTES;
+        if !each_once || !whole || args.allocations.len() > MAX_OBJECTS {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let listed = args.allocations.iter().map(|(handle, write)| {
+            let found = self.allocation(*handle)?;
+            let own = found.device.os_handle == contexts[0].device.os_handle;
+            if own { Ok((found, *write)) } else { Err(Status::INVALID_PARAMETER) }
+        });
+        let listed = listed.collect::<Result<Vec<_>, Status>>()?;
+        render::render(&contexts, args.commands, &listed, args.queued_ns)
+    }
+
     fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
         let device = self.live_device(args.device)?;
         let desc = ContextDesc {
@@ -650,6 +669,50 @@ impl Kernel for Process {
     fn native_fence_log_detail(&self, hw_queue: Handle) -> Result<LogDetail, Status> {
         let queue = self.hw_queue(hw_queue)?;
         Ok(queue.logs.as_ref().map_or_else(LogDetail::default, |logs| logs.detail(&self.adapter)))
+    }
+
+    fn display(&self) -> Option<DisplayInfo> {
+        let caps = self.adapter.caps.display?;
+        Some(DisplayInfo { refresh_period_ns: caps.refresh_period_ns })
+    }
+
+    fn present(&self, args: Present) -> Result<(), Status> {
+        let desc = || {
+            let shown =
+                args.shown.map(|shown| self.signal_targets(&[shown], SignalFlags::empty())).transpose()?;
+            Ok(FlipDesc {
+                vid_pn_source_id: args.vid_pn_source_id,
+                allocation: self.allocation(args.allocation)?,
+                surface: args.surface,
+                sync_interval: args.sync_interval,
+                shown: shown.and_then(|mut targets| targets.pop()),
+            })
+        };
+        match args.queue {
+            PresentQueue::Context(context) => {
+                let context = self.context(context)?;
+                context.device.check()?;
+                let flip = display::begin(&context.device, desc()?)?;
+                sched::signal_from_gpu(
+                    &[context],
+                    Signal { effect: Effect::Flip(flip), flags: SignalFlags::empty() },
+                );
+            }
+            PresentQueue::HwQueue(queue) => {
+                let queue = self.hw_queue(queue)?;
+                queue.device.check()?;
+                // spec: PRE-083
+                if queue.user_mode_submission {
+                    return Err(Status::GRAPHICS_PRESENT_DENIED);
+                }
+                queue.submit_flip(display::begin(&queue.device, desc()?)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_vertical_blank_event(&self) -> Result<(), Status> {
+        display::wait_for_vertical_blank(&self.adapter)
     }
 }
 

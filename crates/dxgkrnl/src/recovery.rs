@@ -2,12 +2,13 @@
 //! doorbells say ABORT, its queued work is given up, and the fences that it made read as their maximum, so nobody hangs.
 
 use crate::adapter::Adapter;
+use crate::context::Context;
 use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::{Fence, cpu};
 use crate::page_fault::report;
 use crate::stats::Count;
-use crate::{sched, suspend};
+use crate::{display, sched, suspend};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{DeviceState, SyncObjectFlags};
@@ -42,6 +43,14 @@ pub(crate) fn commands_refused(
     let what = "a command buffer that the driver refused";
     let fault = PageFault { gpu_va, error_code, what, ..PageFault::default() };
     lose_device(adapter, device, DeviceState::Faulted(report(tag, engine, position, &fault)));
+}
+
+/// The rest of a split buffer cannot run, and a part of it has.
+pub(crate) fn split_refused(adapter: &Arc<Adapter>, context: &Arc<Context>, offset: u32, what: String) {
+    let fault = PageFault { gpu_va: u64::from(offset), ..PageFault::default() };
+    let mut report = report(context.tag, context.engine, 0, &fault);
+    report.what = what;
+    lose_device(adapter, &context.device, DeviceState::Faulted(report));
 }
 
 /// The devices whose work an engine has.
@@ -81,6 +90,7 @@ pub(crate) fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: 
     let contexts = adapter.contexts_of(|c| of_device(c.device.os_handle));
     let handles: Vec<OsHandle> = contexts.iter().map(|c| c.os_handle).collect();
     let _signals_nobody_misses = sched::give_up(adapter, &handles);
+    display::lost(adapter, device.os_handle);
     // 3. Fences that it made read as their maximum.
     // spec: ME-047
     // spec: MF-048

@@ -114,6 +114,8 @@ counters! {
     fence_rewinds,
     /// Packets given to the driver by VidSch.
     packets,
+    /// Parts of buffers with physical addresses, the first one of each left out.
+    split_parts,
     /// Requests for the packets of an engine.
     preemptions,
     /// Packets that came back with the answers to them.

@@ -22,7 +22,7 @@ use crate::hwqueue::HwQueue;
 use crate::process::{Object, Process};
 use crate::sched::FenceTarget;
 use crate::stats::{Count, LostSignal};
-use crate::{sched, suspend};
+use crate::{display, sched, suspend};
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, SyncObjectFlags};
 use tidegate_ddi::OsHandle;
@@ -237,6 +237,10 @@ impl Process {
         doomed.sort();
         for (_, handle) in doomed {
             let object = self.objects.lock().remove(handle);
+            // What it shows would keep it.
+            if let Some(Object::Device(device)) = &object {
+                display::leave(&self.adapter, device.os_handle);
+            }
             drop(object);
         }
     }

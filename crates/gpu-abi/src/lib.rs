@@ -3,7 +3,7 @@
 //! Rooms: [`address`] (GPU addresses, page table entries) · [`ring`] (ring slots, control area) · [`command`] (what a
 //! command buffer holds) · [`doorbell`] (doorbell page, summary, wake word) · [`regs`] (registers, causes of an interrupt) ·
 //! [`admin`] (what the driver asks of the context management processor through the mailbox registers) · [`log`] (the published
-//! layout of fence logs) · [`device`] (the trait behind which a GPU stands) · [`peer`] (the common doorbell, by which GPUs tell
+//! layout of fence logs) · [`display`] (what is scanned out) · [`device`] (the trait behind which a GPU stands) · [`peer`] (the common doorbell, by which GPUs tell
 //! each other).
 //!
 //! The published documents leave these formats to the vendor; ours are version 1 and every one is checked when it is read,
@@ -13,6 +13,7 @@ pub mod address;
 pub mod admin;
 pub mod command;
 pub mod device;
+pub mod display;
 pub mod doorbell;
 pub mod peer;
 pub mod regs;

@@ -5,14 +5,14 @@
 //! User-mode submission needs native fences, native fences need hardware scheduling: a chain that is broken anywhere ends
 //! there, and the adapter starts with less.
 
-use crate::{Config, InterruptMode, KmdError};
+use crate::{Config, InterruptMode, KmdError, patch};
 use tidegate_ddi::feature::{
     DriverFeatureTable, FeatureInterface, FeatureSupport, KernelFeatureTable, NativeFenceOsCaps,
     NativeFenceTable1, QueryFeatureInterface,
 };
 use tidegate_ddi::{
-    AdapterCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, Passive, PeerSignalCaps,
-    PreemptionCaps, UserModeSubmissionCaps, VidSchCaps,
+    AdapterCaps, DisplayCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, Passive,
+    PeerSignalCaps, PreemptionCaps, UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 
@@ -129,15 +129,16 @@ pub(crate) fn declare(
     device: DeviceTraits,
     traits: &[NodeTraits],
     preemption: PreemptionCaps,
+    display: Option<DisplayCaps>,
     physical_gpus: u32,
 ) -> AdapterCaps {
     let narrow = device.has(DeviceTraits::NO_64BIT_ATOMICS);
     let native_fence = with.is_some_and(|n| n.native_fence);
     let user_mode = with.is_some_and(|n| n.user_mode_submission);
     let mut scheduling = VidSchCaps::MULTI_ENGINE_AWARE;
-    // Without patch lists there is nothing that a preemption could cut in two: the one rests on the other.
-    let preemptible = VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
-    scheduling.set(preemptible, config.preemption_aware);
+    scheduling.set(VidSchCaps::PREEMPTION_AWARE, config.preemption_aware);
+    // Without patch lists no binding can be left behind. The documents have a driver say so only where it is preemption aware.
+    scheduling.set(VidSchCaps::NO_DMA_PATCHING, config.preemption_aware && !config.dma_patching);
     scheduling.set(VidSchCaps::CANCEL_COMMAND_AWARE, config.cancel_command_aware);
     scheduling.set(VidSchCaps::NO_64BIT_ATOMICS, narrow);
     // spec: NF-057
@@ -170,9 +171,12 @@ pub(crate) fn declare(
         scheduling,
         hw_queue_packet_cap: 0,
         preemption,
+        max_allocation_list_slot_id: patch::LAST_SLOT,
         lazy_context_switch: config.lazy_context_switch,
         per_engine_tdr: true,
-        flip_on_vsync_mmio: false,
+        // Its display latches at vertical syncs and knows no other flip.
+        flip_on_vsync_mmio: display.is_some(),
+        display,
         nodes: nodes.collect(),
         physical_adapters: physical_gpus,
         signaled_hw_queue_array: native_fence && config.interrupt == InterruptMode::HwQueueArray,

@@ -113,6 +113,8 @@ pub struct Config {
     pub cancel_command_aware: bool,
     /// Whether its engines keep the context that they worked for last, until the kernel turns them away from it.
     pub lazy_context_switch: bool,
+    /// Whether it takes commands that name allocations and patches their physical addresses in, besides those with virtual addresses.
+    pub dma_patching: bool,
     /// Whether a packet context of a node that stops in the middle of packets gets an area for its state. Without it packets of such
     /// a node are given up where they end.
     pub save_areas: bool,
@@ -148,6 +150,7 @@ impl Config {
             preemption_aware: true,
             cancel_command_aware: false,
             lazy_context_switch: false,
+            dma_patching: false,
             save_areas: true,
             kernel_ring_slots: 64,
         }

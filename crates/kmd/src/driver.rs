@@ -13,9 +13,11 @@ use tidegate_ddi::fence::{
     CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
     UpdateCurrentValue, UpdateMonitoredValue,
 };
+use tidegate_ddi::layout::InterruptType;
 use tidegate_ddi::memory::{
     AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
 };
+use tidegate_ddi::patch::{Patch, PatchLocation, Render, SubmitCommandPhysical};
 use tidegate_ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
@@ -24,7 +26,7 @@ use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBand
 use tidegate_ddi::{
     CancelCommand, ComponentState, DdiVersion, DebugReason, DevicePowerState, Dirql, Dispatch, Driver,
     DriverHandle, EngineId, EngineStatus, InterruptService, LinkNativeFence, Passive, PeerDoorbell,
-    PowerAction, PreemptCommand, StartInfo, Status,
+    PowerAction, PreemptCommand, SetVidPnSourceAddress, StartInfo, Status,
 };
 use tidegate_gpu_abi::Device;
 use tidegate_platform::{Mutex, Platform, Step, current};
@@ -263,6 +265,24 @@ impl Driver for ReferenceDriver {
         Ok(self.submit_packet(&args)?)
     }
 
+    #[doc(alias = "DxgkDdiRender")]
+    fn render(&self, _level: &Passive, args: Render<'_>) -> Result<Vec<PatchLocation>, Status> {
+        self.enter("DxgkDdiRender");
+        Ok(self.translate(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiPatch")]
+    fn patch(&self, _level: &Passive, args: Patch<'_>) -> Result<(), Status> {
+        self.enter("DxgkDdiPatch");
+        Ok(self.patch_part(&args)?)
+    }
+
+    #[doc(alias = "DxgkDdiSubmitCommand")]
+    fn submit_command(&self, _level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status> {
+        self.enter("DxgkDdiSubmitCommand");
+        Ok(self.submit_part(&args)?)
+    }
+
     #[doc(alias = "DxgkDdiPreemptCommand")]
     fn preempt_command(&self, _level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
         self.enter("DxgkDdiPreemptCommand");
@@ -439,6 +459,38 @@ impl Driver for ReferenceDriver {
     ) -> Result<(), Status> {
         self.enter("DxgkDdiSetPowerComponentFState");
         Ok(self.power_engine(component, state)?)
+    }
+
+    #[doc(alias = "DxgkDdiSetVidPnSourceAddress")]
+    fn set_vid_pn_source_address(
+        &self,
+        _level: &Dirql<'_>,
+        args: SetVidPnSourceAddress,
+    ) -> Result<(), Status> {
+        self.enter("DxgkDdiSetVidPnSourceAddress");
+        Ok(self.flip(args)?)
+    }
+
+    #[doc(alias = "DxgkDdiSetVidPnSourceVisibility")]
+    fn set_vid_pn_source_visibility(
+        &self,
+        _level: &Passive,
+        vid_pn_source_id: u32,
+        visible: bool,
+    ) -> Result<(), Status> {
+        self.enter("DxgkDdiSetVidPnSourceVisibility");
+        Ok(self.show(vid_pn_source_id, visible)?)
+    }
+
+    #[doc(alias = "DxgkDdiControlInterrupt")]
+    fn control_interrupt(
+        &self,
+        _level: &Passive,
+        interrupt_type: InterruptType,
+        enable: bool,
+    ) -> Result<(), Status> {
+        self.enter("DxgkDdiControlInterrupt");
+        Ok(self.control_vsync(interrupt_type, enable)?)
     }
 
     #[doc(alias = "DxgkDdiQueryDependentEngineGroup")]

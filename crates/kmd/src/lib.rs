@@ -5,7 +5,7 @@
 //! · `paging` (page tables) · `segments` (local memory, fence storage in it and its moves) · `context` (devices and contexts,
 //! suspend and resume) · `node_ring` (the packet path) · `preempt` (its requests) · `hwqueue` (hardware queues of both kinds) · `kernel_ring` (a ring
 //! that the driver writes) · `peer` (signals from GPU to GPU) · `doorbell` (connect and victimise) and `seats` (who has one of
-//! the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `power` (D-states,
+//! the physical doorbells) · `fence` (native fences) · `log` (fence logs) · `isr` (the interrupt routine) · `display` (flips, vertical syncs) · `power` (D-states,
 //! F-states) · `reset` (timeout recovery) · `mailbox` (asking the CMP) · `objects` (what the driver keeps) · `handle` · `config` · `error`.
 //!
 //! Locks, outermost first:
@@ -27,6 +27,7 @@
 mod caps;
 pub mod config;
 mod context;
+mod display;
 mod doorbell;
 mod driver;
 pub mod error;
@@ -40,6 +41,7 @@ mod mailbox;
 mod node_ring;
 mod objects;
 mod paging;
+mod patch;
 mod peer;
 mod power;
 mod preempt;

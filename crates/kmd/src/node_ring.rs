@@ -6,6 +6,7 @@
 use crate::kernel_ring::{KernelRing, check_command_bytes};
 use crate::{KmdError, ReferenceDriver};
 use std::sync::Arc;
+use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::scheduling::PriorityBand;
 use tidegate_ddi::{EngineId, SubmitCommandFlags};
@@ -56,6 +57,33 @@ impl ReferenceDriver {
         let bytes = if switches { 0 } else { check_command_bytes(args.dma_buffer_bytes)? };
         let mut flags = DmaFlags::empty();
         flags.set(DmaFlags::CONTEXT_SWITCH, switches);
+        self.put_packet(args, (GpuVa(args.dma_buffer_gpu_va), bytes), flags)
+    }
+
+    /// The same for a part of a buffer with physical addresses, which are patched in by now.
+    pub(crate) fn submit_part(&self, args: &SubmitCommandPhysical) -> Result<(), KmdError> {
+        let bytes = args.end_offset.checked_sub(args.start_offset);
+        let bytes = bytes.ok_or(KmdError::Argument("a part of a buffer ends behind its beginning"))?;
+        let at = GpuVa(args.dma_buffer.0).plus(u64::from(args.start_offset));
+        let packet = SubmitCommandVirtual {
+            context: args.context,
+            node_ordinal: args.node_ordinal,
+            engine_ordinal: args.engine_ordinal,
+            dma_buffer_gpu_va: at.0,
+            dma_buffer_bytes: bytes,
+            submission_fence_id: args.submission_fence_id,
+            flags: args.flags,
+            queued_ns: args.queued_ns,
+        };
+        self.put_packet(&packet, (at, check_command_bytes(bytes)?), DmaFlags::PHYSICAL)
+    }
+
+    fn put_packet(
+        &self,
+        args: &SubmitCommandVirtual,
+        (commands, bytes): (GpuVa, u32),
+        mut flags: DmaFlags,
+    ) -> Result<(), KmdError> {
         // Whether it had been begun the hardware finds in the save area.
         flags.set(DmaFlags::RESUME, args.flags.contains(SubmitCommandFlags::RESUBMISSION));
         let (node_ring, packet) = {
@@ -68,7 +96,7 @@ impl ReferenceDriver {
                 ));
             }
             let packet = RingPacket::ExecuteDma {
-                commands: GpuVa(args.dma_buffer_gpu_va),
+                commands,
                 bytes,
                 address_space: context.address_space,
                 submission_fence_id: args.submission_fence_id,

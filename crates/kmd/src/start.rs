@@ -69,6 +69,7 @@ impl ReferenceDriver {
                 device_traits,
                 &node_traits,
                 self.preemption(),
+                self.display(),
                 physical_gpus,
             ),
             negotiated,
@@ -127,7 +128,15 @@ impl ReferenceDriver {
         let started = self.objects.lock().started.as_ref().map(|s| s.caps.clone());
         let least = || {
             let physical_gpus = self.device.physical_gpu_count();
-            declare(&self.config, None, DeviceTraits::default(), &[], self.preemption(), physical_gpus)
+            declare(
+                &self.config,
+                None,
+                DeviceTraits::default(),
+                &[],
+                self.preemption(),
+                self.display(),
+                physical_gpus,
+            )
         };
         started.unwrap_or_else(least)
     }

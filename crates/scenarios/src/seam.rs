@@ -81,10 +81,12 @@ pub(crate) mod notes {
     pub(crate) const SUSPENDED: usize = 9;
     /// DxgkDdiPreemptCommand was called.
     pub(crate) const ASKED: usize = 10;
-    /// So many packets have come back and were submitted again.
+    /// A packet has come back and was submitted again.
     pub(crate) const RESUBMITTED: usize = 11;
+    /// The same for a second one.
+    pub(crate) const RESUBMITTED_TOO: usize = 12;
     /// First number that a scenario may use for itself.
-    pub(crate) const OWN: usize = 12;
+    pub(crate) const OWN: usize = 13;
 }
 
 /// Most fences whose MonitoredValue is watched.
@@ -308,7 +310,8 @@ impl DriverLayer for Seam {
 
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
         if args.flags.contains(SubmitCommandFlags::RESUBMISSION) {
-            self.probe.note(notes::RESUBMITTED, self.probe.seen(notes::RESUBMITTED).unwrap_or(0) + 1);
+            let first = self.probe.seen(notes::RESUBMITTED).is_none();
+            self.probe.note(if first { notes::RESUBMITTED } else { notes::RESUBMITTED_TOO }, 1);
             if self.left_out.now() == LeftOut::Resubmission {
                 return Ok(());
             }

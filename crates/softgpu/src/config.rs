@@ -2,6 +2,7 @@
 //!
 //! A variant is fixed when the GPU is made. It says nothing about drivers or kernels.
 
+use crate::display::DisplayConfig;
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_platform::PhysicalAddress;
@@ -112,6 +113,8 @@ pub struct Config {
     pub io_coherent: bool,
     /// Whether it is behind an IoMmu that shares the CPU's page tables, so that its engines use a process's CPU addresses.
     pub io_mmu: bool,
+    /// The display, if there is one.
+    pub display: Option<DisplayConfig>,
     /// Which barriers there are.
     pub barriers: Barriers,
     /// Whether the entry of a fence log may become visible after the index that counts it: until the barrier of the next
@@ -155,6 +158,7 @@ impl Default for Config {
             atomics_64bit: true,
             io_coherent: true,
             io_mmu: false,
+            display: None,
             barriers: Barriers::default(),
             posted_log_entries: false,
             posted_fence_writes: false,

@@ -2,6 +2,7 @@
 
 use crate::cmp::Shared;
 use crate::config::{Config, MAX_ENGINES, MAX_PHYSICAL_GPUS};
+use crate::display::{DisplayStats, FrameSink, MIN_REFRESH_PERIOD_NS, ScanOut};
 use crate::engine::Engine;
 use crate::memory::Bus;
 use crate::stats::{Census, ParkedWait, Stats};
@@ -21,7 +22,8 @@ impl SoftGpu {
     /// A GPU on `platform` that reaches `system_memory` and has local memory of its own.
     ///
     /// # Panics
-    /// When `config` has no engine, or more than 48, or more than 4 physical GPUs.
+    /// When `config` has no engine, or more than 48, or more than 4 physical GPUs, or a display that
+    /// refreshes more often than every microsecond.
     pub fn new(platform: &Platform, system_memory: &PhysicalMemory, config: Config) -> Arc<SoftGpu> {
         let (engines, gpus) = (config.engines(), config.physical_gpus);
         assert!(
@@ -29,6 +31,11 @@ impl SoftGpu {
             "a GPU of {engines} engines: give it from 1 to {MAX_ENGINES}"
         );
         assert!(gpus <= MAX_PHYSICAL_GPUS, "{gpus} physical GPUs: link from 1 to {MAX_PHYSICAL_GPUS}");
+        let too_fast = config.display.filter(|display| display.refresh_period_ns < MIN_REFRESH_PERIOD_NS);
+        assert!(
+            too_fast.is_none(),
+            "{too_fast:?}: give it at least {MIN_REFRESH_PERIOD_NS} ns for a refresh"
+        );
         let bus = Bus::new(platform, system_memory.clone(), &config);
         let shared = Arc::new(Shared::new(platform, bus, config));
         Arc::new(SoftGpu { shared, services: platform.mutex("gpu services", Vec::new()) })
@@ -55,6 +62,10 @@ impl SoftGpu {
         for ((agents, name), wake) in agents.into_iter().zip(names).zip(&self.shared.wakes) {
             services.push(platform.spawn_service(name, wake.clone(), agents));
         }
+        if let Some(display) = &self.shared.display {
+            let agent = Box::new(ScanOut::new(Arc::clone(&self.shared)));
+            services.push(platform.spawn_service("display".to_owned(), display.wake.clone(), vec![agent]));
+        }
     }
 
     /// Stops the engines after their present turns and waits until they have stopped. What they were in the middle of
@@ -74,6 +85,19 @@ impl SoftGpu {
     /// How many queues, address spaces and doorbells there are now.
     pub fn census(&self) -> Census {
         self.shared.cmp.lock().census()
+    }
+
+    /// Has `sink` look at every frame that the display scans from now on; a GPU without a display shows it none. Without a sink nothing
+    /// is scanned: nobody would see it.
+    pub fn show_frames_to(&self, sink: FrameSink) {
+        if let Some(display) = &self.shared.display {
+            display.connect(sink);
+        }
+    }
+
+    /// What the display did so far; nothing without one.
+    pub fn display_stats(&self) -> DisplayStats {
+        self.shared.display.as_ref().map_or_else(DisplayStats::default, |display| display.stats())
     }
 
     /// How many nodes each physical GPU has.

@@ -4,13 +4,14 @@
 //! `memory` (the bus) · `mmu` (page tables, cached translations) · `doorbell` (who was rung) · `runlist` (who runs next) ·
 //! `queue` (what the hardware knows of one queue) · `cmp` (the context management processor: waits, signalled fences, the
 //! mailbox) · `engine` (one agent per node: fence, copy, compute, graphics) · `interrupt` (the line) · `clock` (GPU time) ·
-//! `log` (fence logs) · `posted` (stores on
+//! [`display`] (what is scanned out) · `log` (fence logs) · `posted` (stores on
 //! their way) · [`stats`] (what was counted).
 //!
 //! Locks, in the order in which they may be taken; none is held when the interrupt line goes up:
 //! 1. `gpu services` (start and stop);
 //! 2. `cmp` (run lists, waits, queues that no engine runs at the moment, page table roots, counters);
-//! 3. `interrupt sink`, for as long as it takes to copy the sink, never with another.
+//! 3. `display`, for a few registers, never with another;
+//! 4. `interrupt sink`, for as long as it takes to copy the sink, never with another.
 //!
 //! A queue's own state stands in the CMP while the queue is not run and travels to the engine for one turn, so that
 //! ring slots and commands are executed without a lock. Mailbox commands that change a queue wait for the end of its
@@ -21,6 +22,7 @@
 //! wrote, and nothing in them can panic or hang it.
 
 pub mod config;
+pub mod display;
 pub mod stats;
 
 mod boundary;
@@ -41,6 +43,7 @@ mod save;
 mod spread;
 
 pub use config::{Barriers, Config, EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS, NodeConfig, WorkRates};
+pub use display::{DisplayConfig, DisplayStats, Frame, FrameSink};
 pub use gpu::SoftGpu;
 pub use memory::LOCAL_WINDOW_BYTES;
 pub use spread::Spread;

@@ -38,6 +38,7 @@ impl Device for SoftGpu {
                 gpu.cmp.lock().suspended_late.pop_front().map_or(0, |q| u64::from(q.0) + 1)
             }
             Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
+            Register(n) if is_display(n) => gpu.display.as_ref().map_or(0, |display| display.read(register)),
             Register(n) if n >= Register::LAST_RING.0 => {
                 let queue = QueueId(n - Register::LAST_RING.0);
                 gpu.cmp.lock().queue(queue).map_or(0, |entry| entry.last_ring)
@@ -72,6 +73,11 @@ impl Device for SoftGpu {
             Register(n) if n < MAILBOX_WORDS => {
                 // The mailbox has these bytes from birth.
                 let _ = gpu.mailbox.write_u64(u64::from(n) * 8, value);
+            }
+            Register(n) if is_display(n) => {
+                if let Some(display) = &gpu.display {
+                    display.write(register, value);
+                }
             }
             Register::MAILBOX_RUN => gpu.run_mailbox(),
             Register::SHADOW_FENCE => gpu.shadow.chosen.store(value),
@@ -121,6 +127,12 @@ impl Device for SoftGpu {
     fn physical_gpu_count(&self) -> u32 {
         self.shared().config.physical_gpus
     }
+}
+
+/// Whether it is a register of the display.
+fn is_display(number: u32) -> bool {
+    let first = Register::DISPLAY_PERIOD.0;
+    (first..first + Register::DISPLAY_REGISTERS).contains(&number)
 }
 
 /// `of` if it is set.

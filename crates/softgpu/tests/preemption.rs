@@ -387,3 +387,82 @@ fn a_destroyed_queue_leaves_its_hang_behind() {
         machine.await_signals(&done, 1);
     });
 }
+
+#[test]
+fn a_packet_whose_state_finds_no_place_faults_and_the_others_come_back() {
+    on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
+        let mut ring = Ring::new(machine, COPY);
+        let nowhere = GpuVa(0x7000_0000_0000);
+        let (words, page, _) = ring.system.words(512);
+        for (round, save) in [nowhere, words].into_iter().enumerate() {
+            let id = round as u32 * 10 + 1;
+            let start = machine.platform.now();
+            let begun = ring.packet(ring.process.commands(&[TIMED]), id, save, DmaFlags::empty());
+            let behind = ring.plain(&[TIMED], id + 1);
+            ring.queue.submit(&[begun, behind]);
+            machine.platform.sleep_until(start.after(4_000));
+            assert_eq!(ring.preempt(id + 2), Ok(()));
+            assert_eq!(machine.await_preempted(COPY, u64::from(id) + 2), 0);
+            let seen = machine.seen();
+            let at = |wanted: &dyn Fn(&Seen) -> bool| seen.iter().position(wanted).expect("it was seen");
+            let of_packet =
+                |s: &Seen| matches!(s, Seen::Fault { position, .. } if *position == u64::from(id));
+            let of_request =
+                |s: &Seen| matches!(s, Seen::Preempted(_, asked, _) if *asked == u64::from(id) + 2);
+            // The same interrupt tells both.
+            assert_eq!(at(&of_packet), at(&of_request) + 1);
+        }
+        assert_eq!(page.word(0).load(), 0);
+    });
+}
+
+#[test]
+fn packets_that_are_asked_for_again_and_again_end_in_the_same_bytes() {
+    use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
+    use tidegate_gpu_abi::regs::NodePreemption;
+    use tidegate_programs::{ProgramId, signature};
+    use tidegate_softgpu::{EngineClass, NodeConfig};
+    let preemption =
+        NodePreemption { graphics: GraphicsPreemption::Pixel, compute: ComputePreemption::Thread };
+    let node = NodeConfig { preemption, ..NodeConfig::new("3D", EngineClass::ThreeD) };
+    on(&Platform::host(), Config { nodes: vec![node], ..Config::default() }, |machine| {
+        let mut ring = Ring::new(machine, 0);
+        let save = ring.system.buffer(SAVE_AREA_BYTES as usize);
+        let n = 40_000u32;
+        let floats =
+            |step: f32| (0..n).flat_map(move |i| (i as f32 * step).to_le_bytes()).collect::<Vec<_>>();
+        let x = ring.process.buffer(4 * n as usize);
+        x.put(0, &floats(0.25));
+        let [disturbed, alone] = [0, 1].map(|_| {
+            let y = ring.process.buffer(4 * n as usize);
+            y.put(0, &floats(1.75));
+            let args = vec![x.va.0, y.va.0, u64::from(n), u64::from(0.5f32.to_bits())];
+            let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
+            let dispatch = Command::Dispatch { program: ProgramId::SAXPY.0, groups, args };
+            let commands = vec![dispatch; 8];
+            (y, ring.process.commands(&commands))
+        });
+        let whole = ring.packet(alone.1, 1, GpuVa(0), DmaFlags::empty());
+        ring.queue.submit(&[whole]);
+        machine.await_completed(0, 1);
+        let (mut id, mut flags) = (2, DmaFlags::empty());
+        loop {
+            let packet = ring.packet(disturbed.1, id, save.va, flags);
+            ring.queue.submit(&[packet]);
+            assert_eq!(ring.preempt(id + 1), Ok(()));
+            if machine.await_preempted(0, u64::from(id) + 1) == u64::from(id) {
+                break;
+            }
+            (id, flags) = (id + 2, DmaFlags::RESUME);
+            // What is left runs to its end when it was stopped often enough.
+            if id > 400 {
+                let last = ring.packet(disturbed.1, id, save.va, flags);
+                ring.queue.submit(&[last]);
+                machine.await_completed(0, u64::from(id));
+                break;
+            }
+        }
+        assert!(disturbed.0.bytes() == alone.0.bytes(), "after {id} ids");
+        assert!(id > 2, "it was never stopped");
+    });
+}

@@ -40,6 +40,12 @@ impl MachineConfig {
         self
     }
 
+    /// The same with a display that refreshes so often: a period in nanoseconds, of a microsecond or more.
+    pub fn with_display(mut self, refresh_period_ns: u64) -> MachineConfig {
+        self.gpu.display = Some(tidegate_softgpu::DisplayConfig { refresh_period_ns, ..Default::default() });
+        self
+    }
+
     /// The same with this many engines of each class, at least one of each.
     pub fn with_nodes(mut self, three_d: u32, compute: u32, copy: u32) -> MachineConfig {
         use tidegate_ddi::EngineType;
@@ -91,6 +97,12 @@ pub enum BadConfig {
         "native fences need 64-bit atomics: set driver.native_fence to false, or gpu.atomics_64bit to true"
     )]
     NativeFencesWithout64BitAtomics,
+    /// A display that refreshes too often.
+    #[error(
+        "gpu.display refreshes every {0} ns: give it at least {min} ns",
+        min = tidegate_softgpu::display::MIN_REFRESH_PERIOD_NS
+    )]
+    RefreshPeriod(u64),
     /// A stride that no fence page has.
     #[error("driver.fence_stride_bytes is {0}: it must be a power of two from 8 to 4096")]
     Stride(u32),

@@ -9,7 +9,7 @@ use tidegate_ddi::EngineId;
 use tidegate_dxgkrnl::{RecoveryOutcome, RecoveryReport, WorkAtReset};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_kmd::DoorbellModel;
-use tidegate_platform::Platform;
+use tidegate_platform::{Mutex, Platform};
 use tidegate_softgpu::{NodeStats, Spread, WorkRates};
 use tidegate_trace::Trace;
 use tidegate_workload::cost::{self, CostModel};
@@ -17,8 +17,8 @@ use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
 use tidegate_workload::recovery::{EngineRow, FenceAt, Times};
 use tidegate_workload::runner::{
-    self, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, PendingWait, Progress, QueueCounters,
-    RecoveredWork, Recovery, RunOptions,
+    self, DisplayCounters, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, PendingWait, Picture,
+    Progress, QueueCounters, RecoveredWork, Recovery, RunOptions,
 };
 
 /// What to run, and how.
@@ -49,6 +49,8 @@ pub struct RunRequest {
     pub tdr_delay_ns: Option<u64>,
     /// Submissions that are to hang.
     pub hangs: Vec<HangAt>,
+    /// Keep every picture that the display shows.
+    pub frames: bool,
     /// Another workload that runs on the same machine at the same time, in a process of its own. Nothing of it hangs.
     pub beside: Option<Arc<Workload>>,
 }
@@ -69,6 +71,7 @@ impl RunRequest {
             preemption: PreemptionChoice::default(),
             tdr_delay_ns: None,
             hangs: Vec::new(),
+            frames: false,
             beside: None,
         }
     }
@@ -110,6 +113,8 @@ pub struct RunResult {
     pub outcome: Outcome,
     /// The timeline, if it was asked for.
     pub trace: Option<Trace>,
+    /// The pictures that the display showed, in their order, if they were to be kept; each once, however many refreshes it stayed.
+    pub shown: Vec<Picture>,
 }
 
 struct Probe(Arc<Machine>);
@@ -154,6 +159,19 @@ impl MachineProbe for Probe {
             blocked_ns: stats.blocked_ns,
             preempted: stats.preempted,
             preempts: all.preemptions.get(&tag).map(times).unwrap_or_default(),
+        }
+    }
+
+    fn display(&self) -> DisplayCounters {
+        let stats = self.0.adapter().display_stats();
+        DisplayCounters {
+            presents: stats.presents,
+            shown: stats.shown,
+            discarded: stats.discarded,
+            vsyncs: stats.vsyncs,
+            missed_vsyncs: stats.missed_vsyncs,
+            latency_ns: stats.latency_ns,
+            latency_max_ns: stats.latency_max_ns,
         }
     }
 
@@ -258,11 +276,16 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     if let Some(model) = request.doorbells {
         config.driver.doorbells = model;
     }
+    let displays = [Some(&request.workload), request.beside.as_ref()];
+    if let Some(display) = displays.into_iter().flatten().find_map(|workload| workload.display.as_ref()) {
+        config = config.with_display(display.refresh_ns);
+    }
     request.preemption.apply(&mut config);
     if let Some(delay_ns) = request.tdr_delay_ns {
         config.kernel.tdr.delay_ns = delay_ns;
     }
     let machine = Arc::new(Machine::new(&platform, config)?);
+    let shown = request.frames.then(|| keep_frames(&machine));
     let prepare = |workload: &Arc<Workload>, process_name: String, hangs: Vec<HangAt>| {
         let options = DeviceOptions {
             process_name,
@@ -311,5 +334,20 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         let other = beside.finish(&report, trace.as_ref());
         outcome.report.beside = Some(Box::new(other.report));
     }
-    Ok(RunResult { outcome, trace })
+    let shown = shown.map_or_else(Vec::new, |frames| std::mem::take(&mut *frames.lock()));
+    Ok(RunResult { outcome, trace, shown })
+}
+
+/// Keeps each picture that the display shows, from its first refresh.
+fn keep_frames(machine: &Machine) -> Arc<Mutex<Vec<Picture>>> {
+    let kept = Arc::new(machine.platform().mutex("frames that were shown", Vec::new()));
+    let frames = kept.clone();
+    machine.gpu().show_frames_to(Arc::new(move |frame| {
+        if frame.first {
+            let mut frames = frames.lock();
+            let name = format!("frame-{:04}.png", frames.len() + 1);
+            frames.push((name, frame.width, frame.height, frame.pixels));
+        }
+    }));
+    kept
 }

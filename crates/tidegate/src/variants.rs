@@ -7,6 +7,7 @@
 use crate::machine::{BadConfig, MachineConfig};
 use tidegate_d3d12::Submission;
 use tidegate_kmd::{DoorbellModel, InterruptMode};
+use tidegate_softgpu::display::MIN_REFRESH_PERIOD_NS;
 use tidegate_softgpu::{EngineClass, MAX_ENGINES, MAX_PHYSICAL_GPUS};
 
 /// A named machine.
@@ -231,6 +232,11 @@ pub static ALL: &[Variant] = &[
         },
     },
     Variant {
+        name: "patching",
+        about: "takes packets with physical addresses too, which the driver patches and the kernel may split",
+        change: |c| c.driver.dma_patching = true,
+    },
+    Variant {
         name: "linked",
         about: "two linked physical GPUs, each with all the engines; queues choose by node mask",
         change: |c| c.gpu.physical_gpus = 2,
@@ -408,6 +414,11 @@ impl MachineConfig {
         if driver.native_fence && !gpu.atomics_64bit {
             return Err(BadConfig::NativeFencesWithout64BitAtomics);
         }
+        if let Some(display) = gpu.display
+            && display.refresh_period_ns < MIN_REFRESH_PERIOD_NS
+        {
+            return Err(BadConfig::RefreshPeriod(display.refresh_period_ns));
+        }
         let stride = driver.fence_stride_bytes;
         if !stride.is_power_of_two() || !(8..=4096).contains(&stride) {
             return Err(BadConfig::Stride(stride));
@@ -457,6 +468,8 @@ mod tests {
         };
         assert_eq!(outcome(|c| c.gpu.atomics_64bit = false), Err(BadConfig::NativeFencesWithout64BitAtomics));
         assert_eq!(outcome(|c| c.driver.fence_stride_bytes = 24), Err(BadConfig::Stride(24)));
+        assert_eq!(outcome(|c| *c = c.clone().with_display(999)), Err(BadConfig::RefreshPeriod(999)));
+        assert_eq!(outcome(|c| *c = c.clone().with_display(1_000)), Ok(()));
         assert_eq!(
             outcome(|c| c.driver.doorbells = DoorbellModel::Dedicated { physical: 0 }),
             Err(BadConfig::NoDoorbell)

@@ -8,6 +8,8 @@ use tidegate::platform::StepCosts;
 use tidegate::variants::{ALL, Caps};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
+use tidegate::workload::recovery::Fate;
+use tidegate::workload::runner::HangAt;
 use tidegate::workload::{LoadOptions, load};
 use tidegate::{Machine, Platform, RunRequest, Submission, run_workload};
 
@@ -31,6 +33,34 @@ fn a_workload_is_right_on_every_adapter_under_every_model_that_it_offers() {
                 run_workload(&request).unwrap_or_else(|e| panic!("{} {submission}: {e}", variant.name));
             let report = &result.outcome.report;
             assert!(report.is_right(), "{} {submission}: {:?}", variant.name, report.problem_lines());
+        }
+    }
+}
+
+#[test]
+fn a_hang_costs_its_own_process_alone_on_every_adapter_under_every_model() {
+    let (hangs, neighbour) = (workload("priorities.toml"), workload("ring-buffer.toml"));
+    for variant in ALL {
+        for submission in variant.submissions() {
+            let request = RunRequest {
+                submission: Some(submission),
+                adapter: Some(variant),
+                tdr_delay_ns: Some(20_000_000),
+                hangs: vec![HangAt { queue: "frames".into(), submission: 3 }],
+                beside: Some(neighbour.clone()),
+                ..RunRequest::new(hangs.clone(), Clock::Virtual)
+            };
+            let report = run_workload(&request)
+                .unwrap_or_else(|e| panic!("{} {submission}: {e}", variant.name))
+                .outcome
+                .report;
+            let which = format!("{} {submission}: {:?}", variant.name, report.recovery_lines());
+            let fates: Vec<Fate> = report.queues.iter().map(|queue| queue.fate).collect();
+            assert_eq!(fates, [Fate::Lost, Fate::Hung, Fate::Lost], "{which}");
+            assert_eq!(report.recoveries.len(), 1, "{which}");
+            assert_eq!(report.recoveries[0].outcome, "the engine was reset", "{which}");
+            let beside = report.beside.unwrap();
+            assert!(beside.completed && beside.queues.iter().all(|q| q.fate == Fate::WentOn), "{which}");
         }
     }
 }

@@ -475,6 +475,7 @@ fn engine_of(data: &InterruptData) -> (&'static str, u32, u32) {
             ("state", *node_ordinal, *engine_ordinal)
         }
         InterruptData::SuspendContextCompleted { .. } => panic!("no driver here suspends later"),
+        InterruptData::CrtcVsync { .. } => panic!("no machine here has a display"),
     }
 }
 

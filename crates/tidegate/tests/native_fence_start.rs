@@ -208,6 +208,24 @@ fn scheduling_caps_rest_on_each_other() {
     }
 }
 
+// spec: PRE-017
+#[test]
+fn a_driver_with_preemption_and_a_display_flips_at_vertical_syncs() {
+    let with_display = |config: MachineConfig| config.with_display(1_000_000);
+    let lacks = StartError::CapDependency("PreemptionAware on an adapter with a display", "FlipOnVSyncMmIo");
+    assert_eq!(refusal_with(with_display, |_| ()), None);
+    assert_eq!(refusal_with(with_display, |caps| caps.flip_on_vsync_mmio = false), Some(lacks));
+    // Without preemption nothing rests on it, and without a display there is nothing to flip.
+    let without_preemption = |caps: &mut AdapterCaps| {
+        caps.flip_on_vsync_mmio = false;
+        caps.scheduling -= VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
+    };
+    assert_eq!(refusal_with(with_display, without_preemption), None);
+    assert_eq!(refusal(|caps| caps.flip_on_vsync_mmio = false), None);
+    let timeless = |caps: &mut AdapterCaps| caps.display.as_mut().expect("it has one").refresh_period_ns = 0;
+    assert_eq!(refusal_with(with_display, timeless), Some(StartError::RefreshPeriod));
+}
+
 fn refused_type(world: &World, fence_type: NativeFenceType) -> Option<Status> {
     let flags = SyncObjectFlags::empty();
     let args = CreateNativeFence {

@@ -11,7 +11,7 @@ use tidegate::calls::{
 };
 use tidegate::ddi::caps::VidSchCaps;
 use tidegate::ddi::queue::SubmitCommandVirtual;
-use tidegate::ddi::{EngineId, InterruptData, PreemptCommand, Status, SubmitCommandFlags};
+use tidegate::ddi::{EngineId, InterruptData, PageFault, PreemptCommand, Status, SubmitCommandFlags};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::gpu_abi::{Command, GpuVa};
 use world::{ChangeCaps, World, at, host_world, start, store, world, world_with};
@@ -336,7 +336,7 @@ fn packets_of_a_lost_device_that_the_driver_never_had_are_cancelled_where_it_wan
             let context = w.context(0);
             (0..4).for_each(|_| _ = submit(w, context, &ANY));
             assert_eq!(packets(w).len(), 2, "as many as the engine holds");
-            let fault = tidegate::ddi::PageFault { gpu_va: 0x40, what: "a test", ..Default::default() };
+            let fault = PageFault { gpu_va: 0x40, what: "a test", ..PageFault::default() };
             let (node_ordinal, engine_ordinal, faulted_fence_id) = (0, 0, 1);
             report(
                 w,
@@ -362,7 +362,7 @@ fn a_cancellation_that_the_driver_refuses_stops_the_adapter() {
         let context = w.context(0);
         (0..3).for_each(|_| _ = submit(w, context, &ANY));
         w.hooked.fail_next("CancelCommand", Status::INVALID_PARAMETER);
-        let fault = tidegate::ddi::PageFault { gpu_va: 0x40, what: "a test", ..Default::default() };
+        let fault = PageFault { gpu_va: 0x40, what: "a test", ..PageFault::default() };
         let (node_ordinal, engine_ordinal, faulted_fence_id) = (0, 0, 1);
         report(w, &[InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault }]);
     });

@@ -27,12 +27,14 @@ pub enum LaneKind {
     Engine,
     /// An interrupt line with its deferred calls.
     Interrupt,
+    /// A display: flips from their call to the vertical sync that latched them, and vertical syncs.
+    Display,
 }
 
 impl LaneKind {
     /// Every kind, in the order of its `u8` value.
-    pub const ALL: [LaneKind; 4] =
-        [LaneKind::CpuThread, LaneKind::Queue, LaneKind::Engine, LaneKind::Interrupt];
+    pub const ALL: [LaneKind; 5] =
+        [LaneKind::CpuThread, LaneKind::Queue, LaneKind::Engine, LaneKind::Interrupt, LaneKind::Display];
 
     /// The word a reader sees.
     pub fn label(self) -> &'static str {
@@ -41,6 +43,7 @@ impl LaneKind {
             LaneKind::Queue => "queue",
             LaneKind::Engine => "engine",
             LaneKind::Interrupt => "interrupt",
+            LaneKind::Display => "display",
         }
     }
 }
@@ -109,11 +112,15 @@ pub enum Kind {
     WaitQueued,
     /// A signal was queued (FENCE_SIGNAL_QUEUED), likewise.
     SignalQueued,
+    /// A picture, from the call that presents it to the vertical sync that latches it.
+    Flip,
+    /// A vertical sync of a display.
+    VSync,
 }
 
 impl Kind {
     /// Every kind, in the order of its `u8` value; the page stores that value.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 22] = [
         Kind::Execute,
         Kind::Copy,
         Kind::Fill,
@@ -134,6 +141,8 @@ impl Kind {
         Kind::Lost,
         Kind::WaitQueued,
         Kind::SignalQueued,
+        Kind::Flip,
+        Kind::VSync,
     ];
 
     /// The words a reader sees, and that a search for `kind:` looks into.
@@ -159,6 +168,8 @@ impl Kind {
             Kind::Lost => "lost records",
             Kind::WaitQueued => "wait queued",
             Kind::SignalQueued => "signal queued",
+            Kind::Flip => "flip",
+            Kind::VSync => "vsync",
         }
     }
 

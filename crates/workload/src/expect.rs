@@ -152,11 +152,15 @@ pub enum Metric {
     GpuWaits,
     /// Signals by the GPU.
     GpuSignals,
+    /// Pictures that the display has latched.
+    FramesShown,
+    /// Vertical syncs that showed an older picture although a newer one was presented and its interval over.
+    MissedVsyncs,
 }
 
 impl Metric {
     /// All of them with their names in files.
-    pub const ALL: [(Self, &'static str); 17] = [
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::MakespanNs, "makespan_ns"),
         (Self::OverlapNs, "overlap_ns"),
         (Self::QueueLatencyNs, "queue_latency_ns"),
@@ -174,6 +178,8 @@ impl Metric {
         (Self::CpuWakes, "cpu_wakes"),
         (Self::GpuWaits, "gpu_waits"),
         (Self::GpuSignals, "gpu_signals"),
+        (Self::FramesShown, "frames_shown"),
+        (Self::MissedVsyncs, "missed_vsyncs"),
     ];
 
     /// Its name in files and reports.

@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use crate::kineto::ImportReport;
 use crate::measure::replay::ReplayError;
+use crate::model::Display;
 use crate::recovery::{EngineRow, Fate, RecoveryRow, Times};
+use crate::runner::DisplayCounters;
 use crate::verify::MetricRow;
 
 /// Problems that are shown to people at once: one screen.
@@ -49,6 +51,43 @@ pub struct FenceRow {
     pub name: String,
     /// Its last value; 2^64 - 1 when the device was lost.
     pub final_value: u64,
+}
+
+/// What a display showed in a run. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DisplayRow {
+    /// How long a refresh takes.
+    pub refresh_ns: u64,
+    /// Pictures presented.
+    pub presents: u64,
+    /// Those that were shown.
+    pub frames_shown: u64,
+    /// Those that gave way to a newer one.
+    pub frames_discarded: u64,
+    /// Vertical syncs that the kernel heard of.
+    pub vsyncs: u64,
+    /// Vertical syncs that showed an older picture although a newer one was presented and its interval over.
+    pub missed_vsyncs: u64,
+    /// From the present to the vertical sync that showed it: the mean of all.
+    pub latency_mean_ns: u64,
+    /// The longest of these times.
+    pub latency_max_ns: u64,
+}
+
+impl DisplayRow {
+    /// What was counted, of this display.
+    pub(crate) fn of(display: &Display, counted: &DisplayCounters) -> DisplayRow {
+        DisplayRow {
+            refresh_ns: display.refresh_ns,
+            presents: counted.presents,
+            frames_shown: counted.shown,
+            frames_discarded: counted.discarded,
+            vsyncs: counted.vsyncs,
+            missed_vsyncs: counted.missed_vsyncs,
+            latency_mean_ns: counted.latency_ns.checked_div(counted.shown).unwrap_or(0),
+            latency_max_ns: counted.latency_max_ns,
+        }
+    }
 }
 
 /// A run. Times in nanoseconds.
@@ -114,6 +153,8 @@ pub struct Report {
     pub overlap_ns: u64,
     /// By queue, in the order of the file.
     pub queues: Vec<QueueRow>,
+    /// What was shown, of a workload with a display.
+    pub display: Option<DisplayRow>,
     /// By fence, in the order of the file.
     pub fences: Vec<FenceRow>,
     /// By engine.
@@ -163,6 +204,23 @@ impl Report {
             let (peak, budget) = (self.local_memory_peak_bytes, self.local_memory_bytes);
             format!(
                 "paging: {out} evictions, {ins} page-ins, {bytes} bytes moved; at most {peak} of {budget} bytes of local memory"
+            )
+        })
+    }
+
+    /// What was shown, for a person.
+    pub fn display_line(&self) -> Option<String> {
+        self.display.as_ref().map(|d| {
+            let us = |ns: u64| format!("{}.{} us", ns / 1_000, ns % 1_000 / 100);
+            format!(
+                "display: {} of {} frames shown, {} discarded; {} vsyncs heard of, {} missed; from present to screen {} in the mean, {} at most",
+                d.frames_shown,
+                d.presents,
+                d.frames_discarded,
+                d.vsyncs,
+                d.missed_vsyncs,
+                us(d.latency_mean_ns),
+                us(d.latency_max_ns)
             )
         })
     }
@@ -256,6 +314,7 @@ pub(crate) mod tests {
                 preempts: Times::default(),
                 fate: Fate::WentOn,
             }],
+            display: None,
             engines: Vec::new(),
             hangs: Vec::new(),
             hangs_not_reached: Vec::new(),
@@ -315,6 +374,25 @@ pub(crate) mod tests {
         let line =
             "paging: 2 evictions, 3 page-ins, 500 bytes moved; at most 200 of 1048576 bytes of local memory";
         assert_eq!(paged.paging_line().as_deref(), Some(line));
+    }
+
+    #[test]
+    fn what_was_shown_is_told() {
+        assert_eq!(report().display_line(), None);
+        let display = DisplayRow {
+            refresh_ns: 1_000_000,
+            presents: 5,
+            frames_shown: 4,
+            frames_discarded: 1,
+            vsyncs: 9,
+            missed_vsyncs: 2,
+            latency_mean_ns: 1_234_567,
+            latency_max_ns: 2_000_000,
+        };
+        let line = "display: 4 of 5 frames shown, 1 discarded; 9 vsyncs heard of, 2 missed; from present to screen \
+                    1234.5 us in the mean, 2000.0 us at most";
+        let report = Report { display: Some(display), ..report() };
+        assert_eq!(report.display_line().as_deref(), Some(line));
     }
 
     #[test]

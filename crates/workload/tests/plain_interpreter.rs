@@ -241,7 +241,7 @@ impl<'w> Machine<'w> {
                 let ops = if condition.holds(&seen).unwrap() { body } else { otherwise };
                 deeper = Some(Level { ops, next: 0, round: None });
             }
-            OpKind::Sleep { .. } => {}
+            OpKind::Sleep { .. } | OpKind::Present { .. } => {}
             other => panic!("no workload file has {other:?}"),
         }
         let levels = &mut self.threads[thread].levels;

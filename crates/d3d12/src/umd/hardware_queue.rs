@@ -12,8 +12,8 @@ use crate::umd::residency::Pager;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateHwContext, CreateHwQueue, FenceValue, Handle, Priority, SignalFlags, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues,
+    CreateHwContext, CreateHwQueue, FenceValue, Handle, Present, PresentQueue, Priority, SignalFlags,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues,
 };
 use tidegate_gpu_abi::RingPacket;
 use tidegate_platform::{Mutex, Step};
@@ -198,6 +198,19 @@ impl HardwareQueue {
         let done = self.queue_signal(&mut state, id, &fences);
         drop(state);
         done.map_err(|failure| id.error(failure))
+    }
+
+    /// Queues a flip behind all that the queue holds.
+    pub(crate) fn present(
+        &self,
+        id: &QueueIdentity,
+        args: impl FnOnce(PresentQueue) -> Present,
+    ) -> Result<()> {
+        let mut state = self.state.lock_device();
+        state.ends_with_progress = false;
+        let done = id.device.thunk.enter().present(args(PresentQueue::HwQueue(self.hw_queue.handle())));
+        drop(state);
+        done.map_err(|s| id.error(Failure::Refused("D3DKMTSubmitPresentToHwQueue", s)))
     }
 
     pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> Result<()> {

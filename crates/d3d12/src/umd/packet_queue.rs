@@ -16,8 +16,8 @@ use crate::umd::progress::FenceReader;
 use crate::umd::residency::Pager;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use tidegate_calls::{
-    CreateContextVirtual, CreateMonitoredFence, FenceValue, Priority, SignalFlags, SignalFromGpu2, Status,
-    SubmitCommand, SyncObjectFlags,
+    CreateContextVirtual, CreateMonitoredFence, FenceValue, Present, PresentQueue, Priority, SignalFlags,
+    SignalFromGpu2, Status, SubmitCommand, SyncObjectFlags,
 };
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
@@ -192,6 +192,19 @@ impl PacketQueue {
         let done = id.device.thunk.enter().signal_from_gpu2(args);
         drop(state);
         done.map_err(|s| id.error(Failure::Refused("D3DKMTSignalSynchronizationObjectFromGpu2", s)))
+    }
+
+    /// Queues a flip behind all that the queue holds.
+    pub(crate) fn present(
+        &self,
+        id: &QueueIdentity,
+        args: impl FnOnce(PresentQueue) -> Present,
+    ) -> Result<()> {
+        let mut state = self.state.lock_device();
+        state.ends_with_signal = false;
+        let done = id.device.thunk.enter().present(args(PresentQueue::Context(self.context.handle())));
+        drop(state);
+        done.map_err(|s| id.error(Failure::Refused("D3DKMTPresent", s)))
     }
 
     pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> Result<()> {

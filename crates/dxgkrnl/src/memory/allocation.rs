@@ -219,6 +219,14 @@ impl AllocationObject {
         }
     }
 
+    /// Where it stands on the bus now.
+    pub(crate) fn address(&self) -> PhysicalAddress {
+        match &self.place {
+            Place::Fixed { at, .. } => *at,
+            Place::Moving { stands, .. } => stands.lock().at,
+        }
+    }
+
     /// Whether its bytes are in local memory.
     pub(crate) fn is_local(&self) -> bool {
         match &self.place {
@@ -296,6 +304,10 @@ impl AllocationObject {
         let old = std::mem::replace(&mut *stands.lock(), new);
         window.open(bulk);
         local.remove(old.at);
+        // A new one, all zero, holds no state.
+        if self.context().is_some() {
+            self.map();
+        }
     }
 
     /// Comes in to local memory, from system memory. `false` when the machine stopped meanwhile.

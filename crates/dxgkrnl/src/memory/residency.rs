@@ -153,6 +153,12 @@ impl<K: Copy + Ord> Residency<K> {
         Ok(plan)
     }
 
+    /// Whether these could be held together, whoever is not held leaves.
+    pub(crate) fn can_hold(&self, keys: &[K]) -> bool {
+        let counts = |(key, member): &(&K, &Member)| member.is_held() || keys.contains(key);
+        self.members.iter().filter(counts).map(|(_, member)| member.bytes).sum::<u64>() <= self.room()
+    }
+
     /// Lets a member in if there is room, without anybody leaving for it; it gets no reference.
     pub(crate) fn enter_if_room(&mut self, key: K) -> bool {
         let Some(member) = self.members.get(&key) else { return false };

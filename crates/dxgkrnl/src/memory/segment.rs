@@ -27,10 +27,14 @@
 //!
 //! `process`, `doorbell`, `allocation`, `power` and `fence::residency` call in; `transfer` and the driver are called.
 
+mod areas;
+
+pub(crate) use areas::begin_in_if_room;
+
 use super::last_use::{self, UseMark};
 use super::paging::{Next, Operation, PagingOrder, Present};
 use super::residency::{Plan, Refusal, Residency};
-use super::transfer::{Mover, PagingContext, Ran};
+use super::transfer::{Mover, PagingContext};
 use super::{Affinity, AllocationObject};
 use crate::adapter::Adapter;
 use crate::device::Device;
@@ -228,19 +232,6 @@ impl LocalMemory {
         self.news.set(Step::ThreadWake);
     }
 
-    /// A save area is to get its first content; its context is held until then.
-    pub(crate) fn give_content(
-        &self,
-        adapter: &Arc<Adapter>,
-        allocation: OsHandle,
-        context: OsHandle,
-        area: &Arc<AllocationObject>,
-    ) {
-        let mut state = self.state.lock();
-        state.fresh.push_back(Fresh { allocation, context, area: Arc::downgrade(area) });
-        self.see_to_it(adapter, state);
-    }
-
     /// An allocation is gone, `local_bytes` of it from local memory.
     pub(crate) fn remove(&self, id: u64, local_bytes: u64) {
         let member = {
@@ -333,41 +324,6 @@ impl LocalMemory {
         }
     }
 
-    /// Gives save areas their first content; their contexts go on. `false` when the machine stopped meanwhile.
-    fn initialise_fresh(&self, adapter: &Arc<Adapter>) -> bool {
-        loop {
-            let fresh = {
-                let mut state = self.state.lock();
-                // Whatever was under way is carried out.
-                state.moving = false;
-                if state.unpowered.is_some() || state.resetting { None } else { state.fresh.pop_front() }
-            };
-            let Some(Fresh { allocation, context, area }) = fresh else { return true };
-            // Its driver or its process may have let go of it meanwhile.
-            if let Some(area) = area.upgrade() {
-                let mut paging = self.context.lock_device();
-                let done = begun(&mut paging, adapter)
-                    .and_then(|paging| paging.initialise(allocation, area.at(), area.bytes));
-                drop(paging);
-                match done {
-                    Ok(Ran::Done) => {}
-                    Ok(Ran::Stopped) => return false,
-                    // After the reset.
-                    Ok(Ran::CutOff) => {
-                        self.state.lock().fresh.push_front(Fresh {
-                            allocation,
-                            context,
-                            area: Arc::downgrade(&area),
-                        });
-                        return true;
-                    }
-                    Err(status) => _ = self.is_done(adapter, Err(status)),
-                }
-            }
-            sched::area_has_content(adapter, context);
-        }
-    }
-
     /// `false` when the machine stopped. A driver that cannot do it has broken its contract; whoever waits for it must not wait for
     /// ever.
     fn is_done(&self, adapter: &Arc<Adapter>, done: Result<bool, Status>) -> bool {
@@ -378,39 +334,10 @@ impl LocalMemory {
         done.unwrap_or_else(failed)
     }
 
-    /// The contexts whose save areas are to leave are held: no packet of theirs is submitted any more. Returns those areas that no packet
-    /// uses either.
-    // spec: PRE-016
-    fn hold_leaving(&self, adapter: &Adapter) -> BTreeSet<u64> {
-        let leaving: Vec<(u64, OsHandle)> = {
-            let state = self.state.lock();
-            let context = |id: u64| Some((id, state.members.get(&id)?.context?));
-            let is_fresh = |of: &OsHandle| state.fresh.iter().any(|f| f.context == *of);
-            state.order.leaving().filter_map(context).filter(|(_, of)| !is_fresh(of)).collect()
-        };
-        if leaving.is_empty() {
-            return BTreeSet::new();
-        }
-        let mut sched = adapter.sched.lock();
-        leaving.into_iter().filter(|(_, of)| sched.area_moves(*of)).map(|(id, _)| id).collect()
-    }
-
-    /// Save areas have moved, or stay: their contexts go on.
-    fn release(&self, adapter: &Arc<Adapter>, ids: &[u64]) -> bool {
-        let contexts: Vec<OsHandle> = {
-            let state = self.state.lock();
-            ids.iter().filter_map(|id| state.members.get(id)?.context).collect()
-        };
-        if !contexts.is_empty() {
-            sched::areas_moved(adapter, &contexts);
-        }
-        true
-    }
-
     /// `quiet`: save areas that no packet can use.
     fn next(&self, quiet: &BTreeSet<u64>) -> Next<u64, Says> {
         let mut state = self.state.lock();
-        let State { residency, order, members, inside, unpowered, resetting, fresh, moving, .. } =
+        let State { residency, order, members, inside, unpowered, fresh, moving, resetting, .. } =
             &mut *state;
         if unpowered.is_some() || *resetting {
             return Next::Await(Vec::new());
@@ -630,17 +557,64 @@ impl LocalMemory {
         Ok(tidegate_calls::Residency::Pending { paging_fence_value })
     }
 
+    /// Whether these could be held together.
+    pub(crate) fn can_hold(&self, allocations: &[Arc<AllocationObject>]) -> bool {
+        let ids: Vec<u64> = allocations.iter().filter(|a| a.moves()).map(|a| a.id).collect();
+        ids.is_empty() || self.state.lock().residency.can_hold(&ids)
+    }
+
+    /// Has these paged in and holds them by a reference each, until `let_go_after`. Blocks while others leave.
+    pub(crate) fn hold(
+        &self,
+        adapter: &Arc<Adapter>,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Result<(), Status> {
+        let _awake = adapter.awake();
+        let ids: Vec<u64> = allocations.iter().filter(|a| a.moves()).map(|a| a.id).collect();
+        let mut state = self.state.lock();
+        let State { residency, members, .. } = &mut *state;
+        let plan = residency.make_resident(&ids, |id| is_idle(members, id)).map_err(|_| Status::NO_MEMORY)?;
+        for references in allocations.iter().filter_map(|a| a.own_references()) {
+            *references.lock() += 1;
+        }
+        let on_its_way = ids.iter().any(|id| state.order.names(*id) || !state.inside.contains_key(id));
+        if plan.is_empty() && !on_its_way {
+            return Ok(());
+        }
+        self.carry_out_now(adapter, state, Plan { bring: ids, ..plan })
+    }
+
+    /// Lets them go again: they leave when all that the device has queued by now is complete. Returns what stands for that, if it is not.
+    pub(crate) fn let_go_after(
+        &self,
+        device: &Arc<Device>,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Option<Arc<UseMark>> {
+        let mark = last_use::mark(device, &self.news);
+        // They were held, so there is a reference of each to be taken.
+        let _held = self.evict_after(mark.clone(), allocations);
+        mark
+    }
+
     /// One reference less for each; all or nothing.
     pub(crate) fn evict(
         &self,
         device: &Arc<Device>,
         allocations: &[Arc<AllocationObject>],
     ) -> Result<(), Status> {
+        // What is queued by now may use them; found out before the lock, since it asks other rooms.
+        let mark = last_use::mark(device, &self.news);
+        self.evict_after(mark, allocations)
+    }
+
+    fn evict_after(
+        &self,
+        mark: Option<Arc<UseMark>>,
+        allocations: &[Arc<AllocationObject>],
+    ) -> Result<(), Status> {
         let taken_from = |a: &Arc<AllocationObject>| {
             allocations.iter().filter(|other| Arc::ptr_eq(a, other)).count() as u32
         };
-        // What is queued by now may use them; found out before the lock, since it asks other rooms.
-        let mark = last_use::mark(device, &self.news);
         let mut state = self.state.lock();
         for allocation in allocations {
             let has = match allocation.own_references() {
@@ -743,22 +717,6 @@ fn is_idle(members: &BTreeMap<u64, Member>, id: u64) -> bool {
     members.get(&id).is_none_or(Member::is_idle)
 }
 
-/// A new save area begins in local memory where there is room and nothing is under way; it is never waited for.
-pub(crate) fn begin_in_if_room(adapter: &Arc<Adapter>, area: &Arc<AllocationObject>) -> bool {
-    let memory = &adapter.memory;
-    let _awake = adapter.awake();
-    let Some(local) = &memory.segment else { return false };
-    {
-        let mut state = memory.state.lock();
-        if state.is_changing() || !state.residency.enter_if_room(area.id) {
-            return false;
-        }
-        state.inside.insert(area.id, area.bytes);
-    }
-    area.begin_in(local);
-    true
-}
-
 /// A new allocation is resident from its first moment: at once where there is room, else when others have left.
 pub(crate) fn make_resident_now(
     adapter: &Arc<Adapter>,
@@ -817,7 +775,12 @@ impl Adapter {
             allocation.lose_content(local);
             memory.note_moved(self, allocation, false, (start_ns, start_ns));
         }
-        (all.iter().map(|a| a.device.clone()).collect(), Moved(all))
+        // Operations about them are forgotten, and with those that their contexts are held. Whose packet had a state there has work, and
+        // is lost for that; an area without one is nobody's content.
+        let contexts: Vec<OsHandle> = all.iter().filter_map(|a| a.context()).collect();
+        sched::forget_area_moves(self, &contexts);
+        let contents = all.iter().filter(|a| a.context().is_none());
+        (contents.map(|a| a.device.clone()).collect(), Moved(all))
     }
 
     /// The reset is over: paging goes on.

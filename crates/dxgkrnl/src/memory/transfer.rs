@@ -125,8 +125,8 @@ impl PagingContext {
             PagingContext { context, space, buffer, buffer_at, buffer_va, windows: Windows::default() };
         // Nobody else could do it: its own areas get their content by its first packets.
         for (allocation, area) in adapter.context_allocations.of(made.context.os_handle) {
-            // Where a reset cuts that off, the area is as empty as it was made, and what resumes is void anyway.
-            let _done_or_void = made.initialise(allocation, area.at(), area.bytes)?;
+            // One that a reset cuts off has no state in it either.
+            made.initialise(allocation, area.at(), area.bytes)?;
         }
         Ok(made)
     }
@@ -149,7 +149,7 @@ impl PagingContext {
             PagingOperation::InitContextResource { allocation, destination_gpu_va, bytes, buffer: &buffer };
         // spec: PRE-015
         self.context.device.adapter.driver().build_paging_buffer(&Passive::enter(), operation)?;
-        self.execute(&buffer, windows, bytes, resets)
+        self.execute(&buffer, (windows, bytes), resets)
     }
 
     /// Fills `bytes` at `to`.
@@ -176,15 +176,14 @@ impl PagingContext {
             }
         };
         adapter.driver().build_paging_buffer(&Passive::enter(), operation)?;
-        self.execute(&buffer, windows, bytes, resets)
+        self.execute(&buffer, (windows, bytes), resets)
     }
 
-    /// Has an engine do what stands in the buffer. `resets`: how many resets had begun or ended when the caller looked.
+    /// Runs what the driver wrote; `resets` as it was before.
     fn execute(
         &mut self,
         buffer: &PagingBuffer,
-        windows: Windows,
-        bytes: u64,
+        (windows, bytes): (Windows, u64),
         resets: u64,
     ) -> Result<Ran, Status> {
         let adapter = self.context.device.adapter.clone();

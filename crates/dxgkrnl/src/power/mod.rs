@@ -10,6 +10,9 @@
 //! D3 to D0 (`wake`), for a connect of a doorbell or for any other call: 1. power; 2. rings come back, and what was there with them;
 //! 3. the doorbell is connected; 4. the contexts are resumed.
 //!
+//! A screen that shows something keeps an idle device awake. When a system goes to sleep it goes dark before memory is moved out, and shows
+//! its last picture again when memory is back (`display`).
+//!
 //! Two locks order nothing among others and say who is who: `going_down` is held by who takes the power, `waking` by who gives it;
 //! their own DDI calls pass the gate. Nobody waits for another with `going_down` held but for the answers to suspensions, and with
 //! `waking` held for nobody: memory is moved on the agent's own CPU.
@@ -224,6 +227,7 @@ impl Adapter {
         // 2. Rings that were moved out of the device's memory come back.
         // spec: UMS-060
         let _moved = self.page_held_in();
+        self.screen_on();
         let suspended = {
             let mut state = self.power.state.lock();
             state.device = Device::D0;
@@ -311,7 +315,7 @@ impl Adapter {
         // 3. Work that was rung before its doorbell went.
         let stays = !suspended.is_complete()
             || self.has_packets()
-            || (action == PowerAction::None && self.has_announced_work(|_| true));
+            || (action == PowerAction::None && (self.has_announced_work(|_| true) || self.shows_pictures()));
         // One that its process has given up meanwhile ends here, while nobody waits for us.
         drop(doorbells);
         // 4. Unless somebody has called, memory follows: no context is on the run list, and callers wait from here on.
@@ -322,12 +326,18 @@ impl Adapter {
             state.device = if goes { Device::Changing(change.clone()) } else { Device::D0 };
             goes
         };
+        if goes {
+            self.screen_off();
+        }
         // spec: UMS-058
         moved_out = if goes { self.page_everything_out() } else { None };
         // 5. The power.
         let (level, d3) = (Passive::enter(), DevicePowerState::D3);
         let gone = moved_out.is_some() && self.driver_as_it_is().set_power_state(&level, d3, action).is_ok();
         _moved_back = (moved_out.is_some() && !gone).then(|| self.page_held_in());
+        if goes && !gone {
+            self.screen_on();
+        }
         let kept = {
             let mut state = self.power.state.lock();
             state.device = if gone { Device::D3 } else { Device::D0 };
@@ -338,6 +348,11 @@ impl Adapter {
         self.count(if gone { Count::sleeps_in_d3 } else { Count::power_downs_given_up });
         self.record_power(if gone { "D0 to D3" } else { "D0, not D3" }, start_ns, 0);
         Ok(if gone { d3 } else { DevicePowerState::D0 })
+    }
+
+    /// Whether a display needs the power for what it shows.
+    fn shows_pictures(&self) -> bool {
+        self.display.as_ref().is_some_and(|display| display.is_on())
     }
 
     /// Whether an engine has packets, or VidSch is about to give it some.

@@ -12,9 +12,11 @@
 pub(crate) mod broadcast;
 pub(crate) mod idle;
 mod line;
+mod patch_list;
 mod pending;
 mod preempt;
 mod priority;
+pub(crate) mod render;
 mod reset;
 mod vidsch;
 
@@ -28,6 +30,7 @@ pub(crate) use vidsch::VidSch;
 
 use crate::adapter::Adapter;
 use crate::context::{Context, ContextWakee};
+use crate::display;
 use crate::error::BugCheck;
 use crate::fence::{Fence, Owner, look_at_monitored, monitor, scan_monitored};
 use crate::signal;
@@ -38,12 +41,13 @@ use pending::{Command, Finished, GivenUp, Now, Work};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{SignalFlags, Status};
+use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{
     CancelCommand, Dispatch, EngineId, MonitoredNotification, OsHandle, PreemptCommand, SubmitCommandFlags,
     VidSchCaps,
 };
-use tidegate_platform::{CpuTime, Event, PlatformKind, Step};
+use tidegate_platform::{CpuTime, Event, PhysicalAddress, PlatformKind, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 use vidsch::{Decision, Preempted};
 
@@ -161,7 +165,7 @@ fn go_on(adapter: &Arc<Adapter>, given_up: GivenUp<FenceTarget>) -> Vec<FenceTar
     }
     let fences_of = |signal: Signal<FenceTarget>| match signal.effect {
         Effect::Fences(fences) => fences,
-        Effect::CpuEvent(_) | Effect::LastUse(_) => Vec::new(),
+        Effect::CpuEvent(_) | Effect::LastUse(_) | Effect::Flip(_) => Vec::new(),
     };
     given_up.abandoned.into_iter().flat_map(fences_of).collect()
 }
@@ -170,6 +174,12 @@ fn go_on(adapter: &Arc<Adapter>, given_up: GivenUp<FenceTarget>) -> Vec<FenceTar
 pub(crate) fn area_has_content(adapter: &Arc<Adapter>, context: OsHandle) {
     adapter.sched.lock().area_has_content(context, now(adapter));
     run(adapter);
+}
+
+/// The same while nobody is to be given anything: whoever goes on later runs.
+pub(crate) fn forget_area_moves(adapter: &Adapter, contexts: &[OsHandle]) {
+    let mut sched = adapter.sched.lock();
+    contexts.iter().for_each(|context| sched.area_moved(*context, now(adapter)));
 }
 
 /// Save areas of these contexts have moved, or stay.
@@ -260,8 +270,8 @@ fn carry_out_all(adapter: &Arc<Adapter>) {
         let (decision, finished, heir, quiet, let_go) = {
             let mut sched = adapter.sched.lock();
             let decision = sched.next_decision(now(adapter));
-            let heir = sched.take_heir();
-            (decision, sched.take_finished(), heir, sched.take_quiet(), sched.take_let_go())
+            let (finished, heir) = (sched.take_finished(), sched.take_heir());
+            (decision, finished, heir, sched.take_quiet(), sched.take_let_go())
         };
         record(adapter, finished);
         drop(let_go);
@@ -330,6 +340,7 @@ fn make(adapter: &Adapter, signal: Signal<FenceTarget>) {
             event.set(Step::ThreadWake);
         }
         Effect::LastUse(over) => drop(over),
+        Effect::Flip(flip) => display::rendered(&flip),
     }
 }
 
@@ -376,7 +387,10 @@ fn submit(
         queued_ns: command.queued_ns,
     };
     let in_use = adapter.engine_in_use(adapter.caps.engine(engine));
-    let result = adapter.driver().submit_command_virtual(&Dispatch::enter(), args);
+    let result = match command.kind {
+        CommandKind::Patched => render::submit(adapter, &driver_context, command.gpu_va, physical(&args)),
+        _ => adapter.driver().submit_command_virtual(&Dispatch::enter(), args),
+    };
     drop(in_use);
     if result == Err(Status::INVALID_PARAMETER) {
         let refused = (driver_context.tag, u64::from(fence_id), command.gpu_va);
@@ -384,6 +398,21 @@ fn submit(
         adapter.sched.lock().not_taken(engine, fence_id, now(adapter));
     } else if let Err(status) = result {
         adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSubmitCommandVirtual", status });
+    }
+}
+
+/// The same packet with physical addresses; `render` knows which.
+fn physical(args: &SubmitCommandVirtual) -> SubmitCommandPhysical {
+    SubmitCommandPhysical {
+        context: args.context,
+        node_ordinal: args.node_ordinal,
+        engine_ordinal: args.engine_ordinal,
+        dma_buffer: PhysicalAddress(0),
+        start_offset: 0,
+        end_offset: 0,
+        submission_fence_id: args.submission_fence_id,
+        flags: args.flags,
+        queued_ns: args.queued_ns,
     }
 }
 

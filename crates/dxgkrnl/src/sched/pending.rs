@@ -1,6 +1,7 @@
 //! Owns what contexts have queued and what of it is at an end: commands, waits, and signals with what they do. Data of `vidsch`.
 
 use super::broadcast::Broadcast;
+use crate::display::QueuedFlip;
 use crate::memory::InUse;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub(crate) struct Now {
 pub(crate) enum CommandKind {
     /// A process's work.
     Render,
+    /// The same as a part of a buffer with physical addresses, by its number; see `render`.
+    Patched,
     /// The memory manager's.
     Paging,
     /// None: the engine is to take the context.
@@ -33,6 +36,13 @@ pub(crate) struct Command {
     pub(crate) bytes: u32,
     pub(crate) queued_ns: u64,
     pub(crate) kind: CommandKind,
+}
+
+impl CommandKind {
+    /// Whether others may go before it.
+    pub(super) fn is_work(self) -> bool {
+        matches!(self, CommandKind::Render | CommandKind::Patched)
+    }
 }
 
 impl Command {
@@ -65,6 +75,8 @@ pub(crate) enum Effect<F> {
     CpuEvent(Event),
     /// Says that what was queued before it is over, by being dropped.
     LastUse(Arc<InUse>),
+    /// Shows a picture that is rendered then.
+    Flip(Arc<QueuedFlip>),
 }
 
 /// A signal packet.

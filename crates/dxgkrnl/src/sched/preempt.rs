@@ -11,7 +11,7 @@
 //! asked for nothing.
 
 use super::line::{FenceLine, is_after};
-use super::pending::{Command, CommandKind};
+use super::pending::Command;
 use super::priority::{Candidate, LIFTED, Ready};
 use std::collections::{BTreeSet, VecDeque};
 use tidegate_calls::Priority;
@@ -137,7 +137,7 @@ impl Engine {
     /// The first paging packet that came back goes to the driver, under the number that it had.
     // spec: PRE-028, PRE-029, PRE-030
     pub(super) fn resubmit_paging(&mut self, now: CpuTime) -> Option<Packet> {
-        // How long it had run before is over with the answer.
+        // It begins anew, and has its time again.
         let packet = Packet { began: None, ..self.returned.pop_front()? };
         self.enter(packet.clone(), now);
         Some(packet)
@@ -172,9 +172,10 @@ impl Engine {
     // spec: PRE-025
     pub(super) fn complete_up_to(&mut self, id: u32, now: CpuTime) -> Vec<OsHandle> {
         let mut completed = Vec::new();
-        while let Some(packet) = self.in_flight.pop_front_if(|packet| !is_after(packet.id, id)) {
+        while let Some(packet) = self.in_flight.front().filter(|packet| !is_after(packet.id, id)) {
             self.last_completed = packet.id;
             completed.push(packet.context);
+            self.in_flight.pop_front();
         }
         self.begin_first(now);
         completed
@@ -218,7 +219,7 @@ impl Engine {
     /// The highest rank of other contexts that wait for the first packet, on the engine or for it; `None` when nobody does, or the first
     /// packet is one that nobody goes before.
     fn who_waits(&self, limits: &Limits, now: CpuTime) -> Option<Priority> {
-        let first = self.in_flight.front().filter(|packet| packet.command.kind == CommandKind::Render)?;
+        let first = self.in_flight.front().filter(|packet| packet.command.kind.is_work())?;
         let behind = self.in_flight.iter().skip(1).filter(|packet| packet.context != first.context);
         let behind = behind.map(|packet| packet.rank(limits.quantum_ns, now));
         let ready = self.ready.best(limits.quantum_ns, now, Some((first.context, first.priority)));
@@ -245,7 +246,6 @@ impl Engine {
     }
 
     /// The open request is over without an answer; one that comes all the same means nothing.
-    #[allow(dead_code, reason = "a recovery withdraws requests")]
     pub(super) fn withdraw(&mut self) {
         if let Some(request) = self.request.take() {
             self.withdrawn = Some(request.id);

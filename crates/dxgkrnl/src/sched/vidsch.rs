@@ -277,7 +277,7 @@ impl<F: Clone> VidSch<F> {
             match packet.command.kind {
                 CommandKind::Paging => self.engines[engine as usize].returned.push_front(packet),
                 CommandKind::ContextSwitch => self.left_engine(packet.context, now),
-                CommandKind::Render => {
+                CommandKind::Render | CommandKind::Patched => {
                     let began = packet.began.filter(|_| packet.lifted_since.is_some());
                     let lift_over = began.is_some_and(|began| now.at >= began.after(self.limits.quantum_ns));
                     let turn_over = place == 0 && (reason == Reason::Quantum || lift_over);

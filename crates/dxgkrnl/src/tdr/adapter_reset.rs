@@ -4,7 +4,7 @@ use super::naming;
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::error::BugCheck;
-use crate::{recovery, sched, suspend};
+use crate::{display, recovery, sched, suspend};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::DeviceState;
@@ -35,7 +35,8 @@ pub(super) fn reset(
     // Nothing is left on any engine: whoever was to be suspended is, and who waits for a paging packet need not.
     suspend::settle_all(adapter, |_| true);
     sched::end_kernel_s_packets(adapter);
-    // 3. Everything leaves the device's memory, where its content is lost.
+    // 3. Everything leaves the device's memory, where its content is lost; no screen shows it meanwhile.
+    adapter.screen_off();
     let (owners, _moved) = adapter.lose_local_memory();
     let _pages = adapter.trim_fence_storage(0);
     // Whoever had work, or content in the device's memory, is lost.
@@ -65,6 +66,7 @@ pub(super) fn reset(
     // 5. All nodes go on.
     tdr.resets.fetch_add(1);
     adapter.local_memory_goes_on();
+    display::after_reset(adapter);
     sched::resume_all_engines(adapter);
     Ok(lost)
 }

@@ -84,7 +84,7 @@ fn observe(adapter: &Arc<Adapter>, engine: EngineId) -> Look {
     let wanted: u64 = queues.iter().map(|q| q.announced_by_anyone(adapter)).fold(0, u64::wrapping_add);
     let announced = (done.wrapping_mul(3) ^ wanted.wrapping_mul(5)).max(1);
     let exempt = |context: OsHandle| {
-        adapter.hw_queues_of(|q| q.context.os_handle == context && !q.has_timeout()).first().is_some()
+        !adapter.hw_queues_of(|q| q.context.os_handle == context && !q.has_timeout()).is_empty()
     };
     match adapter.driver().query_engine_status(&Passive::enter(), engine) {
         Ok(status) => Look {

@@ -16,9 +16,11 @@ pub(crate) use view::{InterruptView, Owner, QueueView};
 use crate::ReferenceDriver;
 use crate::preempt::Answers;
 use signals::{Signals, reports};
+use tidegate_ddi::display::VID_PN_TARGET;
 use tidegate_ddi::layout::EngineState;
 use tidegate_ddi::{Callbacks, Dirql, EngineId, InterruptData};
 use tidegate_gpu_abi::{AddressSpaceId, Cause, GpuVa, QueueId, Register};
+use tidegate_platform::PhysicalAddress;
 
 /// What a register reads as when nobody answers on the bus.
 const NOBODY: u64 = u64::MAX;
@@ -29,7 +31,7 @@ impl ReferenceDriver {
         let mut view = self.view.lock_device();
         let Some(callbacks) = view.callbacks.clone() else { return false };
         let callbacks = &*callbacks;
-        let mut ours = false;
+        let (mut ours, mut synced) = (false, false);
         loop {
             // 1.
             let cause = Cause(self.device.read_register(Register::INTERRUPT_CAUSE));
@@ -37,6 +39,7 @@ impl ReferenceDriver {
                 break;
             }
             ours = true;
+            synced |= cause.has(Cause::VSYNC);
             // 2. and 3. What a preemption gives back is what no completion and no fault has settled: it is taken first and told last.
             let preempted =
                 if cause.has(Cause::DMA_PREEMPTED) { Answers::take(self) } else { Answers::none() };
@@ -64,6 +67,11 @@ impl ReferenceDriver {
             }
             let last = faults.into_iter().chain(preempted.into_reports());
             last.for_each(|data| callbacks.notify_interrupt(level, data));
+        }
+        // A flip may depend on a packet that is complete: what engines have to say goes first, all of it.
+        // spec: PRE-080
+        if synced {
+            self.report_vsync(level, callbacks);
         }
         if ours {
             // 5.
@@ -114,6 +122,16 @@ impl ReferenceDriver {
         }
         completed.into_iter().for_each(|(engine, id)| complete(engine, id));
         later
+    }
+
+    /// A vertical sync: which surface it latched.
+    fn report_vsync(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks) {
+        let latched = self.device.read_register(Register::DISPLAY_LATCHED);
+        let data = InterruptData::CrtcVsync {
+            vid_pn_target_id: VID_PN_TARGET,
+            physical_address: PhysicalAddress(latched),
+        };
+        callbacks.notify_interrupt(level, data);
     }
 
     /// Engines that notify of their fence writes made some.

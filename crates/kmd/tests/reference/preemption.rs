@@ -2,8 +2,8 @@
 
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{
-    CancelCommand, Dispatch, Driver, DriverHandle, EngineId, InterruptData, PageFault, PreemptCommand,
-    Status, SubmitCommandFlags,
+    CancelCommand, Dispatch, Driver, DriverHandle, EngineId, InterruptData, PreemptCommand, Status,
+    SubmitCommandFlags,
 };
 use tidegate_gpu_abi::ring::DmaFlags;
 use tidegate_gpu_abi::{AdminCommand, AdminError, CONTROL_WRITE_WORD, Cause, QueueId, Register, RingPacket};
@@ -115,10 +115,10 @@ fn completions_and_faults_are_told_before_what_came_back() {
     script.faults.push_back((QueueId(NODE), 0x123, 7, unmapped));
     drop(script);
     machine.journal.take();
-    let fault = PageFault {
+    let fault = tidegate_ddi::PageFault {
         gpu_va: 0x123,
         what: "a load from an address that is not mapped",
-        ..PageFault::default()
+        ..tidegate_ddi::PageFault::default()
     };
     let faulted = Event::Notify(InterruptData::DmaPageFaulted {
         node_ordinal: NODE,

@@ -22,6 +22,8 @@ pub struct Script {
     pub faults: VecDeque<(QueueId, u64, u64, u64)>,
     /// What the device says about itself and its nodes.
     pub traits: HashMap<Register, u64>,
+    /// What was written to the display's registers.
+    pub display: Vec<(Register, u64)>,
     /// One read of the nodes that wrote monitored fences each.
     pub monitored: VecDeque<u64>,
     /// Last completed fence id of each node.
@@ -163,6 +165,10 @@ impl Device for Scripted {
             Register(word) if word < MAILBOX_WORDS => script.mailbox[word as usize] = value,
             Register::SHADOW_FENCE => script.shadow_fence = value,
             Register::SHADOW_VALUE => self.journal.push(Event::Shadow(script.shadow_fence, value)),
+            Register(display) if (Register::DISPLAY_PERIOD.0..).contains(&display) => {
+                script.display.push((register, value));
+                script.traits.insert(register, value);
+            }
             other => panic!("the driver writes {other:?}"),
         }
     }

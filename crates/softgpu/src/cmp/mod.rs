@@ -22,6 +22,7 @@ pub(crate) mod waits;
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::display::Display;
 use crate::doorbell::{Doorbells, Seat};
 use crate::engine::Asked;
 use crate::interrupt::InterruptLine;
@@ -349,6 +350,8 @@ pub(crate) struct Shared {
     pub(crate) posted: Posted,
     /// The CMP's copies of MonitoredValue.
     pub(crate) shadow: Shadow,
+    /// The display, if there is one.
+    pub(crate) display: Option<Display>,
     /// Other GPUs, once there are any.
     pub(crate) peers: OnceLock<Peers>,
 }
@@ -384,6 +387,7 @@ impl Shared {
             mailbox: platform.bulk(admin::MAILBOX_BYTES),
             posted: Posted::new(platform, &config),
             shadow: Shadow::new(platform, config.shadow_entries),
+            display: config.display.map(|display| Display::new(platform, display)),
             peers: OnceLock::new(),
             platform: platform.clone(),
             bus: Arc::new(bus),

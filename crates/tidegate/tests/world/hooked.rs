@@ -94,11 +94,11 @@ pub struct Hooked {
     reports: Mutex<Vec<InterruptData>>,
     suspends_later: Mutex<bool>,
     segments: Mutex<Option<AllocationSegments>>,
+    keeps_packets: Mutex<bool>,
+    current_fence: Mutex<Option<u32>>,
     group: Mutex<Option<u64>>,
     aborted: Mutex<Option<u32>>,
     deaf: Mutex<bool>,
-    keeps_packets: Mutex<bool>,
-    current_fence: Mutex<Option<u32>>,
 }
 
 impl Hooked {
@@ -115,11 +115,11 @@ impl Hooked {
             reports: platform.mutex("planted reports", Vec::new()),
             suspends_later: platform.mutex("whether suspensions are pending", false),
             segments: platform.mutex("planted segments", None),
+            keeps_packets: platform.mutex("whether packets are kept", false),
+            current_fence: platform.mutex("planted fence id", None),
             group: platform.mutex("planted dependents", None),
             aborted: platform.mutex("planted aborted packet", None),
             deaf: platform.mutex("whether preemptions go unanswered", false),
-            keeps_packets: platform.mutex("whether packets are kept", false),
-            current_fence: platform.mutex("planted fence id", None),
         })
     }
 
@@ -286,8 +286,8 @@ impl DriverLayer for Hooked {
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
         self.told.lock().requests.push(args);
         self.enter("PreemptCommand")?;
-        let unanswered = *self.keeps_packets.lock() || *self.deaf.lock();
-        if unanswered { Ok(()) } else { self.inner.preempt_command(level, args) }
+        let deaf = *self.keeps_packets.lock() || *self.deaf.lock();
+        if deaf { Ok(()) } else { self.inner.preempt_command(level, args) }
     }
 
     fn cancel_command(&self, level: &Dispatch, args: CancelCommand) -> Result<(), Status> {

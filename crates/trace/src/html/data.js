@@ -4,8 +4,8 @@
 const meta = JSON.parse(document.getElementById("trace-meta").textContent);
 const KIND = { execute: 0, copy: 1, fill: 2, dispatch: 3, draw: 4, timed: 5, wait: 6, signal: 7, cpuWait: 8,
   cpuSignal: 9, submit: 10, kernelCall: 11, interrupt: 12, dpc: 13, doorbell: 14, mapWrite: 15, mark: 16, lost: 17, waitQueued: 18,
-  signalQueued: 19 };
-const LANE = { cpu: 0, queue: 1, engine: 2, interrupt: 3 };
+  signalQueued: 19, flip: 20, vsync: 21 };
+const LANE = { cpu: 0, queue: 1, engine: 2, interrupt: 3, display: 4 };
 
 /** Reads varints one after the other; beyond 2^53 a number comes back as a BigInt. */
 class Varints {

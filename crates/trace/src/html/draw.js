@@ -15,7 +15,8 @@ const xOf = (t) => LABELS + ((t - view.t0) / (view.t1 - view.t0)) * plotWidth();
 const tOf = (x) => view.t0 + ((x - LABELS) / plotWidth()) * (view.t1 - view.t0);
 
 const BASE = ["#3d6fb8", "#2a9187", "#6d9a3f", "#e0881c", "#6f5bd0", "#6b7a90", "#f9b4d0", "#c2185b", "#f6c3ea", "#9c1a86",
-  "#5aa2d6", "#8b6f62", "#d62f2f", "#b86a52", "#c7a500", "#3f8f9c", "#94a1b2", "#222222", "#e58ab4", "#d9689a"];
+  "#5aa2d6", "#8b6f62", "#d62f2f", "#b86a52", "#c7a500", "#3f8f9c", "#94a1b2", "#222222", "#e58ab4", "#d9689a",
+  "#4f9d5d", "#2e6b46"];
 let theme, colours;
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -358,7 +359,7 @@ function triangle(x, y, folded) {
   ctx.fill();
 }
 
-/** A small sign for each kind of lane: thread, queue, engine, interrupt. */
+/** A small sign for each kind of lane: thread, queue, engine, display, interrupt. */
 function drawGlyph(kind, x, y) {
   ctx.fillStyle = ctx.strokeStyle = theme.soft;
   ctx.lineWidth = 1.5;
@@ -366,6 +367,7 @@ function drawGlyph(kind, x, y) {
   if (kind === LANE.cpu) (ctx.arc(x, y, 4, 0, 7), ctx.stroke());
   else if (kind === LANE.queue) for (const dy of [-4, -1, 2]) ctx.fillRect(x - 4, y + dy, 8, 2);
   else if (kind === LANE.engine) ctx.fillRect(x - 4, y - 4, 8, 8);
+  else if (kind === LANE.display) (ctx.strokeRect(x - 5, y - 4, 10, 6), ctx.fillRect(x - 3, y + 4, 6, 1.5));
   else (ctx.moveTo(x + 1, y - 5), ctx.lineTo(x - 3, y + 1), ctx.lineTo(x, y + 1), ctx.lineTo(x - 1, y + 5), ctx.lineTo(x + 3, y - 1), ctx.lineTo(x, y - 1), ctx.fill());
 }
 

@@ -56,6 +56,7 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
         threads: threads(&timeline, bodies),
         expects: Vec::new(),
         frames: Vec::new(),
+        display: None,
         marks,
         recorded: Some(Recorded {
             makespan_ns: timeline.makespan_ns(),

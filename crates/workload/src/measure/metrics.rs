@@ -20,6 +20,8 @@ pub(crate) struct Measured {
     pub(crate) cpu_wakes: u64,
     pub(crate) gpu_waits: u64,
     pub(crate) gpu_signals: u64,
+    pub(crate) frames_shown: u64,
+    pub(crate) missed_vsyncs: u64,
     /// By queue.
     pub(crate) queues: Vec<QueueNumbers>,
     /// By queue; `None` without a timeline.
@@ -56,6 +58,8 @@ impl Measured {
             Metric::CpuWakes => Some(self.cpu_wakes),
             Metric::GpuWaits => Some(self.gpu_waits),
             Metric::GpuSignals => Some(self.gpu_signals),
+            Metric::FramesShown => Some(self.frames_shown),
+            Metric::MissedVsyncs => Some(self.missed_vsyncs),
             Metric::Packets => counted(|queue| queue.packets),
             Metric::BusyNs => counted(|queue| queue.busy_ns),
             Metric::BlockedNs => counted(|queue| queue.blocked_ns),

@@ -121,6 +121,8 @@ pub struct Workload {
     pub queues: Vec<Queue>,
     /// Fences.
     pub fences: Vec<Fence>,
+    /// What is shown, if anything is.
+    pub display: Option<Display>,
     /// CPU threads, those that feed one queue's program among them; all start together.
     pub threads: Vec<Thread>,
     /// What must be true at the end, and the numbers that show the point.
@@ -292,6 +294,27 @@ pub struct Thread {
     pub variable_names: Arc<Vec<String>>,
     /// What it does.
     pub body: Arc<Vec<Op>>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A display, and the buffers that a queue shows on it one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Display {
+    /// Who presents: a kernel-mode queue.
+    pub queue: QueueId,
+    /// The first of its buffers, which follow each other, ...
+    pub first: BufferId,
+    /// ... and how many there are. Present number k, from 0, shows buffer k modulo this.
+    pub count: u32,
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// How long a refresh takes, in nanoseconds.
+    pub refresh_ns: u64,
+    /// How many presents may be under way before a thread that presents is held up.
+    pub latency: u32,
     /// Where it is declared.
     pub span: Span,
 }

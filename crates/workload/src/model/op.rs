@@ -47,6 +47,11 @@ pub enum OpKind {
         /// The least value that releases it.
         value: Expr,
     },
+    /// The display's queue shows the next of the display's buffers when everything before it is done.
+    Present {
+        /// Vertical syncs from the picture before to this one, at least; 0 to give way to a newer one.
+        interval: Expr,
+    },
     /// The thread sets the fence, at once.
     CpuSignal {
         /// The fence.

@@ -21,7 +21,7 @@ use crate::measure::replay::{self, ReplayError};
 use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
 use crate::model::{BufferId, FenceId, Priority, QueueId, Submission, Workload};
 use crate::recovery::{Fate, FenceAt, HeldBackRow, LostRow, RecoveryRow, WaiterKind, WorkRow};
-use crate::report::{FenceRow, QueueRow, Report};
+use crate::report::{DisplayRow, FenceRow, QueueRow, Report};
 use crate::runner::lists::Evaluated;
 use crate::scene::Scenes;
 use crate::verify::{self, Circumstances, Evidence, Judgement};
@@ -163,6 +163,8 @@ impl Prepared {
             cpu_wakes: calls.cpu_wakes,
             gpu_waits: stats().map(|queue| queue.waits).sum(),
             gpu_signals: stats().map(|queue| queue.signals).sum(),
+            frames_shown: state.display.shown,
+            missed_vsyncs: state.display.missed_vsyncs,
             queues: queues.collect(),
             times,
         }
@@ -434,6 +436,7 @@ impl Prepared {
             kernel_packets: machine.packets,
             overlap_ns,
             queues: queues.collect(),
+            display: self.workload.display.as_ref().map(|display| DisplayRow::of(display, &state.display)),
             fences: fences
                 .map(|(fence, final_value)| FenceRow { name: fence.name.clone(), final_value })
                 .collect(),

@@ -143,6 +143,25 @@ impl MachineCounters {
     }
 }
 
+/// What became of what was presented. Times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DisplayCounters {
+    /// Pictures presented.
+    pub presents: u64,
+    /// Those that a vertical sync has latched.
+    pub shown: u64,
+    /// Those that gave way to a newer one.
+    pub discarded: u64,
+    /// Vertical syncs that the kernel heard of.
+    pub vsyncs: u64,
+    /// Vertical syncs that showed an older picture although a newer one was presented and its interval over.
+    pub missed_vsyncs: u64,
+    /// From the call to the vertical sync that latched the picture, of all that were shown.
+    pub latency_ns: u64,
+    /// The longest of these times.
+    pub latency_max_ns: u64,
+}
+
 /// A wait that a queue is parked at, wherever it is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingWait {
@@ -198,6 +217,10 @@ pub trait MachineProbe: Send + Sync {
     fn counters(&self) -> MachineCounters;
     /// Totals of the queue with this tag.
     fn queue(&self, tag: u32) -> QueueCounters;
+    /// Totals of the display; nothing without one.
+    fn display(&self) -> DisplayCounters {
+        DisplayCounters::default()
+    }
     /// Waits at which queues are parked now: those that the kernel holds and those that engines hold.
     fn pending_waits(&self) -> Vec<PendingWait>;
     /// What each engine was asked to leave since the machine was made.

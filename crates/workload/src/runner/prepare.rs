@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use tidegate_d3d12::{Buffer, BufferDesc, Device, Fence, Heap, Queue, QueueDesc};
+use tidegate_d3d12::{Buffer, BufferDesc, Device, Fence, Heap, Queue, QueueDesc, SwapChain, SwapChainDesc};
 use tidegate_platform::{AgentHandle, Event, Mutex, Platform, Word};
 use tidegate_trace::{LaneId, LaneKind};
 
@@ -33,6 +33,8 @@ pub struct Prepared {
     pub(super) nodes: Vec<u32>,
     pub(super) fences: Vec<Fence>,
     pub(super) buffers: Vec<Buffer>,
+    /// What is shown, if anything is.
+    pub(super) screen: Option<SwapChain>,
     /// Lists of a recorded workload, whose host time has their recording in it already.
     pub(super) lists: Lists,
     pub(super) marks: Vec<Event>,
@@ -70,6 +72,7 @@ pub fn prepare(
         |fence: &model::Fence| device.create_fence(&fence.name, fence.initial).map_err(object(fence.span));
     let fences = workload.fences.iter().map(fence).collect::<Result<Vec<_>, _>>()?;
     let buffers = make_buffers(&workload, &device)?;
+    let screen = make_screen(&workload, &device, &queues, &buffers)?;
     let lists = match workload.recorded {
         Some(_) => close_lists(&workload, &device, &buffers)?,
         None => Lists::new(),
@@ -79,6 +82,7 @@ pub fn prepare(
         nodes,
         fences,
         buffers,
+        screen,
         lists,
         marks: (0..workload.marks).map(|_| device.create_event(true)).collect(),
         lanes: workload.threads.iter().map(|thread| lane(&thread.name)).collect(),
@@ -162,6 +166,26 @@ fn make_buffers(workload: &Workload, device: &Device) -> Result<Vec<Buffer>, Run
         buffers.push(made);
     }
     Ok(buffers)
+}
+
+fn make_screen(
+    workload: &Workload,
+    device: &Device,
+    queues: &[Queue],
+    buffers: &[Buffer],
+) -> Result<Option<SwapChain>, RunError> {
+    let Some(display) = &workload.display else { return Ok(None) };
+    let desc = SwapChainDesc {
+        name: "display".to_owned(),
+        width: display.width,
+        height: display.height,
+        buffers: display.count,
+        frame_latency: display.latency,
+    };
+    let first = display.first.0 as usize;
+    let shown = buffers[first..first + display.count as usize].to_vec();
+    let made = device.create_swap_chain_of(&queues[display.queue.0 as usize], shown, desc);
+    made.map(Some).map_err(|source| RunError::Object { place: workload.place(display.span), source })
 }
 
 /// Closes the lists of a recorded workload, whose numbers are all known.
@@ -270,12 +294,14 @@ impl Prepared {
     fn end(&self, platform: &Platform) {
         let calls = self.device.counters();
         self.state.lock().calls = calls;
-        let idle = self.device.wait_idle();
+        // The last picture is seen as a whole.
+        let seen = self.screen.as_ref().map_or(Ok(()), SwapChain::wait_shown);
+        let idle = self.device.wait_idle().and(seen);
         let idle_ns = idle.is_ok().then(|| platform.stamp_ns());
         let after = self.count_now();
-        let removed = self.device.removed_reason();
+        let (removed, display) = (self.device.removed_reason(), self.probe.display());
         let mut state = self.state.lock();
-        (state.idle_ns, state.after) = (idle_ns, after);
+        (state.idle_ns, state.after, state.display) = (idle_ns, after, display);
         if let Some(reason) = removed {
             state.removed.get_or_insert(reason);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use tidegate_d3d12::Counters;
 
-use super::machine::{MachineCounters, QueueCounters};
+use super::machine::{DisplayCounters, MachineCounters, QueueCounters};
 use crate::model::{FenceId, QueueId, Span};
 
 /// A thread that was released because nothing could move any more, and what it was at.
@@ -70,6 +70,7 @@ pub(crate) struct RunState {
     /// When the threads had returned: calls and waits of the application, not those of the wait for idle queues.
     pub(crate) calls: Counters,
     pub(crate) after: Counted,
+    pub(crate) display: DisplayCounters,
     pub(crate) finished_threads: usize,
     pub(crate) stuck: Vec<StuckThread>,
     /// Threads that heard of the loss of the device, and what each was at.

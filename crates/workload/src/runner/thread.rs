@@ -120,6 +120,16 @@ impl ThreadRun<'_> {
                 let result = self.queue(queue).wait(&self.run.fences[fence.0 as usize], value);
                 result.map_err(|error| self.halt(span, error, Obstacle::Room(queue)))
             }
+            OpKind::Present { interval } => {
+                let interval = interval.evaluate_u32(self).map_err(|e| self.arithmetic(span, &e))?;
+                let (Some(screen), Some(display)) = (&self.run.screen, &self.run.workload.display) else {
+                    return Err(
+                        self.failed(format!("{}: there is no display", self.run.workload.place(span)))
+                    );
+                };
+                let shown = screen.present(interval);
+                shown.map(drop).map_err(|error| self.halt(span, error, Obstacle::Room(display.queue)))
+            }
             OpKind::CpuSignal { fence, value } => {
                 let (fence, value) = self.fence_value(fence, value, span)?;
                 note_signal(&mut self.largest, fence, value, span);

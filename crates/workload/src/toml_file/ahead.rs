@@ -36,6 +36,10 @@ impl Looking<'_, '_> {
                     self.body(body);
                     self.body(otherwise);
                 }
+                OpKind::Present { .. } if self.workload.display.is_none() => {
+                    let text = "nothing is presented without a display; declare one with [display]";
+                    self.reader.problem_at(op.span, text.to_owned());
+                }
                 _ => {}
             }
         }

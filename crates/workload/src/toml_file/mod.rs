@@ -60,7 +60,8 @@ fn read<'i>(reader: &Reader, table: &DeTable<'i>, file: &str) -> Option<Workload
     let local_memory_bytes = top.get("local_memory_bytes").is_some();
     let local_memory_bytes =
         local_memory_bytes.then(|| symbols.constant(&top, "local_memory_bytes", u64::MAX)).flatten();
-    let objects = objects::read(&top, &mut symbols);
+    let mut objects = objects::read(&top, &mut symbols);
+    let display = objects::read_display(&top, &symbols, &mut objects);
     let threads = program::read(&top, &symbols, &objects);
     let expects = expected::read(&top, &symbols);
     let frames = objects::read_frames(&top, &symbols);
@@ -77,6 +78,7 @@ fn read<'i>(reader: &Reader, table: &DeTable<'i>, file: &str) -> Option<Workload
         threads: threads?,
         expects,
         frames,
+        display,
         marks: 0,
         recorded: None,
         warnings: Vec::new(),

@@ -9,8 +9,8 @@ use super::reader::{Section, float_of, suggest};
 use super::{LARGEST_BUFFER_BYTES, MOST_OBJECTS};
 use crate::expression::Constants;
 use crate::model::{
-    Buffer, BufferId, Content, Engine, Fence, FenceId, Frame, GroupMember, Init, Priority, Queue, QueueId,
-    Submission,
+    Buffer, BufferId, Content, Display, Engine, Fence, FenceId, Frame, GroupMember, Init, Priority, Queue,
+    QueueId, Submission,
 };
 
 /// The objects of a file, and the queue sections with their groups for the programs.
@@ -277,6 +277,58 @@ fn picture_size(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<(u32
     };
     let (width, height) = (size("width"), size("height"));
     Some((width?, height?))
+}
+
+/// Reads `[display]`. A queue that presents and says nothing else submits through the kernel.
+pub fn read_display(
+    top: &Section<'_, '_>,
+    symbols: &Symbols<'_>,
+    objects: &mut Objects<'_, '_>,
+) -> Option<Display> {
+    let section = Section::of(top.reader, top.get("display")?, "[display]")?;
+    let queue = section
+        .need("queue")
+        .and_then(|v| symbols.reference(v, &symbols.queues, "queue", &Variables::default()));
+    let group = section.need_string("buffer");
+    let size = picture_size(&section, symbols);
+    let refresh_us = section.get("refresh_us").is_some();
+    let refresh_us = if refresh_us { symbols.constant(&section, "refresh_us", 60_000_000)? } else { 16_667 };
+    let latency = section.get("latency").is_some();
+    let latency = if latency { symbols.constant(&section, "latency", 15)? } else { 2 };
+    section.finish();
+    let (queue, group, (width, height)) = (queue?, group?, size?);
+    let Some((first, count)) = symbols.buffers.get(&group).copied() else {
+        let hint = suggest(&group, symbols.buffers.keys().map(String::as_str));
+        section.problem(format!("unknown buffer '{group}'{hint}"));
+        return None;
+    };
+    let wrong = if refresh_us == 0 {
+        Some("a refresh of 0 us; give at least 1".to_owned())
+    } else if latency == 0 {
+        Some("a latency of 0 presents; give at least 1".to_owned())
+    } else if !(2..=16).contains(&count) {
+        Some(format!("'{group}' is {count} of [[buffer]]; a display has from 2 to 16: give it a count"))
+    } else {
+        let (has, needs) =
+            (objects.buffers[first.0 as usize].bytes, u64::from(width) * u64::from(height) * 4);
+        (has < needs)
+            .then(|| format!("a picture has {needs} bytes, and '{group}' has {has}; raise its 'bytes'"))
+    };
+    if let Some(text) = wrong {
+        section.problem(text);
+        return None;
+    }
+    let queue = queue.first;
+    let presenting = &mut objects.queues[queue.0 as usize];
+    if *presenting.submission.get_or_insert(Submission::Hardware) == Submission::User {
+        let name = &presenting.name;
+        section.problem(format!(
+            "'{name}' submits from user mode, and a user-mode queue presents nothing; give it submission = \"hardware\" \
+             or \"packet\""
+        ));
+    }
+    let (refresh_ns, latency) = (refresh_us * 1_000, u32::try_from(latency).unwrap_or(1));
+    Some(Display { queue, first, count, width, height, refresh_ns, latency, span: section.span() })
 }
 
 /// Reads `[[frame]]`.

@@ -19,7 +19,7 @@ use crate::model::{
 };
 
 /// Every verb. Those up to `delay_ms` are commands and may stand inside `execute`.
-const VERBS: [&str; 26] = [
+const VERBS: [&str; 27] = [
     "copy",
     "fill",
     "dispatch",
@@ -33,6 +33,7 @@ const VERBS: [&str; 26] = [
     "execute",
     "signal",
     "wait",
+    "present",
     "cpu_signal",
     "cpu_wait",
     "cpu_wait_all",
@@ -72,7 +73,7 @@ pub fn verb(section: &Section<'_, '_>) -> Option<&'static str> {
         }
         [] => {
             let first = keys.first().map_or("", |(key, ..)| *key);
-            section.problem(format!("'{first}' is no operation{}", suggest(first, VERBS[..24].to_vec())));
+            section.problem(format!("'{first}' is no operation{}", suggest(first, VERBS[..25].to_vec())));
             None
         }
     }
@@ -93,6 +94,13 @@ pub fn read(context: &Context<'_, '_>, section: &Section<'_, '_>, verb: &'static
             let (queue, fence, value) =
                 (queue(context, section), fence(context, section, verb), expr("value"));
             Some(OpKind::Wait { queue: queue?, fence: fence?, value: value? })
+        }
+        "present" => {
+            let interval = expr("present")?;
+            if interval.constant().is_some_and(|n| !(0..=4).contains(&n)) {
+                section.problem("'present' is the sync interval: give it from 0 to 4".into());
+            }
+            Some(OpKind::Present { interval })
         }
         "cpu_signal" => {
             let (fence, value) = (fence(context, section, verb), expr("value"));

@@ -4,18 +4,21 @@
 //! A packet that was preempted stands at the head of its context: while the context is held its state may move.
 
 use super::{ContextQueue, VidSch};
-use crate::memory::AllocationObject;
 use crate::sched::pending::Now;
+use std::any::Any;
 use std::sync::Arc;
 use tidegate_ddi::OsHandle;
+
+/// What an engine may still use: a save area, or a buffer with physical addresses.
+pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
 /// What is known of save areas.
 #[derive(Default)]
 pub(super) struct Areas {
     /// A context whose area is about to move has come off its engine.
     has_quiet_context: bool,
-    /// Areas of contexts that are gone and still have packets on an engine, which may store their state there.
-    kept: Vec<(OsHandle, Arc<AllocationObject>)>,
+    /// Areas, and buffers, of contexts that are gone and still have packets on an engine, which may store their state there.
+    kept: Vec<(OsHandle, Kept)>,
 }
 
 impl Areas {
@@ -70,11 +73,7 @@ impl<F: Clone> VidSch<F> {
 
     /// The area of a context goes. While packets of the context are on an engine it is kept; else it is returned, to be dropped outside
     /// of the lock.
-    pub(crate) fn let_go(
-        &mut self,
-        context: OsHandle,
-        area: Arc<AllocationObject>,
-    ) -> Option<Arc<AllocationObject>> {
+    pub(crate) fn let_go(&mut self, context: OsHandle, area: Kept) -> Option<Kept> {
         if !self.is_on_engine(context) {
             return Some(area);
         }
@@ -83,7 +82,7 @@ impl<F: Clone> VidSch<F> {
     }
 
     /// Kept areas that nobody can store to any more.
-    pub(crate) fn take_let_go(&mut self) -> Vec<Arc<AllocationObject>> {
+    pub(crate) fn take_let_go(&mut self) -> Vec<Kept> {
         let all = std::mem::take(&mut self.areas.kept);
         let (kept, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|(of, _)| self.is_on_engine(*of));
         self.areas.kept = kept;
@@ -91,7 +90,7 @@ impl<F: Clone> VidSch<F> {
     }
 
     /// The adapter stops: nothing runs any more.
-    pub(crate) fn forget_kept_areas(&mut self) -> Vec<Arc<AllocationObject>> {
+    pub(crate) fn forget_kept_areas(&mut self) -> Vec<Kept> {
         std::mem::take(&mut self.areas.kept).into_iter().map(|(_, area)| area).collect()
     }
 

@@ -28,7 +28,10 @@ impl<F: Clone> VidSch<F> {
 
     /// The heir, when the right was given back and somebody waits for it: he has it then.
     pub(crate) fn take_heir(&mut self) -> Option<Event> {
-        let heir = self.heirs.pop_front_if(|_| !self.running)?;
+        if self.running {
+            return None;
+        }
+        let heir = self.heirs.pop_front()?;
         self.running = true;
         Some(heir)
     }
@@ -156,6 +159,10 @@ impl VidSch {
                     CommandKind::Render => format!(
                         "packet {}, {} bytes of commands at {:#x}",
                         packet.id, command.bytes, command.gpu_va
+                    ),
+                    CommandKind::Patched => format!(
+                        "packet {}, {} bytes of commands with physical addresses",
+                        packet.id, command.bytes
                     ),
                     CommandKind::Paging => format!("packet {}, a paging operation", packet.id),
                     CommandKind::ContextSwitch => format!("packet {}, a context switch", packet.id),

@@ -1,3 +1,5 @@
+//! Owns the tests of VidSch's policy.
+
 use super::*;
 use tidegate_ddi::VidSchCaps;
 use tidegate_ddi::caps::{EngineType, NodeMetadata};
@@ -24,8 +26,10 @@ fn caps() -> AdapterCaps {
     AdapterCaps {
         preemption: PreemptionCaps { graphics: GraphicsPreemption::None, compute: ComputePreemption::None },
         lazy_context_switch: false,
+        max_allocation_list_slot_id: 0,
         per_engine_tdr: false,
         flip_on_vsync_mmio: false,
+        display: None,
         description: String::new(),
         scheduling: VidSchCaps::MULTI_ENGINE_AWARE,
         hw_queue_packet_cap: 1,
@@ -80,7 +84,7 @@ fn signal(fence: &'static str, flags: SignalFlags) -> Signal<&'static str> {
 fn names(signal: &Signal<&'static str>) -> Vec<&'static str> {
     match &signal.effect {
         Effect::Fences(fences) => fences.clone(),
-        Effect::CpuEvent(_) | Effect::LastUse(_) => vec!["event"],
+        Effect::CpuEvent(_) | Effect::LastUse(_) | Effect::Flip(_) => vec!["event"],
     }
 }
 

@@ -1,0 +1,260 @@
+//! Owns swap chains: buffers that are shown one after the other, each when its queue has rendered it.
+//!
+//! Present number p, from 1 on, shows buffer (p - 1) mod n. The kernel signals the chain's fence with p when a vertical sync has latched
+//! it; then the buffer of present p - 1 is free. A present, in order: 1. the caller waits until fewer presents than the frame latency are
+//! under way; 2. the flip is queued behind what the queue holds; 3. the queue waits for the vertical sync that frees the buffer which
+//! comes next. So whatever is rendered on this queue after a present never touches a picture that is shown or about to be.
+//! Other queues that render into the buffers wait for [`SwapChain::fence`] themselves.
+//!
+//! It works on kernel-mode queues. The kernel decides when a flip is made; nothing here touches the display.
+
+use crate::device::{Device, DeviceInner};
+use crate::error::{Error, Result};
+use crate::fence::Fence;
+use crate::model::{BufferDesc, Heap, Submission};
+use crate::queue::Queue;
+use crate::resource::Buffer;
+use std::fmt;
+use std::sync::Arc;
+use tidegate_calls::{DisplayInfo, PixelFormat, Present, Surface};
+use tidegate_platform::Mutex;
+
+/// Fewest and most buffers of a chain.
+const BUFFERS: std::ops::RangeInclusive<usize> = 2..=16;
+/// Most presents that may be under way.
+const MAX_FRAME_LATENCY: u32 = 15;
+/// Longest sync interval.
+const MAX_SYNC_INTERVAL: u32 = 4;
+
+/// How a swap chain is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwapChainDesc {
+    /// Its name in messages and of its fence.
+    pub name: String,
+    /// Pixels in a row; 4 bytes each: red, green, blue, alpha.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// How many buffers it makes, from 2 to 16.
+    pub buffers: u32,
+    /// How many presents may be under way before [`SwapChain::present`] blocks, from 1 to 15.
+    pub frame_latency: u32,
+}
+
+/// Buffers that are shown one after the other.
+pub struct SwapChain {
+    name: String,
+    queue: Queue,
+    buffers: Vec<Buffer>,
+    surface: Surface,
+    frame_latency: u64,
+    shown: Fence,
+    /// How many presents there were. Held over a present, so that presents of several threads have an order.
+    presented: Mutex<u64>,
+    device: Arc<DeviceInner>,
+}
+
+impl Device {
+    /// The adapter's display; `None` where there is none.
+    pub fn display(&self) -> Option<DisplayInfo> {
+        self.inner.thunk.enter().display()
+    }
+
+    /// Blocks until the display's next vertical sync.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] without a display; [`Error::Stopped`].
+    #[doc(alias = "WaitForVBlank")]
+    pub fn wait_for_vertical_blank(&self) -> Result<()> {
+        if self.display().is_none() {
+            return Err(no_display("a wait for a vertical sync".to_owned()));
+        }
+        let waited = self.inner.thunk.enter().wait_for_vertical_blank_event();
+        waited.map_err(|s| self.inner.error("D3DKMTWaitForVerticalBlankEvent", "the display", s))
+    }
+
+    /// A swap chain on a kernel-mode queue, with buffers of its own.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] on a user-mode queue, or without a display; [`Error::BadValue`] for a number out of range;
+    /// [`Error::Foreign`]; what the kernel refuses.
+    #[doc(alias = "CreateSwapChainForHwnd")]
+    pub fn create_swap_chain(&self, queue: &Queue, desc: SwapChainDesc) -> Result<SwapChain> {
+        let surface = Surface::packed(desc.width, desc.height, PixelFormat::A8B8G8R8);
+        let what = || format!("swap chain '{}' of {} by {} pixels", desc.name, desc.width, desc.height);
+        let bad = |why| Error::BadValue { what: what(), why };
+        let bytes =
+            surface.bytes().ok_or_else(|| bad("give it from 1 to 16384 pixels in either direction"))?;
+        if !BUFFERS.contains(&(desc.buffers as usize)) {
+            return Err(bad(WRONG_BUFFERS));
+        }
+        let buffers = (0..desc.buffers).map(|number| {
+            let name = format!("{}[{number}]", desc.name);
+            self.create_buffer(BufferDesc { name, bytes, heap: Heap::Default })
+        });
+        // Before any buffer is made: a refusal costs nothing.
+        self.presents_on(queue, &desc.name)?;
+        let buffers = buffers.collect::<Result<Vec<_>>>()?;
+        self.create_swap_chain_of(queue, buffers, desc)
+    }
+
+    /// The same of buffers that there are already, in the order in which they are shown; `buffers` of `desc` is not looked at.
+    ///
+    /// # Errors
+    /// As [`Device::create_swap_chain`]; [`Error::OutOfRange`] for a buffer that is too short.
+    pub fn create_swap_chain_of(
+        &self,
+        queue: &Queue,
+        buffers: Vec<Buffer>,
+        desc: SwapChainDesc,
+    ) -> Result<SwapChain> {
+        let SwapChainDesc { name, width, height, frame_latency, .. } = desc;
+        self.presents_on(queue, &name)?;
+        let bad = |why| Error::BadValue { what: format!("swap chain '{name}'"), why };
+        let surface = Surface::packed(width, height, PixelFormat::A8B8G8R8);
+        let bytes =
+            surface.bytes().ok_or_else(|| bad("give it from 1 to 16384 pixels in either direction"))?;
+        if !BUFFERS.contains(&buffers.len()) {
+            return Err(bad(WRONG_BUFFERS));
+        }
+        if !(1..=MAX_FRAME_LATENCY).contains(&frame_latency) {
+            return Err(bad("its frame latency is the number of presents under way: give it from 1 to 15"));
+        }
+        for buffer in &buffers {
+            self.inner.owns(&buffer.inner.device, || format!("buffer '{}'", buffer.name()))?;
+            if buffer.bytes() < bytes {
+                let (command, name, size) = ("a present", buffer.name().to_owned(), buffer.bytes());
+                return Err(Error::OutOfRange { command, buffer: name, offset: 0, bytes, size });
+            }
+        }
+        let shown = self.create_fence(&format!("{name} shown"), 0)?;
+        self.make_resident(&buffers.iter().collect::<Vec<_>>())?;
+        Ok(SwapChain {
+            name,
+            queue: queue.clone(),
+            buffers,
+            surface,
+            frame_latency: u64::from(frame_latency),
+            shown,
+            presented: self.inner.platform.mutex("presents of a swap chain", 0),
+            device: Arc::clone(&self.inner),
+        })
+    }
+
+    fn presents_on(&self, queue: &Queue, name: &str) -> Result<()> {
+        let what = || format!("swap chain '{name}' on queue '{}'", queue.name());
+        self.inner.owns(&queue.inner.id.device, || format!("queue '{}'", queue.name()))?;
+        if queue.submission() == Submission::User {
+            let why =
+                "a user-mode queue presents nothing; create the queue with packet or hardware submission";
+            return Err(Error::NotSupported { what: what(), why });
+        }
+        if self.display().is_none() {
+            return Err(no_display(what()));
+        }
+        Ok(())
+    }
+}
+
+const WRONG_BUFFERS: &str = "a swap chain has from 2 to 16 buffers: one is shown while another is rendered";
+
+fn no_display(what: String) -> Error {
+    Error::NotSupported { what, why: "the adapter has no display; give the machine one" }
+}
+
+impl SwapChain {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its buffers, in the order in which they are shown.
+    pub fn buffers(&self) -> &[Buffer] {
+        &self.buffers
+    }
+
+    /// Which buffer is presented next.
+    #[doc(alias = "GetCurrentBackBufferIndex")]
+    pub fn current_index(&self) -> usize {
+        (*self.presented.lock_device() % self.buffers.len() as u64) as usize
+    }
+
+    /// The fence that reaches p when present number p, from 1 on, is on the screen, and the buffer before it is free.
+    pub fn fence(&self) -> &Fence {
+        &self.shown
+    }
+
+    /// How many presents there were.
+    #[doc(alias = "GetLastPresentCount")]
+    pub fn presented(&self) -> u64 {
+        *self.presented.lock_device()
+    }
+
+    /// Shows the current buffer when the queue has done all that it holds now, `sync_interval` vertical syncs after the buffer before it
+    /// at the earliest (1 to 4), or as soon as can be and only if nothing newer is ready then (0). Blocks while as many presents are under
+    /// way as the frame latency says. Returns the present's number.
+    ///
+    /// With an interval of 0 pictures are left out where there are 4 buffers or more: with fewer, rendering waits for the screen.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] for an interval above 4; as [`Queue::execute`].
+    #[doc(alias = "Present")]
+    pub fn present(&self, sync_interval: u32) -> Result<u64> {
+        if sync_interval > MAX_SYNC_INTERVAL {
+            let what = format!("a present of swap chain '{}' with sync interval {sync_interval}", self.name);
+            return Err(Error::BadValue { what, why: "give it from 0 to 4" });
+        }
+        let mut presented = self.presented.lock_device();
+        let number = *presented + 1;
+        // 1.
+        self.shown.wait(number.saturating_sub(self.frame_latency))?;
+        // 2.
+        let buffer = &self.buffers[(*presented % self.buffers.len() as u64) as usize];
+        self.queue.inner.present(|queue| Present {
+            queue,
+            allocation: buffer.inner.allocation(),
+            surface: self.surface,
+            vid_pn_source_id: 0,
+            sync_interval,
+            shown: Some(self.shown.inner.at(number)),
+        })?;
+        *presented = number;
+        // 3.
+        match (number + 2).saturating_sub(self.buffers.len() as u64) {
+            0 => {}
+            frees_next => self.queue.wait(&self.shown, frees_next)?,
+        }
+        Ok(number)
+    }
+
+    /// Blocks until the last present is on the screen, and has been there for a whole refresh.
+    ///
+    /// # Errors
+    /// As [`Fence::wait`].
+    pub fn wait_shown(&self) -> Result<()> {
+        let number = *self.presented.lock_device();
+        if number == 0 {
+            return Ok(());
+        }
+        self.shown.wait(number)?;
+        let waited = self.device.thunk.enter().wait_for_vertical_blank_event();
+        waited.map_err(|s| self.device.error("D3DKMTWaitForVerticalBlankEvent", "the display", s))
+    }
+}
+
+impl fmt::Debug for SwapChain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SwapChain({:?}, {} buffers)", self.name, self.buffers.len())
+    }
+}
+
+impl Drop for SwapChain {
+    fn drop(&mut self) {
+        let moving = self.buffers.iter().filter(|buffer| buffer.inner.moves());
+        let allocations: Vec<_> = moving.map(|buffer| buffer.inner.allocation()).collect();
+        if !allocations.is_empty() {
+            // Of a device that is lost nothing has to be given back.
+            let _ = self.device.thunk.enter().evict(self.device.handle(), &allocations);
+        }
+    }
+}

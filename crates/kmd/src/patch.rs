@@ -1,0 +1,151 @@
+//! Owns buffers with physical addresses: commands of a process become a DMA buffer without addresses and a list of places where they
+//! go, and before each submission the kernel says where allocations stand.
+//!
+//! Commands mean an allocation by the address that the kernel gave it. Every operand must lie inside of an allocation that is listed,
+//! and a store inside of one that is listed for stores: nothing else is ever patched, so nothing else is reached.
+//!
+//! The binding table has two rows: what is read, and what is written. A command binds its rows, each at a place of its own where the
+//! buffer can be cut, and unbinds them behind it, so that no part of a buffer inherits what it does not use. Such a place is a label,
+//! which does nothing.
+
+use crate::{KmdError, ReferenceDriver};
+use tidegate_ddi::patch::{Patch, PatchLocation, Render, RenderAllocation};
+use tidegate_gpu_abi::{Command, CommandReader, CommandWriter, GpuVa};
+
+/// What a command reads.
+const READ_SLOT: u32 = 0;
+/// What a command writes.
+const WRITE_SLOT: u32 = 1;
+/// The last row.
+pub(crate) const LAST_SLOT: u32 = WRITE_SLOT;
+
+/// A DMA buffer in the making.
+struct Translation<'a> {
+    allocations: &'a [RenderAllocation],
+    writer: CommandWriter,
+    list: Vec<PatchLocation>,
+    /// What the next commands are called.
+    label: u32,
+}
+
+/// An operand: where it begins, and how many bytes of it are used.
+type Operand = (GpuVa, u64);
+
+impl Translation<'_> {
+    fn here(&self) -> u32 {
+        self.writer.bytes() as u32
+    }
+
+    /// A place where the buffer can be cut.
+    fn place(&mut self) -> u32 {
+        let here = self.here();
+        self.writer.push(&Command::Label { name: self.label });
+        here
+    }
+
+    /// The allocation that an operand lies in as a whole, and where.
+    fn find(&self, (va, bytes): Operand, write: bool) -> Result<(u32, u64), KmdError> {
+        let inside = |a: &RenderAllocation| {
+            let offset = va.0.checked_sub(a.gpu_va)?;
+            let end = offset.checked_add(bytes)?;
+            (end <= a.bytes && (a.write || !write)).then_some(offset)
+        };
+        let found = (0..).zip(self.allocations).find_map(|(index, a)| Some((index, inside(a)?)));
+        found.ok_or(KmdError::Argument("a command reaches beyond the allocations that are listed for it"))
+    }
+
+    fn bind(&mut self, slot_id: u32, found: (u32, u64), patch_offset: u32, split_offset: u32) {
+        let (allocation, allocation_offset) = (Some(found.0), found.1);
+        self.list.push(PatchLocation { allocation, slot_id, patch_offset, allocation_offset, split_offset });
+    }
+
+    fn unbind(&mut self, slot_id: u32) {
+        let split_offset = self.place();
+        let none =
+            PatchLocation { allocation: None, slot_id, patch_offset: 0, allocation_offset: 0, split_offset };
+        self.list.push(none);
+    }
+
+    /// A command that writes and does not read; its address is the first operand.
+    fn store(&mut self, command: &Command, destination: Operand) -> Result<(), KmdError> {
+        let found = self.find(destination, true)?;
+        let at = self.here();
+        self.writer.push(command);
+        self.bind(WRITE_SLOT, found, at + 8, at);
+        self.unbind(WRITE_SLOT);
+        Ok(())
+    }
+
+    fn translate(&mut self, command: Command) -> Result<(), KmdError> {
+        match command {
+            Command::Copy { source, destination, bytes } => {
+                let (from, to) = (self.find((source, bytes), false)?, self.find((destination, bytes), true)?);
+                let reads = self.place();
+                let at = self.here();
+                self.writer.push(&Command::Copy { source: GpuVa(0), destination: GpuVa(0), bytes });
+                self.bind(READ_SLOT, from, at + 8, reads);
+                self.bind(WRITE_SLOT, to, at + 16, at);
+                self.unbind(READ_SLOT);
+                self.unbind(WRITE_SLOT);
+            }
+            Command::Fill { destination, bytes, value } => {
+                self.store(&Command::Fill { destination: GpuVa(0), bytes, value }, (destination, bytes))?;
+            }
+            Command::WriteValue { destination, value } => {
+                self.store(&Command::WriteValue { destination: GpuVa(0), value }, (destination, 8))?;
+            }
+            Command::Dispatch { .. } | Command::Draw { .. } => {
+                return Err(KmdError::Argument(
+                    "arguments of programs are not patched: a buffer with physical addresses copies, fills and stores",
+                ));
+            }
+            Command::Label { name } => {
+                self.label = name;
+                self.writer.push(&Command::Label { name });
+            }
+            other @ (Command::Timed { .. } | Command::Hang) => self.writer.push(&other),
+        }
+        Ok(())
+    }
+}
+
+impl ReferenceDriver {
+    /// DxgkDdiRender.
+    pub(crate) fn translate(&self, args: &Render<'_>) -> Result<Vec<PatchLocation>, KmdError> {
+        if !self.config.dma_patching {
+            return Err(KmdError::NotSupported("packets with physical addresses"));
+        }
+        self.objects.lock().contexts.get(args.context)?;
+        let (words, rest) = args.commands.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(KmdError::Argument("commands are whole words of 8 bytes"));
+        }
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let (allocations, writer) = (args.allocations, CommandWriter::new());
+        let mut buffer = Translation { allocations, writer, list: Vec::new(), label: 0 };
+        let mut left = &words[..];
+        let bad = |_| KmdError::Argument("commands that make no sense");
+        while let [head, ..] = left {
+            let length = CommandReader::words(*head, left.len() as u64).map_err(bad)?;
+            let (command, behind) = left.split_at(length);
+            buffer.translate(CommandReader::decode(command).map_err(bad)?)?;
+            left = behind;
+        }
+        args.dma_buffer.append(&buffer.writer.to_bytes()).map_err(KmdError::Kernel)?;
+        Ok(buffer.list)
+    }
+
+    /// DxgkDdiPatch: the operands in the part, wherever their rows were bound.
+    // spec: PRE-039
+    pub(crate) fn patch_part(&self, args: &Patch<'_>) -> Result<(), KmdError> {
+        let part = args.start_offset..args.end_offset;
+        for place in args.locations.iter().filter(|l| part.contains(&l.patch_offset)) {
+            let Some(index) = place.allocation else { continue };
+            let at = args.allocations.get(index as usize).copied().flatten();
+            let at = at.ok_or(KmdError::Argument("a part uses an allocation that is not paged in"))?;
+            let address = at.0 + place.allocation_offset;
+            args.dma_buffer.write(u64::from(place.patch_offset), &address.to_le_bytes())?;
+        }
+        Ok(())
+    }
+}

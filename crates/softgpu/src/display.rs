@@ -1,0 +1,324 @@
+//! Owns the display: an engine that scans a surface out of memory, line by line, again and again.
+//!
+//! A refresh, in order: 1. the vertical sync: the surface that was committed last is latched, and the interrupt is raised; 2. the
+//! vertical blank, in which nothing is read; 3. the lines from the first to the last, spread over the rest of the period. So a
+//! surface that is changed, or exchanged, in the middle of a refresh would show: the upper part of one picture over the lower part
+//! of another. That is what latching is for, and a variant that does not latch is there for tests that must see it.
+//!
+//! Refreshes lie on a grid of whole periods from the platform's start on. One is carried out only while there is a reason: an
+//! interrupt that is enabled, a surface that waits to be latched, or one that was latched and not scanned yet. Otherwise the panel
+//! refreshes itself with what it has, as real ones do, and the display sleeps.
+//!
+//! Registers and the agent share one short lock, which is taken alone and dropped before the line goes up. Who calls in: the driver by
+//! registers, and whoever looks at the screen by a sink. It knows no kernel, no flip queue and no process.
+
+use crate::cmp::Shared;
+use std::fmt;
+use std::sync::Arc;
+use tidegate_d3dukmdt::{PixelFormat, Surface};
+use tidegate_gpu_abi::display::{DisplayControl, decode_surface};
+use tidegate_gpu_abi::{Cause, Register};
+use tidegate_platform::{Agent, CpuTime, Mutex, PhysicalAddress, Platform, Step, Target, Turn, WakeWord};
+
+/// What a display is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DisplayConfig {
+    /// How long a refresh takes, in nanoseconds; from 1,000 on.
+    pub refresh_period_ns: u64,
+    /// Whether a new surface is latched at the vertical sync. Without it the display goes over to it at once, wherever it is: a
+    /// broken variant, whose frames tear.
+    pub latches_at_vsync: bool,
+}
+
+impl Default for DisplayConfig {
+    /// 60 refreshes a second.
+    fn default() -> DisplayConfig {
+        DisplayConfig { refresh_period_ns: 16_666_667, latches_at_vsync: true }
+    }
+}
+
+/// The shortest period: below it a refresh has no slices.
+pub const MIN_REFRESH_PERIOD_NS: u64 = 1_000;
+
+/// A picture as the screen showed it in one refresh.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Which refresh, counted in periods from the platform's start.
+    pub refresh: u64,
+    /// Where the surface stood when the refresh began.
+    pub address: PhysicalAddress,
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Whether this is the surface's first refresh since it was latched; the others show it again.
+    pub first: bool,
+    /// Red, green, blue and alpha of each pixel, row by row, as they were read.
+    pub pixels: Vec<u8>,
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (width, height, address) = (self.width, self.height, self.address.0);
+        write!(
+            f,
+            "Frame({width} by {height} at {address:#x}, refresh {}, first: {})",
+            self.refresh, self.first
+        )
+    }
+}
+
+/// Looks at every frame that was scanned; called by the display between two of its turns, with no lock held.
+pub type FrameSink = Arc<dyn Fn(Frame) + Send + Sync>;
+
+/// What a display did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DisplayStats {
+    /// Vertical syncs that were carried out.
+    pub vsyncs: u64,
+    /// Surfaces that were latched.
+    pub latched: u64,
+    /// Refreshes that were scanned from the first line to the last.
+    pub scanned: u64,
+    /// Lines that stood nowhere: they were shown black.
+    pub unreadable_lines: u64,
+}
+
+/// A surface and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Placed {
+    surface: Surface,
+    address: PhysicalAddress,
+}
+
+#[derive(Default)]
+struct Registers {
+    control: DisplayControl,
+    size: u64,
+    pitch: u64,
+    pending: Option<Placed>,
+    active: Option<Placed>,
+    /// The active surface was latched and its scan has not begun.
+    fresh: bool,
+    /// What the last vertical sync latched.
+    latched: u64,
+    stats: DisplayStats,
+}
+
+/// The display's registers, and what wakes it.
+pub(crate) struct Display {
+    pub(crate) config: DisplayConfig,
+    pub(crate) wake: WakeWord,
+    registers: Mutex<Registers>,
+    sink: Mutex<Option<FrameSink>>,
+}
+
+impl Display {
+    pub(crate) fn new(platform: &Platform, config: DisplayConfig) -> Display {
+        Display {
+            config,
+            wake: WakeWord::new(platform),
+            registers: platform.mutex("display", Registers::default()),
+            sink: platform.mutex("frame sink", None),
+        }
+    }
+
+    pub(crate) fn connect(&self, sink: FrameSink) {
+        *self.sink.lock() = Some(sink);
+    }
+
+    pub(crate) fn stats(&self) -> DisplayStats {
+        self.registers.lock().stats
+    }
+
+    pub(crate) fn read(&self, register: Register) -> u64 {
+        match register {
+            Register::DISPLAY_PERIOD => self.config.refresh_period_ns,
+            Register::DISPLAY_CONTROL => self.registers.lock().control.bits(),
+            Register::DISPLAY_LATCHED => self.registers.lock().latched,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn write(&self, register: Register, value: u64) {
+        let mut registers = self.registers.lock();
+        match register {
+            Register::DISPLAY_SIZE => registers.size = value,
+            Register::DISPLAY_PITCH => registers.pitch = value,
+            Register::DISPLAY_ADDRESS => {
+                // What makes no sense as a surface is not shown.
+                let Some(surface) = decode_surface(registers.size, registers.pitch) else { return };
+                let placed = Placed { surface, address: PhysicalAddress(value) };
+                if self.config.latches_at_vsync {
+                    registers.pending = Some(placed);
+                } else {
+                    (registers.active, registers.fresh) = (Some(placed), true);
+                    registers.stats.latched += 1;
+                }
+            }
+            Register::DISPLAY_CONTROL => {
+                registers.control = DisplayControl::from_bits_truncate(value);
+                if !registers.control.contains(DisplayControl::SCAN_OUT) {
+                    (registers.active, registers.pending, registers.fresh) = (None, None, false);
+                    registers.latched = 0;
+                }
+            }
+            _ => return,
+        }
+        let called = registers.wants_refresh();
+        drop(registers);
+        if called {
+            self.wake.ring(Step::DoorbellToFetch);
+        }
+    }
+}
+
+impl Registers {
+    /// Whether there is a reason to carry out the next refresh.
+    fn wants_refresh(&self) -> bool {
+        self.control.contains(DisplayControl::VSYNC_INTERRUPT) || self.pending.is_some() || self.fresh
+    }
+
+    /// The vertical sync. Returns the surface to scan with whether it is its first time, and whether to interrupt.
+    fn sync(&mut self) -> (Option<(Placed, bool)>, bool) {
+        if let Some(placed) = self.pending.take() {
+            (self.active, self.fresh) = (Some(placed), true);
+            self.stats.latched += 1;
+        }
+        self.latched = self.active.map_or(0, |placed| placed.address.0);
+        self.stats.vsyncs += 1;
+        let scans = self.active.filter(|_| self.control.contains(DisplayControl::SCAN_OUT));
+        let scan = scans.map(|placed| (placed, std::mem::take(&mut self.fresh)));
+        // A dark screen has no first time.
+        self.fresh = false;
+        (scan, self.control.contains(DisplayControl::VSYNC_INTERRUPT))
+    }
+}
+
+/// Parts of a period: the first is the vertical blank, in each of the others a part of the lines is read.
+const SLICES: u64 = 16;
+
+/// A refresh that is under way.
+struct Scan {
+    refresh: u64,
+    /// The next slice to be read.
+    slice: u64,
+    began: Placed,
+    first: bool,
+    pixels: Vec<u8>,
+}
+
+/// The agent that scans.
+pub(crate) struct ScanOut {
+    gpu: Arc<Shared>,
+    scan: Option<Scan>,
+    /// The refresh that comes next, once there is a reason for it.
+    planned: Option<u64>,
+}
+
+impl ScanOut {
+    pub(crate) fn new(gpu: Arc<Shared>) -> ScanOut {
+        ScanOut { gpu, scan: None, planned: None }
+    }
+
+    /// When a slice of a refresh begins.
+    fn begin_of(display: &Display, refresh: u64, slice: u64) -> CpuTime {
+        let period = display.config.refresh_period_ns;
+        CpuTime(refresh.saturating_mul(period).saturating_add(slice * period / SLICES))
+    }
+
+    /// Nothing is being scanned: waits for the next vertical sync that there is a reason for, and carries it out.
+    fn next_refresh(&mut self, display: &Display) -> Turn {
+        if !display.registers.lock().wants_refresh() {
+            self.planned = None;
+            return Turn::Park;
+        }
+        let (now, period) = (self.gpu.platform.now(), display.config.refresh_period_ns);
+        let planned = *self.planned.get_or_insert(now.0 / period + 1);
+        let due = ScanOut::begin_of(display, planned, 0);
+        if now < due {
+            return Turn::Until(due);
+        }
+        // Whoever was late by whole periods has missed them.
+        let refresh = planned.max(now.0 / period);
+        self.planned = Some(refresh + 1);
+        let looked_at = display.sink.lock().is_some();
+        let (scan, interrupts) = display.registers.lock().sync();
+        self.scan = scan.filter(|_| looked_at).map(|(began, first)| Scan {
+            refresh,
+            slice: 1,
+            began,
+            first,
+            pixels: Vec::with_capacity(began.surface.width as usize * began.surface.height as usize * 4),
+        });
+        if interrupts && self.gpu.line.set(Cause::VSYNC) {
+            self.gpu.line.turn_ended();
+        }
+        Turn::Again
+    }
+
+    /// Reads the lines of the next slice when it is time.
+    fn go_on(&mut self, display: &Display, mut scan: Scan) -> Turn {
+        let due = ScanOut::begin_of(display, scan.refresh, scan.slice);
+        if self.gpu.platform.now() < due {
+            self.scan = Some(scan);
+            return Turn::Until(due);
+        }
+        let active = display.registers.lock().active;
+        // The screen went dark: nobody sees the rest.
+        let Some(active) = active else { return Turn::Again };
+        let height = u64::from(scan.began.surface.height);
+        let line_of = |slice: u64| height * (slice - 1) / (SLICES - 1);
+        let mut unreadable = 0;
+        for line in line_of(scan.slice)..line_of(scan.slice + 1) {
+            unreadable += u64::from(!self.read_line(&active, line, &mut scan));
+        }
+        display.registers.lock().stats.unreadable_lines += unreadable;
+        scan.slice += 1;
+        if scan.slice < SLICES {
+            self.scan = Some(scan);
+            return Turn::Again;
+        }
+        display.registers.lock().stats.scanned += 1;
+        let sink = display.sink.lock().clone();
+        if let Some(sink) = sink {
+            let Surface { width, height, .. } = scan.began.surface;
+            let (refresh, address, first) = (scan.refresh, scan.began.address, scan.first);
+            sink(Frame { refresh, address, width, height, first, pixels: scan.pixels });
+        }
+        Turn::Again
+    }
+
+    /// Appends a line of the frame; a black one, and `false`, where there is no memory to read it from.
+    fn read_line(&self, active: &Placed, line: u64, scan: &mut Scan) -> bool {
+        let row = scan.began.surface.width as usize * 4;
+        let begin = scan.pixels.len();
+        scan.pixels.resize(begin + row, 0);
+        let Surface { width, height, pitch_bytes, format } = active.surface;
+        if line >= u64::from(height) {
+            return false;
+        }
+        let at = PhysicalAddress(active.address.0.saturating_add(line * u64::from(pitch_bytes)));
+        let bytes = row.min(width as usize * 4);
+        let out = &mut scan.pixels[begin..begin + bytes];
+        let read = match self.gpu.bus.resolve(at) {
+            Some(Target::Bulk(memory, start)) => memory.read(start, out).is_ok(),
+            _ => false,
+        };
+        if format == PixelFormat::A8R8G8B8 {
+            out.chunks_exact_mut(4).for_each(|pixel| pixel.swap(0, 2));
+        }
+        read
+    }
+}
+
+impl Agent for ScanOut {
+    fn turn(&mut self) -> Turn {
+        let gpu = Arc::clone(&self.gpu);
+        let Some(display) = &gpu.display else { return Turn::Park };
+        match self.scan.take() {
+            Some(scan) => self.go_on(display, scan),
+            None => self.next_refresh(display),
+        }
+    }
+}

@@ -1,0 +1,514 @@
+//! Flips: what is on the screen, refresh by refresh. In virtual time, so that every refresh is known; the screen is looked at through
+//! the display's own scan, and a frame counts as torn when its pixels are not all of one picture.
+
+use std::sync::{Arc, OnceLock};
+use tidegate::calls::Status;
+use tidegate::d3d12::{
+    CommandListType, Device, DeviceOptions, Error, Fence, Priority, Queue, QueueDesc, SwapChain,
+    SwapChainDesc,
+};
+use tidegate::ddi::{
+    DevicePowerState, Dirql, Dispatch, Driver, DriverLayer, PreemptCommand, SetVidPnSourceAddress,
+};
+use tidegate::dxgkrnl::{DisplayStats, PowerManagement};
+use tidegate::platform::{Mutex, RunReport, StepCosts, Word};
+use tidegate::softgpu::{Frame, SoftGpu};
+use tidegate::trace::{Kind, LaneKind};
+use tidegate::workload::expect::Clock;
+use tidegate::workload::{LoadOptions, load};
+use tidegate::{Machine, MachineConfig, Platform, RunRequest, Submission, run_workload};
+
+/// A refresh, in nanoseconds.
+const PERIOD: u64 = 1_000_000;
+const WIDTH: u32 = 32;
+const HEIGHT: u32 = 45;
+
+/// What the screen showed.
+type Screen = Arc<Mutex<Vec<Frame>>>;
+
+/// A machine with a display, and what the screen shows.
+struct Shown {
+    platform: Platform,
+    machine: Machine,
+    screen: Screen,
+    watch: Arc<Watch>,
+}
+
+/// Counts preemptions that are asked for while the display has a flip that it has not latched.
+struct Watch {
+    inner: Arc<dyn Driver>,
+    gpu: OnceLock<Arc<SoftGpu>>,
+    flips: Word,
+    preempted_while_pending: Word,
+}
+
+impl DriverLayer for Watch {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn set_vid_pn_source_address(
+        &self,
+        level: &Dirql<'_>,
+        args: SetVidPnSourceAddress,
+    ) -> Result<(), Status> {
+        self.flips.fetch_add(1);
+        self.inner.set_vid_pn_source_address(level, args)
+    }
+
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
+        let latched = self.gpu.get().expect("it runs").display_stats().latched;
+        if self.flips.load() > latched {
+            self.preempted_while_pending.fetch_add(1);
+        }
+        self.inner.preempt_command(level, args)
+    }
+}
+
+/// How a picture is made: each pixel is its number.
+struct Painter {
+    device: Device,
+    queue: Queue,
+    chain: SwapChain,
+}
+
+fn machine(change: impl FnOnce(&mut MachineConfig)) -> Shown {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let mut config = MachineConfig::standard(&platform).with_display(PERIOD);
+    change(&mut config);
+    let (mut watch, counts) = (None, platform.page(2));
+    let machine = Machine::with_driver(&platform, config, |inner| {
+        let (flips, preempted_while_pending) = (counts.word(0), counts.word(1));
+        let made = Arc::new(Watch { inner, gpu: OnceLock::new(), flips, preempted_while_pending });
+        watch = Some(made.clone());
+        made
+    });
+    let (machine, watch) = (machine.unwrap(), watch.expect("the machine asked for its driver"));
+    assert!(watch.gpu.set(machine.gpu().clone()).is_ok());
+    let screen: Screen = Arc::new(platform.mutex("the screen", Vec::new()));
+    let sees = screen.clone();
+    machine.gpu().show_frames_to(Arc::new(move |frame| sees.lock().push(frame)));
+    Shown { platform, machine, screen, watch }
+}
+
+fn queue(device: &Device, name: &str, submission: Submission, priority: Priority) -> Queue {
+    let desc = QueueDesc {
+        name: name.to_owned(),
+        list_type: CommandListType::Direct,
+        priority,
+        submission,
+        node: None,
+        node_mask: 0,
+    };
+    device.create_queue(desc).unwrap()
+}
+
+fn chain_of(buffers: u32, frame_latency: u32) -> SwapChainDesc {
+    SwapChainDesc { name: "screen".to_owned(), width: WIDTH, height: HEIGHT, buffers, frame_latency }
+}
+
+impl Shown {
+    fn device(&self) -> Device {
+        self.machine.device(DeviceOptions::default()).unwrap()
+    }
+
+    fn painter(&self, submission: Submission, desc: SwapChainDesc) -> Painter {
+        let device = self.device();
+        let queue = queue(&device, "graphics", submission, Priority::Normal);
+        let chain = device.create_swap_chain(&queue, desc).unwrap();
+        Painter { device, queue, chain }
+    }
+
+    /// Runs a program to its end; nobody may have broken a contract.
+    fn run(&self, program: impl FnOnce() + Send + 'static) -> RunReport {
+        let report = self.machine.run(program);
+        assert!(report.completed(), "{report:?}");
+        assert_eq!(self.machine.adapter().bug_checks(), []);
+        assert_eq!(self.machine.driver().violations(), 0, "{:?}", self.machine.driver().violation_records());
+        report
+    }
+
+    /// The pictures in the order in which they were first shown, with their refreshes; the error is the first torn frame.
+    fn pictures(&self) -> Result<Vec<(u32, u64)>, String> {
+        let mut pictures: Vec<(u32, u64)> = Vec::new();
+        for frame in self.screen.lock().iter() {
+            let number = picture(frame)?;
+            if frame.first {
+                pictures.push((number, frame.refresh));
+            } else if pictures.last().is_none_or(|(last, _)| *last != number) {
+                return Err(format!(
+                    "picture {number} again at refresh {}, and it was another",
+                    frame.refresh
+                ));
+            }
+        }
+        Ok(pictures)
+    }
+
+    fn stats(&self) -> DisplayStats {
+        self.machine.adapter().display_stats()
+    }
+}
+
+/// The number of the picture that a frame shows as a whole.
+fn picture(frame: &Frame) -> Result<u32, String> {
+    assert_eq!((frame.width, frame.height), (WIDTH, HEIGHT));
+    let (pixels, rest) = frame.pixels.as_chunks::<4>();
+    assert!(rest.is_empty() && pixels.len() == (WIDTH * HEIGHT) as usize);
+    match pixels.iter().position(|pixel| *pixel != pixels[0]) {
+        None => Ok(u32::from_le_bytes(pixels[0])),
+        Some(at) => {
+            let (line, numbers) = (at as u32 / WIDTH, [pixels[0], pixels[at]].map(u32::from_le_bytes));
+            Err(format!("torn at line {line} of refresh {}: {numbers:?}", frame.refresh))
+        }
+    }
+}
+
+impl Painter {
+    /// Paints a picture into the current buffer, which takes `ns`, half of it before and half between its two halves.
+    fn paint(&self, number: u32, ns: u64) {
+        let buffer = &self.chain.buffers()[self.chain.current_index()];
+        let (mut list, half) = (self.device.create_command_list(CommandListType::Direct), buffer.bytes() / 2);
+        list.timed(ns / 2).unwrap();
+        list.fill(buffer, 0, half, number).unwrap();
+        list.timed(ns / 2).unwrap();
+        list.fill(buffer, half, half, number).unwrap();
+        self.queue.execute(&[&list.close().unwrap()]).unwrap();
+    }
+}
+
+const KERNEL_MODE: [Submission; 2] = [Submission::Packet, Submission::Hardware];
+
+// spec: PRE-081, PRE-082
+#[test]
+fn pictures_are_shown_whole_in_order_and_one_in_each_refresh() {
+    for submission in KERNEL_MODE {
+        for buffers in [2, 3] {
+            let shown = machine(|_| ());
+            let painter = shown.painter(submission, chain_of(buffers, 2));
+            shown.run(move || {
+                for number in 1..=12 {
+                    painter.paint(number, PERIOD * 3 / 5);
+                    painter.chain.present(1).unwrap();
+                }
+                painter.chain.wait_shown().unwrap();
+            });
+            let pictures = shown.pictures().unwrap();
+            let (numbers, refreshes): (Vec<u32>, Vec<u64>) = pictures.into_iter().unzip();
+            assert_eq!(numbers, (1..=12).collect::<Vec<_>>(), "{submission} {buffers}");
+            // With two buffers rendering begins when the one before is on the screen, and is done within the refresh.
+            assert!(refreshes.windows(2).all(|w| w[1] == w[0] + 1), "{submission} {buffers}: {refreshes:?}");
+            let stats = shown.stats();
+            assert_eq!((stats.presents, stats.shown, stats.discarded, stats.missed_vsyncs), (12, 12, 0, 0));
+            assert!(stats.latency_max_ns <= 3 * PERIOD && stats.latency_ns >= 12 * PERIOD / 2, "{stats:?}");
+        }
+    }
+}
+
+#[test]
+fn a_picture_that_is_late_misses_vertical_syncs_and_the_one_before_stays() {
+    let shown = machine(|_| ());
+    let painter = shown.painter(Submission::Hardware, chain_of(2, 1));
+    shown.run(move || {
+        for number in 1..=5 {
+            painter.paint(number, PERIOD * 5 / 2);
+            painter.chain.present(1).unwrap();
+        }
+        painter.chain.wait_shown().unwrap();
+    });
+    let pictures = shown.pictures().unwrap();
+    assert!(pictures.windows(2).all(|w| w[1] == (w[0].0 + 1, w[0].1 + 3)), "{pictures:?}");
+    let stats = shown.stats();
+    // Presented right behind the vertical sync that freed its buffer, ready in the third refresh from there.
+    assert_eq!((stats.shown, stats.missed_vsyncs), (5, 4 * 2));
+}
+
+// spec: PRE-084
+#[test]
+fn an_interval_is_a_number_of_vertical_syncs() {
+    let shown = machine(|_| ());
+    let painter = shown.painter(Submission::Packet, chain_of(3, 3));
+    shown.run(move || {
+        for (number, interval) in (1..).zip([1, 2, 4, 1, 3]) {
+            painter.paint(number, PERIOD / 10);
+            painter.chain.present(interval).unwrap();
+        }
+        painter.chain.wait_shown().unwrap();
+        assert!(matches!(painter.chain.present(5), Err(Error::BadValue { .. })));
+    });
+    let refreshes: Vec<u64> = shown.pictures().unwrap().into_iter().map(|(_, refresh)| refresh).collect();
+    let gaps: Vec<u64> = refreshes.windows(2).map(|w| w[1] - w[0]).collect();
+    assert_eq!(gaps, [2, 4, 1, 3]);
+    assert_eq!(shown.stats().missed_vsyncs, 0);
+}
+
+// spec: PRE-084
+#[test]
+fn without_an_interval_the_newest_picture_that_is_ready_is_shown() {
+    let shown = machine(|_| ());
+    let painter = shown.painter(Submission::Hardware, chain_of(5, 15));
+    shown.run(move || {
+        for number in 1..=40 {
+            painter.paint(number, PERIOD / 5);
+            painter.chain.present(0).unwrap();
+        }
+        painter.chain.wait_shown().unwrap();
+    });
+    let pictures = shown.pictures().unwrap();
+    let stats = shown.stats();
+    assert!(pictures.windows(2).all(|w| w[1].0 > w[0].0 && w[1].1 > w[0].1), "{pictures:?}");
+    assert_eq!(pictures.last().map(|(number, _)| *number), Some(40), "the last one is shown in any case");
+    assert!(stats.discarded > 0 && stats.shown + stats.discarded == 40, "{stats:?}");
+}
+
+/// Paints pictures while others keep the engine busy; returns the fence that ends them.
+fn under_load(shown: &Shown, submission: Submission) {
+    let painter = shown.painter(submission, chain_of(3, 3));
+    let urgent = queue(&painter.device, "urgent", submission, Priority::High);
+    let gate: Fence = painter.device.create_fence("urgent", 0).unwrap();
+    let clock = shown.platform.clone();
+    let others = clock.clone();
+    shown.run(move || {
+        let (device, queue) = (painter.device.clone(), urgent);
+        let load = others.clone();
+        let bursts = others.spawn("urgent", move || {
+            for burst in 1..=60 {
+                let mut list = device.create_command_list(CommandListType::Direct);
+                list.timed(PERIOD / 8).unwrap();
+                queue.execute(&[&list.close().unwrap()]).unwrap();
+                queue.signal(&gate, burst).unwrap();
+                gate.wait(burst).unwrap();
+                load.sleep_until(load.now().after(PERIOD / 7));
+            }
+        });
+        for number in 1..=20 {
+            painter.paint(number, PERIOD * 4 / 5);
+            painter.chain.present(1).unwrap();
+        }
+        painter.chain.wait_shown().unwrap();
+        bursts.join();
+    });
+}
+
+// spec: PRE-018
+#[test]
+fn no_picture_is_torn_lost_or_overtaken_when_urgent_work_preempts_the_rendering() {
+    for submission in KERNEL_MODE {
+        let shown = machine(|_| ());
+        under_load(&shown, submission);
+        let pictures = shown.pictures().unwrap();
+        let numbers: Vec<u32> = pictures.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, (1..=20).collect::<Vec<_>>(), "{submission}");
+        assert!(pictures.windows(2).all(|w| w[1].1 > w[0].1), "{submission}: {pictures:?}");
+        if submission == Submission::Packet {
+            let stats = shown.machine.adapter().stats();
+            assert!(stats.packets_preempted > 0, "{stats:?}");
+            assert!(shown.watch.preempted_while_pending.load() > 0, "no flip was pending then");
+        }
+    }
+}
+
+// spec: PRE-018
+#[test]
+fn a_display_that_does_not_latch_is_seen_to_tear() {
+    for submission in KERNEL_MODE {
+        let shown = machine(|config| {
+            config.gpu.display.as_mut().expect("it has one").latches_at_vsync = false;
+        });
+        under_load(&shown, submission);
+        let torn = shown.pictures().unwrap_err();
+        assert!(torn.starts_with("torn at line"), "{torn}");
+    }
+}
+
+// spec: PRE-083
+#[test]
+fn a_user_mode_queue_presents_nothing() {
+    let shown = machine(|_| ());
+    let device = shown.device();
+    let user = queue(&device, "graphics", Submission::User, Priority::Normal);
+    let refused = device.create_swap_chain(&user, chain_of(2, 1)).unwrap_err();
+    let Error::NotSupported { what, why } = &refused else { panic!("{refused:?}") };
+    assert!(what.contains("'screen' on queue 'graphics'") && why.contains("packet or hardware submission"));
+    shown.run(move || drop((device, user)));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_to_do() {
+    let none = machine(|config| config.gpu.display = None);
+    let device = none.device();
+    let hardware = queue(&device, "graphics", Submission::Hardware, Priority::Normal);
+    let refused = device.create_swap_chain(&hardware, chain_of(2, 1)).unwrap_err().to_string();
+    assert!(refused.contains("no display"), "{refused}");
+    assert!(device.wait_for_vertical_blank().unwrap_err().to_string().contains("no display"));
+    none.run(move || drop((device, hardware)));
+    drop(none);
+
+    let shown = machine(|_| ());
+    let painter = shown.painter(Submission::Packet, chain_of(2, 1));
+    let other = shown.device();
+    let second = queue(&other, "other", Submission::Packet, Priority::Normal);
+    for desc in [
+        SwapChainDesc { width: 0, ..chain_of(2, 1) },
+        SwapChainDesc { height: 20_000, ..chain_of(2, 1) },
+        chain_of(1, 1),
+        chain_of(17, 1),
+        chain_of(2, 0),
+        chain_of(2, 16),
+    ] {
+        let refused = other.create_swap_chain(&second, desc.clone()).unwrap_err();
+        assert!(matches!(refused, Error::BadValue { .. }), "{desc:?}: {refused}");
+    }
+    let foreign = other.create_swap_chain(&painter.queue, chain_of(2, 1)).unwrap_err();
+    assert!(matches!(foreign, Error::Foreign { .. }));
+    let late = other.create_swap_chain(&second, chain_of(2, 1)).unwrap();
+    shown.run(move || {
+        painter.paint(1, PERIOD / 2);
+        painter.chain.present(1).unwrap();
+        painter.chain.wait_shown().unwrap();
+        // One device has the screen until it ends.
+        let Err(Error::Call { status, .. }) = late.present(1) else { panic!("two devices on one screen") };
+        assert_eq!(status, Status::GRAPHICS_VIDPN_SOURCE_IN_USE);
+        drop(painter);
+        late.present(1).unwrap();
+        late.wait_shown().unwrap();
+    });
+    assert_eq!(shown.stats().shown, 2);
+}
+
+#[test]
+fn vertical_syncs_come_only_while_somebody_wants_to_hear_of_one() {
+    let shown = machine(|_| ());
+    let painter = shown.painter(Submission::Hardware, chain_of(2, 1));
+    let (clock, gpu) = (shown.platform.clone(), shown.machine.gpu().clone());
+    shown.run(move || {
+        clock.sleep_until(clock.now().after(20 * PERIOD));
+        assert_eq!(gpu.display_stats().vsyncs, 0, "nothing was presented");
+        painter.paint(1, PERIOD / 2);
+        painter.chain.present(1).unwrap();
+        painter.chain.wait_shown().unwrap();
+        let then = gpu.display_stats().vsyncs;
+        clock.sleep_until(clock.now().after(20 * PERIOD));
+        assert_eq!(gpu.display_stats().vsyncs, then, "the panel refreshes itself");
+        let before = clock.now();
+        painter.device.wait_for_vertical_blank().unwrap();
+        assert!(clock.now().since(before) <= PERIOD && clock.now().0 % PERIOD == 0);
+    });
+    assert_eq!(shown.pictures().unwrap().len(), 1);
+}
+
+#[test]
+fn a_machine_that_stands_still_is_noticed_although_it_has_a_display() {
+    let shown = machine(|_| ());
+    let painter = shown.painter(Submission::Packet, chain_of(2, 1));
+    let never = painter.device.create_fence("never", 0).unwrap();
+    let report = shown.machine.run(move || {
+        painter.queue.wait(&never, 1).unwrap();
+        painter.chain.present(1).unwrap();
+        let _stopped = painter.chain.wait_shown();
+    });
+    assert!(!report.completed());
+    assert_eq!(shown.stats().shown, 0);
+}
+
+// spec: PRE-082
+#[test]
+fn a_process_that_is_ended_leaves_a_dark_screen_and_none_of_its_memory() {
+    for submission in KERNEL_MODE {
+        let shown = machine(|_| ());
+        let adapter = shown.machine.adapter().clone();
+        let before = adapter.census();
+        let process = shown.machine.process("player").unwrap();
+        let device = shown.machine.device_in(&process, DeviceOptions::default()).unwrap();
+        let queue = queue(&device, "graphics", submission, Priority::Normal);
+        let chain = device.create_swap_chain(&queue, chain_of(3, 3)).unwrap();
+        let painter = Painter { device, queue, chain };
+        let gpu = shown.machine.gpu().clone();
+        shown.run(move || {
+            painter.paint(1, PERIOD / 10);
+            painter.chain.present(1).unwrap();
+            painter.chain.wait_shown().unwrap();
+            for number in 2..=3 {
+                painter.paint(number, PERIOD / 10);
+                painter.chain.present(1).unwrap();
+            }
+            process.terminate();
+            assert!(matches!(painter.chain.present(1), Err(Error::DeviceRemoved(_) | Error::Stopped)));
+            drop((painter, process));
+            let frames = gpu.display_stats().scanned;
+            gpu.display_stats();
+            assert!(frames >= 1);
+        });
+        assert_eq!(adapter.census(), before, "{submission}");
+        assert_eq!(shown.pictures().unwrap().first(), Some(&(1, 1)));
+    }
+}
+
+// spec: PRE-082
+#[test]
+fn power_takes_the_screen_along_and_brings_it_back() {
+    let shown = machine(|config| config.kernel.power = PowerManagement::Managed);
+    let painter = shown.painter(Submission::Hardware, chain_of(2, 1));
+    let (adapter, clock) = (shown.machine.adapter().clone(), shown.platform.clone());
+    shown.run(move || {
+        painter.paint(1, PERIOD / 2);
+        painter.chain.present(1).unwrap();
+        painter.chain.wait_shown().unwrap();
+        assert_eq!(adapter.power_down_if_idle(), Ok(DevicePowerState::D0), "a screen that shows something");
+        assert_eq!(adapter.set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
+        clock.sleep_until(clock.now().after(5 * PERIOD));
+        assert_eq!(adapter.set_power_state(DevicePowerState::D0), Ok(DevicePowerState::D0));
+        clock.sleep_until(clock.now().after(3 * PERIOD));
+        // One that the display was told of, and that it has not latched when the power goes.
+        painter.paint(2, PERIOD / 10);
+        painter.chain.present(1).unwrap();
+        clock.sleep_until(clock.now().after(PERIOD / 5));
+        assert_eq!(adapter.set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
+        clock.sleep_until(clock.now().after(5 * PERIOD));
+        assert_eq!(adapter.set_power_state(DevicePowerState::D0), Ok(DevicePowerState::D0));
+        painter.chain.wait_shown().unwrap();
+    });
+    let numbers: Vec<u32> = shown.pictures().unwrap().into_iter().map(|(number, _)| number).collect();
+    assert_eq!(numbers, [1, 1, 2]);
+    assert_eq!(shown.stats().shown, 2);
+}
+
+/// The workload that comes with the project: each picture has its own horizon, where it is brightest.
+// spec: PRE-018
+#[test]
+fn the_presenting_workload_shows_each_of_its_pictures_once() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/presenting.toml");
+    let (workload, _) = load(path.as_ref(), &LoadOptions::default()).unwrap();
+    let workload = Arc::new(workload);
+    for submission in [None, Some(Submission::Hardware)] {
+        let request = RunRequest {
+            submission,
+            tracing: true,
+            frames: true,
+            ..RunRequest::new(workload.clone(), Clock::Virtual)
+        };
+        let result = run_workload(&request).unwrap_or_else(|e| panic!("{e}"));
+        let report = &result.outcome.report;
+        assert!(report.is_right(), "{:?}", report.problem_lines());
+        let display = report.display.as_ref().expect("it has a display");
+        assert_eq!((display.frames_shown, display.missed_vsyncs), (24, 0), "{display:?}");
+        let names: Vec<&str> = result.shown.iter().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!((names.len(), names[0], names[23]), (24, "frame-0001.png", "frame-0024.png"));
+        for (number, (name, width, height, rgba)) in result.shown.iter().enumerate() {
+            let brightness = |row: &[u8]| row.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+            let rows: Vec<u64> = rgba.chunks(*width as usize * 4).map(brightness).collect();
+            let brightest = (0..rows.len()).max_by_key(|row| rows[*row]).expect("it has rows");
+            let horizon = *height as usize - 20 - number * 4;
+            assert!(brightest.abs_diff(horizon) <= 1, "{name}: {brightest} instead of {horizon}");
+        }
+        let trace = result.trace.expect("it was asked for");
+        let lane = trace.lanes.iter().find(|lane| lane.kind == LaneKind::Display).expect("a lane of its own");
+        let of = |kind| trace.records.iter().filter(|r| r.lane == lane.id && r.kind == kind).count();
+        assert_eq!((of(Kind::Flip), lane.name.as_str()), (24, "display"));
+        assert!(of(Kind::VSync) >= 24);
+    }
+    let request =
+        RunRequest { submission: Some(Submission::User), ..RunRequest::new(workload, Clock::Virtual) };
+    let refused = run_workload(&request).err().expect("user-mode queues present nothing").to_string();
+    assert!(refused.contains("packet or hardware submission"), "{refused}");
+}
