@@ -194,7 +194,7 @@ fn a_context_is_first_in_first_out_over_commands_waits_and_signals() {
     assert_eq!(submitted(&mut s), None, "the signal waits for the command before it");
     assert!(s.completed(0, 2, NOW).is_some());
     assert!(matches!(s.next_decision(NOW), Some(Decision::Signal { signal, .. }) if names(&signal) == ["g"]));
-    assert!(!s.completed(0, 3, NOW).is_some(), "a packet that was never submitted");
+    assert!(s.completed(0, 3, NOW).is_none(), "a packet that was never submitted");
 }
 
 #[test]
