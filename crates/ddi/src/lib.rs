@@ -10,6 +10,7 @@
 //! Laws: the kernel holds no lock of policy state over any of these calls; kernel CPU addresses that are handed in are
 //! valid only during the call; a broken contract is a `BugCheck` of the adapter and never an abort of the process.
 
+mod callback_layer;
 pub mod caps;
 pub mod display;
 pub mod doorbell;
@@ -32,6 +33,7 @@ pub mod scheduling;
 pub mod timeout;
 pub mod version;
 
+pub use callback_layer::CallbackLayer;
 pub use caps::{
     AdapterCaps, EngineId, EngineType, MonitoredNotification, NativeFenceCaps, NodeMetadata,
     UserModeSubmissionCaps, VidSchCaps,

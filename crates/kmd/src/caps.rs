@@ -170,6 +170,7 @@ pub(crate) fn declare(
         description: config.description.clone(),
         scheduling,
         hw_queue_packet_cap: 0,
+        // spec: PRE-008
         preemption,
         max_allocation_list_slot_id: patch::LAST_SLOT,
         lazy_context_switch: config.lazy_context_switch,

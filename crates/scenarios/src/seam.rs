@@ -10,11 +10,10 @@ use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::{CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::scheduling::SetContextSchedulingProperties;
 use tidegate::ddi::{
-    Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver, DriverHandle,
-    DriverLayer, EngineId, InterruptData, OsHandle, Passive, PowerAction, PreemptCommand, RingHint,
-    StartInfo, Status, SubmitCommandFlags,
+    CallbackLayer, Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver,
+    DriverHandle, DriverLayer, EngineId, InterruptData, OsHandle, Passive, PowerAction, PreemptCommand,
+    RingHint, StartInfo, Status, SubmitCommandFlags,
 };
-use tidegate::ddi::{ContextAllocation, CreateContextAllocation, HwContextLoss};
 use tidegate::explorer::Probe;
 use tidegate::platform::Word;
 
@@ -193,7 +192,11 @@ struct Callback {
     names_queues: Option<QueuesMade>,
 }
 
-impl Callbacks for Callback {
+impl CallbackLayer for Callback {
+    fn inner(&self) -> &dyn Callbacks {
+        &*self.inner
+    }
+
     fn notify_interrupt(&self, level: &Dirql<'_>, mut data: InterruptData) {
         if self.left_out.now() == LeftOut::SignalReport
             && matches!(data, InterruptData::NativeFenceSignaled { .. })
@@ -211,14 +214,6 @@ impl Callbacks for Callback {
             *hw_queues = made.iter().filter_map(OnceLock::get).copied().collect();
         }
         self.inner.notify_interrupt(level, data);
-    }
-
-    fn queue_dpc(&self, level: &Dirql<'_>) {
-        self.inner.queue_dpc(level);
-    }
-
-    fn notify_dpc(&self, level: &Dispatch) {
-        self.inner.notify_dpc(level);
     }
 
     fn disconnect_doorbell(
@@ -244,27 +239,6 @@ impl Callbacks for Callback {
             _ => {}
         }
         self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
-    }
-
-    fn create_context_allocation(
-        &self,
-        level: &Passive,
-        args: CreateContextAllocation,
-    ) -> Result<ContextAllocation, Status> {
-        self.inner.create_context_allocation(level, args)
-    }
-
-    fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle) -> Result<(), Status> {
-        self.inner.destroy_context_allocation(level, allocation)
-    }
-
-    fn invalidate_hw_context(
-        &self,
-        level: &Passive,
-        context: OsHandle,
-        loss: HwContextLoss,
-    ) -> Result<(), Status> {
-        self.inner.invalidate_hw_context(level, context, loss)
     }
 }
 

@@ -12,13 +12,10 @@ use tidegate::calls::{
 use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Queue, QueueDesc, Submission,
 };
-use tidegate::ddi::doorbell::DisconnectReason;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::{
-    Callbacks, Dirql, Dispatch, Driver, DriverLayer, InterruptData, OsHandle, Passive, PeerSignalCaps,
-    StartInfo,
+    CallbackLayer, Callbacks, Dirql, Driver, DriverLayer, InterruptData, Passive, PeerSignalCaps, StartInfo,
 };
-use tidegate::ddi::{ContextAllocation, CreateContextAllocation, HwContextLoss};
 use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::Command;
 use tidegate::gpu_abi::log::LogEntry;
@@ -393,49 +390,14 @@ impl DriverLayer for Tap {
     }
 }
 
-impl Callbacks for TappedCallbacks {
+impl CallbackLayer for TappedCallbacks {
+    fn inner(&self) -> &dyn Callbacks {
+        &*self.inner
+    }
+
     fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
         self.reports.lock().push(data.clone());
         self.inner.notify_interrupt(level, data);
-    }
-
-    fn queue_dpc(&self, level: &Dirql<'_>) {
-        self.inner.queue_dpc(level);
-    }
-
-    fn notify_dpc(&self, level: &Dispatch) {
-        self.inner.notify_dpc(level);
-    }
-
-    fn disconnect_doorbell(
-        &self,
-        level: &Passive,
-        hw_queue: OsHandle,
-        doorbell: OsHandle,
-        reason: DisconnectReason,
-    ) -> Result<(), Status> {
-        self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
-    }
-
-    fn create_context_allocation(
-        &self,
-        level: &Passive,
-        args: CreateContextAllocation,
-    ) -> Result<ContextAllocation, Status> {
-        self.inner.create_context_allocation(level, args)
-    }
-
-    fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle) -> Result<(), Status> {
-        self.inner.destroy_context_allocation(level, allocation)
-    }
-
-    fn invalidate_hw_context(
-        &self,
-        level: &Passive,
-        context: OsHandle,
-        loss: HwContextLoss,
-    ) -> Result<(), Status> {
-        self.inner.invalidate_hw_context(level, context, loss)
     }
 }
 

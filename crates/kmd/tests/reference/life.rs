@@ -4,10 +4,11 @@ use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbel
 use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use tidegate_ddi::queue::{CreateContext, ProgressFence, QueuePrivateData};
 use tidegate_ddi::{
-    Dirql, Driver, DriverHandle, EngineType, FeatureId, NativeFenceCaps, OsHandle, Passive, Status,
-    VidSchCaps,
+    ComputePreemption, Dirql, Driver, DriverHandle, EngineType, FeatureId, GraphicsPreemption,
+    NativeFenceCaps, OsHandle, Passive, Status, VidSchCaps,
 };
-use tidegate_gpu_abi::{AdminCommand, QueueId};
+use tidegate_gpu_abi::regs::NodePreemption;
+use tidegate_gpu_abi::{AdminCommand, QueueId, Register};
 use tidegate_kmd::{Config, DoorbellModel, InterruptMode, Kind, KmdError};
 use tidegate_platform::{PhysicalAddress, Platform};
 
@@ -48,6 +49,25 @@ fn the_optimised_interrupt_is_declared_with_native_fences_only() {
     assert!(!declared(InterruptMode::HwQueue, &[]));
     assert!(!declared(InterruptMode::FenceArray, ALL));
     assert!(!declared(InterruptMode::NullArray, ALL));
+}
+
+// spec: PRE-008, PRE-011
+#[test]
+fn the_granularity_declared_is_that_of_the_coarsest_engine() {
+    let machine = Machine::cold(&Platform::host(), Config::standard(), None);
+    let nodes = [
+        (GraphicsPreemption::Pixel, ComputePreemption::Dispatch),
+        (GraphicsPreemption::Primitive, ComputePreemption::Thread),
+        (GraphicsPreemption::Shader, ComputePreemption::Shader),
+    ];
+    for (node, (graphics, compute)) in (0..).zip(nodes) {
+        let register = Register::NODE_PREEMPTION.offset(node);
+        let states = NodePreemption { graphics, compute }.encode();
+        machine.device.script.lock_device().traits.insert(register, states);
+    }
+    machine.start(ALL).unwrap();
+    let caps = machine.driver.query_adapter_caps(&Passive::enter()).preemption;
+    assert_eq!((caps.graphics, caps.compute), (GraphicsPreemption::Primitive, ComputePreemption::Dispatch));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::{CreateContext, SetRootPageTable};
 use tidegate::ddi::{
-    Callbacks, ContextAllocation, CreateContextAllocation, Dirql, DisconnectReason, Dispatch, Driver,
-    DriverHandle, DriverLayer, HwContextLoss, InterruptData, OsHandle, Passive, StartInfo, Status,
+    CallbackLayer, Callbacks, ContextAllocation, CreateContextAllocation, Driver, DriverHandle, DriverLayer,
+    OsHandle, Passive, StartInfo, Status,
 };
 use tidegate::gpu_abi::{GpuVa, Pte};
 use tidegate::platform::{Bulk, Mutex, PhysicalAddress, PhysicalMemory, Platform, Target};
@@ -142,27 +142,9 @@ struct Watched {
     seen: Arc<Mutex<Seen>>,
 }
 
-impl Callbacks for Watched {
-    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
-        self.inner.notify_interrupt(level, data);
-    }
-
-    fn queue_dpc(&self, level: &Dirql<'_>) {
-        self.inner.queue_dpc(level);
-    }
-
-    fn notify_dpc(&self, level: &Dispatch) {
-        self.inner.notify_dpc(level);
-    }
-
-    fn disconnect_doorbell(
-        &self,
-        level: &Passive,
-        hw_queue: OsHandle,
-        doorbell: OsHandle,
-        reason: DisconnectReason,
-    ) -> Result<(), Status> {
-        self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
+impl CallbackLayer for Watched {
+    fn inner(&self) -> &dyn Callbacks {
+        &*self.inner
     }
 
     fn create_context_allocation(
@@ -178,14 +160,5 @@ impl Callbacks for Watched {
     fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle) -> Result<(), Status> {
         self.seen.lock().freed.push(allocation);
         self.inner.destroy_context_allocation(level, allocation)
-    }
-
-    fn invalidate_hw_context(
-        &self,
-        level: &Passive,
-        context: OsHandle,
-        loss: HwContextLoss,
-    ) -> Result<(), Status> {
-        self.inner.invalidate_hw_context(level, context, loss)
     }
 }
