@@ -493,12 +493,13 @@ impl DeviceInner {
     pub(crate) fn removed_reason(&self) -> Option<String> {
         match self.thunk.enter().device_state(self.handle()) {
             Ok(DeviceState::Active) => None,
+            // As GetDeviceRemovedReason names them: DXGI_ERROR_DEVICE_HUNG is whose work it was, DXGI_ERROR_DEVICE_RESET who lost by it,
+            // DXGI_ERROR_DEVICE_REMOVED what went away as a whole. A fault says where, and is read by that.
             Ok(DeviceState::Faulted(report)) => Some(self.describe(&report)),
-            // As GetDeviceRemovedReason names them: DXGI_ERROR_DEVICE_HUNG is whose work it was, DXGI_ERROR_DEVICE_RESET who lost by it.
             Ok(DeviceState::Hung(what)) => Some(format!("DEVICE_HUNG: {what}")),
             Ok(DeviceState::Reset(what)) => Some(format!("DEVICE_RESET: {what}")),
-            Ok(DeviceState::Stopped) => Some("the adapter stopped".to_owned()),
-            Ok(DeviceState::ProcessEnded) => Some("its process was ended".to_owned()),
+            Ok(DeviceState::Stopped) => Some("DEVICE_REMOVED: the adapter stopped".to_owned()),
+            Ok(DeviceState::ProcessEnded) => Some("DEVICE_REMOVED: its process was ended".to_owned()),
             Err(Status::CANCELLED) => None,
             Err(status) => Some(status.to_string()),
         }

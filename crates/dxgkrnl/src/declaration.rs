@@ -50,6 +50,7 @@ impl Declaration {
         // 2. What the adapter is.
         let caps = enabled.query_adapter_caps(level);
         check(&caps, version, features)?;
+        check_engine_recovery(level, &*enabled, &caps)?;
         let shape = enabled.page_table_shape(level);
         let segments = enabled.query_segments(level);
         // 3. What it can do of its features.
@@ -148,6 +149,23 @@ fn check(caps: &AdapterCaps, version: DdiVersion, features: &Features) -> Result
         return Err(StartError::NativeFenceWithout64BitAtomics);
     }
     check_chain(caps, features)
+}
+
+/// Who recovers single engines has the entries for it. DxgkDdiResetEngine cannot be asked without a reset: a driver without it is found out
+/// by the first one, which leads to a reset of the adapter.
+fn check_engine_recovery(level: &Passive, driver: &dyn Driver, caps: &AdapterCaps) -> Result<(), StartError> {
+    if !caps.per_engine_tdr {
+        return Ok(());
+    }
+    let engine = caps.engine(0);
+    let asked = [
+        (driver.query_dependent_engine_group(level, engine).err(), "DxgkDdiQueryDependentEngineGroup"),
+        (driver.query_engine_status(level, engine).err(), "DxgkDdiQueryEngineStatus"),
+    ];
+    match asked.into_iter().find(|(refusal, _)| *refusal == Some(Status::NOT_SUPPORTED)) {
+        Some((_, entry)) => Err(StartError::CapDependency("per-engine recovery", entry)),
+        None => Ok(()),
+    }
 }
 
 /// A declaration whose entries came after the driver's version.

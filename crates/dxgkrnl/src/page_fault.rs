@@ -2,7 +2,7 @@
 //!
 //! The order that matters: 1. when it is reported, the flags, the engine and the handle are looked at, so that the object that is named
 //! cannot become another one; 2. in the deferred routine what can only be asked there; 3. the devices of those who are named are lost,
-//! with all that the driver said; 4. then what the flags say must be reset. A report that makes no sense stops the adapter.
+//! with all that the driver said; 4. then what the flags say must be reset is, as after a timeout. A report that makes no sense stops the adapter.
 //!
 //! Faults of packets are `recovery`'s, and so is what becomes of a lost device.
 
@@ -140,8 +140,12 @@ pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &
         }
     }
     // spec: HS-019
-    if fault.flags.intersects(PageFaultFlags::ADAPTER_RESET_REQUIRED | PageFaultFlags::FATAL_HARDWARE_ERROR) {
+    if fault.flags.contains(PageFaultFlags::FATAL_HARDWARE_ERROR) {
         adapter.lose_all_devices();
+    } else if fault.flags.contains(PageFaultFlags::ADAPTER_RESET_REQUIRED) {
+        let what = format!("{engine} faulted, and its driver wants the adapter reset");
+        adapter.lose_all_processes_devices(&DeviceState::Reset(what.clone()));
+        tdr::adapter_hangs(adapter, what);
     } else if fault.flags.contains(PageFaultFlags::ENGINE_RESET_REQUIRED) {
         tdr::engine_hangs(adapter, engine, format!("{engine} faulted, and its driver wants it reset"));
     }

@@ -113,6 +113,14 @@ impl Adapter {
         devices.chain(queues.iter().map(|q| q.device.clone())).collect()
     }
 
+    /// Every process loses its devices; what the kernel has of its own goes on.
+    pub(crate) fn lose_all_processes_devices(self: &Arc<Adapter>, reason: &DeviceState) {
+        let devices: Vec<_> = self.devices.lock().values().filter_map(Weak::upgrade).collect();
+        for device in devices.iter().filter(|device| !device.is_of_kernel()) {
+            lose_device(self, device, reason.clone());
+        }
+    }
+
     /// The driver broke its contract: nothing of this adapter can be trusted any more.
     pub(crate) fn lose_all_devices(self: &Arc<Adapter>) {
         let devices: Vec<_> = self.devices.lock().values().filter_map(Weak::upgrade).collect();

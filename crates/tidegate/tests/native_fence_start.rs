@@ -3,13 +3,15 @@
 
 mod world;
 
+use std::sync::Arc;
 use tidegate::MachineError;
 use tidegate::calls::{CreateNativeFence, NativeFenceType, Status, SyncObjectFlags};
 use tidegate::ddi::caps::AdapterCaps;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::fence::{CreateNativeFence as DdiCreate, OpenNativeFence};
 use tidegate::ddi::{
-    DdiVersion, Driver, DriverHandle, FeatureId, NativeFenceCaps, Passive, Status as DdiStatus, VidSchCaps,
+    DdiVersion, Driver, DriverHandle, DriverLayer, EngineId, EngineStatus, FeatureId, NativeFenceCaps,
+    Passive, Status as DdiStatus, VidSchCaps,
 };
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate::{MachineConfig, ddi};
@@ -224,6 +226,45 @@ fn a_driver_with_preemption_and_a_display_flips_at_vertical_syncs() {
     assert_eq!(refusal(|caps| caps.flip_on_vsync_mmio = false), None);
     let timeless = |caps: &mut AdapterCaps| caps.display.as_mut().expect("it has one").refresh_period_ns = 0;
     assert_eq!(refusal_with(with_display, timeless), Some(StartError::RefreshPeriod));
+}
+
+/// A driver that lacks an entry of the recovery of single engines.
+struct Lacks {
+    inner: Arc<dyn Driver>,
+    group: bool,
+    status: bool,
+}
+
+impl DriverLayer for Lacks {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, DdiStatus> {
+        let there = self.inner.query_dependent_engine_group(level, engine);
+        if self.group { Err(DdiStatus::NOT_SUPPORTED) } else { there }
+    }
+
+    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, DdiStatus> {
+        let there = self.inner.query_engine_status(level, engine);
+        if self.status { Err(DdiStatus::NOT_SUPPORTED) } else { there }
+    }
+}
+
+// spec: PRE-045
+#[test]
+fn a_driver_that_recovers_single_engines_has_the_entries_for_it() {
+    let refusal_of = |(group, status), recovers| {
+        let declares: world::ChangeCaps = Box::new(move |caps| caps.per_engine_tdr = recovers);
+        why_not(start_with(|c| c, Some(declares), |inner| Arc::new(Lacks { inner, group, status })))
+    };
+    let lacks = |entry| Some(StartError::CapDependency("per-engine recovery", entry));
+    let (group, status) = ("DxgkDdiQueryDependentEngineGroup", "DxgkDdiQueryEngineStatus");
+    let cases = [((true, false), lacks(group)), ((false, true), lacks(status)), ((false, false), None)];
+    for (which, refused) in cases {
+        assert_eq!(refusal_of(which, true), refused);
+        assert_eq!(refusal_of(which, false), None, "nothing rests on them");
+    }
 }
 
 fn refused_type(world: &World, fence_type: NativeFenceType) -> Option<Status> {

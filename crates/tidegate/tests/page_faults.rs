@@ -13,6 +13,7 @@ use tidegate::d3dukmdt::layout::Raw;
 use tidegate::ddi::{
     EngineId, FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags, RenderPipelineStage,
 };
+use tidegate::dxgkrnl::TdrLevel;
 use tidegate::dxgkrnl::error::BugCheck;
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
 use tidegate::kmd::FaultNaming;
@@ -320,11 +321,12 @@ fn what_must_be_reset_takes_others_along() {
     let engine = PageFaultFlags::ENGINE_RESET_REQUIRED;
     let adapter = PageFaultFlags::ADAPTER_RESET_REQUIRED;
     let broken = PageFaultFlags::FATAL_HARDWARE_ERROR;
-    for (flags, busy_lost, idle_lost) in [
-        (PageFaultFlags::WRITE, false, false),
-        (engine, true, false),
-        (adapter, true, true),
-        (broken, true, true),
+    for (flags, busy_lost, idle_lost, resets) in [
+        (PageFaultFlags::WRITE, false, false, (0, 0)),
+        (engine, true, false, (1, 0)),
+        (adapter, true, true, (0, 1)),
+        (broken, true, true, (0, 0)),
+        (adapter | engine, true, true, (0, 1)),
     ] {
         world().run(move |w| {
             let (busy, idle) = (Neighbour::new(w, 0), Neighbour::new(w, 1));
@@ -336,6 +338,40 @@ fn what_must_be_reset_takes_others_along() {
             assert_eq!(faulted(w).flags, flags);
             assert_eq!(busy.state() != DeviceState::Active, busy_lost, "{flags:?}");
             assert_eq!(idle.state() != DeviceState::Active, idle_lost, "{flags:?}");
+            let stats = w.machine.adapter().stats();
+            assert_eq!((stats.engine_timeouts, stats.adapter_resets), resets, "{flags:?}");
+            assert_eq!(w.machine.adapter().bug_checks(), []);
+            // What was reset works for whoever comes after.
+            let heir = Neighbour::new(w, 0);
+            heir.submit(1, &[Command::Timed { ns: 1_000 }]);
+            heir.wait(1).unwrap();
+            assert_eq!(heir.state(), DeviceState::Active, "{flags:?}");
         });
     }
+}
+
+// spec: HS-019
+#[test]
+fn an_adapter_is_reset_where_nobody_has_deadlines_and_is_not_where_nothing_is_recovered() {
+    let faults = |w: &World| {
+        let idle = Neighbour::new(w, 1);
+        let _queue = w.hw_queue();
+        let hw_queue = w.hooked.told().queues.last().unwrap().0.os_handle;
+        w.hooked.interrupt(planted(hw_queue, PageFaultFlags::ADAPTER_RESET_REQUIRED));
+        w.pass(1_000_000);
+        assert!(matches!(idle.state(), DeviceState::Reset(what) if what.contains("wants the adapter reset")));
+        assert_eq!(w.machine.adapter().bug_checks(), []);
+        w.machine.adapter().stats().adapter_resets
+    };
+    let without_supervisor = |config| {
+        let mut config = world::inline(config);
+        config.kernel.supervised = false;
+        config
+    };
+    world_with(without_supervisor).run(move |w| assert_eq!(faults(w), 1));
+    let without_recovery = |mut config: tidegate::MachineConfig| {
+        config.kernel.tdr.level = TdrLevel::Off;
+        config
+    };
+    world_with(without_recovery).run(move |w| assert_eq!(faults(w), 0));
 }

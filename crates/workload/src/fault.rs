@@ -148,7 +148,7 @@ mod tests {
         assert_eq!((reason.queue, reason.address, reason.write), ("copy", 0x2_2000, true));
         assert_eq!(reason.what, "the address is not mapped for writing");
         assert!(!read_reason("queue 'a b', packet 1, load from 0x10: x").unwrap().write);
-        assert_eq!(read_reason("the adapter stopped"), None);
+        assert_eq!(read_reason("DEVICE_REMOVED: the adapter stopped"), None);
     }
 
     #[test]

@@ -355,10 +355,9 @@ impl Adapter {
         self.display.as_ref().is_some_and(|display| display.is_on())
     }
 
-    /// Whether an engine has packets, or VidSch is about to give it some.
+    /// Whether an engine has packets, or VidSch is about to give it some, or to give back one that knows where memory stands.
     fn has_packets(&self) -> bool {
-        let sched = self.sched.lock();
-        (0..self.caps.engine_count()).any(|engine| !sched.in_flight_on(engine).is_empty())
+        self.sched.lock().holds_places()
     }
 
     /// The look for work that was announced and is not complete, on the engines that `of` picks.

@@ -216,6 +216,17 @@ impl<F: Clone> VidSch<F> {
         packets.map(|packet| packet.context).collect()
     }
 
+    /// Whether memory must stay where it is for a packet: one that an engine has, or one with physical addresses that an engine gave back.
+    /// What was saved of such a packet says where its allocations stood, and no patch reaches that.
+    pub(crate) fn holds_places(&self) -> bool {
+        let holds = |item: &Item<F>| match &item.work {
+            Work::Command(command) => item.came_back && command.kind == CommandKind::Patched,
+            _ => false,
+        };
+        self.engines.iter().any(|engine| !engine.in_flight.is_empty())
+            || self.contexts.values().any(|queue| queue.items.iter().any(holds))
+    }
+
     /// Packets of `engine` up to `fence_id` are complete; returns their contexts. `None` when no packet of that number was submitted.
     pub(crate) fn completed(&mut self, engine: u32, fence_id: u32, now: Now) -> Option<Vec<OsHandle>> {
         let known = self.engines.get(engine as usize)?.was_submitted(fence_id);

@@ -6,7 +6,7 @@
 //! A device without power is not looked at, and does not get any for it: nothing runs there.
 
 use super::hw_watch::{Judgement, Look};
-use super::{Blame, Failure, Noticed, Reset, engine_timed_out, naming};
+use super::{Blame, Failure, Noticed, Reset, adapter_timed_out, engine_timed_out, naming};
 use crate::adapter::Adapter;
 use crate::recovery;
 use crate::supervisor::Watch;
@@ -20,12 +20,24 @@ pub(crate) const WATCH: Watch = Watch { next, look };
 
 fn next(adapter: &Adapter) -> Option<CpuTime> {
     let state = adapter.tdr.state.lock();
-    if state.hanging.is_empty() { state.cadence.next() } else { Some(CpuTime(0)) }
+    let nobody_hangs = state.hanging.is_empty() && state.adapter_hangs.is_none();
+    if nobody_hangs { state.cadence.next() } else { Some(CpuTime(0)) }
 }
 
 fn look(adapter: &Arc<Adapter>) {
     loop {
-        let found = adapter.tdr.state.lock().hanging.pop_first();
+        let (whole, found) = {
+            let mut state = adapter.tdr.state.lock();
+            let whole = state.adapter_hangs.take();
+            // Its reset is one of every engine.
+            if whole.is_some() {
+                state.hanging.clear();
+            }
+            (whole, state.hanging.pop_first())
+        };
+        if let Some(what) = whole {
+            adapter_timed_out(adapter, what);
+        }
         let Some((number, what)) = found else { break };
         let engine = adapter.caps.engine(number);
         engine_timed_out(adapter, engine, &Noticed::new(what, recovery::busy_on(adapter, engine)));

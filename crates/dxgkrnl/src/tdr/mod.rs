@@ -70,6 +70,8 @@ struct State {
     asked: BTreeMap<u32, Arc<Context>>,
     /// Engines, by number, that hang as was found out where nobody could wait: what was noticed.
     hanging: BTreeMap<u32, String>,
+    /// The adapter is to be reset, as was found out where nobody could wait: what was noticed.
+    adapter_hangs: Option<String>,
     /// What the driver names in the reset that is under way.
     naming: Option<Named>,
     /// Address spaces of processes that are blocked.
@@ -132,6 +134,7 @@ impl Tdr {
                     watches: BTreeMap::new(),
                     asked: BTreeMap::new(),
                     hanging: BTreeMap::new(),
+                    adapter_hangs: None,
                     naming: None,
                     blocked: BTreeSet::new(),
                     breaks: config.debug_mode == TdrDebugMode::Break,
@@ -170,6 +173,20 @@ pub(crate) fn engine_hangs(adapter: &Arc<Adapter>, engine: EngineId, what: Strin
         return engine_timed_out(adapter, engine, &Noticed::new(what, recovery::busy_on(adapter, engine)));
     }
     let first = adapter.tdr.state.lock().hanging.insert(number, what).is_none();
+    if first {
+        adapter.supervisor.arm(adapter.platform.now());
+    }
+}
+
+/// The same of the adapter as a whole. Without recovery nothing is reset.
+pub(crate) fn adapter_hangs(adapter: &Arc<Adapter>, what: String) {
+    if !adapter.config.tdr.is_on() {
+        return;
+    }
+    if !adapter.supervisor.is_there() {
+        return adapter_timed_out(adapter, what);
+    }
+    let first = adapter.tdr.state.lock().adapter_hangs.replace(what).is_none();
     if first {
         adapter.supervisor.arm(adapter.platform.now());
     }

@@ -135,7 +135,9 @@ impl Prepared {
         let calls = state.calls.since(&state.before.device);
         let machine = state.after.machine.since(&state.before.machine);
         let end_ns = state.idle_ns.unwrap_or(run.end.0);
-        let worked_until = times.as_ref().and_then(|all| last_end(&all.iter().collect::<Vec<_>>()));
+        // Of a program that shows pictures, the last one on the screen is the end: no queue's lane has it.
+        let worked = times.as_ref().filter(|_| self.workload.display.is_none());
+        let worked_until = worked.and_then(|all| last_end(&all.iter().collect::<Vec<_>>()));
         let makespan_ns = worked_until.unwrap_or(end_ns).saturating_sub(state.started_ns);
         let stats = || self.queues.iter().map(tidegate_d3d12::Queue::stats);
         let queues = logs.iter().enumerate().map(|(number, log)| {

@@ -94,6 +94,33 @@ fn an_engine_with_room_is_asked_before_somebody_stands_behind_lower_work() {
     assert_eq!(next(&mut s, NOW), [Next::Request(5)], "what runs now is of the lower one again");
 }
 
+#[test]
+fn what_was_saved_of_a_packet_with_physical_addresses_holds_memory_where_it_is() {
+    for (kind, holds) in [(CommandKind::Patched, true), (CommandKind::Render, false)] {
+        let mut s = machine(&[Priority::Normal, Priority::High], LIMITS);
+        s.push(A, of_kind(10, kind), NOW);
+        assert!(!s.holds_places(), "{kind:?}: it is patched when it goes to its engine");
+        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+        assert!(s.holds_places());
+        s.push(B, command(20), at(1));
+        assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
+        assert_eq!(s.preempted(0, (2, 0), at(2)), answered(&[], 1));
+        assert_eq!(s.holds_places(), holds, "{kind:?}: no engine has any packet");
+        assert_eq!(next(&mut s, at(2)), [new(20, 3), again(10, 4)]);
+        assert!(s.completed(0, 4, at(3)).is_some());
+        assert!(!s.holds_places());
+    }
+    // Nobody runs the rest of one whose device is lost.
+    let mut s = machine(&[Priority::Normal, Priority::High], LIMITS);
+    s.push(A, of_kind(10, CommandKind::Patched), NOW);
+    assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+    s.push(B, command(20), at(1));
+    assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
+    assert_eq!(s.preempted(0, (2, 0), at(2)), answered(&[], 1));
+    let _given_up = s.clear_contexts(&[A]);
+    assert!(!s.holds_places());
+}
+
 // spec: PRE-004, PRE-006
 #[test]
 fn a_driver_that_is_not_preemption_aware_is_asked_for_nothing() {
