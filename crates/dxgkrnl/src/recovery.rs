@@ -53,8 +53,8 @@ pub(crate) fn split_refused(adapter: &Arc<Adapter>, context: &Arc<Context>, offs
     lose_device(adapter, &context.device, DeviceState::Faulted(report));
 }
 
-/// The devices whose work an engine has.
-pub(crate) fn busy_on(adapter: &Arc<Adapter>, engine: EngineId) -> Vec<Arc<Device>> {
+/// The devices whose work an engine has, and whether packets are among it.
+pub(crate) fn busy_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<Device>>, bool) {
     let mut devices = BTreeMap::new();
     let number = adapter.caps.engine_number(engine);
     let packets = number.map(|n| adapter.sched.lock().in_flight_on(n)).unwrap_or_default();
@@ -64,7 +64,8 @@ pub(crate) fn busy_on(adapter: &Arc<Adapter>, engine: EngineId) -> Vec<Arc<Devic
     for queue in adapter.hw_queues_of(|q| q.engine() == engine && q.has_work(adapter)) {
         devices.insert(queue.device.os_handle, queue.device.clone());
     }
-    devices.into_values().filter(|device| !device.is_of_kernel()).collect()
+    let of_processes = devices.into_values().filter(|device| !device.is_of_kernel()).collect();
+    (of_processes, !packets.is_empty())
 }
 
 /// Puts a device into error; `false` when it was lost already.

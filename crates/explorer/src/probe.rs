@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 /// How many notes a [`Probe`] holds.
-pub const NOTES: usize = 16;
+pub const NOTES: usize = 20;
 
 /// A few numbered notes, each written at most once in a run and read after it. Agents must not read them.
 #[derive(Clone, Debug, Default)]

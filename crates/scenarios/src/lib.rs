@@ -31,6 +31,9 @@
 //! | `priority-against-dispatch` | a context that loses its priority against the engine that serves its queue |
 //! | `completion-against-preemption` | packets that complete against the request for them |
 //! | `preemption-against-wait` | the request for a packet against the end of the wait behind it |
+//! | `completion-against-reset` | packets that complete against the reset of their engine |
+//! | `hang-against-signal` | the reset of an engine that hangs against the signal that a queue waits for there |
+//! | `reset-against-doorbell`, `adapter-reset-against-doorbell` | a ring and a connect against a reset |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
 //! | `destroy-against-victimise` | the end of doorbells against the loss of one |
 //! | `terminate-against-ring` | the end of a process against its own rings, and a neighbour's |
@@ -45,6 +48,7 @@ mod arm_against_rewind;
 mod broadcast_against_destroy;
 mod cancel_against_signal;
 mod completion_against_preemption;
+mod completion_against_reset;
 mod connect_against_connect;
 mod cpu_signal_against_park;
 mod cross_adapter_relay;
@@ -58,6 +62,7 @@ mod fence_cell;
 mod gpu_pulse;
 mod gpu_to_gpu;
 mod gpu_wait;
+mod hang_against_signal;
 mod hostile_client;
 mod log_write_against_log_read;
 mod one_event;
@@ -66,6 +71,7 @@ mod plan;
 mod preemption_against_wait;
 mod priority_against_dispatch;
 mod race;
+mod reset_against_doorbell;
 mod ring_against_d3;
 mod ring_against_f1;
 mod ring_against_park;
@@ -88,7 +94,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 40] = [
+const RACES: [&Race; 44] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -122,6 +128,10 @@ const RACES: [&Race; 40] = [
     &priority_against_dispatch::RACE,
     &completion_against_preemption::RACE,
     &preemption_against_wait::RACE,
+    &completion_against_reset::RACE,
+    &hang_against_signal::RACE,
+    &reset_against_doorbell::OF_ENGINE,
+    &reset_against_doorbell::OF_ADAPTER,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
     &destroy_against_victimise::RACE,

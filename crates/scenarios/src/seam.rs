@@ -11,8 +11,8 @@ use tidegate::ddi::queue::{CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::scheduling::SetContextSchedulingProperties;
 use tidegate::ddi::{
     CallbackLayer, Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver,
-    DriverHandle, DriverLayer, EngineId, InterruptData, OsHandle, Passive, PowerAction, PreemptCommand,
-    RingHint, StartInfo, Status, SubmitCommandFlags,
+    DriverHandle, DriverLayer, EngineId, HwContextLoss, InterruptData, OsHandle, Passive, PowerAction,
+    PreemptCommand, RingHint, StartInfo, Status, SubmitCommandFlags,
 };
 use tidegate::explorer::Probe;
 use tidegate::platform::Word;
@@ -52,6 +52,14 @@ pub(crate) enum LeftOut {
     SignalReport,
     /// What an interrupt reports of a hardware queue that faulted.
     FaultReport,
+    /// What an engine's reset says of whose work it cut off.
+    Blame,
+    /// The truth about the packet that an engine's reset cut off: the driver names the next one.
+    AbortedId,
+    /// The hardware's going on after a reset: the driver says that it does.
+    Restart,
+    /// Taking hardware from a doorbell whose device is lost: the driver says nothing, and keeps it.
+    Disconnection,
     /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes it, and the driver waits.
     CallbackOwner,
 }
@@ -84,8 +92,12 @@ pub(crate) mod notes {
     pub(crate) const RESUBMITTED: usize = 11;
     /// The same for a second one.
     pub(crate) const RESUBMITTED_TOO: usize = 12;
+    /// The hardware is being reset, an engine or all of it.
+    pub(crate) const RESET: usize = 13;
+    /// It goes on.
+    pub(crate) const WENT_ON: usize = 14;
     /// First number that a scenario may use for itself.
-    pub(crate) const OWN: usize = 13;
+    pub(crate) const OWN: usize = 15;
 }
 
 /// Most fences whose MonitoredValue is watched.
@@ -239,6 +251,18 @@ impl CallbackLayer for Callback {
             _ => {}
         }
         self.inner.disconnect_doorbell(level, hw_queue, doorbell, reason)
+    }
+
+    fn invalidate_hw_context(
+        &self,
+        level: &Passive,
+        context: OsHandle,
+        loss: HwContextLoss,
+    ) -> Result<(), Status> {
+        if self.left_out.now() == LeftOut::Blame {
+            return Ok(());
+        }
+        self.inner.invalidate_hw_context(level, context, loss)
     }
 }
 
@@ -408,7 +432,42 @@ impl DriverLayer for Seam {
 
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
         self.probe.note(notes::DISCONNECTED, 1);
-        self.inner.disconnect_doorbell(level, doorbell);
+        if self.left_out.now() != LeftOut::Disconnection {
+            self.inner.disconnect_doorbell(level, doorbell);
+        }
+    }
+
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {
+        self.probe.note(notes::RESET, 1);
+        let aborted = self.inner.reset_engine(level, engine)?;
+        self.probe.note(notes::WENT_ON, 1);
+        Ok(if self.left_out.now() == LeftOut::AbortedId { aborted.wrapping_add(1) } else { aborted })
+    }
+
+    fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        self.probe.note(notes::RESET, 1);
+        self.inner.reset_hw_engine(level, engine)
+    }
+
+    fn resume_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
+        if self.left_out.now() != LeftOut::Restart {
+            self.inner.resume_hw_engine(level, engine)?;
+        }
+        self.probe.note(notes::WENT_ON, 1);
+        Ok(())
+    }
+
+    fn reset_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        self.probe.note(notes::RESET, 1);
+        self.inner.reset_from_timeout(level)
+    }
+
+    fn restart_from_timeout(&self, level: &Passive) -> Result<(), Status> {
+        if self.left_out.now() != LeftOut::Restart {
+            self.inner.restart_from_timeout(level)?;
+        }
+        self.probe.note(notes::WENT_ON, 1);
+        Ok(())
     }
 
     fn resume_context(&self, level: &Passive, context: DriverHandle) -> Result<(), Status> {

@@ -62,6 +62,8 @@ pub(crate) struct Setting {
     pub(crate) first_doorbell_lost: bool,
     /// Whether adapter and engines may lose power. The driver's own look at its queues is off where they may.
     pub(crate) power: PowerManagement,
+    /// Whether the kernel has its timer, and counts who is inside the driver.
+    pub(crate) supervised: bool,
 }
 
 impl Default for Setting {
@@ -87,6 +89,7 @@ impl Default for Setting {
             peer_signal: PeerSignalCaps::default(),
             first_doorbell_lost: false,
             power: PowerManagement::AlwaysOn,
+            supervised: false,
         }
     }
 }
@@ -139,6 +142,7 @@ impl Setting {
         config.driver.fence_history = setting.fence_history;
         config.driver.peer_signal = setting.peer_signal;
         config.kernel.power = setting.power;
+        config.kernel.supervised = setting.supervised;
         config.driver.idle = IdlePolicy { engine_after_ns: 0, looks_at_queues: false };
         config.gpu.nodes.clear();
         config.driver.nodes.clear();

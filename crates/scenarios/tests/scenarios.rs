@@ -103,6 +103,26 @@ fn packets_that_complete_while_they_are_asked_for_run_once() {
     finds_its_bugs("completion-against-preemption");
 }
 
+#[test]
+fn packets_that_complete_while_their_engine_is_reset_cost_one_device_at_most() {
+    is_sampled("completion-against-reset");
+    finds_its_bugs("completion-against-reset");
+}
+
+#[test]
+fn a_hang_costs_the_guilty_alone_whenever_the_signal_comes_that_another_waits_for() {
+    is_sampled("hang-against-signal");
+    finds_its_bugs("hang-against-signal");
+}
+
+#[test]
+fn a_ring_is_not_lost_over_a_reset() {
+    for name in ["reset-against-doorbell", "adapter-reset-against-doorbell"] {
+        is_sampled(name);
+        finds_its_bugs(name);
+    }
+}
+
 // spec: PRE-042
 #[test]
 fn a_packet_that_is_asked_for_stays_before_the_wait_behind_it() {

@@ -40,7 +40,9 @@ fn alone(adapter: &Arc<Adapter>, change: impl FnOnce()) {
     if let Some(turn) = turn {
         // Whoever is stuck in the driver is found out when the adapter is reset; nothing is stopped by waiting longer.
         let deadline = adapter.platform.now().after(adapter.config.tdr.ddi_delay_ns);
-        if turn.wait_for(Some(deadline), "whoever submits packets") != WaitEnd::Woken {
+        if turn.wait_for(Some(deadline), "whoever submits packets") != WaitEnd::Woken
+            && adapter.sched.lock().withdraw_heir(&turn)
+        {
             return change();
         }
     }

@@ -341,7 +341,9 @@ impl<F: Clone> VidSch<F> {
     /// The next decision; `None` gives the right back.
     pub(crate) fn next_decision(&mut self, now: Now) -> Option<Decision<F>> {
         self.seen = now.at;
+        // Whoever waits for the right goes before everything that is to be decided.
         if !self.heirs.is_empty() {
+            self.running = false;
             return None;
         }
         let decision = self

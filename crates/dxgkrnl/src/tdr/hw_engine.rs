@@ -8,7 +8,6 @@
 use super::hw_watch::{Judgement, Look};
 use super::{Blame, Failure, Noticed, Reset, adapter_timed_out, engine_timed_out, naming};
 use crate::adapter::Adapter;
-use crate::recovery;
 use crate::supervisor::Watch;
 use crate::suspend;
 use std::sync::{Arc, Weak};
@@ -40,7 +39,7 @@ fn look(adapter: &Arc<Adapter>) {
         }
         let Some((number, what)) = found else { break };
         let engine = adapter.caps.engine(number);
-        engine_timed_out(adapter, engine, &Noticed::new(what, recovery::busy_on(adapter, engine)));
+        engine_timed_out(adapter, engine, &Noticed::of_all_on(adapter, engine, what));
     }
     let tdr = &adapter.tdr;
     if !tdr.state.lock().cadence.take_due(adapter.platform.now()) {

@@ -88,7 +88,7 @@ pub(crate) struct Noticed {
     pub(crate) what: String,
     /// Whose work it is, as far as the kernel can tell; the driver knows better.
     pub(crate) suspects: Vec<Arc<Device>>,
-    /// A preemption of packets was not answered.
+    /// It is about packets, which may be complete by now: then nothing is reset, and nobody is to blame.
     pub(crate) packets: bool,
 }
 
@@ -117,6 +117,12 @@ enum Failure {
 impl Noticed {
     fn new(what: String, suspects: Vec<Arc<Device>>) -> Noticed {
         Noticed { what, suspects, packets: false }
+    }
+
+    /// Whoever has work on the engine at this moment is suspected.
+    fn of_all_on(adapter: &Arc<Adapter>, engine: EngineId, what: String) -> Noticed {
+        let (suspects, packets) = recovery::busy_on(adapter, engine);
+        Noticed { what, suspects, packets }
     }
 }
 
@@ -170,7 +176,7 @@ impl Tdr {
 pub(crate) fn engine_hangs(adapter: &Arc<Adapter>, engine: EngineId, what: String) {
     let Some(number) = adapter.caps.engine_number(engine) else { return };
     if !adapter.supervisor.is_there() {
-        return engine_timed_out(adapter, engine, &Noticed::new(what, recovery::busy_on(adapter, engine)));
+        return engine_timed_out(adapter, engine, &Noticed::of_all_on(adapter, engine, what));
     }
     let first = adapter.tdr.state.lock().hanging.insert(number, what).is_none();
     if first {
@@ -433,8 +439,7 @@ impl Adapter {
                 let engine = EngineId { node_ordinal, engine_ordinal };
                 self.check_engine(engine).map_err(|_| Status::INVALID_PARAMETER)?;
                 let what = format!("a timeout of {engine} was forced");
-                let suspects = recovery::busy_on(self, engine);
-                engine_timed_out(self, engine, &Noticed::new(what, suspects));
+                engine_timed_out(self, engine, &Noticed::of_all_on(self, engine, what));
             }
             TdrTest::DisableBreak => self.tdr.state.lock().breaks = false,
             TdrTest::EnableBreak => self.tdr.state.lock().breaks = true,

@@ -26,6 +26,13 @@ impl<F: Clone> VidSch<F> {
         self.heirs.push_back(heir);
     }
 
+    /// Whoever waited waits no longer; `false` when he has been given the right.
+    pub(crate) fn withdraw_heir(&mut self, heir: &Event) -> bool {
+        let waiting = self.heirs.len();
+        self.heirs.retain(|other| other.id() != heir.id());
+        self.heirs.len() < waiting
+    }
+
     /// The heir, when the right was given back and somebody waits for it: he has it then.
     pub(crate) fn take_heir(&mut self) -> Option<Event> {
         if self.running {

@@ -44,6 +44,27 @@ fn caps() -> AdapterCaps {
 }
 
 #[test]
+fn whoever_waits_for_the_right_to_decide_gets_it_before_anything_is_decided() {
+    let platform = tidegate_platform::Platform::host();
+    let mut sched = sched();
+    let context = OsHandle(1);
+    sched.add_context(context, 0, Priority::Normal, 0, 0);
+    assert!(sched.begin_run());
+    let (heir, late) = (platform.event(true), platform.event(true));
+    sched.hand_to(heir.clone());
+    sched.hand_to(late.clone());
+    assert!(sched.take_heir().is_none(), "somebody decides");
+    sched.push(context, command(1), NOW);
+    assert!(sched.next_decision(NOW).is_none(), "the right goes first");
+    assert_eq!(sched.take_heir().map(|event| event.id()), Some(heir.id()));
+    assert!(!sched.begin_run(), "the heir has it");
+    assert!(sched.withdraw_heir(&late), "he waits no longer");
+    assert!(!sched.withdraw_heir(&heir), "he has it already");
+    assert!(submitted(&mut sched).is_some());
+    assert!(sched.next_decision(NOW).is_none() && sched.begin_run(), "it was given back");
+}
+
+#[test]
 fn a_packet_that_was_not_taken_completes_nobody_else_s() {
     let mut sched = VidSch::<&'static str>::new(&AdapterCaps { hw_queue_packet_cap: 2, ..caps() }, LIMITS);
     let (first, second) = (OsHandle(1), OsHandle(2));
