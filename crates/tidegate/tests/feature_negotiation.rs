@@ -252,7 +252,7 @@ fn caps_are_asked_for_when_their_feature_is_enabled() {
         ),
         (Some(USER_MODE_SUBMISSION), vec![table(HWSCH), table(NATIVE_FENCE), driver.clone(), native]),
         (Some(NATIVE_FENCE), vec![table(HWSCH), driver.clone()]),
-        (Some(HWSCH), vec![driver]),
+        (Some(HWSCH), vec![driver.clone()]),
     ];
     for (off, after_start) in cases {
         let w = match off {
@@ -262,6 +262,10 @@ fn caps_are_asked_for_when_their_feature_is_enabled() {
         let mut expected = supports.clone();
         expected.push("StartDevice".to_owned());
         expected.extend(after_start);
+        // With DRIVERCAPS, whatever the features: whether it has what its recovery of engines rests on.
+        let caps = expected.iter().position(|call| *call == driver).expect("it is asked for");
+        let asked = ["QueryDependentEngineGroup node 0", "QueryEngineStatus node 0"];
+        expected.splice(caps + 1..caps + 1, asked.map(str::to_owned));
         if off != Some(HWSCH) {
             expected.push("SetupPriorityBands NORMAL 10 %".to_owned());
         }
