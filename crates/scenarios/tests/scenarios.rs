@@ -103,18 +103,21 @@ fn packets_that_complete_while_they_are_asked_for_run_once() {
     finds_its_bugs("completion-against-preemption");
 }
 
+// spec: PRE-048
 #[test]
 fn packets_that_complete_while_their_engine_is_reset_cost_one_device_at_most() {
     is_sampled("completion-against-reset");
     finds_its_bugs("completion-against-reset");
 }
 
+// spec: PRE-053
 #[test]
 fn a_hang_costs_the_guilty_alone_whenever_the_signal_comes_that_another_waits_for() {
     is_sampled("hang-against-signal");
     finds_its_bugs("hang-against-signal");
 }
 
+// spec: UMS-040
 #[test]
 fn a_ring_is_not_lost_over_a_reset() {
     for name in ["reset-against-doorbell", "adapter-reset-against-doorbell"] {
