@@ -4,6 +4,7 @@ mod machine;
 
 use machine::{COMPUTE, COPY, Machine, QueueOptions, Seen, THREE_D, everywhere, on};
 use std::sync::Arc;
+use tidegate_gpu_abi::Register;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
     AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, Device,
@@ -186,6 +187,23 @@ fn dma_packets_of_several_processes_complete_in_order() {
         assert!(ids.is_sorted(), "{ids:?}");
         assert_eq!(buffers.map(|b| b.bulk.read_u64(0).unwrap()), [12, 11]);
         assert_eq!(machine.gpu.stats().tags[&5].packets, 1);
+    });
+}
+
+#[test]
+fn a_new_ring_of_an_engine_begins_its_line_of_ids() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let buffer = process.buffer(8);
+        let store = [Command::WriteValue { destination: buffer.va, value: 1 }];
+        let mut ring = machine.kernel_queue(COPY, QueueKind::Node, &process);
+        ring.submit(&[dma(&process, &store, 12)]);
+        machine.await_completed(COPY, 12);
+        machine.tell(AdminCommand::DestroyQueue { queue: ring.id }).unwrap();
+        let mut again = machine.kernel_queue(COPY, QueueKind::Node, &process);
+        assert_eq!(machine.gpu.read_register(Register::COMPLETED_FENCE.offset(COPY)), 0);
+        again.submit(&[dma(&process, &store, 1)]);
+        machine.await_seen(|seen| seen.contains(&Seen::Completed(COPY, 1)));
     });
 }
 

@@ -249,6 +249,10 @@ impl Shared {
             return Err(AdminError::BadAddress);
         }
         let mut cmp = self.awake()?;
+        if shape.kind == QueueKind::Node {
+            // Whoever makes an engine's ring begins its line of submission fence ids.
+            self.nodes[shape.node as usize].completed.store(0);
+        }
         let id = QueueId(u32::try_from(cmp.queues.len()).map_err(|_| AdminError::BadValue)?);
         let shape = Shape { id, ..shape };
         let place = Place {
