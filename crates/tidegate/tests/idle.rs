@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, Queue, QueueDesc};
+use tidegate::dxgkrnl::TdrConfig;
 use tidegate::kmd::DoorbellModel;
 use tidegate::platform::os::process_cpu_ns;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -41,8 +42,9 @@ fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
             fence.wait(value).unwrap();
         }
         assert!(queues.iter().all(|queue| queue.stats().connects == 1));
-        // The engines look for a moment before they park.
-        clock.sleep_until(clock.now().after(100_000_000));
+        // The engines look for a moment before they park, and the kernel looks once more at what was submitted last, a timeout
+        // delay later.
+        clock.sleep_until(clock.now().after(2 * TdrConfig::standard().delay_ns));
         let (before, parked) = (process_cpu_ns(), clock.parking_counts());
         clock.sleep_until(clock.now().after(IDLE_NS));
         measured.set(process_cpu_ns() - before).unwrap();
