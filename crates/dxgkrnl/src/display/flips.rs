@@ -274,6 +274,15 @@ mod tests {
         Some((latched.flip.0, latched.replaced.map(|flip| flip.0), latched.due))
     }
 
+    /// The picture at 10 is on the screen since refresh 1.
+    fn with_one_shown() -> Flips<Flip> {
+        let mut flips = Flips::new();
+        present(&mut flips, (10, 1));
+        steps(&mut flips, 0);
+        latch(&mut flips, 10, 1);
+        flips
+    }
+
     // spec: PRE-081, PRE-084
     #[test]
     fn flips_are_shown_in_order_one_at_a_time_and_the_interrupt_is_off_when_all_are() {
@@ -296,10 +305,7 @@ mod tests {
     // spec: PRE-084
     #[test]
     fn an_interval_holds_a_flip_and_nothing_holds_one_without() {
-        let mut f = Flips::new();
-        present(&mut f, (10, 1));
-        steps(&mut f, 0);
-        latch(&mut f, 10, 1);
+        let mut f = with_one_shown();
         present(&mut f, (20, 3));
         assert_eq!((steps(&mut f, 1), steps(&mut f, 2)), (vec![], vec![]));
         assert_eq!(steps(&mut f, 3), [Step::Flip { flip: (20, 3), first: false }]);
@@ -314,10 +320,7 @@ mod tests {
     // spec: PRE-082
     #[test]
     fn a_device_that_leaves_gets_its_surfaces_back_behind_the_dark() {
-        let mut f = Flips::new();
-        present(&mut f, (10, 1));
-        steps(&mut f, 0);
-        latch(&mut f, 10, 1);
+        let mut f = with_one_shown();
         present(&mut f, (20, 1));
         steps(&mut f, 1);
         present(&mut f, (30, 1));
@@ -334,10 +337,7 @@ mod tests {
 
     #[test]
     fn power_brings_back_what_was_shown_and_issues_again_what_was_not_latched() {
-        let mut f = Flips::new();
-        present(&mut f, (10, 1));
-        steps(&mut f, 0);
-        latch(&mut f, 10, 1);
+        let mut f = with_one_shown();
         present(&mut f, (20, 1));
         steps(&mut f, 1);
         f.unpowered(|flip| flip.1);

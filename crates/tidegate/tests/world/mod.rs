@@ -17,8 +17,7 @@ use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, Connection, CreateAllocation, CreateContextVirtual,
     CreateDoorbell, CreateDoorbellFlags, CreateHwContext, CreateHwQueue, CreateMonitoredFence,
     CreateNativeFence, Doorbell, FenceInstance, FenceValue, Handle, HwQueue, Kernel, NativeFenceType,
-    Placement, Priority, RingHint, SignalFlags, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SyncObjectFlags, WaitMode,
+    Placement, Priority, RingHint, SignalFlags, Status, SyncObjectFlags, WaitMode,
 };
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::d3dukmdt::fence_cell::REACHED;
@@ -26,8 +25,8 @@ use tidegate::ddi::recording::Called;
 use tidegate::ddi::{Driver, InterruptData, OsHandle, Recording};
 use tidegate::dxgkrnl::{InterruptDelivery, Process};
 use tidegate::gpu_abi::{
-    CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa, RingPacket,
-    SLOT_BYTES, TraceWords,
+    CONTROL_WORDS, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
+    TraceWords,
 };
 use tidegate::platform::{Bulk, Event, Mapping, Mutex, Page, RunReport, StepCosts, Word};
 use tidegate::{Machine, MachineConfig, MachineError, Platform};
@@ -260,36 +259,24 @@ impl World {
         (memory, made.gpu_va)
     }
 
+    /// This process, for what is the same for every one.
+    fn itself(&self) -> Neighbour {
+        Neighbour { kernel: Arc::clone(&self.kernel), device: self.device }
+    }
+
     /// Commands in GPU memory: where, and how many bytes.
     pub fn commands(&self, commands: &[Command]) -> (u64, u32) {
-        let mut writer = CommandWriter::new();
-        commands.iter().for_each(|c| writer.push(c));
-        let bytes = writer.to_bytes();
-        let (memory, gpu_va) = self.bytes(bytes.len() as u64);
-        memory.write(0, &bytes).unwrap();
-        (gpu_va, bytes.len() as u32)
+        self.itself().commands(commands)
     }
 
     /// Gives commands to a kernel-mode hardware queue.
     pub fn submit(&self, queue: &HwQueue, progress_fence_id: u64, commands: &[Command]) {
-        let (commands_gpu_va, command_bytes) = self.commands(commands);
-        let hw_queue = queue.handle;
-        let args = SubmitCommandToHwQueue {
-            hw_queue,
-            progress_fence_id,
-            commands_gpu_va,
-            command_bytes,
-            queued_ns: 0,
-        };
-        self.kernel.submit_command_to_hw_queue(args).unwrap();
+        self.itself().submit(queue, progress_fence_id, commands);
     }
 
     /// Gives commands to a context for packets.
     pub fn submit_packet(&self, context: Handle, commands: &[Command]) {
-        let (commands_gpu_va, command_bytes) = self.commands(commands);
-        self.kernel
-            .submit_command(SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 })
-            .unwrap();
+        self.itself().submit_packet(context, commands);
     }
 
     /// Blocks until the fence has reached `value`.

@@ -1,4 +1,4 @@
-//! Owns another process on the same machine, with a device of its own: whoever must not be punished for the first.
+//! Owns a process with a device, and how it gives work to engines: beside the world's own, whoever must not be punished for the first.
 
 use super::World;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ impl Neighbour {
         self.kernel.create_allocation(args).unwrap()
     }
 
-    fn commands(&self, commands: &[Command]) -> (u64, u32) {
+    /// Commands in GPU memory: where, and how many bytes.
+    pub fn commands(&self, commands: &[Command]) -> (u64, u32) {
         let mut writer = CommandWriter::new();
         commands.iter().for_each(|c| writer.push(c));
         let bytes = writer.to_bytes();
@@ -57,6 +58,7 @@ impl Neighbour {
         (made.gpu_va, bytes.len() as u32)
     }
 
+    /// Gives commands to a kernel-mode hardware queue.
     pub fn submit(&self, queue: &HwQueue, progress_fence_id: u64, commands: &[Command]) {
         let (commands_gpu_va, command_bytes) = self.commands(commands);
         let hw_queue = queue.handle;
@@ -70,6 +72,7 @@ impl Neighbour {
         self.kernel.submit_command_to_hw_queue(args).unwrap();
     }
 
+    /// Gives commands to a context for packets.
     pub fn submit_packet(&self, context: Handle, commands: &[Command]) {
         let (commands_gpu_va, command_bytes) = self.commands(commands);
         let args = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 };
