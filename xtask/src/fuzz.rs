@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::stages;
+use crate::{stages, tree};
 
 /// What `cargo xtask test` gives each target: enough to meet again what is easily met.
 const SHORT_SECONDS: u32 = 30;
@@ -72,7 +72,7 @@ pub fn run(root: &Path, request: &Request<'_>) -> Result<(), String> {
             return Err(format!("no fuzz target is called '{name}'; use one of {}", names.join(", ")));
         }
     };
-    let folder = build_folder(root);
+    let folder = tree::build_folder(root);
     let fuzzer = build(root, &folder)?;
     let at_once = thread::available_parallelism().map_or(1, usize::from).min(wanted.len());
     println!("{} targets for {} s each, {at_once} at a time", wanted.len(), request.seconds);
@@ -102,10 +102,6 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
         folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     Ok(names)
-}
-
-fn build_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |given| root.join(given))
 }
 
 /// Builds it for a target that is named, so that build scripts and macros, which run while it is built, go without counters.

@@ -1,9 +1,9 @@
-//! The tasks of the house, run as `cargo xtask TASK`.
+//! The tasks of the repository, run as `cargo xtask TASK`.
 //!
-//! What is where: `spec` compares the requirements of `spec/*.toml` with the tags on tests and code, `tidy` checks the
-//! laws that the compiler does not, `fuzz` builds and runs the fuzz targets, `stages` runs everything that has to pass, in order. `source` and `items` read Rust
-//! as far as the other rooms need; `tree` finds the files. Nothing here is part of the product, and nothing in the
-//! product depends on it.
+//! `spec` compares the requirements of `spec/*.toml` with the tags on tests and code. `tidy` checks the laws that the
+//! compiler does not check. `fuzz` builds and runs the fuzz targets. `test_programs` runs the tests under a limit. `stages`
+//! runs all of these in order. `source` and `items` read Rust as far as the other rooms need, and `tree` finds the files.
+//! The product does not depend on this program, and this program does not depend on the product.
 
 mod finding;
 mod fuzz;
@@ -12,6 +12,7 @@ mod setup;
 mod source;
 mod spec;
 mod stages;
+mod test_programs;
 mod tidy;
 mod tree;
 
@@ -28,6 +29,7 @@ tasks:
   tidy              check the laws that the compiler does not check
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
+  tests             the test programs alone: each under a limit, printed as it ends
   test              everything that has to pass before a change is merged
   full              test, and the long forms: full exploration, ignored tests, fuzzing, bench";
 
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
             Some(request) => fuzz::run(&root, &request),
             None => Err(USAGE.to_owned()),
         },
+        ["tests"] => stages::tests(&root),
         ["test"] => stages::test(&root),
         ["full"] => stages::full(&root),
         ["help" | "--help" | "-h"] => {

@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::tree;
+
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// Tells the tests which Python has the `perfetto` package.
@@ -65,8 +67,7 @@ fn perfetto_python(root: &Path) -> Result<PathBuf, String> {
     if !on_path("python3") {
         return Err("no python3 on PATH".to_owned());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |t| root.join(t));
-    let folder = target.join("perfetto-python");
+    let folder = tree::build_folder(root).join("perfetto-python");
     let python = folder.join("bin/python");
     let has_package = || {
         let module = "perfetto.protos.perfetto.trace.perfetto_trace_pb2";

@@ -1,15 +1,15 @@
 //! `cargo xtask test` and `cargo xtask full`: everything that has to pass, in order, cheap things first.
 //!
-//! The first stage that fails ends the run, and the last line says which it was. Times are printed for whoever waits;
-//! nothing passes or fails by them.
+//! The first stage that fails ends the run, and the last line names it. Times are printed as information; no stage passes
+//! or fails by them.
 #![allow(clippy::disallowed_types, reason = "the explorer never runs this: it times what a person waits for")]
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::{fuzz, setup, spec, tidy};
+use crate::{fuzz, setup, spec, test_programs, tidy};
 
 /// One stage: what it is called, and what it runs.
 struct Stage {
@@ -20,6 +20,8 @@ struct Stage {
 enum Task {
     /// A check of this program.
     Own(fn(&Path) -> Result<(), String>),
+    /// The test programs, which take the environment that the machine was prepared with.
+    TestPrograms,
     /// A cargo command line.
     Cargo(&'static [&'static str]),
 }
@@ -32,7 +34,7 @@ const TEST: &[Stage] = &[
         name: "clippy",
         task: Task::Cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     },
-    Stage { name: "tests", task: Task::Cargo(&["test", "--workspace", "--quiet"]) },
+    Stage { name: "tests", task: Task::TestPrograms },
     Stage {
         name: "exploration, bounded",
         task: Task::Cargo(&["run", "--release", "--quiet", "--package", "tidegate-cli", "--", "explore"]),
@@ -71,6 +73,11 @@ pub fn test(root: &Path) -> Result<(), String> {
     run(root, "test", &stages)
 }
 
+/// The test programs alone.
+pub fn tests(root: &Path) -> Result<(), String> {
+    test_programs::run(root, &setup::prepare(root))
+}
+
 /// All of `test`, and the long forms.
 pub fn full(root: &Path) -> Result<(), String> {
     let stages: Vec<&Stage> = TEST.iter().chain(LONG).collect();
@@ -94,6 +101,7 @@ fn run_stages(
         let begin = Instant::now();
         let outcome = match stage.task {
             Task::Own(check) => check(root),
+            Task::TestPrograms => test_programs::run(root, environment),
             Task::Cargo(arguments) => cargo(root, arguments, environment),
         };
         let seconds = begin.elapsed().as_secs_f64();
@@ -109,25 +117,43 @@ fn run_stages(
 /// What a person would type to run the stage alone.
 fn command_line(stage: &Stage) -> String {
     match stage.task {
-        Task::Own(_) => format!("cargo xtask {}", stage.name),
+        Task::Own(_) | Task::TestPrograms => format!("cargo xtask {}", stage.name),
         Task::Cargo(arguments) => format!("cargo {}", arguments.join(" ")),
     }
 }
 
 /// Runs cargo in `root`.
 pub fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) -> Result<(), String> {
+    let mut command = cargo_command(root, arguments, environment);
+    let line = format!("cargo {}", arguments.join(" "));
+    let status = command.status().map_err(|e| format!("cannot run {line}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
+}
+
+/// Runs cargo in `root` and returns what it prints on standard output.
+pub fn cargo_output(
+    root: &Path,
+    arguments: &[&str],
+    environment: &[(&str, OsString)],
+) -> Result<String, String> {
+    let mut command = cargo_command(root, arguments, environment);
+    let line = format!("cargo {}", arguments.join(" "));
+    let output = command.stderr(Stdio::inherit()).output().map_err(|e| format!("cannot run {line}: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() { Ok(text) } else { Err(format!("{line}: {}", output.status)) }
+}
+
+fn cargo_command(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root).envs(environment.iter().map(|(name, value)| (name, value)));
-    // What cargo set for this program is not meant for the programs that it starts.
+    // Variables that cargo set for this program would mislead the programs that it starts.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR" {
             command.env_remove(name);
         }
     }
-    let line = format!("cargo {}", arguments.join(" "));
-    let status = command.status().map_err(|e| format!("cannot run {line}: {e}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
+    command
 }
 
 #[cfg(test)]

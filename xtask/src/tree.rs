@@ -16,6 +16,11 @@ pub fn root() -> PathBuf {
     package.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
+/// The folder that cargo builds into.
+pub fn build_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |given| root.join(given))
+}
+
 /// Every file below `folder` (relative to `root`) with one of the extensions, in order of path.
 ///
 /// Fails when a file cannot be read, and says which.
