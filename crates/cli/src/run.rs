@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tidegate::trace::{self, Trace};
 use tidegate::workload::cost::{self, CostModel};
 use tidegate::workload::expect::Clock;
-use tidegate::workload::kineto;
 use tidegate::workload::model::{Submission, Workload};
+use tidegate::workload::recording;
 use tidegate::workload::report::Report;
 use tidegate::workload::runner::{Outcome, Picture, submission_of};
 use tidegate::{Platform, RunRequest, RunResult, run_workload, workload};
@@ -22,10 +22,10 @@ pub(crate) const FRAME_GRAPH: &str = include_str!("../../../workloads/frame-grap
 /// Reads a workload, or the frame graph when there is no path.
 pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Arc<Workload>, BadInput> {
     let gaps = match reading.gaps {
-        Gaps::Keep => kineto::Gaps::Keep,
-        Gaps::Drop => kineto::Gaps::Drop,
+        Gaps::Keep => recording::Gaps::Keep,
+        Gaps::Drop => recording::Gaps::Drop,
     };
-    let import = kineto::ImportOptions { gaps, ..cost::import_options_for(&CostModel::nominal()) };
+    let import = recording::ImportOptions { gaps, ..cost::import_options_for(&CostModel::nominal()) };
     let options = workload::LoadOptions { import };
     let read = match path {
         Some(path) => workload::load(path, &options).map(|(workload, _)| workload),

@@ -12,7 +12,7 @@
 
 use tidegate_platform::{Step, StepCosts};
 
-use crate::kineto::ImportOptions;
+use crate::recording::ImportOptions;
 
 /// One constant of the model. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,9 @@
 use std::path::Path;
 
 use crate::error::Error;
-use crate::kineto::{self, ImportOptions, LARGEST_TRACE_BYTES};
+use crate::kineto::{self, LARGEST_TRACE_BYTES};
 use crate::model::Workload;
+use crate::recording::ImportOptions;
 use crate::toml_file;
 
 /// How a file is read.

@@ -5,9 +5,9 @@
 
 use serde::Serialize;
 
-use crate::kineto::ImportReport;
 use crate::measure::replay::ReplayError;
 use crate::model::Display;
+use crate::recording::ImportReport;
 use crate::recovery::{EngineRow, Fate, RecoveryRow, Times};
 use crate::runner::DisplayCounters;
 use crate::verify::MetricRow;

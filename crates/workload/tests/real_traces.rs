@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use tidegate_workload::kineto::{Gaps, ImportOptions, ImportReport};
 use tidegate_workload::model::{CommandKind, Engine, Op, OpKind, Ready, Workload};
+use tidegate_workload::recording::{Gaps, ImportOptions, ImportReport};
 use tidegate_workload::{LoadOptions, load};
 
 /// Reads a trace, or says that it is skipped.

@@ -8,118 +8,124 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::call::{Call, call};
 use super::number::{us_to_ns, whole};
 use super::repair::repair;
-
-/// What kind of GPU work an event is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WorkKind {
-    /// A kernel.
-    Kernel,
-    /// A copy.
-    Copy,
-    /// A fill.
-    Fill,
-}
-
-/// What a synchronisation record is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SyncKind {
-    /// "Stream Wait Event".
-    StreamWaitEvent,
-    /// "Event Sync".
-    Event,
-    /// "Stream Sync".
-    Stream,
-    /// "Context Sync".
-    Context,
-}
-
-/// An index into [`Trace::names`].
-pub type Name = u32;
+use crate::recording::{
+    Awaited, CallId, CallRecord, CallRef, Launcher, NameId, ProcessId, Recording, StreamId, StreamKey,
+    SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord, call,
+};
 
 /// Process and thread of an event as written, interned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Track(pub u32, pub u32);
+type Track = (NameId, NameId);
 
-/// GPU work as recorded. Times in nanoseconds since an arbitrary moment.
-#[derive(Debug, Clone)]
-pub struct RawWork {
-    pub kind: WorkKind,
-    pub name: Name,
-    pub track: Track,
-    pub start: i128,
-    pub end: i128,
-    pub device: Option<i64>,
-    pub stream: Option<i64>,
-    pub correlation: Option<i64>,
-}
-
-/// A host call as recorded.
-#[derive(Debug, Clone)]
-pub struct RawCall {
-    pub call: Call,
-    pub track: Track,
-    pub start: i128,
-    pub end: i128,
-    pub correlation: Option<i64>,
-}
-
-/// A synchronisation record (`cuda_sync`).
-#[derive(Debug, Clone)]
-pub struct RawSync {
-    pub kind: SyncKind,
-    pub device: Option<i64>,
-    pub stream: Option<i64>,
-    pub correlation: Option<i64>,
-    pub wait_on_stream: Option<i64>,
-    pub wait_on_record: Option<i64>,
+/// A synchronisation record (`cuda_sync`); its device may be known only when all events are read.
+struct RawSync {
+    kind: SyncKind,
+    device: Option<i64>,
+    stream: Option<i64>,
+    correlation: i64,
+    wait_on_stream: Option<i64>,
+    wait_on_record: Option<i64>,
 }
 
 /// One end of a flow arrow from a call to its work.
-#[derive(Debug, Clone, Copy)]
-pub struct RawFlow {
-    pub begins: bool,
-    pub id: i64,
-    pub track: Track,
-    pub at: i128,
+struct RawFlow {
+    begins: bool,
+    id: i64,
+    track: Track,
+    at: i64,
 }
 
-/// Everything of a file that matters.
-#[derive(Debug, Default)]
-pub struct Trace {
-    pub events: u64,
-    pub work: Vec<RawWork>,
-    pub calls: Vec<RawCall>,
-    pub syncs: Vec<RawSync>,
-    pub flows: Vec<RawFlow>,
-    pub thread_names: HashMap<Track, String>,
-    pub names: Vec<Arc<str>>,
-    interned: HashMap<Arc<str>, Name>,
+/// The file as it is read.
+#[derive(Default)]
+struct Trace {
+    recording: Recording,
+    tracks: HashMap<Track, TrackId>,
+    thread_names: HashMap<Track, String>,
+    syncs: Vec<RawSync>,
+    flows: Vec<RawFlow>,
+    /// Work without a correlation, which flow arrows may join: its place and its index.
+    unjoined: Vec<(Track, i64, usize)>,
     has_events_field: bool,
 }
 
 impl Trace {
-    fn name(&mut self, text: &str) -> Name {
-        if let Some(name) = self.interned.get(text) {
-            return *name;
-        }
-        let name = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        let text: Arc<str> = Arc::from(text);
-        self.names.push(Arc::clone(&text));
-        self.interned.insert(text, name);
-        name
+    /// The process of everything: a file has one, or several whose host calls are told apart by time.
+    fn process(&mut self) -> ProcessId {
+        self.recording.process(0)
     }
 
-    /// The text of a name.
-    pub fn text(&self, name: Name) -> &Arc<str> {
-        &self.names[name as usize]
+    /// A stream of a device. The format says no contexts, so its device stands for its context.
+    fn stream(&mut self, device: i64, stream: i64) -> StreamId {
+        let process = self.process();
+        self.recording.stream(StreamKey { process, context: device, stream }, device)
+    }
+
+    fn track(&mut self, track: Track) -> TrackId {
+        let process = self.process();
+        let next = self.tracks.len() as i64;
+        *self.tracks.entry(track).or_insert_with(|| self.recording.track(process, next))
+    }
+
+    /// What can be resolved only when all events are read.
+    fn finish(mut self) -> Recording {
+        self.name_tracks();
+        self.join_flows();
+        let mut devices = self.recording.work.iter().map(|work| self.recording.device(work.stream));
+        let first = devices.next();
+        let only = first.filter(|first| devices.all(|device| device == *first));
+        for sync in std::mem::take(&mut self.syncs) {
+            let device = sync.device.or(only);
+            let mut stream = |id: Option<i64>| Some(self.stream(device.unwrap_or(0), id?));
+            let (waiter, awaited_stream) = (stream(sync.stream), stream(sync.wait_on_stream));
+            let call = CallRef::Correlation(self.process(), sync.correlation);
+            self.recording.sync(SyncRecord {
+                call,
+                kind: sync.kind,
+                device: sync.device,
+                stream: waiter,
+                awaited: sync.wait_on_record.map(Awaited::Correlation),
+                awaited_stream,
+            });
+        }
+        self.recording
+    }
+
+    fn name_tracks(&mut self) {
+        for (track, id) in &self.tracks {
+            let name = match self.thread_names.get(track) {
+                Some(name) if !name.is_empty() => name.clone(),
+                _ => format!("thread {}", self.recording.text(track.1).trim_matches('"')),
+            };
+            self.recording.tracks[id.index()].name = name;
+        }
+    }
+
+    /// Flow arrows: from the place of the work's end of an arrow to the call at its other end.
+    fn join_flows(&mut self) {
+        if self.unjoined.is_empty() {
+            return;
+        }
+        let calls: HashMap<(TrackId, i64), CallId> = (self.recording.calls.iter().enumerate())
+            .map(|(k, call)| ((call.track, call.start), CallId::new(k)))
+            .collect();
+        let begins: HashMap<i64, CallId> = (self.flows.iter())
+            .filter(|flow| flow.begins)
+            .filter_map(|flow| Some((flow.id, *calls.get(&(*self.tracks.get(&flow.track)?, flow.at))?)))
+            .collect();
+        let ends: HashMap<(Track, i64), CallId> = (self.flows.iter())
+            .filter(|flow| !flow.begins)
+            .filter_map(|flow| Some(((flow.track, flow.at), *begins.get(&flow.id)?)))
+            .collect();
+        for (track, at, work) in &self.unjoined {
+            if let Some(call) = ends.get(&(*track, *at)) {
+                self.recording.work[*work].launcher = Launcher::Call(*call);
+            }
+        }
     }
 }
 
@@ -130,19 +136,19 @@ pub const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 ///
 /// # Errors
 /// A sentence with the place: JSON that ends too early or is none, and JSON that is no trace.
-pub fn read(text: &mut [u8]) -> Result<Trace, String> {
+pub fn read(text: &mut [u8]) -> Result<Recording, String> {
     // A byte-order mark is no JSON, and some exports begin with one.
     if text.starts_with(BYTE_ORDER_MARK) {
         text[..BYTE_ORDER_MARK.len()].fill(b' ');
     }
     let first = match attempt(text) {
-        Ok(trace) => return Ok(trace),
+        Ok(trace) => return Ok(trace.finish()),
         Err(error) => error,
     };
     if repair(text)
         && let Ok(trace) = attempt(text)
     {
-        return Ok(trace);
+        return Ok(trace.finish());
     }
     Err(first)
 }
@@ -169,7 +175,7 @@ fn describe(error: &serde_json::Error, json: &str, trace: &Trace) -> String {
     let (line, column) = (error.line(), error.column());
     let before: usize = json.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let byte = before + column.saturating_sub(1);
-    let seen = trace.events;
+    let seen = trace.recording.events;
     if error.is_eof() {
         return format!(
             "the trace ends in the middle, at line {line} (byte {byte} of {}), after {seen} events; \
@@ -231,7 +237,7 @@ impl<'de> Visitor<'de> for Events<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         self.0.has_events_field = true;
         while seq.next_element_seed(Event(&mut *self.0))?.is_some() {
-            self.0.events += 1;
+            self.0.recording.events += 1;
         }
         Ok(())
     }
@@ -353,8 +359,8 @@ fn category(cat: &str) -> Category {
 
 fn take(trace: &mut Trace, fields: &Fields<'_>) {
     let ph = unquoted(fields.ph);
-    let track =
-        |trace: &mut Trace| Track(trace.name(&unquoted(fields.pid)), trace.name(&unquoted(fields.tid)));
+    let name = |trace: &mut Trace, raw| trace.recording.name(&unquoted(raw));
+    let track = |trace: &mut Trace| (name(trace, fields.pid), name(trace, fields.tid));
     match (ph.as_ref(), category(&unquoted(fields.cat))) {
         ("M", _) if fields.name == "\"thread_name\"" => {
             let track = track(trace);
@@ -363,29 +369,34 @@ fn take(trace: &mut Trace, fields: &Fields<'_>) {
             }
         }
         ("s" | "t" | "f", Category::Flow) => {
-            let (Some(id), Some(at)) = (whole(fields.id), us_to_ns(fields.ts)) else { return };
+            let (Some(id), Some(at)) = (whole(fields.id), time(fields.ts)) else { return };
             let track = track(trace);
             trace.flows.push(RawFlow { begins: ph == "s", id, track, at });
         }
         ("X", Category::Work(kind)) => {
             let Some((start, end)) = interval(fields) else { return };
             let args = args(fields.args);
-            let (name, track) = (trace.name(&unquoted(fields.name)), track(trace));
-            trace.work.push(RawWork {
-                kind,
-                name,
-                track,
-                start,
-                end,
-                device: args.device.or_else(|| whole(fields.pid)),
-                stream: args.stream.or_else(|| whole(fields.tid)),
-                correlation: args.correlation,
-            });
+            let device = args.device.or_else(|| whole(fields.pid)).unwrap_or(0);
+            let stream = args.stream.or_else(|| whole(fields.tid)).unwrap_or(0);
+            let (name, stream) = (name(trace, fields.name), trace.stream(device, stream));
+            if args.correlation.is_none() {
+                let track = track(trace);
+                trace.unjoined.push((track, start, trace.recording.work.len()));
+            }
+            let launcher = args.correlation.map_or(Launcher::Unknown, Launcher::Correlation);
+            trace.recording.work(WorkRecord { kind, name, stream, start, end, launcher });
         }
         ("X", Category::Call) => {
             let Some((start, end)) = interval(fields) else { return };
-            let (call, track) = (call(&unquoted(fields.name)), track(trace));
-            trace.calls.push(RawCall { call, track, start, end, correlation: args(fields.args).correlation });
+            let track = track(trace);
+            let track = trace.track(track);
+            trace.recording.call(CallRecord {
+                call: call(&unquoted(fields.name)),
+                track,
+                start,
+                end,
+                correlation: args(fields.args).correlation,
+            });
         }
         ("X", Category::Sync) => take_sync(trace, fields),
         _ => {}
@@ -402,23 +413,28 @@ fn take_sync(trace: &mut Trace, fields: &Fields<'_>) {
         "Context Sync" => SyncKind::Context,
         _ => return,
     };
+    let Some(correlation) = args.correlation else { return };
     // "None of them" is written as -1 or as 2^32 - 1.
     let stream = |id: Option<i64>| id.filter(|id| *id >= 0 && *id != i64::from(u32::MAX));
     trace.syncs.push(RawSync {
         kind,
         device: args.device,
         stream: stream(args.stream),
-        correlation: args.correlation,
+        correlation,
         wait_on_stream: stream(args.wait_on_stream),
         wait_on_record: args.wait_on_record.filter(|id| *id >= 0),
     });
 }
 
+fn time(us: &str) -> Option<i64> {
+    i64::try_from(us_to_ns(us)?).ok()
+}
+
 /// Start and end; a missing or negative length is no length.
-fn interval(fields: &Fields<'_>) -> Option<(i128, i128)> {
-    let start = us_to_ns(fields.ts)?;
-    let length = us_to_ns(fields.dur).unwrap_or(0).max(0);
-    Some((start, start + length))
+fn interval(fields: &Fields<'_>) -> Option<(i64, i64)> {
+    let start = time(fields.ts)?;
+    let length = time(fields.dur).unwrap_or(0).max(0);
+    Some((start, start.checked_add(length)?))
 }
 
 fn thread_name(args: &str) -> Option<String> {

@@ -1,81 +1,19 @@
-//! Recorded runs of real programs: PyTorch profiler (Kineto) traces become workloads.
+//! Reads PyTorch profiler (Kineto) traces: JSON, plain or packed, becomes a [`Recording`].
 //!
-//! The order that matters: bytes, packed or not (`unpack`) → events of interest (`event`) → host calls, GPU work
-//! and the joins between them (`correlate`) → entries in the order of the host calls, with what each was waiting
-//! for (`timeline`) → a workload (`build`). Streams become queues; kernels and copies become work of the recorded
-//! length; the host calls that launched them become submissions at their recorded times; event records, stream
-//! waits and synchronisations become signals, GPU waits and CPU waits where the trace says who waits for what. What
-//! a trace does not say is not invented: it is counted in [`ImportReport`].
-//!
-//! `load` calls in. It runs nothing and judges nothing.
+//! Order: bytes (`unpack`) → JSON, mended where a profiler writes what is none (`repair`) → events of interest
+//! (`event`) → records. `recording` makes the workload.
+//! Entry point: [`import`].
 
-mod build;
-mod call;
-mod correlate;
 mod event;
 mod number;
 mod repair;
-mod report;
-mod timeline;
 mod unpack;
 
 use crate::error::Error;
 use crate::model::Workload;
+use crate::recording::{self, ImportOptions};
 
-pub use report::ImportReport;
 pub use unpack::LARGEST_TRACE_BYTES;
-
-/// What becomes of idle time on a stream that no recorded launch or wait explains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Gaps {
-    /// It is replayed as a delay on the queue.
-    #[default]
-    Keep,
-    /// It is left out.
-    Drop,
-}
-
-/// How a trace is read. Times in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ImportOptions {
-    /// What becomes of unexplained gaps.
-    pub gaps: Gaps,
-    /// How long the machine that replays takes by itself from a submission to the start of its work. It is taken
-    /// off the recorded distance, so that it is not counted twice.
-    pub launch_ns: u64,
-    /// The same from the end of one piece of work to the start of the next on a queue.
-    pub turnaround_ns: u64,
-    /// The same from the moment at which a wait of the host is met to its return, when the host sleeps.
-    pub wake_ns: u64,
-    /// The same when the host looks again and again. A recorded wait that was over sooner than a sleeper is woken was
-    /// of this kind.
-    pub seen_ns: u64,
-    /// How long a submission keeps the host that replays. It is taken out of the recorded call, so that a thread does not
-    /// fall behind by the length of every call that it makes.
-    pub call_ns: u64,
-    /// How long the machine that replays takes by itself from one command of a list to the next.
-    pub command_ns: u64,
-    /// Gaps longer than this are unexplained; shorter ones are the device's own turn-around.
-    pub explained_within_ns: u64,
-}
-
-impl Default for ImportOptions {
-    /// Gaps kept, a machine without delays of its own, and 10 µs as the border of what a device's turn-around
-    /// explains: in the A100 traces on which this was measured nine tenths of the distances between queued kernels
-    /// are at most 5 µs, and half of the launches on an idle stream start within 5 µs of the end of their call.
-    fn default() -> Self {
-        Self {
-            gaps: Gaps::Keep,
-            launch_ns: 0,
-            turnaround_ns: 0,
-            wake_ns: 0,
-            seen_ns: 0,
-            call_ns: 0,
-            command_ns: 0,
-            explained_within_ns: 10_000,
-        }
-    }
-}
 
 /// Whether these bytes look like a packed or plain JSON trace.
 pub fn looks_like_trace(bytes: &[u8]) -> bool {
@@ -92,13 +30,9 @@ pub fn looks_like_trace(bytes: &[u8]) -> bool {
 pub fn import(bytes: &[u8], file: &str, options: &ImportOptions) -> Result<Workload, Error> {
     let wrong = |text: String| Error::Trace { file: file.to_owned(), text };
     let mut text = unpack::unpack(bytes).map_err(wrong)?;
-    let trace = event::read(&mut text).map_err(wrong)?;
-    let joined = correlate::correlate(trace);
-    if joined.work.is_empty() {
-        return Err(wrong(report::nothing_to_replay(&joined)));
-    }
-    let timeline = timeline::arrange(joined, options);
-    Ok(build::workload(timeline, file, options))
+    let recording = event::read(&mut text).map_err(wrong)?;
+    drop(text);
+    recording::workload(recording, file, options)
 }
 
 #[cfg(test)]

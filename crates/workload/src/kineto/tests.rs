@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::model::{CommandKind, Engine, OpKind, Ready};
+use crate::recording::{Gaps, ImportReport};
 
 /// A trace around these events.
 fn object(events: &str) -> String {

@@ -121,8 +121,8 @@ impl ReplayError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kineto::ImportReport;
     use crate::model::{Ready, RecordedItem};
+    use crate::recording::ImportReport;
 
     #[test]
     fn errors_are_counted_apart_from_what_nothing_explains() {

@@ -1,10 +1,10 @@
 //! What a trace says about work that is replayed.
 //!
-//! This room owns the recorded times that a replay is compared with. `kineto` fills it; the report reads it. It
+//! This room owns the recorded times that a replay is compared with. `recording` fills it; the report reads it. It
 //! changes nothing in how the work is run.
 
 use super::QueueId;
-use crate::kineto::ImportReport;
+use crate::recording::ImportReport;
 
 /// A recording beside the workload made from it.
 #[derive(Debug, Clone, PartialEq)]

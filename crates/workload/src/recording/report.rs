@@ -1,6 +1,6 @@
 //! What an import found, paired, and could not pair.
 //!
-//! This room owns the counts and their wording. The other rooms of `kineto` fill them; reports and tables read them.
+//! This room owns the counts and their wording. The other files of this room fill them; reports and tables read them.
 
 use super::Gaps;
 use super::correlate::Joined;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::ImportOptions;
 use super::correlate::{HostCall, Joined, Role, Work};
+use super::records::CallId;
 use crate::model::Ready;
 
 /// A piece of work in its place.
@@ -95,17 +96,17 @@ struct Walk<'a> {
     entries: Vec<Entry>,
     /// The newest entry of each stream.
     newest: Vec<Option<usize>>,
-    /// Entries of event records by their correlation.
-    records: HashMap<i64, usize>,
+    /// Entries of event records by their call.
+    records: HashMap<CallId, usize>,
 }
 
 impl Walk<'_> {
     fn call(&mut self, call: &HostCall) {
         match &call.role {
             Role::Launch { work, blocks } => self.launch(call, work, *blocks),
-            Role::Record { stream, correlation } => {
+            Role::Record { stream, record } => {
                 let entry = self.push(call, Some(*stream), call.start, Action::Record);
-                self.records.insert(*correlation, entry);
+                self.records.insert(*record, entry);
             }
             Role::StreamWait { stream, record } => {
                 let Some(on) = self.records.get(record).copied() else { return };

@@ -1,0 +1,437 @@
+//! Joins the records of a recording: launches, synchronisations, event records.
+//!
+//! Purpose: each piece of GPU work gets the host call that launched it, each synchronisation its host call, each
+//! wait the event record that it is for. A record without a partner is counted in the report and dropped.
+//! Invariants: work is sorted by start. A wait refers only to a record made before it. Streams with work are
+//! numbered first, in the order of their keys, so that two readings of one file agree.
+//! Entry point: [`correlate`].
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::call::Call;
+use super::records::{
+    Awaited, CallId, CallRecord, CallRef, EventId, Launcher, ProcessId, Recording, StreamFacts, StreamId,
+    SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord,
+};
+use super::report::ImportReport;
+
+/// A stream of a device.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    /// The process and the device's number in that process.
+    pub(super) device: (ProcessId, i64),
+    pub name: String,
+}
+
+/// GPU work. Times in nanoseconds since the start of the recording.
+#[derive(Debug, Clone)]
+pub struct Work {
+    pub kind: WorkKind,
+    pub name: Arc<str>,
+    pub stream: usize,
+    pub start: u64,
+    pub end: u64,
+    /// Whether its launch is known.
+    pub launched: bool,
+}
+
+/// A host call that is replayed.
+#[derive(Debug, Clone)]
+pub struct HostCall {
+    pub thread: usize,
+    pub start: u64,
+    pub end: u64,
+    pub role: Role,
+}
+
+/// What a host call does.
+#[derive(Debug, Clone)]
+pub enum Role {
+    /// Launches work, in the order of its start.
+    Launch { work: Vec<usize>, blocks: bool },
+    /// Records an event that something waits for.
+    Record { stream: usize, record: CallId },
+    /// Makes a stream wait.
+    StreamWait { stream: usize, record: CallId },
+    /// Waits for an event.
+    EventSync { record: CallId },
+    /// Waits for a stream.
+    StreamSync { stream: usize },
+    /// Waits for all streams of a device.
+    DeviceSync { device: (ProcessId, i64) },
+}
+
+/// A trace with everything joined that can be.
+#[derive(Debug)]
+pub struct Joined {
+    pub streams: Vec<Stream>,
+    pub threads: Vec<String>,
+    pub work: Vec<Work>,
+    /// In the order of their starts.
+    pub calls: Vec<HostCall>,
+    pub report: ImportReport,
+}
+
+/// Joins a recording.
+pub fn correlate(recording: Recording) -> Joined {
+    let mut joining = Joining::new(recording);
+    let launched_by = joining.find_launches();
+    let syncs = joining.index_syncs();
+    let awaited = joining.awaited_records(&syncs);
+    let roles = joining.roles(&launched_by, &syncs, &awaited);
+    joining.finish(launched_by, roles)
+}
+
+/// A synchronisation with the event record that it is for, if that is in the recording and precedes the wait.
+struct Sync {
+    record: SyncRecord,
+    awaited: Option<CallId>,
+}
+
+struct Joining {
+    recording: Recording,
+    /// (process, correlation, start, call) of every call, sorted.
+    by_correlation: Vec<(ProcessId, i64, i64, CallId)>,
+    /// The queue number of each stream that has one.
+    numbers: Vec<Option<usize>>,
+    /// Streams by number.
+    streams: Vec<StreamId>,
+    /// Devices with work, sorted.
+    devices: Vec<(ProcessId, i64)>,
+    report: ImportReport,
+}
+
+/// For each piece of work the call that launched it.
+type Launches = Vec<Option<CallId>>;
+
+impl Joining {
+    fn new(mut recording: Recording) -> Self {
+        recording.work.sort_by_key(|work| (work.start, work.end));
+        let mut by_correlation: Vec<_> = (recording.calls.iter().enumerate())
+            .filter_map(|(k, call)| {
+                let id = call.correlation?;
+                Some((recording.process_of_call(call), id, call.start, CallId::new(k)))
+            })
+            .collect();
+        by_correlation.sort_unstable();
+        let mut used: Vec<StreamId> = recording.work.iter().map(|work| work.stream).collect();
+        used.sort_unstable();
+        used.dedup();
+        used.sort_by_key(|stream| {
+            let facts = &recording.streams[stream.index()];
+            (facts.key.process, facts.device, facts.key)
+        });
+        let mut devices: Vec<_> =
+            used.iter().map(|stream| device_of(&recording.streams[stream.index()])).collect();
+        devices.dedup();
+        let numbers = vec![None; recording.streams.len()];
+        let report =
+            ImportReport { events: recording.events, streams: used.len() as u64, ..ImportReport::default() };
+        let mut joining = Self { recording, by_correlation, numbers, streams: Vec::new(), devices, report };
+        for stream in used {
+            joining.stream(stream);
+        }
+        joining
+    }
+
+    /// The number of a stream; a new one when it is first named.
+    fn stream(&mut self, stream: StreamId) -> usize {
+        *self.numbers[stream.index()].get_or_insert_with(|| {
+            self.streams.push(stream);
+            self.streams.len() - 1
+        })
+    }
+
+    /// The call of a process with a correlation; of several (merged files) the last that began no later than `by`.
+    fn call(&self, process: ProcessId, correlation: i64, by: i64) -> Option<CallId> {
+        let of =
+            |at: usize| self.by_correlation.get(at).filter(|(p, id, ..)| (*p, *id) == (process, correlation));
+        let after = self
+            .by_correlation
+            .partition_point(|(p, id, start, _)| (*p, *id, *start) <= (process, correlation, by));
+        // A clock that runs a little ahead is better than a launch that is lost.
+        after.checked_sub(1).and_then(of).or_else(|| of(after)).map(|(.., call)| *call)
+    }
+
+    fn find_launches(&self) -> Launches {
+        let find = |work: &WorkRecord| match work.launcher {
+            Launcher::Unknown => None,
+            Launcher::Correlation(id) => self.call(self.recording.process_of_work(work), id, work.start),
+            Launcher::Call(call) => Some(call),
+        };
+        self.recording.work.iter().map(find).collect()
+    }
+
+    /// The call that a record describes.
+    fn described(&self, call: CallRef) -> Option<CallId> {
+        match call {
+            CallRef::Correlation(process, id) => self.call(process, id, i64::MAX),
+            CallRef::Call(call) => Some(call),
+        }
+    }
+
+    /// Synchronisation records by the call that they describe.
+    fn index_syncs(&self) -> HashMap<CallId, Sync> {
+        let events = EventIndex::new(self);
+        let sync = |record: &SyncRecord| {
+            let waiter = self.described(record.call)?;
+            let awaited = record.awaited.and_then(|awaited| self.awaited(waiter, awaited, &events));
+            Some((waiter, Sync { record: *record, awaited }))
+        };
+        self.recording.syncs.iter().filter_map(sync).collect()
+    }
+
+    /// The record call that a wait is for: only one made before the wait can be meant.
+    fn awaited(&self, waiter: CallId, awaited: Awaited, events: &EventIndex) -> Option<CallId> {
+        let calls = &self.recording.calls;
+        let wait = &calls[waiter.index()];
+        let record = match awaited {
+            Awaited::Correlation(id) => self.call(self.recording.process_of_call(wait), id, wait.start)?,
+            Awaited::Call(call) => call,
+            Awaited::Event(event, sequence) => events.record(event, sequence, wait.start)?,
+        };
+        let call = &calls[record.index()];
+        (call.call == Call::EventRecord && call.start <= wait.start).then_some(record)
+    }
+
+    /// The event records that a wait is for, with the stream on which each was made.
+    fn awaited_records(&mut self, syncs: &HashMap<CallId, Sync>) -> HashMap<CallId, usize> {
+        let known: HashMap<CallId, StreamId> = (self.recording.event_records.iter())
+            .filter_map(|record| Some((self.described(record.call)?, record.stream)))
+            .collect();
+        let mut awaited = HashMap::new();
+        for (waiter, sync) in syncs {
+            let waiter = &self.recording.calls[waiter.index()];
+            let waits = matches!(waiter.call, Call::StreamWaitEvent | Call::EventSynchronize);
+            let Some(record) = sync.awaited.filter(|_| waits) else { continue };
+            if let Some(stream) = known.get(&record).copied().or(sync.record.awaited_stream) {
+                awaited.insert(record, stream);
+            }
+        }
+        // Numbers are given out in the order of the records, so that two readings of one file agree.
+        let mut records: Vec<_> = awaited.into_iter().collect();
+        records.sort_unstable();
+        records.into_iter().map(|(record, stream)| (record, self.stream(stream))).collect()
+    }
+
+    fn roles(
+        &mut self,
+        launched_by: &Launches,
+        syncs: &HashMap<CallId, Sync>,
+        awaited: &HashMap<CallId, usize>,
+    ) -> Vec<(CallId, Role)> {
+        let mut work_of: HashMap<CallId, Vec<usize>> = HashMap::new();
+        for (work, call) in launched_by.iter().enumerate() {
+            if let Some(call) = call {
+                work_of.entry(*call).or_default().push(work);
+            }
+        }
+        let mut order: Vec<CallId> = (0..self.recording.calls.len()).map(CallId::new).collect();
+        order.sort_by_key(|call| (self.recording.calls[call.index()].start, *call));
+        let mut roles = Vec::new();
+        for id in order {
+            let call = self.recording.calls[id.index()];
+            let role = match work_of.remove(&id) {
+                Some(work) => Some(self.launch(&call, work)),
+                None => self.ordering(id, &call, syncs.get(&id), awaited),
+            };
+            roles.extend(role.map(|role| (id, role)));
+        }
+        roles
+    }
+
+    fn launch(&mut self, call: &CallRecord, work: Vec<usize>) -> Role {
+        self.report.launches += 1;
+        if call.call == Call::GraphLaunch {
+            self.report.graph_launches += 1;
+            self.report.graph_work += work.len() as u64;
+        }
+        // A copy from the device to pageable memory returns when the bytes are there, whatever the call's name.
+        let pageable = |work: &WorkRecord| {
+            let name = self.recording.text(work.name);
+            work.kind == WorkKind::Copy && name.contains("DtoH") && name.contains("Pageable")
+        };
+        let blocks =
+            call.call == Call::BlockingCopy || work.iter().any(|w| pageable(&self.recording.work[*w]));
+        self.report.blocking_copies += u64::from(blocks);
+        Role::Launch { work, blocks }
+    }
+
+    /// The meaning of a call without work of its own.
+    fn ordering(
+        &mut self,
+        id: CallId,
+        call: &CallRecord,
+        sync: Option<&Sync>,
+        awaited: &HashMap<CallId, usize>,
+    ) -> Option<Role> {
+        let record = sync.and_then(|sync| sync.awaited).filter(|record| awaited.contains_key(record));
+        let stream = sync.and_then(|sync| sync.record.stream);
+        match call.call {
+            Call::StreamWaitEvent => {
+                let is_wait = sync.is_some_and(|sync| sync.record.kind == SyncKind::StreamWaitEvent);
+                let (Some(record), Some(stream), true) = (record, stream, is_wait) else {
+                    self.report.stream_waits_unpaired += 1;
+                    return None;
+                };
+                self.report.stream_waits += 1;
+                Some(Role::StreamWait { stream: self.stream(stream), record })
+            }
+            Call::EventRecord => {
+                self.report.event_records += 1;
+                let stream = *awaited.get(&id)?;
+                self.report.event_records_awaited += 1;
+                Some(Role::Record { stream, record: id })
+            }
+            Call::EventSynchronize => {
+                let counter = match record {
+                    Some(_) => &mut self.report.event_syncs,
+                    None => &mut self.report.event_syncs_unpaired,
+                };
+                *counter += 1;
+                record.map(|record| Role::EventSync { record })
+            }
+            Call::StreamSynchronize => {
+                let Some(stream) = stream else {
+                    self.report.stream_syncs_unpaired += 1;
+                    return None;
+                };
+                self.report.stream_syncs += 1;
+                Some(Role::StreamSync { stream: self.stream(stream) })
+            }
+            Call::DeviceSynchronize => {
+                let process = self.recording.process_of_call(call);
+                let said = sync.and_then(|sync| sync.record.device).map(|device| (process, device));
+                let Some(device) = said.or_else(|| self.only_device(process)) else {
+                    self.report.device_syncs_unpaired += 1;
+                    return None;
+                };
+                self.report.device_syncs += 1;
+                Some(Role::DeviceSync { device })
+            }
+            Call::Query => {
+                self.report.queries += 1;
+                None
+            }
+            Call::GraphLaunch => {
+                self.report.graph_launches += 1;
+                None
+            }
+            Call::BlockingCopy | Call::Other => None,
+        }
+    }
+
+    /// The device of a process that uses only one.
+    fn only_device(&self, process: ProcessId) -> Option<(ProcessId, i64)> {
+        let mut of = self.devices.iter().filter(|(p, _)| *p == process);
+        of.next().copied().filter(|_| of.next().is_none())
+    }
+
+    fn finish(mut self, launched_by: Launches, roles: Vec<(CallId, Role)>) -> Joined {
+        let recording = &self.recording;
+        let call = |id: CallId| &recording.calls[id.index()];
+        let first = (roles.iter().map(|(id, _)| call(*id).start))
+            .chain(recording.work.iter().map(|work| work.start))
+            .min()
+            .unwrap_or(0);
+        let relative = |at: i64| u64::try_from(i128::from(at) - i128::from(first)).unwrap_or(0);
+        let mut numbers: Vec<Option<usize>> = vec![None; recording.tracks.len()];
+        let mut threads: Vec<TrackId> = Vec::new();
+        let mut calls = Vec::with_capacity(roles.len());
+        for (id, role) in roles {
+            let CallRecord { track, start, end, .. } = *call(id);
+            let thread = *numbers[track.index()].get_or_insert_with(|| {
+                threads.push(track);
+                threads.len() - 1
+            });
+            calls.push(HostCall { thread, start: relative(start), end: relative(end), role });
+        }
+        let work: Vec<Work> = (recording.work.iter().zip(&launched_by))
+            .map(|(work, call)| Work {
+                kind: work.kind,
+                name: Arc::clone(recording.text(work.name)),
+                stream: self.numbers[work.stream.index()].unwrap_or(0),
+                start: relative(work.start),
+                end: relative(work.end),
+                launched: call.is_some(),
+            })
+            .collect();
+        let streams = self.named_streams();
+        let names = threads.iter().map(|track| recording.tracks[track.index()].name.clone()).collect();
+        self.count(&work, &streams, threads.len());
+        Joined { streams, threads: names, work, calls, report: self.report }
+    }
+
+    /// The streams in the order of their numbers. A name says the device and process only where there are several,
+    /// and the context only where the shorter name is taken.
+    fn named_streams(&self) -> Vec<Stream> {
+        let processes: HashSet<ProcessId> = self.devices.iter().map(|(process, _)| *process).collect();
+        let mut taken = HashSet::new();
+        let name = |stream: &StreamId| {
+            let facts = &self.recording.streams[stream.index()];
+            let (process, device) = device_of(facts);
+            let mut name = match &facts.name {
+                Some(name) => name.clone(),
+                None if self.devices.len() <= 1 => format!("stream {}", facts.key.stream),
+                None => format!("gpu {device} stream {}", facts.key.stream),
+            };
+            if processes.len() > 1 {
+                name = format!("process {} {name}", self.recording.processes[process.index()]);
+            }
+            if taken.contains(&name) {
+                name = format!("{name} context {}", facts.key.context);
+            }
+            taken.insert(name.clone());
+            Stream { device: (process, device), name }
+        };
+        self.streams.iter().map(name).collect()
+    }
+
+    fn count(&mut self, work: &[Work], streams: &[Stream], threads: usize) {
+        let of = |kind| work.iter().filter(|work| work.kind == kind).count() as u64;
+        self.report.kernels = of(WorkKind::Kernel);
+        self.report.copies = of(WorkKind::Copy);
+        self.report.fills = of(WorkKind::Fill);
+        self.report.host_threads = threads as u64;
+        self.report.streams_without_work = streams.len() as u64 - self.report.streams;
+        self.report.work_without_launch = work.iter().filter(|work| !work.launched).count() as u64;
+    }
+}
+
+/// Event records by event, for waits that name an event and not a call.
+struct EventIndex {
+    /// (event, start of the record call, record call), sorted.
+    by_start: Vec<(EventId, i64, CallId)>,
+    by_sequence: HashMap<(EventId, i64), CallId>,
+}
+
+impl EventIndex {
+    fn new(joining: &Joining) -> Self {
+        let mut index = Self { by_start: Vec::new(), by_sequence: HashMap::new() };
+        for record in &joining.recording.event_records {
+            let Some(call) = joining.described(record.call) else { continue };
+            let start = joining.recording.calls[call.index()].start;
+            index.by_start.push((record.event, start, call));
+            if let Some(sequence) = record.sequence {
+                index.by_sequence.insert((record.event, sequence), call);
+            }
+        }
+        index.by_start.sort_unstable();
+        index
+    }
+
+    /// The record of `event` with this sequence number; without a number, the last one no later than `by`.
+    fn record(&self, event: EventId, sequence: Option<i64>, by: i64) -> Option<CallId> {
+        if let Some(sequence) = sequence {
+            return self.by_sequence.get(&(event, sequence)).copied();
+        }
+        let after = self.by_start.partition_point(|(e, start, _)| (*e, *start) <= (event, by));
+        let (found, _, call) = *self.by_start.get(after.checked_sub(1)?)?;
+        (found == event).then_some(call)
+    }
+}
+
+fn device_of(stream: &StreamFacts) -> (ProcessId, i64) {
+    (stream.key.process, stream.device)
+}

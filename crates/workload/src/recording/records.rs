@@ -1,0 +1,350 @@
+//! The neutral form of a recorded run: GPU work, host calls, and what is known of the order between them.
+//!
+//! Purpose: every reader of a trace format fills a [`Recording`]; `correlate` reads it.
+//! Invariants: times are nanoseconds since one arbitrary origin per recording, with `end >= start`. Names, streams,
+//! tracks and events are interned, so a record holds 32-bit ids. The process of work is that of its stream, the
+//! process of a call that of its track; a correlation id is unique within a process only.
+//! Entry points: [`Recording::work`], [`Recording::call`], [`Recording::sync`], [`Recording::record_event`], and the interning methods.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::call::Call;
+
+/// Defines an index into a list of the recording.
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// The id of the entry at `index`.
+            ///
+            /// # Panics
+            /// When the index exceeds 32 bits; the size limit of a trace file excludes it.
+            pub fn new(index: usize) -> Self {
+                Self(u32::try_from(index).expect("a recording has fewer than 2^32 records of a kind"))
+            }
+
+            /// The place in its list.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// An interned text.
+    NameId
+    /// An interned process.
+    ProcessId
+    /// An interned stream (a hardware or software queue of the recorded program).
+    StreamId
+    /// An interned host thread.
+    TrackId
+    /// An interned event object of the recorded program.
+    EventId
+    /// A host call, in the order of its addition.
+    CallId
+    /// A piece of GPU work, in the order of its addition.
+    WorkId
+}
+
+/// What kind of GPU work a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WorkKind {
+    /// A kernel.
+    Kernel,
+    /// A copy.
+    Copy,
+    /// A fill.
+    Fill,
+}
+
+/// What a synchronisation record describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SyncKind {
+    /// A stream waits for an event.
+    StreamWaitEvent,
+    /// The host waits for an event.
+    Event,
+    /// The host waits for a stream.
+    Stream,
+    /// The host waits for a context or device.
+    Context,
+}
+
+/// What identifies a stream. A format without contexts uses one value for all streams of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamKey {
+    /// The process that owns it.
+    pub process: ProcessId,
+    /// The context's number.
+    pub context: i64,
+    /// The stream's number in its context.
+    pub stream: i64,
+}
+
+/// A stream and the device that runs it.
+#[derive(Debug, Clone)]
+pub struct StreamFacts {
+    /// What identifies it.
+    pub key: StreamKey,
+    /// The device's number as its process knows it.
+    pub device: i64,
+    /// A name from the format; `None` for one made of the numbers.
+    pub name: Option<String>,
+}
+
+/// What identifies an event object. The reader sets `context` to 0 where event ids are unique per process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EventKey {
+    /// The process that owns it.
+    pub process: ProcessId,
+    /// The context's number, or 0.
+    pub context: i64,
+    /// The event's number.
+    pub event: i64,
+}
+
+/// A host thread.
+#[derive(Debug, Clone)]
+pub struct TrackFacts {
+    /// Its process.
+    pub process: ProcessId,
+    /// Its name for people.
+    pub name: String,
+}
+
+/// The host call that launched a piece of work, as far as the format says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launcher {
+    /// Not recorded.
+    Unknown,
+    /// The call of the same process with this correlation id; of several, the last that began before the work.
+    Correlation(i64),
+    /// This call.
+    Call(CallId),
+}
+
+/// A piece of GPU work.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkRecord {
+    /// What it is.
+    pub kind: WorkKind,
+    /// The kernel's name, or the direction of a copy.
+    pub name: NameId,
+    /// The stream that ran it.
+    pub stream: StreamId,
+    /// When it started, in nanoseconds.
+    pub start: i64,
+    /// When it ended, no earlier than `start`.
+    pub end: i64,
+    /// The call that launched it.
+    pub launcher: Launcher,
+}
+
+/// A host call.
+#[derive(Debug, Clone, Copy)]
+pub struct CallRecord {
+    /// What it does to streams; [`super::call()`] tells from the name.
+    pub call: Call,
+    /// The thread that made it.
+    pub track: TrackId,
+    /// When it began, in nanoseconds.
+    pub start: i64,
+    /// When it returned, no earlier than `start`.
+    pub end: i64,
+    /// Its number, unique in its process.
+    pub correlation: Option<i64>,
+}
+
+/// How a record names the host call that it describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallRef {
+    /// The last call of the process with this correlation id.
+    Correlation(ProcessId, i64),
+    /// This call.
+    Call(CallId),
+}
+
+/// The event record that a wait is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// The record call of the waiter's process with this correlation id.
+    Correlation(i64),
+    /// This record call.
+    Call(CallId),
+    /// The record of this event with this sequence number; without a number, the last one before the wait.
+    Event(EventId, Option<i64>),
+}
+
+/// A synchronisation: which stream or event a host call concerns.
+#[derive(Debug, Clone, Copy)]
+pub struct SyncRecord {
+    /// The call that waits, or that makes a stream wait.
+    pub call: CallRef,
+    /// What the format says it is; for stream waits it must agree with the call.
+    pub kind: SyncKind,
+    /// The device that a host wait is for.
+    pub device: Option<i64>,
+    /// The stream that waits, or that the host waits for.
+    pub stream: Option<StreamId>,
+    /// The event record that is waited for.
+    pub awaited: Option<Awaited>,
+    /// The stream on which the awaited event was recorded, where the format says it with the wait.
+    pub awaited_stream: Option<StreamId>,
+}
+
+/// Which event a record call records, and on which stream.
+#[derive(Debug, Clone, Copy)]
+pub struct EventRecord {
+    /// The record call.
+    pub call: CallRef,
+    /// The event.
+    pub event: EventId,
+    /// Distinguishes records of one event, where the format numbers them.
+    pub sequence: Option<i64>,
+    /// The stream on which it is recorded.
+    pub stream: StreamId,
+}
+
+/// A list of distinct values with their ids.
+#[derive(Debug)]
+struct Interned<K> {
+    ids: HashMap<K, u32>,
+}
+
+impl<K> Default for Interned<K> {
+    fn default() -> Self {
+        Self { ids: HashMap::new() }
+    }
+}
+
+impl<K: Eq + Hash> Interned<K> {
+    /// The index of `key`, and whether it is new.
+    fn index(&mut self, key: K) -> (usize, bool) {
+        let next = self.ids.len();
+        let index = *self.ids.entry(key).or_insert_with(|| NameId::new(next).0);
+        (index as usize, index as usize == next)
+    }
+}
+
+/// A recorded run.
+#[derive(Debug, Default)]
+pub struct Recording {
+    /// Events or rows in the file, for the report.
+    pub events: u64,
+    /// GPU work, in any order.
+    pub work: Vec<WorkRecord>,
+    /// Host calls, in any order.
+    pub calls: Vec<CallRecord>,
+    /// Synchronisations.
+    pub syncs: Vec<SyncRecord>,
+    /// What is known of event records beside their calls.
+    pub event_records: Vec<EventRecord>,
+    /// Streams by [`StreamId`].
+    pub streams: Vec<StreamFacts>,
+    /// Host threads by [`TrackId`].
+    pub tracks: Vec<TrackFacts>,
+    /// Texts by [`NameId`].
+    pub names: Vec<Arc<str>>,
+    name_ids: HashMap<Arc<str>, NameId>,
+    process_ids: Interned<i64>,
+    /// Process numbers as recorded, by [`ProcessId`].
+    pub processes: Vec<i64>,
+    stream_ids: Interned<StreamKey>,
+    track_ids: Interned<(ProcessId, i64)>,
+    event_ids: Interned<EventKey>,
+}
+
+impl Recording {
+    /// Interns a text.
+    pub fn name(&mut self, text: &str) -> NameId {
+        if let Some(name) = self.name_ids.get(text) {
+            return *name;
+        }
+        let name = NameId::new(self.names.len());
+        let text: Arc<str> = Arc::from(text);
+        self.names.push(Arc::clone(&text));
+        self.name_ids.insert(text, name);
+        name
+    }
+
+    /// The text of a name.
+    pub fn text(&self, name: NameId) -> &Arc<str> {
+        &self.names[name.index()]
+    }
+
+    /// Interns a process by its recorded number.
+    pub fn process(&mut self, number: i64) -> ProcessId {
+        let (index, new) = self.process_ids.index(number);
+        if new {
+            self.processes.push(number);
+        }
+        ProcessId::new(index)
+    }
+
+    /// Interns a stream. `device` counts at its first mention; [`Recording::streams`] can be amended later.
+    pub fn stream(&mut self, key: StreamKey, device: i64) -> StreamId {
+        let (index, new) = self.stream_ids.index(key);
+        if new {
+            self.streams.push(StreamFacts { key, device, name: None });
+        }
+        StreamId::new(index)
+    }
+
+    /// Interns a host thread by its number. Its name is `thread NUMBER` until [`Recording::tracks`] is amended.
+    pub fn track(&mut self, process: ProcessId, thread: i64) -> TrackId {
+        let (index, new) = self.track_ids.index((process, thread));
+        if new {
+            self.tracks.push(TrackFacts { process, name: format!("thread {thread}") });
+        }
+        TrackId::new(index)
+    }
+
+    /// Interns an event object.
+    pub fn event(&mut self, key: EventKey) -> EventId {
+        EventId::new(self.event_ids.index(key).0)
+    }
+
+    /// Adds GPU work.
+    pub fn work(&mut self, work: WorkRecord) -> WorkId {
+        self.work.push(work);
+        WorkId::new(self.work.len() - 1)
+    }
+
+    /// Adds a host call.
+    pub fn call(&mut self, call: CallRecord) -> CallId {
+        self.calls.push(call);
+        CallId::new(self.calls.len() - 1)
+    }
+
+    /// Adds a synchronisation.
+    pub fn sync(&mut self, sync: SyncRecord) {
+        self.syncs.push(sync);
+    }
+
+    /// Adds what is known of an event record.
+    pub fn record_event(&mut self, record: EventRecord) {
+        self.event_records.push(record);
+    }
+
+    /// The device of a stream.
+    pub fn device(&self, stream: StreamId) -> i64 {
+        self.streams[stream.index()].device
+    }
+
+    /// The process of a piece of work.
+    pub fn process_of_work(&self, work: &WorkRecord) -> ProcessId {
+        self.streams[work.stream.index()].key.process
+    }
+
+    /// The process of a host call.
+    pub fn process_of_call(&self, call: &CallRecord) -> ProcessId {
+        self.tracks[call.track.index()].process
+    }
+}
