@@ -20,6 +20,7 @@ impl TraceBuilder {
             trace: Trace {
                 title: title.into(),
                 clock,
+                verdict: Vec::new(),
                 lanes: Vec::new(),
                 fences: Vec::new(),
                 names: Names::new(),
@@ -66,6 +67,11 @@ impl TraceBuilder {
     /// Adds `count` records that are known to be missing, such as those of an overrun fence log.
     pub fn add_lost(&mut self, count: u64) {
         self.trace.lost_records = self.trace.lost_records.saturating_add(count);
+    }
+
+    /// Adds one sentence to what the run came to.
+    pub fn add_verdict(&mut self, sentence: impl Into<String>) {
+        self.trace.verdict.push(sentence.into());
     }
 
     /// The finished trace, its records sorted by start.

@@ -1,6 +1,6 @@
-//! Arrows: which signal released which wait.
+//! Arrows: which signal released which wait, and which flush made which store visible.
 //!
-//! Derived from fence and value alone, so that no agent has to know who released it. A fence is a cell that may be
+//! A store and its flush share a link. A release is derived from fence and value alone, so that no agent has to know who released it. A fence is a cell that may be
 //! rewound, not a counter, so the value in force matters:
 //!
 //! 1. if the value in force when the wait began to block already reached its own, the first signal of the unbroken run
@@ -15,33 +15,62 @@
 //! A wait for 0 never blocks. A wait that nothing recorded satisfies (an initial value, a lost record) has no arrow. Cost: O(n log n), by one
 //! segment tree for each fence over its signals in order of time.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use End::{First, Last};
 
-use crate::model::{LaneId, Record, Trace};
+use crate::model::{Kind, LaneId, LinkId, Record, Trace};
 
-/// An arrow from a signal to a wait that it released; both are indices into [`Trace::records`].
+/// What an arrow stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FlowKind {
+    /// From a signal to a wait that it released.
+    Release,
+    /// From a store to the flush that makes it visible to other agents.
+    Flush,
+}
+
+impl FlowKind {
+    /// The word a reader sees.
+    pub fn label(self) -> &'static str {
+        match self {
+            FlowKind::Release => "release",
+            FlowKind::Flush => "flush",
+        }
+    }
+}
+
+/// An arrow; both ends are indices into [`Trace::records`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// The signal.
+    /// The signal or the store.
     pub from: usize,
-    /// The wait.
+    /// The wait or the flush.
     pub to: usize,
+    /// What it stands for.
+    pub kind: FlowKind,
 }
 
 impl Trace {
-    /// The arrows of this trace, in the order of the waits.
+    /// The arrows of this trace, in the order of their heads.
     pub fn flows(&self) -> Vec<Flow> {
         let signals = self.signals_by_fence();
+        let mut stores: HashMap<LinkId, usize> = HashMap::new();
         let mut flows = Vec::new();
         for (to, record) in self.records.iter().enumerate() {
+            if record.link != LinkId::NONE && record.kind == Kind::Store {
+                stores.entry(record.link).or_insert(to);
+            }
+            if let (Kind::Flush, Some(from)) = (record.kind, stores.get(&record.link).copied()) {
+                flows.push(Flow { from, to, kind: FlowKind::Flush });
+            }
             let Some((fence, value)) = record.fence else { continue };
             if !record.kind.is_wait() || value == 0 {
                 continue;
             }
             let from = signals.get(fence.0 as usize).and_then(|s| s.releaser(to, record, value));
-            flows.extend(from.map(|from| Flow { from, to }));
+            flows.extend(from.map(|from| Flow { from, to, kind: FlowKind::Release }));
         }
         flows
     }
@@ -159,7 +188,7 @@ enum End {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ClockName, FenceId, Kind, LaneId, LaneKind, NameId, TraceBuilder};
+    use crate::{ClockName, FenceId, LaneKind, NameId, TraceBuilder};
 
     struct Scene(TraceBuilder, [LaneId; 2], FenceId);
 
@@ -192,6 +221,17 @@ mod tests {
             };
             trace.flows().into_iter().map(describe).collect()
         }
+    }
+
+    #[test]
+    fn a_flush_points_back_to_its_store() {
+        let mut b = TraceBuilder::new("t", ClockName::Steps);
+        let lane = b.add_lane(LaneKind::CpuThread, "schedule", "producer");
+        let step = |kind, at, link| Record::span(lane, kind, NameId::NONE, at, at + 1).linked(LinkId(link));
+        b.append(vec![step(Kind::Store, 1, 1), step(Kind::Store, 2, 2), step(Kind::Step, 3, 0)]);
+        b.append(vec![step(Kind::Flush, 4, 1), step(Kind::Flush, 5, 2), step(Kind::Flush, 6, 0)]);
+        let arrow = |from, to| Flow { from, to, kind: FlowKind::Flush };
+        assert_eq!(b.finish().flows(), [arrow(0, 3), arrow(1, 4)]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod sample;
 
 mod builder;
 pub mod chrome;
+mod counters;
 mod flow;
 pub mod html;
 mod json;
@@ -33,7 +34,8 @@ mod recorder;
 mod tracks;
 
 pub use builder::TraceBuilder;
-pub use flow::Flow;
-pub use model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, Record, Trace};
+pub use counters::Counter;
+pub use flow::{Flow, FlowKind};
+pub use model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};
 pub use names::{NameId, Names};
 pub use recorder::Recorder;

@@ -1,10 +1,10 @@
-//! The data model of a trace: lanes, fences, kinds and records.
+//! The data model of a trace: lanes, fences, kinds, records and the links between records.
 //!
-//! A record is small and `Copy`, so that recording one is a store into a buffer and nothing else; every string it
-//! needs was interned before. A record knows three times: when the operation was queued, when it began, when it was
-//! done. The box of a queue's timeline runs from the first to the last, which is why they are kept together.
+//! - A record is small and `Copy`: recording is one store into a buffer. Its strings are interned before.
+//! - A record has three times: queued, started, done. The box of a queue's lane runs from the first to the last.
+//! - A finished [`Trace`] is immutable for its writers.
 //!
-//! The builder makes a [`Trace`]; the writers read it. Nothing here changes once it is built.
+//! Entry points: [`Record::span`], [`Record::instant`], and [`crate::TraceBuilder`], which makes a [`Trace`].
 
 use crate::names::{NameId, Names};
 
@@ -15,6 +15,16 @@ pub struct LaneId(pub u32);
 /// A fence of the timeline: index into [`Trace::fences`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FenceId(pub u32);
+
+/// Joins the records of one submission: the CPU call, its box on the queue, its boxes on the engine. A store and the
+/// flush that makes it visible share a link too. Unique within a trace; 0 is no link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub u32);
+
+impl LinkId {
+    /// The record belongs to no submission.
+    pub const NONE: LinkId = LinkId(0);
+}
 
 /// What a lane stands for; it decides how the lane is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,11 +126,25 @@ pub enum Kind {
     Flip,
     /// A vertical sync of a display.
     VSync,
+    /// Time in which the recorded engine had no work, kept by the replay. Drawn hatched, and not busy time.
+    Gap,
+    /// Work that was queued and had not begun when the run ended. It runs from queued to the end of the run.
+    NeverRan,
+    /// The engine left this work in the middle; from leaving it to coming back.
+    Preempted,
+    /// A recovery, from the detection to the end of the reset. Drawn as a band over all lanes of its group.
+    Recovery,
+    /// One step of a replayed schedule.
+    Step,
+    /// A store of a replayed schedule. Its [`Kind::Flush`] has the same link.
+    Store,
+    /// A store buffer's entry becomes visible to other agents.
+    Flush,
 }
 
 impl Kind {
     /// Every kind, in the order of its `u8` value; the page stores that value.
-    pub const ALL: [Kind; 22] = [
+    pub const ALL: [Kind; 29] = [
         Kind::Execute,
         Kind::Copy,
         Kind::Fill,
@@ -143,6 +167,13 @@ impl Kind {
         Kind::SignalQueued,
         Kind::Flip,
         Kind::VSync,
+        Kind::Gap,
+        Kind::NeverRan,
+        Kind::Preempted,
+        Kind::Recovery,
+        Kind::Step,
+        Kind::Store,
+        Kind::Flush,
     ];
 
     /// The words a reader sees, and that a search for `kind:` looks into.
@@ -170,6 +201,13 @@ impl Kind {
             Kind::SignalQueued => "signal queued",
             Kind::Flip => "flip",
             Kind::VSync => "vsync",
+            Kind::Gap => "gap",
+            Kind::NeverRan => "never ran",
+            Kind::Preempted => "preempted",
+            Kind::Recovery => "recovery",
+            Kind::Step => "step",
+            Kind::Store => "store",
+            Kind::Flush => "flush",
         }
     }
 
@@ -182,9 +220,15 @@ impl Kind {
     pub fn is_signal(self) -> bool {
         matches!(self, Kind::Signal | Kind::CpuSignal)
     }
+
+    /// Whether an engine works while a record of this kind runs. Gaps and waits are not work.
+    pub fn is_work(self) -> bool {
+        matches!(self, Kind::Execute | Kind::Copy | Kind::Fill | Kind::Dispatch | Kind::Draw | Kind::Timed)
+    }
 }
 
-/// One operation on one lane. Times are nanoseconds since the start of the run; an instant has `start_ns == end_ns`.
+/// One operation on one lane. Times are nanoseconds since the start of the run, or steps where the trace's clock is
+/// [`ClockName::Steps`]. An instant has `start_ns == end_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// Where it is drawn.
@@ -193,6 +237,8 @@ pub struct Record {
     pub kind: Kind,
     /// What it is called; the empty name where the kind says enough.
     pub name: NameId,
+    /// The submission that it belongs to.
+    pub link: LinkId,
     /// When it was queued (for a native fence, the CPU time at which the instruction was inserted). Equal to
     /// `start_ns` where nothing is queued.
     pub queued_ns: u64,
@@ -209,7 +255,8 @@ pub struct Record {
 impl Record {
     /// A record from `start_ns` to `end_ns` that never stood in a queue.
     pub fn span(lane: LaneId, kind: Kind, name: NameId, start_ns: u64, end_ns: u64) -> Record {
-        Record { lane, kind, name, queued_ns: start_ns, start_ns, end_ns, fence: None, arg: 0 }
+        let link = LinkId::NONE;
+        Record { lane, kind, name, link, queued_ns: start_ns, start_ns, end_ns, fence: None, arg: 0 }
     }
 
     /// A record of one moment.
@@ -226,6 +273,12 @@ impl Record {
     /// The same, waiting for or signaling `fence` with `value`.
     pub fn on_fence(mut self, fence: FenceId, value: u64) -> Record {
         self.fence = Some((fence, value));
+        self
+    }
+
+    /// The same, as a part of the submission `link`.
+    pub fn linked(mut self, link: LinkId) -> Record {
+        self.link = link;
         self
     }
 
@@ -253,6 +306,8 @@ pub enum ClockName {
     Wall,
     /// Time that the model computed.
     Virtual,
+    /// Steps of a replayed schedule: every time of the trace is a number of steps.
+    Steps,
 }
 
 impl ClockName {
@@ -261,6 +316,15 @@ impl ClockName {
         match self {
             ClockName::Wall => "wall clock",
             ClockName::Virtual => "virtual clock",
+            ClockName::Steps => "steps",
+        }
+    }
+
+    /// The unit of one tick.
+    pub fn unit(self) -> &'static str {
+        match self {
+            ClockName::Wall | ClockName::Virtual => "ns",
+            ClockName::Steps => "step",
         }
     }
 }
@@ -272,6 +336,8 @@ pub struct Trace {
     pub title: String,
     /// Where its times come from.
     pub clock: ClockName,
+    /// What the run came to, one sentence each; shown above the timeline. Empty where nothing was judged.
+    pub verdict: Vec<String>,
     /// Its lanes, in the order in which they are drawn.
     pub lanes: Vec<Lane>,
     /// Its fences.
