@@ -11,13 +11,19 @@ use tidegate::workload::cost::CostModel;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::ranking::{self, Measurement, Ranking};
-use tidegate::workload::report::Report;
+use tidegate::workload::report::{self, Report};
 
 /// Where the timeline of the frame graph goes when nobody says where.
 const DEFAULT_TIMELINE: &str = "timeline.html";
 
-/// A run that takes longer than this is not repeated for every constant of the cost model.
-const SLOW_RUN_NS: u64 = 250_000_000;
+/// A run with more operations on queues than this is repeated at the ends of all ranges at once, and not for each constant.
+const LONG_RUN: u64 = 4_000;
+
+/// Submissions, waits and signals on queues. Unlike the time that a run takes, it is the same on every machine.
+fn queue_operations(report: &Report) -> u64 {
+    let submissions: u64 = report.queues.iter().map(|queue| queue.packets).sum();
+    submissions + report.gpu_waits + report.gpu_signals
+}
 
 #[derive(Serialize)]
 struct Comparison<'a> {
@@ -91,16 +97,15 @@ fn write_files(results: &[RunResult], timeline: Option<&Path>) -> Result<Vec<Pat
     Ok(written)
 }
 
-/// Runs the models on machines with the cost model's constants at the ends of their ranges. Long replays get only the ends of
-/// everything at once.
+/// Runs the models on machines with the cost model's constants at the ends of their ranges; [`LONG_RUN`] limits how many.
 fn ranking(
     workload: &Arc<Workload>,
     reading: &Reading,
     nominal: &[&Report],
 ) -> Result<Option<Ranking>, BadInput> {
     let quiet = Reading { quiet: true, ..reading.clone() };
-    let slow = nominal.iter().any(|r| r.elapsed_ns > SLOW_RUN_NS);
-    let plan = if slow { ranking::short_plan() } else { ranking::plan(&ranking::DECISIVE) };
+    let long = nominal.iter().any(|report| queue_operations(report) > LONG_RUN);
+    let plan = if long { ranking::short_plan() } else { ranking::plan(&ranking::DECISIVE) };
     let mut measurements = Vec::new();
     for variation in plan {
         let mut makespans = Vec::new();
@@ -116,6 +121,9 @@ fn ranking(
 fn print(workload: &Workload, reports: &[&Report], ranking: Option<&Ranking>, written: &[PathBuf]) {
     println!("{}: {}", workload.name, workload.description);
     println!("{}", tables::side_by_side(reports));
+    for line in report::metric_lines(reports) {
+        println!("{line}");
+    }
     // A recording was made under hardware scheduling, so that is the run to hold against it.
     let recorded_model = reports.iter().find(|r| r.submission == Submission::Hardware.name());
     if let Some(report) = recorded_model {

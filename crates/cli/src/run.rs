@@ -189,9 +189,10 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     Ok(if result.outcome.report.are_right() { End::Right } else { End::Wrong })
 }
 
-/// The lines below the tables: metrics, and for a recorded run how near the replay is and what was found in the recording.
+/// The lines below the tables: paging, display and preemption, and for a recorded run how near the replay is and what was found in
+/// the recording.
 pub(crate) fn print_details(report: &Report) {
-    let mut lines = report.metric_lines();
+    let mut lines = Vec::new();
     lines.extend(report.paging_line());
     lines.extend(report.display_line());
     lines.extend(report.preemption_lines());
@@ -210,6 +211,7 @@ fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
     println!("{}: {}", report.workload, workload.description);
     println!("{}", tables::side_by_side(&[report]));
     println!("{}", tables::queues(report));
+    report.metric_lines().iter().for_each(|line| println!("{line}"));
     print_details(report);
     report.recovery_lines().iter().for_each(|line| println!("{line}"));
     match frames {

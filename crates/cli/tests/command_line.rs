@@ -537,3 +537,70 @@ fn a_presenting_workload_writes_the_pictures_that_were_shown() {
     let compared = tidegate(&place, &["compare", path, "--clock", "virtual"]);
     assert_eq!(compared.status.code(), Some(0), "{}", text(&compared));
 }
+
+/// The comparison of a workload in virtual time: what was printed, and its JSON.
+fn compared(name: &str, workload: &str) -> (String, Value) {
+    let place = place(name);
+    let path = root().join("workloads").join(workload);
+    let arguments = ["compare", path.to_str().unwrap(), "--clock", "virtual", "--quiet", "--json", "c.json"];
+    let output = tidegate(&place, &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let json = serde_json::from_slice(&std::fs::read(place.join("c.json")).unwrap()).unwrap();
+    (text(&output), json)
+}
+
+#[test]
+fn an_expectation_is_shown_with_the_value_of_the_model_that_it_is_for() {
+    let (said, json) = compared("expectations", "stress-many-queues.toml");
+    let user = json["runs"].as_array().unwrap().iter().find(|run| run["submission"] == "user").unwrap();
+    let line = format!("interrupts = {} under user (at most 10)", user["interrupts"]);
+    assert!(said.contains(&line), "{line} is missing in {said}");
+    let bounded: Vec<&str> = said.lines().filter(|line| line.contains("(at most 10)")).collect();
+    assert_eq!(bounded.len(), 1, "{said}");
+}
+
+/// Recomputes the ranking from the makespans in the JSON: one tie for order, changes and claim.
+#[test]
+fn the_ranking_follows_from_the_makespans_that_the_json_states() {
+    // Differences on both sides of the tie: none, some on some machines, all on all machines.
+    for workload in ["decode-deep-queues.toml", "hello.toml", "ring-buffer.toml"] {
+        let (said, json) = compared("ranking", workload);
+        let ranking = &json["ranking"];
+        let parts = ranking["tie_parts"].as_u64().unwrap();
+        let machines = ranking["measurements"].as_array().unwrap();
+        let ns = |machine: &Value, model: &str| {
+            let rows = machine["makespans_ns"].as_array().unwrap();
+            rows.iter().find(|row| row[0] == model).unwrap()[1].as_u64().unwrap()
+        };
+        let relation = |machine: &Value, first: &str, second: &str| {
+            let (first, second) = (ns(machine, first), ns(machine, second));
+            match first.abs_diff(second) * parts <= first.max(second) {
+                true => "no_difference",
+                false if first < second => "faster",
+                false => "slower",
+            }
+        };
+        let order: Vec<&str> =
+            ranking["order"].as_array().unwrap().iter().map(|model| model.as_str().unwrap()).collect();
+        let mut same_everywhere = true;
+        for (place, first) in order.iter().enumerate() {
+            for second in &order[place + 1..] {
+                let nominal = relation(&machines[0], first, second);
+                assert_ne!(nominal, "slower", "{workload}: {first} before {second}");
+                let tied = ranking["ties"].as_array().unwrap().iter().any(|tie| {
+                    let tie = tie.as_array().unwrap();
+                    tie.contains(&(*first).into()) && tie.contains(&(*second).into())
+                });
+                assert_eq!(tied, nominal == "no_difference", "{workload}: {first} and {second}");
+                same_everywhere &= machines.iter().all(|m| relation(m, first, second) == nominal);
+            }
+        }
+        assert_eq!(ranking["survives"], same_everywhere, "{workload}");
+        let claim = format!("the same on all {} cost settings", machines.len());
+        assert_eq!(
+            said.contains(&format!("; {claim}")) && !said.contains(&format!("not {claim}")),
+            same_everywhere,
+            "{workload}: {said}"
+        );
+    }
+}

@@ -1,8 +1,8 @@
-//! Whether the ranking of the submission models survives the ranges of the cost model.
+//! Ranks submission models by makespan, and says whether the ranking holds over the ranges of the cost model.
 //!
-//! This room owns the plan (which machines to try) and the verdict; it runs nothing. The order: [`plan`] or [`short_plan`]
-//! → the caller measures every model on every machine → [`judge`]. A comparison is worth something where the verdict is the
-//! same on all of them.
+//! Purpose: the plan (which machines to try) and the comparison of their makespans. It runs nothing.
+//! Invariant: [`relation`] is the only definition of a tie. Order, changes, printed claims and verdicts use it.
+//! Entry points: [`plan`] or [`short_plan`] → the caller measures every model on every machine → [`judge`].
 
 use serde::Serialize;
 use tidegate_platform::Step;
@@ -10,8 +10,32 @@ use tidegate_platform::Step;
 use crate::cost::{COSTS, CostModel};
 use crate::model::Submission;
 
-/// Makespans closer than one part in so many count as equal: then neither model is before the other.
-const EQUAL_WITHIN: u64 = 200;
+/// Two makespans differ when they are more than one part in so many of the longer one apart. 200 is 0.5 %.
+pub const TIE_PARTS: u64 = 200;
+
+/// How one makespan compares with another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// Shorter by more than the tie.
+    Faster,
+    /// At most one part in [`TIE_PARTS`] of the longer one apart.
+    NoDifference,
+    /// Longer by more than the tie.
+    Slower,
+}
+
+/// Compares makespan `first_ns` with makespan `second_ns`.
+pub fn relation(first_ns: u64, second_ns: u64) -> Relation {
+    let longer = first_ns.max(second_ns);
+    if u128::from(first_ns.abs_diff(second_ns)) * u128::from(TIE_PARTS) <= u128::from(longer) {
+        Relation::NoDifference
+    } else if first_ns < second_ns {
+        Relation::Faster
+    } else {
+        Relation::Slower
+    }
+}
 
 /// The steps on which the models differ most: what a submission, a wait and a wake cost.
 pub const DECISIVE: [Step; 5] = [
@@ -25,13 +49,13 @@ pub const DECISIVE: [Step; 5] = [
 /// One machine to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variation {
-    /// What differs from the ordinary machine.
+    /// What differs from the first machine of the plan.
     pub name: String,
     /// Its prices.
     pub costs: CostModel,
 }
 
-/// The ordinary machine, both ends of everything, and both ends of each of these steps alone.
+/// The nominal machine, both ends of all ranges, and both ends of the range of each of these steps alone.
 pub fn plan(steps: &[Step]) -> Vec<Variation> {
     let whole = [CostModel::nominal(), CostModel::low(), CostModel::high()];
     let mut variations: Vec<Variation> =
@@ -45,7 +69,7 @@ pub fn plan(steps: &[Step]) -> Vec<Variation> {
     variations
 }
 
-/// For workloads that take long: the ordinary machine and both ends of everything.
+/// For workloads that take long: the nominal machine and both ends of all ranges.
 pub fn short_plan() -> Vec<Variation> {
     plan(&[])
 }
@@ -66,82 +90,137 @@ impl Measurement {
         Self { variation: variation.name.clone(), makespans_ns: named }
     }
 
-    /// Models from the fastest to the slowest.
+    /// Models from the shortest makespan to the longest; equal ones stay in the order of the measurement.
     fn order(&self) -> Vec<&'static str> {
         let mut order = self.makespans_ns.clone();
         order.sort_by_key(|(_, ns)| *ns);
         order.into_iter().map(|(model, _)| model).collect()
     }
 
-    fn ns(&self, model: &str) -> Option<u64> {
+    /// The makespan of a model, in nanoseconds.
+    pub fn makespan_ns(&self, model: &str) -> Option<u64> {
         self.makespans_ns.iter().find(|(name, _)| *name == model).map(|(_, ns)| *ns)
     }
 
-    /// Whether `first` is slower than `second` by more than what counts as equal.
-    fn slower(&self, first: &str, second: &str) -> bool {
-        match (self.ns(first), self.ns(second)) {
-            (Some(first), Some(second)) => first > second && first - second > first / EQUAL_WITHIN,
-            _ => false,
-        }
+    /// How `first` compares with `second` on this machine; `None` where one of them was not measured.
+    pub fn relation(&self, first: &str, second: &str) -> Option<Relation> {
+        Some(relation(self.makespan_ns(first)?, self.makespan_ns(second)?))
     }
 }
 
-/// A machine on which two models change places.
+/// Two models that compare differently on another machine than on the nominal one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Flip {
+pub struct Change {
     /// The machine.
     pub variation: String,
-    /// On the ordinary machine before the other.
-    pub faster: &'static str,
-    /// The other, which is before it here.
-    pub slower: &'static str,
+    /// A model.
+    pub first: &'static str,
+    /// A model that is not before `first` in [`Ranking::order`].
+    pub second: &'static str,
+    /// How `first` compares with `second` on the nominal machine.
+    pub nominal: Relation,
+    /// How `first` compares with `second` on this machine.
+    pub here: Relation,
 }
 
-/// The verdict.
+/// The models by makespan, and what becomes of that on other machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ranking {
-    /// Models on the ordinary machine, from the fastest to the slowest.
+    /// Models on the nominal machine by makespan, shortest first. Neighbours may be tied: see `ties`.
     pub order: Vec<&'static str>,
-    /// Whether the order is the same on every machine that was tried.
+    /// Pairs of models without a difference on the nominal machine.
+    pub ties: Vec<[&'static str; 2]>,
+    /// A difference of at most one part in this many of the longer makespan is a tie.
+    pub tie_parts: u64,
+    /// Whether every pair of models compares alike on every machine that was tried.
     pub survives: bool,
-    /// Where it is not.
-    pub flips: Vec<Flip>,
-    /// Everything that was measured.
+    /// Pairs that compare differently on another machine.
+    pub changes: Vec<Change>,
+    /// Everything that was measured, the nominal machine first.
     pub measurements: Vec<Measurement>,
 }
 
 /// Compares every machine with the first one; `None` when nothing was measured.
 pub fn judge(measurements: Vec<Measurement>) -> Option<Ranking> {
-    let ordinary = measurements.first()?;
-    let order = ordinary.order();
-    let mut flips = Vec::new();
-    for other in &measurements[1..] {
-        for (place, faster) in order.iter().enumerate() {
-            for slower in &order[place + 1..] {
-                // What is equal on the ordinary machine has no order that could be lost.
-                if ordinary.slower(slower, faster) && other.slower(faster, slower) {
-                    flips.push(Flip { variation: other.variation.clone(), faster, slower });
-                }
+    let nominal = measurements.first()?;
+    let order = nominal.order();
+    let (mut ties, mut changes) = (Vec::new(), Vec::new());
+    for (place, first) in order.iter().copied().enumerate() {
+        for second in order[place + 1..].iter().copied() {
+            let Some(on_nominal) = nominal.relation(first, second) else { continue };
+            if on_nominal == Relation::NoDifference {
+                ties.push([first, second]);
+            }
+            for other in &measurements[1..] {
+                let Some(here) = other.relation(first, second).filter(|here| *here != on_nominal) else {
+                    continue;
+                };
+                let variation = other.variation.clone();
+                changes.push(Change { variation, first, second, nominal: on_nominal, here });
             }
         }
     }
-    Some(Ranking { order, survives: flips.is_empty(), flips, measurements })
+    let survives = changes.is_empty();
+    Some(Ranking { order, ties, tie_parts: TIE_PARTS, survives, changes, measurements })
 }
 
 impl Ranking {
-    /// For a person, one line and one for each change.
+    /// Whether two models have no difference on the nominal machine.
+    fn tied(&self, first: &str, second: &str) -> bool {
+        self.ties.iter().any(|pair| pair.contains(&first) && pair.contains(&second))
+    }
+
+    /// On how many machines `model` compares with `other` as it does on the nominal one, and how many there are.
+    pub fn held(&self, model: &str, other: &str) -> (usize, usize) {
+        let nominal = self.measurements.first().and_then(|first| first.relation(model, other));
+        let same = self.measurements.iter().filter(|machine| machine.relation(model, other) == nominal);
+        (same.count(), self.measurements.len())
+    }
+
+    /// The order in words: `user, then packet and hardware (no difference)`.
+    fn order_in_words(&self) -> String {
+        let mut places: Vec<Vec<&str>> = Vec::new();
+        for model in &self.order {
+            match places.last_mut() {
+                // A model shares a place only where it is tied with every model there.
+                Some(place) if place.iter().all(|other| self.tied(model, other)) => place.push(model),
+                _ => places.push(vec![model]),
+            }
+        }
+        let place = |models: &Vec<&str>| match models.as_slice() {
+            [model] => (*model).to_owned(),
+            models => format!("{} (no difference)", models.join(" and ")),
+        };
+        let mut words = places.iter().map(place).collect::<Vec<_>>().join(", then ");
+        let apart = |pair: &&[&str; 2]| !places.iter().any(|place| pair.iter().all(|m| place.contains(m)));
+        for [first, second] in self.ties.iter().filter(apart) {
+            words += &format!("; {first} and {second}: no difference");
+        }
+        words
+    }
+
+    /// For people: one line for the order, and one for each machine on which a pair compares differently.
     pub fn lines(&self) -> Vec<String> {
-        let order = self.order.join(", ");
-        let machines = self.measurements.len();
-        let mut lines = vec![match self.survives {
-            true => format!(
-                "fastest first: {order}; the same on all {machines} machines of the cost model's ranges"
-            ),
-            false => format!("fastest first: {order}; not the same everywhere in the cost model's ranges:"),
-        }];
-        let flip =
-            |flip: &Flip| format!("  with {}, {} is before {}", flip.variation, flip.slower, flip.faster);
-        lines.extend(self.flips.iter().map(flip));
+        let (order, machines) = (self.order_in_words(), self.measurements.len());
+        if self.survives {
+            return vec![format!("fastest first: {order}; the same on all {machines} cost settings")];
+        }
+        let mut lines =
+            vec![format!("fastest first: {order}; not the same on all {machines} cost settings:")];
+        for machine in &self.measurements {
+            let here = self.changes.iter().filter(|change| change.variation == machine.variation);
+            let pair = |change: &Change| match change.here {
+                Relation::Faster => format!("{} is before {}", change.first, change.second),
+                Relation::Slower => format!("{} is before {}", change.second, change.first),
+                Relation::NoDifference => {
+                    format!("{} and {} have no difference", change.first, change.second)
+                }
+            };
+            let pairs: Vec<String> = here.map(pair).collect();
+            if !pairs.is_empty() {
+                lines.push(format!("  with {}: {}", machine.variation, pairs.join("; ")));
+            }
+        }
         lines
     }
 }
@@ -176,19 +255,64 @@ mod tests {
         let same = judge(vec![measured("nominal", 300, 200, 100), measured("high", 900, 500, 400)]).unwrap();
         assert!(same.survives);
         assert_eq!(same.order, ["user", "hardware", "packet"]);
+        assert_eq!(same.held("user", "packet"), (2, 2));
         let other = judge(vec![measured("nominal", 300, 200, 100), measured("low", 90, 100, 50)]).unwrap();
         assert!(!other.survives);
-        assert_eq!(other.flips, [Flip { variation: "low".into(), faster: "hardware", slower: "packet" }]);
-        assert_eq!(other.lines()[1], "  with low, packet is before hardware");
+        let change = Change {
+            variation: "low".into(),
+            first: "hardware",
+            second: "packet",
+            nominal: Relation::Faster,
+            here: Relation::Slower,
+        };
+        assert_eq!(other.changes, [change]);
+        assert_eq!(other.held("hardware", "packet"), (1, 2));
+        assert_eq!(other.lines()[1], "  with low: packet is before hardware");
         assert_eq!(judge(Vec::new()), None);
     }
 
     #[test]
-    fn what_is_nearly_equal_has_no_order() {
+    fn a_tie_is_half_a_percent_of_the_longer_makespan() {
+        assert_eq!(relation(199, 200), Relation::NoDifference);
+        assert_eq!(relation(198, 200), Relation::Faster);
+        assert_eq!(relation(200, 198), Relation::Slower);
+        assert_eq!(relation(0, 0), Relation::NoDifference);
+        assert_eq!(relation(u64::MAX, 0), Relation::Slower);
+    }
+
+    #[test]
+    fn models_that_are_tied_have_no_order_and_are_reported_so() {
         let equal =
             judge(vec![measured("nominal", 10_000, 10_001, 9_000), measured("low", 10_001, 9_999, 9_000)]);
-        assert!(equal.unwrap().survives);
-        let drawn_near = judge(vec![measured("nominal", 300, 200, 100), measured("low", 1000, 1001, 900)]);
-        assert!(drawn_near.unwrap().survives);
+        let equal = equal.unwrap();
+        assert!(equal.survives);
+        assert_eq!(equal.ties, [["packet", "hardware"]]);
+        let line =
+            "fastest first: user, then packet and hardware (no difference); the same on all 2 cost settings";
+        assert_eq!(equal.lines(), [line]);
+    }
+
+    /// The claim "the same on all machines" and the order use one tie: a pair that is ordered on the nominal machine and tied on
+    /// another one, or the other way round, is a change.
+    #[test]
+    fn an_order_that_becomes_a_tie_elsewhere_is_not_the_same_everywhere() {
+        let drawn_near =
+            judge(vec![measured("nominal", 300, 200, 100), measured("low", 1000, 1001, 900)]).unwrap();
+        assert!(!drawn_near.survives);
+        assert_eq!(drawn_near.lines()[1], "  with low: hardware and packet have no difference");
+        let drawn_apart =
+            judge(vec![measured("nominal", 1000, 1001, 900), measured("low", 300, 200, 100)]).unwrap();
+        assert!(!drawn_apart.survives);
+        assert_eq!(drawn_apart.held("packet", "hardware"), (1, 2));
+        assert_eq!(drawn_apart.lines()[1], "  with low: hardware is before packet");
+    }
+
+    #[test]
+    fn ties_between_neighbours_do_not_tie_the_ends() {
+        let ranking = judge(vec![measured("nominal", 1_000, 1_004, 1_008)]).unwrap();
+        assert_eq!(ranking.ties, [["packet", "hardware"], ["hardware", "user"]]);
+        let words = "fastest first: packet and hardware (no difference), then user; hardware and user: no difference; \
+                     the same on all 1 cost settings";
+        assert_eq!(ranking.lines(), [words]);
     }
 }

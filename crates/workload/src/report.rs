@@ -245,24 +245,59 @@ impl Report {
             .any(|queue| queue.priority != "normal" || queue.preempted > 0 || queue.preempts.count > 0)
     }
 
-    /// The metrics for a person, one line each.
+    /// The metrics for people, one line each.
     pub fn metric_lines(&self) -> Vec<String> {
-        let line = |row: &MetricRow| {
-            let value = row.value.map_or_else(|| "not measured".to_owned(), |value| value.to_string());
-            let of =
-                if row.queues.is_empty() { String::new() } else { format!(" of {}", row.queues.join(", ")) };
-            let bounds = match (row.at_least, row.at_most) {
-                (None, None) => String::new(),
-                (Some(least), None) => format!(" (at least {least})"),
-                (None, Some(most)) => format!(" (at most {most})"),
-                (Some(least), Some(most)) => format!(" ({least} to {most})"),
-            };
-            let wrong = if row.met == Some(false) { " — not met" } else { "" };
-            let says = if row.says.is_empty() { String::new() } else { format!(": {}", row.says) };
-            format!("{}{of} = {value}{bounds}{wrong}{says}", row.name)
-        };
-        self.metrics.iter().map(line).collect()
+        metric_lines(&[self])
     }
+}
+
+/// The metrics of the runs of one workload for people, one line each. Bounds stand beside the values of the runs that they are
+/// for, and beside no other value.
+pub fn metric_lines(runs: &[&Report]) -> Vec<String> {
+    let rows = runs.first().map_or(&[][..], |run| &run.metrics);
+    rows.iter().enumerate().map(|(number, row)| metric_line(runs, number, row)).collect()
+}
+
+fn metric_line(runs: &[&Report], number: usize, row: &MetricRow) -> String {
+    let of_run = |run: &&Report| Some((run.submission, run.metrics.get(number)?.clone()));
+    let all: Vec<(&str, MetricRow)> = runs.iter().filter_map(of_run).collect();
+    let bounded: Vec<(&str, MetricRow)> = all.iter().filter(|(_, row)| row.applies).cloned().collect();
+    // Of bounds that are for none of these runs the values are shown, and the bounds are not.
+    let shown = if bounded.is_empty() { all } else { bounded };
+    let value =
+        |row: &MetricRow| row.value.map_or_else(|| "not measured".to_owned(), |value| value.to_string());
+    let values = match shown.as_slice() {
+        [(_, first), rest @ ..]
+            if row.under.is_empty() && rest.iter().all(|(_, r)| r.value == first.value) =>
+        {
+            value(first)
+        }
+        [(_, only)] if runs.len() == 1 => value(only),
+        several => {
+            let each = several.iter().map(|(model, row)| format!("{} under {model}", value(row)));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let of = if row.queues.is_empty() { String::new() } else { format!(" of {}", row.queues.join(", ")) };
+    let bounds = match (row.at_least, row.at_most) {
+        _ if !shown.iter().any(|(_, row)| row.applies) => String::new(),
+        (None, None) => String::new(),
+        (Some(least), None) => format!(" (at least {least})"),
+        (None, Some(most)) => format!(" (at most {most})"),
+        (Some(least), Some(most)) => format!(" ({least} to {most})"),
+    };
+    let wrong: Vec<&str> =
+        shown.iter().filter(|(_, row)| row.met == Some(false)).map(|(model, _)| *model).collect();
+    let wrong = match wrong.as_slice() {
+        [] => String::new(),
+        _ if runs.len() == 1 => " — not met".to_owned(),
+        models => format!(" — not met under {}", models.join(", ")),
+    };
+    let says = match row.says.as_str() {
+        says if says.is_empty() || !shown.iter().any(|(_, row)| row.applies) => String::new(),
+        says => format!(": {says}"),
+    };
+    format!("{}{of} = {values}{bounds}{wrong}{says}", row.name)
 }
 
 #[cfg(test)]
@@ -404,9 +439,47 @@ pub(crate) mod tests {
             at_least: Some(9),
             at_most: None,
             met: Some(false),
+            under: Vec::new(),
+            applies: true,
             says: "it works".into(),
         };
         let report = Report { metrics: vec![row], ..report() };
         assert_eq!(report.metric_lines(), ["busy_ns of q = 7 (at least 9) — not met: it works"]);
+    }
+
+    #[test]
+    fn bounds_stand_beside_the_values_of_the_models_that_they_are_for() {
+        let run = |submission: &'static str, value, under: &[&'static str]| {
+            let applies = under.is_empty() || under.contains(&submission);
+            let met = applies.then_some(value <= 10);
+            let (queues, says) = (Vec::new(), "few".to_owned());
+            let row = MetricRow {
+                name: "interrupts",
+                queues,
+                value: Some(value),
+                at_least: None,
+                at_most: Some(10),
+                met,
+                under: under.to_vec(),
+                applies,
+                says,
+            };
+            Report { submission, metrics: vec![row], ..report() }
+        };
+        let lines = |runs: &[Report]| metric_lines(&runs.iter().collect::<Vec<_>>());
+        let of_one = [run("packet", 1801, &["user"]), run("user", 1, &["user"])];
+        assert_eq!(lines(&of_one), ["interrupts = 1 under user (at most 10): few"]);
+        assert_eq!(of_one[0].metric_lines(), ["interrupts = 1801"], "a bound for another model is not shown");
+        assert_eq!(of_one[1].metric_lines(), ["interrupts = 1 (at most 10): few"]);
+        assert_eq!(lines(&of_one[..1]), ["interrupts = 1801"]);
+        let of_all = [run("packet", 12, &[]), run("user", 1, &[])];
+        let line = "interrupts = 12 under packet, 1 under user (at most 10) — not met under packet: few";
+        assert_eq!(lines(&of_all), [line]);
+        assert_eq!(
+            lines(&[run("packet", 3, &[]), run("user", 3, &[])]),
+            ["interrupts = 3 (at most 10): few"]
+        );
+        let two = [run("packet", 1, &["packet", "user"]), run("hardware", 9, &["packet", "user"])];
+        assert_eq!(lines(&two), ["interrupts = 1 under packet (at most 10): few"]);
     }
 }

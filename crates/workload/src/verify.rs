@@ -44,6 +44,10 @@ pub struct MetricRow {
     pub at_most: Option<u64>,
     /// Whether it lies in its bounds; `None` where it is not judged.
     pub met: Option<bool>,
+    /// The submission models whose runs the bounds are for; empty for all.
+    pub under: Vec<&'static str>,
+    /// Whether the bounds are for this run: its submission model and its clock.
+    pub applies: bool,
     /// What it shows.
     pub says: String,
 }
@@ -334,6 +338,8 @@ impl Judge<'_> {
             at_least,
             at_most,
             met: value.filter(|_| judged).map(lies),
+            under: expect.under.iter().map(|model| model.name()).collect(),
+            applies,
             says: expect.says.clone(),
         })
     }
