@@ -2,7 +2,8 @@
 //!
 //! A workload says which buffers, queues and fences there are, what each queue and each CPU thread does, and what
 //! must be true at the end. It comes from a TOML file (`toml_file`, documented in `SCHEMA.md`) or from a recorded
-//! run of a real program (`recording`; `kineto` reads the PyTorch profiler's format), and both end in the same intermediate form, [`model::Workload`].
+//! run of a real program (`recording`; `kineto` reads the format of the PyTorch profiler). Both end in the same
+//! intermediate form, [`model::Workload`].
 //!
 //! The order that matters: read ([`load`]) → check and resolve names (`toml_file`, `kineto`) → a `Workload` that
 //! names nothing by text any more → run on queues (`runner`) → numbers (`measure`), judgement (`verify`), and where

@@ -33,9 +33,8 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
         options,
         recorded: Vec::with_capacity(timeline.joined.work.len()),
         late: vec![Late::default(); timeline.joined.streams.len()],
-        bodies: vec![Body::default(); timeline.joined.threads.len()],
+        bodies: vec![Body::default(); timeline.joined.threads.len() + 1],
     };
-    builder.heads();
     for number in 0..timeline.entries.len() {
         builder.entry(number);
     }
@@ -125,7 +124,8 @@ fn queues(timeline: &mut Timeline) -> Vec<Queue> {
 }
 
 fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
-    let names = timeline.joined.threads.iter().cloned().chain(std::iter::once("before the recording".into()));
+    let names =
+        timeline.joined.threads.iter().cloned().chain(std::iter::once("launches not recorded".into()));
     let variable_names = Arc::new(vec!["index".to_owned()]);
     let thread = |(name, body): (String, Vec<Op>)| Thread {
         name,
@@ -238,21 +238,6 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Work whose launch precedes the recording is submitted first of all, by the thread that feeds its stream
-    /// first; streams that no recorded thread feeds get a thread of their own.
-    fn heads(&mut self) {
-        let timeline = self.timeline;
-        for (stream, items) in &timeline.heads {
-            let feeder = timeline.entries.iter().find(|entry| entry.stream == Some(*stream));
-            let thread = feeder.map_or(timeline.joined.threads.len(), |entry| entry.thread);
-            let commands = self.list(items, *stream);
-            if self.bodies.len() <= thread {
-                self.bodies.resize_with(thread + 1, Body::default);
-            }
-            self.bodies[thread].push(OpKind::Submit { queue: queue(*stream), commands });
-        }
-    }
-
     fn entry(&mut self, number: usize) {
         let timeline = self.timeline;
         let entry = &timeline.entries[number];

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::call::Call;
 use super::records::{
     Awaited, CallId, CallRecord, CallRef, EventId, Launcher, ProcessId, Recording, StreamFacts, StreamId,
-    SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord,
+    SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
 };
 use super::report::ImportReport;
 
@@ -36,12 +36,18 @@ pub struct Work {
     pub launched: bool,
 }
 
-/// A host call that is replayed.
-#[derive(Debug, Clone)]
-pub struct HostCall {
+/// The thread and interval of a host call.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
     pub thread: usize,
     pub start: u64,
     pub end: u64,
+}
+
+/// A host call that is replayed.
+#[derive(Debug, Clone)]
+pub struct HostCall {
+    pub at: Moment,
     pub role: Role,
 }
 
@@ -70,6 +76,8 @@ pub struct Joined {
     pub work: Vec<Work>,
     /// In the order of their starts.
     pub calls: Vec<HostCall>,
+    /// Explicit dependencies between streams: the first waits for the second. Sorted.
+    pub dependencies: Vec<(usize, usize)>,
     pub report: ImportReport,
 }
 
@@ -107,7 +115,7 @@ type Launches = Vec<Option<CallId>>;
 
 impl Joining {
     fn new(mut recording: Recording) -> Self {
-        recording.work.sort_by_key(|work| (work.start, work.end));
+        sort_work(&mut recording);
         let mut by_correlation: Vec<_> = (recording.calls.iter().enumerate())
             .filter_map(|(k, call)| {
                 let id = call.correlation?;
@@ -345,7 +353,7 @@ impl Joining {
                 threads.push(track);
                 threads.len() - 1
             });
-            calls.push(HostCall { thread, start: relative(start), end: relative(end), role });
+            calls.push(HostCall { at: Moment { thread, start: relative(start), end: relative(end) }, role });
         }
         let work: Vec<Work> = (recording.work.iter().zip(&launched_by))
             .map(|(work, call)| Work {
@@ -357,10 +365,22 @@ impl Joining {
                 launched: call.is_some(),
             })
             .collect();
+        let dependencies = self.dependencies(&work);
         let streams = self.named_streams();
         let names = threads.iter().map(|track| recording.tracks[track.index()].name.clone()).collect();
         self.count(&work, &streams, threads.len());
-        Joined { streams, threads: names, work, calls, report: self.report }
+        Joined { streams, threads: names, work, calls, dependencies, report: self.report }
+    }
+
+    /// The dependencies that a stream's own order does not imply.
+    fn dependencies(&self, work: &[Work]) -> Vec<(usize, usize)> {
+        let mut between: Vec<(usize, usize)> = (self.recording.dependencies.iter())
+            .map(|(waiter, awaited)| (waiter.index(), awaited.index()))
+            .filter(|(waiter, awaited)| work[*waiter].stream != work[*awaited].stream)
+            .collect();
+        between.sort_unstable();
+        between.dedup();
+        between
     }
 
     /// The streams in the order of their numbers. A name says the device and process only where there are several,
@@ -429,6 +449,26 @@ impl EventIndex {
         let after = self.by_start.partition_point(|(e, start, _)| (*e, *start) <= (event, by));
         let (found, _, call) = *self.by_start.get(after.checked_sub(1)?)?;
         (found == event).then_some(call)
+    }
+}
+
+/// Sorts work by start, and renumbers what refers to it.
+fn sort_work(recording: &mut Recording) {
+    let mut order: Vec<WorkId> = (0..recording.work.len()).map(WorkId::new).collect();
+    order.sort_by_key(|work| {
+        let work = &recording.work[work.index()];
+        (work.start, work.end)
+    });
+    recording.work = order.iter().map(|work| recording.work[work.index()]).collect();
+    if recording.dependencies.is_empty() {
+        return;
+    }
+    let mut numbers = vec![WorkId::new(0); order.len()];
+    for (number, work) in order.iter().enumerate() {
+        numbers[work.index()] = WorkId::new(number);
+    }
+    for (waiter, awaited) in &mut recording.dependencies {
+        (*waiter, *awaited) = (numbers[waiter.index()], numbers[awaited.index()]);
     }
 }
 

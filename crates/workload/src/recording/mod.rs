@@ -91,3 +91,6 @@ pub fn workload(recording: Recording, file: &str, options: &ImportOptions) -> Re
     let timeline = timeline::arrange(joined, options);
     Ok(build::workload(timeline, file, options))
 }
+
+#[cfg(test)]
+mod tests;

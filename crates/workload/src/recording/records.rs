@@ -4,7 +4,8 @@
 //! Invariants: times are nanoseconds since one arbitrary origin per recording, with `end >= start`. Names, streams,
 //! tracks and events are interned, so a record holds 32-bit ids. The process of work is that of its stream, the
 //! process of a call that of its track; a correlation id is unique within a process only.
-//! Entry points: [`Recording::work`], [`Recording::call`], [`Recording::sync`], [`Recording::record_event`], and the interning methods.
+//! Entry points: [`Recording::work`], [`Recording::call`], [`Recording::sync`], [`Recording::record_event`],
+//! [`Recording::depends`] and the interning methods.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -246,6 +247,8 @@ pub struct Recording {
     pub syncs: Vec<SyncRecord>,
     /// What is known of event records beside their calls.
     pub event_records: Vec<EventRecord>,
+    /// Explicit dependencies: the first started only after the second had ended.
+    pub dependencies: Vec<(WorkId, WorkId)>,
     /// Streams by [`StreamId`].
     pub streams: Vec<StreamFacts>,
     /// Host threads by [`TrackId`].
@@ -331,6 +334,12 @@ impl Recording {
     /// Adds what is known of an event record.
     pub fn record_event(&mut self, record: EventRecord) {
         self.event_records.push(record);
+    }
+
+    /// Adds the fact that `waiter` started only after `awaited` had ended. Work of one stream runs in the order of
+    /// its starts without it.
+    pub fn depends(&mut self, waiter: WorkId, awaited: WorkId) {
+        self.dependencies.push((waiter, awaited));
     }
 
     /// The device of a stream.

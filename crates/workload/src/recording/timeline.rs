@@ -1,15 +1,15 @@
-//! Host calls in order → what each does to its stream, and what each piece of GPU work was waiting for.
+//! Puts host calls in order, and finds what each piece of GPU work waited for last.
 //!
-//! This room owns the order of a recording. The host calls are walked once, in the order of their starts; every
-//! wait in the result points backwards in that order, so a replay can never wait in a circle. The order that
-//! matters: entries (`Entry`) for calls → work without a launch is put where its stream's order has it → gaps. A
-//! gap is the distance from the last recorded reason to the start; what is longer than a device's turn-around is
-//! not explained by the trace. `correlate` is read, `build` takes the result.
+//! Purpose: entries in the order of the host calls, and for each piece of work the gap from the last recorded reason
+//! (launch, end of the work before it, a wait) to its start. A gap longer than a device's turn-around is unexplained.
+//! Invariants: every wait refers to an earlier entry, so a replay cannot wait in a circle. Work without a launch
+//! follows the work before it on its stream, or precedes all calls.
+//! Entry point: [`arrange`].
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::ImportOptions;
-use super::correlate::{HostCall, Joined, Role, Work};
+use super::correlate::{HostCall, Joined, Moment, Role, Work};
 use super::records::CallId;
 use crate::model::Ready;
 
@@ -64,29 +64,62 @@ pub struct Entry {
 pub struct Timeline {
     pub joined: Joined,
     pub entries: Vec<Entry>,
-    /// Work at the beginning of a stream whose launches are not in the trace.
-    pub heads: BTreeMap<usize, Vec<Item>>,
 }
 
 /// Puts a joined trace in order.
 pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
-    let calls = std::mem::take(&mut joined.calls);
+    let mut calls = std::mem::take(&mut joined.calls);
+    let heads = place_unlaunched(&joined, &mut calls);
     let mut walk = Walk {
         joined: &joined,
         options,
         entries: Vec::with_capacity(calls.len()),
         newest: vec![None; joined.streams.len()],
         records: HashMap::new(),
+        placed: if joined.dependencies.is_empty() { Vec::new() } else { vec![None; joined.work.len()] },
+        ordered_after: HashMap::new(),
+        dependencies: (0, 0),
     };
+    walk.heads(&heads, &calls);
     for call in &calls {
         walk.call(call);
     }
-    let entries = walk.entries;
-    let mut timeline = Timeline { joined, entries, heads: BTreeMap::new() };
-    timeline.place_unlaunched();
+    let (entries, (kept, lost)) = (walk.entries, walk.dependencies);
+    (joined.report.dependencies, joined.report.dependencies_unpaired) = (kept, lost);
+    let mut timeline = Timeline { joined, entries };
     timeline.leave_room_for_calls(options.call_ns);
     timeline.explain(options);
     timeline
+}
+
+/// Appends each piece of work without a launch to the call that launched the work before it on its stream. Returns
+/// what precedes the first launch of its stream, in the order of the starts.
+fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
+    if joined.work.iter().all(|work| work.launched) {
+        return Vec::new();
+    }
+    // For each stream the last start of each launch.
+    let mut launches: Vec<Vec<(u64, usize)>> = vec![Vec::new(); joined.streams.len()];
+    for (number, call) in calls.iter().enumerate() {
+        let Role::Launch { work, .. } = &call.role else { continue };
+        let mut last: BTreeMap<usize, u64> = BTreeMap::new();
+        for work in work.iter().map(|work| &joined.work[*work]) {
+            let start = last.entry(work.stream).or_default();
+            *start = work.start.max(*start);
+        }
+        last.into_iter().for_each(|(stream, start)| launches[stream].push((start, number)));
+    }
+    launches.iter_mut().for_each(|list| list.sort_unstable());
+    let mut heads = Vec::new();
+    for (index, work) in joined.work.iter().enumerate().filter(|(_, work)| !work.launched) {
+        let list = &launches[work.stream];
+        let before = list.partition_point(|(start, _)| *start <= work.start);
+        match before.checked_sub(1).map(|k| &mut calls[list[k].1].role) {
+            Some(Role::Launch { work, .. }) => work.push(index),
+            _ => heads.push(index),
+        }
+    }
+    heads
 }
 
 /// The walk over the calls.
@@ -98,46 +131,51 @@ struct Walk<'a> {
     newest: Vec<Option<usize>>,
     /// Entries of event records by their call.
     records: HashMap<CallId, usize>,
+    /// The entry of each piece of work so far; empty when the recording has no explicit dependencies.
+    placed: Vec<Option<usize>>,
+    /// The newest entry of the second stream that the first already waits for.
+    ordered_after: HashMap<(usize, usize), usize>,
+    /// Explicit dependencies replayed, and not replayed.
+    dependencies: (u64, u64),
 }
 
 impl Walk<'_> {
     fn call(&mut self, call: &HostCall) {
         match &call.role {
-            Role::Launch { work, blocks } => self.launch(call, work, *blocks),
+            Role::Launch { work, blocks } => self.submit(work, |_| call.at, *blocks),
             Role::Record { stream, record } => {
-                let entry = self.push(call, Some(*stream), call.start, Action::Record);
+                let entry = self.push(call.at, Some(*stream), call.at.start, Action::Record);
                 self.records.insert(*record, entry);
             }
             Role::StreamWait { stream, record } => {
                 let Some(on) = self.records.get(record).copied() else { return };
-                self.push(call, Some(*stream), call.start, Action::StreamWait { on });
-                self.entries[on].awaited = true;
+                self.stream_wait(call.at, *stream, on);
             }
             Role::EventSync { record } => {
                 let on = self.records.get(record).copied().into_iter().collect();
-                self.host_wait(call, on);
+                self.host_wait(call.at, on);
             }
             Role::StreamSync { stream } => {
                 let on = self.newest[*stream].into_iter().collect();
-                self.host_wait(call, on);
+                self.host_wait(call.at, on);
             }
             Role::DeviceSync { device } => {
                 let streams = self.joined.streams.iter().zip(&self.newest);
                 let on =
                     streams.filter(|(s, _)| s.device == *device).filter_map(|(_, newest)| *newest).collect();
-                self.host_wait(call, on);
+                self.host_wait(call.at, on);
             }
         }
     }
 
-    fn push(&mut self, call: &HostCall, stream: Option<usize>, submit: u64, action: Action) -> usize {
+    fn push(&mut self, at: Moment, stream: Option<usize>, submit: u64, action: Action) -> usize {
         let number = self.entries.len();
         self.entries.push(Entry {
-            thread: call.thread,
+            thread: at.thread,
             stream,
-            start: call.start.min(submit),
+            start: at.start.min(submit),
             submit,
-            end: call.end.max(submit),
+            end: at.end.max(submit),
             action,
             awaited: false,
         });
@@ -147,57 +185,90 @@ impl Walk<'_> {
         number
     }
 
-    /// One entry per stream: a graph may have several.
-    fn launch(&mut self, call: &HostCall, work: &[usize], blocks: bool) {
-        let mut streams: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for index in work {
-            streams.entry(self.joined.work[*index].stream).or_default().push(*index);
+    /// Work whose launch precedes the recording is submitted first of all, by the thread that feeds its stream
+    /// first. Streams that no recorded thread feeds get a thread of their own.
+    fn heads(&mut self, heads: &[usize], calls: &[HostCall]) {
+        let mut feeders: Vec<Option<usize>> = vec![None; self.joined.streams.len()];
+        for call in calls {
+            let mut feed = |stream: usize| _ = feeders[stream].get_or_insert(call.at.thread);
+            match &call.role {
+                Role::Launch { work, .. } => work.iter().for_each(|w| feed(self.joined.work[*w].stream)),
+                Role::Record { stream, .. } | Role::StreamWait { stream, .. } => feed(*stream),
+                Role::EventSync { .. } | Role::StreamSync { .. } | Role::DeviceSync { .. } => {}
+            }
         }
-        for (stream, work) in streams {
-            let first = work.iter().map(|w| self.joined.work[*w].start).min().unwrap_or(call.start);
-            // Somewhere inside the call, and before the work began: no later can be, and nothing says earlier.
-            let submit = first.saturating_sub(self.options.launch_ns).clamp(call.start, call.end);
-            let items = work.into_iter().map(Item::new).collect();
-            let entry = self.push(call, Some(stream), submit, Action::Launch { items, blocks });
-            self.entries[entry].awaited |= blocks;
+        let unfed = self.joined.threads.len();
+        let at = |stream: usize| Moment { thread: feeders[stream].unwrap_or(unfed), start: 0, end: 0 };
+        self.submit(heads, at, false);
+    }
+
+    /// Divides work into one submission per stream: a graph may have several. A new one begins where work in the
+    /// middle waits for another stream, and where other work waits for it.
+    fn submit(&mut self, work: &[usize], at: impl Fn(usize) -> Moment, blocks: bool) {
+        let mut open: BTreeMap<usize, Vec<Item>> = BTreeMap::new();
+        let joined = self.joined;
+        for index in work {
+            let stream = joined.work[*index].stream;
+            let first = joined.dependencies.partition_point(|(waiter, _)| waiter < index);
+            let dependencies = joined.dependencies[first..].iter().take_while(|(waiter, _)| waiter == index);
+            for (_, awaited) in dependencies {
+                let other = joined.work[*awaited].stream;
+                if self.placed[*awaited].is_none()
+                    && let Some(items) = open.remove(&other)
+                {
+                    self.segment(other, items, at(other), false);
+                }
+                let Some(on) = self.placed[*awaited] else {
+                    self.dependencies.1 += 1;
+                    continue;
+                };
+                self.dependencies.0 += 1;
+                let newest = self.ordered_after.get(&(stream, other)).copied();
+                if newest >= Some(on) {
+                    continue;
+                }
+                self.ordered_after.insert((stream, other), on);
+                if let Some(items) = open.remove(&stream) {
+                    self.segment(stream, items, at(stream), false);
+                }
+                self.stream_wait(at(stream), stream, on);
+            }
+            open.entry(stream).or_default().push(Item::new(*index));
+        }
+        for (stream, items) in open {
+            self.segment(stream, items, at(stream), blocks);
         }
     }
 
-    fn host_wait(&mut self, call: &HostCall, on: Vec<usize>) {
+    /// One submission to a stream.
+    fn segment(&mut self, stream: usize, items: Vec<Item>, at: Moment, blocks: bool) {
+        let first = items.iter().map(|item| self.joined.work[item.work].start).min().unwrap_or(at.start);
+        // Somewhere inside the call, and before the work began: no later can be, and nothing says earlier.
+        let submit = first.saturating_sub(self.options.launch_ns).clamp(at.start, at.end);
+        let entry = self.entries.len();
+        if !self.placed.is_empty() {
+            items.iter().for_each(|item| self.placed[item.work] = Some(entry));
+        }
+        self.push(at, Some(stream), submit, Action::Launch { items, blocks });
+        self.entries[entry].awaited = blocks;
+    }
+
+    fn stream_wait(&mut self, at: Moment, stream: usize, on: usize) {
+        self.push(at, Some(stream), at.start, Action::StreamWait { on });
+        self.entries[on].awaited = true;
+    }
+
+    fn host_wait(&mut self, at: Moment, on: Vec<usize>) {
         for entry in &on {
             self.entries[*entry].awaited = true;
         }
         if !on.is_empty() {
-            self.push(call, None, call.start, Action::HostWait { on, done: 0 });
+            self.push(at, None, at.start, Action::HostWait { on, done: 0 });
         }
     }
 }
 
 impl Timeline {
-    /// Puts each piece of work without a launch behind the work that ran before it on its stream.
-    fn place_unlaunched(&mut self) {
-        let Self { joined, entries, heads } = self;
-        let mut launches: Vec<Vec<(u64, usize)>> = vec![Vec::new(); joined.streams.len()];
-        for (number, entry) in entries.iter().enumerate() {
-            if let (Some(stream), Action::Launch { items, .. }) = (entry.stream, &entry.action) {
-                let last = items.iter().map(|item| joined.work[item.work].start).max().unwrap_or(0);
-                launches[stream].push((last, number));
-            }
-        }
-        for list in &mut launches {
-            list.sort_unstable();
-        }
-        for (index, work) in joined.work.iter().enumerate().filter(|(_, work)| !work.launched) {
-            let list = &launches[work.stream];
-            let before = list.partition_point(|(start, _)| *start <= work.start);
-            let place = before.checked_sub(1).map(|k| list[k].1);
-            match place.map(|entry| &mut entries[entry].action) {
-                Some(Action::Launch { items, .. }) => items.push(Item::new(index)),
-                _ => heads.entry(work.stream).or_default().push(Item::new(index)),
-            }
-        }
-    }
-
     /// Lets submissions begin so early that they are back when the recorded call was; never before that call began.
     fn leave_room_for_calls(&mut self, call_ns: u64) {
         for entry in &mut self.entries {
@@ -228,11 +299,6 @@ impl Timeline {
                 Ready::Unknown => {}
             }
         };
-        for (stream, items) in &mut self.heads {
-            for item in items {
-                explained(item, &mut tails[*stream], None);
-            }
-        }
         // When each entry's stream had done everything up to it.
         let mut done = vec![0u64; self.entries.len()];
         for number in 0..self.entries.len() {

@@ -1,0 +1,183 @@
+//! Recordings made by hand: what readers of other formats than Kineto's need of the neutral form.
+
+use super::*;
+use crate::model::{OpKind, Ready};
+
+/// A recording with one device per process.
+#[derive(Default)]
+struct Made(Recording);
+
+impl Made {
+    fn stream(&mut self, process: i64, context: i64, stream: i64) -> StreamId {
+        let process = self.0.process(process);
+        self.0.stream(StreamKey { process, context, stream }, 0)
+    }
+
+    fn call(&mut self, process: i64, name: &str, start: i64, correlation: i64) -> CallId {
+        let process = self.0.process(process);
+        let track = self.0.track(process, 1);
+        let correlation = Some(correlation);
+        self.0.call(CallRecord { call: call(name), track, start, end: start + 10, correlation })
+    }
+
+    fn work(&mut self, stream: StreamId, start: i64, launcher: Launcher) -> WorkId {
+        let name = self.0.name("k");
+        self.0.work(WorkRecord { kind: WorkKind::Kernel, name, stream, start, end: start + 100, launcher })
+    }
+
+    fn workload(self) -> Workload {
+        workload(self.0, "t", &ImportOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// The operations of a thread as words, with queue and fence numbers.
+fn words(workload: &Workload, thread: usize) -> Vec<String> {
+    let word = |op: &crate::model::Op| match &op.kind {
+        OpKind::Submit { queue, commands } => Some(format!("submit {} x{}", queue.first.0, commands.len())),
+        OpKind::Signal { fence, value, .. } => {
+            Some(format!("signal {}={}", fence.first.0, value.constant().unwrap()))
+        }
+        OpKind::Wait { queue, fence, value } => {
+            Some(format!("{} waits {}>={}", queue.first.0, fence.first.0, value.constant().unwrap()))
+        }
+        _ => None,
+    };
+    workload.threads[thread].body.iter().filter_map(word).collect()
+}
+
+#[test]
+fn correlations_are_told_apart_by_process() {
+    let mut made = Made::default();
+    for (process, at) in [(40, 0), (41, 1_000)] {
+        let stream = made.stream(process, 1, 7);
+        made.call(process, "cudaLaunchKernel", at, 5);
+        made.work(stream, at + 20, Launcher::Correlation(5));
+    }
+    let workload = made.workload();
+    let names: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();
+    assert_eq!(names, ["process 40 gpu 0 stream 7", "process 41 gpu 0 stream 7"]);
+    assert_eq!(workload.threads.len(), 2, "a thread of each process");
+    for (number, thread) in workload.threads.iter().enumerate() {
+        let submits = thread.body.iter().filter_map(|op| match &op.kind {
+            OpKind::Submit { queue, .. } => Some(queue.first.0 as usize),
+            _ => None,
+        });
+        assert_eq!(submits.collect::<Vec<_>>(), [number]);
+    }
+}
+
+#[test]
+fn streams_of_two_contexts_with_one_number_are_two_queues() {
+    let mut made = Made::default();
+    for context in [1, 2] {
+        let stream = made.stream(40, context, 7);
+        made.work(stream, 0, Launcher::Unknown);
+    }
+    let names: Vec<String> = made.workload().queues.into_iter().map(|queue| queue.name).collect();
+    assert_eq!(names, ["stream 7", "stream 7 context 2"]);
+}
+
+/// An event that is recorded on two streams, one after the other, and a wait by a third.
+fn recorded_twice(sequence: Option<i64>) -> Vec<String> {
+    let mut made = Made::default();
+    let streams: Vec<StreamId> = (0..3).map(|k| made.stream(40, 1, k)).collect();
+    let process = made.0.process(40);
+    let event = made.0.event(EventKey { process, context: 0, event: 3 });
+    for (k, at) in [(0, 0), (1, 100)] {
+        let launch = made.call(40, "cudaLaunchKernel", at, at + 1);
+        made.work(streams[k], at + 20, Launcher::Call(launch));
+        let call = CallRef::Call(made.call(40, "cudaEventRecord", at + 40, at + 2));
+        made.0.record_event(EventRecord { call, event, sequence: Some(at), stream: streams[k] });
+    }
+    let wait = made.call(40, "cudaStreamWaitEvent", 200, 201);
+    made.0.sync(SyncRecord {
+        call: CallRef::Call(wait),
+        kind: SyncKind::StreamWaitEvent,
+        device: None,
+        stream: Some(streams[2]),
+        awaited: Some(Awaited::Event(event, sequence)),
+        awaited_stream: None,
+    });
+    let launch = made.call(40, "cudaLaunchKernel", 220, 221);
+    made.work(streams[2], 400, Launcher::Call(launch));
+    let workload = made.workload();
+    assert_eq!(workload.recorded.as_ref().unwrap().report.event_records_awaited, 1);
+    words(&workload, 0)
+}
+
+#[test]
+fn a_wait_is_for_the_last_record_of_its_event_or_for_the_one_that_it_numbers() {
+    assert_eq!(
+        recorded_twice(None),
+        ["submit 0 x2", "submit 1 x1", "signal 1=1", "2 waits 1>=1", "submit 2 x2"]
+    );
+    assert_eq!(
+        recorded_twice(Some(0)),
+        ["submit 0 x2", "signal 0=1", "submit 1 x1", "2 waits 0>=1", "submit 2 x2"]
+    );
+}
+
+#[test]
+fn work_waits_for_work_of_another_stream() {
+    let mut made = Made::default();
+    let (a, b) = (made.stream(40, 1, 1), made.stream(40, 1, 2));
+    // One launch of four kernels: a1, b1 after a1, a2, b2 after a1 again; added in no order.
+    let launch = Launcher::Call(made.call(40, "cudaGraphLaunch", 0, 1));
+    let a2 = made.work(a, 250, launch);
+    let b1 = made.work(b, 130, launch);
+    let a1 = made.work(a, 20, launch);
+    let b2 = made.work(b, 360, launch);
+    made.0.depends(b1, a1);
+    made.0.depends(b2, a1);
+    made.0.depends(a2, a1);
+    let workload = made.workload();
+    assert_eq!(
+        words(&workload, 0),
+        ["submit 0 x2", "signal 0=1", "1 waits 0>=1", "submit 0 x2", "submit 1 x4"],
+        "a list has a delay before each piece of work that starts later than its reason"
+    );
+    let recorded = workload.recorded.as_ref().unwrap();
+    assert_eq!((recorded.report.dependencies, recorded.report.dependencies_unpaired), (2, 0));
+    let b1 = recorded.items.iter().find(|item| item.start_ns == 130).unwrap();
+    assert_eq!((b1.ready, b1.gap_ns), (Ready::Dependency, 10));
+}
+
+#[test]
+fn work_waits_for_work_without_any_host_call() {
+    let mut made = Made::default();
+    let (a, b) = (made.stream(40, 1, 1), made.stream(40, 1, 2));
+    let first = made.work(a, 0, Launcher::Unknown);
+    let second = made.work(b, 150, Launcher::Unknown);
+    let third = made.work(a, 300, Launcher::Unknown);
+    made.0.depends(second, first);
+    made.0.depends(third, second);
+    let workload = made.workload();
+    assert_eq!(workload.threads.len(), 1);
+    assert_eq!(
+        words(&workload, 0),
+        [
+            "submit 0 x1",
+            "signal 0=1",
+            "1 waits 0>=1",
+            "submit 1 x2",
+            "signal 1=1",
+            "0 waits 1>=1",
+            "submit 0 x2"
+        ]
+    );
+}
+
+#[test]
+fn a_dependency_on_work_that_is_launched_later_is_counted() {
+    let mut made = Made::default();
+    let (a, b) = (made.stream(40, 1, 1), made.stream(40, 1, 2));
+    let early = Launcher::Call(made.call(40, "cudaLaunchKernel", 0, 1));
+    let late = Launcher::Call(made.call(40, "cudaLaunchKernel", 50, 2));
+    let waiter = made.work(a, 500, early);
+    let awaited = made.work(b, 100, late);
+    made.0.depends(waiter, awaited);
+    let workload = made.workload();
+    let report = &workload.recorded.as_ref().unwrap().report;
+    assert_eq!((report.dependencies, report.dependencies_unpaired), (0, 1));
+    assert!(report.lines().iter().any(|line| line.ends_with("dependencies: 1")));
+}
