@@ -1,9 +1,10 @@
 //! `tidegate adapters`: the named machines and what they can do, as a table or as JSON.
 
+use crate::output::{self, Outputs};
+use crate::streams::outln;
 use crate::tables::table;
-use crate::{BadInput, End, arguments, output};
+use crate::{BadInput, End, arguments};
 use serde::Serialize;
-use std::path::Path;
 use tidegate::Platform;
 use tidegate::variants::{self, Caps};
 
@@ -34,13 +35,14 @@ struct Row {
 
 /// `tidegate adapters`.
 pub(crate) fn command(arguments: &arguments::Adapters) -> Result<End, BadInput> {
+    let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
     let platform = Platform::host();
     let row = |v: &'static variants::Variant| Row::new(v, Caps::of(&v.config(&platform)));
     let rows: Vec<Row> = variants::ALL.iter().map(row).collect();
     if let Some(path) = &arguments.json {
         output::write_json(path, &rows)?;
     }
-    if arguments.json.as_deref() != Some(Path::new("-")) {
+    if !outputs.take_stdout() {
         print(&rows);
     }
     Ok(End::Right)
@@ -108,8 +110,8 @@ fn print(rows: &[Row]) {
             row.submissions.join(" "),
         ]);
     }
-    println!("{table}");
+    outln!("{table}");
     for row in rows {
-        println!("{}: {}", row.name, row.about);
+        outln!("{}: {}", row.name, row.about);
     }
 }

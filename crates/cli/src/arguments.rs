@@ -15,7 +15,7 @@ use tidegate::workload::model::Submission;
     version,
     max_term_width = 100,
     after_help = "\
-Exit codes: 0 ran and right, 1 ran and wrong, 2 bad input.
+Exit codes: 0 ran and right, 1 ran and wrong, 2 bad input or output that cannot be written, 141 closed pipe.
 
 Examples:
   tidegate compare                                  the frame graph under the three models

@@ -12,12 +12,13 @@ mod measure;
 mod report;
 mod rows;
 
-use crate::{BadInput, End, arguments, output};
+use crate::output::{self, Outputs};
+use crate::streams::{errln, outln};
+use crate::{BadInput, End, arguments};
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::{CLIENT_CPU, SERVICE_CPU, Trouble, on_own_thread, pin};
 use report::{Finished, Pass, Results};
 use rows::{ROWS, Row};
-use std::path::Path;
 
 /// Most passes: more tell nothing new and take the better part of an hour.
 const MOST_PASSES: u32 = 99;
@@ -28,13 +29,14 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
     if !(1..=MOST_PASSES).contains(&arguments.passes) {
         return Err(BadInput(format!("--passes {}: say 1 to {MOST_PASSES}", arguments.passes)));
     }
+    let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
     needs_two_processors()?;
     if cfg!(debug_assertions) {
-        eprintln!("tidegate: this is a debug build; its figures say nothing: build with --release");
+        errln!("tidegate: this is a debug build; its figures say nothing: build with --release");
     }
     let mut passes: Vec<Vec<Pass>> = wanted.iter().map(|_| Vec::new()).collect();
     if let Err(trouble) = measure_all(&wanted, arguments.passes, &mut passes) {
-        eprintln!("tidegate: {trouble}");
+        errln!("tidegate: {trouble}");
         return Ok(End::Wrong);
     }
     let finished: Vec<Finished> =
@@ -42,14 +44,14 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
     if let Some(path) = &arguments.json {
         output::write_json(path, &Results::of(&finished, arguments.passes))?;
     }
-    if arguments.json.as_deref() != Some(Path::new("-")) {
-        println!("{}\n\n{}", report::table(&finished), report::remarks(&finished));
+    if !outputs.take_stdout() {
+        outln!("{}\n\n{}", report::table(&finished), report::remarks(&finished));
     }
     let mut end = End::Right;
     for row in &finished {
         for count in row.wrong_counts() {
             let right = count.must_be.unwrap_or_default();
-            eprintln!("tidegate: {}: {} {}, must be {right}", row.name(), count.value, count.name);
+            errln!("tidegate: {}: {} {}, must be {right}", row.name(), count.value, count.name);
             end = End::Wrong;
         }
     }

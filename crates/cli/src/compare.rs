@@ -1,7 +1,10 @@
 //! `tidegate compare`: a workload under the three submission models, one table.
 
 use crate::arguments::{self, Reading};
-use crate::run::{clock, print_details, read, run_once, show_problems, write_frames, write_timeline};
+use crate::run::{
+    check_outputs, clock, print_details, read, run_once, show_problems, write_frames, write_timeline,
+};
+use crate::streams::{errln, outln};
 use crate::{BadInput, End, output, tables};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -39,6 +42,10 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     let workload = read(arguments.workload.as_deref(), reading)?;
     reading.doorbells(&models(&workload, reading)).map_err(BadInput)?;
     let timeline = timeline_path(arguments);
+    let outputs = check_outputs(
+        &workload,
+        &[("--timeline", timeline.as_deref()), ("--json", arguments.json.as_deref())],
+    )?;
     let mut results = Vec::new();
     for submission in models(&workload, reading) {
         let traced = models(&workload, reading).last() == Some(&submission) && timeline.is_some();
@@ -56,13 +63,13 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
             Comparison { workload: &workload.name, runs: reports.clone(), ranking: ranking.clone() };
         output::write_json(path, &comparison)?;
     }
-    if arguments.json.as_deref() != Some(Path::new("-")) {
+    if !outputs.take_stdout() {
         print(&workload, &reports, ranking.as_ref(), &written);
     }
     for result in &results {
         if !result.outcome.report.is_right() {
-            eprintln!("under {}:", result.outcome.report.submission);
-            result.outcome.report.recovery_lines().iter().for_each(|line| eprintln!("{line}"));
+            errln!("under {}:", result.outcome.report.submission);
+            result.outcome.report.recovery_lines().iter().for_each(|line| errln!("{line}"));
             show_problems(&result.outcome);
         }
     }
@@ -119,10 +126,10 @@ fn ranking(
 }
 
 fn print(workload: &Workload, reports: &[&Report], ranking: Option<&Ranking>, written: &[PathBuf]) {
-    println!("{}: {}", workload.name, workload.description);
-    println!("{}", tables::side_by_side(reports));
+    outln!("{}: {}", workload.name, workload.description);
+    outln!("{}", tables::side_by_side(reports));
     for line in report::metric_lines(reports) {
-        println!("{line}");
+        outln!("{line}");
     }
     // A recording was made under hardware scheduling, so that is the run to hold against it.
     let recorded_model = reports.iter().find(|r| r.submission == Submission::Hardware.name());
@@ -130,9 +137,9 @@ fn print(workload: &Workload, reports: &[&Report], ranking: Option<&Ranking>, wr
         print_details(report);
     }
     for line in ranking.iter().flat_map(|r| r.lines()) {
-        println!("{line}");
+        outln!("{line}");
     }
     for path in written {
-        println!("wrote {}", path.display());
+        outln!("wrote {}", path.display());
     }
 }

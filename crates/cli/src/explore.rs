@@ -4,13 +4,14 @@
 //! The order of an exploration: 1. a scenario by its plan; 2. each of its planted bugs, which must be found; 3. tables, then what
 //! failed with the line that replays it. Every search is bounded by its plan and by the clock.
 
+use crate::output::{self, Outputs};
+use crate::streams::{errln, outln};
 use crate::tables::{duration, table};
-use crate::{BadInput, End, arguments, output};
+use crate::{BadInput, End, arguments};
 use comfy_table::CellAlignment;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::Path;
 use tidegate::Platform;
 use tidegate::explorer::schedule::model_name;
 use tidegate::explorer::{
@@ -37,6 +38,7 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
         list(&wanted);
         return Ok(End::Right);
     }
+    let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
     let bar = ProgressBar::new_spinner();
     let outcomes: Vec<Outcome> = wanted.iter().map(|s| search(s.as_ref(), arguments.full, &bar)).collect();
     bar.finish_and_clear();
@@ -44,7 +46,7 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
     if let Some(path) = &arguments.json {
         output::write_json(path, &Results { passed, results: outcomes.iter().map(Row::of).collect() })?;
     }
-    if arguments.json.as_deref() != Some(Path::new("-")) {
+    if !outputs.take_stdout() {
         print(&outcomes);
     }
     Ok(if passed { End::Right } else { End::Wrong })
@@ -110,10 +112,10 @@ fn distance(from: &str, to: &str) -> usize {
 fn list(scenarios: &Scenarios) {
     for scenario in scenarios {
         match scenario.bug() {
-            None => println!("{}\n    {}", scenario.name(), scenario.about()),
+            None => outln!("{}\n    {}", scenario.name(), scenario.about()),
             Some(bug) => {
                 let about = scenario.planted().iter().find(|p| p.name == bug).map_or("", |p| p.about);
-                println!("    +{bug}: {about}");
+                outln!("    +{bug}: {about}");
             }
         }
     }
@@ -177,10 +179,10 @@ fn print(outcomes: &[Outcome]) {
         print_planted(&planted);
     }
     for outcome in outcomes.iter().filter(|o| !o.is_right()) {
-        println!("{}: {}", outcome.name(), what_is_wrong(outcome));
+        outln!("{}: {}", outcome.name(), what_is_wrong(outcome));
     }
     if let [Outcome { bug: Some(_), searched: Ok(Report { failure: Some(found), .. }), .. }] = outcomes {
-        println!("{}\n\n  tidegate replay '{}'", found.failure, found.shrunk_line);
+        outln!("{}\n\n  tidegate replay '{}'", found.failure, found.shrunk_line);
     }
 }
 
@@ -201,7 +203,7 @@ fn print_scenarios(outcomes: &[&Outcome]) {
         table.add_row(row);
     }
     right_align(&mut table, &[3, 4, 5, 8]);
-    println!("{table}\n");
+    outln!("{table}\n");
 }
 
 /// A search that was not through says less than one that was.
@@ -232,7 +234,7 @@ fn print_planted(outcomes: &[&Outcome]) {
         table.add_row(row);
     }
     right_align(&mut table, &[2, 3]);
-    println!("{table}\n");
+    outln!("{table}\n");
 }
 
 fn right_align(table: &mut comfy_table::Table, columns: &[usize]) {
@@ -356,49 +358,54 @@ impl Searched {
 
 /// `tidegate replay`.
 pub(crate) fn replay(arguments: &arguments::Replay) -> Result<End, BadInput> {
+    let outputs = Outputs::check(&[("--timeline", arguments.timeline.as_deref())])?;
     let replayed = match tidegate::explorer::replay(&arguments.line, &|name| find(name)) {
         Ok(replayed) => replayed,
         Err(error @ ExplorerError::NotDeterministic { .. }) => {
-            eprintln!("{error}");
+            errln!("{error}");
             return Ok(End::Wrong);
         }
         Err(ExplorerError::UnknownScenario(name)) => return Err(unknown_scenario(&name)),
         Err(error) => return Err(BadInput(error.to_string())),
     };
-    print_replayed(&replayed);
+    if !outputs.take_stdout() {
+        print_replayed(&replayed);
+    }
     if let Some(path) = &arguments.timeline {
         let trace = traced(&replayed)?;
         output::write(path, |out| html::write(&trace, out))?;
-        println!("timeline: {} (its clock counts steps)", path.display());
+        if !outputs.take_stdout() {
+            outln!("timeline: {} (its clock counts steps)", path.display());
+        }
     }
     Ok(if replayed.failure.is_some() { End::Wrong } else { End::Right })
 }
 
 fn print_replayed(replayed: &Replayed) {
     let schedule = &replayed.schedule;
-    println!("{}: {}", schedule.scenario, replayed.about);
+    outln!("{}: {}", schedule.scenario, replayed.about);
     if let Some(bug) = &schedule.bug {
         let scenario = find(&schedule.scenario);
         let about = scenario.and_then(|s| s.planted().iter().find(|p| p.name == *bug).map(|p| p.about));
-        println!("planted bug {bug}: {}", about.unwrap_or_default());
+        outln!("planted bug {bug}: {}", about.unwrap_or_default());
     }
     let buffers = match schedule.model {
         MemoryModel::TotalStoreOrder => "stores wait in store buffers (tso)",
         MemoryModel::SequentiallyConsistent => "every store is visible at once (sc)",
     };
     let (choices, turns) = (replayed.moves.len(), schedule.turns());
-    println!("{buffers}; {} steps, {choices} choices, {turns} of them turns (*)\n", replayed.steps);
+    outln!("{buffers}; {} steps, {choices} choices, {turns} of them turns (*)\n", replayed.steps);
     let names = agents(&schedule.scenario);
     let width = names.iter().map(|n| n.len()).max().unwrap_or(0).max("agent 99".len());
-    println!("  {:>5}  {:width$}  what", "step", "agent");
+    outln!("  {:>5}  {:width$}  what", "step", "agent");
     for (index, step) in replayed.moves.iter().enumerate() {
         let turned = schedule.choices.get(index).is_some_and(|choice| *choice != 0);
         let mark = if turned { '*' } else { ' ' };
-        println!("{mark} {:>5}  {:width$}  {}", step.step, agent(names, step), what(names, step));
+        outln!("{mark} {:>5}  {:width$}  {}", step.step, agent(names, step), what(names, step));
     }
     match &replayed.failure {
-        Some(failure) => println!("\nfails: {failure}"),
-        None => println!("\ndoes not fail: nothing is wrong with this schedule"),
+        Some(failure) => outln!("\nfails: {failure}"),
+        None => outln!("\ndoes not fail: nothing is wrong with this schedule"),
     }
 }
 

@@ -1,8 +1,10 @@
 //! The `tidegate` command line: runs and compares workloads, explores scenarios, replays their failures, measures.
 //!
-//! Exit codes: 0 ran and right; 1 ran and wrong; 2 bad input. Results go to standard output, progress and errors to standard
+//! Exit codes: 0 ran and right; 1 ran and wrong; 2 bad input or output that cannot be written; 141 closed pipe. Results go to standard output, progress and errors to standard
 //! error; colours only on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (what they print) ·
-//! `progress` · `preemption` (its flags) · `adapters` · `explore` (and replay) · `bench` · `output` (files are written whole or not at all).
+//! `progress` · `preemption` (its flags) · `adapters` · `explore` (and replay) · `bench` · `output` (files, checked before and written after a run) ·
+//! `streams` (standard output and error).
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod adapters;
 mod arguments;
@@ -13,11 +15,13 @@ mod output;
 mod preemption;
 mod progress;
 mod run;
+mod streams;
 mod tables;
 
 use arguments::{Command, Tidegate};
 use clap::Parser;
 use std::process::ExitCode;
+use streams::{end_for_stdout, errln};
 
 /// How a command ended.
 pub(crate) enum End {
@@ -31,7 +35,10 @@ pub(crate) enum End {
 pub(crate) struct BadInput(pub(crate) String);
 
 fn main() -> ExitCode {
-    let arguments = Tidegate::parse();
+    let arguments = match Tidegate::try_parse() {
+        Ok(arguments) => arguments,
+        Err(shown) => return show(&shown),
+    };
     let end = match arguments.command {
         Command::Run(run) => run::command(&run),
         Command::Compare(compare) => compare::command(&compare),
@@ -44,8 +51,18 @@ fn main() -> ExitCode {
         Ok(End::Right) => ExitCode::SUCCESS,
         Ok(End::Wrong) => ExitCode::from(1),
         Err(BadInput(text)) => {
-            eprintln!("tidegate: {text}");
+            errln!("tidegate: {text}");
             ExitCode::from(2)
         }
     }
+}
+
+/// Shows help, the version, or what is wrong with the arguments.
+fn show(shown: &clap::Error) -> ExitCode {
+    if let Err(error) = shown.print()
+        && !shown.use_stderr()
+    {
+        end_for_stdout(&error);
+    }
+    ExitCode::from(if shown.use_stderr() { 2 } else { 0 })
 }

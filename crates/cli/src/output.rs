@@ -1,46 +1,137 @@
-//! Owns writing results: a file is written beside its place and moved there when it is whole, so a run that fails half-way
-//! leaves nothing half-written.
+//! Output files: checked before a command runs, written whole or not at all.
+//!
+//! - A regular file is replaced atomically: a temporary beside it is renamed over it. Links stay, and so do owner and permissions.
+//! - Anything else (device node, FIFO, descriptor below /dev/fd) is written through.
+//! - `-`, /dev/stdout and /dev/fd/1 are standard output; tables are then left out.
+//!
+//! Entry points: [`Outputs::check`] before the run, [`write`] and [`write_json`] after it. Rooms: `place` (what a path leads to).
+
+mod place;
 
 use crate::BadInput;
+use crate::streams::end_for_stdout;
+use place::Place;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
 
-/// Writes a file, or standard output for `-`.
-pub(crate) fn write(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), BadInput> {
-    let result = if path == Path::new("-") { to_stdout(write) } else { to_file(path, write) };
-    result.map_err(|e| BadInput(format!("cannot write {}: {e}", path.display())))
+/// The outputs of a command, all of them writable and no two of them the same.
+#[derive(Default)]
+pub(crate) struct Outputs {
+    taken: Vec<(String, PathBuf, Place)>,
 }
 
-fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    write(&mut out)?;
+impl Outputs {
+    /// Checks the outputs that were asked for, each by the flag that names it. Nothing is written or opened.
+    ///
+    /// # Errors
+    ///
+    /// A path that cannot be written, or two flags whose paths lead to one place.
+    pub(crate) fn check(asked: &[(&str, Option<&Path>)]) -> Result<Outputs, BadInput> {
+        let mut outputs = Outputs::default();
+        for (flag, path) in asked {
+            if let Some(path) = path {
+                outputs.add(flag, path)?;
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Checks one more output.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Outputs::check`].
+    pub(crate) fn add(&mut self, flag: &str, path: &Path) -> Result<(), BadInput> {
+        let shown = path.display();
+        let place = Place::of(path).map_err(|why| BadInput(format!("{flag} {shown}: {why}")))?;
+        if let Some((other, first, _)) = self.taken.iter().find(|(_, _, taken)| taken.is_same(&place)) {
+            return Err(BadInput(format!(
+                "{flag} {shown} and {other} {} lead to the same place; give each output a place of its own",
+                first.display()
+            )));
+        }
+        self.taken.push((flag.to_owned(), path.to_owned(), place));
+        Ok(())
+    }
+
+    /// Checks that files can be made in `folder`, and makes it where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// A folder that cannot be made or written.
+    pub(crate) fn folder(flag: &str, folder: &Path) -> Result<(), BadInput> {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| format!("cannot make the folder: {e}"))
+            .and_then(|()| place::check_folder(folder))
+            .map_err(|why| BadInput(format!("{flag} {}: {why}", folder.display())))
+    }
+
+    /// Returns whether standard output carries a file; tables are then left out.
+    pub(crate) fn take_stdout(&self) -> bool {
+        self.taken.iter().any(|(_, _, place)| matches!(place, Place::Stdout { .. }))
+    }
+}
+
+/// Writes an output.
+///
+/// # Errors
+///
+/// The path and what the system says of it. Errors of standard output end the process.
+pub(crate) fn write(
+    path: &Path,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), BadInput> {
+    let place = Place::of(path);
+    let written = match place {
+        Ok(Place::Stdout { .. }) => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            content(&mut out).and_then(|()| out.flush()).unwrap_or_else(|error| end_for_stdout(&error));
+            return Ok(());
+        }
+        Ok(Place::Descriptor { number, .. }) => place::duplicate(number).and_then(|f| fill(f, content)),
+        Ok(Place::Stream { path, .. }) => {
+            OpenOptions::new().write(true).open(path).and_then(|f| fill(f, content))
+        }
+        Ok(Place::File { path, .. }) => replace(&path, content),
+        Err(why) => return Err(BadInput(format!("cannot write {}: {why}", path.display()))),
+    };
+    written.map_err(|e| BadInput(format!("cannot write {}: {e}", path.display())))
+}
+
+fn fill(file: File, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    content(&mut out)?;
     out.flush()
 }
 
-fn to_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut name = path.file_name().ok_or_else(|| io::Error::other("not a file name"))?.to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    let written = std::fs::File::create(&part).and_then(|file| {
-        let mut out = BufWriter::new(file);
-        write(&mut out)?;
-        out.flush()
-    });
-    let moved = written.and_then(|()| std::fs::rename(&part, path));
-    if moved.is_err() {
-        // The part file is ours; when it cannot be removed either, the first error is the one to show.
-        let _ = std::fs::remove_file(&part);
+/// Replaces a regular file by a temporary beside it, or makes a new one. The temporary is removed on every error.
+fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let temporary = tempfile::Builder::new()
+        .prefix(".tidegate-")
+        .suffix(".part")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)?;
+    if let Ok(old) = std::fs::metadata(path) {
+        // The owner can be kept by root alone; the permissions are set after it, because a change of owner clears some of them.
+        let _ = fchown(temporary.as_file(), Some(old.uid()), Some(old.gid()));
+        temporary.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
     }
-    moved
+    fill(temporary.reopen()?, content)?;
+    temporary.persist(path).map_err(|e| e.error)?;
+    Ok(())
 }
 
 /// Writes `value` as JSON with a newline at the end.
+///
+/// # Errors
+///
+/// As for [`write`].
 pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), BadInput> {
     write(path, |out| {
-        serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::other)?;
+        serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
         writeln!(out)
     })
 }

@@ -1,8 +1,9 @@
 //! `tidegate run`: one workload, one submission model, a report, and a timeline if asked for.
 
 use crate::arguments::{self, Gaps, Reading};
-use crate::output;
+use crate::output::{self, Outputs};
 use crate::progress::Progress;
+use crate::streams::{errln, outln};
 use crate::tables;
 use crate::{BadInput, End};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Arc<Workloa
     };
     let workload = read.map_err(|e| BadInput(e.to_string()))?;
     for warning in &workload.warnings {
-        eprintln!("warning: {}:{}:{}: {}", workload.file, warning.line, warning.column, warning.text);
+        errln!("warning: {}:{}:{}: {}", workload.file, warning.line, warning.column, warning.text);
     }
     Ok(Arc::new(workload))
 }
@@ -98,10 +99,22 @@ fn run_both(
     Ok(result)
 }
 
+/// Checks the outputs that were asked for and the pictures that the workload writes by itself.
+pub(crate) fn check_outputs(
+    workload: &Workload,
+    asked: &[(&str, Option<&Path>)],
+) -> Result<Outputs, BadInput> {
+    let mut outputs = Outputs::check(asked)?;
+    for frame in &workload.frames {
+        outputs.add(&format!("picture of workload '{}'", workload.name), Path::new(&frame.file))?;
+    }
+    Ok(outputs)
+}
+
 /// Says what went wrong, on standard error.
 pub(crate) fn show_problems(outcome: &Outcome) {
     for line in outcome.report.problem_lines() {
-        eprintln!("{line}");
+        errln!("{line}");
     }
 }
 
@@ -148,9 +161,17 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
                 workload.name
             )));
         }
-        std::fs::create_dir_all(folder)
-            .map_err(|e| BadInput(format!("cannot make the folder {}: {e}", folder.display())))?;
+        Outputs::folder("--frames", folder)?;
     }
+    let outputs = check_outputs(
+        &workload,
+        &[
+            ("--timeline", arguments.timeline.as_deref()),
+            ("--perfetto", arguments.perfetto.as_deref()),
+            ("--chrome", arguments.chrome.as_deref()),
+            ("--json", arguments.json.as_deref()),
+        ],
+    )?;
     let keep = (wants_timeline, arguments.frames.is_some());
     let beside = arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
     let both = (&workload, beside.as_ref());
@@ -174,17 +195,17 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     if let Some(path) = &arguments.json {
         output::write_json(path, &result.outcome.report)?;
     }
-    if arguments.json.as_deref() != Some(Path::new("-")) {
+    if !outputs.take_stdout() {
         print_report(&workload, &result.outcome, &frames);
         if let (Some(workload), Some(report)) = (&beside, &result.outcome.report.beside) {
-            println!("beside it, {}: {}", report.workload, workload.description);
-            println!("{}", tables::queues(report));
-            report.metric_lines().iter().for_each(|line| println!("{line}"));
+            outln!("beside it, {}: {}", report.workload, workload.description);
+            outln!("{}", tables::queues(report));
+            report.metric_lines().iter().for_each(|line| outln!("{line}"));
         }
     }
     show_problems(&result.outcome);
     if let Some(beside) = &result.outcome.report.beside {
-        beside.problem_lines().iter().for_each(|line| eprintln!("beside it: {line}"));
+        beside.problem_lines().iter().for_each(|line| errln!("beside it: {line}"));
     }
     Ok(if result.outcome.report.are_right() { End::Right } else { End::Wrong })
 }
@@ -199,7 +220,7 @@ pub(crate) fn print_details(report: &Report) {
     lines.extend(report.replay.iter().map(|r| r.line()));
     lines.extend(report.import.iter().flat_map(|i| i.lines()));
     for line in lines {
-        println!("{line}");
+        outln!("{line}");
     }
 }
 
@@ -208,16 +229,16 @@ const MOST_NAMED: usize = 4;
 
 fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
     let report = &outcome.report;
-    println!("{}: {}", report.workload, workload.description);
-    println!("{}", tables::side_by_side(&[report]));
-    println!("{}", tables::queues(report));
-    report.metric_lines().iter().for_each(|line| println!("{line}"));
+    outln!("{}: {}", report.workload, workload.description);
+    outln!("{}", tables::side_by_side(&[report]));
+    outln!("{}", tables::queues(report));
+    report.metric_lines().iter().for_each(|line| outln!("{line}"));
     print_details(report);
-    report.recovery_lines().iter().for_each(|line| println!("{line}"));
+    report.recovery_lines().iter().for_each(|line| outln!("{line}"));
     match frames {
         [first, .., last] if frames.len() > MOST_NAMED => {
-            println!("wrote {} pictures, {} to {}", frames.len(), first.display(), last.display());
+            outln!("wrote {} pictures, {} to {}", frames.len(), first.display(), last.display());
         }
-        _ => frames.iter().for_each(|frame| println!("wrote {}", frame.display())),
+        _ => frames.iter().for_each(|frame| outln!("wrote {}", frame.display())),
     }
 }
