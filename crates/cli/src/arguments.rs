@@ -3,6 +3,7 @@
 use crate::preemption::Preempting;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use tidegate::d3d12::{MAX_RING_SLOTS, MIN_RING_SLOTS};
 use tidegate::kmd::DoorbellModel;
 use tidegate::variants::{self, UnknownVariant, Variant};
 use tidegate::workload::model::Submission;
@@ -88,6 +89,10 @@ pub(crate) struct Reading {
     /// the adapter has, 64 on most)
     #[arg(long, value_name = "N")]
     pub(crate) doorbells: Option<u32>,
+    /// Slots in the ring of each user-mode queue, a power of two from 8 to 1048576; a thread that submits to a full ring sleeps
+    /// (default: 1024; for traces 4 times the depth to which the recorded host ran ahead, rounded up to a power of two)
+    #[arg(long, value_name = "N", value_parser = ring_slots)]
+    pub(crate) ring_slots: Option<u64>,
     /// Doorbells of the GPU: dedicated (one for each connected queue) or global (one location that all queues share)
     #[arg(long, value_enum, value_name = "MODEL")]
     pub(crate) doorbell_model: Option<DoorbellKind>,
@@ -255,6 +260,15 @@ fn bytes(word: &str) -> Result<Bytes, String> {
         .filter(|n| *n > 0)
         .map(Bytes)
         .ok_or_else(|| "say a number of bytes, as 65536, 64K or 2M".to_owned())
+}
+
+fn ring_slots(word: &str) -> Result<u64, String> {
+    let slots = word.parse::<u64>().ok().filter(|n| n.is_power_of_two());
+    slots.filter(|n| (MIN_RING_SLOTS..=MAX_RING_SLOTS).contains(n)).ok_or_else(|| {
+        format!(
+            "a ring has a power of two of slots from {MIN_RING_SLOTS} to {MAX_RING_SLOTS}, for example 4096"
+        )
+    })
 }
 
 fn submission(word: &str) -> Result<Submission, String> {

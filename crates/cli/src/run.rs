@@ -79,6 +79,7 @@ fn run_both(
         clock: clock(workload, reading),
         tracing,
         local_memory_bytes: reading.local_memory.map(|bytes| bytes.0),
+        ring_slots: reading.ring_slots,
         doorbells: if submissions.contains(&Submission::User) {
             reading.doorbells(&submissions).map_err(BadInput)?
         } else {

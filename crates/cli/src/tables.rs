@@ -54,6 +54,8 @@ const FIGURES: &[Figure] = &[
     ("doorbell connects", |r| of_doorbells(r, r.doorbell_connects)),
     ("doorbells taken away", |r| of_doorbells(r, r.doorbell_victims)),
     ("rings repeated", |r| of_doorbells(r, r.doorbell_retries)),
+    ("ring slots", |r| of_doorbells(r, r.ring_slots)),
+    ("slept for ring space", |r| if r.ring_slots == 0 { String::new() } else { duration(r.ring_wait_ns) }),
     ("preemptions answered", preemptions_answered),
     ("longest to preempt", longest_to_preempt),
     ("recoveries", |r| if r.recoveries.is_empty() { String::new() } else { r.recoveries.len().to_string() }),

@@ -160,6 +160,47 @@ fn adapters_are_listed_and_taken_by_name() {
     refused(&user, &["user-mode submission", "packet or hardware"]);
 }
 
+/// A thread that is forty submissions ahead of its queue.
+const AHEAD: &str = r#"
+[[queue]]
+name = "a"
+engine = "copy"
+[[fence]]
+name = "f"
+[[thread]]
+name = "main"
+program = [
+    { loop = "i", from = 1, to = 40, do = [{ execute = [{ work_us = 100 }], queue = "a" }] },
+    { signal = "f", queue = "a", value = 1 }, { cpu_wait = "f", value = 1 },
+]
+"#;
+
+#[test]
+fn time_slept_for_ring_space_is_shown() {
+    let place = place("rings");
+    std::fs::write(place.join("ahead.toml"), AHEAD).unwrap();
+    let run = |more: &[&str]| {
+        let arguments = ["run", "ahead.toml", "--submission", "user", "--clock", "virtual", "--quiet"];
+        let output = tidegate(&place, &[&arguments, more].concat());
+        assert_eq!(output.status.code(), Some(0), "{more:?}: {}", text(&output));
+        output.stdout
+    };
+    let slept = |more: &[&str]| {
+        let report: Value = serde_json::from_slice(&run(&[more, &["--json", "-"]].concat())).unwrap();
+        assert!(report["ring_slots"].is_u64() && report["queues"][0]["ring_wait_ns"].is_u64());
+        (report["ring_slots"].clone(), report["ring_wait_ns"].as_u64().unwrap())
+    };
+    assert_eq!(slept(&[]), (Value::from(1024), 0));
+    let (slots, ns) = slept(&["--ring-slots", "8"]);
+    assert!(slots == 8 && ns > 0, "{slots} {ns}");
+    let table = String::from_utf8(run(&["--ring-slots", "8"])).unwrap();
+    assert!(table.contains("slept for ring space"), "{table}");
+    refused(
+        &["run", "ahead.toml", "--ring-slots", "1000"],
+        &["--ring-slots", "power of two", "8 to 1048576"],
+    );
+}
+
 /// A workload of three user-mode queues that take turns.
 const TURNS: &str = r#"
 name = "turns"

@@ -21,6 +21,11 @@ pub struct QueueStats {
     pub retries: u64,
     /// Times it was made anew after it had lost its doorbell for good.
     pub recreations: u64,
+    /// Times that a call slept because the ring had no room for its submission. User-mode queues only: the software queues
+    /// behind packet and hardware queues take any number.
+    pub ring_waits: u64,
+    /// How long those sleeps took together, in nanoseconds.
+    pub ring_wait_ns: u64,
 }
 
 impl AddAssign for QueueStats {
@@ -33,6 +38,8 @@ impl AddAssign for QueueStats {
         self.connects += other.connects;
         self.retries += other.retries;
         self.recreations += other.recreations;
+        self.ring_waits += other.ring_waits;
+        self.ring_wait_ns += other.ring_wait_ns;
     }
 }
 

@@ -30,8 +30,8 @@ pub use error::{Error, Result};
 pub use fence::Fence;
 pub use list::{Arg, ClosedList, CommandList};
 pub use model::{
-    BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, Heap, OnAbort, QueueDesc,
-    QueueOptions, ResidencyChoice, Submission,
+    BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, FenceChoice, FenceFlags, Heap,
+    MAX_RING_SLOTS, MIN_RING_SLOTS, OnAbort, QueueDesc, QueueOptions, ResidencyChoice, Submission,
 };
 pub use queue::Queue;
 pub use resource::Buffer;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use tidegate_calls::Priority;
 
+pub use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
+
 // spec: UMS-003
 /// How a queue's work reaches its engine. Chosen for each queue; queues of all three share engines and fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,6 +133,11 @@ pub enum ResidencyChoice {
     Automatic,
 }
 
+/// Fewest slots of a ring: a quarter has room for a checkpoint and something else.
+pub const MIN_RING_SLOTS: u64 = 8;
+/// Slots of a ring where [`DeviceOptions`] says nothing else.
+pub const DEFAULT_RING_SLOTS: u64 = 1024;
+
 /// How a device is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
@@ -138,7 +145,8 @@ pub struct DeviceOptions {
     pub process_name: String,
     /// Which fences it makes.
     pub fences: FenceChoice,
-    /// Slots in the ring of a user-mode queue: a power of two from 8 to 2^20.
+    /// Slots in the ring of a user-mode queue: a power of two from [`MIN_RING_SLOTS`] to [`MAX_RING_SLOTS`]. Each command buffer,
+    /// wait and signal takes a slot until the engine has taken it.
     pub ring_slots: u64,
     /// Who looks after the residency of buffers.
     pub residency: ResidencyChoice,
@@ -152,7 +160,7 @@ impl Default for DeviceOptions {
         DeviceOptions {
             process_name: "app".to_owned(),
             fences: FenceChoice::Auto,
-            ring_slots: 1024,
+            ring_slots: DEFAULT_RING_SLOTS,
             residency: ResidencyChoice::Explicit,
             may_raise_priority: false,
         }

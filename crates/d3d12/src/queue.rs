@@ -176,6 +176,15 @@ impl Queue {
         }
     }
 
+    /// Slots of its ring; `None` for a queue that has none: the software queues behind packet and hardware queues take any number
+    /// of submissions.
+    pub fn ring_slots(&self) -> Option<u64> {
+        match &self.inner.path {
+            Path::User(queue) => queue.ring_slots(),
+            Path::Packet(_) | Path::Hardware(_) => None,
+        }
+    }
+
     /// Its own lane of the timeline.
     pub fn timeline_lane(&self) -> LaneId {
         LaneId(self.inner.id.lane - 1)

@@ -35,6 +35,9 @@ pub struct RunRequest {
     /// Bytes of local memory; `None` is as much as the workload or the machine says. With less than the workload's buffers need,
     /// submissions look after their residency.
     pub local_memory_bytes: Option<u64>,
+    /// Slots in the ring of each user-mode queue, a power of two from 8 to 2^20; `None` takes what fits the workload
+    /// ([`runner::ring_slots`]).
+    pub ring_slots: Option<u64>,
     /// How the GPU gives out doorbells; `None` leaves it to the adapter.
     pub doorbells: Option<DoorbellModel>,
     /// What the steps cost in virtual time.
@@ -64,6 +67,7 @@ impl RunRequest {
             clock,
             tracing: false,
             local_memory_bytes: None,
+            ring_slots: None,
             doorbells: None,
             costs: CostModel::nominal(),
             adapter: None,
@@ -291,6 +295,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             process_name,
             fences: runner::fence_choice(workload, request.submission),
             residency: runner::residency_choice(workload, local_memory_bytes),
+            ring_slots: request.ring_slots.unwrap_or_else(|| runner::ring_slots(workload)),
             // Whoever runs a workload is asked for what stands in it.
             may_raise_priority: true,
             ..DeviceOptions::default()

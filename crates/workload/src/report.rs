@@ -34,6 +34,12 @@ pub struct QueueRow {
     pub doorbell_connects: u64,
     /// Its rings that were repeated because the doorbell had been taken away.
     pub doorbell_retries: u64,
+    /// Slots of its ring; 0 for a queue without one.
+    pub ring_slots: u64,
+    /// Times that a submission had to sleep for room in its ring.
+    pub ring_waits: u64,
+    /// How long those sleeps took together, in nanoseconds.
+    pub ring_wait_ns: u64,
     /// `idle`, `normal`, `high` or `realtime`.
     pub priority: &'static str,
     /// Times that its work was left in the middle for another queue, or went back to the kernel there.
@@ -137,6 +143,13 @@ pub struct Report {
     pub doorbell_victims: u64,
     /// Rings that were repeated because the doorbell had been taken away.
     pub doorbell_retries: u64,
+    /// Slots of the largest ring of the queues; 0 where no queue has one.
+    pub ring_slots: u64,
+    /// Times that a submission had to sleep because its ring was full.
+    pub ring_waits: u64,
+    /// How long threads slept for room in rings, all together, in nanoseconds. Where it is not 0, the makespan depends on the
+    /// size of the rings. Packet and hardware queues have none and never sleep for room.
+    pub ring_wait_ns: u64,
     /// Allocations brought in to local memory.
     pub page_ins: u64,
     /// Allocations sent out to system memory: evictions.
@@ -328,6 +341,9 @@ pub(crate) mod tests {
             doorbell_connects: 0,
             doorbell_victims: 0,
             doorbell_retries: 0,
+            ring_slots: 1024,
+            ring_waits: 0,
+            ring_wait_ns: 0,
             page_ins: 0,
             page_outs: 0,
             bytes_paged: 0,
@@ -344,6 +360,9 @@ pub(crate) mod tests {
                 blocked_ns: 3,
                 doorbell_connects: 0,
                 doorbell_retries: 0,
+                ring_slots: 1024,
+                ring_waits: 0,
+                ring_wait_ns: 0,
                 priority: "normal",
                 preempted: 0,
                 preempts: Times::default(),
@@ -383,6 +402,9 @@ pub(crate) mod tests {
             "gpu_waits",
             "gpu_signals",
             "log_entries_lost",
+            "ring_slots",
+            "ring_waits",
+            "ring_wait_ns",
             "queues",
             "fences",
         ] {

@@ -8,15 +8,13 @@
 //! Called under the queue's submitter lock. Order: [`Ring::put`] slots, then [`Ring::publish`]; the bytes of a slot are
 //! visible before the write pointer that covers it.
 
-use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
+use crate::model::{MAX_RING_SLOTS, MIN_RING_SLOTS};
 use tidegate_gpu_abi::{
     CONTROL_INTERRUPTED_WORD, CONTROL_READ_WORD, CONTROL_WRITE_WORD, RingPacket, SLOT_BYTES,
 };
 use tidegate_platform::{Bulk, Page, Word};
 
 const QUARTERS: u64 = 4;
-/// Fewest slots: a quarter must have room for a checkpoint and something else.
-const MIN_RING_SLOTS: u64 = 2 * QUARTERS;
 
 /// Whether a ring may have this many slots.
 pub(crate) fn slots_are_valid(slots: u64) -> bool {

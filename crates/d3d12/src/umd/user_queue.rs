@@ -34,6 +34,35 @@ enum Present {
     Hardware(Arc<HardwareQueue>, QueueStats),
 }
 
+impl Present {
+    /// Counts of the ring, also after it gave way to a hardware queue.
+    fn stats_mut(&mut self) -> &mut QueueStats {
+        match self {
+            Present::User(user) => &mut user.submitter.stats,
+            Present::Hardware(_, before) => before,
+        }
+    }
+}
+
+/// Sleeps of one call for room in the ring that the queue has not counted yet.
+#[derive(Default)]
+struct Sleeps {
+    count: u64,
+    ns: u64,
+}
+
+impl Sleeps {
+    fn add(&mut self, ns: u64) {
+        self.count += 1;
+        self.ns += ns;
+    }
+
+    fn count_into(&mut self, stats: &mut QueueStats) {
+        stats.ring_waits += std::mem::take(&mut self.count);
+        stats.ring_wait_ns += std::mem::take(&mut self.ns);
+    }
+}
+
 /// How a call goes on when the lock is dropped.
 enum Next {
     Done(std::result::Result<(), Failure>),
@@ -74,8 +103,9 @@ impl UserQueue {
         }
         // A command buffer that was lost is told of when this call's work is queued.
         let mut lost = None;
+        let mut slept = Sleeps::default();
         loop {
-            match self.submit_if_room(id, unit, queued_ns) {
+            match self.submit_if_room(id, unit, queued_ns, &mut slept) {
                 Next::Done(done) => {
                     return done.and(lost.map_or(Ok(()), Err)).map_err(|failure| id.error(failure));
                 }
@@ -92,7 +122,16 @@ impl UserQueue {
                     return lost.map_or(Ok(()), |failure| Err(id.error(failure)));
                 }
                 Next::Wait { progress, fence, value } => {
-                    id.device.wait_for_progress(id, fence, &progress, value)?;
+                    let since = id.device.platform.now();
+                    let waited = id.device.wait_for_progress(id, fence, &progress, value);
+                    // The marker is of `wait_idle`, which sleeps anyway.
+                    if !matches!(unit, Unit::Marker) {
+                        slept.add(id.device.platform.now().since(since));
+                    }
+                    if let Err(error) = waited {
+                        slept.count_into(self.present.lock_device().stats_mut());
+                        return Err(error);
+                    }
                 }
             }
         }
@@ -117,8 +156,15 @@ impl UserQueue {
         }
     }
 
-    fn submit_if_room(&self, id: &QueueIdentity, unit: &Unit<'_>, queued_ns: u64) -> Next {
+    fn submit_if_room(
+        &self,
+        id: &QueueIdentity,
+        unit: &Unit<'_>,
+        queued_ns: u64,
+        slept: &mut Sleeps,
+    ) -> Next {
         let mut present = self.present.lock_device();
+        slept.count_into(present.stats_mut());
         let user = match &mut *present {
             Present::User(user) => user,
             Present::Hardware(queue, _) => return Next::Hardware(Arc::clone(queue)),
@@ -239,6 +285,14 @@ impl UserQueue {
         match &*self.present.lock_device() {
             Present::User(_) => Submission::User,
             Present::Hardware(..) => Submission::Hardware,
+        }
+    }
+
+    /// Slots of its ring; `None` when it has become a hardware queue.
+    pub(crate) fn ring_slots(&self) -> Option<u64> {
+        match &*self.present.lock_device() {
+            Present::User(user) => Some(user.submitter.ring.slots()),
+            Present::Hardware(..) => None,
         }
     }
 

@@ -56,6 +56,8 @@ pub struct ImportReport {
     pub graph_launches: u64,
     /// GPU work inside graphs, replayed stream by stream in recorded order.
     pub graph_work: u64,
+    /// Most launches, signals and waits that one stream had been given and not yet carried out: how far the host ran ahead.
+    pub deepest_run_ahead: u64,
     /// GPU work whose launch is not in the trace; submitted as early as its stream's order allows.
     pub work_without_launch: u64,
     /// Work that began before the work before it on its stream had ended; replayed one after the other.
@@ -113,6 +115,8 @@ impl ImportReport {
         counted(self.queries, "event and stream queries (they order nothing)");
         counted(self.overlaps_on_a_stream, "GPU work that overlaps the work before it on its stream");
         counted(self.streams_sharing_an_engine, "streams that share an engine with another");
+        lines
+            .push(format!("the host ran ahead of a stream by at most {} operations", self.deepest_run_ahead));
         let us = |ns: u64| ns as f64 / 1e3;
         lines.push(format!(
             "the recorded machine, medians: launch to start {:.1} us, end to next start {:.1} us, wait met to return {:.1} us",

@@ -6,7 +6,7 @@
 //! follows the work before it on its stream, or precedes all calls.
 //! Entry point: [`arrange`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::ImportOptions;
 use super::correlate::{HostCall, Joined, Moment, Role, Work};
@@ -328,10 +328,30 @@ impl Timeline {
                 done[number] = tails[stream].reached();
             }
         }
+        report.deepest_run_ahead = self.deepest_run_ahead(&done);
         report.median_launch_ns = median(launches);
         report.median_turnaround_ns = median(turnarounds);
         report.median_wake_ns = median(wakes);
         self.joined.report = report.with_gaps(options.gaps);
+    }
+
+    /// Most operations that a stream had been given and not yet carried out at one moment. `done` says for each entry when its
+    /// stream had carried out everything up to it.
+    fn deepest_run_ahead(&self, done: &[u64]) -> u64 {
+        let mut queued: Vec<VecDeque<u64>> = vec![VecDeque::new(); self.joined.streams.len()];
+        let mut deepest = 0;
+        for (entry, done) in self.entries.iter().zip(done) {
+            let Some(stream) = entry.stream else { continue };
+            let queued = &mut queued[stream];
+            while queued.front().is_some_and(|done| *done <= entry.submit) {
+                queued.pop_front();
+            }
+            // What something waits for is followed by a signal; a record alone is nothing else.
+            let own = usize::from(!matches!(entry.action, Action::Record));
+            queued.extend(std::iter::repeat_n(*done, own + usize::from(entry.awaited)));
+            deepest = deepest.max(queued.len());
+        }
+        deepest as u64
     }
 
     /// When the last work ends.

@@ -385,7 +385,7 @@ impl Prepared {
         let After { fences, measured, .. } = after;
         let queues = self.workload.queues.iter().zip(&self.queues).zip(&measured.queues);
         let queues = queues.map(|((queue, made), numbers)| {
-            let doorbell = made.stats();
+            let stats = made.stats();
             QueueRow {
                 name: queue.name.clone(),
                 engine: queue.engine.name(),
@@ -393,14 +393,18 @@ impl Prepared {
                 packets: numbers.packets,
                 busy_ns: numbers.busy_ns,
                 blocked_ns: numbers.blocked_ns,
-                doorbell_connects: doorbell.connects,
-                doorbell_retries: doorbell.retries,
+                doorbell_connects: stats.connects,
+                doorbell_retries: stats.retries,
+                ring_slots: made.ring_slots().unwrap_or(0),
+                ring_waits: stats.ring_waits,
+                ring_wait_ns: stats.ring_wait_ns,
                 priority: priority_name(queue.priority),
                 preempted: numbers.preempted,
                 preempts: numbers.preempts,
                 fate: fate_of(&recoveries, &queue.name, (state.removed.is_some(), &hangs.0)),
             }
         });
+        let queues: Vec<QueueRow> = queues.collect();
         let fences = self.workload.fences.iter().zip(fences);
         // The machine counts the gaps of a replay as work.
         let overlap_ns = match (&self.workload.recorded, &measured.times) {
@@ -430,6 +434,9 @@ impl Prepared {
             doorbell_connects: machine.doorbell_connects,
             doorbell_victims: machine.doorbell_victims,
             doorbell_retries: rings.retries,
+            ring_slots: queues.iter().map(|queue| queue.ring_slots).max().unwrap_or(0),
+            ring_waits: queues.iter().map(|queue| queue.ring_waits).sum(),
+            ring_wait_ns: queues.iter().map(|queue| queue.ring_wait_ns).sum(),
             page_ins: machine.page_ins,
             page_outs: machine.page_outs,
             bytes_paged: machine.bytes_paged,
@@ -437,7 +444,7 @@ impl Prepared {
             local_memory_peak_bytes: machine.local_memory_peak_bytes,
             kernel_packets: machine.packets,
             overlap_ns,
-            queues: queues.collect(),
+            queues,
             display: self.workload.display.as_ref().map(|display| DisplayRow::of(display, &state.display)),
             fences: fences
                 .map(|(fence, final_value)| FenceRow { name: fence.name.clone(), final_value })

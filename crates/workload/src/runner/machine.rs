@@ -3,7 +3,7 @@
 //! This room owns the questions; the answers come from whoever built the machine. Counters are totals since the
 //! machine was made: the runner takes differences.
 
-use tidegate_d3d12::{FenceChoice, ResidencyChoice};
+use tidegate_d3d12::{DEFAULT_RING_SLOTS, FenceChoice, MAX_RING_SLOTS, ResidencyChoice};
 
 use crate::expect::{Expectation, Metric};
 use crate::model::{Engine, Queue, Submission, Workload};
@@ -51,6 +51,19 @@ pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> Residen
         false => ResidencyChoice::Explicit,
     }
 }
+
+/// Slots for the ring of each user-mode queue: as deep as the host ran ahead in the recording, [`RUN_AHEAD_HEADROOM`] times over and
+/// rounded up to a power of two, so that the replayed thread sleeps for room no more than the recorded one did. At least
+/// [`DEFAULT_RING_SLOTS`], which a workload without a recording gets.
+pub fn ring_slots(workload: &Workload) -> u64 {
+    let deepest = workload.recorded.as_ref().map_or(0, |recorded| recorded.report.deepest_run_ahead);
+    let slots = deepest.saturating_mul(RUN_AHEAD_HEADROOM).min(MAX_RING_SLOTS);
+    slots.max(DEFAULT_RING_SLOTS).next_power_of_two()
+}
+
+/// How much deeper than in the recording a replayed thread may run ahead: a modelled machine that is slower than the recorded one
+/// takes longer for the same work, while the host submits at the recorded pace.
+const RUN_AHEAD_HEADROOM: u64 = 4;
 
 /// Whether something that the workload asks for can only be measured on a timeline: starts of recorded work, and the
 /// numbers of queues.

@@ -30,7 +30,7 @@ pub use finish::{Outcome, Picture};
 pub(crate) use lists::{Evaluated, RecordedList, words as argument_words};
 pub use machine::{
     DisplayCounters, MachineCounters, MachineProbe, NodeNeeds, PendingWait, QueueCounters, RecoveredWork,
-    Recovery, fence_choice, required_nodes, residency_choice, submission_of, wants_trace,
+    Recovery, fence_choice, required_nodes, residency_choice, ring_slots, submission_of, wants_trace,
 };
 pub use prepare::{Prepared, prepare};
 pub(crate) use state::{Largest, Obstacle, StuckThread};
