@@ -72,12 +72,20 @@ impl Platform {
     }
 
     /// Merges what all ended agents (and the caller) recorded. Call it after [`Platform::run`].
+    ///
+    /// # Panics
+    /// In builds with debug assertions, when records contradict each other ([`Trace::contradictions`]).
     pub fn take_trace(&self, title: &str) -> Trace {
         let tracing = &self.inner.tracing;
         tracing.collect();
         let empty = TraceBuilder::new("", tracing.clock);
         let mut trace = tracing.with_builder(|b| std::mem::replace(b, empty)).finish();
         trace.title = title.to_owned();
+        if cfg!(debug_assertions)
+            && let Some(what) = trace.contradictions().first()
+        {
+            panic!("the timeline '{title}' contradicts itself: {}", trace.explain(*what));
+        }
         trace
     }
 }

@@ -232,8 +232,8 @@ pub(crate) struct Execution {
     pub(crate) label: NameId,
     /// The command that takes more than one step.
     pub(crate) running: Option<Running>,
-    /// When it began, on the timeline.
-    pub(crate) command_ns: u64,
+    /// When it began, on the timeline; none before, and without a timeline.
+    pub(crate) command_ns: Option<u64>,
     /// The entry of the verbose log that is due behind it, and when it began.
     pub(crate) logged: Option<(u32, GpuTime)>,
 }

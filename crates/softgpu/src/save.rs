@@ -1,12 +1,13 @@
-//! Owns what stands in a save area: where a DMA packet stands that was preempted in its middle.
+//! Layout of a save area: the state of a DMA packet that was preempted in its middle.
 //!
-//! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 where the commands stand · 2 their bytes (low half) and where the
-//! next one begins (high half) · 3 the label (low half) and the number of the command (high half) · 4 what runs · from 5 on what that
-//! needs. Word 0 is stored last,
-//! and becomes 0 when the state is loaded: a packet that is resumed and finds 0 has not been begun. Anything else there is a fault,
-//! and so is a state that is not one of this packet or that no packet can come to: nothing of it is believed.
+//! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 address of the commands · 2 their bytes (low half) and the offset
+//! of the next one (high half) · 3 label (low half) and number (high half) of the command · 4 kind of the running command ·
+//! 5 to 7 times on the timeline: start of the packet, start of the command, preemption · from 8 on the state of that command.
 //!
-//! Save areas are bulk memory of the system process. Engines call in at a boundary; the CMP does when an engine is reset.
+//! Invariants: word 0 is stored last and becomes 0 when the state is loaded; 0 means that the packet has not begun. A state of
+//! another packet, or one that no packet can have, is a fault. A time in the future is taken as the present.
+//!
+//! Save areas are bulk memory of the system process. Entry points: `store` (engines, reset of an engine), `load` (engines).
 
 use crate::mmu::{Fault, Mmu, Space, piece};
 use crate::queue::{Execution, Running};
@@ -20,7 +21,7 @@ use tidegate_trace::NameId;
 /// The address space of save areas.
 pub(crate) const SYSTEM_PROCESS: AddressSpaceId = AddressSpaceId(0);
 
-const HEAD_WORDS: usize = 5;
+const HEAD_WORDS: usize = 8;
 const MAX_WORDS: usize = SAVE_AREA_BYTES as usize / 8;
 
 const NOTHING: u64 = 0;
@@ -37,15 +38,16 @@ impl Execution {
     }
 }
 
-/// Stores where `work` stands, word 0 last. A packet that was not begun has no state.
+/// Stores the state of `work`, which is preempted at `left_ns`; word 0 last. A packet that has not begun has no state.
 // spec: PRE-020
-pub(crate) fn store(mmu: &mut Mmu, system: Space, work: &Execution) -> Result<(), Fault> {
+pub(crate) fn store(mmu: &mut Mmu, system: Space, work: &Execution, left_ns: u64) -> Result<(), Fault> {
     if !work.is_begun() {
         return Ok(());
     }
     let next = u64::from(work.bytes) | u64::from(work.at) << 32;
     let label = u64::from(work.label.0) | u64::from(work.number) << 32;
-    let mut words = vec![0, work.commands.0, next, label, 0];
+    let command_ns = work.command_ns.unwrap_or(0);
+    let mut words = vec![0, work.commands.0, next, label, 0, work.start_ns, command_ns, left_ns];
     let kind = push_running(&mut words, work.running.as_ref());
     words[4] = kind;
     write(mmu, system, work.save_area, &words)?;
@@ -78,15 +80,21 @@ fn push_running(words: &mut Vec<u64>, running: Option<&Running>) -> u64 {
     }
 }
 
-/// Takes the state out of the save area into `work`, which was just begun. None there: it begins where it begins.
+/// Moves the state from the save area into `work`, which was just begun at `now_ns`. Returns when it was preempted; `None` of a
+/// packet that has not begun.
 // spec: PRE-033
-pub(crate) fn load(mmu: &mut Mmu, system: Space, work: &mut Execution) -> Result<(), Fault> {
+pub(crate) fn load(
+    mmu: &mut Mmu,
+    system: Space,
+    work: &mut Execution,
+    now_ns: u64,
+) -> Result<Option<u64>, Fault> {
     let at = work.save_area;
     let bad = Fault::new(FaultKind::BadPacket, at);
     let mut words = [0; MAX_WORDS];
     read(mmu, system, at, &mut words)?;
     match words[0] {
-        0 => return Ok(()),
+        0 => return Ok(None),
         SAVED_STATE => {}
         _ => return Err(bad),
     }
@@ -98,7 +106,10 @@ pub(crate) fn load(mmu: &mut Mmu, system: Space, work: &mut Execution) -> Result
     let running = read_running(words[4], &words[HEAD_WORDS..]).ok_or(bad)?;
     (work.at, work.number) = (next, (words[3] >> 32) as u32);
     (work.label, work.running) = (NameId(words[3] as u32), running);
-    write(mmu, system, at, &[0])
+    let [start_ns, command_ns, left_ns] = [5, 6, 7].map(|word| words[word].min(now_ns));
+    (work.start_ns, work.command_ns) = (start_ns, Some(command_ns));
+    write(mmu, system, at, &[0])?;
+    Ok(Some(left_ns))
 }
 
 /// What runs, as the words say; `None` for what cannot be.

@@ -21,6 +21,7 @@ extern crate self as tidegate_trace;
 mod sample;
 
 mod builder;
+mod check;
 pub mod chrome;
 mod counters;
 mod flow;
@@ -34,6 +35,7 @@ mod recorder;
 mod tracks;
 
 pub use builder::TraceBuilder;
+pub use check::{Contradiction, Explained};
 pub use counters::Counter;
 pub use flow::{Flow, FlowKind};
 pub use model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};

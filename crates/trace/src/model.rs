@@ -239,8 +239,11 @@ pub struct Record {
     pub name: NameId,
     /// The submission that it belongs to.
     pub link: LinkId,
+    /// The queue that it was done for, or given to: on records of engines and of submitting calls.
+    pub queue: Option<LaneId>,
     /// When it was queued (for a native fence, the CPU time at which the instruction was inserted). Equal to
-    /// `start_ns` where nothing is queued.
+    /// `start_ns` where nothing is queued. On an engine's lane, when the command first began: a command that was preempted
+    /// has a record for each stretch of execution.
     pub queued_ns: u64,
     /// When it began: a command is taken by the engine, a wait heads its queue, a call enters.
     pub start_ns: u64,
@@ -255,8 +258,8 @@ pub struct Record {
 impl Record {
     /// A record from `start_ns` to `end_ns` that never stood in a queue.
     pub fn span(lane: LaneId, kind: Kind, name: NameId, start_ns: u64, end_ns: u64) -> Record {
-        let link = LinkId::NONE;
-        Record { lane, kind, name, link, queued_ns: start_ns, start_ns, end_ns, fence: None, arg: 0 }
+        let (link, queue, fence) = (LinkId::NONE, None, None);
+        Record { lane, kind, name, link, queue, queued_ns: start_ns, start_ns, end_ns, fence, arg: 0 }
     }
 
     /// A record of one moment.
@@ -267,6 +270,12 @@ impl Record {
     /// The same, queued at `queued_ns`.
     pub fn queued(mut self, queued_ns: u64) -> Record {
         self.queued_ns = queued_ns;
+        self
+    }
+
+    /// The same, done for or given to the queue of this lane.
+    pub fn for_queue(mut self, queue: LaneId) -> Record {
+        self.queue = Some(queue);
         self
     }
 

@@ -145,7 +145,8 @@ impl Shared {
             // A bystander: its state is kept as in a preemption, where there is a place for it.
             Some(Packet::Execute(work)) if work.is_begun() => {
                 let mut mmu = Mmu::new(&self.platform, Arc::clone(&self.bus), self.config.io_coherent);
-                let kept = work.save_area.0 != 0 && save::store(&mut mmu, system, work).is_ok();
+                let kept =
+                    work.save_area.0 != 0 && save::store(&mut mmu, system, work, self.left_ns()).is_ok();
                 if kept { None } else { work.submission_fence_id() }
             }
             _ => None,
@@ -153,6 +154,11 @@ impl Shared {
         self.empty_ring(run);
         entry.taken = run.state.taken;
         lost
+    }
+
+    /// Time on the timeline at which work is left in the middle now; 0 without a timeline.
+    pub(crate) fn left_ns(&self) -> u64 {
+        if self.platform.tracing() { self.platform.stamp_ns() } else { 0 }
     }
 
     /// Drops every slot of a node's ring that is published, kicked or not.

@@ -1,5 +1,5 @@
 //! Counts how often an engine is asked to leave what it runs, by a queue that goes before it or by the kernel for its ring, and how
-//! long it takes until it has. For the timeline it also keeps for how long work was left in the middle, and an engine hung.
+//! long it takes until it has. For the timeline it also keeps for how long work was left in the middle.
 //!
 //! A request begins when the engine hears of it: a doorbell that is rung in the middle of a turn is heard of at its end. It is answered when
 //! the engine turns to another queue, or gives the ring back; it lapses when nobody goes before any more. Under exploration nothing is
@@ -75,25 +75,6 @@ impl Engine {
             let name = platform.trace_name("preempted");
             let span = Record::span(LaneId(lane - 1), Kind::Mark, name, left_ns, platform.stamp_ns());
             platform.record(span);
-        }
-    }
-
-    /// The engine hangs in a command of this queue.
-    pub(super) fn note_hang(&mut self, run: &Run) {
-        if let (None, Some(Packet::Execute(work))) = (self.hang, &run.packet)
-            && self.gpu.platform.tracing()
-        {
-            self.hang = Some((work.label, work.command_ns));
-        }
-    }
-
-    /// It was reset: its lane says for how long it hung.
-    pub(super) fn record_hang(&mut self) {
-        let platform = &self.gpu.platform;
-        if let Some((label, since_ns)) = self.hang.take()
-            && platform.tracing()
-        {
-            platform.record(Record::span(self.lane, Kind::Mark, label, since_ns, platform.stamp_ns()));
         }
     }
 

@@ -9,9 +9,11 @@
 //! priority comes in between two turns. Timed work keeps the engine, not the turn: other engines of the service go on.
 //!
 //! Rooms: `fence` (waits and signals) · `packet` (ring slots, command buffers) · `copy` · `compute` · `graphics` · `preempt` (what
-//! is next, and a ring that goes back) · `asked` (how often, and how long it takes) · `port` (an engine's way to memory). The platform's service calls in; CMP, interrupt line and programs are called.
+//! is next, and a ring that goes back) · `asked` (how often, and how long it takes) · `busy` (busy time and slices) · `port` (an
+//! engine's way to memory). The platform's service calls in; CMP, interrupt line and programs are called.
 
 mod asked;
+mod busy;
 mod compute;
 mod copy;
 mod fence;
@@ -33,6 +35,7 @@ use crate::queue::{ContextKey, Packet, Run};
 use crate::runlist::Place;
 use crate::stats::Tally;
 pub(crate) use asked::Asked;
+use busy::Busy;
 use packet::Window;
 use port::Port;
 use preempt::Task;
@@ -40,7 +43,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use tidegate_gpu_abi::{AddressSpaceId, Cause, QueueId, QueueKind, Summary};
 use tidegate_platform::{Agent, CpuTime, PlatformKind, Step, Turn, Word};
-use tidegate_trace::{LaneId, LaneKind, NameId};
+use tidegate_trace::{LaneId, LaneKind};
 
 /// How a step on a queue went.
 enum Pace {
@@ -71,13 +74,6 @@ enum Outcome {
     Hung,
     /// The ring goes back to the kernel; a packet whose state could not be kept has faulted.
     GivenBack(Option<FaultRecord>),
-}
-
-/// An engine that is busy with a command: for which queue, under which tag, since when.
-struct Busy {
-    queue: QueueId,
-    tag: u32,
-    since: CpuTime,
 }
 
 /// Timed work keeps the engine until then, or until somebody asks for whom it gives way.
@@ -134,8 +130,6 @@ pub(crate) struct Engine {
     /// Causes to raise once the lock is dropped.
     causes: u64,
     raised: bool,
-    /// The command in which it hangs, and since when, for the timeline.
-    hang: Option<(NameId, u64)>,
 }
 
 /// Sleeping is only trusted to this much on the host; the rest of timed work is spun.
@@ -177,7 +171,6 @@ impl Engine {
             stale_place: None,
             causes: 0,
             raised: false,
-            hang: None,
             gpu,
         }
     }
@@ -246,9 +239,6 @@ impl Engine {
         self.read_doorbells(&mut cmp);
         self.causes |= std::mem::take(&mut cmp.causes_due);
         self.rest = None;
-        if cmp.nodes[self.node].hung.is_none() {
-            self.record_hang();
-        }
         cmp.nodes[self.node].recall = false;
         cmp.nodes[self.node].resting = None;
         let picked = self.pick(&mut cmp);
@@ -346,16 +336,6 @@ impl Engine {
         !told.is_empty()
     }
 
-    /// The engine turns from the queue that it was busy with to another one, or to none.
-    fn leave_previous(&mut self, cmp: &mut Cmp, picked: Option<QueueId>) {
-        let previous = self.busy.as_ref().map(|b| b.queue).filter(|q| Some(*q) != picked);
-        let Some(previous) = previous else { return };
-        let now = self.end_busy_locked(cmp);
-        if let Some(run) = cmp.queue(previous).and_then(|e| e.run.as_mut()) {
-            run.pause(now);
-        }
-    }
-
     /// Gives the queue back as the turn left it.
     fn check_in(&mut self, gpu: &Shared, mut run: Box<Run>, outcome: Outcome) {
         let queue = run.state.shape.id;
@@ -373,9 +353,6 @@ impl Engine {
         cmp.nodes[self.node].turns += 1;
         cmp.nodes[self.node].progress += std::mem::take(&mut self.progress);
         let leaves = may_switch(&run, gpu.config.node_of(self.node));
-        if matches!(outcome, Outcome::Hung) {
-            self.note_hang(&run);
-        }
         if let Some(entry) = cmp.queue(queue) {
             entry.taken = run.state.taken;
             entry.place = self.stale_place.take().unwrap_or(entry.place);
@@ -498,31 +475,6 @@ impl Engine {
         Outcome::Faulted(record, !goes_on)
     }
 
-    /// The engine begins a command that takes time.
-    fn begin_busy(&mut self, queue: QueueId, tag: u32) {
-        if self.busy.is_none() {
-            let since = self.gpu.platform.now();
-            self.gpu.cmp.lock().overlap.changes(true, since.0);
-            self.busy = Some(Busy { queue, tag, since });
-        }
-    }
-
-    fn end_busy(&mut self) {
-        if self.busy.is_some() {
-            let gpu = Arc::clone(&self.gpu);
-            self.end_busy_locked(&mut gpu.cmp.lock());
-        }
-    }
-
-    fn end_busy_locked(&mut self, cmp: &mut Cmp) -> CpuTime {
-        let now = self.gpu.platform.now();
-        if let Some(busy) = self.busy.take() {
-            cmp.overlap.changes(false, now.0);
-            self.tally.tag(busy.tag).busy_ns += now.since(busy.since);
-        }
-        now
-    }
-
     /// The engine works for this context from now on.
     fn switch_to(&mut self, context: ContextKey) {
         if self.context.is_some_and(|c| c != context) {
@@ -583,16 +535,5 @@ impl Agent for Engine {
             gpu.posted.flush();
         }
         if idle && !news { self.rest() } else { Turn::Again }
-    }
-}
-
-/// An engine that is stopped while it is busy does not stay busy for the counters.
-impl Drop for Engine {
-    fn drop(&mut self) {
-        if self.busy.is_some() && !tidegate_platform::current::is_panicking() {
-            self.end_busy();
-            let gpu = Arc::clone(&self.gpu);
-            self.tally.hand_over(self.node, &mut gpu.cmp.lock().stats);
-        }
     }
 }

@@ -179,8 +179,10 @@ impl Engine {
         let Some(Packet::Execute(work)) = &mut run.packet else { return Ok(Pace::Light) };
         (work.physical, work.save_area) = (physical, save_area);
         if flags.contains(DmaFlags::RESUME) && save_area.0 != 0 {
-            save::load(&mut self.port.mmu, system, work)?;
+            run.left_ns = save::load(&mut self.port.mmu, system, work, self.gpu.platform.stamp_ns())?;
+            self.record_return(run);
         }
+        let Some(Packet::Execute(work)) = &run.packet else { return Ok(Pace::Light) };
         if work.is_done() {
             self.complete(run)?;
         }
@@ -211,7 +213,7 @@ impl Engine {
             start_ns: if platform.tracing() { platform.stamp_ns() } else { 0 },
             label: NameId::NONE,
             running: None,
-            command_ns: 0,
+            command_ns: None,
             logged: None,
         }));
     }
@@ -261,9 +263,7 @@ impl Engine {
             self.tally.tag(work.tag).commands += 1;
             return Ok(Pace::Light);
         }
-        if self.gpu.platform.tracing() {
-            work.command_ns = self.gpu.platform.stamp_ns();
-        }
+        work.command_ns = None;
         self.advance(state, work)
     }
 
@@ -312,7 +312,7 @@ impl Engine {
 
     /// Goes on with a command that takes time, for a bounded part of it.
     fn advance(&mut self, state: &RunState, work: &mut Execution) -> Result<Pace, Fault> {
-        self.begin_busy(state.shape.id, work.tag);
+        self.begin_busy(state, work);
         let Some(running) = &mut work.running else { return Ok(Pace::Light) };
         let until = match running {
             Running::Copy { source, destination, left, .. } => {
@@ -342,19 +342,7 @@ impl Engine {
     fn end_command(&mut self, work: &mut Execution) {
         self.end_busy();
         self.tally.tag(work.tag).commands += 1;
-        let Some(running) = work.running.take() else { return };
-        let platform = &self.gpu.platform;
-        if platform.tracing() {
-            let (kind, arg) = match running {
-                Running::Copy { bytes, .. } => (Kind::Copy, bytes),
-                Running::Fill { bytes, .. } => (Kind::Fill, bytes),
-                Running::Grid { draw: false, done, .. } => (Kind::Dispatch, done),
-                Running::Grid { draw: true, done, .. } => (Kind::Draw, done),
-                Running::Timed { .. } | Running::Hang => (Kind::Timed, 0),
-            };
-            let span = Record::span(self.lane, kind, work.label, work.command_ns, platform.stamp_ns());
-            platform.record(span.queued(work.command_ns).with_arg(arg));
-        }
+        work.running = None;
     }
 
     /// A command buffer is done: report it and go to the next slot.

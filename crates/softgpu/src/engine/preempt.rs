@@ -108,7 +108,7 @@ impl Engine {
             self.tally.tag(work.tag).preempted += 1;
         }
         if let Some(Packet::Execute(work)) = &run.packet
-            && let Err(stopped) = save::store(&mut self.port.mmu, system, work)
+            && let Err(stopped) = save::store(&mut self.port.mmu, system, work, gpu.left_ns())
         {
             let (queue, position) = (run.state.shape.id, u64::from(work.submission_fence_id().unwrap_or(0)));
             fault = Some(FaultRecord::of_ring(queue, position, stopped));

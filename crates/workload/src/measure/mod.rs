@@ -3,13 +3,14 @@
 //! Rooms: here, records → submissions of queues · `metrics` (the numbers that a workload can ask for) · `replay` (how
 //! far recorded work is from where it was recorded).
 //!
-//! An engine records the commands that it carried out, a queue's lane the command buffers; which command belongs to
-//! which buffer follows from the times, because an engine does one thing at a time. Queues of user mode put empty buffers
-//! between those of the application (progress values need them); they have no name and are left out. Nothing here runs or
-//! judges.
+//! An engine records its commands with the queue of each, a queue's lane the command buffers. Times say which buffer a command
+//! belongs to, because a queue executes one buffer at a time. Queues of user mode put empty buffers between those of the
+//! application (progress values need them); they have no name and are left out. Nothing here runs or judges.
 
 pub(crate) mod metrics;
 pub(crate) mod replay;
+
+use std::collections::BTreeMap;
 
 use tidegate_trace::{Kind, LaneId, LaneKind, NameId, Record, Trace};
 
@@ -29,6 +30,8 @@ pub(crate) struct CommandSpan {
     pub(crate) kind: Kind,
     /// Time that a replay lets pass where the recording says nothing: the engine stands still, whatever the timeline shows.
     pub(crate) gap: bool,
+    /// A later stretch of a command that was preempted.
+    pub(crate) resumed: bool,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
 }
@@ -60,48 +63,32 @@ pub(crate) struct QueueOnTimeline {
 
 /// Sorts the records of a run by queue.
 pub(crate) fn queue_times(trace: &Trace, queues: &[QueueOnTimeline]) -> Vec<QueueTimes> {
-    let mut queue_of_lane: Vec<Option<usize>> = vec![None; trace.lanes.len()];
-    for (number, queue) in queues.iter().enumerate() {
-        if let Some(slot) = queue_of_lane.get_mut(queue.lane.0 as usize) {
-            *slot = Some(number);
-        }
-    }
-    let engines: Vec<LaneId> =
-        trace.lanes.iter().filter(|lane| lane.kind == LaneKind::Engine).map(|lane| lane.id).collect();
-    let mut node_of_lane: Vec<Option<usize>> = vec![None; trace.lanes.len()];
-    for (node, lane) in engines.iter().enumerate() {
-        node_of_lane[lane.0 as usize] = Some(node);
-    }
-
+    let numbered = queues.iter().enumerate();
+    let queue_of_lane: BTreeMap<LaneId, usize> =
+        numbered.map(|(number, queue)| (queue.lane, number)).collect();
     let mut executes: Vec<Vec<&Record>> = vec![Vec::new(); queues.len()];
-    let mut commands: Vec<Vec<&Record>> = vec![Vec::new(); engines.len()];
+    let mut commands: Vec<Vec<&Record>> = vec![Vec::new(); queues.len()];
     let mut blocked_ns = vec![0u64; queues.len()];
     for record in &trace.records {
-        let lane = record.lane.0 as usize;
-        match (queue_of_lane[lane], node_of_lane[lane]) {
-            (Some(queue), _) if record.kind == Kind::Execute => executes[queue].push(record),
-            (Some(queue), _) if record.kind == Kind::Wait => blocked_ns[queue] += record.duration_ns(),
-            (None, Some(node)) => commands[node].push(record),
-            _ => {}
+        match queue_of_lane.get(&record.lane) {
+            Some(queue) if record.kind == Kind::Execute => executes[*queue].push(record),
+            Some(queue) if record.kind == Kind::Wait => blocked_ns[*queue] += record.duration_ns(),
+            Some(_) => {}
+            None if trace.lanes[record.lane.0 as usize].kind == LaneKind::Engine => {
+                if let Some(queue) = record.queue.and_then(|lane| queue_of_lane.get(&lane)) {
+                    commands[*queue].push(record);
+                }
+            }
+            None => {}
         }
     }
-
-    let own =
-        executes.into_iter().zip(queues).map(|(records, queue)| own_buffers(records, queue.submissions));
-    let mut times: Vec<QueueTimes> = own
-        .zip(queues)
-        .zip(blocked_ns)
-        .map(|((executions, queue), blocked_ns)| QueueTimes {
-            executions,
-            commands: Vec::new(),
-            blocked_ns,
-            node: queue.node,
-        })
-        .collect();
-    for (node, records) in commands.into_iter().enumerate() {
-        attribute(trace, &mut times, node as u32, &records);
-    }
-    times
+    let all = queues.iter().zip(executes).zip(commands).zip(blocked_ns);
+    all.map(|(((queue, executes), commands), blocked_ns)| {
+        let executions = own_buffers(executes, queue.submissions);
+        let commands = attribute(trace, &executions, &commands);
+        QueueTimes { executions, commands, blocked_ns, node: queue.node }
+    })
+    .collect()
 }
 
 /// The buffers of the application among all that ran: those with a name where any has one, else the first so many.
@@ -120,41 +107,32 @@ fn own_buffers(mut records: Vec<&Record>, submissions: u64) -> Vec<Execution> {
 }
 
 /// Every buffer that ran on a node, earliest first.
-fn of_node(times: &[QueueTimes], node: u32) -> Vec<(usize, usize, Execution)> {
+fn of_node(times: &[QueueTimes], node: u32) -> Vec<(usize, Execution)> {
     let queues = times.iter().enumerate().filter(|(_, queue)| queue.node == node);
-    let each = |(queue, times): (usize, &QueueTimes)| {
-        let numbered = times.executions.iter().copied().enumerate();
-        numbered.map(move |(number, execution)| (queue, number, execution)).collect::<Vec<_>>()
+    let each = |(queue, times)| {
+        let QueueTimes { executions, .. }: &QueueTimes = times;
+        executions.iter().map(move |execution| (queue, *execution))
     };
     let mut all: Vec<_> = queues.flat_map(each).collect();
-    all.sort_by_key(|(_, _, execution)| execution.start_ns);
+    all.sort_by_key(|(_, execution)| execution.start_ns);
     all
 }
 
-/// Gives each command of an engine to the buffer that was running then: the one that began last, where one interrupted
-/// another.
-fn attribute(trace: &Trace, times: &mut [QueueTimes], node: u32, commands: &[&Record]) {
-    let executions = of_node(times, node);
-    let mut open: Vec<(usize, usize, Execution)> = Vec::new();
-    let mut next = 0;
-    for command in commands {
-        while let Some(execution) = executions.get(next).filter(|(_, _, e)| e.start_ns <= command.start_ns) {
-            open.push(*execution);
-            next += 1;
-        }
-        open.retain(|(_, _, e)| e.end_ns >= command.start_ns);
-        let Some((queue, execution, _)) = open.iter().rev().find(|(_, _, e)| e.end_ns >= command.end_ns)
-        else {
-            continue;
-        };
-        times[*queue].commands.push(CommandSpan {
-            execution: *execution,
+/// Gives each command of a queue to the buffer that it ran in: the last that had begun. Commands of other buffers are left out.
+fn attribute(trace: &Trace, executions: &[Execution], commands: &[&Record]) -> Vec<CommandSpan> {
+    let span = |command: &&Record| {
+        let begun = executions.partition_point(|e| e.start_ns <= command.start_ns);
+        let execution = begun.checked_sub(1).filter(|last| executions[*last].end_ns >= command.end_ns)?;
+        Some(CommandSpan {
+            execution,
             kind: command.kind,
             gap: command.kind == Kind::Timed && trace.name_of(command) == GAP_LABEL,
+            resumed: command.queued_ns < command.start_ns,
             start_ns: command.start_ns,
             end_ns: command.end_ns,
-        });
-    }
+        })
+    };
+    commands.iter().filter_map(span).collect()
 }
 
 /// How often running work of one queue was interrupted for another on the same engine.
@@ -165,7 +143,7 @@ pub(crate) fn preemptions(times: &[QueueTimes]) -> u64 {
     let mut count = 0;
     for node in nodes {
         let mut open: Vec<(usize, Execution)> = Vec::new();
-        for (queue, _, execution) in of_node(times, node) {
+        for (queue, execution) in of_node(times, node) {
             open.retain(|(_, running)| running.end_ns > execution.start_ns);
             let interrupts = |(other, running): &(usize, Execution)| {
                 *other != queue && running.start_ns < execution.start_ns && execution.end_ns <= running.end_ns
@@ -194,14 +172,15 @@ pub(crate) mod tests {
         };
         b.append(vec![
             execute(render, frame, 5, 10, 100),
-            Record::span(engine, Kind::Timed, frame, 12, 98),
+            Record::span(engine, Kind::Timed, frame, 12, 43).for_queue(render),
+            Record::span(engine, Kind::Timed, frame, 49, 98).queued(12).for_queue(render),
             execute(urgent, answer, 40, 42, 50),
-            Record::span(engine, Kind::Dispatch, answer, 43, 49),
+            Record::span(engine, Kind::Dispatch, answer, 43, 49).for_queue(urgent),
             execute(render, NameId::NONE, 101, 102, 103),
             Record::span(render, Kind::Wait, NameId::NONE, 103, 120),
             execute(render, frame, 20, 120, 200),
-            Record::span(engine, Kind::Timed, frame, 121, 160),
-            Record::span(engine, Kind::Timed, frame, 161, 200),
+            Record::span(engine, Kind::Timed, frame, 121, 160).for_queue(render),
+            Record::span(engine, Kind::Timed, frame, 161, 200).for_queue(render),
         ]);
         let queues = vec![
             QueueOnTimeline { lane: render, node: 0, submissions: 2 },
@@ -216,8 +195,9 @@ pub(crate) mod tests {
         let times = queue_times(&trace, &queues);
         assert_eq!(times[0].executions.len(), 2, "the buffer without a name is not the application's");
         assert_eq!(times[0].blocked_ns, 17);
-        let starts: Vec<(usize, u64)> = times[0].commands.iter().map(|c| (c.execution, c.start_ns)).collect();
-        assert_eq!(starts, [(0, 12), (1, 121), (1, 161)]);
+        let starts: Vec<(usize, u64, bool)> =
+            times[0].commands.iter().map(|c| (c.execution, c.start_ns, c.resumed)).collect();
+        assert_eq!(starts, [(0, 12, false), (0, 49, true), (1, 121, false), (1, 161, false)]);
         assert_eq!(times[1].commands.len(), 1);
         assert_eq!(times[1].commands[0].kind, Kind::Dispatch);
         assert_eq!(preemptions(&times), 1);

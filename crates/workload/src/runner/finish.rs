@@ -351,7 +351,8 @@ impl Prepared {
         let recorded = self.workload.recorded.as_ref()?;
         let mut starts: Vec<Option<u64>> = vec![None; recorded.items.len()];
         for (log, times) in logs.iter().zip(times) {
-            let mut commands = times.commands.iter().filter(|command| command.kind == Kind::Timed).peekable();
+            let begun = times.commands.iter().filter(|c| c.kind == Kind::Timed && !c.resumed);
+            let mut commands = begun.peekable();
             let submits = log.entries.iter().filter_map(|entry| match entry {
                 Entry::Submit { list, first_item, .. } => Some((list, *first_item)),
                 _ => None,
