@@ -1,8 +1,8 @@
 //! What agents record while a workload runs, and the timelines written from it.
 //!
 //! Owns the data model of a trace (lanes, fences, names, records), the buffer in which one agent records alone, the
-//! derivation of arrows from a signal to the waits it released, and three writers: [`html`] (one self-contained
-//! page), [`chrome`] (JSON trace events) and [`perfetto`] (protobuf packets).
+//! derivation of arrows from a signal to the waits it released, and the writers: [`html`] (one self-contained page),
+//! [`compare_page`] (several traces on one page), [`chrome`] (JSON trace events) and [`perfetto`] (protobuf packets).
 //!
 //! The order that matters:
 //! 1. a [`TraceBuilder`] hands out lane, fence and name ids before any agent runs;
@@ -23,6 +23,7 @@ mod sample;
 mod builder;
 mod check;
 pub mod chrome;
+pub mod compare_page;
 mod counters;
 mod flow;
 pub mod html;

@@ -1,18 +1,35 @@
-// What the page holds: the records, decoded from the columns, and the arrows between them.
-// Reads the two data elements and nothing else; every other part of the script reads `T`.
+// What the page holds: the records, decoded from the columns, and what connects them.
+// - Reads the two data elements and nothing else; every other part of the script reads `T`.
+// - The page counts as loaded when it is drawn: an open frame holds the load event back until then.
 
 const meta = JSON.parse(document.getElementById("trace-meta").textContent);
 const KIND = { execute: 0, copy: 1, fill: 2, dispatch: 3, draw: 4, timed: 5, wait: 6, signal: 7, cpuWait: 8,
   cpuSignal: 9, submit: 10, kernelCall: 11, interrupt: 12, dpc: 13, doorbell: 14, mapWrite: 15, mark: 16, lost: 17, waitQueued: 18,
-  signalQueued: 19, flip: 20, vsync: 21 };
+  signalQueued: 19, flip: 20, vsync: 21, gap: 22, neverRan: 23, preempted: 24, recovery: 25, step: 26, store: 27, flush: 28 };
 const LANE = { cpu: 0, queue: 1, engine: 2, interrupt: 3, display: 4 };
+
+const hold = document.body.appendChild(document.createElement("iframe"));
+hold.hidden = true;
+hold.contentDocument.open();
+function pageIsDrawn() {
+  hold.contentDocument.close();
+  hold.remove();
+}
+const scriptErrors = [];
+window.addEventListener("error", (event) => scriptErrors.push(event.message));
+
+/** The bytes of the columns: base64 of deflated varints. */
+async function unpacked(base64) {
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(inflated).arrayBuffer());
+}
 
 /** Reads varints one after the other; beyond 2^53 a number comes back as a BigInt. */
 class Varints {
-  constructor(base64) {
-    const text = atob(base64);
-    this.bytes = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i++) this.bytes[i] = text.charCodeAt(i);
+  constructor(bytes) {
+    this.bytes = bytes;
     this.at = 0;
   }
   next() {
@@ -46,9 +63,11 @@ class Varints {
   }
 }
 
-/** The records as columns; times are nanoseconds since `origin`. */
-const T = (() => {
-  const n = meta.records, input = new Varints(document.getElementById("trace-columns").textContent.trim());
+const unzigzag = (value) => (value % 2 ? -(value + 1) / 2 : value / 2);
+
+/** The records as columns; times are nanoseconds (or steps) since `origin`. */
+function decoded(bytes) {
+  const n = meta.records, input = new Varints(bytes);
   const lane = input.fill(new Uint32Array(n)), kind = input.fill(new Uint8Array(n)), name = input.fill(new Uint32Array(n));
   const start = input.fill(new Float64Array(n)), end = input.fill(new Float64Array(n)), queued = input.fill(new Float64Array(n));
   for (let i = 0, at = 0; i < n; i++) {
@@ -61,41 +80,58 @@ const T = (() => {
   for (let i = 0; i < n; i++) fence[i]--;
   const exactValue = new Map(), exactArg = new Map();
   const value = input.fillExact(new Float64Array(n), exactValue), arg = input.fillExact(new Float64Array(n), exactArg);
+  const link = input.fill(new Uint32Array(n));
+  let links = 0;
+  for (let i = 0, last = 0; i < n; i++) {
+    if (!link[i]) continue;
+    link[i] = last += unzigzag(link[i] - 1);
+    links = Math.max(links, last);
+  }
   const flows = input.next(), flowFrom = new Int32Array(flows), flowTo = new Int32Array(flows);
   for (let i = 0, to = 0; i < flows; i++) {
     to += input.next();
     flowTo[i] = to;
-    flowFrom[i] = input.next();
+    flowFrom[i] = to - unzigzag(input.next());
   }
   let last = 0;
   for (let i = 0; i < n; i++) if (end[i] > last) last = end[i];
-  return { n, lane, kind, name, start, end, queued, fence, value, arg, exactValue, exactArg,
+  return { n, lane, kind, name, start, end, queued, fence, value, arg, link, links, exactValue, exactArg,
     flows, flowFrom, flowTo, last, origin: Number(meta.origin_ns) };
-})();
+}
+const T = decoded(await unpacked(document.getElementById("trace-columns").textContent.trim()));
 
-/** For each record the signal that released it, or -1. */
+/** Which of `members` belong to each of `count` keys: those of key k are `list[first[k] .. first[k + 1]]`, in order. */
+function grouped(members, count, key) {
+  const first = new Int32Array(count + 1), list = new Int32Array(members);
+  for (let i = 0; i < members; i++) if (key(i) >= 0) first[key(i) + 1]++;
+  for (let k = 0; k < count; k++) first[k + 1] += first[k];
+  const at = first.slice();
+  for (let i = 0; i < members; i++) if (key(i) >= 0) list[at[key(i)]++] = i;
+  return { first, list, of: (k) => list.subarray(first[k], first[k + 1]) };
+}
+
+/** For each record the signal that released it (or the store that it makes visible), or -1. */
 const releasedBy = new Int32Array(T.n).fill(-1);
-/** For each signal the waits it released: `releases[first[i] .. first[i + 1]]`. */
-const releases = new Int32Array(T.flows), firstRelease = new Int32Array(T.n + 1);
-for (let f = 0; f < T.flows; f++) {
-  releasedBy[T.flowTo[f]] = T.flowFrom[f];
-  firstRelease[T.flowFrom[f] + 1]++;
-}
-for (let i = 0; i < T.n; i++) firstRelease[i + 1] += firstRelease[i];
-{
-  const at = firstRelease.slice();
-  for (let f = 0; f < T.flows; f++) releases[at[T.flowFrom[f]]++] = T.flowTo[f];
-}
-/** The arrows in the order of their signals' starts and of their waits' ends, to find those in view. */
-const flowsByTail = Int32Array.from({ length: T.flows }, (_, f) => f).sort((a, b) => T.flowFrom[a] - T.flowFrom[b]);
+for (let f = 0; f < T.flows; f++) releasedBy[T.flowTo[f]] = T.flowFrom[f];
+const flowsOf = grouped(T.flows, T.n, (f) => T.flowFrom[f]);
+/** The waits that a signal released, or the flush of a store. */
+const releases = (i) => flowsOf.of(i).map((f) => T.flowTo[f]);
+/** The arrows in the order of their tails' starts and of their heads' ends, to find those in view. */
+const flowsByTail = flowsOf.list;
 const flowsByHead = Int32Array.from({ length: T.flows }, (_, f) => f).sort((a, b) => T.end[T.flowTo[a]] - T.end[T.flowTo[b]]);
 
-const lanes = meta.lanes.map(([kind, name, group], id) => ({ id, kind, name, group, rows: [], tall: false, y: -1, h: 0, rowH: 0 }));
+const linked = grouped(T.n, T.links + 1, (i) => (T.link[i] ? T.link[i] : -1));
+/** The other records of the same submission, in order of start. */
+const mates = (i) => (T.link[i] ? Array.from(linked.of(T.link[i])).filter((j) => j !== i) : []);
+
+const lanes = meta.lanes.map(([kind, name, group, band], id) => ({ id, kind, name, group, band, rows: [], tall: false, y: -1, h: 0, rowH: 0, strip: 0 }));
 
 const valueText = (i) => String(T.exactValue.get(i) ?? T.value[i]);
 const argText = (i) => String(T.exactArg.get(i) ?? T.arg[i]);
 const isWait = (i) => T.kind[i] === KIND.wait || T.kind[i] === KIND.cpuWait;
 const isSignal = (i) => T.kind[i] === KIND.signal || T.kind[i] === KIND.cpuSignal;
+const isWork = (i) => T.kind[i] <= KIND.timed;
+const onQueue = (i) => lanes[T.lane[i]].kind === LANE.queue;
 
 /** What a box says: its name, else its kind; then the fence and the value. */
 function label(i) {
@@ -104,18 +140,22 @@ function label(i) {
   return `${name}${own ? " \u00b7" : ""} ${meta.fences[T.fence[i]]} ${isWait(i) ? "\u2265" : "="} ${valueText(i)}`;
 }
 
-const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]];
+const STEPS = meta.unit === "step";
+const UNITS = STEPS ? [[1, "steps"]] : [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]];
+const unitFor = (ns) => UNITS.find(([size]) => Math.abs(ns) >= size) ?? UNITS[UNITS.length - 1];
 
-/** A length of time with four significant digits or all nanoseconds, whichever is shorter. */
+/** A length of time with up to three decimals, or a number of steps. */
 function duration(ns) {
-  const [size, unit] = UNITS.find(([size]) => Math.abs(ns) >= size) ?? UNITS[3];
+  const [size, unit] = unitFor(ns);
+  if (STEPS) return `${Math.round(ns).toLocaleString("en")} ${Math.round(ns) === 1 ? "step" : unit}`;
   return `${+(ns / size).toFixed(size === 1 ? 0 : 3)} ${unit}`;
 }
 
-/** A moment, exact to the nanosecond. */
+/** A moment, exact to the nanosecond or step. */
 function moment(ns) {
   const at = ns + T.origin;
-  const [size, unit] = UNITS.find(([size]) => at >= size) ?? UNITS[3];
+  if (STEPS) return `step ${at}`;
+  const [size, unit] = unitFor(at);
   return `${+(at / size).toFixed(Math.round(Math.log10(size)))} ${unit}`;
 }
 

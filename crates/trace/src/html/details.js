@@ -10,20 +10,21 @@ function element(tag, text = "", attributes = {}) {
   return made;
 }
 
-function swatch(kind) {
+function swatch(colour) {
   const made = document.createElement("i");
-  made.style.background = colours[kind].solid;
-  made.style.borderColor = colours[kind].edge;
+  made.style.background = colour.solid;
+  made.style.borderColor = colour.edge;
   return made;
 }
 
-const place = (i) => `${lanes[T.lane[i]].group} / ${lanes[T.lane[i]].name}`;
+/** Where a lane is: its band on a page of several traces, its group, its name. */
+const placeOf = (lane) => [...(meta.bands.length ? [bands[lane.band].name] : []), lane.group, lane.name].join(" / ");
+const place = (i) => placeOf(lanes[T.lane[i]]);
 
 function facts(i) {
   const list = [["Kind", meta.kinds[T.kind[i]]]];
   const pending = T.start[i] - T.queued[i], length = T.end[i] - T.start[i];
-  const onQueue = lanes[T.lane[i]].kind === LANE.queue;
-  if (pending > 0 || onQueue) list.push(["Queued", moment(T.queued[i])], ["Pending", duration(pending)]);
+  if (pending > 0 || onQueue(i)) list.push(["Queued", moment(T.queued[i])], ["Pending", duration(pending)]);
   if (length > 0) {
     list.push([isWait(i) ? "Began to block" : "Start", moment(T.start[i])]);
     list.push([isWait(i) ? "Unblocked" : isSignal(i) ? "Executed" : "End", moment(T.end[i])]);
@@ -34,31 +35,44 @@ function facts(i) {
   return list;
 }
 
-function jump(i) {
-  const button = element("button", `${label(i)} \u00b7 ${lanes[T.lane[i]].name} \u00b7 ${moment(T.end[i])}`, { "data-record": i });
+function jump(i, what) {
+  const text = what ?? `${label(i)} \u00b7 ${lanes[T.lane[i]].name} \u00b7 ${moment(T.end[i])}`;
+  const button = element("button", text, { "data-record": i });
   button.onclick = () => reveal(i);
   return button;
 }
 
+const MOST_JUMPS = 24;
+
+/** Rows of buttons that lead to the box's signal, its waits, and the other parts of its submission. */
 function links(i) {
-  const row = element("div", "", { class: "links" });
-  if (isWait(i)) {
-    if (releasedBy[i] >= 0) row.append(element("span", "Released by"), jump(releasedBy[i]));
-    else row.append(element("span", "No recorded signal released it: the value stood from the start, or its record is missing."));
+  const rows = [];
+  const row = (text, ids, what) => {
+    const made = element("div", "", { class: "links" });
+    made.append(element("span", text), ...Array.from(ids.slice(0, MOST_JUMPS), (j) => jump(j, what?.(j))));
+    if (ids.length > MOST_JUMPS) made.append(element("span", `and ${ids.length - MOST_JUMPS} more`));
+    rows.push(made);
+  };
+  const part = (j) => `${meta.lane_kinds[lanes[T.lane[j]].kind]} ${lanes[T.lane[j]].name}: ${label(j)} \u00b7 ${moment(T.start[j])}`;
+  const others = mates(i);
+  if (others.length && T.kind[i] !== KIND.store && T.kind[i] !== KIND.flush) row("Submission", others, part);
+  if (T.kind[i] === KIND.flush) row("Makes visible", releasedBy[i] >= 0 ? [releasedBy[i]] : []);
+  else if (T.kind[i] === KIND.store) row(releases(i).length ? "Visible to other agents at" : "Never flushed", releases(i));
+  else if (isWait(i)) {
+    if (releasedBy[i] >= 0) row("Released by", [releasedBy[i]]);
+    else row("No recorded signal released it: the value stood from the start, or its record is missing.", []);
   } else if (isSignal(i)) {
-    const all = releases.subarray(firstRelease[i], firstRelease[i + 1]);
-    row.append(element("span", all.length ? `Released ${all.length === 1 ? "one wait" : all.length + " waits"}` : "Released no wait"));
-    row.append(...Array.from(all.subarray(0, 24), jump));
-    if (all.length > 24) row.append(element("span", `and ${all.length - 24} more`));
+    const all = releases(i);
+    row(all.length ? `Released ${all.length === 1 ? "one wait" : all.length + " waits"}` : "Released no wait", all);
   }
-  return row;
+  return rows;
 }
 
 function showDetails() {
   const panel = byId("details"), i = view.selected;
-  panel.hidden = i < 0;
+  panel.hidden = i < 0 && !view.range;
   panel.replaceChildren();
-  if (i < 0) return;
+  if (i < 0) return view.range && showRange(panel);
   const top = element("div", "", { class: "top" });
   const close = element("button", "\u00d7", { title: "Close (Esc)", "aria-label": "Close" });
   const zoom = element("button", "Zoom to", { title: "Zoom to this box (Z)" });
@@ -68,14 +82,14 @@ function showDetails() {
   zoom.onclick = () => zoomToRecord(view.selected);
   before.onclick = () => step(-1);
   after.onclick = () => step(1);
-  top.append(swatch(T.kind[i]), element("b", label(i)), element("span", place(i), { class: "where" }), before, after, zoom, close);
+  top.append(swatch(paint(i)), element("b", label(i)), element("span", place(i), { class: "where" }), before, after, zoom, close);
   const list = element("dl", "", { class: "facts", style: "margin:0" });
   for (const [name, text] of facts(i)) {
     const cell = document.createElement("div");
     cell.append(element("dt", name), element("dd", text));
     list.append(cell);
   }
-  panel.append(top, list, links(i));
+  panel.append(top, list, ...links(i));
 }
 
 function showTip(i, x, y) {
@@ -91,38 +105,66 @@ function showTip(i, x, y) {
   tip.style.top = `${y + 18 > roomY ? Math.max(4, y - tip.offsetHeight - 10) : y + 18}px`;
 }
 
+/** A button of the legend that is pressed while `on` holds. */
+function legendButton(text, attributes, on, act) {
+  const button = element("button", text, attributes);
+  const show = () => button.setAttribute("aria-pressed", String(on()));
+  button.onclick = () => (act(), show(), redraw());
+  show();
+  byId("legend").append(button);
+  return button;
+}
+
+const MOST_NAMES = 8;
+
 function buildLegend() {
   const legend = byId("legend"), present = new Set(T.kind);
   legend.replaceChildren();
+  legend.hidden = !T.n;
+  if (workNames.length) {
+    legendButton("colour by name", { title: "Colour work by its name, or by its kind", id: "by-name" }, () => byName, () => {
+      byName = !byName;
+      overview = null;
+      buildLegend();
+    });
+  }
   for (const kind of [...present].sort((a, b) => a - b)) {
-    const button = element("button", "", { "aria-pressed": view.hidden[kind] ? "false" : "true", "data-kind": kind, title: "Show or hide" });
-    button.append(swatch(kind), meta.kinds[kind]);
-    button.onclick = () => {
-      view.hidden[kind] ^= 1;
-      button.setAttribute("aria-pressed", view.hidden[kind] ? "false" : "true");
-      redraw();
-    };
-    legend.append(button);
+    const shown = () => !view.hidden[kind];
+    const button = legendButton("", { "data-kind": kind, title: "Show or hide" }, shown, () => (view.hidden[kind] ^= 1));
+    const special = kind === KIND.gap || kind === KIND.neverRan ? "hatched" : byName && kind <= KIND.timed && workNames.length ? "many" : "";
+    button.append(special ? element("i", "", { class: special }) : swatch(colours[kind]), meta.kinds[kind]);
   }
   if (T.flows) {
-    const button = element("button", "\u2197 arrows", { title: "From a signal to the waits that it released", "aria-pressed": String(view.arrows), id: "arrows" });
-    button.onclick = () => {
-      view.arrows = !view.arrows;
-      button.setAttribute("aria-pressed", String(view.arrows));
-      redraw();
-    };
-    legend.append(button);
+    legendButton("\u2197 arrows", { title: STEPS ? "From a store to its flush" : "From a signal to the waits that it released", id: "arrows" }, () => view.arrows, () => (view.arrows = !view.arrows));
+  }
+  if (lanes.some(hasCounter)) {
+    legendButton("depth and load", { title: "How deep each queue is, and how much of the time each engine works", id: "counters" }, () => counters, () => {
+      counters = !counters;
+      layOut(layoutRoom());
+    });
   }
   if (lanes.some((lane) => lane.kind === LANE.queue)) {
     const pair = element("span", "", { class: "pending", title: "On a queue a box runs from queued to executed" });
-    const half = document.createElement("i");
-    half.style.background = `linear-gradient(90deg, ${colours[KIND.draw].pending} 50%, ${colours[KIND.draw].solid} 50%)`;
-    half.style.borderColor = colours[KIND.draw].edge;
+    const half = document.createElement("i"), colour = colours[KIND.execute];
+    half.style.background = `linear-gradient(90deg, ${colour.pending} 50%, ${colour.solid} 50%)`;
+    half.style.borderColor = colour.edge;
     pair.append(half, "pending, running");
     legend.append(pair);
   }
+  if (byName) for (const { name, ns } of workNames.slice(0, MOST_NAMES)) legend.append(nameButton(meta.names[name], ns, colours[colourOfName[name]]));
+  if (byName && workNames.length > MOST_NAMES) legend.append(element("span", `and ${(workNames.length - MOST_NAMES).toLocaleString("en")} more names`, { class: "pending" }));
   legend.append(element("span", "", { class: "note", id: "note" }));
-  legend.hidden = !T.n;
+}
+
+/** A name of work in the legend: a click searches for it. */
+function nameButton(name, ns, colour) {
+  const button = element("button", "", { title: `${name}: ${duration(ns)} in all; click to search`, class: "name" });
+  button.append(swatch(colour), element("span", name));
+  button.onclick = () => {
+    byId("query").value = `name:"${name.replaceAll('"', "")}"`;
+    search(byId("query").value);
+  };
+  return button;
 }
 
 function showNote() {
@@ -132,8 +174,9 @@ function showNote() {
   if (note.textContent !== text) note.textContent = text;
 }
 
-const KEYS = [["W S, + \u2212, wheel", "zoom in and out"], ["A D, \u2190 \u2192, drag, Shift+wheel", "move in time"],
+const KEYS = [[meta.bands.length ? "W S, + \u2212, Ctrl+wheel" : "W S, + \u2212, wheel", "zoom in and out"], ["A D, \u2190 \u2192, drag, Shift+wheel", "move in time"],
   ["\u2191 \u2193, Page keys, wheel over names", "scroll lanes"], ["F", "show the whole run"], ["drag on the ruler", "zoom to a range"],
+  ["Shift+drag, M", "select a range of time; the range of the selected box"],
   ["click, double click", "details of a box, zoom to it"], ["Z", "zoom to the selected box"], ["[ ]", "previous and next box on the lane"],
   ["/", "search"], ["Enter, Shift+Enter, N", "next and previous match"], ["click on a name", "fold a group, make a lane taller"],
   ["Esc", "close, end the search"], ["?", "this list"]];

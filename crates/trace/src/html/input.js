@@ -14,7 +14,7 @@ function redraw() {
   });
 }
 
-/** Shows the times from `a` to `b`, kept near the run so that nobody gets lost in the void. */
+/** Shows the times from `a` to `b`; the view always overlaps the run. */
 function zoomTo(a, b) {
   const limit = Math.max(T.last, MIN_SPAN) * 1.5;
   let span = Math.min(Math.max(b - a, MIN_SPAN), limit), from = (a + b - span) / 2;
@@ -49,6 +49,7 @@ function scrollTo(y) {
 }
 
 function select(i) {
+  if (i < 0 && view.selected < 0) view.range = null;
   view.selected = i >= 0 && i < T.n ? i : -1;
   showDetails();
   resize();
@@ -139,7 +140,7 @@ function point(event) {
 
 function pressed(event) {
   const { x, y } = point(event);
-  const part = y < OVERVIEW_H ? "overview" : y < TOP ? "ruler" : x > view.width - SCROLLBAR ? "bar" : x < LABELS ? "labels" : "plot";
+  const part = y < OVERVIEW_H ? "overview" : y < TOP ? "ruler" : x > view.width - SCROLLBAR ? "bar" : x < LABELS ? "labels" : event.shiftKey || rangeButton() ? "range" : "plot";
   drag = { part, x, y, lastX: x, lastY: y, moved: false };
   if (part === "overview" && x >= LABELS) centreOverview(x);
   // A pointer that a script made up cannot be captured.
@@ -156,7 +157,11 @@ function moved(event) {
   if (!drag) return hovered(x, y);
   if (Math.abs(x - drag.x) + Math.abs(y - drag.y) > 3) drag.moved = true;
   if (!drag.moved) return;
-  if (drag.part === "plot" || drag.part === "labels") {
+  if (drag.part === "range") {
+    view.range = [Math.min(tOf(drag.x), tOf(x)), Math.max(tOf(drag.x), tOf(x))];
+    byId("tip").hidden = true;
+    redraw();
+  } else if (drag.part === "plot" || drag.part === "labels") {
     if (drag.part === "plot") panBy(drag.lastX - x);
     scrollTo(view.y + drag.lastY - y);
     byId("tip").hidden = true;
@@ -177,17 +182,28 @@ function hovered(x, y) {
   }
 }
 
+/** A drag over the lanes selects a range while Shift is held or the button for it is pressed. */
+const rangeButton = () => byId("range").getAttribute("aria-pressed") === "true";
+
 function released(event) {
   const was = drag, { x, y } = point(event);
   drag = null;
   if (!was) return;
   if (was.part === "ruler" && was.moved && was.x >= LABELS) return zoomTo(Math.min(tOf(was.x), tOf(x)), Math.max(tOf(was.x), tOf(x)));
+  if (was.part === "range" && was.moved) return selectRange(tOf(was.x), tOf(x));
   if (was.moved) return;
   if (was.part === "labels") clickLabel(y);
-  if (was.part === "plot") select(hit(x, y));
+  if (was.part === "plot" || was.part === "range") select(hit(x, y));
 }
 
+/** On a page of several traces Ctrl+wheel zooms. The plain wheel scrolls the lanes, and the page where they end. */
 function wheeled(event) {
+  if (meta.bands.length && !event.ctrlKey && !event.shiftKey) {
+    const before = view.y;
+    scrollTo(view.y + event.deltaY * (event.deltaMode === 1 ? 20 : 1));
+    if (view.y !== before) event.preventDefault();
+    return;
+  }
   event.preventDefault();
   const { x, y } = point(event), unit = event.deltaMode === 1 ? 20 : 1;
   const dx = event.deltaX * unit, dy = event.deltaY * unit;
@@ -204,9 +220,9 @@ const ACTIONS = {
   a: () => panBy(-120), arrowleft: () => panBy(-120), d: () => panBy(120), arrowright: () => panBy(120),
   arrowup: () => scrollTo(view.y - 40), arrowdown: () => scrollTo(view.y + 40),
   pageup: () => scrollTo(view.y - (view.height - TOP) * 0.8), pagedown: () => scrollTo(view.y + (view.height - TOP) * 0.8),
-  f: fit, 0: fit, home: fit, z: () => zoomToRecord(view.selected), "[": () => step(-1), "]": () => step(1),
+  f: fit, 0: fit, home: fit, m: rangeOfSelected, z: () => zoomToRecord(view.selected), "[": () => step(-1), "]": () => step(1),
   enter: () => nextMatch(1), n: () => nextMatch(1), "/": () => byId("query").focus(), "?": () => byId("help").showModal(),
-  escape: () => (view.selected >= 0 ? select(-1) : ((byId("query").value = ""), search(""))),
+  escape: () => (view.selected >= 0 ? select(-1) : view.range ? clearRange() : ((byId("query").value = ""), search(""))),
 };
 
 function keyed(event) {
@@ -238,6 +254,7 @@ function resize() {
   if (width !== view.width || height !== view.height) {
     view.width = width;
     view.height = height;
+    LABELS = width < 640 ? 116 : 190;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     layOut(layoutRoom());

@@ -1,5 +1,5 @@
 // The page checks itself: it does what a reader does, through the same events, and writes down what came of it.
-// Runs when the page is opened with `#selftest`; everything happens before the page counts as loaded.
+// Runs when the page is opened with `#selftest`, before the page counts as loaded.
 
 /** Milliseconds of each of `n` redraws, reading one pixel back so that painting is done and not only asked for. */
 function redrawTimes(n, change) {
@@ -36,9 +36,9 @@ function zoomMedianMs(n) {
 }
 
 const press = (key, target = document.body) => target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
-function pointer(type, x, y) {
+function pointer(type, x, y, more = {}) {
   const box = canvas.getBoundingClientRect();
-  canvas.dispatchEvent(new PointerEvent(type, { clientX: box.left + x, clientY: box.top + y, bubbles: true, pointerId: 1 }));
+  canvas.dispatchEvent(new PointerEvent(type, { clientX: box.left + x, clientY: box.top + y, bubbles: true, pointerId: 1, ...more }));
 }
 function wheel(x, y, deltaY, more = {}) {
   const box = canvas.getBoundingClientRect();
@@ -60,7 +60,7 @@ const CHECKS = {
     if (!T.n) return true;
     fit();
     const x = Math.round(LABELS + plotWidth() * 0.3), t = tOf(x), before = span();
-    wheel(x, TOP + 40, -200);
+    wheel(x, TOP + 40, -200, { ctrlKey: true });
     return span() < before * 0.8 && near(tOf(x), t);
   },
   "keys zoom in and out"() {
@@ -74,7 +74,7 @@ const CHECKS = {
   },
   "drag pans"() {
     zoomTo(T.last * 0.4, T.last * 0.5);
-    const t0 = view.t0, x = LABELS + 300;
+    const t0 = view.t0, x = LABELS + 200;
     pointer("pointerdown", x, view.height - 5), pointer("pointermove", x - 100, view.height - 5), pointer("pointerup", x - 100, view.height - 5);
     return view.t0 > t0 && near(view.t0 - t0, (100 / plotWidth()) * span());
   },
@@ -119,7 +119,7 @@ const CHECKS = {
     return ok;
   },
   "a click selects the box under it"() {
-    const wanted = T.kind.findIndex((k, i) => k !== KIND.lost && T.end[i] > left[i]);
+    const wanted = T.kind.findIndex((k, i) => k !== KIND.lost && !isMark(i));
     if (wanted < 0) return true;
     zoomToRecord(wanted);
     select(-1);
@@ -128,7 +128,7 @@ const CHECKS = {
     return view.selected === wanted && !byId("details").hidden && byId("details").textContent.includes(meta.kinds[T.kind[wanted]]);
   },
   "the tip names the box"() {
-    const wanted = T.kind.findIndex((_, i) => T.end[i] > left[i]);
+    const wanted = T.kind.findIndex((_, i) => !isMark(i));
     if (wanted < 0) return true;
     zoomToRecord(wanted);
     const { y, h } = boxPlace(wanted);
@@ -140,9 +140,9 @@ const CHECKS = {
     const wait = T.flowTo[0], signal = T.flowFrom[0];
     reveal(wait);
     byId("details").querySelector(`[data-record="${signal}"]`).click();
-    const there = view.selected === signal && T.start[signal] >= view.t0 && T.end[signal] <= view.t1;
+    const there = view.selected === signal && left[signal] >= view.t0 - 1 && T.end[signal] <= view.t1 + 1;
     byId("details").querySelector(`[data-record="${wait}"]`)?.click();
-    return there && (view.selected === wait || firstRelease[signal + 1] - firstRelease[signal] > 24);
+    return there && (view.selected === wait || releases(signal).length > MOST_JUMPS);
   },
   "boxes of one row do not overlap"() {
     const ends = (lane) => lane.rows.slice(0, MAX_ROWS - 1).every(({ ids }) => ids.every((i, at) => !at || left[i] >= T.end[ids[at - 1]]));
@@ -150,6 +150,7 @@ const CHECKS = {
   },
   "a group folds and unfolds"() {
     if (!groups.length) return true;
+    select(-1);
     const before = contentHeight;
     view.y = 0;
     pointer("pointerdown", 40, TOP + groups[0].y + 8), pointer("pointerup", 40, TOP + groups[0].y + 8);
@@ -181,6 +182,132 @@ const CHECKS = {
     }
     return painted > 200;
   },
+  "a signal on a queue is a mark at its moment"() {
+    const signals = T.kind.map((k, i) => i).filter((i) => T.kind[i] === KIND.signal && onQueue(i));
+    return signals.every((i) => isMark(i) && left[i] === T.start[i]);
+  },
+  "a gap has no colour of work"() {
+    const gap = T.kind.indexOf(KIND.gap);
+    if (gap < 0) return true;
+    zoomToRecord(gap);
+    select(-1);
+    draw();
+    const { y, h } = boxPlace(gap), ratio = canvas.width / view.width, x = xOf(left[gap]);
+    const { data } = ctx.getImageData(x * ratio, y * ratio, Math.max(1, (xOf(T.end[gap]) - x) * ratio), h * ratio);
+    const ofWork = new Set(colours.filter((_, c) => c <= KIND.timed || c >= FIRST_NAME).map((c) => channels(c.solid).join()));
+    for (let at = 0; at < data.length; at += 4) if (ofWork.has(`${data[at]},${data[at + 1]},${data[at + 2]}`)) return false;
+    return sort[KIND.gap] === 0;
+  },
+  "an engine's box leads to the queue and to the call"() {
+    const has = (i, kind) => mates(i).find((j) => lanes[T.lane[j]].kind === kind);
+    const wanted = T.link.findIndex((link, i) => link && lanes[T.lane[i]].kind === LANE.engine);
+    if (wanted < 0) return true;
+    return [LANE.queue, LANE.cpu].every((kind) => {
+      reveal(wanted);
+      const other = has(wanted, kind);
+      byId("details").querySelector(`[data-record="${other}"]`)?.click();
+      return view.selected === other && left[other] >= view.t0 - 1 && left[other] <= view.t1;
+    });
+  },
+  "a range is selected with Shift and its sums are shown"() {
+    if (!T.n) return true;
+    select(-1);
+    fit();
+    const y = view.height - 5, shift = { shiftKey: true }, a = tOf(LABELS + 60), b = tOf(LABELS + 160);
+    pointer("pointerdown", LABELS + 60, y, shift), pointer("pointermove", LABELS + 160, y, shift), pointer("pointerup", LABELS + 160, y, shift);
+    const right = near(view.range[0], Math.max(0, a)) && near(view.range[1], Math.min(T.last, b)) && !byId("details").hidden;
+    const shown = byId("details").textContent.includes(duration(view.range[1] - view.range[0]));
+    press("Escape");
+    return right && shown && view.range === null && byId("details").hidden;
+  },
+  "busy time agrees with a plain sum"() {
+    const a = T.last * 0.2, b = T.last * 0.7;
+    return lanes.slice(0, 12).every((lane) => {
+      let sum = 0, reached = a;
+      for (let i = 0; i < T.n; i++) {
+        if (T.lane[i] !== lane.id || sort[T.kind[i]] !== BUSY) continue;
+        const from = Math.max(T.start[i], reached), to = Math.min(T.end[i], b);
+        if (to > from) (sum += to - from), (reached = to);
+      }
+      return near(sum, lane.busy.within(a, b)) && busyShare(lane, a, b) <= 1 + 1e-9;
+    });
+  },
+  "depth agrees with a plain count"() {
+    const lane = lanes.find((l) => l.kind === LANE.queue && l.queuedAt.length);
+    if (!lane) return true;
+    return [0.1, 0.35, 0.6].every((share) => {
+      const t = T.last * share, open = (i) => Math.min(T.queued[i], T.start[i]) < t && T.end[i] >= t && sort[T.kind[i]] !== 0;
+      const signals = (i) => (T.kind[i] === KIND.signal || T.kind[i] === KIND.gap || T.kind[i] === KIND.neverRan) && T.queued[i] < t && T.end[i] >= t;
+      let plain = 0;
+      for (let i = 0; i < T.n; i++) if (T.lane[i] === lane.id && T.kind[i] !== KIND.preempted && (open(i) || signals(i))) plain++;
+      return plain === lowerBound(lane.queuedAt, t) - lowerBound(lane.doneAt, t);
+    });
+  },
+  "texts do not overlap"() {
+    const texts = [], plain = ctx.fillText;
+    select(-1);
+    fit();
+    view.y = 0;
+    ctx.fillText = (text, x, y) => {
+      const width = ctx.measureText(text).width, from = ctx.textAlign === "right" ? x - width : x;
+      texts.push({ text, from, to: from + width, y });
+    };
+    draw();
+    delete ctx.fillText;
+    if (ctx.fillText !== plain) return "the canvas was not restored";
+    for (const a of texts) for (const b of texts) {
+      if (a !== b && Math.abs(a.y - b.y) < 9 && a.from < b.to - 1 && b.from < a.to - 1) return `'${a.text}' lies on '${b.text}'`;
+    }
+    return texts.every(({ text, to }) => to <= view.width + 1 || text);
+  },
+  "nothing of the page is cut off at its sides"() {
+    const page = document.documentElement;
+    return page.scrollWidth <= page.clientWidth || `${page.scrollWidth} px on ${page.clientWidth} px`;
+  },
+  "a recovery is a band over its group"() {
+    const i = recoveries[0];
+    if (i === undefined) return true;
+    zoomToRecord(i);
+    view.y = 0;
+    draw();
+    const group = groups.find((g) => g.lanes.includes(lanes[T.lane[i]])), t = (T.start[i] + T.end[i]) / 2;
+    return recoveryAt(xOf(t), group.y + 2) === i && recoveryAt(xOf(t), group.bottom - 2) === i && recoveryAt(xOf(T.end[i]) + 9, group.y + 2) < 0;
+  },
+  "time has its unit"() {
+    return !T.n || (meta.unit === "step" ? moment(0).startsWith("step ") && !duration(7).includes("ns") : / (s|ms|\u00b5s|ns)$/.test(moment(T.last)));
+  },
+  "the verdict is shown"() {
+    return meta.verdict.every((sentence) => byId("verdict").textContent.includes(sentence)) && byId("verdict").hidden === !meta.verdict.length;
+  },
+  "a store leads to its flush"() {
+    const store = T.kind.findIndex((k, i) => k === KIND.store && releases(i).length);
+    if (store < 0) return !T.kind.includes(KIND.flush);
+    reveal(store);
+    const flush = releases(store)[0];
+    byId("details").querySelector(`[data-record="${flush}"]`).click();
+    return view.selected === flush && T.kind[flush] === KIND.flush;
+  },
+  "the bars of a comparison sum to the makespans"() {
+    return [...document.querySelectorAll("#bars .bar")].every((bar) => {
+      const parts = [...bar.querySelectorAll(".part")], longest = Math.max(...[...document.querySelectorAll("#bars .bar")].map((b) => +b.dataset.makespan));
+      const sum = parts.reduce((all, part) => all + Number(part.dataset.ns), 0);
+      const room = bar.clientWidth - parseFloat(getComputedStyle(bar).paddingRight);
+      const drawn = parts.reduce((all, part) => all + part.getBoundingClientRect().width, 0);
+      return sum === Number(bar.dataset.makespan) && Math.abs(drawn - (room * sum) / longest) < 2;
+    });
+  },
+  "bands have one zoom, and a box of each can be selected"() {
+    return bands.length < 2 || bands.every((band, number) => {
+      const wanted = T.kind.findIndex((k, i) => lanes[T.lane[i]].band === number && lanes[T.lane[i]].kind === LANE.engine && !isMark(i));
+      zoomToRecord(wanted);
+      select(-1);
+      draw();
+      const { y, h } = boxPlace(wanted), x = xOf((left[wanted] + T.end[wanted]) / 2);
+      pointer("pointerdown", x, y + h / 2), pointer("pointerup", x, y + h / 2);
+      const inside = boxTop(wanted) > band.y && boxTop(wanted) < band.bottom;
+      return view.selected === wanted && inside && byId("details").textContent.includes(band.name);
+    });
+  },
   "lost records are announced"() {
     return byId("banner").hidden === (meta.lost === "0") && (meta.lost === "0" || byId("banner").textContent.includes("lost"));
   },
@@ -208,8 +335,11 @@ function selftest() {
     results[name] = outcome;
     ok &&= outcome === true;
   }
+  select(-1);
+  results["no script failed"] = scriptErrors.length === 0 || scriptErrors.join("; ");
+  ok &&= results["no script failed"] === true;
   const redraws = redrawMedianMs(100), zooming = zoomMedianMs(100);
-  const report = { ok, records: T.n, arrows: T.flows, checks: results, redraws: 100, redraw_median_ms: redraws,
+  const report = { ok, records: T.n, arrows: T.flows, bands: meta.bands.length, checks: results, redraws: 100, redraw_median_ms: redraws,
     zoom_redraw_median_ms: zooming, width: view.width, height: view.height };
   document.body.append(element("pre", JSON.stringify(report), { id: "selftest" }));
 }

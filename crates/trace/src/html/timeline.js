@@ -1,4 +1,4 @@
-// Puts the page together: title, listeners, first view. Runs last.
+// Puts the page together: title, verdict, listeners, first view. Runs last.
 
 readTheme();
 byId("title").textContent = document.title = meta.title || "timeline";
@@ -7,6 +7,8 @@ if (meta.lost !== "0") {
   byId("banner").hidden = false;
   byId("banner").textContent = `${BigInt(meta.lost).toLocaleString("en")} records were lost: boxes and arrows are missing from this timeline.`;
 }
+byId("verdict").hidden = !meta.verdict.length;
+byId("verdict").replaceChildren(...meta.verdict.map((sentence) => element("p", sentence)));
 byId("empty").hidden = T.n > 0;
 buildLegend();
 buildHelp();
@@ -28,6 +30,7 @@ byId("previous").onclick = () => nextMatch(-1);
 byId("fit").onclick = fit;
 byId("zoom-in").onclick = ACTIONS.w;
 byId("zoom-out").onclick = ACTIONS.s;
+byId("range").onclick = () => byId("range").setAttribute("aria-pressed", String(!rangeButton()));
 byId("help-button").onclick = () => byId("help").showModal();
 new ResizeObserver(resize).observe(byId("stage"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
@@ -43,10 +46,10 @@ draw();
 showNote();
 
 /** For tests: the same doors that the events go through. Times are nanoseconds since the first record. */
-window.tidegate = { redrawMedianMs, search, zoomTo, select: reveal, fit, nextMatch, zoomToRecord,
-  view: () => ({ t0: view.t0, t1: view.t1, selected: view.selected, matches: matches.ids.length }) };
+window.tidegate = { redrawMedianMs, search, zoomTo, select: reveal, selectRange, fit, nextMatch, zoomToRecord,
+  view: () => ({ t0: view.t0, t1: view.t1, selected: view.selected, range: view.range, matches: matches.ids.length }) };
 
-/** A page can be opened at a place: `#view=FROM,TO` (nanoseconds since the first record), `#search=TEXT`, `#select=INDEX`. */
+/** A page can be opened at a place: `#view=FROM,TO`, `#range=FROM,TO` (since the first record), `#search=TEXT`, `#select=INDEX`. */
 function openAt(place) {
   if (place.has("search")) {
     byId("query").value = place.get("search");
@@ -54,9 +57,13 @@ function openAt(place) {
     nextMatch(1);
   }
   if (place.has("select")) reveal(Number(place.get("select")) || 0);
-  const [from, to] = (place.get("view") ?? "").split(",").map(Number);
+  const pair = (name) => (place.get(name) ?? "").split(",").map(Number);
+  const [from, to] = pair("view"), [a, b] = pair("range");
+  if (b > a) selectRange(a, b);
   if (to > from) zoomTo(from, to);
 }
 
 if (location.hash === "#selftest") selftest();
 else if (T.n) openAt(new URLSearchParams(location.hash.slice(1)));
+draw();
+pageIsDrawn();

@@ -3,11 +3,92 @@
 //! They are laid out by hand and by a small generator; no workload runs. Not every user needs every one of them.
 #![allow(dead_code)]
 
-use tidegate_trace::{ClockName, FenceId, Kind, LaneId, LaneKind, NameId, Record, Trace, TraceBuilder};
+use tidegate_trace::compare_page::{ComparePage, ComparedModel};
+use tidegate_trace::{
+    ClockName, FenceId, Kind, LaneId, LaneKind, LinkId, NameId, Record, Trace, TraceBuilder,
+};
 
 /// A trace without lanes or records.
 pub fn empty() -> Trace {
     TraceBuilder::new("nothing", ClockName::Virtual).finish()
+}
+
+/// Linked submissions with a gap, a preemption, a recovery, and work that never ran.
+pub fn troubled() -> Trace {
+    let mut b = TraceBuilder::new("troubled", ClockName::Virtual);
+    let thread = b.add_lane(
+        LaneKind::CpuThread,
+        "a program with a rather long name.exe",
+        "main thread of the program",
+    );
+    let queue = b.add_lane(LaneKind::Queue, "a program with a rather long name.exe", "graphics queue");
+    let engine = b.add_lane(LaneKind::Engine, "GPU", "3D");
+    let interrupt = b.add_lane(LaneKind::Interrupt, "GPU", "interrupts");
+    let fence = b.add_fence("done");
+    let names = ["frame", "shadow maps", "lighting", "submit", "device reset"].map(|name| b.name(name));
+    let mut records = Vec::new();
+    for i in 0..40u32 {
+        let (link, at) = (LinkId(i + 1), u64::from(i) * 10_000);
+        let of = |lane, kind, name, from: u64, to: u64| {
+            Record::span(lane, kind, names[name], at + from, at + to).queued(at + 500).linked(link)
+        };
+        records.push(of(thread, Kind::Submit, 3, 200, 500).queued(at + 200));
+        records.push(of(queue, Kind::Execute, 0, 20_000, 29_000));
+        records.push(of(engine, Kind::Draw, 1, 20_000, 23_000));
+        records.push(of(engine, Kind::Gap, 0, 23_000, 25_000));
+        records.push(of(engine, Kind::Draw, 2, 25_000, 29_000));
+        let signal = of(queue, Kind::Signal, 0, 29_000, 29_100);
+        records.push(Record { name: NameId::NONE, ..signal }.on_fence(fence, u64::from(i) + 1));
+    }
+    records.push(Record::span(queue, Kind::Preempted, names[0], 61_000, 64_000));
+    records.push(Record::span(interrupt, Kind::Recovery, names[4], 430_000, 470_000));
+    records.push(Record::span(queue, Kind::NeverRan, names[0], 425_000, 480_000));
+    b.append(records);
+    b.add_verdict("the queue 'graphics queue' was reset once");
+    b.finish()
+}
+
+/// A replayed schedule: two agents, a store that becomes visible late, a verdict.
+pub fn schedule() -> Trace {
+    let mut b = TraceBuilder::new("schedule of a race", ClockName::Steps);
+    let [producer, consumer] =
+        ["producer", "consumer"].map(|name| b.add_lane(LaneKind::CpuThread, "schedule", name));
+    let mut records = Vec::new();
+    for at in 0..120u64 {
+        let text = b.name(&format!("step {at} of the schedule"));
+        let (lane, kind, link) = match at {
+            3 => (producer, Kind::Store, LinkId(1)),
+            15 => (producer, Kind::Flush, LinkId(1)),
+            _ => (if at % 3 == 0 { producer } else { consumer }, Kind::Step, LinkId::NONE),
+        };
+        records.push(Record::span(lane, kind, text, at, at + 1).linked(link));
+    }
+    b.append(records);
+    b.add_verdict("fails: the consumer read 0 from the value of the fence, expected 1");
+    b.finish()
+}
+
+/// The frame graph under three models: the same work, a frame more each.
+pub fn three_models() -> [Trace; 3] {
+    [4, 3, 2].map(frames)
+}
+
+/// A comparison of `traces`; the parts of each model sum to its makespan.
+pub fn comparison(traces: &[Trace; 3]) -> ComparePage<'_> {
+    let model = |(name, trace): (&str, _)| {
+        let (first, last) = Trace::extent_ns(trace).unwrap();
+        let makespan_ns = last - first;
+        let (gpu, waiting) = (makespan_ns / 2, makespan_ns / 3);
+        let parts = [("GPU work", gpu), ("waiting", waiting), ("submission", makespan_ns - gpu - waiting)];
+        let parts = parts.map(|(label, ns)| (label.to_owned(), ns)).to_vec();
+        ComparedModel { name: name.to_owned(), makespan_ns, parts, trace }
+    };
+    ComparePage {
+        title: "frame graph".to_owned(),
+        verdict: vec!["user: 0.45 ms, 50 % faster than packet; 141 \u{2192} 2 kernel calls".to_owned()],
+        models: ["packet", "hardware", "user"].into_iter().zip(traces).map(model).collect(),
+        differences: vec!["the copy queue is idle for 60 \u{b5}s less under user".to_owned()],
+    }
 }
 
 /// Strings and numbers that a careless writer would break on.
@@ -230,6 +311,7 @@ pub fn large(boxes: usize, queue_count: usize) -> Trace {
         let queued = (round * 230).max(free[q].saturating_sub(60_000 + random.below(40_000)));
         let thread = threads[q % 4];
         let submit = b.name("submit");
+        let first = records.len();
         records.push(Record::span(thread, Kind::Submit, submit, queued.saturating_sub(120), queued));
         let mut at = free[q].max(queued + 900);
         if value > 1 && round.is_multiple_of(2) {
@@ -250,6 +332,9 @@ pub fn large(boxes: usize, queue_count: usize) -> Trace {
         }
         let signal = Record::span(queues[q], Kind::Signal, NameId::NONE, at, at + 80).queued(queued);
         records.push(signal.on_fence(fences[q], value));
+        for record in &mut records[first..] {
+            record.link = LinkId(round as u32 + 1);
+        }
         if round.is_multiple_of(9) {
             records.push(Record::span(line, Kind::Interrupt, NameId::NONE, at + 500, at + 900));
         }

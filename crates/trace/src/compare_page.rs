@@ -1,0 +1,225 @@
+//! Writes one workload under several submission models as one self-contained HTML page.
+//!
+//! The page shows, in this order: the verdict, one bar per model of where its time went, one sentence per visible
+//! difference, and the timelines as bands with a common zoom. The bands are drawn by the script of the timeline page.
+//!
+//! - The parts of a model must sum to its makespan; otherwise [`write`] refuses.
+//! - Every text is escaped. The page needs no network and no other file.
+//!
+//! Entry points: [`ComparePage`], [`write`].
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use crate::html::{self, escaped};
+use crate::model::Trace;
+
+/// What a comparison page says and shows.
+#[derive(Clone, Debug)]
+pub struct ComparePage<'a> {
+    /// What was compared, such as the workload's name.
+    pub title: String,
+    /// The answer: one sentence per model, the baseline first.
+    pub verdict: Vec<String>,
+    /// The models, in the order in which they are drawn.
+    pub models: Vec<ComparedModel<'a>>,
+    /// One sentence for each difference that the bands show.
+    pub differences: Vec<String>,
+}
+
+/// One submission model of a comparison.
+#[derive(Clone, Debug)]
+pub struct ComparedModel<'a> {
+    /// What it is called, such as `packet`.
+    pub name: String,
+    /// How long the workload took, in nanoseconds.
+    pub makespan_ns: u64,
+    /// Where that time went: label and nanoseconds. Parts of one label have one colour on the page.
+    pub parts: Vec<(String, u64)>,
+    /// The model's timeline.
+    pub trace: &'a Trace,
+}
+
+/// Writes `page` to `out`.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] if the parts of a model do not sum to its makespan; otherwise what `out` reports.
+pub fn write(page: &ComparePage<'_>, out: impl Write) -> io::Result<()> {
+    for model in &page.models {
+        let sum: u128 = model.parts.iter().map(|(_, ns)| u128::from(*ns)).sum();
+        if sum != u128::from(model.makespan_ns) {
+            let text = format!(
+                "comparison of '{}': the parts of model '{}' sum to {sum} ns, its makespan is {} ns; \
+                 give parts that sum to the makespan",
+                page.title, model.name, model.makespan_ns
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+    }
+    let traces: Vec<(&str, &Trace)> = page.models.iter().map(|m| (m.name.as_str(), m.trace)).collect();
+    html::write_bands(&page.title, &lead(page), &traces, out)
+}
+
+/// What stands above the bands.
+fn lead(page: &ComparePage<'_>) -> String {
+    let mut out = format!("<article id=\"lead\">\n<h1>{}</h1>\n", escaped(&page.title));
+    sentences(&mut out, "verdict-lines", &page.verdict);
+    out.push_str("<h2>Where the time went</h2>\n");
+    bars(&mut out, page);
+    if !page.differences.is_empty() {
+        out.push_str("<h2>What differs</h2>\n");
+        sentences(&mut out, "differences", &page.differences);
+    }
+    out.push_str("</article>\n");
+    out
+}
+
+fn sentences(out: &mut String, id: &str, sentences: &[String]) {
+    let _ = writeln!(out, "<ul id=\"{id}\">");
+    for sentence in sentences {
+        let _ = writeln!(out, "<li>{}</li>", escaped(sentence));
+    }
+    out.push_str("</ul>\n");
+}
+
+/// The labels of all parts, each once, in the order in which they first appear.
+fn labels<'a>(page: &'a ComparePage<'_>) -> Vec<&'a str> {
+    let mut labels: Vec<&str> = Vec::new();
+    for (label, _) in page.models.iter().flat_map(|model| &model.parts) {
+        if !labels.contains(&label.as_str()) {
+            labels.push(label);
+        }
+    }
+    labels
+}
+
+/// How many colours the style sheet has for parts.
+const PART_COLOURS: usize = 8;
+
+fn bars(out: &mut String, page: &ComparePage<'_>) {
+    let labels = labels(page);
+    let longest = page.models.iter().map(|model| model.makespan_ns).max().unwrap_or(0).max(1);
+    out.push_str("<div id=\"bars\">\n");
+    for model in &page.models {
+        let _ = writeln!(
+            out,
+            "<div class=\"bar-name\">{}</div><div class=\"bar\" data-makespan=\"{}\">",
+            escaped(&model.name),
+            model.makespan_ns
+        );
+        for (label, ns) in &model.parts {
+            let colour = labels.iter().position(|l| l == label).unwrap_or(0) % PART_COLOURS;
+            let share = percent(*ns, model.makespan_ns);
+            let _ = writeln!(
+                out,
+                "<span class=\"part part-{colour}\" data-ns=\"{ns}\" style=\"width:{:.4}%\" title=\"{}: {} ({share})\">\
+                 <b>{}</b></span>",
+                *ns as f64 * 100.0 / longest as f64,
+                escaped(label),
+                duration(*ns),
+                duration(*ns),
+            );
+        }
+        let _ = writeln!(out, "<span class=\"bar-end\">{}</span></div>", duration(model.makespan_ns));
+    }
+    out.push_str("</div>\n");
+    table(out, page, &labels);
+}
+
+/// The numbers of the bars; the first column is the legend.
+fn table(out: &mut String, page: &ComparePage<'_>, labels: &[&str]) {
+    out.push_str("<div class=\"wide\"><table id=\"parts\">\n<tr><th></th>");
+    for model in &page.models {
+        let _ = write!(out, "<th colspan=\"2\">{}</th>", escaped(&model.name));
+    }
+    out.push_str("</tr>\n");
+    for (number, label) in labels.iter().enumerate() {
+        let _ =
+            write!(out, "<tr><td><i class=\"part-{}\"></i>{}</td>", number % PART_COLOURS, escaped(label));
+        for model in &page.models {
+            let ns = model.parts.iter().filter(|(l, _)| l == label).map(|(_, ns)| ns).sum();
+            let _ = write!(out, "<td>{}</td><td>{}</td>", duration(ns), percent(ns, model.makespan_ns));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("<tr class=\"total\"><td>makespan</td>");
+    for model in &page.models {
+        let _ = write!(out, "<td>{}</td><td></td>", duration(model.makespan_ns));
+    }
+    out.push_str("</tr>\n</table></div>\n");
+}
+
+/// A length of time with three decimals of its unit.
+fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.3} µs", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.3} ms", ns as f64 / 1e6),
+        _ => format!("{:.3} s", ns as f64 / 1e9),
+    }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn text(page: &ComparePage<'_>) -> String {
+        let mut out = Vec::new();
+        write(page, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_page_says_what_it_was_given_and_points_nowhere() {
+        let traces = sample::three_models();
+        let page = sample::comparison(&traces);
+        let text = text(&page);
+        for sentence in page.verdict.iter().chain(&page.differences) {
+            assert!(text.contains(&escaped(sentence)), "{sentence}");
+        }
+        for outside in ["http:", "https:", "src=", "@import", "url(", "fetch(", "import("] {
+            assert!(!text.contains(outside), "{outside}");
+        }
+        assert!(!text.contains("{{"));
+        assert_eq!(text.matches("class=\"bar\"").count(), 3);
+    }
+
+    #[test]
+    fn no_text_can_leave_its_place() {
+        let traces = sample::three_models();
+        let mut page = sample::comparison(&traces);
+        let nasty = "</ul><script>alert(\"1\")</script>{{columns}}";
+        page.title = nasty.to_owned();
+        page.verdict.push(nasty.to_owned());
+        page.models[0].name = nasty.to_owned();
+        page.models[0].parts[0].0 = nasty.to_owned();
+        page.differences.push(nasty.to_owned());
+        let text = text(&page);
+        assert_eq!(text.matches("<script").count(), 3);
+        assert_eq!(text.matches("</title>").count(), 1);
+        assert!(text.contains("&lt;/ul&gt;&lt;script&gt;"));
+    }
+
+    #[test]
+    fn parts_that_do_not_sum_are_refused() {
+        let traces = sample::three_models();
+        let mut page = sample::comparison(&traces);
+        page.models[1].parts[0].1 += 1;
+        let error = write(&page, Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("sum to"), "{error}");
+    }
+
+    #[test]
+    fn durations_carry_their_unit() {
+        let known = [(0, "0 ns"), (999, "999 ns"), (1_156_331, "1.156 ms"), (2_000_000_000, "2.000 s")];
+        for (ns, text) in known {
+            assert_eq!(duration(ns), text);
+        }
+    }
+}

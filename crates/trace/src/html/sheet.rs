@@ -1,0 +1,141 @@
+//! What one page draws: one trace, or several traces as bands with a common zoom.
+//!
+//! Several traces are merged into one list of lanes and records. Each trace begins at its own first record, so that the
+//! bands are aligned. Lanes, fences, names and links stay distinct, because their ids are shifted by those of the traces
+//! before. The script reads one trace in both cases.
+//!
+//! Entry points: [`Sheet::of`], [`Sheet::of_bands`].
+
+use std::borrow::Cow;
+
+use crate::builder::TraceBuilder;
+use crate::json;
+use crate::model::{FenceId, Kind, LaneId, LaneKind, LinkId, Record, Trace};
+use crate::names::NameId;
+
+/// One trace of a page.
+struct Band {
+    name: String,
+    /// Its last end, counted from its own first record.
+    length_ns: u64,
+}
+
+pub(super) struct Sheet<'a> {
+    trace: Cow<'a, Trace>,
+    bands: Vec<Band>,
+    /// For each lane, the index of its band.
+    band_of_lane: Vec<usize>,
+}
+
+fn length_ns(trace: &Trace) -> u64 {
+    trace.extent_ns().map_or(0, |(first, last)| last - first)
+}
+
+impl<'a> Sheet<'a> {
+    /// A page with one trace and no band.
+    pub(super) fn of(trace: &'a Trace) -> Sheet<'a> {
+        Sheet { trace: Cow::Borrowed(trace), bands: Vec::new(), band_of_lane: vec![0; trace.lanes.len()] }
+    }
+
+    /// A page with one band for each trace; `title` is the page's.
+    pub(super) fn of_bands(title: &str, traces: &[(&str, &Trace)]) -> Sheet<'static> {
+        let clock = traces.first().map_or(crate::ClockName::Virtual, |(_, trace)| trace.clock);
+        let mut merged = TraceBuilder::new(title, clock);
+        let (mut bands, mut band_of_lane, mut links) = (Vec::new(), Vec::new(), 0);
+        for (band, (name, trace)) in traces.iter().enumerate() {
+            bands.push(Band { name: (*name).to_owned(), length_ns: length_ns(trace) });
+            let names: Vec<NameId> = trace.names.iter().map(|text| merged.name(text)).collect();
+            let lanes: Vec<LaneId> = trace
+                .lanes
+                .iter()
+                .map(|l| merged.add_lane(l.kind, l.group.as_str(), l.name.as_str()))
+                .collect();
+            let fences: Vec<FenceId> =
+                trace.fences.iter().map(|f| merged.add_fence(f.name.as_str())).collect();
+            band_of_lane.resize(band_of_lane.len() + lanes.len(), band);
+            let origin = trace.extent_ns().map_or(0, |(first, _)| first);
+            let moved = |record: &Record| Record {
+                lane: lanes[record.lane.0 as usize],
+                name: names[record.name.0 as usize],
+                link: if record.link == LinkId::NONE { LinkId::NONE } else { LinkId(record.link.0 + links) },
+                queued_ns: record.queued_ns.saturating_sub(origin),
+                start_ns: record.start_ns - origin,
+                end_ns: record.end_ns.saturating_sub(origin),
+                fence: record.fence.map(|(fence, value)| (fences[fence.0 as usize], value)),
+                ..*record
+            };
+            merged.append(trace.records.iter().map(moved).collect());
+            links += trace.records.iter().map(|record| record.link.0).max().unwrap_or(0);
+        }
+        let mut trace = merged.finish();
+        trace.lost_records = traces.iter().map(|(_, trace)| trace.lost_records).sum();
+        Sheet { trace: Cow::Owned(trace), bands, band_of_lane }
+    }
+
+    pub(super) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// What the script reads besides the columns, as one JSON object.
+    pub(super) fn meta(&self) -> String {
+        let trace = self.trace();
+        let (first, _) = trace.extent_ns().unwrap_or((0, 0));
+        let list = |items: Vec<String>| format!("[{}]", items.join(","));
+        let lane = |(number, lane): (usize, &crate::Lane)| {
+            let (name, group) = (json::string(&lane.name), json::string(&lane.group));
+            format!("[{},{name},{group},{}]", lane.kind as u8, self.band_of_lane[number])
+        };
+        let band = |b: &Band| format!("[{},\"{}\"]", json::string(&b.name), b.length_ns);
+        format!(
+            "{{\"title\":{},\"clock\":{},\"unit\":\"{}\",\"lost\":\"{}\",\"origin_ns\":\"{first}\",\"records\":{},\
+             \"verdict\":{},\"bands\":{},\"kinds\":{},\"lane_kinds\":{},\"lanes\":{},\"fences\":{},\"names\":{}}}",
+            json::string(&trace.title),
+            json::string(trace.clock.label()),
+            trace.clock.unit(),
+            trace.lost_records,
+            trace.records.len(),
+            list(trace.verdict.iter().map(|sentence| json::string(sentence)).collect()),
+            list(self.bands.iter().map(band).collect()),
+            list(Kind::ALL.iter().map(|k| json::string(k.label())).collect()),
+            list(LaneKind::ALL.iter().map(|k| json::string(k.label())).collect()),
+            list(trace.lanes.iter().enumerate().map(lane).collect()),
+            list(trace.fences.iter().map(|f| json::string(&f.name)).collect()),
+            list(trace.names.iter().map(json::string).collect()),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn bands_begin_together_and_keep_their_lanes_and_arrows() {
+        let (one, two) = (sample::frames(2), sample::frames(3));
+        let sheet = Sheet::of_bands("both", &[("packet", &one), ("user", &two)]);
+        let trace = sheet.trace();
+        assert_eq!(trace.records.len(), one.records.len() + two.records.len());
+        assert_eq!(trace.lanes.len(), one.lanes.len() + two.lanes.len());
+        assert_eq!(trace.flows().len(), one.flows().len() + two.flows().len());
+        assert_eq!(trace.names.len(), two.names.len(), "names are shared");
+        for band in 0..2 {
+            let of_band = trace.records.iter().filter(|r| sheet.band_of_lane[r.lane.0 as usize] == band);
+            assert_eq!(of_band.map(|r| r.queued_ns).min(), Some(0), "band {band}");
+        }
+    }
+
+    #[test]
+    fn links_of_two_bands_stay_apart() {
+        let linked = || {
+            let mut b = TraceBuilder::new("t", crate::ClockName::Virtual);
+            let lane = b.add_lane(LaneKind::Queue, "app", "q");
+            b.append(vec![Record::span(lane, Kind::Execute, NameId::NONE, 5, 9).linked(LinkId(3))]);
+            b.finish()
+        };
+        let (one, two) = (linked(), linked());
+        let sheet = Sheet::of_bands("both", &[("packet", &one), ("user", &two)]);
+        let links: Vec<u32> = sheet.trace().records.iter().map(|r| r.link.0).collect();
+        assert_eq!(links, [3, 6]);
+    }
+}
