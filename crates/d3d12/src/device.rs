@@ -27,7 +27,7 @@ use tidegate_calls::{
 };
 use tidegate_gpu_abi::{Command, CommandWriter};
 use tidegate_platform::{Event, Mutex, Platform};
-use tidegate_trace::{FenceId, Kind, LaneId, NameId, Record};
+use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 /// A device of one process on one adapter.
 #[derive(Clone)]
@@ -305,7 +305,8 @@ impl Device {
         let start = self.inner.stamp(self.lane);
         let result = self.inner.block(&values, mode, || "several fences".to_owned(), reached, lost);
         for (fence, value) in fences {
-            self.inner.record_call(start, Kind::CpuWait, NameId::NONE, fence.inner.on_timeline(*value), 0);
+            self.inner
+                .record_call(start, Kind::CpuWait, NameId::NONE, |r| r.on(fence.inner.on_timeline(*value)));
         }
         result
     }
@@ -583,20 +584,15 @@ impl DeviceInner {
         self.platform.tracing().then(|| (lane, self.platform.stamp_ns()))
     }
 
-    /// Records a call that began at `start` and ends now.
+    /// Records a call that began at `start` and ends now; `more` adds what is particular about it.
     pub(crate) fn record_call(
         &self,
         start: Option<(LaneId, u64)>,
         kind: Kind,
         name: NameId,
-        fence: Option<(FenceId, u64)>,
-        arg: u64,
+        more: impl FnOnce(Record) -> Record,
     ) {
         let Some((lane, start_ns)) = start else { return };
-        let record = Record::span(lane, kind, name, start_ns, self.platform.stamp_ns()).with_arg(arg);
-        self.platform.record(match fence {
-            Some((fence, value)) => record.on_fence(fence, value),
-            None => record,
-        });
+        self.platform.record(more(Record::span(lane, kind, name, start_ns, self.platform.stamp_ns())));
     }
 }

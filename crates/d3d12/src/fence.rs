@@ -206,7 +206,7 @@ impl Fence {
         let start = device.stamp(self.lane);
         let fences = [self.inner.at(value)];
         let signalled = device.thunk.enter().signal_from_cpu(&fences, SignalFlags::ALLOW_FENCE_REWIND);
-        device.record_call(start, Kind::CpuSignal, NameId::NONE, self.inner.on_timeline(value), 0);
+        device.record_call(start, Kind::CpuSignal, NameId::NONE, |r| r.on(self.inner.on_timeline(value)));
         signalled.map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))
     }
 
@@ -221,7 +221,7 @@ impl Fence {
         let reached = || self.completed_value() >= value;
         let lost = || self.completed_value() == u64::MAX;
         let result = device.block(&[self.inner.at(value)], WaitMode::All, || self.what(), reached, lost);
-        device.record_call(start, Kind::CpuWait, NameId::NONE, self.inner.on_timeline(value), 0);
+        device.record_call(start, Kind::CpuWait, NameId::NONE, |r| r.on(self.inner.on_timeline(value)));
         result
     }
 

@@ -42,9 +42,9 @@ pub enum Arg<'a> {
 pub(crate) struct CommandMemory {
     pub(crate) block: Block,
     pub(crate) bytes: u32,
-    /// The first label's number on the timeline plus one; 0 for none.
+    /// The name's number on the timeline plus one; 0 for none.
     pub(crate) trace_name: u32,
-    /// The first label.
+    /// The name, else the first label.
     pub(crate) label: Option<String>,
     /// Kept alive while the commands may run.
     pub(crate) buffers: Vec<Arc<BufferInner>>,
@@ -211,6 +211,15 @@ impl CommandList {
         self.push(&Command::Timed { ns })
     }
 
+    /// Keeps the engine without work for `ns` nanoseconds: a gap of a recording that is replayed. It is not counted as busy time. Every
+    /// list takes it.
+    ///
+    /// # Errors
+    /// [`Error::BadValue`] when the list is full.
+    pub fn gap(&mut self, ns: u64) -> Result<()> {
+        self.push(&Command::Gap { ns })
+    }
+
     /// Has the engine stop answering, as a program that hangs does: only a reset ends it, and the device is lost. For who wants to see
     /// how a recovery comes out. Every list takes it.
     ///
@@ -220,14 +229,24 @@ impl CommandList {
         self.push(&Command::Hang)
     }
 
-    /// What the following commands are called on the timeline; the first label also names the list in messages. While
+    /// Names the list in messages and on the queue's lane of the timeline. It adds no command.
+    #[doc(alias = "ID3D12Object::SetName")]
+    pub fn set_name(&mut self, text: &str) {
+        self.label = Some(text.to_owned());
+        self.trace_name = self.traced_name(text);
+    }
+
+    fn traced_name(&self, text: &str) -> u32 {
+        if self.device.platform.tracing() { self.device.platform.trace_name(text).0 + 1 } else { 0 }
+    }
+
+    /// What the following commands are called on the timeline. The first label also names a list that has no name yet. While
     /// tracing is off it leaves no command.
     ///
     /// # Errors
     /// [`Error::BadValue`] when the list is full.
     pub fn label(&mut self, text: &str) -> Result<()> {
-        let number =
-            if self.device.platform.tracing() { self.device.platform.trace_name(text).0 + 1 } else { 0 };
+        let number = self.traced_name(text);
         if self.label.is_none() {
             (self.label, self.trace_name) = (Some(text.to_owned()), number);
         }

@@ -11,7 +11,7 @@ use crate::fence::Fence;
 use crate::list::ClosedList;
 use crate::model::{CommandListType, QueueDesc, QueueOptions, Submission};
 use crate::umd::hardware_queue::HardwareQueue;
-use crate::umd::packet_queue::PacketQueue;
+use crate::umd::packet_queue::{self, PacketQueue};
 use crate::umd::submit::Unit;
 use crate::umd::user_queue::UserQueue;
 use crate::umd::{EngineChoice, QueueIdentity};
@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use tidegate_calls::{Present, PresentQueue};
 use tidegate_calls::{Priority, Status};
-use tidegate_trace::{Kind, LaneId, LaneKind, NameId};
+use tidegate_trace::{Kind, LaneId, LaneKind, LinkId, NameId, Record};
 
 // spec: ME-004, ME-014, ME-019
 /// A queue. Calls from several threads are taken one after the other.
@@ -54,7 +54,31 @@ fn name_privilege(error: Error, queue: &str, priority: Priority) -> Error {
     }
 }
 
+/// What the queue's box of a list is called on the timeline.
+fn timeline_name(list: &ClosedList) -> NameId {
+    NameId(list.memory.trace_name.saturating_sub(1))
+}
+
 impl QueueInner {
+    /// Records that command buffers are given to the queue, each under the name of its first list. Returns what links them.
+    fn record_queued(&self, lists: &[&ClosedList], queued_ns: u64) -> LinkId {
+        let platform = &self.id.device.platform;
+        let link = platform.new_link();
+        if !link.is_some() {
+            return link;
+        }
+        let record = |list: &ClosedList| {
+            let lane = LaneId(self.id.lane - 1);
+            let queued = Record::instant(lane, Kind::ExecuteQueued, timeline_name(list), queued_ns);
+            platform.record(queued.linked(link));
+        };
+        match &self.path {
+            Path::Packet(_) => packet_queue::packets(lists).for_each(|packet| record(packet[0])),
+            Path::Hardware(_) | Path::User(_) => lists.iter().for_each(|list| record(list)),
+        }
+        link
+    }
+
     pub(crate) fn stats(&self) -> QueueStats {
         match &self.path {
             Path::Packet(queue) => queue.stats(),
@@ -227,13 +251,15 @@ impl Queue {
         let Some(first) = lists.first() else { return Ok(()) };
         let start = id.device.stamp(self.lane);
         let queued_ns = id.queued_ns();
+        let link = self.inner.record_queued(lists, queued_ns);
         let result = match path {
             Path::Packet(queue) => queue.execute(id, lists, queued_ns),
             Path::Hardware(queue) => queue.execute(id, lists, queued_ns),
             Path::User(queue) => queue.submit(id, &Unit::Execute(lists), queued_ns),
         };
-        let name = NameId(first.memory.trace_name.saturating_sub(1));
-        id.device.record_call(start, Kind::Submit, name, None, lists.len() as u64);
+        let call =
+            |record: Record| record.for_queue(self.timeline_lane()).linked(link).with_arg(lists.len() as u64);
+        id.device.record_call(start, Kind::Submit, timeline_name(first), call);
         result
     }
 
@@ -252,8 +278,8 @@ impl Queue {
             Path::Hardware(queue) => queue.wait(id, &fence.inner, value),
             Path::User(queue) => queue.submit(id, &Unit::Wait(&fence.inner, value), queued_ns),
         };
-        let name = id.device.names.wait;
-        id.device.record_call(start, Kind::Submit, name, fence.inner.on_timeline(value), 0);
+        let call = |record: Record| record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value));
+        id.device.record_call(start, Kind::Submit, id.device.names.wait, call);
         result
     }
 
@@ -272,8 +298,8 @@ impl Queue {
             Path::Hardware(queue) => queue.signal(id, &fence.inner, value),
             Path::User(queue) => queue.submit(id, &Unit::Signal(&fence.inner, value), queued_ns),
         };
-        let name = id.device.names.signal;
-        id.device.record_call(start, Kind::Submit, name, fence.inner.on_timeline(value), 0);
+        let call = |record: Record| record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value));
+        id.device.record_call(start, Kind::Submit, id.device.names.signal, call);
         result
     }
 

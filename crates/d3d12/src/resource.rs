@@ -138,7 +138,7 @@ impl Buffer {
         let written = self.write(offset, data);
         if start.is_some() {
             let name = device.platform.trace_name(self.name());
-            device.record_call(start, Kind::MapWrite, name, None, data.len() as u64);
+            device.record_call(start, Kind::MapWrite, name, |r| r.with_arg(data.len() as u64));
         }
         written
     }

@@ -52,6 +52,11 @@ pub enum Command {
         /// How long, in nanoseconds.
         ns: u64,
     },
+    /// Keep the engine without work for a stated time: a gap of a recording that is replayed.
+    Gap {
+        /// How long, in nanoseconds.
+        ns: u64,
+    },
     /// Stop answering, as an engine does whose program hangs: no preemption ends it, only a reset of the engine.
     Hang,
     /// Store a 64-bit value (how a GPU signals a monitored fence by itself).
@@ -100,6 +105,7 @@ const TIMED: u16 = 5;
 const WRITE_VALUE: u16 = 6;
 const LABEL: u16 = 7;
 const HANG: u16 = 8;
+const GAP: u16 = 9;
 
 /// Most arguments of a dispatch or a draw.
 pub const MAX_ARGS: usize = MAX_COMMAND_WORDS - 4;
@@ -140,6 +146,10 @@ impl CommandWriter {
             Command::Timed { ns } => {
                 self.words.push(*ns);
                 TIMED
+            }
+            Command::Gap { ns } => {
+                self.words.push(*ns);
+                GAP
             }
             Command::Hang => HANG,
             Command::WriteValue { destination, value } => {
@@ -221,12 +231,13 @@ impl CommandReader {
                 }
             }
             (TIMED, &[ns]) => Command::Timed { ns },
+            (GAP, &[ns]) => Command::Gap { ns },
             (HANG, &[]) => Command::Hang,
             (WRITE_VALUE, &[destination, value]) => {
                 Command::WriteValue { destination: GpuVa(destination), value }
             }
             (LABEL, &[name]) => Command::Label { name: name as u32 },
-            (COPY | FILL | DISPATCH | DRAW | TIMED | WRITE_VALUE | LABEL | HANG, _) => {
+            (COPY | FILL | DISPATCH | DRAW | TIMED | WRITE_VALUE | LABEL | HANG | GAP, _) => {
                 return Err(CommandError::Length { opcode, words: claimed });
             }
             _ => return Err(CommandError::UnknownOpcode(opcode)),
@@ -246,6 +257,7 @@ mod tests {
             Command::Dispatch { program: 9, groups: [1, 2, 3], args: vec![5, 6] },
             Command::Draw { program: 10, groups: [u32::MAX, 1, 1], args: vec![] },
             Command::Timed { ns: 1_000 },
+            Command::Gap { ns: 7 },
             Command::WriteValue { destination: GpuVa(8), value: u64::MAX },
             Command::Label { name: 12 },
             Command::Hang,

@@ -103,7 +103,7 @@ impl Translation<'_> {
                 self.label = name;
                 self.writer.push(&Command::Label { name });
             }
-            other @ (Command::Timed { .. } | Command::Hang) => self.writer.push(&other),
+            other @ (Command::Timed { .. } | Command::Gap { .. } | Command::Hang) => self.writer.push(&other),
         }
         Ok(())
     }

@@ -3,19 +3,23 @@
 
 use crate::{Platform, current};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tidegate_trace::{ClockName, FenceId, LaneId, LaneKind, NameId, Record, Recorder, Trace, TraceBuilder};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use tidegate_trace::{
+    ClockName, FenceId, LaneId, LaneKind, LinkId, NameId, Record, Recorder, Trace, TraceBuilder,
+};
 
 pub(crate) struct Tracing {
     on: AtomicBool,
     /// Made when it is first needed: most explored machines are never traced.
     builder: Mutex<Option<TraceBuilder>>,
     clock: ClockName,
+    /// The link given out last.
+    links: AtomicU32,
 }
 
 impl Tracing {
     pub(crate) fn new(clock: ClockName) -> Tracing {
-        Tracing { on: AtomicBool::new(false), builder: Mutex::new(None), clock }
+        Tracing { on: AtomicBool::new(false), builder: Mutex::new(None), clock, links: AtomicU32::new(0) }
     }
 
     fn with_builder<R>(&self, f: impl FnOnce(&mut TraceBuilder) -> R) -> R {
@@ -61,6 +65,15 @@ impl Platform {
     /// Interns a name for records.
     pub fn trace_name(&self, name: &str) -> NameId {
         self.inner.tracing.with_builder(|b| b.name(name))
+    }
+
+    /// A link that no record has yet; [`LinkId::NONE`] while tracing is off.
+    #[inline]
+    pub fn new_link(&self) -> LinkId {
+        if !self.tracing() {
+            return LinkId::NONE;
+        }
+        LinkId(self.inner.tracing.links.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 
     /// Appends a record to the calling agent's own buffer; does nothing while tracing is off.

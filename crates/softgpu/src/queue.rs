@@ -145,7 +145,7 @@ impl Run {
     /// Stops the clock of timed work that loses its engine.
     pub(crate) fn pause(&mut self, now: CpuTime) {
         if let Some(Packet::Execute(work)) = &mut self.packet
-            && let Some(Running::Timed { left_ns, until }) = &mut work.running
+            && let Some(Running::Timed { left_ns, until, .. }) = &mut work.running
             && let Some(end) = until.take()
         {
             *left_ns = end.since(now);
@@ -246,8 +246,8 @@ pub(crate) enum Running {
     Fill { destination: GpuVa, left: u64, value: u32, bytes: u64 },
     /// A grid of thread groups or tiles, how many of them are done, and where the next one stands.
     Grid { draw: bool, program: u32, groups: [u32; 3], args: Vec<u64>, done: u64, cursor: Cursor },
-    /// Timed work; `until` stands while an engine is busy with it.
-    Timed { left_ns: u64, until: Option<CpuTime> },
+    /// Timed work, or a gap without work; `until` stands while an engine is in it.
+    Timed { left_ns: u64, until: Option<CpuTime>, gap: bool },
     /// Nothing, for ever.
     Hang,
 }

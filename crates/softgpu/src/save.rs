@@ -30,6 +30,7 @@ const FILL: u64 = 2;
 const DISPATCH: u64 = 3;
 const DRAW: u64 = 4;
 const TIMED: u64 = 5;
+const GAP: u64 = 6;
 
 impl Execution {
     /// Whether anything of it was executed.
@@ -73,9 +74,9 @@ fn push_running(words: &mut Vec<u64>, running: Option<&Running>) -> u64 {
             words.extend(cursor.words());
             if *draw { DRAW } else { DISPATCH }
         }
-        Some(Running::Timed { left_ns, .. }) => {
+        Some(Running::Timed { left_ns, gap, .. }) => {
             words.push(*left_ns);
-            TIMED
+            if *gap { GAP } else { TIMED }
         }
     }
 }
@@ -131,7 +132,7 @@ fn read_running(kind: u64, words: &[u64]) -> Option<Option<Running>> {
             Running::Fill { destination: GpuVa(words[0]), left, value, bytes }
         }
         DISPATCH | DRAW => return read_grid(kind == DRAW, words).map(Some),
-        TIMED => Running::Timed { left_ns: words[0], until: None },
+        TIMED | GAP => Running::Timed { left_ns: words[0], until: None, gap: kind == GAP },
         _ => return None,
     }))
 }

@@ -74,5 +74,31 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
             (Kind::Signal, "", 70, 2_600, 2_600, None),
         ]
     );
+    let of_queue = |kind| trace.records.iter().find(|r| r.kind == kind && r.queue.is_some());
+    assert_eq!(of_queue(Kind::Timed).and_then(|r| r.queue), Some(lane), "the slice names its queue");
     assert_eq!(trace.lost_records, 0);
+}
+
+#[test]
+fn a_gap_is_a_record_of_its_own_and_no_busy_time() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    platform.enable_tracing();
+    let owned = platform.clone();
+    let report = platform.run(move || {
+        let machine = Machine::new(&owned, Config::default());
+        machine.gpu.start();
+        let process = machine.process();
+        let done = process.fence(0, 0);
+        let mut queue = process.queue(COPY);
+        let commands = [Command::Timed { ns: 300 }, Command::Gap { ns: 5_000 }, Command::Timed { ns: 200 }];
+        queue.submit(&[process.execute(&commands, 0), done.signal(1)]);
+        machine.await_signals(&done, 1);
+        let busy_ns: u64 = machine.gpu.stats().nodes.iter().map(|node| node.busy_ns).sum();
+        assert_eq!(busy_ns, 500);
+        machine.gpu.stop();
+    });
+    assert!(report.completed(), "{report:?}");
+    let trace = platform.take_trace("test");
+    let seen: Vec<_> = trace.records.iter().map(|r| (r.kind, r.duration_ns())).collect();
+    assert_eq!(seen, [(Kind::Timed, 300), (Kind::Gap, 5_000), (Kind::Timed, 200)]);
 }

@@ -1,8 +1,9 @@
 //! What agents record while a workload runs, and the timelines written from it.
 //!
-//! Owns the data model of a trace (lanes, fences, names, records), the buffer in which one agent records alone, the
-//! derivation of arrows from a signal to the waits it released, and the writers: [`html`] (one self-contained page),
-//! [`compare_page`] (several traces on one page), [`chrome`] (JSON trace events) and [`perfetto`] (protobuf packets).
+//! Owns the data model of a trace (lanes, fences, names, records), the buffer in which one agent records alone, what
+//! follows from the records (arrows, chains of submissions, counters), and the writers: [`html`] (one self-contained
+//! page), [`compare_page`] (several traces on one page), [`chrome`] (JSON trace events) and [`perfetto`] (protobuf
+//! packets).
 //!
 //! The order that matters:
 //! 1. a [`TraceBuilder`] hands out lane, fence and name ids before any agent runs;
@@ -33,6 +34,7 @@ mod names;
 pub mod perfetto;
 mod queued;
 mod recorder;
+mod submission;
 mod tracks;
 
 pub use builder::TraceBuilder;
@@ -42,3 +44,4 @@ pub use flow::{Flow, FlowKind};
 pub use model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};
 pub use names::{NameId, Names};
 pub use recorder::Recorder;
+pub use submission::Chain;

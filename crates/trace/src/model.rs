@@ -24,6 +24,11 @@ pub struct LinkId(pub u32);
 impl LinkId {
     /// The record belongs to no submission.
     pub const NONE: LinkId = LinkId(0);
+
+    /// Whether the record belongs to a submission or a store.
+    pub fn is_some(self) -> bool {
+        self != LinkId::NONE
+    }
 }
 
 /// What a lane stands for; it decides how the lane is drawn.
@@ -117,8 +122,8 @@ pub enum Kind {
     Mark,
     /// A place where records were lost; `arg` is how many.
     Lost,
-    /// A wait was queued (FENCE_WAIT_QUEUED). Joined with its [`Kind::Wait`] when the trace is finished; one that stays was never
-    /// seen to be carried out.
+    /// A wait was queued (FENCE_WAIT_QUEUED). It is joined with its [`Kind::Wait`] when the trace is finished. One that stays was
+    /// not seen to end, and runs to the end of the trace.
     WaitQueued,
     /// A signal was queued (FENCE_SIGNAL_QUEUED), likewise.
     SignalQueued,
@@ -128,7 +133,7 @@ pub enum Kind {
     VSync,
     /// Time in which the recorded engine had no work, kept by the replay. Drawn hatched, and not busy time.
     Gap,
-    /// Work that was queued and had not begun when the run ended. It runs from queued to the end of the run.
+    /// Work that was queued and not done when the run ended. It runs from queued to the end of the trace.
     NeverRan,
     /// The engine left this work in the middle; from leaving it to coming back.
     Preempted,
@@ -140,11 +145,14 @@ pub enum Kind {
     Store,
     /// A store buffer's entry becomes visible to other agents.
     Flush,
+    /// A command buffer was queued; `name` is that of its list. When the trace is finished it is joined with its
+    /// [`Kind::Execute`], or becomes a [`Kind::NeverRan`]: no finished trace has one.
+    ExecuteQueued,
 }
 
 impl Kind {
     /// Every kind, in the order of its `u8` value; the page stores that value.
-    pub const ALL: [Kind; 29] = [
+    pub const ALL: [Kind; 30] = [
         Kind::Execute,
         Kind::Copy,
         Kind::Fill,
@@ -174,6 +182,7 @@ impl Kind {
         Kind::Step,
         Kind::Store,
         Kind::Flush,
+        Kind::ExecuteQueued,
     ];
 
     /// The words a reader sees, and that a search for `kind:` looks into.
@@ -208,6 +217,7 @@ impl Kind {
             Kind::Step => "step",
             Kind::Store => "store",
             Kind::Flush => "flush",
+            Kind::ExecuteQueued => "execute queued",
         }
     }
 
@@ -288,6 +298,12 @@ impl Record {
     /// The same, as a part of the submission `link`.
     pub fn linked(mut self, link: LinkId) -> Record {
         self.link = link;
+        self
+    }
+
+    /// The same, on a fence where there is one.
+    pub fn on(mut self, fence: Option<(FenceId, u64)>) -> Record {
+        self.fence = fence;
         self
     }
 

@@ -1,44 +1,72 @@
-//! Joins what was recorded when a fence operation was queued with what was recorded when it was carried out.
+//! Joins the record of an operation that was queued with the record of the same operation when it was done.
 //!
-//! The two come from different hands: the CPU that queued it, and whoever read the GPU's fence log, in which no CPU time
-//! stands. They are joined by lane, fence and value, first queued with first carried out. What was queued and has no
-//! counterpart stays a mark of its own: it never came to be carried out, or its log entry was lost.
+//! The submitting CPU thread records the first, the engine or the reader of the GPU's fence log the second, and the two
+//! share no number. Waits and signals are joined by lane, fence and value, command buffers by lane and time of queueing;
+//! among equal ones, first queued with first done.
+//!
+//! Invariants of a finished trace:
+//! - a command buffer on a queue's lane has the name of its list and the link of its submission;
+//! - a slice of an engine has the link of the submission that it was done for;
+//! - a queued record without a counterpart stays, and runs from its queueing to the end of the trace; that of a command
+//!   buffer becomes a [`Kind::NeverRan`].
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::model::{Kind, Record};
+use crate::model::{Kind, LaneId, LinkId, Record};
 
-/// What a queued event and its operation have in common.
-type Key = (u32, Kind, Option<(u32, u64)>);
+/// What the two records of a wait or a signal have in common.
+type FenceKey = (u32, Kind, Option<(u32, u64)>);
+/// What the two records of a command buffer have in common: lane and time of queueing.
+type BufferKey = (LaneId, u64);
 
-fn key(record: &Record, kind: Kind) -> Key {
+fn fence_key(record: &Record, kind: Kind) -> FenceKey {
     (record.lane.0, kind, record.fence.map(|(fence, value)| (fence.0, value)))
 }
 
-/// Gives each operation its time of queueing, and takes the events away that did. `records` are sorted by start.
+/// Gives each operation what its queued record says, and removes that record. `records` are sorted by start.
 // spec: NF-195
 pub(crate) fn join(records: &mut Vec<Record>) {
-    let mut queued: HashMap<Key, VecDeque<usize>> = HashMap::new();
+    let (mut fences, mut buffers) = (HashMap::new(), HashMap::new());
     for (index, record) in records.iter().enumerate() {
-        let of = match record.kind {
-            Kind::WaitQueued => Kind::Wait,
-            Kind::SignalQueued => Kind::Signal,
-            _ => continue,
-        };
-        queued.entry(key(record, of)).or_default().push_back(index);
+        match record.kind {
+            Kind::WaitQueued => push(&mut fences, fence_key(record, Kind::Wait), index),
+            Kind::SignalQueued => push(&mut fences, fence_key(record, Kind::Signal), index),
+            Kind::ExecuteQueued => push(&mut buffers, (record.lane, record.queued_ns), index),
+            _ => {}
+        }
     }
-    if queued.is_empty() {
+    if fences.is_empty() && buffers.is_empty() {
         return;
     }
     let mut joined = vec![false; records.len()];
+    join_fences(records, fences, &mut joined);
+    join_buffers(records, buffers, &mut joined);
+    let end_ns = records.iter().map(|r| r.end_ns).max().unwrap_or(0);
+    let mut joined = joined.into_iter();
+    records.retain(|_| !joined.next().unwrap_or(false));
+    for record in records.iter_mut() {
+        match record.kind {
+            Kind::ExecuteQueued => (record.kind, record.end_ns) = (Kind::NeverRan, end_ns),
+            Kind::WaitQueued | Kind::SignalQueued => record.end_ns = end_ns,
+            _ => {}
+        }
+    }
+    link_engines(records);
+}
+
+fn push<K: Eq + std::hash::Hash>(lists: &mut HashMap<K, VecDeque<usize>>, key: K, index: usize) {
+    lists.entry(key).or_default().push_back(index);
+}
+
+fn join_fences(records: &mut [Record], mut queued: HashMap<FenceKey, VecDeque<usize>>, joined: &mut [bool]) {
     for index in 0..records.len() {
         let record = records[index];
         if !matches!(record.kind, Kind::Wait | Kind::Signal) {
             continue;
         }
-        let Some(waiting) = queued.get_mut(&key(&record, record.kind)) else { continue };
+        let Some(waiting) = queued.get_mut(&fence_key(&record, record.kind)) else { continue };
         let Some(event) = waiting.front().copied() else { continue };
-        // Nothing is carried out before it was queued: this one was recorded whole, by hardware that knows both times.
+        // An operation that ended before the event was queued is another one: hardware that knows both times recorded it whole.
         if records[event].start_ns > record.end_ns {
             continue;
         }
@@ -46,13 +74,55 @@ pub(crate) fn join(records: &mut Vec<Record>) {
         records[index].queued_ns = records[event].start_ns;
         joined[event] = true;
     }
-    let mut joined = joined.into_iter();
-    records.retain(|_| !joined.next().unwrap_or(false));
+}
+
+/// Gives each box of a command buffer the name and the link of its list.
+fn join_buffers(
+    records: &mut [Record],
+    mut queued: HashMap<BufferKey, VecDeque<usize>>,
+    joined: &mut [bool],
+) {
+    for index in 0..records.len() {
+        let record = records[index];
+        if record.kind != Kind::Execute {
+            continue;
+        }
+        let key = (record.lane, record.queued_ns);
+        let Some(event) = queued.get_mut(&key).and_then(VecDeque::pop_front) else { continue };
+        let Record { name, link, .. } = records[event];
+        (records[index].name, records[index].link) = (name, link);
+        joined[event] = true;
+    }
+}
+
+/// Gives the slices of engines the link of the command buffer that their queue was executing then: a queue executes one at a
+/// time, and after the last that was done the first that was not.
+fn link_engines(records: &mut [Record]) {
+    let mut done: HashMap<LaneId, Vec<usize>> = HashMap::new();
+    let mut cut_off: HashMap<LaneId, LinkId> = HashMap::new();
+    for (index, record) in records.iter().enumerate() {
+        match record.kind {
+            Kind::Execute => done.entry(record.lane).or_default().push(index),
+            Kind::NeverRan => _ = cut_off.entry(record.lane).or_insert(record.link),
+            _ => {}
+        }
+    }
+    for index in 0..records.len() {
+        let Record { kind, queue, link, start_ns, end_ns, .. } = records[index];
+        let Some(queue) = queue.filter(|_| kind != Kind::Submit && !link.is_some()) else { continue };
+        let done = done.get(&queue).map_or(&[][..], Vec::as_slice);
+        let begun = done.partition_point(|buffer| records[*buffer].start_ns <= start_ns);
+        let last = begun.checked_sub(1).map(|last| records[done[last]]);
+        records[index].link = match last {
+            Some(buffer) if end_ns <= buffer.end_ns => buffer.link,
+            _ => cut_off.get(&queue).copied().unwrap_or_default(),
+        };
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{ClockName, FenceId, Kind, LaneId, LaneKind, NameId, Record, TraceBuilder};
+    use crate::{ClockName, FenceId, Kind, LaneId, LaneKind, LinkId, NameId, Record, TraceBuilder};
 
     fn builder() -> (TraceBuilder, LaneId, [FenceId; 2]) {
         let mut b = TraceBuilder::new("t", ClockName::Virtual);
@@ -79,7 +149,7 @@ mod tests {
         let trace = b.finish();
         let seen: Vec<_> =
             trace.records.iter().map(|r| (r.kind, r.queued_ns, r.start_ns, r.end_ns)).collect();
-        let pending = [(Kind::SignalQueued, 4, 4, 4), (Kind::WaitQueued, 5, 5, 5)];
+        let pending = [(Kind::SignalQueued, 4, 4, 60), (Kind::WaitQueued, 5, 5, 60)];
         let done = [(Kind::Wait, 1, 40, 50), (Kind::Signal, 2, 50, 50), (Kind::Wait, 3, 60, 60)];
         assert_eq!(seen, [&pending[..], &done[..]].concat());
     }
@@ -93,6 +163,36 @@ mod tests {
         ]);
         let kinds: Vec<_> = b.finish().records.iter().map(|r| (r.kind, r.queued_ns)).collect();
         assert_eq!(kinds, [(Kind::Signal, 7), (Kind::SignalQueued, 20)]);
+    }
+
+    #[test]
+    fn a_command_buffer_and_its_slices_get_the_name_and_the_link_of_the_submission() {
+        let mut b = TraceBuilder::new("t", ClockName::Virtual);
+        let lane = b.add_lane(LaneKind::Queue, "app", "q");
+        let engine = b.add_lane(LaneKind::Engine, "GPU", "copy");
+        let (first, second, command) = (b.name("first"), b.name("second"), b.name("command"));
+        let list = |name, at, link| Record::instant(lane, Kind::ExecuteQueued, name, at).linked(LinkId(link));
+        let done =
+            |queued, start, end| Record::span(lane, Kind::Execute, NameId::NONE, start, end).queued(queued);
+        let slice = |start, end| Record::span(engine, Kind::Fill, command, start, end).for_queue(lane);
+        b.append(vec![slice(11, 19), slice(21, 29), slice(51, 59), slice(92, 93)]);
+        b.append(vec![done(1, 10, 20), done(1, 20, 30), done(90, 91, 94)]);
+        // Two lists of the first submission, one of the second, which is cut off in its middle.
+        b.append(vec![list(first, 1, 1), list(second, 1, 2), list(first, 5, 3)]);
+        let trace = b.finish();
+        let seen = |kind| {
+            let of_kind = trace.records.iter().filter(move |r| r.kind == kind);
+            of_kind.map(|r| (trace.name_of(r), r.link.0, r.start_ns, r.end_ns)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            seen(Kind::Execute),
+            [("first", 1, 10, 20), ("second", 2, 20, 30), ("", 0, 91, 94)],
+            "a buffer of no list keeps its own"
+        );
+        assert_eq!(seen(Kind::NeverRan), [("first", 3, 5, 94)], "to the end of the trace");
+        let links: Vec<u32> =
+            trace.records.iter().filter(|r| r.kind == Kind::Fill).map(|r| r.link.0).collect();
+        assert_eq!(links, [1, 2, 3, 0]);
     }
 
     #[test]

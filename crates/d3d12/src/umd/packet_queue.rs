@@ -232,7 +232,7 @@ impl PacketQueue {
 }
 
 /// `lists` in as few packets as their length allows: almost always one.
-fn packets<'a>(lists: &'a [&'a ClosedList]) -> impl Iterator<Item = &'a [&'a ClosedList]> {
+pub(crate) fn packets<'a>(lists: &'a [&'a ClosedList]) -> impl Iterator<Item = &'a [&'a ClosedList]> {
     let mut rest = lists;
     std::iter::from_fn(move || {
         let mut bytes = 0u64;

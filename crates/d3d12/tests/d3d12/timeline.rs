@@ -52,6 +52,7 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
             (Kind::Submit, "wait", Some(1)),
             (Kind::WaitQueued, "", Some(1)),
             (Kind::Submit, "upload", None),
+            (Kind::NeverRan, "upload", None),
             (Kind::Submit, "signal", Some(2)),
             (Kind::SignalQueued, "", Some(2)),
             (Kind::CpuWait, "", Some(2)),
@@ -59,10 +60,14 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
     );
     // What was queued stands on the queue's lane, at the time that its packet has as well; the calls on their thread's.
     let (events, calls): (Vec<&Record>, Vec<&Record>) =
-        trace.records.iter().partition(|r| matches!(r.kind, Kind::WaitQueued | Kind::SignalQueued));
+        trace.records.iter().partition(|r| r.lane == queue.timeline_lane());
     assert!(events.iter().all(|r| r.lane == queue.timeline_lane()));
-    assert_eq!(events.iter().map(|r| r.start_ns).collect::<Vec<_>>(), [queued[0], queued[2]]);
+    assert_eq!(events.iter().map(|r| r.start_ns).collect::<Vec<_>>(), queued);
     assert!(calls.iter().all(|r| r.lane == lane));
+    // The call that gave the list to the queue and the list on the queue's lane are linked.
+    let submit = calls.iter().find(|r| trace.name_of(r) == "upload").expect("the call is recorded");
+    assert!(submit.link.is_some() && submit.link == events[1].link);
+    assert_eq!(submit.queue, Some(queue.timeline_lane()));
     assert_eq!(trace.records[0].arg, 2048);
 }
 

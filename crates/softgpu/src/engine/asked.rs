@@ -10,7 +10,7 @@ use crate::cmp::Cmp;
 use crate::queue::{Packet, Run};
 use tidegate_gpu_abi::QueueId;
 use tidegate_platform::{CpuTime, PlatformKind};
-use tidegate_trace::{Kind, LaneId, Record};
+use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 /// A request that is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +72,8 @@ impl Engine {
         let (Some(left_ns), Some(Packet::Execute(work))) = (run.left_ns.take(), &run.packet) else { return };
         let (platform, lane) = (&self.gpu.platform, run.state.shape.lane_of(work.trace));
         if lane != 0 && platform.tracing() {
-            let name = platform.trace_name("preempted");
-            let span = Record::span(LaneId(lane - 1), Kind::Mark, name, left_ns, platform.stamp_ns());
+            let span =
+                Record::span(LaneId(lane - 1), Kind::Preempted, NameId::NONE, left_ns, platform.stamp_ns());
             platform.record(span);
         }
     }

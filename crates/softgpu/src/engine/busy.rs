@@ -4,8 +4,8 @@
 //! off by a reset. A command that was left and resumed has one slice for each stretch; `queued_ns` of each is the start of the
 //! first.
 //!
-//! Invariants: slices of one engine do not overlap, and their sum is the busy time that is counted. An engine that hangs stays
-//! busy until it is reset.
+//! Invariants: slices of one engine do not overlap, and their sum is the busy time that is counted. A gap has a slice and is no
+//! busy time. An engine that hangs stays busy until it is reset.
 //!
 //! Entry points: `begin_busy`, `end_busy`, and `leave_previous` at the start of each turn.
 
@@ -22,6 +22,8 @@ pub(super) struct Busy {
     queue: QueueId,
     tag: u32,
     since: CpuTime,
+    /// The command is a gap: the engine is taken and does no work.
+    gap: bool,
     /// What its slice shows; none without a timeline.
     slice: Option<Slice>,
 }
@@ -53,8 +55,11 @@ impl Engine {
             let queue_lane = state.shape.lane_of(work.trace);
             Slice { kind, label: work.label, arg, queue_lane, command_ns, start_ns }
         });
-        self.gpu.cmp.lock().overlap.changes(true, since.0);
-        self.busy = Some(Busy { queue: state.shape.id, tag: work.tag, since, slice });
+        let gap = matches!(work.running, Some(Running::Timed { gap: true, .. }));
+        if !gap {
+            self.gpu.cmp.lock().overlap.changes(true, since.0);
+        }
+        self.busy = Some(Busy { queue: state.shape.id, tag: work.tag, since, gap, slice });
     }
 
     /// Ends the stretch.
@@ -69,8 +74,10 @@ impl Engine {
         let Some(busy) = self.busy.take() else { return };
         let platform = &self.gpu.platform;
         let now = platform.now();
-        cmp.overlap.changes(false, now.0);
-        self.tally.tag(busy.tag).busy_ns += now.since(busy.since);
+        if !busy.gap {
+            cmp.overlap.changes(false, now.0);
+            self.tally.tag(busy.tag).busy_ns += now.since(busy.since);
+        }
         if let Some(slice) = busy.slice {
             let end_ns = platform.stamp_ns();
             let span = Record::span(self.lane, slice.kind, slice.label, slice.start_ns, end_ns);
@@ -109,6 +116,7 @@ fn shown_as(running: &Running) -> (Kind, u64) {
             let groups = groups.iter().map(|count| u64::from(*count)).product();
             (if *draw { Kind::Draw } else { Kind::Dispatch }, groups)
         }
+        Running::Timed { gap: true, .. } => (Kind::Gap, 0),
         Running::Timed { .. } => (Kind::Timed, 0),
         Running::Hang => (Kind::Mark, 0),
     }

@@ -67,6 +67,7 @@ impl Engine {
         };
         gpu.platform.spend(Step::FenceStore);
         self.tally.signals += 1;
+        self.signal_ns = if gpu.platform.tracing() { gpu.platform.stamp_ns() } else { 0 };
 
         let entry = self.port.mmu.to_store(current);
         gpu.store(&entry.cell, signal.value);
@@ -133,12 +134,12 @@ impl Engine {
         signal: Signal,
         trace: TraceWords,
     ) -> Result<(), Fault> {
-        let start_ns = if self.gpu.platform.tracing() { self.gpu.platform.stamp_ns() } else { 0 };
         let logged = log_for(state.signal_log.as_mut(), signal.log_entry).is_some();
         self.signal(self.space, state.shape.id, signal, state.signal_log.as_mut())?;
         // What is logged comes to the timeline by the log's reader.
         if !logged {
-            self.record_fence(state, Kind::Signal, trace, signal.value, start_ns);
+            let at_ns = self.signal_ns;
+            self.record_fence(state, Kind::Signal, trace, signal.value, (at_ns, Some(at_ns)));
         }
         Ok(())
     }
@@ -203,7 +204,7 @@ impl Engine {
             };
             asked = log.write(&self.gpu.posted, wait.log_entry, &entry);
         } else {
-            self.record_fence(state, Kind::Wait, wait.trace, wait.wait.value, wait.head_ns);
+            self.record_fence(state, Kind::Wait, wait.trace, wait.wait.value, (wait.head_ns, None));
         }
         self.finish_slot(state)?;
         if asked {
@@ -240,13 +241,22 @@ impl Engine {
         if self.gpu.config.skips_log_times_on == Some(self.physical_gpu) { GpuTime(0) } else { at }
     }
 
-    fn record_fence(&self, state: &RunState, kind: Kind, trace: TraceWords, value: u64, start_ns: u64) {
+    /// Records a wait or a signal of a queue; without an end it ends now.
+    fn record_fence(
+        &self,
+        state: &RunState,
+        kind: Kind,
+        trace: TraceWords,
+        value: u64,
+        (start_ns, end_ns): (u64, Option<u64>),
+    ) {
         let platform = &self.gpu.platform;
         let lane = state.shape.lane_of(trace);
         if lane == 0 || !platform.tracing() {
             return;
         }
-        let span = Record::span(LaneId(lane - 1), kind, NameId::NONE, start_ns, platform.stamp_ns());
+        let end_ns = end_ns.unwrap_or_else(|| platform.stamp_ns());
+        let span = Record::span(LaneId(lane - 1), kind, NameId::NONE, start_ns, end_ns);
         let span = span.queued(if trace.queued_ns == 0 { start_ns } else { trace.queued_ns });
         platform.record(match trace.name {
             0 => span,

@@ -130,6 +130,8 @@ pub(crate) struct Engine {
     /// Causes to raise once the lock is dropped.
     causes: u64,
     raised: bool,
+    /// When its last signal was stored, for the timeline.
+    signal_ns: u64,
 }
 
 /// Sleeping is only trusted to this much on the host; the rest of timed work is spun.
@@ -171,6 +173,7 @@ impl Engine {
             stale_place: None,
             causes: 0,
             raised: false,
+            signal_ns: 0,
             gpu,
         }
     }

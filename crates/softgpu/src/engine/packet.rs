@@ -253,7 +253,8 @@ impl Engine {
                 Some(Running::Fill { destination, left: bytes, value, bytes })
             }
             Command::Hang => Some(Running::Hang),
-            Command::Timed { ns } => Some(Running::Timed { left_ns: ns, until: None }),
+            Command::Timed { ns } => Some(Running::Timed { left_ns: ns, until: None, gap: false }),
+            Command::Gap { ns } => Some(Running::Timed { left_ns: ns, until: None, gap: true }),
             Command::Dispatch { program, groups, args } => {
                 self.begin_dispatch((program, groups, args), at)?
             }
@@ -327,7 +328,7 @@ impl Engine {
                 self.run_groups(*draw, (*program, *groups, args), done, cursor)?;
                 None
             }
-            Running::Timed { left_ns, until } => self.timed_part(left_ns, until),
+            Running::Timed { left_ns, until, .. } => self.timed_part(left_ns, until),
             Running::Hang => return Ok(Pace::Hung),
         };
         if let Some(until) = until {

@@ -6,6 +6,7 @@
 use super::{Execution, QueueTimes, preemptions};
 use crate::expect::Metric;
 use crate::recovery::Times;
+use tidegate_trace::Kind;
 
 /// What the numbers are computed from. Times in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -110,7 +111,7 @@ fn overlap_ns(queues: &[&QueueTimes]) -> u64 {
 pub(crate) fn work_overlap_ns(queues: &[QueueTimes]) -> u64 {
     let nodes = queues.iter().map(|queue| queue.node as usize + 1).max().unwrap_or(0);
     let work = queues.iter().flat_map(|queue| queue.commands.iter().map(move |c| (c, queue.node as usize)));
-    let work = work.filter(|(command, _)| !command.gap && command.end_ns > command.start_ns);
+    let work = work.filter(|(command, _)| command.kind != Kind::Gap && command.end_ns > command.start_ns);
     time_shared(work.map(|(command, node)| (command.start_ns, command.end_ns, node)), nodes)
 }
 

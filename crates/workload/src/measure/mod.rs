@@ -28,16 +28,11 @@ pub(crate) struct CommandSpan {
     /// Index into the queue's executions.
     pub(crate) execution: usize,
     pub(crate) kind: Kind,
-    /// Time that a replay lets pass where the recording says nothing: the engine stands still, whatever the timeline shows.
-    pub(crate) gap: bool,
     /// A later stretch of a command that was preempted.
     pub(crate) resumed: bool,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
 }
-
-/// The label of time that a replay lets pass.
-pub(crate) const GAP_LABEL: &str = "gap";
 
 /// What the timeline says about one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,7 +80,7 @@ pub(crate) fn queue_times(trace: &Trace, queues: &[QueueOnTimeline]) -> Vec<Queu
     let all = queues.iter().zip(executes).zip(commands).zip(blocked_ns);
     all.map(|(((queue, executes), commands), blocked_ns)| {
         let executions = own_buffers(executes, queue.submissions);
-        let commands = attribute(trace, &executions, &commands);
+        let commands = attribute(&executions, &commands);
         QueueTimes { executions, commands, blocked_ns, node: queue.node }
     })
     .collect()
@@ -119,14 +114,13 @@ fn of_node(times: &[QueueTimes], node: u32) -> Vec<(usize, Execution)> {
 }
 
 /// Gives each command of a queue to the buffer that it ran in: the last that had begun. Commands of other buffers are left out.
-fn attribute(trace: &Trace, executions: &[Execution], commands: &[&Record]) -> Vec<CommandSpan> {
+fn attribute(executions: &[Execution], commands: &[&Record]) -> Vec<CommandSpan> {
     let span = |command: &&Record| {
         let begun = executions.partition_point(|e| e.start_ns <= command.start_ns);
         let execution = begun.checked_sub(1).filter(|last| executions[*last].end_ns >= command.end_ns)?;
         Some(CommandSpan {
             execution,
             kind: command.kind,
-            gap: command.kind == Kind::Timed && trace.name_of(command) == GAP_LABEL,
             resumed: command.queued_ns < command.start_ns,
             start_ns: command.start_ns,
             end_ns: command.end_ns,

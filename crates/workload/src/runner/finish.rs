@@ -18,7 +18,7 @@ use crate::expect::{Clock, Metric};
 use crate::fault::{self, Placed};
 use crate::measure::metrics::{Measured, QueueNumbers, last_end, work_overlap_ns};
 use crate::measure::replay::{self, ReplayError};
-use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
+use crate::measure::{CommandSpan, QueueOnTimeline, QueueTimes, queue_times};
 use crate::model::{BufferId, FenceId, Priority, QueueId, Submission, Workload};
 use crate::recovery::{Fate, FenceAt, HeldBackRow, LostRow, RecoveryRow, WaiterKind, WorkRow};
 use crate::report::{DisplayRow, FenceRow, QueueRow, Report};
@@ -149,7 +149,7 @@ impl Prepared {
             };
             QueueNumbers {
                 packets: log.submissions,
-                busy_ns: after.busy_ns.saturating_sub(before.busy_ns).saturating_sub(log.delay_ns),
+                busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
                 blocked_ns,
                 preempted: after.preempted.saturating_sub(before.preempted),
                 preempts: after.preempts,
@@ -351,7 +351,8 @@ impl Prepared {
         let recorded = self.workload.recorded.as_ref()?;
         let mut starts: Vec<Option<u64>> = vec![None; recorded.items.len()];
         for (log, times) in logs.iter().zip(times) {
-            let begun = times.commands.iter().filter(|c| c.kind == Kind::Timed && !c.resumed);
+            let timed = |c: &&CommandSpan| matches!(c.kind, Kind::Timed | Kind::Gap) && !c.resumed;
+            let begun = times.commands.iter().filter(timed);
             let mut commands = begun.peekable();
             let submits = log.entries.iter().filter_map(|entry| match entry {
                 Entry::Submit { list, first_item, .. } => Some((list, *first_item)),

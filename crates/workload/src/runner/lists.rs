@@ -18,6 +18,8 @@ use crate::model::{Arg, Args, BufferId, Command, CommandKind, Engine, Program, S
 
 /// What a hang is called that the file knows nothing of.
 const HANG_LABEL: &str = "injected hang";
+/// What time is called that a replay lets pass without work.
+const GAP_LABEL: &str = "gap";
 
 /// A command whose numbers are known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,8 +69,6 @@ pub(crate) struct RecordedList {
     pub(crate) closed: ClosedList,
     pub(crate) commands: Vec<Evaluated>,
     pub(crate) spans: Vec<Span>,
-    /// How long the list leaves its engine without work, in nanoseconds.
-    pub(crate) delay_ns: u64,
 }
 
 /// What is wrong with a command, and where.
@@ -204,9 +204,21 @@ impl Evaluated {
             Self::Fill { dst, .. } => format!("fill {}", name(dst)),
             Self::Grid { program, .. } => program.name().to_owned(),
             Self::Work { label, .. } => label.as_deref().unwrap_or("work").to_owned(),
-            Self::Delay { .. } => crate::measure::GAP_LABEL.to_owned(),
+            Self::Delay { .. } => GAP_LABEL.to_owned(),
             Self::Hang => HANG_LABEL.to_owned(),
         }
+    }
+}
+
+/// What a list is called on its queue's lane and in messages: the first command that the file has in it, gaps aside, and how
+/// many more there are.
+fn list_name(workload: &Workload, commands: &[Evaluated]) -> String {
+    let of_the_file = |command: &&Evaluated| !matches!(command, Evaluated::Delay { .. } | Evaluated::Hang);
+    let mut named = commands.iter().filter(of_the_file);
+    match (named.next(), named.count()) {
+        (None, _) => commands.first().map_or_else(String::new, |command| command.label(workload)),
+        (Some(only), 0) => only.label(workload),
+        (Some(first), more) => format!("{} and {more} more", first.label(workload)),
     }
 }
 
@@ -219,17 +231,14 @@ pub(crate) fn record(
     spans: Vec<Span>,
 ) -> Result<RecordedList, Refused> {
     let mut list = device.create_command_list(contents.list_type);
-    let mut delay_ns = 0u64;
+    list.set_name(&list_name(workload, &contents.commands));
     for (command, span) in contents.commands.iter().zip(&spans) {
         let recorded = record_one(&mut list, workload, buffers, command);
         recorded.map_err(|error| Refused { span: *span, why: Why::Device(error) })?;
-        if let Evaluated::Delay { ns } = command {
-            delay_ns = delay_ns.saturating_add(*ns);
-        }
     }
     let span = spans.first().copied().unwrap_or_default();
     let closed = list.close().map_err(|error| Refused { span, why: Why::Device(error) })?;
-    Ok(RecordedList { closed, commands: contents.commands.clone(), spans, delay_ns })
+    Ok(RecordedList { closed, commands: contents.commands.clone(), spans })
 }
 
 fn record_one(
@@ -253,7 +262,8 @@ fn record_one(
                 false => list.dispatch(program.number(), *groups, &words),
             }
         }
-        Evaluated::Work { ns, .. } | Evaluated::Delay { ns } => list.timed(*ns),
+        Evaluated::Work { ns, .. } => list.timed(*ns),
+        Evaluated::Delay { ns } => list.gap(*ns),
         Evaluated::Hang => list.hang(),
     }
 }

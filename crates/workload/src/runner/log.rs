@@ -42,8 +42,6 @@ pub(crate) enum Entry {
 pub(crate) struct QueueLog {
     pub(crate) entries: VecDeque<Entry>,
     pub(crate) submissions: u64,
-    /// How long submitted lists leave their engine without work, in nanoseconds.
-    pub(crate) delay_ns: u64,
     /// Submissions that a thread has begun to make.
     pub(crate) begun: u64,
     /// Which of them are to hang, from 1; those that were begun are gone.
@@ -64,7 +62,6 @@ impl QueueLog {
 
     pub(crate) fn submit(&mut self, list: &Arc<RecordedList>, span: Span, first_item: Option<u32>) {
         self.submissions += 1;
-        self.delay_ns = self.delay_ns.saturating_add(list.delay_ns);
         let (list, number) = (Arc::clone(list), self.submissions);
         self.push(Entry::Submit { list, span, first_item, number });
     }
