@@ -507,6 +507,51 @@ fn a_page_fault_names_queue_command_and_address() {
     }
 }
 
+/// Names and a label with the words of a fault report in them. The copy leaves its source, so it faults with a load.
+const CONFUSING_NAMES: &str = r#"
+[[buffer]]
+name = "store"
+bytes = 4096
+[[buffer]]
+name = "queue"
+bytes = 65536
+[[queue]]
+name = "a"
+engine = "copy"
+program = [
+    { execute = [
+        { work_us = 1, label = "queue 'b', store to 0x77: all" },
+        { copy = "store", to = "queue", bytes = 8192 },
+    ] },
+]
+"#;
+
+#[test]
+fn names_do_not_change_what_a_page_fault_says() {
+    let place = place("confusing");
+    let labelled = "        { work_us = 1, label = \"queue 'b', store to 0x77: all\" },\n";
+    for (file, first, culprit) in [("label.toml", labelled, (14, 2)), ("name.toml", "", (13, 1))] {
+        let toml = CONFUSING_NAMES.replace(labelled, first);
+        std::fs::write(place.join(file), toml).unwrap();
+        let (line, command) = culprit;
+        for model in ["packet", "hardware", "user"] {
+            let output = tidegate(&place, &["run", file, "--submission", model, "--clock", "virtual"]);
+            let said = text(&output);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            for part in [
+                &format!("{file}:{line}:"),
+                &format!(
+                    "GPU page fault in queue 'a', submission 1, command {command} (copy store to queue)"
+                ),
+                ": load from 0x",
+                "the first byte beyond the end of buffer 'store' of 4096 bytes",
+            ] {
+                assert!(said.contains(part), "{model}: '{part}' is missing in {said}");
+            }
+        }
+    }
+}
+
 #[test]
 fn real_traces_run_under_every_model() {
     let Some(traces) = std::env::var_os("TIDEGATE_TRACES") else {

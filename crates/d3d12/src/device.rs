@@ -4,6 +4,7 @@
 //! Locks: the list of queues is guarded by a lock of its own, never held over a kernel call or another lock.
 
 use crate::counters::{Counters, QueueStats};
+use crate::device_loss::{Fault, RemovedReason};
 use crate::error::{Error, Result};
 use crate::fence::Fence;
 use crate::list::{CommandList, CommandMemory};
@@ -319,9 +320,9 @@ impl Device {
         self.inner.live_queues().iter().try_for_each(|queue| queue.wait_idle())
     }
 
-    /// Why the device was lost, in words; `None` while it works.
+    /// Why the device was lost; `None` while it works.
     #[doc(alias = "GetDeviceRemovedReason")]
-    pub fn removed_reason(&self) -> Option<String> {
+    pub fn removed_reason(&self) -> Option<RemovedReason> {
         self.inner.removed_reason()
     }
 
@@ -356,7 +357,7 @@ const WAIT_CALL: &str = "D3DKMTWaitForSynchronizationObjectFromCpu";
 fn without_device(call: &'static str, object: String, status: Status) -> Error {
     match status {
         Status::CANCELLED => Error::Stopped,
-        Status::DEVICE_REMOVED => Error::DeviceRemoved("the adapter is gone".to_owned()),
+        Status::DEVICE_REMOVED => Error::DeviceRemoved(RemovedReason::AdapterStopped),
         status => Error::Call { call, object, status },
     }
 }
@@ -484,43 +485,37 @@ impl DeviceInner {
         match status {
             Status::CANCELLED => Error::Stopped,
             Status::DEVICE_REMOVED | Status::DEVICE_HUNG => {
-                let reason = self.removed_reason();
-                Error::DeviceRemoved(reason.unwrap_or_else(|| format!("{call} for {object}: {status}")))
+                let refused = || RemovedReason::Refused { call, object: object.to_owned(), status };
+                Error::DeviceRemoved(self.removed_reason().unwrap_or_else(refused))
             }
             status => Error::Call { call, object: object.to_owned(), status },
         }
     }
 
-    pub(crate) fn removed_reason(&self) -> Option<String> {
+    pub(crate) fn removed_reason(&self) -> Option<RemovedReason> {
         match self.thunk.enter().device_state(self.handle()) {
             Ok(DeviceState::Active) => None,
-            // As GetDeviceRemovedReason names them: DXGI_ERROR_DEVICE_HUNG is whose work it was, DXGI_ERROR_DEVICE_RESET who lost by it,
-            // DXGI_ERROR_DEVICE_REMOVED what went away as a whole. A fault says where, and is read by that.
-            Ok(DeviceState::Faulted(report)) => Some(self.describe(&report)),
-            Ok(DeviceState::Hung(what)) => Some(format!("DEVICE_HUNG: {what}")),
-            Ok(DeviceState::Reset(what)) => Some(format!("DEVICE_RESET: {what}")),
-            Ok(DeviceState::Stopped) => Some("DEVICE_REMOVED: the adapter stopped".to_owned()),
-            Ok(DeviceState::ProcessEnded) => Some("DEVICE_REMOVED: its process was ended".to_owned()),
+            Ok(DeviceState::Faulted(report)) => Some(RemovedReason::Faulted(Box::new(self.fault(report)))),
+            Ok(DeviceState::Hung(what)) => Some(RemovedReason::Hung(what)),
+            Ok(DeviceState::Reset(what)) => Some(RemovedReason::Reset(what)),
+            Ok(DeviceState::Stopped) => Some(RemovedReason::AdapterStopped),
+            Ok(DeviceState::ProcessEnded) => Some(RemovedReason::ProcessEnded),
             Err(Status::CANCELLED) => None,
-            Err(status) => Some(status.to_string()),
+            Err(status) => {
+                let object = format!("process '{}'", self.options.process_name);
+                Some(RemovedReason::Refused { call: "D3DKMTGetDeviceState", object, status })
+            }
         }
     }
 
-    fn describe(&self, report: &FaultReport) -> String {
-        let FaultReport { tag, position, gpu_va, write, what, engine_ordinal, .. } = report;
-        let queue = self.live_queues().into_iter().find(|queue| queue.id.tag == *tag);
-        let list = queue
-            .and_then(|queue| queue.label_at(*position))
-            .map_or_else(String::new, |l| format!(" ('{l}')"));
-        let names = self.queues.lock();
-        let name = names.names.iter().rev().find(|(of, _)| of == tag);
-        let name = name.map_or_else(|| "a queue".to_owned(), |(_, name)| format!("queue '{name}'"));
-        let access = if *write { "store to" } else { "load from" };
-        let gpu = match self.info.physical_adapters {
-            1 => String::new(),
-            _ => format!(" on GPU {engine_ordinal}"),
-        };
-        format!("{name}{gpu}, packet {position}{list}, {access} {gpu_va:#x}: {what}")
+    /// The report with the names of queue and list.
+    fn fault(&self, report: FaultReport) -> Fault {
+        let queue = self.live_queues().into_iter().find(|queue| queue.id.tag == report.tag);
+        let list = queue.and_then(|queue| queue.label_at(report.position));
+        let queues = self.queues.lock();
+        let name = queues.names.iter().rev().find(|(tag, _)| *tag == report.tag);
+        let queue = name.map(|(_, name)| name.clone());
+        Fault { queue, list, of_linked_adapter: self.info.physical_adapters > 1, report }
     }
 
     // spec: ME-036, ME-044

@@ -1,5 +1,6 @@
 //! Owns what can go wrong in a call of this crate: one enum, each message with what, where, and what to do.
 
+use crate::device_loss::RemovedReason;
 use crate::model::CommandListType;
 use tidegate_calls::Status;
 
@@ -12,9 +13,9 @@ pub enum Error {
     /// The machine stopped; what was waited for will not come.
     #[error("the machine stopped before the call could end")]
     Stopped,
-    /// The device was lost; the text says to what. It stays lost.
+    /// The device was lost. It stays lost.
     #[error("the device was removed: {0}; drop it with everything in it and create it again")]
-    DeviceRemoved(String),
+    DeviceRemoved(RemovedReason),
     /// A user-mode queue lost its doorbell for good (DISCONNECTED_ABORT). What was queued may never run.
     #[error(
         "queue '{queue}' lost its doorbell for good; drop the queue and create it again, or create it with packet or \

@@ -1,6 +1,6 @@
 //! Multi-engine queues in the manner of Direct3D 12: what an application sees of tidegate.
 //!
-//! Rooms: [`device`] (where everything is made) · [`queue`] (execute, wait, signal, in call order) · [`list`] (recording
+//! Rooms: [`device`] (where everything is made) · [`device_loss`] (why one was lost) · [`queue`] (execute, wait, signal, in call order) · [`list`] (recording
 //! commands) · [`resource`] (buffers) · [`swap_chain`] (what is shown) · [`fence`] · [`model`] (the choices of an application) · [`counters`] · `umd`, the
 //! user-mode driver: command memory, encoding, and the three ways to submit.
 //!
@@ -15,6 +15,7 @@
 
 pub mod counters;
 pub mod device;
+pub mod device_loss;
 pub mod error;
 pub mod fence;
 pub mod list;
@@ -26,6 +27,7 @@ mod umd;
 
 pub use counters::{Counters, QueueStats};
 pub use device::Device;
+pub use device_loss::{Fault, RemovedReason};
 pub use error::{Error, Result};
 pub use fence::Fence;
 pub use list::{Arg, ClosedList, CommandList};
@@ -36,4 +38,4 @@ pub use model::{
 pub use queue::Queue;
 pub use resource::Buffer;
 pub use swap_chain::{SwapChain, SwapChainDesc};
-pub use tidegate_calls::{DisplayInfo, NtHandle, Priority, VideoMemoryInfo, WaitMode};
+pub use tidegate_calls::{DisplayInfo, FaultReport, NtHandle, Priority, VideoMemoryInfo, WaitMode};

@@ -298,7 +298,6 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             ring_slots: request.ring_slots.unwrap_or_else(|| runner::ring_slots(workload)),
             // Whoever runs a workload is asked for what stands in it.
             may_raise_priority: true,
-            ..DeviceOptions::default()
         };
         let device = machine.device(options)?;
         let run_options = RunOptions {

@@ -171,7 +171,7 @@ fn a_fault_says_on_which_physical_gpu() {
         assert!(queue.wait_idle().is_err());
     });
     assert!(report.completed(), "{report:?}");
-    let reason = device.removed_reason().unwrap();
+    let reason = device.removed_reason().unwrap().to_string();
     assert!(reason.starts_with("queue 'copy 2' on GPU 1, packet "), "{reason}");
 }
 

@@ -1,10 +1,11 @@
 //! A GPU page fault, said so that a person finds the line: queue, submission, command, address, and the buffer that was
 //! meant.
 //!
-//! This room owns the search. The device tells queue and address; which command that was follows from what was submitted
-//! to the queue: the first one that touches the address, for an earlier one would have faulted before. Called by the runner
-//! after a run.
+//! Purpose: finds the command that faulted. The device reports queue and address; the command is the first one submitted to
+//! the queue that touches the address, for an earlier one would have faulted before.
+//! Entry point: [`explain`], called by the runner after a run.
 
+use tidegate_d3d12::{Fault, FaultReport};
 use tidegate_programs::{Dispatch, ProgramId, buffers};
 
 use crate::model::{BufferId, Span, Workload};
@@ -19,41 +20,20 @@ pub(crate) struct Placed {
     pub(crate) bytes: u64,
 }
 
-/// What the device's reason says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reason<'a> {
-    pub(crate) queue: &'a str,
-    pub(crate) address: u64,
-    pub(crate) write: bool,
-    /// What kind of fault.
-    pub(crate) what: &'a str,
-}
-
-/// Reads `queue 'copy', packet 2, store to 0x1000: …`; `None` for a reason of another kind.
-pub(crate) fn read_reason(text: &str) -> Option<Reason<'_>> {
-    let (_, rest) = text.split_once("queue '")?;
-    let (queue, rest) = rest.split_once('\'')?;
-    let (access, rest) = rest.split_once("0x")?;
-    let (address, what) = rest.split_once(':')?;
-    let address = u64::from_str_radix(address.trim(), 16).ok()?;
-    Some(Reason { queue, address, write: access.contains("store"), what: what.trim() })
-}
-
-/// The report. `log` is that of the queue that the reason names.
+/// The report. `log` is that of the queue that faulted.
 pub(crate) fn explain(
     workload: &Workload,
-    reason: &Reason<'_>,
+    fault: &Fault,
     log: Option<&QueueLog>,
     placed: &[Placed],
 ) -> String {
-    let access = if reason.write { "store to" } else { "load from" };
-    let address = reason.address;
+    let FaultReport { gpu_va: address, write, what, .. } = &fault.report;
+    let (address, access) = (*address, if *write { "store to" } else { "load from" });
     let near = nearest(placed, address).map_or_else(String::new, |near| format!(", {near}"));
-    let queue = reason.queue;
-    let what = reason.what;
+    let queue = fault.queue.as_ref().map_or_else(|| "a queue".to_owned(), |name| format!("queue '{name}'"));
     match log.and_then(|log| culprit(log, placed, address)) {
         Some(culprit) => format!(
-            "{}: GPU page fault in queue '{queue}', submission {}, command {} ({}): {access} {address:#x}{near} ({what}); \
+            "{}: GPU page fault in {queue}, submission {}, command {} ({}): {access} {address:#x}{near} ({what}); \
              the device is lost: correct the offset or the length",
             workload.place(culprit.span),
             culprit.submission,
@@ -61,7 +41,7 @@ pub(crate) fn explain(
             culprit.label(workload)
         ),
         None => format!(
-            "{}: GPU page fault in queue '{queue}': {access} {address:#x}{near} ({what}); the device is lost",
+            "{}: GPU page fault in {queue}: {access} {address:#x}{near} ({what}); the device is lost",
             workload.file
         ),
     }
@@ -141,17 +121,6 @@ mod tests {
     }
 
     #[test]
-    fn the_devices_reason_is_read() {
-        let text =
-            "queue 'copy', packet 4 ('copy a to b'), store to 0x22000: the address is not mapped for writing";
-        let reason = read_reason(text).unwrap();
-        assert_eq!((reason.queue, reason.address, reason.write), ("copy", 0x2_2000, true));
-        assert_eq!(reason.what, "the address is not mapped for writing");
-        assert!(!read_reason("queue 'a b', packet 1, load from 0x10: x").unwrap().write);
-        assert_eq!(read_reason("DEVICE_REMOVED: the adapter stopped"), None);
-    }
-
-    #[test]
     fn addresses_are_told_by_the_nearest_buffer() {
         let near = |address| nearest(&placed(), address).unwrap();
         assert_eq!(near(0x2_2000), "the first byte beyond the end of buffer 'destination' of 8192 bytes");
@@ -177,8 +146,9 @@ mod tests {
     fn without_a_culprit_the_queue_and_the_address_are_told() {
         let text = "[[queue]]\nname = \"copy\"\nengine = \"copy\"\nprogram = [{ work_ns = 1 }]\n";
         let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
-        let reason = Reason { queue: "copy", address: 0x2_2010, write: false, what: "not mapped" };
-        let text = explain(&workload, &reason, Some(&QueueLog::default()), &placed());
+        let report = FaultReport { gpu_va: 0x2_2010, what: "not mapped".into(), ..FaultReport::default() };
+        let fault = Fault { report, queue: Some("copy".into()), list: None, of_linked_adapter: false };
+        let text = explain(&workload, &fault, Some(&QueueLog::default()), &placed());
         assert_eq!(
             text,
             "w.toml: GPU page fault in queue 'copy': load from 0x22010, 16 bytes beyond the end of buffer \

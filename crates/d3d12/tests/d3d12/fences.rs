@@ -103,8 +103,13 @@ fn a_lost_device_names_queue_list_and_address() {
         });
         let list = if submission == Submission::User { " ('second')" } else { "" };
         let reason = format!("queue 'upload', packet 2{list}, store to 0xdead0000: page fault in a copy");
-        let lost = Err(Error::DeviceRemoved(reason.clone()));
-        assert_eq!(b.device.removed_reason().as_deref(), Some(&reason[..]));
+        let removed = b.device.removed_reason().unwrap();
+        assert_eq!(removed.to_string(), reason);
+        let RemovedReason::Faulted(fault) = &removed else { panic!("{removed:?}") };
+        assert_eq!((fault.report.gpu_va, fault.report.write), (0xdead_0000, true));
+        assert_eq!(fault.queue.as_deref(), Some("upload"));
+        assert_eq!(fault.list.as_deref(), (submission == Submission::User).then_some("second"));
+        let lost = Err(Error::DeviceRemoved(removed));
         assert_eq!(queue.execute(&[&b.list(1)]), lost);
         assert_eq!(fence.wait(1), lost);
         assert_eq!(fence.wait(u64::MAX), lost);

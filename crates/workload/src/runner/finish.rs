@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_d3d12::RemovedReason;
 use tidegate_platform::RunReport;
 use tidegate_trace::{Kind, Trace};
 
@@ -214,16 +215,16 @@ impl Prepared {
         parked
     }
 
-    fn removal(&self, text: &str, logs: &[QueueLog]) -> String {
-        let Some(reason) = fault::read_reason(text) else {
+    fn removal(&self, reason: &RemovedReason, logs: &[QueueLog]) -> String {
+        let RemovedReason::Faulted(fault) = reason else {
             let begun: Vec<String> = self.hangs(logs).0;
             let injected = match begun[..] {
                 [] => String::new(),
                 _ => format!(" (put in: {})", begun.join(", ")),
             };
-            return format!("{}: the device was lost: {text}{injected}", self.workload.file);
+            return format!("{}: the device was lost: {reason}{injected}", self.workload.file);
         };
-        let queue = self.workload.queues.iter().position(|queue| queue.name == reason.queue);
+        let queue = self.queues.iter().position(|queue| queue.tag() == fault.report.tag);
         let placed: Vec<Placed> = self
             .buffers
             .iter()
@@ -233,7 +234,7 @@ impl Prepared {
                 bytes: buffer.bytes(),
             })
             .collect();
-        fault::explain(&self.workload, &reason, queue.map(|queue| &logs[queue]), &placed)
+        fault::explain(&self.workload, fault, queue.map(|queue| &logs[queue]), &placed)
     }
 
     /// The recoveries of the run, with the names of queues.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_d3d12::Counters;
+use tidegate_d3d12::{Counters, RemovedReason};
 
 use super::machine::{DisplayCounters, MachineCounters, QueueCounters};
 use crate::model::{FenceId, QueueId, Span};
@@ -38,9 +38,9 @@ pub(crate) enum Halt {
         span: Span,
         at: Obstacle,
     },
-    /// The device was lost: the reason as the device tells it, and what the thread was at.
+    /// The device was lost, and what the thread was at.
     Removed {
-        reason: String,
+        reason: RemovedReason,
         span: Span,
         at: Obstacle,
     },
@@ -78,7 +78,7 @@ pub(crate) struct RunState {
     /// Largest values signalled by threads themselves.
     pub(crate) largest: Largest,
     pub(crate) failures: Vec<String>,
-    pub(crate) removed: Option<String>,
+    pub(crate) removed: Option<RemovedReason>,
 }
 
 /// Notes a signal.
