@@ -8,6 +8,7 @@
 mod finding;
 mod fuzz;
 mod items;
+mod mutants;
 mod setup;
 mod source;
 mod spec;
@@ -26,6 +27,7 @@ tasks:
   spec --missing    print every must that lacks a tag and has no exception
   spec --stale      print every exception whose requirement now has both tags
   spec --prune      remove those exceptions from spec/exceptions.toml
+  mutants [ID...]   switch off the code under each tag (or under tags whose ids begin so): a tagged test must fail
   tidy              check the laws that the compiler does not check
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ["spec", "--missing"] => spec::print_missing(&root),
         ["spec", "--stale"] => spec::print_stale(&root),
         ["spec", "--prune"] => spec::prune(&root),
+        ["mutants", ids @ ..] => mutants::run(&root, ids),
         ["tidy"] => tidy::check(&root),
         ["fuzz", words @ ..] => match fuzz::request(words) {
             Some(request) => fuzz::run(&root, &request),

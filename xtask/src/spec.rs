@@ -13,7 +13,7 @@ mod requirement;
 mod tag;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::finding::{Finding, report};
 use exception::Exceptions;
@@ -22,6 +22,30 @@ use tag::{Side, Tag};
 
 /// No test can show more than this many requirements and still fail for one reason.
 const IDS_PER_TEST: usize = 5;
+
+/// The one place that meets a requirement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CodeTag {
+    /// Relative to the root.
+    pub file: PathBuf,
+    /// Counted from 1.
+    pub line: usize,
+}
+
+/// A test that claims a requirement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TestTag {
+    /// Relative to the root.
+    pub file: PathBuf,
+    /// The name of the test function.
+    pub name: String,
+}
+
+/// The place of each requirement in the code, and the tests that claim it.
+pub struct Places {
+    pub code: BTreeMap<String, CodeTag>,
+    pub tests: BTreeMap<String, Vec<TestTag>>,
+}
 
 /// What is asked, claimed and put off.
 struct Coverage {
@@ -188,6 +212,27 @@ fn too_many(tags: &[&Tag]) -> Option<Finding> {
     (ids.len() > IDS_PER_TEST).then(|| Finding::at(&tags[0].file, tags[0].line, what))
 }
 
+/// Reads where each requirement is met and which tests claim it.
+pub fn places(root: &Path) -> Result<Places, String> {
+    let mut places = Places { code: BTreeMap::new(), tests: BTreeMap::new() };
+    for tag in tag::read(root)? {
+        for id in &tag.ids {
+            match (tag.side, &tag.function) {
+                (Side::Code, _) => {
+                    let place = CodeTag { file: tag.file.clone(), line: tag.line + 1 };
+                    places.code.insert(id.clone(), place);
+                }
+                (Side::Test, Some(name)) => {
+                    let test = TestTag { file: tag.file.clone(), name: name.clone() };
+                    places.tests.entry(id.clone()).or_default().push(test);
+                }
+                (Side::Test, None) => {}
+            }
+        }
+    }
+    Ok(places)
+}
+
 /// Checks the whole, and prints the summary.
 pub fn check(root: &Path) -> Result<(), String> {
     let coverage = Coverage::read(root)?;
@@ -229,7 +274,6 @@ pub fn prune(root: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     const SPEC: &str = "title = \"t\"\nsource = \"s\"\n\
         [[requirement]]\nid = \"NF-001\"\nlevel = \"must\"\nsection = \"a\"\ntext = \"b\"\n\

@@ -143,6 +143,18 @@ pub fn cargo_output(
     if output.status.success() { Ok(text) } else { Err(format!("{line}: {}", output.status)) }
 }
 
+/// Runs cargo in `root`; returns whether it succeeded, and what it prints on standard output.
+pub fn cargo_messages(
+    root: &Path,
+    arguments: &[&str],
+    environment: &[(&str, OsString)],
+) -> Result<(bool, String), String> {
+    let line = format!("cargo {}", arguments.join(" "));
+    let mut command = cargo_command(root, arguments, environment);
+    let output = command.stderr(Stdio::null()).output().map_err(|e| format!("cannot run {line}: {e}"))?;
+    Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
 fn cargo_command(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);

@@ -25,6 +25,8 @@ use crate::{stages, tree};
 const QUIET_LIMIT: Duration = Duration::from_secs(300);
 /// How often the running programs are looked at.
 const POLL_EVERY: Duration = Duration::from_millis(50);
+/// How often a program that runs one test is looked at.
+const POLL_ONE_EVERY: Duration = Duration::from_millis(2);
 /// How many of the slowest programs the stage lists.
 const SLOWEST: usize = 5;
 
@@ -40,6 +42,7 @@ struct Artifact {
 #[derive(Deserialize)]
 struct Target {
     name: String,
+    kind: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -49,30 +52,63 @@ struct Profile {
 
 /// A test program that cargo built.
 #[derive(Debug)]
-struct Program {
+pub struct Program {
     /// Package folder and target, as `tidegate/flips`.
-    name: String,
+    pub name: String,
+    /// Whether it holds the tests inside a library or binary, and not those of a file below `tests`.
+    pub of_source: bool,
     executable: PathBuf,
     package: PathBuf,
     /// The longest time without a finished test.
     quiet_limit: Duration,
 }
 
+impl Program {
+    /// The tests that the program lists, with their modules.
+    pub fn tests(&self) -> Vec<String> {
+        let listed = Command::new(&self.executable).args(["--list", "--format", "terse"]).output();
+        let listed =
+            listed.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
+        listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+    }
+
+    /// Runs one test to its end, killed after `quiet_limit`.
+    ///
+    /// # Errors
+    /// The program cannot be run.
+    pub fn run_one(
+        &self,
+        test: &str,
+        logs: &Path,
+        quiet_limit: Duration,
+        environment: &[(&str, OsString)],
+    ) -> Result<Ended, String> {
+        let mut running = Running::start(self, &["--exact", test], logs, environment)?;
+        running.quiet_limit = quiet_limit;
+        loop {
+            if let Some(ended) = running.poll()? {
+                return Ok(ended);
+            }
+            thread::sleep(POLL_ONE_EVERY);
+        }
+    }
+}
+
 /// How a program ended.
-struct Ended {
+pub struct Ended {
     name: String,
     seconds: f64,
-    counts: Counts,
+    pub counts: Counts,
     /// Why it failed, with what it printed; `None` when it passed.
-    failure: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// What the result lines of a program say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
+pub struct Counts {
+    pub passed: u64,
+    pub failed: u64,
+    pub ignored: u64,
 }
 
 /// Builds and runs all test programs, then the examples in the documentation.
@@ -104,19 +140,16 @@ fn build(root: &Path, environment: &[(&str, OsString)]) -> Result<Vec<Program>, 
 }
 
 /// The test programs among the lines that cargo printed.
-fn programs(output: &str) -> Vec<Program> {
+pub fn programs(output: &str) -> Vec<Program> {
     let program = |line: &str| {
         let artifact: Artifact = serde_json::from_str(line).ok()?;
         let package = artifact.manifest_path?.parent()?.to_path_buf();
         let folder = package.file_name()?.to_string_lossy().into_owned();
-        let test = artifact.profile?.test;
-        let name = format!("{folder}/{}", artifact.target?.name);
-        artifact.executable.filter(|_| test).map(|executable| Program {
-            name,
-            executable,
-            package,
-            quiet_limit: QUIET_LIMIT,
-        })
+        let (test, target) = (artifact.profile?.test, artifact.target?);
+        let of_source = !target.kind.iter().any(|kind| kind == "test");
+        let name = format!("{folder}/{}", target.name);
+        let made = |executable| Program { name, of_source, executable, package, quiet_limit: QUIET_LIMIT };
+        artifact.executable.filter(|_| test).map(made)
     };
     output.lines().filter_map(program).collect()
 }
@@ -139,7 +172,7 @@ fn run_all(
         while running.len() < at_once
             && let Some(program) = waiting.next()
         {
-            running.push(Running::start(program, logs, environment)?);
+            running.push(Running::start(program, &[], logs, environment)?);
         }
         if running.is_empty() {
             return Ok(ended);
@@ -173,11 +206,13 @@ struct Running<'p> {
     begun: Instant,
     /// Tests finished when the log was last read, and when that number last grew.
     finished: (usize, Instant),
+    quiet_limit: Duration,
 }
 
 impl<'p> Running<'p> {
     fn start(
         program: &'p Program,
+        arguments: &[&str],
         logs: &Path,
         environment: &[(&str, OsString)],
     ) -> Result<Running<'p>, String> {
@@ -186,13 +221,13 @@ impl<'p> Running<'p> {
         let file = fs::File::create(&log).map_err(cannot_write)?;
         let both = file.try_clone().map_err(cannot_write)?;
         let mut command = Command::new(&program.executable);
-        command.current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
+        command.args(arguments).current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(file).stderr(both);
         let child =
             command.spawn().map_err(|e| format!("cannot run {}: {e}", program.executable.display()))?;
         let now = Instant::now();
-        Ok(Running { program, child, log, begun: now, finished: (0, now) })
+        Ok(Running { program, child, log, begun: now, finished: (0, now), quiet_limit: program.quiet_limit })
     }
 
     /// The end of the program, if it has ended or has to be killed.
@@ -209,7 +244,7 @@ impl<'p> Running<'p> {
         if finished > self.finished.0 {
             self.finished = (finished, now);
         }
-        if now - self.finished.1 < self.program.quiet_limit {
+        if now - self.finished.1 < self.quiet_limit {
             return Ok(None);
         }
         let names = self.unfinished();
@@ -218,7 +253,7 @@ impl<'p> Running<'p> {
         let hung = format!(
             "{} was killed: no test finished within {:?}; still running: {}",
             self.program.name,
-            self.program.quiet_limit,
+            self.quiet_limit,
             names.join(", ")
         );
         let said = self.said();
@@ -241,11 +276,8 @@ impl<'p> Running<'p> {
         if !slow.is_empty() {
             return slow;
         }
-        let listed = Command::new(&self.program.executable).args(["--list", "--format", "terse"]).output();
-        let listed =
-            listed.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
-        let names = listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned);
-        names.filter(|name| !said.contains(&format!("test {name} ... "))).collect()
+        let listed = self.program.tests().into_iter();
+        listed.filter(|name| !said.contains(&format!("test {name} ... "))).collect()
     }
 }
 
@@ -286,9 +318,9 @@ mod tests {
     #[test]
     fn test_programs_are_read_from_what_cargo_prints() {
         let output = concat!(
-            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/kmd/Cargo.toml","target":{"name":"reference"},"profile":{"test":true},"executable":"/t/reference-1"}"#,
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/kmd/Cargo.toml","target":{"name":"reference","kind":["test"]},"profile":{"test":true},"executable":"/t/reference-1"}"#,
             "\n",
-            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/cli/Cargo.toml","target":{"name":"tidegate"},"profile":{"test":false},"executable":"/t/tidegate"}"#,
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/cli/Cargo.toml","target":{"name":"tidegate","kind":["bin"]},"profile":{"test":false},"executable":"/t/tidegate"}"#,
             "\nno JSON\n"
         );
         let found = programs(output);
@@ -321,6 +353,7 @@ mod tests {
         fs::set_permissions(&executable, fs::Permissions::from_mode(0o755)).unwrap();
         let program = Program {
             name: "x/hangs".into(),
+            of_source: false,
             executable,
             package: folder.clone(),
             quiet_limit: Duration::ZERO,

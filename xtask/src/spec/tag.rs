@@ -27,6 +27,8 @@ pub struct Tag {
     pub side: Side,
     /// First line of the test that the tag belongs to, or of its block of comments outside of tests.
     pub owner: usize,
+    /// The test function that the tag belongs to.
+    pub function: Option<String>,
     /// What is wrong with the way it is written.
     pub fault: Option<String>,
 }
@@ -55,7 +57,8 @@ pub fn in_rust(path: &Path, text: &str, whole: bool) -> Vec<Tag> {
         let Some(list) = line.remark().strip_prefix("spec:") else { continue };
         let side = if whole || items.is_test(index) { Side::Test } else { Side::Code };
         let owner = owner(&lines, &items, index);
-        tags.push(tag(path, index, list, side, owner));
+        let function = items.function_at(index).filter(|f| f.is_test).map(|f| f.name.clone());
+        tags.push(Tag { function, ..tag(path, index, list, side, owner) });
     }
     tags
 }
@@ -74,7 +77,7 @@ fn tag(path: &Path, line: usize, list: &str, side: Side, owner: usize) -> Tag {
         format!("`{part}` in a tag is no id: write `spec: NF-031, NF-032` and nothing else on the line")
     });
     let ids = parts.into_iter().filter(|part| is_id(part)).collect();
-    Tag { ids, file: path.to_path_buf(), line, side, owner, fault }
+    Tag { ids, file: path.to_path_buf(), line, side, owner, function: None, fault }
 }
 
 /// A test function owns all of its tags; elsewhere each block of comments stands for itself.

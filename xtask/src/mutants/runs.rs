@@ -1,0 +1,111 @@
+//! Runs tagged tests under switches, and remembers what came of each run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use crate::spec::TestTag;
+use crate::test_programs::Program;
+
+/// A test that takes longer under a switch counts as failed: it was not seen to pass.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A tagged test, as its program names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Test {
+    program: usize,
+    pub name: String,
+}
+
+/// What came of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Passed,
+    Failed,
+    /// The test is ignored in this form of the run.
+    NotRun,
+}
+
+/// The test programs, and the runs that were made.
+pub struct Runs<'p> {
+    programs: &'p [Program],
+    listed: Vec<Option<Vec<String>>>,
+    done: BTreeMap<(Test, u32), Outcome>,
+    logs: PathBuf,
+}
+
+impl<'p> Runs<'p> {
+    pub fn new(programs: &'p [Program], copy: &Path) -> Result<Runs<'p>, String> {
+        let logs = copy.join("logs");
+        fs::create_dir_all(&logs).map_err(|e| format!("{}: cannot make: {e}", logs.display()))?;
+        Ok(Runs { programs, listed: vec![None; programs.len()], done: BTreeMap::new(), logs })
+    }
+
+    /// The tagged test in the program that holds it.
+    pub fn find(&mut self, tag: &TestTag) -> Option<Test> {
+        let (package, file) = place(&tag.file)?;
+        let held = |p: &Program| match &file {
+            Some(file) => p.name == format!("{package}/{file}"),
+            None => p.of_source && p.name.split('/').next() == Some(package.as_str()),
+        };
+        let candidates: Vec<usize> = (0..self.programs.len()).filter(|n| held(&self.programs[*n])).collect();
+        candidates.into_iter().find_map(|program| {
+            let listed = self.listed[program].get_or_insert_with(|| self.programs[program].tests());
+            let inside = format!("::{}", tag.name);
+            let name = listed.iter().find(|name| **name == tag.name || name.ends_with(&inside))?;
+            Some(Test { program, name: name.clone() })
+        })
+    }
+
+    /// Runs the test with the switch of this number on; 0 is none.
+    pub fn outcome(&mut self, test: &Test, switch: u32) -> Result<Outcome, String> {
+        let key = (test.clone(), switch);
+        if let Some(known) = self.done.get(&key) {
+            return Ok(*known);
+        }
+        let environment = [("TIDEGATE_MUTANT", switch.to_string().into())];
+        let ended = self.programs[test.program].run_one(&test.name, &self.logs, LIMIT, &environment)?;
+        let outcome = match (ended.failure, ended.counts.passed) {
+            (Some(_), _) => Outcome::Failed,
+            (None, 0) => Outcome::NotRun,
+            (None, _) => Outcome::Passed,
+        };
+        self.done.insert(key, outcome);
+        Ok(outcome)
+    }
+}
+
+/// Package folder of a test file, and its test program; `None` for the tests inside a library.
+fn place(file: &Path) -> Option<(String, Option<String>)> {
+    let parts: Vec<String> = file
+        .components()
+        .filter_map(|part| match part {
+            Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+            _ => None,
+        })
+        .collect();
+    match parts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["crates", package, "tests", file] => {
+            Some((package.to_owned(), Some(file.trim_end_matches(".rs").to_owned())))
+        }
+        ["crates", package, "tests", folder, ..] => Some((package.to_owned(), Some(folder.to_owned()))),
+        ["crates", package, "src", ..] => Some((package.to_owned(), None)),
+        [package, "tests", file] => Some((package.to_owned(), Some(file.trim_end_matches(".rs").to_owned()))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_file_names_its_program() {
+        let of = |path: &str| place(Path::new(path));
+        assert_eq!(of("crates/tidegate/tests/flips.rs"), Some(("tidegate".into(), Some("flips".into()))));
+        assert_eq!(of("crates/kmd/tests/reference/life.rs"), Some(("kmd".into(), Some("reference".into()))));
+        assert_eq!(of("crates/dxgkrnl/src/sched/vidsch/tests.rs"), Some(("dxgkrnl".into(), None)));
+        assert_eq!(of("README.md"), None);
+    }
+}

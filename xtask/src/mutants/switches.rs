@@ -1,0 +1,341 @@
+//! Where the code under a requirement's tag can be switched off, as edits of the source text.
+//!
+//! The node under a tag is the first item, statement, arm or field that begins on or below the tag's line. Each way to
+//! disable or invert the node is one [`Switch`]: text that is inserted at byte offsets and that tests the switch's number
+//! when the program runs. A switch that does not compile is left out later, so this room does not need to know types.
+
+use std::ops::Range;
+
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{Arm, Block, Expr, FieldValue, Pat, ReturnType, Stmt, Type};
+
+/// The call that a switch makes; the driver adds this function to each crate.
+pub const CALL: &str = "crate::mutant_is_on";
+
+/// Text that goes in front of the byte at `at`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Insertion {
+    pub at: usize,
+    pub text: String,
+}
+
+/// One way to disable or invert the code under a tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The line of the code that it changes, counted from 1.
+    pub line: usize,
+    /// What it does, for people.
+    pub what: &'static str,
+    /// The last line of the code that it changes.
+    pub last_line: usize,
+    /// `NUMBER` stands for the number of the switch.
+    pub insertions: Vec<Insertion>,
+}
+
+/// The switches of the code under the tag on `line` (counted from 1), the most telling first.
+///
+/// # Errors
+/// What the parser says about a file that is no Rust.
+pub fn below(text: &str, line: usize) -> Result<Vec<Switch>, String> {
+    let file = syn::parse_file(text).map_err(|e| format!("line {}: {e}", e.span().start().line))?;
+    let mut search = Search { line, best: None };
+    search.visit_file(&file);
+    Ok(search.best.map_or_else(Vec::new, |node| node.switches))
+}
+
+struct Node {
+    line: usize,
+    switches: Vec<Switch>,
+}
+
+/// Looks for the node that begins first on or below `line`; of those that begin together, the outermost.
+struct Search {
+    line: usize,
+    best: Option<Node>,
+}
+
+impl Search {
+    fn offer(&mut self, line: usize, switches: impl FnOnce() -> Vec<Switch>) {
+        if line >= self.line && self.best.as_ref().is_none_or(|best| line < best.line) {
+            self.best = Some(Node { line, switches: switches() });
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Search {
+    fn visit_item_fn(&mut self, node: &'ast syn::ItemFn) {
+        self.offer(node.sig.span().start().line, || of_function(&node.sig.output, &node.block));
+        visit::visit_item_fn(self, node);
+    }
+
+    fn visit_impl_item_fn(&mut self, node: &'ast syn::ImplItemFn) {
+        self.offer(node.sig.span().start().line, || of_function(&node.sig.output, &node.block));
+        visit::visit_impl_item_fn(self, node);
+    }
+
+    fn visit_item_const(&mut self, node: &'ast syn::ItemConst) {
+        self.offer(node.const_token.span().start().line, Vec::new);
+    }
+
+    fn visit_item_struct(&mut self, node: &'ast syn::ItemStruct) {
+        self.offer(node.struct_token.span().start().line, Vec::new);
+    }
+
+    fn visit_item_enum(&mut self, node: &'ast syn::ItemEnum) {
+        self.offer(node.enum_token.span().start().line, Vec::new);
+        visit::visit_item_enum(self, node);
+    }
+
+    fn visit_variant(&mut self, node: &'ast syn::Variant) {
+        self.offer(node.ident.span().start().line, Vec::new);
+    }
+
+    fn visit_field(&mut self, node: &'ast syn::Field) {
+        self.offer(node.span().start().line, Vec::new);
+    }
+
+    fn visit_stmt(&mut self, node: &'ast Stmt) {
+        self.offer(node.span().start().line, || of_statement(node));
+        visit::visit_stmt(self, node);
+    }
+
+    fn visit_arm(&mut self, node: &'ast Arm) {
+        self.offer(node.pat.span().start().line, || of_arm(node));
+        visit::visit_arm(self, node);
+    }
+
+    fn visit_field_value(&mut self, node: &'ast FieldValue) {
+        self.offer(node.span().start().line, || {
+            if node.colon_token.is_some() { vec![default_instead(&node.expr)] } else { Vec::new() }
+        });
+        visit::visit_field_value(self, node);
+    }
+}
+
+fn bytes(node: &impl Spanned) -> Range<usize> {
+    node.span().byte_range()
+}
+
+fn line(node: &impl Spanned) -> usize {
+    node.span().start().line
+}
+
+fn last_line(node: &impl Spanned) -> usize {
+    node.span().end().line
+}
+
+fn insertion(at: usize, text: impl Into<String>) -> Insertion {
+    Insertion { at, text: text.into() }
+}
+
+/// A function returns at once; or one of its statements is switched.
+fn of_function(output: &ReturnType, block: &Block) -> Vec<Switch> {
+    let start = block.brace_token.span.open().byte_range().end;
+    let at_once = |value: &str, what| Switch {
+        line: line(block),
+        last_line: line(block),
+        what,
+        insertions: vec![insertion(start, format!(" if {CALL}(NUMBER) {{ return {value}; }}"))],
+    };
+    let mut switches = match output {
+        ReturnType::Default => vec![at_once("", "the function returns at once")],
+        ReturnType::Type(_, result) => match name_of(result).as_deref() {
+            Some("bool") => {
+                vec![
+                    at_once("true", "the function returns true"),
+                    at_once("false", "the function returns false"),
+                ]
+            }
+            Some("Result") => vec![at_once("Ok(Default::default())", "the function returns Ok at once")],
+            _ => vec![at_once("Default::default()", "the function returns its default at once")],
+        },
+    };
+    switches.extend(block.stmts.iter().flat_map(of_statement));
+    switches
+}
+
+fn name_of(result: &Type) -> Option<String> {
+    match result {
+        Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        _ => None,
+    }
+}
+
+fn of_statement(statement: &Stmt) -> Vec<Switch> {
+    match statement {
+        Stmt::Local(local) => match &local.init {
+            Some(init) if init.diverge.is_none() => vec![default_instead(&init.expr)],
+            _ => Vec::new(),
+        },
+        Stmt::Expr(expression, semicolon) => {
+            let mut switches = of_condition(expression);
+            let unit = semicolon.is_some()
+                || matches!(expression, Expr::If(_) | Expr::ForLoop(_) | Expr::While(_) | Expr::Match(_));
+            if unit {
+                switches.push(skipped(statement));
+            }
+            if semicolon.is_none() {
+                switches.push(default_instead(expression));
+            }
+            switches.extend(nested(expression));
+            switches
+        }
+        _ => vec![skipped(statement)],
+    }
+}
+
+fn skipped(statement: &Stmt) -> Switch {
+    let whole = bytes(statement);
+    let what = "the statement is skipped";
+    let insertions =
+        vec![insertion(whole.start, format!("if !{CALL}(NUMBER) {{ ")), insertion(whole.end, " }")];
+    Switch { line: line(statement), last_line: last_line(statement), what, insertions }
+}
+
+fn default_instead(expression: &Expr) -> Switch {
+    let value = bytes(expression);
+    Switch {
+        line: line(expression),
+        last_line: last_line(expression),
+        what: "the value is replaced by its default",
+        insertions: vec![
+            insertion(value.start, format!("(if {CALL}(NUMBER) {{ Default::default() }} else {{ ")),
+            insertion(value.end, " })"),
+        ],
+    }
+}
+
+/// The condition of an `if` or `while` is inverted; one with `let` is made false.
+fn of_condition(expression: &Expr) -> Vec<Switch> {
+    let condition = match expression {
+        Expr::If(branch) => &branch.cond,
+        Expr::While(repeat) => &repeat.cond,
+        _ => return Vec::new(),
+    };
+    let range = bytes(condition);
+    let insertions = if has_let(condition) {
+        vec![insertion(range.start, format!("!{CALL}(NUMBER) && "))]
+    } else {
+        vec![insertion(range.start, "("), insertion(range.end, format!(") != {CALL}(NUMBER)"))]
+    };
+    let what = if insertions.len() == 1 { "the condition is false" } else { "the condition is inverted" };
+    vec![Switch { line: line(condition), last_line: last_line(condition), what, insertions }]
+}
+
+fn has_let(condition: &Expr) -> bool {
+    match condition {
+        Expr::Let(_) => true,
+        Expr::Binary(both) => has_let(&both.left) || has_let(&both.right),
+        _ => false,
+    }
+}
+
+/// An arm does not match: the next one that does is taken.
+fn of_arm(arm: &Arm) -> Vec<Switch> {
+    let body = default_instead(&arm.body);
+    let mut switches = Vec::new();
+    if !matches!(arm.pat, Pat::Wild(_)) {
+        let what = "the arm does not match";
+        let insertions = match &arm.pat {
+            Pat::Guard(guarded) => {
+                let guard = bytes(&guarded.guard);
+                vec![insertion(guard.start, format!("!{CALL}(NUMBER) && (")), insertion(guard.end, ")")]
+            }
+            pattern => vec![insertion(bytes(pattern).end, format!(" if !{CALL}(NUMBER)"))],
+        };
+        switches.push(Switch { line: line(&arm.pat), last_line: last_line(&arm.pat), what, insertions });
+    }
+    switches.push(body);
+    switches
+}
+
+/// The first statements inside a branch.
+fn nested(expression: &Expr) -> Vec<Switch> {
+    let block = match expression {
+        Expr::If(branch) => &branch.then_branch,
+        Expr::ForLoop(repeat) => &repeat.body,
+        Expr::While(repeat) => &repeat.body,
+        Expr::Loop(repeat) => &repeat.body,
+        _ => return Vec::new(),
+    };
+    block.stmts.iter().flat_map(of_statement).collect()
+}
+
+/// Applies numbered switches to a text. Insertions at one place keep the order of the switches.
+pub fn plant(text: &str, switches: &[(u32, &Switch)]) -> String {
+    let mut all: Vec<(usize, String)> = switches
+        .iter()
+        .flat_map(|(number, switch)| {
+            let with_number = |i: &Insertion| (i.at, i.text.replace("NUMBER", &number.to_string()));
+            switch.insertions.iter().map(with_number)
+        })
+        .collect();
+    all.sort_by_key(|(at, _)| *at);
+    let mut planted = String::with_capacity(text.len());
+    let mut from = 0;
+    for (at, inserted) in all {
+        planted.push_str(&text[from..at]);
+        planted.push_str(&inserted);
+        from = at;
+    }
+    planted.push_str(&text[from..]);
+    planted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planted(text: &str, line: usize) -> Vec<String> {
+        let switches = below(text, line).unwrap();
+        switches.iter().map(|s| plant(text, &[(7, s)]).replace(CALL, "on")).collect()
+    }
+
+    #[test]
+    fn functions_return_at_once() {
+        let all = planted("// spec: NF-001\nfn a() -> bool { b() }", 1);
+        assert_eq!(all[0], "// spec: NF-001\nfn a() -> bool { if on(7) { return true; } b() }");
+        assert_eq!(all[1], "// spec: NF-001\nfn a() -> bool { if on(7) { return false; } b() }");
+        assert!(planted("fn a() -> Result<u8, E> { b() }", 1)[0].contains("return Ok(Default::default());"));
+        assert!(planted("impl A { fn a(&self) { b(); } }", 1)[0].contains("{ if on(7) { return ; } b(); }"));
+    }
+
+    #[test]
+    fn conditions_are_inverted_and_statements_skipped() {
+        let text = "fn a() {\n    // spec: NF-001\n    if x == 1 {\n        b();\n    }\n}";
+        let all = planted(text, 2);
+        assert!(all[0].contains("if (x == 1) != on(7) {"), "{}", all[0]);
+        assert!(all[1].contains("if !on(7) { if x == 1 {"), "{}", all[1]);
+        let text = "fn a() {\n    // spec: NF-001\n    if let Some(x) = y {\n        b();\n    }\n}";
+        assert!(planted(text, 2)[0].contains("if !on(7) && let Some(x) = y {"));
+        let text = "fn a() {\n    // spec: NF-001\n    b()?;\n    c();\n}";
+        assert_eq!(planted(text, 2), ["fn a() {\n    // spec: NF-001\n    if !on(7) { b()?; }\n    c();\n}"]);
+    }
+
+    #[test]
+    fn arms_values_and_fields_are_replaced() {
+        let text =
+            "fn a() {\n    match x {\n        // spec: NF-001\n        1 => 5,\n        _ => 6,\n    }\n}";
+        assert!(planted(text, 3)[0].contains("1 if !on(7) => 5"));
+        let text = "fn a() {\n    // spec: NF-001\n    let x = b();\n}";
+        assert!(planted(text, 2)[0].contains("let x = (if on(7) { Default::default() } else { b() });"));
+        let text = "fn a() {\n    A {\n        // spec: NF-001\n        x: b(),\n    }\n}";
+        assert!(planted(text, 3)[0].contains("x: (if on(7) { Default::default() } else { b() }),"));
+    }
+
+    #[test]
+    fn what_has_no_behaviour_has_no_switch() {
+        assert!(below("// spec: NF-001\nconst A: u8 = 1;", 1).unwrap().is_empty());
+        assert!(below("// spec: NF-001\nstruct A { x: u8 }", 1).unwrap().is_empty());
+        assert!(below("fn {", 1).is_err());
+    }
+
+    #[test]
+    fn several_switches_share_a_text() {
+        let text = "fn a() {\n    b();\n    c();\n}";
+        let (first, second) = (below(text, 2).unwrap(), below(text, 3).unwrap());
+        let all = plant(text, &[(1, &first[0]), (2, &second[0])]).replace(CALL, "on");
+        assert_eq!(all, "fn a() {\n    if !on(1) { b(); }\n    if !on(2) { c(); }\n}");
+    }
+}
