@@ -47,16 +47,15 @@ pub enum Error {
         /// What is wrong, where (byte and line), and what to do.
         text: String,
     },
-    /// Neither a TOML workload nor a JSON trace.
-    #[error(
-        "{file}: this is neither a workload (.toml) nor a profiler trace (.json, .json.gz): {found}; \
-         give a file of one of these kinds"
-    )]
+    /// A file of a kind that is not read.
+    #[error("{file}: {found}; {advice}")]
     UnknownKind {
         /// The path as given.
         file: String,
-        /// What the first bytes look like.
+        /// What the file is.
         found: String,
+        /// The next step, with the command that makes a readable file where there is one.
+        advice: String,
     },
 }
 

@@ -15,22 +15,27 @@
 
 pub mod content;
 pub mod cost;
+mod database;
 mod deadlock;
 mod error;
 pub mod expect;
 pub mod expression;
 mod fault;
-pub mod kineto;
+mod format;
+mod kineto;
 mod load;
 mod measure;
 pub mod model;
+mod nsys;
 pub mod ranking;
 pub mod recording;
 pub mod recovery;
 pub mod report;
+mod rocprof;
 pub mod runner;
 pub mod scene;
 pub mod toml_file;
+mod unpack;
 mod verify;
 
 pub use error::{Error, Problem};

@@ -1,15 +1,20 @@
 //! Files → workloads, whatever kind they are.
 //!
-//! This room owns the recognition of kinds: by content first (a packed file or JSON is a trace), else TOML. `cli`
-//! calls in.
+//! Purpose: unpacks a file, recognises its kind (`format`), and hands it to the reader of that kind.
+//! Invariant: a database is opened where it lies, read-only; every other file is read into memory, up to
+//! [`LARGEST_TRACE_BYTES`].
+//! Entry points: [`load`], [`load_bytes`].
 
+use std::io::Read;
 use std::path::Path;
 
+use crate::database::{self, Database};
 use crate::error::Error;
-use crate::kineto::{self, LARGEST_TRACE_BYTES};
+use crate::format::{self, Format, Unreadable};
 use crate::model::Workload;
-use crate::recording::ImportOptions;
-use crate::toml_file;
+use crate::recording::{self, ImportOptions, Recording, Source};
+use crate::unpack::{LARGEST_TRACE_BYTES, unpack};
+use crate::{kineto, nsys, rocprof, toml_file};
 
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,11 +28,11 @@ pub struct LoadOptions {
 pub enum Loaded {
     /// A TOML workload.
     Toml,
-    /// A profiler trace.
-    Kineto,
+    /// A recording.
+    Recording(Source),
 }
 
-/// Reads a workload or a trace from a file.
+/// Reads a workload or a recording from a file.
 ///
 /// # Errors
 /// Everything in [`Error`].
@@ -36,32 +41,94 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<(Workload, Loaded), Er
     let unreadable = |source| Error::Unreadable { file: file.clone(), source };
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if metadata.is_dir() {
-        let found = "a folder".to_owned();
-        return Err(Error::UnknownKind { file, found });
+        return Err(unknown(&file, format::of_folder(path)));
     }
-    if metadata.len() > LARGEST_TRACE_BYTES {
-        let found = format!("a file of {} bytes", metadata.len());
-        return Err(Error::UnknownKind { file, found });
+    let mut opened = std::fs::File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    opened.by_ref().take(64).read_to_end(&mut bytes).map_err(unreadable)?;
+    if database::is_database(&bytes) && metadata.is_file() {
+        let recording = Database::open(path).map_err(|text| wrong(&file, text))?;
+        return workload(from_database(&recording, &file)?, &file, options);
     }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
-    load_bytes(&bytes, &file, options)
+    let left = LARGEST_TRACE_BYTES.saturating_sub(bytes.len() as u64);
+    opened.take(left + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST_TRACE_BYTES {
+        let text = format!("longer than {} GiB; record a shorter window", LARGEST_TRACE_BYTES >> 30);
+        return Err(wrong(&file, text));
+    }
+    if format::detect(&bytes, &file) == Ok(Format::RocprofCsv) {
+        return csv_files(path, bytes, &file, options);
+    }
+    read(bytes, &file, options)
 }
 
-/// Reads a workload or a trace from memory; `file` is its name for messages and tells nothing else, but that a
-/// `.toml` file is TOML even when it begins with a bracket.
+/// Reads a CSV file together with the other files of its run.
+fn csv_files(
+    path: &Path,
+    bytes: Vec<u8>,
+    file: &str,
+    options: &LoadOptions,
+) -> Result<(Workload, Loaded), Error> {
+    let mut files = vec![(file.to_owned(), bytes)];
+    for sibling in rocprof::siblings(path) {
+        let file = sibling.display().to_string();
+        let bytes =
+            std::fs::read(&sibling).map_err(|source| Error::Unreadable { file: file.clone(), source })?;
+        files.push((file, bytes));
+    }
+    let files: Vec<(String, &[u8])> = files.iter().map(|(name, bytes)| (name.clone(), &bytes[..])).collect();
+    workload(rocprof::csv(&files).map_err(|text| wrong(file, text))?, file, options)
+}
+
+/// Reads a workload or a recording from memory. `file` is its name for messages; [`format::detect`] says where it
+/// decides the kind.
 ///
 /// # Errors
 /// Everything in [`Error`] but [`Error::Unreadable`].
 pub fn load_bytes(bytes: &[u8], file: &str, options: &LoadOptions) -> Result<(Workload, Loaded), Error> {
-    let named_toml = file.ends_with(".toml");
-    if !named_toml && (kineto::looks_like_trace(bytes) || file.ends_with(".json") || file.ends_with(".gz")) {
-        return Ok((kineto::import(bytes, file, &options.import)?, Loaded::Kineto));
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok((toml_file::parse(text, file)?, Loaded::Toml)),
-        Err(error) => {
-            let found = format!("byte {} is no text", error.valid_up_to());
-            Err(Error::UnknownKind { file: file.to_owned(), found })
+    read(bytes.to_vec(), file, options)
+}
+
+fn read(bytes: Vec<u8>, file: &str, options: &LoadOptions) -> Result<(Workload, Loaded), Error> {
+    let wrong = |text| wrong(file, text);
+    let mut bytes = unpack(bytes).map_err(wrong)?;
+    let recording = match format::detect(&bytes, file).map_err(|found| unknown(file, found))? {
+        Format::Toml => {
+            let text = std::str::from_utf8(&bytes).unwrap_or_default();
+            return Ok((toml_file::parse(text, file)?, Loaded::Toml));
         }
+        Format::ChromeJson => kineto::read(&mut bytes).map_err(wrong)?,
+        Format::Sqlite => {
+            let database = Database::from_bytes(&bytes).map_err(wrong)?;
+            from_database(&database, file)?
+        }
+        Format::RocprofJson => rocprof::json(&bytes).map_err(wrong)?,
+        Format::RocprofCsv => rocprof::csv(&[(file.to_owned(), &bytes)]).map_err(wrong)?,
+    };
+    drop(bytes);
+    workload(recording, file, options)
+}
+
+fn from_database(database: &Database, file: &str) -> Result<Recording, Error> {
+    let wrong = |text| wrong(file, text);
+    if nsys::is_export(database) {
+        return nsys::read(database).map_err(wrong);
     }
+    if rocprof::is_rocpd(database) {
+        return rocprof::rocpd(database).map_err(wrong);
+    }
+    Err(unknown(file, format::unknown_database(database)))
+}
+
+fn workload(recording: Recording, file: &str, options: &LoadOptions) -> Result<(Workload, Loaded), Error> {
+    let kind = Loaded::Recording(recording.source);
+    Ok((recording::workload(recording, file, &options.import)?, kind))
+}
+
+fn wrong(file: &str, text: String) -> Error {
+    Error::Trace { file: file.to_owned(), text }
+}
+
+fn unknown(file: &str, Unreadable { found, advice }: Unreadable) -> Error {
+    Error::UnknownKind { file: file.to_owned(), found, advice }
 }

@@ -1,9 +1,13 @@
 //! Small traces of every shape, written here: names of two vendors, old and new categories, what is missing, what is
 //! broken. Recorded traces are read in `tests/real_traces.rs`.
 
-use super::*;
-use crate::model::{CommandKind, Engine, OpKind, Ready};
-use crate::recording::{Gaps, ImportReport};
+use crate::model::{CommandKind, Engine, OpKind, Ready, Workload};
+use crate::recording::{Gaps, ImportOptions, ImportReport};
+use crate::{Error, LoadOptions, load_bytes};
+
+fn import(bytes: &[u8], file: &str, options: &ImportOptions) -> Result<Workload, Error> {
+    load_bytes(bytes, file, &LoadOptions { import: *options }).map(|(workload, _)| workload)
+}
 
 /// A trace around these events.
 fn object(events: &str) -> String {
@@ -274,7 +278,6 @@ fn tokens_that_are_no_json_are_mended() {
 #[test]
 fn a_byte_order_mark_is_passed_over() {
     let text = format!("\u{feff}{}", two_streams("cuda"));
-    assert!(looks_like_trace(text.as_bytes()));
     assert_eq!(report(&good(&text)).kernels, 2);
 }
 
@@ -301,7 +304,6 @@ fn packed_files_are_recognised_by_their_content() {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(two_streams("cuda").as_bytes()).unwrap();
     let packed = packer.finish().unwrap();
-    assert!(looks_like_trace(&packed));
     let workload = import(&packed, "folder/run.pt.trace.json.gz", &ImportOptions::default()).unwrap();
     assert_eq!(workload.name, "run.pt.trace");
     assert!(bad(&packed[..packed.len() / 2]).contains("cut short"));

@@ -43,15 +43,20 @@ pub fn call(name: &str) -> Call {
     }
 }
 
-/// The name without vendor and version: `cuStreamWaitEvent_ptsz` → `StreamWaitEvent`.
+/// The name without vendor, variant and version: `cudaStreamWaitEvent_ptsz_v7000` → `StreamWaitEvent`.
 fn stem(name: &str) -> &str {
-    let name = ["cuda", "hip", "cu"].iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name);
-    let name = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
-    let name = name.strip_suffix("_spt").unwrap_or(name);
-    match name.rfind("_v") {
-        Some(at) if at + 2 < name.len() && name[at + 2..].bytes().all(|b| b.is_ascii_digit()) => &name[..at],
-        _ => name,
+    let mut name = ["cuda", "hip", "cu"].iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name);
+    loop {
+        let variant = ["_ptsz", "_ptds", "_spt"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let Some(shorter) = variant.or_else(|| without_version(name)) else { return name };
+        name = shorter;
     }
+}
+
+/// The name before `_v` and digits; `None` for a name without them.
+fn without_version(name: &str) -> Option<&str> {
+    let (stem, version) = name.rsplit_once("_v")?;
+    (!version.is_empty() && version.bytes().all(|b| b.is_ascii_digit())).then_some(stem)
 }
 
 #[cfg(test)]
@@ -60,9 +65,12 @@ mod tests {
 
     #[test]
     fn every_vendors_name_is_known() {
-        for name in
-            ["cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent", "cudaStreamWaitEvent_ptsz"]
-        {
+        for name in [
+            "cudaStreamWaitEvent",
+            "hipStreamWaitEvent",
+            "cuStreamWaitEvent",
+            "cudaStreamWaitEvent_ptsz_v7000",
+        ] {
             assert_eq!(call(name), Call::StreamWaitEvent, "{name}");
         }
         assert_eq!(call("cudaGraphLaunch_v10000"), Call::GraphLaunch);

@@ -134,8 +134,13 @@ impl Joining {
             used.iter().map(|stream| device_of(&recording.streams[stream.index()])).collect();
         devices.dedup();
         let numbers = vec![None; recording.streams.len()];
-        let report =
-            ImportReport { events: recording.events, streams: used.len() as u64, ..ImportReport::default() };
+        let report = ImportReport {
+            source: recording.source,
+            remarks: std::mem::take(&mut recording.remarks),
+            events: recording.events,
+            streams: used.len() as u64,
+            ..ImportReport::default()
+        };
         let mut joining = Self { recording, by_correlation, numbers, streams: Vec::new(), devices, report };
         for stream in used {
             joining.stream(stream);

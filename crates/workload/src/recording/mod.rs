@@ -13,6 +13,7 @@ mod call;
 mod correlate;
 mod records;
 mod report;
+mod source;
 mod timeline;
 
 use crate::error::Error;
@@ -25,6 +26,7 @@ pub use records::{
     WorkRecord,
 };
 pub use report::ImportReport;
+pub use source::{Remark, Source};
 
 /// What becomes of idle time on a stream that no recorded launch or wait explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

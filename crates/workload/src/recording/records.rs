@@ -12,6 +12,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use super::call::Call;
+use super::source::{Remark, Source};
 
 /// Defines an index into a list of the recording.
 macro_rules! ids {
@@ -237,6 +238,10 @@ impl<K: Eq + Hash> Interned<K> {
 /// A recorded run.
 #[derive(Debug, Default)]
 pub struct Recording {
+    /// The format of the file.
+    pub source: Source,
+    /// What the file does not say, for the report.
+    pub remarks: Vec<Remark>,
     /// Events or rows in the file, for the report.
     pub events: u64,
     /// GPU work, in any order.
@@ -265,6 +270,11 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// An empty recording of a format.
+    pub fn of(source: Source) -> Self {
+        Self { source, ..Self::default() }
+    }
+
     /// Interns a text.
     pub fn name(&mut self, text: &str) -> NameId {
         if let Some(name) = self.name_ids.get(text) {
@@ -312,6 +322,13 @@ impl Recording {
     /// Interns an event object.
     pub fn event(&mut self, key: EventKey) -> EventId {
         EventId::new(self.event_ids.index(key).0)
+    }
+
+    /// Adds a remark about `count` things, unless there are none.
+    pub fn remark(&mut self, count: u64, remark: impl FnOnce(u64) -> Remark) {
+        if count > 0 {
+            self.remarks.push(remark(count));
+        }
     }
 
     /// Adds GPU work.

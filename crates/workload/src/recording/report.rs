@@ -4,10 +4,13 @@
 
 use super::Gaps;
 use super::correlate::Joined;
+use super::source::{Remark, Source};
 
 /// Counts of one import.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct ImportReport {
+    /// The format of the file.
+    pub source: Source,
     /// Events in the file.
     pub events: u64,
     /// Host threads with calls that are replayed.
@@ -78,6 +81,8 @@ pub struct ImportReport {
     pub gaps_dropped: bool,
     /// Streams that share an engine because there are more of them than engines.
     pub streams_sharing_an_engine: u64,
+    /// What the file does not say, in the words of its format.
+    pub remarks: Vec<Remark>,
 }
 
 impl ImportReport {
@@ -85,7 +90,8 @@ impl ImportReport {
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![
             format!(
-                "{} events: {} kernels, {} copies, {} fills on {} streams, launched by {} calls of {} host threads",
+                "{}, {} events: {} kernels, {} copies, {} fills on {} streams, launched by {} calls of {} host threads",
+                self.source.name(),
                 self.events,
                 self.kernels,
                 self.copies,
@@ -115,6 +121,7 @@ impl ImportReport {
         counted(self.queries, "event and stream queries (they order nothing)");
         counted(self.overlaps_on_a_stream, "GPU work that overlaps the work before it on its stream");
         counted(self.streams_sharing_an_engine, "streams that share an engine with another");
+        lines.extend(self.remarks.iter().map(Remark::to_string));
         lines
             .push(format!("the host ran ahead of a stream by at most {} operations", self.deepest_run_ahead));
         let us = |ns: u64| ns as f64 / 1e3;
@@ -145,8 +152,10 @@ impl ImportReport {
 /// Why a trace cannot be replayed.
 pub(super) fn nothing_to_replay(joined: &Joined) -> String {
     format!(
-        "there is no GPU work among {} events ({} host calls); record with ProfilerActivity.CUDA and give that trace",
+        "there is no GPU work among {} events ({} host calls) of this {}; {}",
         joined.report.events,
-        joined.calls.len()
+        joined.calls.len(),
+        joined.report.source.name(),
+        joined.report.source.how_to_record()
     )
 }

@@ -1,4 +1,7 @@
-//! Files → text: gzip is recognised by its first two bytes, and the length is bounded.
+//! Unpacks gzip files.
+//!
+//! Invariant: the unpacked length is bounded by [`LARGEST_TRACE_BYTES`].
+//! Entry points: [`is_packed`], [`unpack`].
 
 use std::io::Read;
 
@@ -10,17 +13,17 @@ pub fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// The bytes of the trace itself.
+/// The bytes of a packed trace. Other bytes are returned as they are.
 ///
 /// # Errors
 /// A sentence: packed data that is damaged, cut short or too long.
-pub fn unpack(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    if !is_packed(bytes) {
-        return Ok(bytes.to_vec());
+pub fn unpack(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    if !is_packed(&bytes) {
+        return Ok(bytes);
     }
     let mut text = Vec::new();
     // Several members one after the other are one file.
-    let mut reader = flate2::bufread::MultiGzDecoder::new(bytes).take(LARGEST_TRACE_BYTES + 1);
+    let mut reader = flate2::bufread::MultiGzDecoder::new(bytes.as_slice()).take(LARGEST_TRACE_BYTES + 1);
     match reader.read_to_end(&mut text) {
         Ok(_) if text.len() as u64 > LARGEST_TRACE_BYTES => Err(format!(
             "the trace is longer than {} GiB when unpacked; record a shorter window",

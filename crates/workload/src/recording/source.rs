@@ -1,0 +1,184 @@
+//! Which program wrote a recording, and what it left open.
+//!
+//! Purpose: names of the formats, and the remarks of a reader about facts that its file lacks.
+//! Entry points: [`Source`], [`Remark`].
+
+use std::fmt;
+
+/// The format that a recording was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// JSON of the PyTorch profiler.
+    #[default]
+    Kineto,
+    /// SQLite export of Nsight Systems.
+    Nsight,
+    /// JSON of rocprofv3.
+    RocprofJson,
+    /// CSV of rocprofv3.
+    RocprofCsv,
+    /// The rocpd database of rocprofv3.
+    Rocpd,
+    /// Perfetto packets of rocprofv3.
+    RocprofPerfetto,
+    /// Perfetto packets with GPU render stages.
+    Perfetto,
+    /// Chrome JSON or Perfetto packets that tidegate wrote.
+    Tidegate,
+}
+
+impl Source {
+    /// The name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Kineto => "PyTorch profiler JSON",
+            Source::Nsight => "Nsight Systems SQLite export",
+            Source::RocprofJson => "rocprofv3 JSON",
+            Source::RocprofCsv => "rocprofv3 CSV",
+            Source::Rocpd => "rocprofv3 database",
+            Source::RocprofPerfetto => "rocprofv3 Perfetto trace",
+            Source::Perfetto => "Perfetto trace with GPU render stages",
+            Source::Tidegate => "tidegate timeline",
+        }
+    }
+
+    /// How to record GPU work with this program.
+    pub fn how_to_record(self) -> &'static str {
+        match self {
+            Source::Kineto => "record with ProfilerActivity.CUDA and give that trace",
+            Source::Nsight => "record with `nsys profile -t cuda` and export again",
+            Source::RocprofJson | Source::RocprofCsv | Source::Rocpd | Source::RocprofPerfetto => {
+                "record with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format json -- APP`"
+            }
+            Source::Perfetto => "record with a GPU render stage data source, such as gpu.renderstages",
+            Source::Tidegate => "write it with `tidegate run WORKLOAD --chrome FILE` or `--perfetto FILE`",
+        }
+    }
+}
+
+/// Something that a file does not say, or that a reader left out.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case", tag = "what")]
+pub enum Remark {
+    /// Event records were called, but no row says on which stream.
+    RecordsWithoutStream {
+        /// How many.
+        calls: u64,
+    },
+    /// Synchronisation rows whose host call is not in the file.
+    SyncsWithoutCall {
+        /// How many.
+        rows: u64,
+    },
+    /// Synchronisation rows whose stream and event numbers contradict the name of their host call.
+    SyncsContradicted {
+        /// How many.
+        rows: u64,
+    },
+    /// Host calls that synchronise as a side effect; their time is kept, the order they impose is not.
+    SyncsInsideOtherCalls {
+        /// How many.
+        rows: u64,
+    },
+    /// Streams that wait implicitly for the default stream of their context.
+    ImplicitOrder {
+        /// How many.
+        streams: u64,
+    },
+    /// Graphs recorded as a whole: one piece of work each.
+    WholeGraphs {
+        /// How many launches.
+        launches: u64,
+    },
+    /// Rows or events without a usable start and end.
+    Unusable {
+        /// How many.
+        rows: u64,
+    },
+    /// No host calls are recorded.
+    NoHostCalls,
+    /// The arguments of host calls are not recorded, so streams and events of synchronisations are unknown.
+    NoArguments,
+    /// The stream of copies is not recorded; each direction of a device has a stream of its own.
+    CopiesWithoutStream {
+        /// How many.
+        copies: u64,
+    },
+    /// The recorder moved the ends of work that overlapped on one hardware queue.
+    OverlapRemoved,
+    /// The recorder lost packets.
+    PacketsLost {
+        /// How many packets could not be read without what was lost.
+        packets: u64,
+    },
+    /// Work inside other work of its queue; only the outermost is replayed.
+    NestedStages {
+        /// How many.
+        stages: u64,
+    },
+    /// Events that the outermost event of their stage waited for, but that are not in the file.
+    WaitsUnknown {
+        /// How many.
+        waits: u64,
+    },
+    /// Another file of the same run was read too.
+    AlsoRead {
+        /// Its name.
+        file: String,
+    },
+    /// A file with a matching name was left out, because its times lie far from those of the file given.
+    OtherRun {
+        /// Its name.
+        file: String,
+    },
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remark::RecordsWithoutStream { calls } => write!(
+                f,
+                "event records whose stream is not in the file: {calls} (record with --cuda-event-trace=true)"
+            ),
+            Remark::SyncsWithoutCall { rows } => {
+                write!(f, "not replayed, host call not in the file: {rows} synchronisations")
+            }
+            Remark::SyncsContradicted { rows } => {
+                write!(f, "not replayed, stream and event contradict the call's name: {rows} synchronisations")
+            }
+            Remark::SyncsInsideOtherCalls { rows } => {
+                write!(f, "synchronisations inside other calls, kept as time of the host: {rows}")
+            }
+            Remark::ImplicitOrder { streams } => {
+                write!(f, "not replayed, implicit order with the default stream: {streams} streams")
+            }
+            Remark::WholeGraphs { launches } => write!(
+                f,
+                "graph launches recorded as one piece of work: {launches} (record with --cuda-graph-trace=node)"
+            ),
+            Remark::Unusable { rows } => write!(f, "left out, no usable start and end: {rows} rows"),
+            Remark::NoHostCalls => f.write_str("no host calls are recorded, so nothing says when work was launched"),
+            Remark::NoArguments => {
+                f.write_str("arguments of host calls are not recorded, so their streams and events are unknown")
+            }
+            Remark::CopiesWithoutStream { copies } => {
+                write!(f, "copies whose stream is not recorded, given a stream per direction: {copies}")
+            }
+            Remark::OverlapRemoved => f.write_str(
+                "the recorder moves the ends of work that overlaps on a hardware queue; JSON output keeps them",
+            ),
+            Remark::PacketsLost { packets } => {
+                write!(f, "left out, they refer to packets that the recorder lost: {packets} packets")
+            }
+            Remark::NestedStages { stages } => {
+                write!(f, "stages inside other stages of their queue, counted as part of them: {stages}")
+            }
+            Remark::WaitsUnknown { waits } => {
+                write!(f, "not replayed, awaited event not in the file: {waits} waits")
+            }
+            Remark::AlsoRead { file } => write!(f, "also read: {file}"),
+            Remark::OtherRun { file } => write!(f, "not read, recorded at another time: {file}"),
+        }
+    }
+}
