@@ -1,18 +1,25 @@
 //! Writes a trace as Chrome JSON trace events, which `chrome://tracing` and Perfetto's page open.
 //!
-//! A group becomes a process, a lane a thread, a record a complete event (`X`) or an instant (`i`), an arrow a pair
-//! `s`/`f`, and what they are called metadata (`M`). Times are microseconds with a fraction of nanoseconds. An event
-//! runs from start to end and carries its queueing time as an argument: the viewers drop events that overlap without
-//! nesting, which boxes from queued to executed do. Where execution itself overlaps, the lane gets a further thread.
+//! A group becomes a process, a lane a thread, a record a complete event (`X`) or an instant (`i`), a counter events `C`,
+//! and names metadata (`M`). An arrow is a pair `s`/`f`; the chain of a submission is `s`, `t` for each step, and `f`.
+//! Times are microseconds with a fraction of nanoseconds. An event runs from start to end and has its queueing time as an
+//! argument: viewers drop events that overlap without nesting, as boxes from queued to executed do. Where execution
+//! itself overlaps, the lane gets a further thread. `otherData` describes the run and each thread's lane.
 //!
-//! An arrow binds to the slice that is open at its time, so its head lies one nanosecond before the end of the wait;
-//! where that would be before its tail (a wait released in the very nanosecond of the signal) it lies on the tail.
+//! Invariants: an arrow lies within the slices that it binds to, and does not run backwards. The head of an arrow to a wait
+//! lies one nanosecond before the end of the wait, or on its tail where that is later.
 
 use std::io::{self, BufWriter, Write};
 
+use crate::args::{self, Value};
+use crate::counters::Counter;
 use crate::json;
-use crate::model::{Kind, LaneKind, Record, Trace};
+use crate::model::{Record, Trace};
+use crate::submission::Chain;
 use crate::tracks::Tracks;
+
+/// Version of the arguments and of `otherData`.
+const FORMAT: u32 = 1;
 
 /// Writes `trace` to `out`.
 ///
@@ -21,13 +28,8 @@ use crate::tracks::Tracks;
 pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     let tracks = Tracks::of(trace);
-    write!(
-        out,
-        "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"title\":{},\"clock\":{},\"lost_records\":{}}},\"traceEvents\":[",
-        json::string(&trace.title),
-        json::string(trace.clock.label()),
-        trace.lost_records
-    )?;
+    let about = other_data(trace, &tracks);
+    write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{about},\"traceEvents\":[")?;
     let mut separator = "\n";
     let mut event = |text: String| -> io::Result<()> {
         out.write_all(separator.as_bytes())?;
@@ -37,12 +39,10 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     for line in metadata(trace, &tracks) {
         event(line)?;
     }
-    let flows = trace.flows();
+    let (flows, chains) = (trace.flows(), trace.chains());
     let mut in_flow = vec![false; trace.records.len()];
-    for flow in &flows {
-        in_flow[flow.from] = true;
-        in_flow[flow.to] = true;
-    }
+    let ends = flows.iter().flat_map(|flow| [flow.from, flow.to]);
+    ends.chain(chains.iter().flat_map(Chain::records)).for_each(|index| in_flow[index] = true);
     for (index, record) in trace.records.iter().enumerate() {
         event(slice(trace, &tracks, index, record, in_flow[index]))?;
     }
@@ -50,11 +50,83 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
         let tail = trace.records[flow.from].start_ns;
         let wait = &trace.records[flow.to];
         let head = wait.end_ns.saturating_sub(1).max(wait.start_ns).max(tail);
-        event(arrow_end("s", id, tail, place(trace, &tracks, flow.from)))?;
-        event(arrow_end("f\",\"bp\":\"e", id, head, place(trace, &tracks, flow.to)))?;
+        let name =
+            (flow.kind.label(), if trace.records[flow.to].fence.is_some() { "fence" } else { "memory" });
+        event(arrow_end("s", id, name, tail, place(trace, &tracks, flow.from)))?;
+        event(arrow_end("f\",\"bp\":\"e", id, name, head, place(trace, &tracks, flow.to)))?;
+    }
+    for (number, chain) in chains.iter().enumerate() {
+        for line in chain_events(trace, &tracks, chain, flows.len() + number) {
+            event(line)?;
+        }
+    }
+    for counter in &trace.queue_depths() {
+        counter_events(trace, &tracks, counter, ("depth", "operations")).try_for_each(&mut event)?;
+    }
+    for counter in &trace.engine_loads() {
+        counter_events(trace, &tracks, counter, ("load", "percent")).try_for_each(&mut event)?;
     }
     out.write_all(b"\n]}\n")?;
     out.flush()
+}
+
+/// What the run is, and what each thread of the file stands for.
+fn other_data(trace: &Trace, tracks: &Tracks) -> String {
+    let lane = |(index, track): (usize, &crate::tracks::Track)| {
+        let lane = &trace.lanes[track.lane.0 as usize];
+        let [kind, group, name] = [lane.kind.label(), &lane.group, &lane.name].map(json::string);
+        let (pid, tid) = (track.group + 1, index + 1);
+        format!("{{\"pid\":{pid},\"tid\":{tid},\"kind\":{kind},\"group\":{group},\"name\":{name}}}")
+    };
+    let lanes: Vec<String> = tracks.tracks.iter().enumerate().map(lane).collect();
+    let verdict: Vec<String> = trace.verdict.iter().map(|sentence| json::string(sentence)).collect();
+    format!(
+        "{{\"writer\":\"tidegate\",\"format\":{FORMAT},\"title\":{},\"clock\":{},\"unit\":{},\"lost_records\":{},\
+         \"verdict\":[{}],\"lanes\":[{}]}}",
+        json::string(&trace.title),
+        json::string(trace.clock.label()),
+        json::string(trace.clock.unit()),
+        trace.lost_records,
+        verdict.join(","),
+        lanes.join(",")
+    )
+}
+
+/// The flow of one command buffer, from the call to the last slice; none where there is one record alone.
+fn chain_events(trace: &Trace, tracks: &Tracks, chain: &Chain, id: usize) -> Vec<String> {
+    let records: Vec<usize> = chain.records().collect();
+    let last = records.len() - 1;
+    let (mut events, mut at_ns) = (Vec::new(), 0);
+    for (step, &index) in records.iter().enumerate().filter(|_| last > 0) {
+        at_ns = trace.records[index].start_ns.max(at_ns);
+        let phase = match step {
+            0 => "s",
+            step if step == last => "f\",\"bp\":\"e",
+            _ => "t",
+        };
+        let name = ("submission", "submission");
+        events.push(arrow_end(phase, id, name, at_ns, place(trace, tracks, index)));
+    }
+    events
+}
+
+fn counter_events<'a>(
+    trace: &'a Trace,
+    tracks: &'a Tracks,
+    counter: &'a Counter,
+    (what, unit): (&'a str, &'a str),
+) -> impl Iterator<Item = String> + 'a {
+    let lane = &trace.lanes[counter.lane.0 as usize];
+    let pid = tracks.group_of(counter.lane) + 1;
+    let name = json::string(&format!("{} {what}", lane.name));
+    counter.samples.iter().map(move |&(at_ns, value)| {
+        let ts = micros(at_ns);
+        // Counters of one process with one name are one series, so that each has the number of its lane.
+        let id = counter.lane.0;
+        format!(
+            "{{\"ph\":\"C\",\"name\":{name},\"id\":{id},\"pid\":{pid},\"ts\":{ts},\"args\":{{\"{unit}\":{value}}}}}"
+        )
+    })
 }
 
 fn metadata(trace: &Trace, tracks: &Tracks) -> Vec<String> {
@@ -116,18 +188,15 @@ pub(crate) fn title<'a>(trace: &'a Trace, record: &Record) -> &'a str {
 }
 
 fn arguments(trace: &Trace, record: &Record) -> String {
-    let mut members = Vec::new();
-    let queue = trace.lanes[record.lane.0 as usize].kind == LaneKind::Queue;
-    if queue || record.pending_ns() > 0 {
-        members.push(format!("\"queued_us\":{}", micros(record.queued_ns)));
-    }
-    if let Some((fence, value)) = record.fence {
-        members.push(format!("\"fence\":{}", json::string(&trace.fences[fence.0 as usize].name)));
-        members.push(format!("\"value\":{}", number(value)));
-    }
-    if record.arg != 0 || record.kind == Kind::Lost {
-        members.push(format!("\"arg\":{}", number(record.arg)));
-    }
+    let member = |(name, value): args::Argument| {
+        let value = match value {
+            Value::Number(value) => number(value),
+            Value::Fence(fence) => json::string(&trace.fences[fence.0 as usize].name),
+            Value::Lane(lane) => json::string(&trace.lanes[lane.0 as usize].name),
+        };
+        format!("\"{}\":{value}", args::NAMES[name])
+    };
+    let members: Vec<String> = args::of(trace, record).map(member).collect();
     format!("{{{}}}", members.join(","))
 }
 
@@ -136,10 +205,10 @@ fn number(value: u64) -> String {
     if value < 1 << 53 { value.to_string() } else { format!("\"{value}\"") }
 }
 
-fn arrow_end(phase: &str, id: usize, at_ns: u64, place: String) -> String {
+fn arrow_end(phase: &str, id: usize, (name, category): (&str, &str), at_ns: u64, place: String) -> String {
+    let ts = micros(at_ns);
     format!(
-        "{{\"ph\":\"{phase}\",\"id\":{id},\"name\":\"release\",\"cat\":\"fence\",\"ts\":{},{place}}}",
-        micros(at_ns)
+        "{{\"ph\":\"{phase}\",\"id\":{id},\"name\":\"{name}\",\"cat\":\"{category}\",\"ts\":{ts},{place}}}"
     )
 }
 
@@ -151,7 +220,7 @@ fn micros(ns: u64) -> String {
 mod tests {
     use serde_json::Value;
 
-    use crate::sample;
+    use crate::{ClockName, Kind, LaneKind, LinkId, Record, sample};
 
     fn events(trace: &crate::Trace) -> Vec<Value> {
         let mut out = Vec::new();
@@ -174,7 +243,8 @@ mod tests {
         let slices = of_phase(&events, "X").len() + of_phase(&events, "i").len();
         assert_eq!(slices, trace.records.len());
         let (tails, heads) = (of_phase(&events, "s"), of_phase(&events, "f"));
-        assert_eq!(tails.len(), trace.flows().len());
+        let chains = trace.chains().iter().filter(|chain| chain.records().count() > 1).count();
+        assert_eq!(tails.len(), trace.flows().len() + chains);
         assert!(!tails.is_empty());
         for (tail, head) in tails.iter().zip(&heads) {
             assert_eq!(tail["id"], head["id"]);
@@ -193,7 +263,8 @@ mod tests {
                 "M" => assert!(!event["args"].as_object().unwrap().is_empty()),
                 "X" => assert!(event["ts"].is_number() && event["dur"].is_number() && event["tid"].is_u64()),
                 "i" => assert_eq!(event["s"], "t"),
-                "s" | "f" => assert!(event["id"].is_u64() && event["cat"] == "fence"),
+                "s" | "t" | "f" => assert!(event["id"].is_u64() && event["cat"].is_string()),
+                "C" => assert!(event["ts"].is_number() && event["args"].as_object().unwrap().len() == 1),
                 other => panic!("phase {other}"),
             }
         }
@@ -225,6 +296,41 @@ mod tests {
         assert!(text.contains("\"value\":\"18446744073709551615\""), "{text}");
         assert!(!text.contains("</script>"));
         serde_json::from_str::<Value>(&text).unwrap();
+    }
+
+    #[test]
+    fn a_submission_is_one_flow_from_the_call_to_the_last_slice() {
+        let mut b = crate::TraceBuilder::new("t", ClockName::Virtual);
+        let main = b.add_lane(LaneKind::CpuThread, "app", "main");
+        let queue = b.add_lane(LaneKind::Queue, "app", "q");
+        let engine = b.add_lane(LaneKind::Engine, "GPU", "copy");
+        let list = b.name("upload");
+        let span = |lane, kind, start, end| Record::span(lane, kind, list, start, end);
+        b.append(vec![
+            span(main, Kind::Submit, 1_000, 3_000).for_queue(queue).linked(LinkId(1)).with_arg(1),
+            Record::instant(queue, Kind::ExecuteQueued, list, 2_000).linked(LinkId(1)),
+            span(queue, Kind::Execute, 5_000, 9_000).queued(2_000),
+            span(engine, Kind::Fill, 6_000, 7_000).for_queue(queue).with_arg(64),
+            span(engine, Kind::Copy, 7_000, 9_000).for_queue(queue).with_arg(32),
+        ]);
+        let events = events(&b.finish());
+        let flow: Vec<_> = events
+            .iter()
+            .filter(|e| e["cat"] == "submission")
+            .map(|e| (e["ph"].as_str().unwrap(), e["tid"].as_u64().unwrap(), e["ts"].as_f64().unwrap()))
+            .collect();
+        assert_eq!(flow, [("s", 1, 1.0), ("t", 2, 5.0), ("t", 3, 6.0), ("f", 3, 7.0)]);
+        let args = |name: &str| events.iter().find(|e| e["cat"] == name).unwrap()["args"].clone();
+        assert_eq!(args("submit"), serde_json::json!({"submission": 1, "queue": "q", "lists": 1}));
+        assert_eq!(args("execute"), serde_json::json!({"queued_ns": 2_000, "submission": 1}));
+        assert_eq!(args("fill"), serde_json::json!({"submission": 1, "queue": "q", "bytes": 64}));
+        let counted = |name: &str| {
+            let of_name = events.iter().filter(move |e| e["ph"] == "C" && e["name"] == name);
+            of_name.map(|e| (e["ts"].as_f64().unwrap(), e["args"].clone())).collect::<Vec<_>>()
+        };
+        let depth = |n: u64| serde_json::json!({ "operations": n });
+        assert_eq!(counted("q depth"), [(2.0, depth(1)), (9.0, depth(0))]);
+        assert_eq!(counted("copy load").first().unwrap().0, 1.0);
     }
 
     #[test]

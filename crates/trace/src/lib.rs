@@ -21,6 +21,7 @@ extern crate self as tidegate_trace;
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 
+mod args;
 mod builder;
 mod check;
 pub mod chrome;

@@ -28,18 +28,26 @@ categories = {n.iid: n.name for n in start.interned_data.event_categories}
 annotations = {n.iid: n.name for n in start.interned_data.debug_annotation_names}
 strings = {n.iid: n.str for n in start.interned_data.debug_annotation_string_values}
 
-tracks, open_slices, started, ended, events, last = {}, {}, set(), 0, 0, 0
+tracks, counters, open_slices, started, ended, events, values, last = {}, set(), {}, set(), set(), 0, 0, 0
 for packet in trace.packet:
     if packet.HasField("track_descriptor"):
         d = packet.track_descriptor
         assert d.uuid not in tracks and (not d.parent_uuid or d.parent_uuid in tracks)
         assert d.child_ordering == TrackDescriptor.EXPLICIT
         tracks[d.uuid] = d.name
+        if d.HasField("counter"):
+            assert d.counter.unit_name
+            counters.add(d.uuid)
     if not packet.HasField("track_event"):
         continue
     e = packet.track_event
     assert packet.timestamp >= last and e.track_uuid in tracks
     last = packet.timestamp
+    assert (e.track_uuid in counters) == (e.type == TrackEvent.TYPE_COUNTER)
+    if e.type == TrackEvent.TYPE_COUNTER:
+        assert e.HasField("counter_value") and e.counter_value >= 0
+        values += 1
+        continue
     stack = open_slices.setdefault(e.track_uuid, [])
     if e.type == TrackEvent.TYPE_SLICE_END:
         stack.pop()
@@ -48,11 +56,12 @@ for packet in trace.packet:
         assert names[e.name_iid] and all(categories[i] for i in e.category_iids)
         for a in e.debug_annotations:
             assert annotations[a.name_iid]
-            assert not a.HasField("string_value_iid") or a.string_value_iid in strings
+            assert a.HasField("uint_value") != (a.string_value_iid in strings)
         if e.type == TrackEvent.TYPE_SLICE_BEGIN:
             stack.append(e.name_iid)
-    assert started.isdisjoint(e.flow_ids) and started.issuperset(e.terminating_flow_ids)
+    assert ended.isdisjoint(e.flow_ids) and ended.isdisjoint(e.terminating_flow_ids)
+    assert started.issuperset(e.terminating_flow_ids)
     started.update(e.flow_ids)
-    ended += len(e.terminating_flow_ids)
-assert not any(open_slices.values()) and ended == len(started)
-print(events, ended)
+    ended.update(e.terminating_flow_ids)
+assert not any(open_slices.values()) and ended == started
+print(events, len(ended), values)

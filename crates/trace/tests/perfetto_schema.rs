@@ -27,7 +27,11 @@ fn check(trace: &Trace, name: &str) {
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
     let counts: Vec<usize> = said.split_whitespace().map(|n| n.parse().unwrap()).collect();
-    assert_eq!(counts, [trace.records.len() + usize::from(trace.lost_records > 0), trace.flows().len()]);
+    let events = trace.records.len() + usize::from(trace.lost_records > 0);
+    let chains = trace.chains().iter().filter(|chain| chain.records().count() > 1).count();
+    let counters = trace.queue_depths().into_iter().chain(trace.engine_loads());
+    let values: usize = counters.map(|counter| counter.samples.len()).sum();
+    assert_eq!(counts, [events, trace.flows().len() + chains, values]);
 }
 
 #[test]

@@ -3,11 +3,12 @@
 //! One packet sequence, in this order:
 //! 1. a clock snapshot that ties the clock of this trace, which starts at 0 with the run, to the reader's own;
 //! 2. one packet that clears the incremental state, says which clock the sequence uses, and interns every name;
-//! 3. descriptors of the tracks: the run, below it its groups, below these their lanes;
-//! 4. begins and ends of slices, instants, arrows as flow ids.
+//! 3. descriptors of the tracks: the run, below it its groups, below these their lanes and counters;
+//! 4. begins and ends of slices, instants, arrows as flow ids, values of counters.
 //!
 //! The begin of a signal starts a flow for each wait that it released, and the *end* of the wait terminates it: the
-//! wait began earlier than the signal. A slice runs from start to end; when it was queued is an annotation.
+//! wait began earlier than the signal. The flow of a command buffer goes through the begins of its call, its box and its
+//! slices. A slice runs from start to end; its queueing time is an annotation.
 //! Field numbers are those of the public schema, `protos/perfetto/trace/`.
 
 mod order;
@@ -18,9 +19,10 @@ use std::io::{self, BufWriter, Write};
 use order::Step;
 use wire::Message;
 
+use crate::args::{self, Value};
 use crate::chrome::title;
-use crate::flow::Flow;
-use crate::model::{Kind, LaneKind, Record, Trace};
+use crate::counters::Counter;
+use crate::model::{Kind, Record, Trace};
 use crate::tracks::Tracks;
 
 /// Any non-zero number will do: there is one sequence.
@@ -55,19 +57,14 @@ mod event {
     pub const TYPE: u32 = 9;
     pub const NAME: u32 = 10;
     pub const TRACK: u32 = 11;
+    pub const COUNTER_VALUE: u32 = 30;
     pub const FLOW: u32 = 47;
     pub const TERMINATING_FLOW: u32 = 48;
     pub const SLICE_BEGIN: u64 = 1;
     pub const SLICE_END: u64 = 2;
     pub const INSTANT: u64 = 3;
+    pub const COUNTER: u64 = 4;
 }
-
-/// Names of annotations, interned under their index plus one.
-const ANNOTATIONS: [&str; 4] = ["queued_ns", "fence", "value", "arg"];
-const QUEUED: u64 = 1;
-const FENCE: u64 = 2;
-const VALUE: u64 = 3;
-const ARG: u64 = 4;
 
 /// Writes `trace` to `out`.
 ///
@@ -79,10 +76,12 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     packets.put(clock_snapshot)?;
     packets.put(|p| sequence_start(p, trace))?;
     describe_tracks(&mut packets, trace, &tracks)?;
+    let counters = Counters::of(trace, &tracks);
+    counters.describe(&mut packets, trace, &tracks)?;
     if trace.lost_records > 0 {
         packets.put(|p| lost(p, trace))?;
     }
-    write_events(&mut packets, trace, &tracks)?;
+    write_events(&mut packets, trace, &tracks, &counters)?;
     packets.out.flush()
 }
 
@@ -127,11 +126,14 @@ fn sequence_start(p: &mut Message, trace: &Trace) {
         for (index, name) in trace.names.iter().enumerate().skip(1) {
             intern(data, 2, name_iid(index), name);
         }
-        for (index, name) in ANNOTATIONS.iter().enumerate() {
+        for (index, name) in args::NAMES.iter().enumerate() {
             intern(data, 3, index as u64 + 1, name);
         }
         for (index, fence) in trace.fences.iter().enumerate() {
-            intern(data, 29, index as u64 + 1, &fence.name);
+            intern(data, 29, fence_iid(index), &fence.name);
+        }
+        for (index, lane) in trace.lanes.iter().enumerate() {
+            intern(data, 29, lane_iid(trace, index), &lane.name);
         }
     });
 }
@@ -148,6 +150,15 @@ fn category_iid(kind: Kind) -> u64 {
 
 fn name_iid(index: usize) -> u64 {
     Kind::ALL.len() as u64 + index as u64
+}
+
+/// Fences and lanes are the string values of annotations.
+fn fence_iid(index: usize) -> u64 {
+    index as u64 + 1
+}
+
+fn lane_iid(trace: &Trace, index: usize) -> u64 {
+    fence_iid(trace.fences.len() + index)
 }
 
 fn group_uuid(group: usize) -> u64 {
@@ -187,16 +198,75 @@ fn lost(p: &mut Message, trace: &Trace) {
     p.message(packet::TRACK_EVENT, |e| {
         e.uint(event::TYPE, event::INSTANT).uint(event::TRACK, RUN_UUID);
         e.uint(event::CATEGORY, category_iid(Kind::Lost)).uint(event::NAME, category_iid(Kind::Lost));
-        annotate(e, ARG, |a| {
-            a.uint(3, trace.lost_records);
-        });
+        let record = Record::instant(crate::LaneId(0), Kind::Lost, crate::NameId::NONE, at);
+        annotations(e, trace, &record.with_arg(trace.lost_records));
     });
 }
 
-fn write_events<W: Write>(packets: &mut Packets<W>, trace: &Trace, tracks: &Tracks) -> io::Result<()> {
-    let flows = trace.flows();
-    let arrows = Arrows::of(trace, &flows);
-    for step in order::steps(trace, tracks, &flows) {
+/// The counter tracks: those of queues, then those of engines.
+struct Counters {
+    list: Vec<(Counter, &'static str, &'static str)>,
+    first_uuid: u64,
+}
+
+impl Counters {
+    fn of(trace: &Trace, tracks: &Tracks) -> Counters {
+        let depths = trace.queue_depths().into_iter().map(|counter| (counter, "depth", "operations"));
+        let loads = trace.engine_loads().into_iter().map(|counter| (counter, "load", "%"));
+        Counters { list: depths.chain(loads).collect(), first_uuid: track_uuid(tracks, tracks.tracks.len()) }
+    }
+
+    fn describe<W: Write>(&self, packets: &mut Packets<W>, trace: &Trace, tracks: &Tracks) -> io::Result<()> {
+        for (index, (counter, what, unit)) in self.list.iter().enumerate() {
+            let name = format!("{} {what}", trace.lanes[counter.lane.0 as usize].name);
+            let parent = group_uuid(tracks.group_of(counter.lane));
+            let rank = tracks.tracks.len() + index;
+            packets.put(|p| {
+                p.message(packet::TRACK_DESCRIPTOR, |t| {
+                    t.uint(1, self.first_uuid + index as u64).text(2, &name).uint(5, parent);
+                    t.message(8, |c| {
+                        c.text(6, unit);
+                    });
+                    t.uint(11, CHILDREN_BY_RANK).uint(12, rank as u64);
+                });
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Every value with its time and its track, in the order of time.
+    fn values(&self) -> Vec<(u64, u64, u64)> {
+        let of = |(index, (counter, ..)): (usize, &(Counter, _, _))| {
+            let uuid = self.first_uuid + index as u64;
+            counter.samples.iter().map(move |&(at_ns, value)| (at_ns, uuid, value)).collect::<Vec<_>>()
+        };
+        let mut values: Vec<_> = self.list.iter().enumerate().flat_map(of).collect();
+        values.sort_unstable();
+        values
+    }
+}
+
+fn count(p: &mut Message, (at_ns, uuid, value): (u64, u64, u64)) {
+    p.uint(packet::TIMESTAMP, at_ns).uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
+    p.message(packet::TRACK_EVENT, |e| {
+        e.uint(event::TYPE, event::COUNTER).uint(event::TRACK, uuid).uint(event::COUNTER_VALUE, value);
+    });
+}
+
+fn write_events<W: Write>(
+    packets: &mut Packets<W>,
+    trace: &Trace,
+    tracks: &Tracks,
+    counters: &Counters,
+) -> io::Result<()> {
+    let edges = order::Edges::of(trace);
+    let arrows = Arrows::of(trace, &edges);
+    let mut values = counters.values().into_iter().peekable();
+    for step in order::steps(trace, tracks, &edges) {
+        let at_ns = step.at_ns(trace);
+        while let Some(value) = values.next_if(|(at, ..)| *at <= at_ns) {
+            packets.put(|p| count(p, value))?;
+        }
         match step {
             Step::Begin(index) => packets.put(|p| begin(p, trace, tracks, &arrows, index))?,
             Step::End(index) if is_slice(trace, &arrows, index) => {
@@ -205,23 +275,34 @@ fn write_events<W: Write>(packets: &mut Packets<W>, trace: &Trace, tracks: &Trac
             Step::End(_) => {}
         }
     }
-    Ok(())
+    values.try_for_each(|value| packets.put(|p| count(p, value)))
 }
 
-/// Flow ids of each record: those it starts and the one it terminates.
+/// Flow ids of each record: those that its begin starts or goes on with, those that its begin terminates, and the one that its
+/// end terminates.
 struct Arrows {
-    starts: Vec<Vec<u64>>,
+    passes: Vec<Vec<u64>>,
+    arrives: Vec<Vec<u64>>,
     terminates: Vec<Option<u64>>,
 }
 
 impl Arrows {
-    fn of(trace: &Trace, flows: &[Flow]) -> Arrows {
+    fn of(trace: &Trace, edges: &order::Edges) -> Arrows {
         let count = trace.records.len();
-        let mut arrows = Arrows { starts: vec![Vec::new(); count], terminates: vec![None; count] };
-        for (index, flow) in flows.iter().enumerate().filter(|(_, f)| order::runs_forward(trace, f)) {
-            let id = index as u64 + 1;
-            arrows.starts[flow.from].push(id);
+        let none = vec![Vec::new(); count];
+        let mut arrows = Arrows { passes: none.clone(), arrives: none, terminates: vec![None; count] };
+        let mut id = 0;
+        for flow in &edges.flows {
+            id += 1;
+            arrows.passes[flow.from].push(id);
             arrows.terminates[flow.to] = Some(id);
+        }
+        for chain in &edges.chains {
+            id += 1;
+            if let [through @ .., last] = &chain[..] {
+                through.iter().for_each(|&index| arrows.passes[index].push(id));
+                arrows.arrives[*last].push(id);
+            }
         }
         arrows
     }
@@ -231,7 +312,8 @@ impl Arrows {
 fn is_slice(trace: &Trace, arrows: &Arrows, index: usize) -> bool {
     trace.records[index].duration_ns() > 0
         || arrows.terminates[index].is_some()
-        || !arrows.starts[index].is_empty()
+        || !arrows.passes[index].is_empty()
+        || !arrows.arrives[index].is_empty()
 }
 
 fn begin(p: &mut Message, trace: &Trace, tracks: &Tracks, arrows: &Arrows, index: usize) {
@@ -244,8 +326,11 @@ fn begin(p: &mut Message, trace: &Trace, tracks: &Tracks, arrows: &Arrows, index
         e.uint(event::CATEGORY, category_iid(record.kind));
         let named = title(trace, record) != record.kind.label();
         e.uint(event::NAME, if named { name_iid(record.name.0 as usize) } else { category_iid(record.kind) });
-        for id in &arrows.starts[index] {
+        for id in &arrows.passes[index] {
             e.fixed64(event::FLOW, *id);
+        }
+        for id in &arrows.arrives[index] {
+            e.fixed64(event::TERMINATING_FLOW, *id);
         }
         annotations(e, trace, record);
     });
@@ -265,32 +350,16 @@ fn end(p: &mut Message, trace: &Trace, tracks: &Tracks, arrows: &Arrows, index: 
 }
 
 fn annotations(e: &mut Message, trace: &Trace, record: &Record) {
-    let queue = trace.lanes[record.lane.0 as usize].kind == LaneKind::Queue;
-    if queue || record.pending_ns() > 0 {
-        annotate(e, QUEUED, |a| {
-            a.uint(3, record.queued_ns);
+    for (name, value) in args::of(trace, record) {
+        e.message(event::ANNOTATION, |a| {
+            a.uint(1, name as u64 + 1);
+            match value {
+                Value::Number(number) => a.uint(3, number),
+                Value::Fence(fence) => a.uint(17, fence_iid(fence.0 as usize)),
+                Value::Lane(lane) => a.uint(17, lane_iid(trace, lane.0 as usize)),
+            };
         });
     }
-    if let Some((fence, value)) = record.fence {
-        annotate(e, FENCE, |a| {
-            a.uint(17, u64::from(fence.0) + 1);
-        });
-        annotate(e, VALUE, |a| {
-            a.uint(3, value);
-        });
-    }
-    if record.arg != 0 || record.kind == Kind::Lost {
-        annotate(e, ARG, |a| {
-            a.uint(3, record.arg);
-        });
-    }
-}
-
-fn annotate(e: &mut Message, name: u64, fill: impl FnOnce(&mut Message)) {
-    e.message(event::ANNOTATION, |a| {
-        a.uint(1, name);
-        fill(a);
-    });
 }
 
 #[cfg(test)]
@@ -401,7 +470,9 @@ mod tests {
             }
             started.extend(uints(&e, event::FLOW));
         }
-        assert_eq!((started.len(), terminated), (trace.flows().len(), trace.flows().len()));
+        let chains = trace.chains().iter().filter(|chain| chain.records().count() > 1).count();
+        let arrows = trace.flows().len() + chains;
+        assert_eq!((started.len(), terminated), (arrows, arrows));
         assert!(terminated > 0);
     }
 

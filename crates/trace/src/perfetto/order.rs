@@ -2,9 +2,10 @@
 //!
 //! A reader sorts packets by time and keeps the order of the file among equals, so that this order decides what
 //! happens within one nanosecond: on each track a slice ends before the next begins and the inner ends before the
-//! outer; and the begin of a signal comes before the end of each wait that it released, else the reader sees an arrow
-//! end that never started. Both are edges; the events are taken in topological order, the earliest time first.
-//! Arrows that would run backwards in time (clocks that disagree) are no edges, and are told to the caller.
+//! outer; the begin of a signal comes before the end of each wait that it released, and the begins of a submission come
+//! in the order of its chain, else the reader sees an arrow end that never started. All are edges; the events are taken
+//! in topological order, the earliest time first. Arrows that would run backwards in time (clocks that disagree) are no
+//! edges and are left out.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,14 +22,42 @@ pub(crate) enum Step {
     End(usize),
 }
 
+impl Step {
+    /// When it happens.
+    pub(crate) fn at_ns(self, trace: &Trace) -> u64 {
+        match self {
+            Step::Begin(index) => trace.records[index].start_ns,
+            Step::End(index) => trace.records[index].start_ns + trace.records[index].duration_ns(),
+        }
+    }
+}
+
+/// The arrows of a trace that run forward in time.
+pub(crate) struct Edges {
+    /// From the begin of a signal to the end of a wait.
+    pub(crate) flows: Vec<Flow>,
+    /// Records of a command buffer, from begin to begin; two at least.
+    pub(crate) chains: Vec<Vec<usize>>,
+}
+
+impl Edges {
+    pub(crate) fn of(trace: &Trace) -> Edges {
+        let flows = trace.flows().into_iter().filter(|flow| runs_forward(trace, flow)).collect();
+        let start = |index: &usize| trace.records[*index].start_ns;
+        let chains = trace.chains().into_iter().map(|chain| chain.records().collect::<Vec<_>>());
+        let chains = chains.filter(|chain| chain.len() > 1 && chain.is_sorted_by_key(start)).collect();
+        Edges { flows, chains }
+    }
+}
+
 /// Every begin and end, in the order described above.
-pub(crate) fn steps(trace: &Trace, tracks: &Tracks, flows: &[Flow]) -> Vec<Step> {
-    let graph = Graph::of(trace, tracks, flows);
+pub(crate) fn steps(trace: &Trace, tracks: &Tracks, edges: &Edges) -> Vec<Step> {
+    let graph = Graph::of(trace, tracks, edges);
     graph.sorted().into_iter().map(step_of).collect()
 }
 
-/// Whether an arrow can be told to a reader: its signal begins no later than its wait ends.
-pub(crate) fn runs_forward(trace: &Trace, flow: &Flow) -> bool {
+/// Whether an arrow can be shown: its signal begins no later than its wait ends.
+fn runs_forward(trace: &Trace, flow: &Flow) -> bool {
     let wait = &trace.records[flow.to];
     trace.records[flow.from].start_ns <= wait.start_ns + wait.duration_ns()
 }
@@ -42,13 +71,13 @@ struct Graph {
     at_ns: Vec<u64>,
     /// The next node on the same track.
     next: Vec<Option<usize>>,
-    /// For each begin of a signal, the ends that it must precede.
+    /// For each begin, the ends and begins that it must precede.
     released: Vec<Vec<usize>>,
     waits_for: Vec<u32>,
 }
 
 impl Graph {
-    fn of(trace: &Trace, tracks: &Tracks, flows: &[Flow]) -> Graph {
+    fn of(trace: &Trace, tracks: &Tracks, edges: &Edges) -> Graph {
         let count = 2 * trace.records.len();
         let mut graph = Graph {
             at_ns: vec![0; count],
@@ -66,9 +95,12 @@ impl Graph {
                 graph.waits_for[pair[1]] += 1;
             }
         }
-        for flow in flows.iter().filter(|f| runs_forward(trace, f)) {
-            graph.released[flow.from].push(2 * flow.to + 1);
-            graph.waits_for[2 * flow.to + 1] += 1;
+        let releases = edges.flows.iter().map(|flow| (flow.from, 2 * flow.to + 1));
+        let chained =
+            edges.chains.iter().flat_map(|chain| chain.windows(2)).map(|pair| (pair[0], 2 * pair[1]));
+        for (from, node) in releases.chain(chained) {
+            graph.released[from].push(node);
+            graph.waits_for[node] += 1;
         }
         graph
     }
@@ -170,7 +202,7 @@ mod tests {
         let flows = trace.flows();
         assert_eq!(flows.len(), 2);
         let tracks = Tracks::of(&trace);
-        let steps = steps(&trace, &tracks, &flows);
+        let steps = steps(&trace, &tracks, &Edges::of(&trace));
         assert_eq!(steps.len(), 2 * trace.records.len());
         let place = |step: Step| steps.iter().position(|s| *s == step).unwrap();
         for flow in flows {
@@ -191,7 +223,7 @@ mod tests {
         }
         let trace = b.finish();
         let tracks = Tracks::of(&trace);
-        let steps = steps(&trace, &tracks, &trace.flows());
+        let steps = steps(&trace, &tracks, &Edges::of(&trace));
         let mut seen: Vec<_> = steps.iter().map(|s| format!("{s:?}")).collect();
         seen.sort();
         seen.dedup();
