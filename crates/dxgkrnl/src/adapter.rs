@@ -22,7 +22,7 @@ use crate::memory::{AddressSpace, ContextAllocations, LocalMemory};
 use crate::power::{Power, PowerManagement, Powered};
 use crate::process::Process;
 use crate::sched::idle::IdleContexts;
-use crate::sched::{Limits, VidSch};
+use crate::sched::{FenceOperations, Limits, VidSch};
 use crate::stats::{Count, KernelStats, Stats};
 use crate::supervisor::{self, Supervisor};
 use crate::tdr::{Tdr, TdrConfig};
@@ -465,6 +465,19 @@ impl Adapter {
 
     fn new_number(&self) -> u64 {
         self.next_handle.fetch_add(1) + 1
+    }
+
+    /// What contexts and kernel-mode hardware queues did with fences in software until now, by their tags.
+    pub fn fence_operations(&self) -> BTreeMap<u32, FenceOperations> {
+        let now_ns = self.platform.stamp_ns();
+        let mut all: BTreeMap<u32, FenceOperations> = BTreeMap::new();
+        let of_contexts: Vec<_> = self.sched.lock().fence_operations(now_ns).collect();
+        let of_queues = self.hw_queues_of(|_| true);
+        let of_queues = of_queues.iter().map(|queue| (queue.tag, queue.fence_operations(now_ns)));
+        for (tag, done) in of_contexts.into_iter().chain(of_queues) {
+            *all.entry(tag).or_default() += done;
+        }
+        all
     }
 
     /// Waits that VidSch holds for contexts and kernel-mode hardware queues.

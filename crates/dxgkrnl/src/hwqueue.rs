@@ -12,8 +12,8 @@ use crate::fence::log::{self, FenceLogs};
 use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Owner, Wakee, monitor};
 use crate::memory::Affinity;
 use crate::recovery;
-use crate::sched::FenceTarget;
 use crate::sched::broadcast::{Broadcast, Standing};
+use crate::sched::{FenceOperations, FenceTarget};
 use crate::scheduling;
 use crate::signal;
 use crate::stats::Count;
@@ -147,6 +147,7 @@ struct SoftwareQueue {
     /// The progress value that a waiter is entered for: until it is reached, no other is needed.
     awaiting: u64,
     running: bool,
+    done: FenceOperations,
 }
 
 enum Action {
@@ -230,6 +231,7 @@ impl HwQueue {
             announced: 0,
             awaiting: 0,
             running: false,
+            done: FenceOperations::default(),
         };
         let queue = Arc::new(HwQueue {
             context: context.clone(),
@@ -443,6 +445,7 @@ impl HwQueue {
             let at_head = software.items.front().is_some_and(
                 |head| matches!(&head.work, Work::Signal { signal, .. } if Arc::ptr_eq(signal, made)),
             );
+            software.done.signals += u64::from(at_head && !made.fences.is_empty());
             if at_head { software.items.pop_front() } else { None }
         };
         if let Some(Item { queued_ns, head_ns: Some(head_ns), .. }) = item {
@@ -565,6 +568,16 @@ impl HwQueue {
         self.software.lock().submitted
     }
 
+    /// What it did with fences until `now_ns`.
+    pub(crate) fn fence_operations(&self, now_ns: u64) -> FenceOperations {
+        let software = self.software.lock();
+        let mut done = software.done;
+        if let Some(Item { head_ns: Some(head_ns), work: Work::Wait { .. }, .. }) = software.items.front() {
+            done.block(*head_ns, now_ns);
+        }
+        done
+    }
+
     /// The wait at the head of the queue.
     pub(crate) fn pending_waits(&self) -> Vec<crate::PendingWait> {
         let software = self.software.lock();
@@ -621,8 +634,14 @@ impl SoftwareQueue {
                 self.in_flight.push_back(command.progress_fence_id);
                 Action::Submit(command)
             }
-            Work::Wait { fences, .. } => Action::WaitOver { fences, queued_ns, head_ns },
-            Work::Signal { signal, .. } => Action::Signal { signal, queued_ns, head_ns },
+            Work::Wait { fences, .. } => {
+                self.done.pass_wait(head_ns, now_ns);
+                Action::WaitOver { fences, queued_ns, head_ns }
+            }
+            Work::Signal { signal, .. } => {
+                self.done.signals += u64::from(!signal.fences.is_empty());
+                Action::Signal { signal, queued_ns, head_ns }
+            }
         })
     }
 

@@ -52,6 +52,7 @@ pub use fence::log::LogTimeFault;
 pub use memory::LocalMemoryUse;
 pub use power::PowerManagement;
 pub use process::Process;
+pub use sched::FenceOperations;
 pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
 pub use suspend::Suspended;
 pub use tdr::{

@@ -6,7 +6,7 @@
 //! 2. the driver is asked, outside of that entry's lock: it may be done when the call returns, or say so by an interrupt, which
 //!    may overtake the return;
 //! 3. when all are asked, each answer is waited for, at most for the TDR delay; the engine of who does not answer hangs (`tdr`).
-//!    The looks at engines ask as well and wait for nobody: they see later whether it was answered.
+//!    The looks at engines ask as well and do not wait: an answer wakes the supervisor, which ends the hold.
 //!
 //! The value tells requests apart: a context may be suspended, resumed without waiting and suspended again, and then the
 //! acknowledgement of the first request says nothing about the second.
@@ -175,6 +175,7 @@ fn settle(context: &Context, fence: u64) -> bool {
     let Some(pending) = pending else { return false };
     pending.set(Step::ThreadWake);
     context.device.adapter.record_power("suspend context", since_ns, fence);
+    tdr::suspended(&context.device.adapter, context);
     true
 }
 

@@ -111,11 +111,15 @@ impl SoftGpu {
         (0..config.engines()).map(|engine| config.node_of(engine).preemption).collect()
     }
 
-    /// What was counted so far. An engine hands its counts over before it interrupts and at the end of each turn.
+    /// What was counted so far. An engine hands its counts over before it interrupts and at the end of each turn. Waits that
+    /// head their queues count as blocked time until now.
     pub fn stats(&self) -> Stats {
-        let now = self.shared.platform.now().0;
+        let (now, gpu_now) = (self.shared.platform.now().0, self.shared.clock.now());
         let cmp = self.shared.cmp.lock();
         let mut stats = cmp.stats.clone();
+        for (tag, since) in cmp.held_back() {
+            stats.tags.entry(tag).or_default().blocked_ns += gpu_now.0.saturating_sub(since.0);
+        }
         stats.overlap_ns = cmp.overlap.as_of(now);
         drop(cmp);
         stats.interrupts_raised = self.shared.line.times_raised();

@@ -13,6 +13,10 @@ pub struct TagStats {
     pub commands: u64,
     /// Time for which an engine was busy with its copies, fills, dispatches, draws and timed work, in nanoseconds.
     pub busy_ns: u64,
+    /// Waits that the queue passed.
+    pub waits: u64,
+    /// Signal packets that were executed.
+    pub signals: u64,
     /// Time for which a wait that was not satisfied headed the queue, in nanoseconds.
     pub blocked_ns: u64,
     /// Times that its work was left in the middle, or went back to the kernel there.
@@ -24,6 +28,8 @@ impl TagStats {
         self.packets += more.packets;
         self.commands += more.commands;
         self.busy_ns += more.busy_ns;
+        self.waits += more.waits;
+        self.signals += more.signals;
         self.blocked_ns += more.blocked_ns;
         self.preempted += more.preempted;
     }

@@ -173,9 +173,7 @@ fn a_full_signaled_list_collapses_and_says_so() {
         let mut packets: Vec<RingPacket> = fences.iter().map(|f| f.signal(1)).collect();
         packets.push(last.signal(1));
         queue.submit(&packets);
-        while last.current.load() == 0 {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| last.current.load() != 0);
         let read = |r| machine.gpu.read_register(r);
         let cause = Cause(read(Register::INTERRUPT_CAUSE));
         assert_eq!(cause, Cause(Cause::FENCE_SIGNALED.0 | Cause::FENCE_COLLAPSED.0));
@@ -392,9 +390,7 @@ fn a_posted_entry_is_there_behind_the_flush_or_the_next_barrier() {
         // A wait has no barrier: the index counts what is not there.
         let nop = process.execute(&[Command::Timed { ns: 1 }], 0);
         queue.submit(&[logged(fence.wait(1), 1), nop]);
-        while taken(machine, queue.id) < 4 {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| taken(machine, queue.id) >= 4);
         assert_eq!((log.index(), log.entry(1).fence_value), ((2, 0), 0));
         machine.gpu.read_register(Register::LOG_FLUSH);
         assert_eq!(log.entry(1).fence_value, 1);
@@ -431,9 +427,7 @@ fn a_value_that_the_cpu_stored_is_found_by_notify() {
         let mut queue = process.queue(COPY);
         queue.submit(&[other.signal(1), fence.wait(4), done.signal(1)]);
         machine.await_signals(&other, 1);
-        while machine.state(queue.id) != QueueState::Waiting {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| machine.state(queue.id) == QueueState::Waiting);
         let notify = || {
             machine.admin(AdminCommand::NotifyFence {
                 address_space: process.id,
@@ -459,9 +453,7 @@ fn a_latched_wait_survives_a_value_that_falls() {
         let (mut waiter, mut signaler) = (process.queue(THREE_D), process.queue(COPY));
         waiter.submit(&[ready.signal(1), fence.wait(10), done.signal(1)]);
         machine.await_signals(&ready, 1);
-        while machine.state(waiter.id) != QueueState::Waiting {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| machine.state(waiter.id) == QueueState::Waiting);
         signaler.submit(&[fence.signal(10), fence.signal(2)]);
         machine.await_signals(&done, 1);
     });
@@ -522,9 +514,9 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
         first.submit(&[moving.wait(9), done.signal(1)]);
         second.submit(&[moving.signal(4), moving.signal(0), done.signal(0)]);
         machine.await_signals(&done, 0);
-        while machine.state(first.id) != QueueState::Waiting || machine.state(second.id) != QueueState::Idle {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| {
+            machine.state(first.id) == QueueState::Waiting && machine.state(second.id) == QueueState::Idle
+        });
         let (to, page) = machine.system.protocol(PAGE_WORDS);
         let from = moving.current_at;
         let going = AdminCommand::MoveFencePage { from, to };
@@ -540,20 +532,16 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
         assert_eq!(parked.iter().map(|w| (w.current_value, w.value)).collect::<Vec<_>>(), [(to, 9)]);
         process.map_fence_page(moving.current_va, to);
         machine.tell(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 }).unwrap();
-        // Nobody runs while engines are held.
+        // A held engine hears of the ring, and executes nothing.
         second.submit(&late);
-        machine.platform.sleep_until(machine.platform.now().after(100_000));
-        assert_ne!(machine.state(second.id), QueueState::Idle);
+        machine.poll_until(|| machine.state(second.id) != QueueState::Idle);
+        assert_eq!(done.current.load(), 0);
         machine.tell(AdminCommand::ReleaseEngines).unwrap();
         assert_eq!(machine.tell(AdminCommand::ReleaseEngines), Err(AdminError::BadValue));
-        while done.current.load() != 2 {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| done.current.load() == 2);
         assert_eq!(page.word(0).load(), 0, "the pulse of before the move let it pass");
         second.submit(&[moving.signal(9)]);
-        while done.current.load() != 1 {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| done.current.load() == 1);
         assert_eq!((page.word(0).load(), moving.current.load()), (9, 0), "nobody stores to the old place");
     });
 }
@@ -578,15 +566,11 @@ fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
             *epoch = 0;
         }
         queue.submit(&[waits_by_value, done.signal(1)]);
-        while machine.state(queue.id) != QueueState::Waiting {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| machine.state(queue.id) == QueueState::Waiting);
         machine.tell(AdminCommand::CondemnFence { current_value: at }).unwrap();
         machine.await_signals(&done, 1);
         queue.submit(&[fence.signal(3), fence.wait(u64::MAX), done.signal(2)]);
-        while done.current.load() != 2 {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| done.current.load() == 2);
         for (command, error) in [
             (AdminCommand::CondemnFence { current_value: PhysicalAddress(at.0 + 4) }, AdminError::BadAddress),
             (

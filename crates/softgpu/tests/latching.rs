@@ -61,9 +61,7 @@ fn a_suspended_queue_keeps_its_latched_wait() {
         let (gate, done, over) = (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
         let (mut waiter, mut pulsing) = (process.queue(THREE_D), process.queue(COPY));
         waiter.submit(&[gate.wait(5), done.signal(1)]);
-        while machine.state(waiter.id) != QueueState::Waiting {
-            machine.platform.sleep_until(machine.platform.now().after(1_000));
-        }
+        machine.poll_until(|| machine.state(waiter.id) == QueueState::Waiting);
         machine.admin(AdminCommand::SuspendQueue { queue: waiter.id }).unwrap();
         pulsing.submit(&[gate.signal(5), gate.signal(0), over.signal(1)]);
         machine.await_signals(&over, 1);

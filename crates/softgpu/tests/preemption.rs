@@ -54,14 +54,8 @@ impl Ring {
     }
 
     fn await_hang(&self) -> EngineAnswer {
-        let platform = &self.machine.platform;
-        loop {
-            let status = self.status();
-            if !status.responsive {
-                return status;
-            }
-            platform.sleep_until(platform.now().after(1_000));
-        }
+        self.machine.poll_until(|| !self.status().responsive);
+        self.status()
     }
 
     fn status(&self) -> EngineAnswer {

@@ -335,11 +335,9 @@ fn still_works(machine: &Arc<Machine>, node: u32) {
     machine.await_signals(&done, 1);
 }
 
-/// Sleeps until there were more faults than that: who does harm is served in turn with those that it does not harm.
+/// Waits until there were more faults than that: a queue that does harm is served in turn with those that it does not harm.
 fn await_faults(machine: &Machine, more_than: u64) {
-    while machine.gpu.stats().faults <= more_than {
-        machine.platform.sleep_until(machine.platform.now().after(100_000));
-    }
+    machine.poll_until(|| machine.gpu.stats().faults > more_than);
 }
 
 #[test]

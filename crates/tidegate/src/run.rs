@@ -153,17 +153,23 @@ impl MachineProbe for Probe {
         }
     }
 
-    fn queue(&self, tag: u32) -> QueueCounters {
-        let all = self.0.gpu().stats();
-        let stats = all.tags.get(&tag).copied().unwrap_or_default();
-        QueueCounters {
-            packets: stats.packets,
-            commands: stats.commands,
-            busy_ns: stats.busy_ns,
-            blocked_ns: stats.blocked_ns,
-            preempted: stats.preempted,
-            preempts: all.preemptions.get(&tag).map(times).unwrap_or_default(),
-        }
+    fn queues(&self, tags: &[u32]) -> Vec<QueueCounters> {
+        let (hardware, software) = (self.0.gpu().stats(), self.0.adapter().fence_operations());
+        let counters = |tag: &u32| {
+            let stats = hardware.tags.get(tag).copied().unwrap_or_default();
+            let in_software = software.get(tag).copied().unwrap_or_default();
+            QueueCounters {
+                packets: stats.packets,
+                commands: stats.commands,
+                busy_ns: stats.busy_ns,
+                waits: stats.waits + in_software.waits,
+                signals: stats.signals + in_software.signals,
+                blocked_ns: stats.blocked_ns + in_software.blocked_ns,
+                preempted: stats.preempted,
+                preempts: hardware.preemptions.get(tag).map(times).unwrap_or_default(),
+            }
+        };
+        tags.iter().map(counters).collect()
     }
 
     fn display(&self) -> DisplayCounters {
@@ -333,9 +339,10 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     });
     prepared.check_hangs()?;
     let trace = tracing.then(|| platform.take_trace(&request.workload.name));
-    let mut outcome = prepared.finish(&report, trace.as_ref());
+    let origin_ns = std::iter::once(&prepared).chain(&beside).map(|p| p.started_ns()).min().unwrap_or(0);
+    let mut outcome = prepared.finish(&report, trace.as_ref(), origin_ns);
     if let Some(beside) = &beside {
-        let other = beside.finish(&report, trace.as_ref());
+        let other = beside.finish(&report, trace.as_ref(), origin_ns);
         outcome.report.beside = Some(Box::new(other.report));
     }
     let shown = shown.map_or_else(Vec::new, |frames| std::mem::take(&mut *frames.lock()));

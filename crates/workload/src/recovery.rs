@@ -216,7 +216,8 @@ impl RecoveryRow {
     pub fn lines(&self) -> Vec<String> {
         let of = self.engine.as_ref().map_or_else(String::new, |engine| format!(" of engine {engine}"));
         let (code, at) = (self.code, duration(self.at_ns));
-        let mut lines = vec![format!("recovery {code:#x}{of} at {at}: {}", self.noticed)];
+        let mut lines =
+            vec![format!("recovery {code:#x}{of} {at} after the start of the run: {}", self.noticed)];
         for work in &self.work {
             let (queue, command) = (&work.queue, &work.command);
             let verb = if work.guilty { "hangs in" } else { "was at" };
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(
             row.lines(),
             [
-                "recovery 0x141 of engine 3D at 2.00 s: the engine did not answer",
+                "recovery 0x141 of engine 3D 2.00 s after the start of the run: the engine did not answer",
                 "  queue 'render' hangs in submission 2, before 'draw': a command buffer (hang:render@2); behind it are the signals of 'rendered' to 2",
                 "  queue 'show' waits for fence 'rendered' to reach 2 (it is at 1), which queue 'render' should have signalled",
                 "  the engine was reset",

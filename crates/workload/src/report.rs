@@ -28,7 +28,7 @@ pub struct QueueRow {
     pub packets: u64,
     /// How long an engine was busy with its commands, in nanoseconds. Gaps that a replay keeps do not count.
     pub busy_ns: u64,
-    /// How long its waits held it, in nanoseconds.
+    /// How long waits headed it, in nanoseconds: to the end of the run for the one that it is parked at.
     pub blocked_ns: u64,
     /// Times its doorbell was connected.
     pub doorbell_connects: u64,
@@ -107,7 +107,10 @@ pub struct Report {
     pub clock: &'static str,
     /// How long the run took on the machine that ran it. The caller, who has a clock, sets it.
     pub elapsed_ns: u64,
-    /// From the start of the threads to the end of the last work, on the run's clock.
+    /// The start of the run on the timeline: when the first thread was let go. Every other time of the report counts from there.
+    pub started_ns: u64,
+    /// From the start of the run to the end of the last work, on the run's clock. To the end of the run where work was lost or
+    /// never ran.
     pub makespan_ns: u64,
     /// The same in the recording that is replayed.
     pub recorded_ns: Option<u64>,
@@ -127,11 +130,11 @@ pub struct Report {
     pub cpu_waits: u64,
     /// Those that had to sleep and were woken.
     pub cpu_wakes: u64,
-    /// Waits queued on queues.
+    /// Waits that queues passed.
     pub gpu_waits: u64,
-    /// Of these, waits that engines met unsatisfied.
+    /// Waits that engines met unsatisfied, passed or not.
     pub gpu_waits_stalled: u64,
-    /// Signals queued on queues.
+    /// Signals that queues made.
     pub gpu_signals: u64,
     /// Fence log entries overwritten before they were read.
     pub log_entries_lost: u64,
@@ -323,6 +326,7 @@ pub(crate) mod tests {
             submission: "user",
             clock: "virtual",
             elapsed_ns: 0,
+            started_ns: 0,
             makespan_ns: 5,
             recorded_ns: None,
             completed: true,

@@ -20,6 +20,7 @@ pub(crate) mod render;
 mod reset;
 mod vidsch;
 
+pub use pending::FenceOperations;
 pub(crate) use pending::{CommandKind, Effect, Signal};
 pub(crate) use preempt::Limits;
 pub(crate) use reset::{

@@ -114,6 +114,38 @@ pub(super) struct Item<F> {
     pub(super) work: Work<F>,
 }
 
+/// What a queue in software did with fences since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FenceOperations {
+    /// Waits that it passed.
+    pub waits: u64,
+    /// Signals that it made.
+    pub signals: u64,
+    /// Time for which waits headed it, in nanoseconds.
+    pub blocked_ns: u64,
+}
+
+impl FenceOperations {
+    /// It passed a wait that headed it from `head_ns` to `end_ns`.
+    pub(crate) fn pass_wait(&mut self, head_ns: u64, end_ns: u64) {
+        self.waits += 1;
+        self.block(head_ns, end_ns);
+    }
+
+    /// A wait headed it from `head_ns` to `end_ns`.
+    pub(crate) fn block(&mut self, head_ns: u64, end_ns: u64) {
+        self.blocked_ns += end_ns.saturating_sub(head_ns);
+    }
+}
+
+impl std::ops::AddAssign for FenceOperations {
+    fn add_assign(&mut self, more: FenceOperations) {
+        self.waits += more.waits;
+        self.signals += more.signals;
+        self.blocked_ns += more.blocked_ns;
+    }
+}
+
 pub(super) struct ContextQueue<F> {
     pub(super) engine: u32,
     pub(super) priority: Priority,
@@ -127,6 +159,7 @@ pub(super) struct ContextQueue<F> {
     /// Its device is lost: what comes back is not submitted again.
     pub(super) given_up: bool,
     pub(super) hold: Hold,
+    pub(super) done: FenceOperations,
 }
 
 /// Why no packet of a context may be given to the driver now, whatever is queued: its save areas are no place for a state yet, or
@@ -159,6 +192,7 @@ impl<F> ContextQueue<F> {
             listed: false,
             given_up: false,
             hold: Hold::default(),
+            done: FenceOperations::default(),
         }
     }
 

@@ -15,7 +15,8 @@ mod reset;
 
 use super::broadcast::{Broadcast, Standing};
 use super::pending::{
-    Command, CommandKind, ContextQueue, Effect, Finished, GivenUp, Item, Now, QueuedSignal, Signal, Work,
+    Command, CommandKind, ContextQueue, Effect, FenceOperations, Finished, GivenUp, Item, Now, QueuedSignal,
+    Signal, Work,
 };
 use super::preempt::{Answered, Engine, Limits, Packet, Reason};
 use super::priority::Candidate;
@@ -371,6 +372,7 @@ impl<F: Clone> VidSch<F> {
                 let Some(item) = at.and_then(|at| queue.items.remove(at)) else { continue };
                 queue.signalling = true;
                 let Effect::Fences(fences) = &signal.effect else { continue };
+                queue.done.signals += 1;
                 self.finished.push(Finished {
                     lane: queue.lane,
                     wait: false,
@@ -448,6 +450,7 @@ impl<F: Clone> VidSch<F> {
             // spec: MF-031, MF-034
             let Work::Wait { fences, remaining: 0 } = &mut head.work else { break };
             let (fences, queued_ns) = (std::mem::take(fences), head.queued_ns);
+            queue.done.pass_wait(start_ns, now.stamp_ns);
             self.finished.push(Finished {
                 lane: queue.lane,
                 wait: true,
@@ -495,6 +498,17 @@ impl<F: Clone> VidSch<F> {
 }
 
 impl VidSch {
+    /// What each context did with fences until `now_ns`, by the context's tag.
+    pub(crate) fn fence_operations(&self, now_ns: u64) -> impl Iterator<Item = (u32, FenceOperations)> {
+        self.contexts.values().map(move |queue| {
+            let mut done = queue.done;
+            if let Some(Item { head_ns: Some(head_ns), work: Work::Wait { .. }, .. }) = queue.items.front() {
+                done.block(*head_ns, now_ns);
+            }
+            (queue.tag, done)
+        })
+    }
+
     /// Waits at the head of their queues.
     pub(crate) fn pending_waits(&self) -> Vec<crate::PendingWait> {
         let heads = self.contexts.values().filter_map(|q| Some((q.tag, &q.items.front()?.work)));

@@ -3,11 +3,15 @@
 //! The order that matters in a look: 1. it is said that nobody expects one; 2. the engines are looked at. Who announces work afterwards
 //! asks for another look; what was announced before is seen in 2.
 //!
+//! A probe suspends a context. When the driver acknowledges it the engine does not hang, and the supervisor resumes the context
+//! at once; a probe without an answer until the next look is a timeout.
+//!
 //! A device without power is not looked at, and does not get any for it: nothing runs there.
 
 use super::hw_watch::{Judgement, Look};
 use super::{Blame, Failure, Noticed, Reset, adapter_timed_out, engine_timed_out, naming};
 use crate::adapter::Adapter;
+use crate::context::Context;
 use crate::supervisor::Watch;
 use crate::suspend;
 use std::sync::{Arc, Weak};
@@ -18,6 +22,9 @@ use tidegate_platform::CpuTime;
 pub(crate) const WATCH: Watch = Watch { next, look };
 
 fn next(adapter: &Adapter) -> Option<CpuTime> {
+    if !answered(adapter).is_empty() {
+        return Some(CpuTime(0));
+    }
     let state = adapter.tdr.state.lock();
     let nobody_hangs = state.hanging.is_empty() && state.adapter_hangs.is_none();
     if nobody_hangs { state.cadence.next() } else { Some(CpuTime(0)) }
@@ -41,6 +48,9 @@ fn look(adapter: &Arc<Adapter>) {
         let engine = adapter.caps.engine(number);
         engine_timed_out(adapter, engine, &Noticed::of_all_on(adapter, engine, what));
     }
+    for (number, context) in answered(adapter) {
+        end_probe(adapter, number, &context);
+    }
     let tdr = &adapter.tdr;
     if !tdr.state.lock().cadence.take_due(adapter.platform.now()) {
         return;
@@ -59,16 +69,36 @@ fn look(adapter: &Arc<Adapter>) {
     }
 }
 
+/// Engines, by number, whose probe was acknowledged, and the contexts that it suspended.
+fn answered(adapter: &Adapter) -> Vec<(u32, Arc<Context>)> {
+    let asked: Vec<_> = {
+        let state = adapter.tdr.state.lock();
+        state.asked.iter().map(|(number, context)| (*number, context.clone())).collect()
+    };
+    asked.into_iter().filter(|(_, context)| suspend::is_settled(context)).collect()
+}
+
+/// Resumes the context that a probe suspended.
+fn end_probe(adapter: &Adapter, number: u32, context: &Arc<Context>) {
+    let probed = {
+        let mut state = adapter.tdr.state.lock();
+        state.watches.entry(number).or_default().forget();
+        state.asked.remove(&number)
+    };
+    if probed.is_some() {
+        suspend::let_go(context);
+    }
+}
+
 /// Looks at one engine; whether it is to be looked at again.
 fn look_at(adapter: &Arc<Adapter>, number: u32) -> bool {
     let engine = adapter.caps.engine(number);
-    let asked = adapter.tdr.state.lock().asked.remove(&number);
+    let asked = adapter.tdr.state.lock().asked.get(&number).cloned();
     if let Some(context) = asked {
         if !suspend::is_settled(&context) {
             super::not_suspended(adapter, &context);
         }
-        adapter.tdr.state.lock().watches.entry(number).or_default().forget();
-        suspend::let_go(&context);
+        end_probe(adapter, number, &context);
         return true;
     }
     let look = observe(adapter, engine);

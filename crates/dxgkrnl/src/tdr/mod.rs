@@ -198,6 +198,20 @@ pub(crate) fn adapter_hangs(adapter: &Arc<Adapter>, what: String) {
     }
 }
 
+/// The driver acknowledged that a context is off the run list. If that was the probe of an engine, the supervisor puts the
+/// context back at once.
+pub(crate) fn suspended(adapter: &Adapter, context: &Context) {
+    if !adapter.supervisor.is_there() {
+        return;
+    }
+    let state = adapter.tdr.state.lock();
+    let is_probed = state.asked.values().any(|asked| asked.os_handle == context.os_handle);
+    drop(state);
+    if is_probed {
+        adapter.supervisor.arm(adapter.platform.now());
+    }
+}
+
 /// The driver did not acknowledge in time that a context is off the run list, or refused to take it off: the request that goes before
 /// a reset was made and not answered. Whoever asked has waited long enough, so the reset is now.
 pub(crate) fn not_suspended(adapter: &Arc<Adapter>, context: &Arc<Context>) {

@@ -29,7 +29,7 @@ use crate::interrupt::InterruptLine;
 use crate::memory::Bus;
 use crate::mmu::Space;
 use crate::posted::Posted;
-use crate::queue::{Run, Shape};
+use crate::queue::{Packet, Run, Shape};
 use crate::runlist::{Place, RunList};
 use crate::stats::{Overlap, ParkedWait, Stats};
 use peers::Peers;
@@ -39,7 +39,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use tidegate_d3dukmdt::FenceCell;
-use tidegate_gpu_abi::{AddressSpaceId, QueueId};
+use tidegate_gpu_abi::{AddressSpaceId, GpuTime, QueueId};
 use tidegate_platform::{
     Bulk, CpuTime, Mutex, PhysicalAddress, Platform, PlatformKind, Step, WakeWord, Word,
 };
@@ -203,6 +203,15 @@ impl Cmp {
     pub(crate) fn parked_waits(&self) -> Vec<ParkedWait> {
         let parked = self.queues.iter().flatten().filter_map(|entry| Some((entry.shape.tag, entry.waiting?)));
         parked.map(|(tag, key)| ParkedWait { tag, current_value: key.cell, value: key.wait.value }).collect()
+    }
+
+    /// Tags of the queues that waits hold back now, and since when.
+    pub(crate) fn held_back(&self) -> impl Iterator<Item = (u32, GpuTime)> {
+        let parked = self.queues.iter().flatten().filter(|entry| entry.waiting.is_some());
+        parked.filter_map(|entry| match &entry.run.as_ref()?.packet {
+            Some(Packet::Wait(wait)) => Some((entry.shape.tag, wait.observed)),
+            _ => None,
+        })
     }
 
     /// Whether an engine may take a queue.

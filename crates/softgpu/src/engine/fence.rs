@@ -136,6 +136,7 @@ impl Engine {
     ) -> Result<(), Fault> {
         let logged = log_for(state.signal_log.as_mut(), signal.log_entry).is_some();
         self.signal(self.space, state.shape.id, signal, state.signal_log.as_mut())?;
+        self.tally.tag(state.shape.tag).signals += 1;
         // What is logged comes to the timeline by the log's reader.
         if !logged {
             let at_ns = self.signal_ns;
@@ -207,6 +208,7 @@ impl Engine {
             self.record_fence(state, Kind::Wait, wait.trace, wait.wait.value, (wait.head_ns, None));
         }
         self.finish_slot(state)?;
+        self.tally.tag(state.shape.tag).waits += 1;
         if asked {
             let cause = self.report_signal(state.shape.id, wait.current_value);
             self.raise(cause);

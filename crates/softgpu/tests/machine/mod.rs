@@ -172,6 +172,13 @@ impl Machine {
         QueueState::from_number(state).expect("a known state")
     }
 
+    /// Blocks until `condition` holds, which no interrupt tells of. There is no limit: the host may be slow.
+    pub fn poll_until(&self, condition: impl Fn() -> bool) {
+        while !condition() {
+            self.platform.sleep_until(self.platform.now().after(1_000));
+        }
+    }
+
     /// Has the CMP keep a shadow of the fence's MonitoredValue, under this number; returns whether there is one now.
     pub fn keep_shadow(&self, number: u64, process: &Process, fence: &Fence) -> Result<bool, AdminError> {
         let keep = AdminCommand::KeepShadow {

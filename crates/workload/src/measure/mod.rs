@@ -41,8 +41,6 @@ pub(crate) struct QueueTimes {
     pub(crate) executions: Vec<Execution>,
     /// In the order of time.
     pub(crate) commands: Vec<CommandSpan>,
-    /// How long its waits headed it before they were met.
-    pub(crate) blocked_ns: u64,
     /// Engine that runs it.
     pub(crate) node: u32,
 }
@@ -63,11 +61,9 @@ pub(crate) fn queue_times(trace: &Trace, queues: &[QueueOnTimeline]) -> Vec<Queu
         numbered.map(|(number, queue)| (queue.lane, number)).collect();
     let mut executes: Vec<Vec<&Record>> = vec![Vec::new(); queues.len()];
     let mut commands: Vec<Vec<&Record>> = vec![Vec::new(); queues.len()];
-    let mut blocked_ns = vec![0u64; queues.len()];
     for record in &trace.records {
         match queue_of_lane.get(&record.lane) {
             Some(queue) if record.kind == Kind::Execute => executes[*queue].push(record),
-            Some(queue) if record.kind == Kind::Wait => blocked_ns[*queue] += record.duration_ns(),
             Some(_) => {}
             None if trace.lanes[record.lane.0 as usize].kind == LaneKind::Engine => {
                 if let Some(queue) = record.queue.and_then(|lane| queue_of_lane.get(&lane)) {
@@ -77,11 +73,11 @@ pub(crate) fn queue_times(trace: &Trace, queues: &[QueueOnTimeline]) -> Vec<Queu
             None => {}
         }
     }
-    let all = queues.iter().zip(executes).zip(commands).zip(blocked_ns);
-    all.map(|(((queue, executes), commands), blocked_ns)| {
+    let all = queues.iter().zip(executes).zip(commands);
+    all.map(|((queue, executes), commands)| {
         let executions = own_buffers(executes, queue.submissions);
         let commands = attribute(&executions, &commands);
-        QueueTimes { executions, commands, blocked_ns, node: queue.node }
+        QueueTimes { executions, commands, node: queue.node }
     })
     .collect()
 }
@@ -188,7 +184,6 @@ pub(crate) mod tests {
         let (trace, queues) = sample();
         let times = queue_times(&trace, &queues);
         assert_eq!(times[0].executions.len(), 2, "the buffer without a name is not the application's");
-        assert_eq!(times[0].blocked_ns, 17);
         let starts: Vec<(usize, u64, bool)> =
             times[0].commands.iter().map(|c| (c.execution, c.start_ns, c.resumed)).collect();
         assert_eq!(starts, [(0, 12, false), (0, 49, true), (1, 121, false), (1, 161, false)]);

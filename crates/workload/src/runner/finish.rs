@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_d3d12::RemovedReason;
+use tidegate_d3d12::{QueueStats, RemovedReason};
 use tidegate_platform::RunReport;
 use tidegate_trace::{Kind, Trace};
 
@@ -13,7 +13,7 @@ use super::log::{Entry, QueueLog};
 use super::machine::{PendingWait, RecoveredWork, Recovery};
 use super::prepare::Prepared;
 use super::state::RunState;
-use super::{HangAt, held_up};
+use super::{HangAt, QueueCounters, held_up};
 use crate::deadlock::{self, Standstill};
 use crate::expect::{Clock, Metric};
 use crate::fault::{self, Placed};
@@ -73,9 +73,12 @@ impl Evidence for After<'_> {
 
 impl Prepared {
     /// Judges a run that is over. `trace` is its timeline, if there is one: without it times of queues are unknown, and
-    /// expectations about them are not judged. The report's `elapsed_ns` is left to the caller.
-    pub fn finish(&self, run: &RunReport, trace: Option<&Trace>) -> Outcome {
-        let state = std::mem::take(&mut *self.state.lock());
+    /// expectations about them are not judged. Times of the report count from `origin_ns`, the start of the run on the timeline:
+    /// of several workloads on one machine, the earliest of [`Prepared::started_ns`]. The report's `elapsed_ns` is left to the
+    /// caller.
+    pub fn finish(&self, run: &RunReport, trace: Option<&Trace>, origin_ns: u64) -> Outcome {
+        let mut state = std::mem::take(&mut *self.state.lock());
+        state.started_ns = origin_ns;
         let logs: Vec<QueueLog> = self.logs.iter().map(|log| std::mem::take(&mut *log.lock())).collect();
         let fences: Vec<u64> = self.fences.iter().map(tidegate_d3d12::Fence::completed_value).collect();
         let times = trace.map(|trace| queue_times(trace, &self.on_timeline(&logs)));
@@ -86,7 +89,7 @@ impl Prepared {
 
         let mut problems = run.panics.clone();
         problems.extend(self.what_failed(&state, &logs, &after.fences, run));
-        let all_ended = state.finished_threads == self.workload.threads.len() && state.idle_ns.is_some();
+        let all_ended = state.finished_threads == self.workload.threads.len() && state.is_idle;
         let goes_on = run.completed() || self.options.shares_machine && run.panics.is_empty();
         let completed = all_ended && goes_on && problems.is_empty();
         let judgement = match completed {
@@ -135,23 +138,25 @@ impl Prepared {
     ) -> Measured {
         let calls = state.calls.since(&state.before.device);
         let machine = state.after.machine.since(&state.before.machine);
-        let end_ns = state.idle_ns.unwrap_or(run.end.0);
-        // Of a program that shows pictures, the last one on the screen is the end: no queue's lane has it.
-        let worked = times.as_ref().filter(|_| self.workload.display.is_none());
+        let end_ns = state.ended_ns.unwrap_or(run.end.0);
+        // The end is that of the last command buffer. No lane of a queue shows the end of a picture on the screen, or of work that
+        // was cut off or never ran: there it is the end of the run.
+        let all_done = state.is_idle && state.removed.is_none() && self.workload.display.is_none();
+        let worked = times.as_ref().filter(|_| all_done);
         let worked_until = worked.and_then(|all| last_end(&all.iter().collect::<Vec<_>>()));
         let makespan_ns = worked_until.unwrap_or(end_ns).saturating_sub(state.started_ns);
-        let stats = || self.queues.iter().map(tidegate_d3d12::Queue::stats);
+        // Counters include operations of memory management and of waits for idle queues, which were not queued by the workload.
+        let done = |queued: fn(&QueueStats) -> u64, counted: fn(&QueueCounters) -> u64| {
+            let counted = state.after.queues.iter().map(counted);
+            self.queues.iter().zip(counted).map(|(queue, counted)| queued(&queue.stats()).min(counted)).sum()
+        };
         let queues = logs.iter().enumerate().map(|(number, log)| {
-            let counted = |all: &[super::QueueCounters]| all.get(number).copied().unwrap_or_default();
+            let counted = |all: &[QueueCounters]| all.get(number).copied().unwrap_or_default();
             let (before, after) = (counted(&state.before.queues), counted(&state.after.queues));
-            let blocked_ns = match &times {
-                Some(times) => times[number].blocked_ns,
-                None => after.blocked_ns.saturating_sub(before.blocked_ns),
-            };
             QueueNumbers {
                 packets: log.submissions,
                 busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
-                blocked_ns,
+                blocked_ns: after.blocked_ns.saturating_sub(before.blocked_ns),
                 preempted: after.preempted.saturating_sub(before.preempted),
                 preempts: after.preempts,
             }
@@ -164,8 +169,8 @@ impl Prepared {
             interrupts_suppressed: machine.interrupts_suppressed,
             cpu_waits: calls.cpu_waits,
             cpu_wakes: calls.cpu_wakes,
-            gpu_waits: stats().map(|queue| queue.waits).sum(),
-            gpu_signals: stats().map(|queue| queue.signals).sum(),
+            gpu_waits: done(|queue| queue.waits, |queue| queue.waits),
+            gpu_signals: done(|queue| queue.signals, |queue| queue.signals),
             frames_shown: state.display.shown,
             missed_vsyncs: state.display.missed_vsyncs,
             queues: queues.collect(),
@@ -185,7 +190,7 @@ impl Prepared {
         if let Some(reason) = &state.removed {
             problems.push(self.removal(reason, logs));
         }
-        let all_ended = state.finished_threads == self.workload.threads.len() && state.idle_ns.is_some();
+        let all_ended = state.finished_threads == self.workload.threads.len() && state.is_idle;
         let only_others = self.options.shares_machine && all_ended;
         if !problems.is_empty() || !run.panics.is_empty() || run.blocked.is_empty() || only_others {
             return problems;
@@ -419,6 +424,7 @@ impl Prepared {
             submission: self.submission().map_or("mixed", Submission::name),
             clock: clock_name(self.options.clock),
             elapsed_ns: 0,
+            started_ns: measured.started_ns,
             makespan_ns: measured.makespan_ns.unwrap_or(0),
             recorded_ns: self.workload.recorded.as_ref().map(|recorded| recorded.makespan_ns),
             completed,

@@ -75,7 +75,6 @@ pub fn wants_trace(workload: &Workload) -> bool {
                 | Metric::OverlapNs
                 | Metric::QueueLatencyNs
                 | Metric::QueueLatencyMaxNs
-                | Metric::BlockedNs
                 | Metric::FinishNs
                 | Metric::InFlightMax
                 | Metric::Preemptions
@@ -95,7 +94,11 @@ pub struct QueueCounters {
     pub commands: u64,
     /// Time for which an engine was busy with its commands.
     pub busy_ns: u64,
-    /// Time for which a wait that was not met headed the queue on the engine.
+    /// Waits that the queue passed, in the kernel or on an engine. Those of memory management count.
+    pub waits: u64,
+    /// Signals that the queue made. Those of memory management and of waits for idle queues count.
+    pub signals: u64,
+    /// Time for which a wait that was not met headed the queue, until now.
     pub blocked_ns: u64,
     /// Times that its work was left in the middle.
     pub preempted: u64,
@@ -228,8 +231,8 @@ pub struct Recovery {
 pub trait MachineProbe: Send + Sync {
     /// Totals since the machine was made.
     fn counters(&self) -> MachineCounters;
-    /// Totals of the queue with this tag.
-    fn queue(&self, tag: u32) -> QueueCounters;
+    /// Totals of the queues with these tags, in their order.
+    fn queues(&self, tags: &[u32]) -> Vec<QueueCounters>;
     /// Totals of the display; nothing without one.
     fn display(&self) -> DisplayCounters {
         DisplayCounters::default()

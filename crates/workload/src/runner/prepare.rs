@@ -270,7 +270,7 @@ impl Prepared {
     /// than it would have been: that is no error.
     pub fn check_hangs(&self) -> Result<(), RunError> {
         let state = self.state.lock();
-        if state.idle_ns.is_none() || state.removed.is_some() || !state.failures.is_empty() {
+        if !state.is_idle || state.removed.is_some() || !state.failures.is_empty() {
             return Ok(());
         }
         drop(state);
@@ -282,6 +282,11 @@ impl Prepared {
             }
         }
         Ok(())
+    }
+
+    /// When the threads were let go, on the clock of the timeline.
+    pub fn started_ns(&self) -> u64 {
+        self.state.lock().started_ns
     }
 
     fn begin(&self, platform: &Platform) {
@@ -297,11 +302,11 @@ impl Prepared {
         // The last picture is seen as a whole.
         let seen = self.screen.as_ref().map_or(Ok(()), SwapChain::wait_shown);
         let idle = self.device.wait_idle().and(seen);
-        let idle_ns = idle.is_ok().then(|| platform.stamp_ns());
-        let after = self.count_now();
+        let (ended_ns, after) = (platform.stamp_ns(), self.count_now());
         let (removed, display) = (self.device.removed_reason(), self.probe.display());
         let mut state = self.state.lock();
-        (state.idle_ns, state.after, state.display) = (idle_ns, after, display);
+        (state.ended_ns, state.is_idle) = (Some(ended_ns), idle.is_ok());
+        (state.after, state.display) = (after, display);
         if let Some(reason) = removed {
             state.removed.get_or_insert(reason);
         }
@@ -312,10 +317,11 @@ impl Prepared {
     }
 
     fn count_now(&self) -> Counted {
+        let tags: Vec<u32> = self.queues.iter().map(tidegate_d3d12::Queue::tag).collect();
         Counted {
             machine: self.probe.counters(),
             device: self.device.counters(),
-            queues: self.queues.iter().map(|queue| self.probe.queue(queue.tag())).collect(),
+            queues: self.probe.queues(&tags),
         }
     }
 }

@@ -64,8 +64,10 @@ pub(crate) struct Counted {
 pub(crate) struct RunState {
     /// When the threads were let go, on the clock of the timeline.
     pub(crate) started_ns: u64,
-    /// When all queues were idle.
-    pub(crate) idle_ns: Option<u64>,
+    /// When the queues were idle, or were found unable to become so.
+    pub(crate) ended_ns: Option<u64>,
+    /// Whether they were idle then.
+    pub(crate) is_idle: bool,
     pub(crate) before: Counted,
     /// When the threads had returned: calls and waits of the application, not those of the wait for idle queues.
     pub(crate) calls: Counters,

@@ -1,0 +1,170 @@
+//! Reports of runs in virtual time: they agree with the timeline, with the length of the work, with the recoveries, and with what
+//! was executed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidegate::trace::{LaneId, LaneKind, Trace};
+use tidegate::workload::expect::Clock;
+use tidegate::workload::model::Workload;
+use tidegate::workload::report::Report;
+use tidegate::workload::runner::HangAt;
+use tidegate::workload::{LoadOptions, load, load_bytes};
+use tidegate::{RunRequest, RunResult, Submission, run_workload};
+
+const MODELS: [Submission; 3] = [Submission::Packet, Submission::Hardware, Submission::User];
+
+fn workloads() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads")
+}
+
+fn from_file(name: &str) -> Arc<Workload> {
+    let loaded = load(&workloads().join(name), &LoadOptions::default());
+    Arc::new(loaded.unwrap_or_else(|error| panic!("{error}")).0)
+}
+
+fn from_text(text: &str, name: &str) -> Arc<Workload> {
+    let loaded = load_bytes(text.as_bytes(), name, &LoadOptions::default());
+    Arc::new(loaded.unwrap_or_else(|error| panic!("{error}")).0)
+}
+
+/// A request for a run with a timeline.
+fn request(workload: &Arc<Workload>, submission: Submission) -> RunRequest {
+    let submission = Some(submission);
+    RunRequest { submission, tracing: true, ..RunRequest::new(workload.clone(), Clock::Virtual) }
+}
+
+fn run(request: &RunRequest) -> RunResult {
+    run_workload(request).unwrap_or_else(|error| panic!("{}: {error}", request.workload.name))
+}
+
+/// Lane and counted busy time of each queue of the report.
+fn counted(trace: &Trace, report: &Report) -> Vec<(LaneId, u64)> {
+    let lane = |name: &str| {
+        let mut lanes = trace.lanes.iter().filter(|l| l.kind == LaneKind::Queue && l.name == name);
+        lanes.next().unwrap_or_else(|| panic!("queue '{name}' has no lane")).id
+    };
+    report.queues.iter().map(|queue| (lane(&queue.name), queue.busy_ns)).collect()
+}
+
+#[test]
+fn no_timeline_contradicts_itself_or_its_report() {
+    let files = std::fs::read_dir(workloads()).unwrap().map(|entry| entry.unwrap().file_name());
+    let files: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
+    for file in files.iter().filter(|name| name.ends_with(".toml")) {
+        let workload = from_file(file);
+        let mut operations = Vec::new();
+        for submission in MODELS {
+            // User-mode queues present nothing.
+            if workload.display.is_some() && submission == Submission::User {
+                continue;
+            }
+            let RunResult { outcome, trace, .. } = run(&request(&workload, submission));
+            let (report, trace) = (outcome.report, trace.expect("a timeline was asked for"));
+            let mut found = trace.contradictions();
+            found.extend(trace.busy_contradictions(&counted(&trace, &report)));
+            let found: Vec<String> = found.into_iter().map(|what| trace.explain(what).to_string()).collect();
+            assert!(found.is_empty(), "{file} under {submission}:\n{}", found.join("\n"));
+            operations.push((report.gpu_waits, report.gpu_signals));
+        }
+        operations.dedup();
+        assert_eq!(operations.len(), 1, "{file}: waits and signals of each model");
+    }
+}
+
+/// One launch on one stream, and a kernel of 5 s.
+const LONG_KERNEL: &str = r#"{"schemaVersion": 1, "traceEvents": [
+    {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":1000,"dur":5,"args":{"correlation":1}},
+    {"ph":"X","cat":"kernel","name":"long","pid":0,"tid":7,"ts":1010,"dur":5000000,
+     "args":{"device":0,"stream":7,"correlation":1}},
+    {"ph":"X","cat":"cuda_runtime","name":"cudaDeviceSynchronize","pid":9,"tid":9,"ts":1020,"dur":4999995,"args":{"correlation":2}}
+]}"#;
+
+const LONG_WORK: &str = r#"
+[[fence]]
+name = "done"
+[[queue]]
+name = "long"
+engine = "compute"
+program = [{ work_us = 5000000 }, { signal = "done", value = 1 }]
+[[thread]]
+name = "main"
+program = [{ cpu_wait = "done", value = 1 }]
+"#;
+
+#[test]
+fn work_of_five_seconds_takes_five_seconds_under_every_model() {
+    for workload in [from_text(LONG_WORK, "long.toml"), from_text(LONG_KERNEL, "long.json")] {
+        for submission in MODELS {
+            let report = run(&request(&workload, submission)).outcome.report;
+            assert!(report.is_right(), "{submission}: {:?}", report.problem_lines());
+            let off = report.makespan_ns.abs_diff(5_000_000_000);
+            assert!(off <= 50_000_000, "{} under {submission}: {} ns", workload.name, report.makespan_ns);
+        }
+    }
+}
+
+#[test]
+fn recoveries_and_makespans_count_from_one_start() {
+    let (hangs, neighbour) = (from_file("priorities.toml"), from_file("ring-buffer.toml"));
+    for submission in MODELS {
+        let request = RunRequest {
+            tdr_delay_ns: Some(20_000_000),
+            hangs: vec![HangAt { queue: "frames".into(), submission: 3 }],
+            beside: Some(neighbour.clone()),
+            ..request(&hangs, submission)
+        };
+        let RunResult { outcome, trace, .. } = run(&request);
+        let (report, trace) = (outcome.report, trace.expect("a timeline was asked for"));
+        let [recovery] = &report.recoveries[..] else { panic!("{submission}: {:?}", report.recoveries) };
+        assert!(report.makespan_ns >= recovery.at_ns, "{submission}: {} ns", report.makespan_ns);
+        let at_ns = report.started_ns + recovery.at_ns;
+        let marks = trace.records.iter().filter(|record| trace.name_of(record).contains("recovery"));
+        let starts: Vec<u64> = marks.map(|mark| mark.start_ns).collect();
+        assert_eq!(starts, [at_ns], "{submission}: recoveries on the timeline");
+        let beside = report.beside.expect("two workloads ran");
+        assert_eq!(beside.started_ns, report.started_ns, "{submission}");
+        assert_eq!(beside.recoveries[0].at_ns, recovery.at_ns, "{submission}");
+    }
+}
+
+/// Makes one of two signals and is then parked for ever.
+const PARKED: &str = r#"
+[[fence]]
+name = "never"
+[[fence]]
+name = "done"
+[[queue]]
+name = "parked"
+engine = "compute"
+program = [
+    { signal = "done", value = 1 },
+    { wait = "done", value = 1 },
+    { wait = "never", value = 1 },
+    { signal = "done", value = 2 },
+]
+[[thread]]
+name = "main"
+program = [{ cpu_wait = "done", value = 2 }]
+"#;
+
+/// More than what precedes the last wait of a queue takes.
+const BEFORE_THE_WAIT_NS: u64 = 100_000;
+
+#[test]
+fn queues_that_stand_still_are_blocked_and_their_signals_are_not_made() {
+    let expected = [(from_file("bad/deadlock.toml"), (0, 0)), (from_text(PARKED, "parked.toml"), (1, 1))];
+    for (workload, done) in expected {
+        for (submission, tracing) in MODELS.into_iter().flat_map(|model| [(model, false), (model, true)]) {
+            let request = RunRequest { tracing, ..request(&workload, submission) };
+            let report = run(&request).outcome.report;
+            let which = format!("{} under {submission}", workload.name);
+            assert!(!report.completed, "{which}");
+            assert_eq!((report.gpu_waits, report.gpu_signals), done, "{which}");
+            for queue in &report.queues {
+                let (blocked_ns, whole_ns) = (queue.blocked_ns, report.makespan_ns);
+                let to_the_end = blocked_ns > 0 && whole_ns.saturating_sub(blocked_ns) <= BEFORE_THE_WAIT_NS;
+                assert!(to_the_end, "{which}: '{}' blocked for {blocked_ns} of {whole_ns} ns", queue.name);
+            }
+        }
+    }
+}
