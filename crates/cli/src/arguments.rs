@@ -194,9 +194,10 @@ pub(crate) struct Compare {
 
 #[derive(Args)]
 pub(crate) struct Explore {
-    /// The scenario (default: all)
-    pub(crate) scenario: Option<String>,
-    /// List the scenarios with their planted bugs
+    /// A scenario, a scenario and one of its planted bugs (NAME+BUG), a part of names, or a pattern with * and ? (default: all)
+    #[arg(value_name = "NAME")]
+    pub(crate) filter: Option<String>,
+    /// List what NAME selects, with planted bugs, and run nothing
     #[arg(long)]
     pub(crate) list: bool,
     /// The long form: larger bounds
@@ -205,6 +206,9 @@ pub(crate) struct Explore {
     /// Write the results as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) json: Option<PathBuf>,
+    /// Write the results as JUnit XML, a test case for each scenario and each planted bug (- for standard output)
+    #[arg(long, value_name = "F|-")]
+    pub(crate) junit: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -1,25 +1,28 @@
 //! `tidegate explore` and `tidegate replay`: searches the scenarios for failures, looks for the planted bugs, and runs a printed
 //! schedule again.
 //!
-//! The order of an exploration: 1. a scenario by its plan; 2. each of its planted bugs, which must be found; 3. tables, then what
-//! failed with the line that replays it. Every search is bounded by its plan and by the clock.
+//! The order of an exploration: 1. a scenario by its plan; 2. each of its planted bugs, which must be found; 3. a summary, then what
+//! failed with the line that replays it. A line is printed as each search ends. Every search is bounded by its plan and by the clock.
+//!
+//! Rooms: `selection` (which scenarios) · `lines` (what is printed, progress) · `junit` (the same as XML).
+
+mod junit;
+mod lines;
+mod selection;
 
 use crate::output::{self, Outputs};
 use crate::streams::{errln, outln};
-use crate::tables::{duration, table};
 use crate::{BadInput, End, arguments};
-use comfy_table::CellAlignment;
-use indicatif::ProgressBar;
+use lines::Progress;
+use selection::{full_name, select, unknown_scenario};
 use serde::Serialize;
 use std::fmt::Write as _;
 use tidegate::Platform;
 use tidegate::explorer::schedule::model_name;
-use tidegate::explorer::{
-    Coverage, ExplorerError, MemoryModel, Move, Options, Replayed, Report, Scenario, explore,
-};
+use tidegate::explorer::{ExplorerError, MemoryModel, Move, Options, Replayed, Report, Scenario, explore};
 use tidegate::platform::{Controller, Point};
 use tidegate::trace::{Kind, LaneId, LaneKind, Record, Trace, html};
-use tidegate_scenarios::{Plan, agents, all, find, plan, plan_of_bugs};
+use tidegate_scenarios::{Plan, agents, find, plan, plan_of_bugs};
 
 /// How long one search may take.
 const SHORT_NS: u64 = 60_000_000_000;
@@ -30,95 +33,30 @@ const SHRINK_RUNS: u64 = 1_000;
 
 /// `tidegate explore`.
 pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
-    let wanted = match &arguments.scenario {
-        Some(name) => chosen(name)?,
-        None => all().into_iter().flat_map(with_bugs).collect(),
-    };
+    let selection = select(arguments.filter.as_deref())?;
     if arguments.list {
-        list(&wanted);
+        selection.list();
         return Ok(End::Right);
     }
-    let outputs = Outputs::check(&[("--json", arguments.json.as_deref())])?;
-    let bar = ProgressBar::new_spinner();
-    let outcomes: Vec<Outcome> = wanted.iter().map(|s| search(s.as_ref(), arguments.full, &bar)).collect();
-    bar.finish_and_clear();
+    let outputs =
+        Outputs::check(&[("--json", arguments.json.as_deref()), ("--junit", arguments.junit.as_deref())])?;
+    let progress = Progress::new(selection.searches.len(), !outputs.take_stdout());
+    progress.head(&selection);
+    let mut outcomes = Vec::new();
+    for scenario in &selection.searches {
+        let outcome = search(scenario.as_ref(), arguments.full, &progress);
+        progress.end(&outcome);
+        outcomes.push(outcome);
+    }
+    progress.summary(&outcomes);
     let passed = outcomes.iter().all(Outcome::is_right);
+    if let Some(path) = &arguments.junit {
+        junit::write(path, &outcomes)?;
+    }
     if let Some(path) = &arguments.json {
         output::write_json(path, &Results { passed, results: outcomes.iter().map(Row::of).collect() })?;
     }
-    if !outputs.take_stdout() {
-        print(&outcomes);
-    }
     Ok(if passed { End::Right } else { End::Wrong })
-}
-
-type Scenarios = Vec<Box<dyn Scenario>>;
-
-/// A scenario, then the same with each of its bugs.
-fn with_bugs(scenario: Box<dyn Scenario>) -> Scenarios {
-    let mut all: Scenarios = scenario.planted().iter().filter_map(|b| scenario.with_bug(b.name)).collect();
-    all.insert(0, scenario);
-    all
-}
-
-/// What `NAME` or `NAME+BUG` asks for.
-fn chosen(wanted: &str) -> Result<Scenarios, BadInput> {
-    let (name, bug) = match wanted.split_once('+') {
-        Some((name, bug)) => (name, Some(bug)),
-        None => (wanted, None),
-    };
-    let scenario = find(name).ok_or_else(|| unknown_scenario(name))?;
-    let Some(bug) = bug else { return Ok(with_bugs(scenario)) };
-    let broken = scenario.with_bug(bug).ok_or_else(|| {
-        let names: Vec<&str> = scenario.planted().iter().map(|b| b.name).collect();
-        let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        BadInput(format!(
-            "scenario '{name}' has no planted bug '{bug}'; it has: {has}{}",
-            did_you_mean(bug, &names)
-        ))
-    })?;
-    Ok(vec![broken])
-}
-
-fn unknown_scenario(name: &str) -> BadInput {
-    let scenarios = all();
-    let names: Vec<&str> = scenarios.iter().map(|s| s.name()).collect();
-    let hint = did_you_mean(name, &names);
-    BadInput(format!("no scenario '{name}'{hint}; `tidegate explore --list` shows all of them"))
-}
-
-/// `; did you mean 'x'?` when one of `names` is near.
-fn did_you_mean(wanted: &str, names: &[&str]) -> String {
-    let near = |name: &str| name.contains(wanted) || distance(wanted, name) <= 1 + wanted.len() / 4;
-    let nearest = names.iter().filter(|n| near(n)).min_by_key(|n| distance(wanted, n));
-    nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
-}
-
-/// Single-letter changes from one word to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (index, letter) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
-        for (column, other) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
-}
-
-fn list(scenarios: &Scenarios) {
-    for scenario in scenarios {
-        match scenario.bug() {
-            None => outln!("{}\n    {}", scenario.name(), scenario.about()),
-            Some(bug) => {
-                let about = scenario.planted().iter().find(|p| p.name == bug).map_or("", |p| p.about);
-                outln!("    +{bug}: {about}");
-            }
-        }
-    }
 }
 
 /// A search that was made.
@@ -147,15 +85,16 @@ impl Outcome {
     }
 }
 
-fn search(scenario: &dyn Scenario, full: bool, bar: &ProgressBar) -> Outcome {
+/// Searches one scenario by its plan; at most as long as the form allows.
+fn search(scenario: &dyn Scenario, full: bool, progress: &Progress) -> Outcome {
     let (name, bug) = (scenario.name().to_owned(), scenario.bug().map(str::to_owned));
     let plan = if bug.is_some() { plan_of_bugs(&name) } else { plan(&name, full) };
-    bar.set_message(bug.as_ref().map_or_else(|| name.clone(), |bug| format!("{name}+{bug}")));
+    progress.begin(&full_name(scenario), &plan);
     let host = Platform::host();
     let limit = if full { FULL_NS } else { SHORT_NS };
     let clock = || host.now().0;
     let keep_going = || {
-        bar.tick();
+        progress.count_run();
         host.now().0 < limit
     };
     let options = Options {
@@ -168,86 +107,6 @@ fn search(scenario: &dyn Scenario, full: bool, bar: &ProgressBar) -> Outcome {
         ..Options::default()
     };
     Outcome { scenario: name, bug, plan, searched: explore(scenario, &options) }
-}
-
-fn print(outcomes: &[Outcome]) {
-    let (planted, plain): (Vec<&Outcome>, Vec<&Outcome>) = outcomes.iter().partition(|o| o.bug.is_some());
-    if !plain.is_empty() {
-        print_scenarios(&plain);
-    }
-    if !planted.is_empty() {
-        print_planted(&planted);
-    }
-    for outcome in outcomes.iter().filter(|o| !o.is_right()) {
-        outln!("{}: {}", outcome.name(), what_is_wrong(outcome));
-    }
-    if let [Outcome { bug: Some(_), searched: Ok(Report { failure: Some(found), .. }), .. }] = outcomes {
-        outln!("{}\n\n  tidegate replay '{}'", found.failure, found.shrunk_line);
-    }
-}
-
-fn print_scenarios(outcomes: &[&Outcome]) {
-    let header = ["scenario", "model", "strategy", "runs", "states", "steps", "coverage", "verdict", "time"];
-    let mut table = table(header);
-    for outcome in outcomes {
-        let verdict = verdict(outcome);
-        let mut row = vec![outcome.name(), "-".to_owned(), outcome.plan.strategy.to_string()];
-        match &outcome.searched {
-            Ok(report) => {
-                row[1] = model_name(report.model).to_owned();
-                row.extend([report.runs.to_string(), states(report), report.steps.to_string()]);
-                row.extend([report.coverage.to_string(), verdict.to_owned(), duration(time_ns(report))]);
-            }
-            Err(_) => row.extend(["-", "-", "-", "-", verdict, "-"].map(str::to_owned)),
-        }
-        table.add_row(row);
-    }
-    right_align(&mut table, &[3, 4, 5, 8]);
-    outln!("{table}\n");
-}
-
-/// A search that was not through says less than one that was.
-fn verdict(outcome: &Outcome) -> &'static str {
-    match &outcome.searched {
-        Ok(report) if !outcome.is_right() && report.failure.is_none() => "SHOWS NOTHING",
-        _ if !outcome.is_right() => "FAILS",
-        Ok(Report { coverage: Coverage::Sampled | Coverage::CutShort, .. }) => "no failure",
-        _ => "holds",
-    }
-}
-
-fn print_planted(outcomes: &[&Outcome]) {
-    let mut table = table(["planted bug", "strategy", "found after", "time", "schedule"]);
-    for outcome in outcomes {
-        let mut row = vec![outcome.name(), outcome.plan.strategy.to_string()];
-        match &outcome.searched {
-            Ok(report) => {
-                let runs =
-                    if report.runs == 1 { "1 run".to_owned() } else { format!("{} runs", report.runs) };
-                let found = report.failure.as_ref();
-                row.push(found.map_or_else(|| format!("NOT FOUND in {runs}"), |_| runs.clone()));
-                row.push(duration(time_ns(report)));
-                row.push(found.map_or_else(|| "-".to_owned(), |f| f.shrunk_line.clone()));
-            }
-            Err(_) => row.extend(["FAILS", "-", "-"].map(str::to_owned)),
-        }
-        table.add_row(row);
-    }
-    right_align(&mut table, &[2, 3]);
-    outln!("{table}\n");
-}
-
-fn right_align(table: &mut comfy_table::Table, columns: &[usize]) {
-    for column in columns {
-        if let Some(column) = table.column_mut(*column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-}
-
-/// A sampling strategy keeps no states.
-fn states(report: &Report) -> String {
-    if report.states == 0 { "-".to_owned() } else { report.states.to_string() }
 }
 
 fn time_ns(report: &Report) -> u64 {
@@ -476,36 +335,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_nearly_right_is_suggested() {
-        let text = |wanted: &str| match chosen(wanted) {
-            Ok(_) => String::new(),
-            Err(BadInput(text)) => text,
-        };
-        assert!(text("seven-statoins").contains("did you mean 'seven-stations'?"));
-        assert!(text("victimise").contains("did you mean 'ring-against-victimise'?"));
-        assert!(!text("nothing at all").contains("did you mean"));
-        assert!(text("litmus+no-gpu-barier").contains("did you mean 'no-gpu-barrier'?"));
-        assert!(text("two-signallers+any").contains("it has: none"));
-        assert_eq!((text("seven-stations"), text("litmus-2x2+no-resample")), (String::new(), String::new()));
-    }
-
-    #[test]
-    fn distances_count_changes() {
-        assert_eq!(["", "ring", "rings", "sing", "gnir"].map(|word| distance(word, "ring")), [4, 0, 1, 1, 4]);
-    }
-
-    #[test]
-    fn every_planted_bug_of_a_scenario_follows_it() {
-        let names: Vec<Option<String>> =
-            chosen("litmus").unwrap_or_default().iter().map(|s| s.bug().map(str::to_owned)).collect();
-        let bugs = ["no-resample", "no-gpu-barrier", "no-cpu-barrier"].map(|bug| Some(bug.to_owned()));
-        assert_eq!((&names[0], &names[1..]), (&None, &bugs[..]));
-    }
-
-    #[test]
     fn a_found_bug_is_replayed_and_drawn() {
-        let bar = ProgressBar::hidden();
-        let outcome = search(chosen("wake-word+no-barrier").unwrap_or_default()[0].as_ref(), false, &bar);
+        let Ok(selection) = select(Some("wake-word+no-barrier")) else { panic!("it is there") };
+        let outcome = search(selection.searches[0].as_ref(), false, &Progress::new(1, false));
         assert!(outcome.is_right());
         let Ok(Report { failure: Some(found), .. }) = &outcome.searched else { panic!("it is found") };
         let replayed = tidegate::explorer::replay(&found.shrunk_line, &|name| find(name)).unwrap();

@@ -228,7 +228,7 @@ pub fn float_of(value: &Value<'_>) -> Option<f32> {
 /// `; did you mean 'x'?`, or the list of what there is when nothing is near.
 pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    let nearest = known.iter().map(|name| (distance(wrong, name), *name)).min();
+    let nearest = known.iter().map(|name| (strsim::osa_distance(wrong, name), *name)).min();
     match nearest {
         Some((off, name)) if off <= 1 + wrong.chars().count() / 4 => format!("; did you mean '{name}'?"),
         None => String::new(),
@@ -241,26 +241,6 @@ pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Str
             format!("; there are: {}{more}", shown.join(", "))
         }
     }
-}
-
-/// How many letters must be inserted, removed, changed or swapped with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let changed = usize::from(a[i - 1] != b[j - 1]);
-            let mut best = (last[j - 1] + changed).min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(before_last[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 #[cfg(test)]

@@ -1,0 +1,142 @@
+//! What an exploration prints: a line as each search ends, a summary, and a bar with an estimate on a terminal.
+
+use super::selection::Selection;
+use super::{Outcome, time_ns, what_is_wrong};
+use crate::streams::outln;
+use crate::tables::duration;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::Cell;
+use tidegate::explorer::{Coverage, Report};
+use tidegate_scenarios::Plan;
+
+/// Runs between two looks at the bar: a run can be shorter than drawing it.
+const RUNS_PER_DRAW: u64 = 256;
+
+/// The lines and the bar of one exploration.
+pub(super) struct Progress {
+    /// On standard error, and hidden where that is no terminal.
+    bar: ProgressBar,
+    name: Cell<String>,
+    runs: Cell<u64>,
+    most_runs: Cell<u64>,
+    prints: bool,
+}
+
+impl Progress {
+    /// Lines and a bar for so many searches; lines only if `prints`.
+    pub(super) fn new(searches: usize, prints: bool) -> Progress {
+        let bar = ProgressBar::new(searches as u64);
+        let template = "{bar:20} {pos}/{len}, {elapsed} so far, about {eta} to go; {wide_msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        let (runs, most_runs) = (Cell::new(0), Cell::new(0));
+        Progress { bar, name: Cell::default(), runs, most_runs, prints }
+    }
+
+    fn line(&self, text: &str) {
+        if self.prints {
+            self.bar.suspend(|| outln!("{text}"));
+        }
+    }
+
+    /// Prints what was selected, and the head of the lines.
+    pub(super) fn head(&self, selection: &Selection) {
+        if let Some(note) = &selection.note {
+            self.line(note);
+        }
+        self.line(&columns(["verdict", "runs", "states", "coverage", "time", "scenario"]));
+    }
+
+    /// Begins a search.
+    pub(super) fn begin(&self, name: &str, plan: &Plan) {
+        self.runs.set(0);
+        self.most_runs.set(plan.max_runs);
+        self.bar.set_message(name.to_owned());
+        self.name.set(name.to_owned());
+    }
+
+    /// Counts a run of the search.
+    pub(super) fn count_run(&self) {
+        let runs = self.runs.get() + 1;
+        self.runs.set(runs);
+        if runs.is_multiple_of(RUNS_PER_DRAW) && !self.bar.is_hidden() {
+            let name = self.name.take();
+            self.bar.set_message(format!("{name}: {runs} of at most {} runs", self.most_runs.get()));
+            self.name.set(name);
+        }
+    }
+
+    /// Prints the line of a search that has ended.
+    pub(super) fn end(&self, outcome: &Outcome) {
+        self.line(&line(outcome));
+        self.bar.inc(1);
+    }
+
+    /// Prints how many searches are right, and what is wrong with the others.
+    pub(super) fn summary(&self, outcomes: &[Outcome]) {
+        self.bar.finish_and_clear();
+        let count = |bug: bool, right: bool| {
+            outcomes.iter().filter(|o| o.bug.is_some() == bug && (o.is_right() || !right)).count()
+        };
+        let all_ns = outcomes.iter().filter_map(|o| o.searched.as_ref().ok()).map(time_ns).sum();
+        self.line(&format!(
+            "{} of {} scenarios without a failure, {} of {} planted bugs found, in {}",
+            count(false, true),
+            count(false, false),
+            count(true, true),
+            count(true, false),
+            duration(all_ns)
+        ));
+        for outcome in outcomes.iter().filter(|o| !o.is_right()) {
+            self.line(&format!("\n{}: {}", outcome.name(), what_is_wrong(outcome)));
+        }
+        if let [Outcome { bug: Some(_), searched: Ok(Report { failure: Some(found), .. }), .. }] = outcomes {
+            self.line(&format!("\n{}\n\n  tidegate replay '{}'", found.failure, found.shrunk_line));
+        }
+    }
+}
+
+/// The columns of a line; the name is last because it has no bound.
+fn columns([verdict, runs, states, coverage, time, name]: [&str; 6]) -> String {
+    format!("{verdict:13} {runs:>9} {states:>9}  {coverage:23} {time:>8}  {name}")
+}
+
+fn line(outcome: &Outcome) -> String {
+    let verdict = verdict(outcome);
+    match &outcome.searched {
+        Ok(report) => {
+            // A sampling strategy keeps no states.
+            let states = if report.states == 0 { "-".to_owned() } else { report.states.to_string() };
+            columns([
+                verdict,
+                &report.runs.to_string(),
+                &states,
+                &coverage(report),
+                &duration(time_ns(report)),
+                &outcome.name(),
+            ])
+        }
+        Err(_) => columns([verdict, "-", "-", "-", "-", &outcome.name()]),
+    }
+}
+
+fn coverage(report: &Report) -> String {
+    match report.coverage {
+        _ if report.failure.is_some() => "to the first failure".to_owned(),
+        Coverage::UpToSwitches(switches) => format!("all up to {switches} switches"),
+        other => other.to_string(),
+    }
+}
+
+/// A search that ended early says less than a whole one.
+fn verdict(outcome: &Outcome) -> &'static str {
+    match (&outcome.searched, outcome.is_right()) {
+        (Ok(_), true) if outcome.bug.is_some() => "found",
+        (Ok(Report { coverage: Coverage::Sampled | Coverage::CutShort, .. }), true) => "no failure",
+        (_, true) => "holds",
+        (Ok(_), false) if outcome.bug.is_some() => "NOT FOUND",
+        (Ok(report), false) if report.failure.is_none() => "SHOWS NOTHING",
+        (_, false) => "FAILS",
+    }
+}
