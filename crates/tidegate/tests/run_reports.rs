@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate::trace::{LaneId, LaneKind, Trace};
+use tidegate::trace::{LaneId, LaneKind, Trace, chrome, perfetto};
+use tidegate::workload::cost::{CostModel, import_options_for};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
 use tidegate::workload::report::Report;
@@ -166,5 +167,31 @@ fn queues_that_stand_still_are_blocked_and_their_signals_are_not_made() {
                 assert!(to_the_end, "{which}: '{}' blocked for {blocked_ns} of {whole_ns} ns", queue.name);
             }
         }
+    }
+}
+
+/// A written timeline is a recording. Read back and replayed, it has the work of the run that it shows.
+#[test]
+fn a_written_timeline_can_be_replayed() {
+    let first = run(&request(&from_file("ring-buffer.toml"), Submission::User));
+    let trace = first.trace.expect("a timeline was asked for");
+    let (mut json, mut packets) = (Vec::new(), Vec::new());
+    chrome::write(&trace, &mut json).unwrap();
+    perfetto::write(&trace, &mut packets).unwrap();
+    for file in [json, packets] {
+        let import = import_options_for(&CostModel::nominal());
+        let again = load_bytes(&file, "timeline", &LoadOptions { import }).unwrap().0;
+        let recorded = again.recorded.as_ref().unwrap();
+        // 24 frames: a copy into the ring, and a fill, a draw, a timed command and a copy on the 3D engine.
+        assert_eq!((recorded.report.copies, recorded.report.fills, recorded.report.kernels), (48, 24, 48));
+        assert_eq!((recorded.report.streams, recorded.report.host_threads), (2, 2));
+        assert_eq!((recorded.report.launches, recorded.report.work_without_launch), (48, 0));
+        assert_eq!((recorded.report.dependencies, recorded.report.dependencies_unpaired), (24 + 21, 0));
+        assert_eq!(recorded.report.remarks, []);
+        let busy: u64 = recorded.items.iter().map(|item| item.end_ns - item.start_ns).sum();
+        assert_eq!(busy, first.outcome.report.queues.iter().map(|queue| queue.busy_ns).sum::<u64>());
+        let second = run(&request(&Arc::new(again), Submission::User)).outcome.report;
+        let (one, two) = (first.outcome.report.makespan_ns, second.makespan_ns);
+        assert!(one.abs_diff(two) * 20 < one, "{one} ns recorded, {two} ns replayed");
     }
 }

@@ -9,13 +9,14 @@ use std::path::Path;
 
 use crate::database::{self, Database};
 use crate::kineto::BYTE_ORDER_MARK;
+use crate::{own_timeline, perfetto};
 
 /// A kind of file that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A TOML workload.
     Toml,
-    /// Chrome JSON: a profiler trace or one that tidegate wrote.
+    /// Chrome JSON of a profiler.
     ChromeJson,
     /// JSON of rocprofv3.
     RocprofJson,
@@ -23,6 +24,10 @@ pub enum Format {
     RocprofCsv,
     /// A SQLite database.
     Sqlite,
+    /// Perfetto packets.
+    Perfetto,
+    /// Chrome JSON that tidegate wrote.
+    OwnJson,
 }
 
 /// A file that cannot be read: what it is, and the next step.
@@ -73,6 +78,9 @@ pub fn detect(bytes: &[u8], file: &str) -> Result<Format, Unreadable> {
         (Some(b'['), None | Some(b'{' | b']' | b'"')) => return Ok(Format::ChromeJson),
         _ => {}
     }
+    if perfetto::is_trace(bytes) {
+        return Ok(Format::Perfetto);
+    }
     if is_rocprof_csv(text) {
         return Ok(Format::RocprofCsv);
     }
@@ -105,6 +113,7 @@ fn json(text: &[u8]) -> Format {
     let rocprof = find(head, b"\"rocprofiler-sdk-tool\"");
     match (rocprof, find(head, b"\"traceEvents\"")) {
         (Some(rocprof), events) if events.is_none_or(|events| rocprof < events) => Format::RocprofJson,
+        (_, events) if own_timeline::is_own(&head[..events.unwrap_or(head.len())]) => Format::OwnJson,
         _ => Format::ChromeJson,
     }
 }
@@ -230,6 +239,8 @@ mod tests {
             (b"\xef\xbb\xbf {\"traceEvents\": []}", Format::ChromeJson),
             (b"{\"traceEvents\": [], \"x\": \"\\\"rocprofiler-sdk-tool\\\"\"}", Format::ChromeJson),
             (b"[ {\"ph\": \"X\"}", Format::ChromeJson),
+            (b"{\"otherData\": {\"writer\": \"tidegate\"}, \"traceEvents\": []}", Format::OwnJson),
+            (b"\n\x04\x08\x01\x10\x01\n\x02\x08\x01", Format::Perfetto),
             (b"[[queue]]\nname = \"q\"", Format::Toml),
             (b"[workload]\n", Format::Toml),
             (b"\n# a comment\n[workload]\n", Format::Toml),

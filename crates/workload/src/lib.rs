@@ -27,6 +27,8 @@ mod load;
 mod measure;
 pub mod model;
 mod nsys;
+mod own_timeline;
+mod perfetto;
 pub mod ranking;
 pub mod recording;
 pub mod recovery;

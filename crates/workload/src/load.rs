@@ -14,7 +14,7 @@ use crate::format::{self, Format, Unreadable};
 use crate::model::Workload;
 use crate::recording::{self, ImportOptions, Recording, Source};
 use crate::unpack::{LARGEST_TRACE_BYTES, unpack};
-use crate::{kineto, nsys, rocprof, toml_file};
+use crate::{kineto, nsys, own_timeline, perfetto, rocprof, toml_file};
 
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,6 +98,8 @@ fn read(bytes: Vec<u8>, file: &str, options: &LoadOptions) -> Result<(Workload, 
             return Ok((toml_file::parse(text, file)?, Loaded::Toml));
         }
         Format::ChromeJson => kineto::read(&mut bytes).map_err(wrong)?,
+        Format::OwnJson => own_timeline::chrome(&bytes).map_err(wrong)?,
+        Format::Perfetto => perfetto::read(&bytes).map_err(wrong)?,
         Format::Sqlite => {
             let database = Database::from_bytes(&bytes).map_err(wrong)?;
             from_database(&database, file)?

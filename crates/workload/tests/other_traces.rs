@@ -150,6 +150,27 @@ fn rocprof_csv() {
 }
 
 #[test]
+fn perfetto_render_stages() {
+    let Some(workload) = sample("perfetto-gpu-flow.pftrace") else { return };
+    let report = report(&workload);
+    assert_eq!((report.events, report.kernels, report.streams), (9, 2, 2));
+    assert_eq!((report.launches, report.work_without_launch, report.dependencies), (1, 1, 1));
+    assert_eq!(report.remarks, [Remark::HostWaitsForWork { waits: 1 }]);
+    assert_eq!(times(&workload), (2, 90, 100, 140));
+    assert_eq!(names(&workload).into_keys().collect::<Vec<_>>(), ["matmul", "softmax"]);
+    assert_eq!(per_queue(&workload), BTreeMap::from([("compute_0", 1), ("compute_1", 1)]));
+
+    let Some(workload) = sample("perfetto-gpu-compute-launch.pftrace") else { return };
+    assert_eq!(times(&workload), (1, 50, 0, 50));
+    assert_eq!(names(&workload).into_keys().collect::<Vec<_>>(), ["vectorAdd(float*, float*, float*, int)"]);
+
+    let Some(workload) = sample("perfetto-gpu-stages.pftrace") else { return };
+    assert_eq!(times(&workload), (4, 40, 500, 210));
+    assert_eq!(workload.recorded.as_ref().unwrap().report.streams, 4);
+    assert_eq!(names(&workload).values().sum::<usize>(), 4);
+}
+
+#[test]
 fn what_is_not_read_is_named_with_the_next_step() {
     let Some(path) = path("rpd-legacy-matmul.rpd") else { return };
     let text = load(&path, &LoadOptions::default()).unwrap_err().to_string();

@@ -9,6 +9,7 @@ mod number;
 mod repair;
 
 pub use event::{BYTE_ORDER_MARK, read};
+pub use number::us_to_ns;
 
 #[cfg(test)]
 mod tests;

@@ -81,6 +81,15 @@ pub struct Joined {
     pub report: ImportReport,
 }
 
+impl Joined {
+    /// The work of other streams that a piece of work waits for.
+    pub fn awaited_by(&self, work: usize) -> impl Iterator<Item = usize> {
+        let first = self.dependencies.partition_point(|(waiter, _)| *waiter < work);
+        let of = self.dependencies[first..].iter().take_while(move |(waiter, _)| *waiter == work);
+        of.map(|(_, awaited)| *awaited)
+    }
+}
+
 /// Joins a recording.
 pub fn correlate(recording: Recording) -> Joined {
     let mut joining = Joining::new(recording);

@@ -117,8 +117,13 @@ pub enum Remark {
         /// How many.
         stages: u64,
     },
-    /// Events that the outermost event of their stage waited for, but that are not in the file.
+    /// Waits for an event or signal that is not in the file, or that no GPU work precedes.
     WaitsUnknown {
+        /// How many.
+        waits: u64,
+    },
+    /// Waits of the host for single pieces of GPU work.
+    HostWaitsForWork {
         /// How many.
         waits: u64,
     },
@@ -175,7 +180,10 @@ impl fmt::Display for Remark {
                 write!(f, "stages inside other stages of their queue, counted as part of them: {stages}")
             }
             Remark::WaitsUnknown { waits } => {
-                write!(f, "not replayed, awaited event not in the file: {waits} waits")
+                write!(f, "not replayed, awaited work not in the file: {waits} waits")
+            }
+            Remark::HostWaitsForWork { waits } => {
+                write!(f, "not replayed, waits of the host for single pieces of work: {waits}")
             }
             Remark::AlsoRead { file } => write!(f, "also read: {file}"),
             Remark::OtherRun { file } => write!(f, "not read, recorded at another time: {file}"),

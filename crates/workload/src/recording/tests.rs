@@ -181,3 +181,18 @@ fn a_dependency_on_work_that_is_launched_later_is_counted() {
     assert_eq!((report.dependencies, report.dependencies_unpaired), (0, 1));
     assert!(report.lines().iter().any(|line| line.ends_with("dependencies: 1")));
 }
+
+#[test]
+fn work_without_a_launch_follows_the_launch_of_what_it_waits_for() {
+    let mut made = Made::default();
+    let (a, b, c) = (made.stream(40, 1, 1), made.stream(40, 1, 2), made.stream(40, 1, 3));
+    let launch = Launcher::Call(made.call(40, "cudaLaunchKernel", 0, 1));
+    let first = made.work(a, 20, launch);
+    let second = made.work(b, 200, Launcher::Unknown);
+    let third = made.work(c, 400, Launcher::Unknown);
+    made.0.depends(second, first);
+    made.0.depends(third, second);
+    let workload = made.workload();
+    let report = &workload.recorded.as_ref().unwrap().report;
+    assert_eq!((report.dependencies, report.dependencies_unpaired, report.work_without_launch), (2, 0, 2));
+}

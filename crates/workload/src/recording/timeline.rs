@@ -92,8 +92,8 @@ pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
     timeline
 }
 
-/// Appends each piece of work without a launch to the call that launched the work before it on its stream. Returns
-/// what precedes the first launch of its stream, in the order of the starts.
+/// Appends each piece of work without a launch to the call that launched the work before it on its stream, or else to
+/// the last call that launched work which it waits for. Returns what precedes both, in the order of the starts.
 fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
     if joined.work.iter().all(|work| work.launched) {
         return Vec::new();
@@ -110,11 +110,28 @@ fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
         last.into_iter().for_each(|(stream, start)| launches[stream].push((start, number)));
     }
     launches.iter_mut().for_each(|list| list.sort_unstable());
+    let mut calls_of: HashMap<usize, usize> = HashMap::new();
+    if !joined.dependencies.is_empty() {
+        for (number, call) in calls.iter().enumerate() {
+            if let Role::Launch { work, .. } = &call.role {
+                calls_of.extend(work.iter().map(|work| (*work, number)));
+            }
+        }
+    }
     let mut heads = Vec::new();
     for (index, work) in joined.work.iter().enumerate().filter(|(_, work)| !work.launched) {
-        let list = &launches[work.stream];
+        let list = &mut launches[work.stream];
         let before = list.partition_point(|(start, _)| *start <= work.start);
-        match before.checked_sub(1).map(|k| &mut calls[list[k].1].role) {
+        let previous = before.checked_sub(1).map(|k| list[k].1);
+        // The stream's order is kept: no call before this one feeds it.
+        let awaited = joined.awaited_by(index).filter_map(|work| calls_of.get(&work)).max().copied();
+        let awaited = awaited.filter(|awaited| list.iter().all(|(_, call)| call >= awaited));
+        let place = previous.or_else(|| {
+            list.insert(0, (work.start, awaited?));
+            awaited
+        });
+        calls_of.extend(place.map(|call| (index, call)));
+        match place.map(|call| &mut calls[call].role) {
             Some(Role::Launch { work, .. }) => work.push(index),
             _ => heads.push(index),
         }
@@ -209,16 +226,14 @@ impl Walk<'_> {
         let joined = self.joined;
         for index in work {
             let stream = joined.work[*index].stream;
-            let first = joined.dependencies.partition_point(|(waiter, _)| waiter < index);
-            let dependencies = joined.dependencies[first..].iter().take_while(|(waiter, _)| waiter == index);
-            for (_, awaited) in dependencies {
-                let other = joined.work[*awaited].stream;
-                if self.placed[*awaited].is_none()
+            for awaited in joined.awaited_by(*index) {
+                let other = joined.work[awaited].stream;
+                if self.placed[awaited].is_none()
                     && let Some(items) = open.remove(&other)
                 {
                     self.segment(other, items, at(other), false);
                 }
-                let Some(on) = self.placed[*awaited] else {
+                let Some(on) = self.placed[awaited] else {
                     self.dependencies.1 += 1;
                     continue;
                 };

@@ -8,7 +8,7 @@
 
 mod database;
 mod json;
-mod run;
+pub mod run;
 mod table;
 
 pub use database::{is_rocpd, read as rocpd};

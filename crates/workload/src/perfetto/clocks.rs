@@ -1,0 +1,111 @@
+//! Clocks of a Perfetto trace → its time line.
+//!
+//! Invariants: times of a clock are tied to the trace's clock by the snapshot before them, or by the first one. Clocks 64 to
+//! 127 belong to a sequence; larger numbers are global. A built-in clock that no snapshot ties runs with the trace's.
+//! Entry points: [`Clocks::snapshot`], [`Clocks::time`].
+
+use std::collections::HashMap;
+
+use super::wire::Fields;
+
+/// `BUILTIN_CLOCK_BOOTTIME`, the default of a trace.
+const BOOTTIME: u64 = 6;
+/// The first number of a clock that is not built in.
+const FIRST_OWN: u64 = 64;
+/// The first number of a clock that is not a sequence's.
+const FIRST_GLOBAL: u64 = 128;
+
+/// A clock: 0 for the sequence where it is not a sequence's.
+type Key = (u64, u64);
+
+#[derive(Default)]
+struct Clock {
+    /// (time of this clock, time of the trace), rising.
+    ties: Vec<(i64, i64)>,
+    /// Times are differences to the one before.
+    incremental: bool,
+    /// Nanoseconds of a tick.
+    multiplier: i64,
+    last: i64,
+}
+
+#[derive(Default)]
+pub struct Clocks(HashMap<Key, Clock>);
+
+fn key(sequence: u64, clock: u64) -> Key {
+    ((if (FIRST_OWN..FIRST_GLOBAL).contains(&clock) { sequence } else { 0 }), clock)
+}
+
+impl Clocks {
+    /// Reads a `ClockSnapshot`.
+    pub fn snapshot(&mut self, sequence: u64, message: &[u8]) {
+        let (mut read, mut primary) = (Vec::new(), BOOTTIME);
+        for (field, value) in Fields::of(message).flatten() {
+            match field {
+                1 => {
+                    let (mut id, mut at, mut incremental, mut multiplier) = (0, 0, false, 1);
+                    for (field, value) in Fields::of(value.bytes()).flatten() {
+                        match field {
+                            1 => id = value.number(),
+                            2 => at = i64::try_from(value.number()).unwrap_or(i64::MAX),
+                            3 => incremental = value.number() != 0,
+                            4 => multiplier = i64::try_from(value.number()).unwrap_or(1).max(1),
+                            _ => {}
+                        }
+                    }
+                    read.push((id, at, incremental, multiplier));
+                }
+                2 => primary = value.number(),
+                _ => {}
+            }
+        }
+        let Some((_, trace, ..)) = read.iter().find(|(id, ..)| *id == primary).copied() else { return };
+        for (id, at, incremental, multiplier) in read {
+            let clock = self.0.entry(key(sequence, id)).or_default();
+            (clock.incremental, clock.multiplier, clock.last) = (incremental, multiplier, at);
+            let at = at.saturating_mul(multiplier);
+            if clock.ties.last().is_none_or(|(last, _)| *last <= at) {
+                clock.ties.push((at, trace));
+            }
+        }
+    }
+
+    /// The trace's time; `None` for a clock of its own that no snapshot ties.
+    pub fn time(&mut self, sequence: u64, clock: u64, at: u64) -> Option<i64> {
+        let at = i64::try_from(at).ok()?;
+        let Some(tied) = self.0.get_mut(&key(sequence, clock)) else {
+            return (clock < FIRST_OWN).then_some(at);
+        };
+        let at = if tied.incremental { tied.last.checked_add(at)? } else { at };
+        tied.last = at;
+        if clock == BOOTTIME {
+            return Some(at);
+        }
+        let at = at.checked_mul(tied.multiplier)?;
+        let after = tied.ties.partition_point(|(from, _)| *from <= at);
+        let (from, trace) = tied.ties[after.saturating_sub(1)];
+        trace.checked_add(at.checked_sub(from)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(clocks: &[(u8, u8)]) -> Vec<u8> {
+        clocks.iter().flat_map(|(id, at)| [0x0a, 4, 0x08, *id, 0x10, *at]).collect()
+    }
+
+    #[test]
+    fn the_snapshot_before_a_time_ties_it() {
+        let mut clocks = Clocks::default();
+        clocks.snapshot(5, &snapshot(&[(6, 100), (64, 10)]));
+        clocks.snapshot(5, &snapshot(&[(6, 120), (64, 20)]));
+        assert_eq!(clocks.time(5, 64, 12), Some(102));
+        assert_eq!(clocks.time(5, 64, 21), Some(121));
+        assert_eq!(clocks.time(5, 64, 4), Some(94), "before the first");
+        assert_eq!(clocks.time(9, 64, 21), None, "another sequence's clock");
+        assert_eq!((clocks.time(9, 6, 21), clocks.time(9, 3, 21)), (Some(21), Some(21)));
+        assert_eq!(clocks.time(5, 64, u64::MAX), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Small traces encoded here, field by field. Recorded ones and those of the format's own project are read in
+//! `tests/other_traces.rs`.
+
+use crate::model::Workload;
+use crate::recording::{ImportReport, Remark, Source};
+use crate::{LoadOptions, Loaded, load_bytes};
+
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+fn number(field: u64, value: u64) -> Vec<u8> {
+    [varint(field << 3), varint(value)].concat()
+}
+
+fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
+    [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
+}
+
+fn message(field: u64, parts: &[Vec<u8>]) -> Vec<u8> {
+    bytes(field, &parts.concat())
+}
+
+/// A packet of sequence 1 that needs its state.
+fn packet(at: u64, flags: u64, parts: &[Vec<u8>]) -> Vec<u8> {
+    message(1, &[number(8, at), number(10, 1), number(13, flags), parts.concat()])
+}
+
+fn named(field: u64, iid: u64, name: &str) -> Vec<u8> {
+    message(field, &[number(1, iid), bytes(2, name.as_bytes())])
+}
+
+fn read(trace: &[u8], source: Source) -> Workload {
+    let (workload, kind) = load_bytes(trace, "run", &LoadOptions::default()).unwrap();
+    assert_eq!(kind, Loaded::Recording(source));
+    workload
+}
+
+fn report(workload: &Workload) -> &ImportReport {
+    &workload.recorded.as_ref().unwrap().report
+}
+
+/// A render stage in the form of the Mesa drivers: queue and stage by their places in a list.
+fn old_stage(at: u64, length: u64, queue: u64, stage: u64, submission: u64) -> Vec<u8> {
+    let parts = [number(2, length), number(3, queue), number(4, stage), number(10, submission)];
+    packet(at, 0, &[message(53, &parts)])
+}
+
+#[test]
+fn listed_stages_submissions_and_clocks_are_read() {
+    let description = |field, name: &str| message(field, &[bytes(1, name.as_bytes())]);
+    let lists = message(7, &[description(2, "gpu"), description(3, "surface"), description(3, "draw")]);
+    let clock = |id, at| message(1, &[number(1, id), number(2, at)]);
+    let submit = message(2, &[number(1, 30), number(2, 42), number(3, 43), number(6, 9)]);
+    // Clock 200 is 1,000 ns behind.
+    let trace = [
+        packet(0, 1, &[message(53, &[lists])]),
+        packet(0, 0, &[message(6, &[clock(6, 1_000), clock(200, 0)])]),
+        packet(1_010, 0, &[message(65, &[submit])]),
+        packet(
+            100,
+            0,
+            &[number(58, 200), message(53, &[number(2, 400), number(3, 0), number(4, 0), number(10, 9)])],
+        ),
+        old_stage(1_120, 50, 0, 1, 9),
+        old_stage(1_600, 10, 0, 1, 0),
+    ]
+    .concat();
+    let workload = read(&trace, Source::Perfetto);
+    let report = report(&workload);
+    assert_eq!((report.kernels, report.streams), (2, 1));
+    assert_eq!(report.remarks, [Remark::NestedStages { stages: 1 }]);
+    let items: Vec<(u64, u64)> =
+        workload.recorded.as_ref().unwrap().items.iter().map(|item| (item.start_ns, item.end_ns)).collect();
+    // Without the process of its context the first stage is not joined to the submission of process 42.
+    assert_eq!(items.iter().map(|(start, end)| end - start).collect::<Vec<_>>(), [400, 10]);
+    assert_eq!(items[1].0 - items[0].0, 500);
+}
+
+#[test]
+fn waits_between_queues_and_launches_by_the_host_are_read() {
+    let interned = message(
+        12,
+        &[named(24, 1, "one"), named(24, 2, "two"), named(24, 3, "kernel"), named(2, 1, "submit")],
+    );
+    let stage = |at, length, event: u64, queue, waits: &[u64]| {
+        let mut parts = vec![number(1, event), number(2, length), number(13, queue), number(14, 3)];
+        parts.extend(waits.iter().map(|wait| number(18, *wait)));
+        packet(at, 2, &[message(53, &parts)])
+    };
+    let host = |at, launches| {
+        let begin = [number(9, 1), number(10, 1), message(3_000, &[number(1, launches)])];
+        [packet(at, 2, &[message(11, &begin)]), packet(at + 2, 2, &[message(11, &[number(9, 2)])])].concat()
+    };
+    let trace = [
+        packet(0, 1, &[interned]),
+        host(10, 1),
+        host(14, 2),
+        stage(100, 50, 1, 1, &[]),
+        stage(200, 40, 2, 2, &[1, 77]),
+    ]
+    .concat();
+    let workload = read(&trace, Source::Perfetto);
+    let report = report(&workload);
+    assert_eq!((report.kernels, report.streams, report.launches, report.dependencies), (2, 2, 2, 1));
+    assert_eq!(report.remarks, [Remark::WaitsUnknown { waits: 1 }]);
+    let names: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+}
+
+#[test]
+fn kernels_of_rocprof_are_on_streams_and_joined_by_correlation() {
+    let interned = message(
+        12,
+        &[
+            named(1, 1, "kernel_dispatch"),
+            named(1, 2, "hip_api"),
+            named(2, 1, "add(int*)"),
+            named(2, 2, "hipLaunchKernel"),
+            named(3, 1, "corr_id"),
+            named(3, 2, "stream_ID"),
+            named(3, 3, "tid"),
+        ],
+    );
+    let track =
+        |uuid, name: &str| packet(0, 0, &[message(60, &[number(1, uuid), bytes(2, name.as_bytes())])]);
+    let note = |iid, value| message(4, &[number(1, iid), number(3, value)]);
+    let slice = |at: u64, end: u64, track, category, name, notes: &[Vec<u8>]| {
+        let begin = [number(3, category), number(9, 1), number(10, name), number(11, track), notes.concat()];
+        let end = packet(end, 2, &[message(11, &[number(9, 2), number(11, track)])]);
+        [packet(at, 2, &[message(11, &begin)]), end].concat()
+    };
+    let trace = [
+        packet(0, 1, &[interned]),
+        track(70, "STREAM [ 4 ] "),
+        track(71, "THREAD 1 (55)"),
+        slice(1_000, 1_500, 71, 2, 2, &[note(1, 8), note(3, 55)]),
+        slice(2_000, 3_000, 70, 1, 1, &[note(1, 8), note(2, 4)]),
+    ]
+    .concat();
+    let workload = read(&trace, Source::RocprofPerfetto);
+    assert_eq!((report(&workload).launches, report(&workload).work_without_launch), (1, 0));
+    assert_eq!(report(&workload).remarks, [Remark::OverlapRemoved]);
+    assert_eq!(
+        (workload.queues[0].name.as_str(), workload.threads[0].name.as_str()),
+        ("stream 4", "thread 55")
+    );
+}
+
+#[test]
+fn a_trace_without_gpu_work_is_told_what_would_record_it() {
+    let bad = |trace: &[u8]| load_bytes(trace, "run", &LoadOptions::default()).unwrap_err().to_string();
+    let text = bad(&packet(0, 1, &[named(12, 1, "x")]));
+    assert!(
+        text.contains("without GPU work (1 packets, 0 slices)") && text.contains("gpu.renderstages"),
+        "{text}"
+    );
+    let whole = [packet(5, 1, &[]), packet(6, 0, &[])].concat();
+    assert!(bad(&whole[..whole.len() - 2]).contains("in the middle of a packet, after 1 packets"));
+}
+
+#[test]
+fn packets_that_need_lost_state_are_left_out() {
+    let stage = message(53, &[number(2, 10), number(13, 1), number(14, 1)]);
+    let interned = message(12, &[named(24, 1, "one")]);
+    let trace = [
+        packet(1, 2, std::slice::from_ref(&stage)),
+        packet(2, 1, &[interned]),
+        packet(3, 2, std::slice::from_ref(&stage)),
+        packet(20, 2, &[number(42, 1), stage.clone()]),
+        packet(40, 2, std::slice::from_ref(&stage)),
+    ]
+    .concat();
+    let workload = read(&trace, Source::Perfetto);
+    assert_eq!(report(&workload).kernels, 1);
+    assert_eq!(report(&workload).remarks, [Remark::PacketsLost { packets: 3 }, Remark::NoHostCalls]);
+}
