@@ -16,6 +16,8 @@ const UNSAFE_ROOMS: &[&str] = &["memory", "os", "fiber"];
 /// What may be named of `std::sync`: shared ownership and write-once notes order nothing between agents, so there is
 /// nothing in them for the explorer to see.
 const HARMLESS_SYNC: &[&str] = &["Arc", "Weak", "OnceLock"];
+/// Functions of tests that run a body on every kind of platform, the host among them.
+const RUNS_ON_HOST: &[&str] = &["everywhere", "platforms"];
 /// Words that mark unfinished work, in comments and in code; a macro has its mark behind it.
 const UNFINISHED_WORDS: &[&str] = &["TODO", "FIXME", "XXX"];
 const UNFINISHED_MACROS: &[&str] = &["todo", "unimplemented"];
@@ -37,6 +39,7 @@ pub fn check(path: &Path, text: &str) -> Vec<Finding> {
         }
     }
     findings.extend(grouped_sync(path, &lines));
+    findings.extend(host_sleeps(path, &lines, &items));
     findings
 }
 
@@ -169,6 +172,25 @@ fn named_outside_the_seam(code: &str, find: &mut impl FnMut(String)) {
             find(format!("{word} outside of platform: read the clock through the platform"));
         }
     }
+}
+
+/// Sleeps in test functions that run on the host: how long the host takes for what is waited for is not known. An ignored test may
+/// measure the host.
+fn host_sleeps(path: &Path, lines: &[Line], items: &Items) -> Vec<Finding> {
+    let names = |line: &Line, wanted: &[&str]| words(&line.code).any(|(_, word)| wanted.contains(&word));
+    let in_test = |index: usize| is_test_file(path) || items.is_test(index);
+    let on_host = |function: &Function| {
+        let mut attributes = lines[function.first..function.start].iter();
+        if attributes.any(|line| line.code.contains("#[ignore")) {
+            return false;
+        }
+        let mut body = lines[function.start..=function.end].iter();
+        body.any(|line| line.code.contains("Platform::host") || names(line, RUNS_ON_HOST))
+    };
+    let sleeps = (0..lines.len()).filter(|index| in_test(*index) && names(&lines[*index], &["sleep_until"]));
+    let in_host_test = sleeps.filter(|index| items.function_at(*index).is_some_and(on_host));
+    let what = "a test sleeps on the host: wait for the condition, by an event or by polling without a limit";
+    in_host_test.map(|index| Finding::at(path, index, what.to_owned())).collect()
 }
 
 /// `std::sync`, also where a list of names goes over several lines.
@@ -309,6 +331,19 @@ mod tests {
         one("a.rs", "// TODO later", "TODO");
         one("a.rs", "fn a() { todo!() }", "todo!");
         assert!(whats("a.rs", "const TODOS: u8 = 0; // todo list").is_empty());
+    }
+
+    #[test]
+    fn tests_on_the_host_do_not_sleep() {
+        let sleeps =
+            |start: &str| format!("fn a() {{\n    {start}(|p| {{\n        p.sleep_until(b);\n    }});\n}}");
+        let path = "crates/softgpu/tests/fences.rs";
+        for start in ["everywhere", "on(&Platform::host(), "] {
+            one(path, &sleeps(start), "fences.rs:4: a test sleeps on the host");
+        }
+        assert!(whats(path, &sleeps("on(&Platform::virtual_time(c), ")).is_empty());
+        assert!(whats("crates/softgpu/src/a.rs", &sleeps("everywhere")).is_empty());
+        assert!(whats(path, &format!("#[test]\n#[ignore]\n{}", sleeps("everywhere"))).is_empty());
     }
 
     #[test]
