@@ -19,7 +19,7 @@ use tidegate::workload::model::Submission;
 Exit codes: 0 ran and right, 1 ran and wrong, 2 bad input or output that cannot be written, 141 closed pipe.
 
 Examples:
-  tidegate compare                                  the frame graph under the three models
+  tidegate compare                                  the ring buffer under the three models
   tidegate run workloads/ring-buffer.toml --timeline ring.html
   tidegate compare trace.json.gz                    a PyTorch profiler trace under the three models
   tidegate compare --adapter monitored              the same on a GPU without native fences
@@ -76,7 +76,7 @@ pub(crate) enum Gaps {
 /// How a workload is read.
 #[derive(Args, Clone)]
 pub(crate) struct Reading {
-    /// Clock: wall runs on threads, virtual models time (default: wall for TOML, virtual for traces)
+    /// Clock: wall runs on threads, virtual models time (default: virtual for compare and for traces, else wall)
     #[arg(long, value_enum)]
     pub(crate) clock: Option<Clock>,
     /// Traces: idle time that no recorded dependency explains
@@ -180,13 +180,13 @@ pub(crate) struct Run {
 
 #[derive(Args)]
 pub(crate) struct Compare {
-    /// The workload (default: the frame graph)
+    /// The workload (default: the ring buffer of workloads/ring-buffer.toml, which is part of the program)
     pub(crate) workload: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    /// Write a timeline of the user-mode run (or the last that the adapter offers) as one HTML page (default for the frame graph: timeline.html)
-    #[arg(long, value_name = "F.html")]
-    pub(crate) timeline: Option<PathBuf>,
+    /// Write the verdict and the timelines of all models as one HTML page (default: compare.html in the working directory)
+    #[arg(long, visible_alias = "timeline", value_name = "F.html")]
+    pub(crate) html: Option<PathBuf>,
     /// Write the reports as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) json: Option<PathBuf>,

@@ -1,23 +1,24 @@
 //! `tidegate compare`: a workload under the three submission models, one table.
 
 use crate::arguments::{self, Reading};
-use crate::run::{
-    check_outputs, clock, print_details, read, run_once, show_problems, write_frames, write_timeline,
-};
+use crate::output::{self, Outputs};
+use crate::run::{check_outputs, clock, print_details, read, run_once, show_problems, write_frames};
 use crate::streams::{errln, outln};
-use crate::{BadInput, End, output, tables};
+use crate::{BadInput, End, tables};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate::RunResult;
+use tidegate::trace::compare_page::{self, ComparePage, ComparedModel};
 use tidegate::workload::cost::CostModel;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::ranking::{self, Measurement, Ranking};
 use tidegate::workload::report::{self, Report};
+use tidegate::workload::verdict::{self, Account, ModelVerdict, Verdict};
 
-/// Where the timeline of the frame graph goes when nobody says where.
-const DEFAULT_TIMELINE: &str = "timeline.html";
+/// Where the page goes when `--html` says nothing else.
+const DEFAULT_PAGE: &str = "compare.html";
 
 /// A run with more operations on queues than this is repeated at the ends of all ranges at once, and not for each constant.
 const LONG_RUN: u64 = 4_000;
@@ -31,40 +32,53 @@ fn queue_operations(report: &Report) -> u64 {
 #[derive(Serialize)]
 struct Comparison<'a> {
     workload: &'a str,
-    runs: Vec<&'a Report>,
-    /// Whether the order of the models by makespan survives the ranges of the cost model; only in virtual time.
-    ranking: Option<Ranking>,
+    /// How each model does against the first one, and why.
+    verdict: Option<&'a Verdict>,
+    runs: &'a [&'a Report],
+    /// Whether the order of the models by makespan holds over the ranges of the cost model; only in virtual time.
+    ranking: Option<&'a Ranking>,
 }
 
 /// `tidegate compare`.
 pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
-    let reading = &arguments.reading;
+    // What differs between the models is modelled; threads of this machine would take the same time under each.
+    let clock_asked = arguments.reading.clock.or(Some(arguments::Clock::Virtual));
+    let reading = &Reading { clock: clock_asked, ..arguments.reading.clone() };
     let workload = read(arguments.workload.as_deref(), reading)?;
     reading.doorbells(&models(&workload, reading)).map_err(BadInput)?;
-    let timeline = timeline_path(arguments);
-    let outputs = check_outputs(
+    let mut outputs = check_outputs(
         &workload,
-        &[("--timeline", timeline.as_deref()), ("--json", arguments.json.as_deref())],
+        &[("--html", arguments.html.as_deref()), ("--json", arguments.json.as_deref())],
     )?;
+    let page = page_path(arguments, &mut outputs);
     let mut results = Vec::new();
     for submission in models(&workload, reading) {
-        let traced = models(&workload, reading).last() == Some(&submission) && timeline.is_some();
-        results.push(run_once(&workload, Some(submission), reading, traced, CostModel::nominal())?);
+        results.push(run_once(&workload, Some(submission), reading, true, CostModel::nominal())?);
     }
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
+    let accounts: Vec<Option<Account>> = results.iter().map(account).collect();
     let ranking = match clock(&workload, reading) {
         // What hangs takes as long as the timeout delay says, under each model.
         Clock::Virtual if reading.preempting.inject.is_empty() => ranking(&workload, reading, &reports)?,
         Clock::Virtual | Clock::Wall => None,
     };
-    let written = write_files(&results, timeline.as_deref())?;
+    let verdict = verdict::judge(&reports, &accounts, ranking.as_ref());
+    let written = write_files(&results, verdict.as_ref(), page.as_deref())?;
     if let Some(path) = &arguments.json {
-        let comparison =
-            Comparison { workload: &workload.name, runs: reports.clone(), ranking: ranking.clone() };
+        let comparison = Comparison {
+            workload: &workload.name,
+            verdict: verdict.as_ref(),
+            runs: &reports,
+            ranking: ranking.as_ref(),
+        };
         output::write_json(path, &comparison)?;
     }
     if !outputs.take_stdout() {
-        print(&workload, &reports, ranking.as_ref(), &written);
+        outln!("{}: {}", workload.name, workload.description);
+        verdict.iter().flat_map(Verdict::sentences).for_each(|sentence| outln!("{sentence}"));
+        ranking.iter().flat_map(Ranking::lines).for_each(|line| outln!("{line}"));
+        outln!("{}", tables::side_by_side(&reports, &accounts));
+        print_rest(&reports, &written);
     }
     for result in &results {
         if !result.outcome.report.is_right() {
@@ -75,6 +89,12 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     }
     let right = results.iter().all(|r| r.outcome.report.is_right());
     Ok(if right { End::Right } else { End::Wrong })
+}
+
+/// Where the makespan of a run went; `None` of a run that did not complete.
+fn account(result: &RunResult) -> Option<Account> {
+    let trace = result.trace.as_ref().filter(|_| result.outcome.report.completed)?;
+    Some(verdict::account(trace, &result.outcome.on_timeline))
 }
 
 /// The models that the adapter offers on every node, and that the workload can run under.
@@ -88,56 +108,95 @@ fn models(workload: &Workload, reading: &Reading) -> Vec<Submission> {
     models
 }
 
-fn timeline_path(arguments: &arguments::Compare) -> Option<PathBuf> {
-    let default = arguments.workload.is_none().then(|| PathBuf::from(DEFAULT_TIMELINE));
-    arguments.timeline.clone().or(default)
+/// Where the page goes: as asked for, or into the working directory. Where that cannot be written there is no page, and a line
+/// says so.
+fn page_path(arguments: &arguments::Compare, outputs: &mut Outputs) -> Option<PathBuf> {
+    if let Some(path) = &arguments.html {
+        return Some(path.clone());
+    }
+    let path = PathBuf::from(DEFAULT_PAGE);
+    match outputs.add("--html", &path) {
+        Ok(()) => Some(path),
+        Err(BadInput(why)) => {
+            errln!("no page is written: {why}; name a file that can be written with --html");
+            None
+        }
+    }
 }
 
-fn write_files(results: &[RunResult], timeline: Option<&Path>) -> Result<Vec<PathBuf>, BadInput> {
+/// Writes the pictures of the last run and the page of all of them; returns their absolute paths.
+fn write_files(
+    results: &[RunResult],
+    verdict: Option<&Verdict>,
+    page: Option<&Path>,
+) -> Result<Vec<PathBuf>, BadInput> {
     let mut written = Vec::new();
-    let Some(last) = results.last() else { return Ok(written) };
+    let (Some(last), Some(verdict)) = (results.last(), verdict) else { return Ok(written) };
     written.extend(write_frames(&last.outcome)?);
-    if let (Some(path), Some(trace)) = (timeline, &last.trace) {
-        write_timeline(trace, path)?;
+    if let Some(path) = page {
+        output::write(path, |out| compare_page::write(&comparison_page(results, verdict), out))?;
         written.push(path.to_owned());
     }
+    written.iter_mut().for_each(|path| *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone()));
     Ok(written)
 }
 
-/// Runs the models on machines with the cost model's constants at the ends of their ranges; [`LONG_RUN`] limits how many.
+fn comparison_page<'a>(results: &'a [RunResult], verdict: &Verdict) -> ComparePage<'a> {
+    let of = |(result, model): (&'a RunResult, &ModelVerdict)| {
+        let parts = match &model.account {
+            Some(account) => {
+                account.parts().iter().map(|(part, ns)| (part.label().to_owned(), *ns)).collect()
+            }
+            None => vec![("not accounted for".to_owned(), model.makespan_ns)],
+        };
+        let (name, makespan_ns) = (model.model.to_owned(), model.makespan_ns);
+        Some(ComparedModel { name, makespan_ns, parts, trace: result.trace.as_ref()? })
+    };
+    ComparePage {
+        title: results.first().map(|result| result.outcome.report.workload.clone()).unwrap_or_default(),
+        verdict: verdict.sentences(),
+        models: results.iter().zip(&verdict.models).filter_map(of).collect(),
+        differences: verdict.differences(),
+    }
+}
+
+/// Runs the models on machines with the cost model's constants at the ends of their ranges; [`LONG_RUN`] limits how many. The
+/// first machine of the plan is the nominal one, whose runs are there.
 fn ranking(
     workload: &Arc<Workload>,
     reading: &Reading,
     nominal: &[&Report],
 ) -> Result<Option<Ranking>, BadInput> {
     let quiet = Reading { quiet: true, ..reading.clone() };
+    let models = models(workload, reading);
     let long = nominal.iter().any(|report| queue_operations(report) > LONG_RUN);
     let plan = if long { ranking::short_plan() } else { ranking::plan(&ranking::DECISIVE) };
     let mut measurements = Vec::new();
     for variation in plan {
         let mut makespans = Vec::new();
-        for submission in models(workload, reading) {
-            let result = run_once(workload, Some(submission), &quiet, false, variation.costs.clone())?;
-            makespans.push((submission, result.outcome.report.makespan_ns));
+        for (submission, nominal) in models.iter().zip(nominal) {
+            let makespan_ns = match measurements.is_empty() {
+                true => nominal.makespan_ns,
+                // The makespan is read from a timeline, as on the nominal machine.
+                false => {
+                    let result =
+                        run_once(workload, Some(*submission), &quiet, true, variation.costs.clone())?;
+                    result.outcome.report.makespan_ns
+                }
+            };
+            makespans.push((*submission, makespan_ns));
         }
         measurements.push(Measurement::new(&variation, &makespans));
     }
     Ok(ranking::judge(measurements))
 }
 
-fn print(workload: &Workload, reports: &[&Report], ranking: Option<&Ranking>, written: &[PathBuf]) {
-    outln!("{}: {}", workload.name, workload.description);
-    outln!("{}", tables::side_by_side(reports));
-    for line in report::metric_lines(reports) {
-        outln!("{line}");
-    }
+fn print_rest(reports: &[&Report], written: &[PathBuf]) {
+    report::metric_lines(reports).iter().for_each(|line| outln!("{line}"));
     // A recording was made under hardware scheduling, so that is the run to hold against it.
     let recorded_model = reports.iter().find(|r| r.submission == Submission::Hardware.name());
     if let Some(report) = recorded_model {
         print_details(report);
-    }
-    for line in ranking.iter().flat_map(|r| r.lines()) {
-        outln!("{line}");
     }
     for path in written {
         outln!("wrote {}", path.display());

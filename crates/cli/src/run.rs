@@ -17,10 +17,11 @@ use tidegate::workload::report::Report;
 use tidegate::workload::runner::{Outcome, Picture, submission_of};
 use tidegate::{Platform, RunRequest, RunResult, run_workload, workload};
 
-/// The frame graph, which `compare` runs when it is given nothing.
-pub(crate) const FRAME_GRAPH: &str = include_str!("../../../workloads/frame-graph.toml");
+/// What `compare` runs when it is given nothing: the ring buffer, and the file that it is.
+const DEFAULT_WORKLOAD: (&str, &str) =
+    (include_str!("../../../workloads/ring-buffer.toml"), "workloads/ring-buffer.toml");
 
-/// Reads a workload, or the frame graph when there is no path.
+/// Reads a workload, or the default one when there is no path.
 pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Arc<Workload>, BadInput> {
     let gaps = match reading.gaps {
         Gaps::Keep => recording::Gaps::Keep,
@@ -30,7 +31,7 @@ pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Arc<Workloa
     let options = workload::LoadOptions { import };
     let read = match path {
         Some(path) => workload::load(path, &options).map(|(workload, _)| workload),
-        None => workload::toml_file::parse(FRAME_GRAPH, "workloads/frame-graph.toml"),
+        None => workload::toml_file::parse(DEFAULT_WORKLOAD.0, DEFAULT_WORKLOAD.1),
     };
     let workload = read.map_err(|e| BadInput(e.to_string()))?;
     for warning in &workload.warnings {
@@ -231,7 +232,7 @@ const MOST_NAMED: usize = 4;
 fn print_report(workload: &Workload, outcome: &Outcome, frames: &[PathBuf]) {
     let report = &outcome.report;
     outln!("{}: {}", report.workload, workload.description);
-    outln!("{}", tables::side_by_side(&[report]));
+    outln!("{}", tables::side_by_side(&[report], &[]));
     outln!("{}", tables::queues(report));
     report.metric_lines().iter().for_each(|line| outln!("{line}"));
     print_details(report);

@@ -4,6 +4,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent
 use tidegate::workload::MetricRow;
 use tidegate::workload::recovery::{EngineRow, Fate};
 use tidegate::workload::report::Report;
+use tidegate::workload::verdict::{Account, Part, durations};
 
 /// A duration with three significant digits and a unit.
 pub(crate) fn duration(ns: u64) -> String {
@@ -38,28 +39,38 @@ pub(crate) fn align_numbers(table: &mut Table) {
     }
 }
 
-type Figure = (&'static str, fn(&Report) -> String);
+/// A row of the table of runs.
+enum Figure {
+    /// Nanoseconds; `None` for a run that the row does not apply to. The durations of a row have one unit.
+    Time(fn(&Report) -> Option<u64>),
+    /// Text; empty for a run that the row does not apply to.
+    Text(fn(&Report) -> String),
+}
 
-const FIGURES: &[Figure] = &[
-    ("makespan", |r| duration(r.makespan_ns)),
-    ("recorded makespan", |r| r.recorded_ns.map_or_else(String::new, duration)),
-    ("engines overlapped", |r| duration(r.overlap_ns)),
-    ("kernel calls", |r| r.kernel_calls.to_string()),
-    ("interrupts", |r| r.interrupts.to_string()),
-    ("interrupts suppressed", |r| r.interrupts_suppressed.to_string()),
-    ("CPU waits", |r| r.cpu_waits.to_string()),
-    ("CPU wakes", |r| r.cpu_wakes.to_string()),
-    ("GPU waits", |r| r.gpu_waits.to_string()),
-    ("GPU signals", |r| r.gpu_signals.to_string()),
-    ("doorbell connects", |r| of_doorbells(r, r.doorbell_connects)),
-    ("doorbells taken away", |r| of_doorbells(r, r.doorbell_victims)),
-    ("rings repeated", |r| of_doorbells(r, r.doorbell_retries)),
-    ("ring slots", |r| of_doorbells(r, r.ring_slots)),
-    ("slept for ring space", |r| if r.ring_slots == 0 { String::new() } else { duration(r.ring_wait_ns) }),
-    ("preemptions answered", preemptions_answered),
-    ("longest to preempt", longest_to_preempt),
-    ("recoveries", |r| if r.recoveries.is_empty() { String::new() } else { r.recoveries.len().to_string() }),
-    ("results", |r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() }),
+use Figure::{Text, Time};
+
+const FIGURES: &[(&str, Figure)] = &[
+    ("recorded makespan", Time(|r| r.recorded_ns)),
+    ("engines overlapped", Time(|r| Some(r.overlap_ns))),
+    ("kernel calls", Text(|r| r.kernel_calls.to_string())),
+    ("interrupts", Text(|r| r.interrupts.to_string())),
+    ("interrupts suppressed", Text(|r| r.interrupts_suppressed.to_string())),
+    ("CPU waits", Text(|r| r.cpu_waits.to_string())),
+    ("CPU wakes", Text(|r| r.cpu_wakes.to_string())),
+    ("GPU waits", Text(|r| r.gpu_waits.to_string())),
+    ("GPU signals", Text(|r| r.gpu_signals.to_string())),
+    ("doorbell connects", Text(|r| of_doorbells(r, r.doorbell_connects))),
+    ("doorbells taken away", Text(|r| of_doorbells(r, r.doorbell_victims))),
+    ("rings repeated", Text(|r| of_doorbells(r, r.doorbell_retries))),
+    ("ring slots", Text(|r| of_doorbells(r, r.ring_slots))),
+    ("slept for ring space", Time(|r| (r.ring_slots > 0).then_some(r.ring_wait_ns))),
+    ("preemptions answered", Text(preemptions_answered)),
+    ("longest to preempt", Time(longest_to_preempt)),
+    (
+        "recoveries",
+        Text(|r| if r.recoveries.is_empty() { String::new() } else { r.recoveries.len().to_string() }),
+    ),
+    ("results", Text(|r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() })),
 ];
 
 /// How many of all requests engines answered; nothing where nobody asked.
@@ -71,9 +82,9 @@ fn preemptions_answered(report: &Report) -> String {
     }
 }
 
-fn longest_to_preempt(report: &Report) -> String {
+fn longest_to_preempt(report: &Report) -> Option<u64> {
     let answered = report.engines.iter().filter(|engine| engine.preemptions.count > 0);
-    answered.map(|engine| engine.preemptions.max_ns).max().map_or_else(String::new, duration)
+    answered.map(|engine| engine.preemptions.max_ns).max()
 }
 
 /// A figure of doorbells; nothing for a run that rang none.
@@ -81,23 +92,52 @@ fn of_doorbells(report: &Report, figure: u64) -> String {
     if report.doorbell_rings == 0 { String::new() } else { figure.to_string() }
 }
 
-/// One column per report.
-pub(crate) fn side_by_side(reports: &[&Report]) -> Table {
+/// One column per report. Of runs with an account the parts of the makespan have rows of their own.
+pub(crate) fn side_by_side(reports: &[&Report], accounts: &[Option<Account>]) -> Table {
     let mut table =
         table(std::iter::once(String::new()).chain(reports.iter().map(|r| r.submission.to_owned())));
-    for (name, figure) in FIGURES {
-        let figures: Vec<String> = reports.iter().map(|r| figure(r)).collect();
+    let mut row = |name: &str, figures: Vec<String>| {
         // What applies to no run has no row.
         if figures.iter().any(|f| !f.is_empty()) {
-            table.add_row(std::iter::once((*name).to_owned()).chain(figures));
+            table.add_row(std::iter::once(name.to_owned()).chain(figures));
         }
+    };
+    row("makespan", times(reports.iter().map(|r| Some(r.makespan_ns))));
+    let mut of_account = |name: &str, part: &dyn Fn(&Account) -> u64| {
+        let all = || accounts.iter().map(|account| account.as_ref().map(part));
+        if all().flatten().any(|ns| ns > 0) {
+            row(name, times(all()));
+        }
+    };
+    for part in Part::ALL {
+        of_account(&format!("  {}", part.label()), &|account| account.of(part));
     }
-    for (row, metric) in reports.first().map_or(&[][..], |r| &r.metrics).iter().enumerate() {
-        let of = |r: &&Report| r.metrics.get(row).map_or_else(String::new, measured);
-        table.add_row(std::iter::once(metric_name(metric)).chain(reports.iter().map(of)));
+    of_account("CPU in submission", &|account| account.cpu_submission_ns);
+    of_account("CPU in waiting", &|account| account.cpu_waiting_ns);
+    for (name, figure) in FIGURES {
+        row(
+            name,
+            match figure {
+                Time(of) => times(reports.iter().map(|r| of(r))),
+                Text(of) => reports.iter().map(|r| of(r)).collect(),
+            },
+        );
+    }
+    for (number, metric) in reports.first().map_or(&[][..], |r| &r.metrics).iter().enumerate() {
+        row(
+            &metric_name(metric),
+            measured(&reports.iter().map(|r| r.metrics.get(number)).collect::<Vec<_>>()),
+        );
     }
     align_numbers(&mut table);
     table
+}
+
+/// Durations of one row, with one unit and one precision; empty where there is none.
+fn times(all_ns: impl Iterator<Item = Option<u64>>) -> Vec<String> {
+    let all_ns: Vec<Option<u64>> = all_ns.collect();
+    let mut words = durations(&all_ns.iter().copied().flatten().collect::<Vec<_>>()).into_iter();
+    all_ns.iter().map(|ns| ns.and_then(|_| words.next()).unwrap_or_default()).collect()
 }
 
 /// A metric's name for people: its unit stands beside the value.
@@ -106,13 +146,20 @@ fn metric_name(metric: &MetricRow) -> String {
     if metric.queues.is_empty() { name } else { format!("{name} of {}", metric.queues.join(", ")) }
 }
 
-fn measured(metric: &MetricRow) -> String {
-    let value = match metric.value {
-        None => "-".to_owned(),
-        Some(ns) if metric.name.ends_with("_ns") => duration(ns),
-        Some(value) => value.to_string(),
+/// The values of one metric in all runs.
+fn measured(rows: &[Option<&MetricRow>]) -> Vec<String> {
+    let is_time = rows.iter().flatten().any(|metric| metric.name.ends_with("_ns"));
+    let values = rows.iter().map(|row| row.and_then(|metric| metric.value));
+    let words = match is_time {
+        true => times(values),
+        false => values.map(|value| value.map_or_else(String::new, |value| value.to_string())).collect(),
     };
-    if metric.met == Some(false) { format!("{value} (not met)") } else { value }
+    let cell = |(row, word): (&Option<&MetricRow>, String)| match row {
+        Some(metric) if metric.met == Some(false) => format!("{word} (not met)"),
+        Some(metric) if metric.value.is_none() => "-".to_owned(),
+        _ => word,
+    };
+    rows.iter().zip(words).map(cell).collect()
 }
 
 /// One row per queue; what its doorbell did only where somebody rang one, its priority where that mattered, and what became of it

@@ -67,19 +67,62 @@ fn every_workload_is_right_under_every_model_on_threads() {
 }
 
 #[test]
-fn compare_without_argument_draws_the_frame_and_writes_a_timeline() {
+fn compare_without_argument_says_first_what_user_mode_submission_changes() {
     let place = place("compare");
     let output = tidegate(&place, &["compare"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let said = text(&output);
-    for word in ["packet", "hardware", "user", "makespan", "kernel calls", "interrupts"] {
+    for word in ["packet", "hardware", "user", "makespan", "kernel calls", "interrupts", "GPU work", "sync"] {
         assert!(said.contains(word), "{word} is missing in {said}");
     }
-    let picture = std::fs::read(place.join("frame.png")).unwrap();
-    assert_eq!(&picture[1..4], b"PNG");
-    let page = std::fs::read_to_string(place.join("timeline.html")).unwrap();
-    assert!(page.contains("<canvas") && !page.contains("http://") && !page.contains("https://"));
-    assert!(!place.join("timeline.html.part").exists());
+    let line = |word: &str| said.lines().position(|line| line.contains(word)).expect(word);
+    assert!(line("user: ") < line("makespan"), "the verdict is first: {said}");
+    assert!(
+        said.contains("faster than packet") && said.contains("holds on 13 of 13 cost settings"),
+        "{said}"
+    );
+    let page = std::fs::read_to_string(place.join("compare.html")).unwrap();
+    for word in ["<canvas", "faster than packet", "GPU work", "CPU threads spend in calls that submit"] {
+        assert!(page.contains(word), "{word}");
+    }
+    assert!(!page.contains("http://") && !page.contains("https://"));
+    assert!(said.contains(&format!("wrote {}", place.join("compare.html").display())), "{said}");
+    assert_eq!(said, text(&tidegate(&place, &["compare"])), "virtual time is the same each time");
+}
+
+/// Every number of the verdict follows from the reports, the accounts and the measurements beside it.
+#[test]
+fn the_verdict_follows_from_the_json_beside_it() {
+    let (said, json) = compared("verdict", "ring-buffer.toml");
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("a number: {value}"));
+    let (verdict, runs) = (&json["verdict"], json["runs"].as_array().unwrap());
+    let base = number(&runs[0]["makespan_ns"]);
+    assert_eq!(verdict["baseline"], runs[0]["submission"]);
+    for (model, run) in verdict["models"].as_array().unwrap().iter().zip(runs) {
+        let makespan = number(&run["makespan_ns"]);
+        assert_eq!((&model["model"], number(&model["makespan_ns"])), (&run["submission"], makespan));
+        for (ours, theirs) in
+            [("kernel_calls", "kernel_calls"), ("interrupts", "interrupts"), ("wake_ups", "cpu_wakes")]
+        {
+            assert_eq!(model[ours], run[theirs], "{ours}");
+        }
+        let account = model["account"].as_object().unwrap();
+        let parts = account.iter().filter(|(name, _)| !name.starts_with("cpu_"));
+        assert_eq!(parts.map(|(_, ns)| number(ns)).sum::<u64>(), makespan, "{account:?}");
+        // Both engines' work is the same under each model; what differs is how it gets there.
+        assert_eq!(account["gpu_ns"], verdict["models"][0]["account"]["gpu_ns"]);
+        let against = &model["against"];
+        if against.is_null() {
+            continue;
+        }
+        let change = (makespan as i64 - base as i64) * 1_000 / base as i64;
+        assert_eq!(against["change_permille"].as_i64(), Some(change));
+        let machines = json["ranking"]["measurements"].as_array().unwrap();
+        assert_eq!(number(&against["settings"]), machines.len() as u64);
+        let held = machines.len() - against["not_on"].as_array().unwrap().len();
+        assert_eq!(number(&against["held_on"]), held as u64);
+        assert!(said.contains(&format!("holds on {held} of {} cost settings", machines.len())), "{said}");
+    }
 }
 
 #[test]

@@ -55,10 +55,14 @@ pub(crate) struct DeviceInner {
     handle: Owned,
 }
 
+/// The name of the records of threads that sleep for room in the ring of a queue.
+pub const RING_SPACE_NAME: &str = "ring space";
+
 /// Names of queued fence operations on the timeline.
 pub(crate) struct CallNames {
     pub(crate) wait: NameId,
     pub(crate) signal: NameId,
+    pub(crate) ring_space: NameId,
 }
 
 struct Queues {
@@ -114,7 +118,11 @@ impl Device {
             platform: platform.clone(),
             thunk,
             native_fences,
-            names: CallNames { wait: platform.trace_name("wait"), signal: platform.trace_name("signal") },
+            names: CallNames {
+                wait: platform.trace_name("wait"),
+                signal: platform.trace_name("signal"),
+                ring_space: platform.trace_name(RING_SPACE_NAME),
+            },
             info,
             queues: platform.mutex("queues of a device", queues),
             residency: platform.mutex("residency of submissions", ()),

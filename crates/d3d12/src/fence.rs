@@ -210,6 +210,11 @@ impl Fence {
         signalled.map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))
     }
 
+    /// The fence and `value` as the records of a timeline name them; `None` without a timeline.
+    pub fn on_timeline(&self, value: u64) -> Option<(FenceId, u64)> {
+        self.inner.on_timeline(value)
+    }
+
     /// Blocks until the value is at least `value`. A value that is reached already needs no kernel call.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ pub mod swap_chain;
 mod umd;
 
 pub use counters::{Counters, QueueStats};
-pub use device::Device;
+pub use device::{Device, RING_SPACE_NAME};
 pub use device_loss::{Fault, RemovedReason};
 pub use error::{Error, Result};
 pub use fence::Fence;

@@ -255,7 +255,7 @@ impl Queue {
         let result = match path {
             Path::Packet(queue) => queue.execute(id, lists, queued_ns),
             Path::Hardware(queue) => queue.execute(id, lists, queued_ns),
-            Path::User(queue) => queue.submit(id, &Unit::Execute(lists), queued_ns),
+            Path::User(queue) => queue.submit(id, &Unit::Execute(lists), queued_ns, self.lane),
         };
         let call =
             |record: Record| record.for_queue(self.timeline_lane()).linked(link).with_arg(lists.len() as u64);
@@ -276,7 +276,7 @@ impl Queue {
         let result = match path {
             Path::Packet(queue) => queue.wait(id, &fence.inner, value),
             Path::Hardware(queue) => queue.wait(id, &fence.inner, value),
-            Path::User(queue) => queue.submit(id, &Unit::Wait(&fence.inner, value), queued_ns),
+            Path::User(queue) => queue.submit(id, &Unit::Wait(&fence.inner, value), queued_ns, self.lane),
         };
         let call = |record: Record| record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value));
         id.device.record_call(start, Kind::Submit, id.device.names.wait, call);
@@ -296,7 +296,7 @@ impl Queue {
         let result = match path {
             Path::Packet(queue) => queue.signal(id, &fence.inner, value),
             Path::Hardware(queue) => queue.signal(id, &fence.inner, value),
-            Path::User(queue) => queue.submit(id, &Unit::Signal(&fence.inner, value), queued_ns),
+            Path::User(queue) => queue.submit(id, &Unit::Signal(&fence.inner, value), queued_ns, self.lane),
         };
         let call = |record: Record| record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value));
         id.device.record_call(start, Kind::Submit, id.device.names.signal, call);

@@ -8,7 +8,7 @@
 //! The order that matters: read ([`load`]) → check and resolve names (`toml_file`, `kineto`) → a `Workload` that
 //! names nothing by text any more → run on queues (`runner`) → numbers (`measure`), judgement (`verify`), and where
 //! it went wrong the reason (`deadlock`, `fault`) → [`report`]. `ranking` says whether a comparison of submission models
-//! outlives the ranges of `cost`.
+//! holds over the ranges of `cost`, and `verdict` what it came to and why.
 //!
 //! What it does not do: it builds no machine. Whoever has one hands in a device and a
 //! [`MachineProbe`](runner::MachineProbe); which submission model or platform carries the work is a word here.
@@ -38,6 +38,7 @@ pub mod runner;
 pub mod scene;
 pub mod toml_file;
 mod unpack;
+pub mod verdict;
 mod verify;
 
 pub use error::{Error, Problem};

@@ -18,6 +18,7 @@ use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{Handle, Priority};
 use tidegate_platform::Mutex;
+use tidegate_trace::{Kind, LaneId};
 
 pub(crate) struct UserQueue {
     present: Mutex<Present>,
@@ -94,7 +95,14 @@ impl UserQueue {
 
     /// Submits `unit` when the ring has room for it. The submitter lock is dropped while the caller sleeps for room, so that
     /// a machine in which nobody can move is recognised; the unit itself is never divided.
-    pub(crate) fn submit(&self, id: &QueueIdentity, unit: &Unit<'_>, queued_ns: u64) -> Result<()> {
+    /// Sleeps are recorded on `lane`, that of the calling thread.
+    pub(crate) fn submit(
+        &self,
+        id: &QueueIdentity,
+        unit: &Unit<'_>,
+        queued_ns: u64,
+        lane: Option<LaneId>,
+    ) -> Result<()> {
         if let Unit::Execute(lists) = unit
             && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
         {
@@ -122,8 +130,9 @@ impl UserQueue {
                     return lost.map_or(Ok(()), |failure| Err(id.error(failure)));
                 }
                 Next::Wait { progress, fence, value } => {
-                    let since = id.device.platform.now();
+                    let (since, start) = (id.device.platform.now(), id.device.stamp(lane));
                     let waited = id.device.wait_for_progress(id, fence, &progress, value);
+                    id.device.record_call(start, Kind::CpuWait, id.device.names.ring_space, |record| record);
                     // The marker is of `wait_idle`, which sleeps anyway.
                     if !matches!(unit, Unit::Marker) {
                         slept.add(id.device.platform.now().since(since));
@@ -237,7 +246,7 @@ impl UserQueue {
                 Next::Done(_) => {
                     // Waits and signals have no progress value. When the engine has not taken them yet, an empty command
                     // buffer behind them has.
-                    self.submit(id, &Unit::Marker, id.queued_ns())?;
+                    self.submit(id, &Unit::Marker, id.queued_ns(), None)?;
                     marked = true;
                     continue;
                 }

@@ -25,6 +25,7 @@ use crate::recovery::{Fate, FenceAt, HeldBackRow, LostRow, RecoveryRow, WaiterKi
 use crate::report::{DisplayRow, FenceRow, QueueRow, Report};
 use crate::runner::lists::Evaluated;
 use crate::scene::Scenes;
+use crate::verdict::RunOnTimeline;
 use crate::verify::{self, Circumstances, Evidence, Judgement};
 
 /// A picture: file name, width, height, and four bytes a pixel (red, green, blue, alpha).
@@ -39,6 +40,8 @@ pub struct Outcome {
     pub problems: Vec<String>,
     /// The pictures that the workload asks for; none of a run that did not complete.
     pub frames: Vec<Picture>,
+    /// Where the run and its queues are on the timeline.
+    pub on_timeline: RunOnTimeline,
 }
 
 /// What buffers, fences and counters say after the run.
@@ -92,6 +95,16 @@ impl Prepared {
         let all_ended = state.finished_threads == self.workload.threads.len() && state.is_idle;
         let goes_on = run.completed() || self.options.shares_machine && run.panics.is_empty();
         let completed = all_ended && goes_on && problems.is_empty();
+        let on_timeline = RunOnTimeline {
+            started_ns: state.started_ns,
+            ended_ns: state.started_ns + after.measured.makespan_ns.unwrap_or(0),
+            queues: self
+                .queues
+                .iter()
+                .map(tidegate_d3d12::Queue::timeline_lane)
+                .zip(self.nodes.clone())
+                .collect(),
+        };
         let judgement = match completed {
             true => self.judge(&after),
             false => Judgement { metrics: self.judge(&after).metrics, ..Judgement::default() },
@@ -108,7 +121,7 @@ impl Prepared {
         }
         let rest = (completed, replay, problems.clone(), hangs);
         let report = self.report((&state, &logs), after, judgement, rest);
-        Outcome { report, problems, frames }
+        Outcome { report, problems, frames, on_timeline }
     }
 
     fn on_timeline(&self, logs: &[QueueLog]) -> Vec<QueueOnTimeline> {

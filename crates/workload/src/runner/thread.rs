@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tidegate_d3d12::{Error, Fence, Queue, WaitMode};
 use tidegate_platform::{CpuTime, Platform, PlatformKind, Step, WaitEnd};
-use tidegate_trace::LaneId;
+use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 use super::lists::{self, Contents, Evaluated, RecordedList, Refused, Why};
 use super::log::Entry;
@@ -268,12 +268,13 @@ impl ThreadRun<'_> {
         Ok(())
     }
 
-    /// Looks again and again, from a little before the recorded end of the wait on.
+    /// Looks again and again, from a little before the recorded end of the wait on. The timeline shows all of it as a wait.
     fn poll(&mut self, of: &[FenceWait], done_ns: u64, span: Span) -> Result<(), Halt> {
         let one = |wait: &FenceWait| self.fence_value(&wait.fence, &wait.value, span);
         let waits = of.iter().map(one).collect::<Result<Vec<_>, _>>()?;
         let met = || waits.iter().all(|(f, value)| self.run.fences[f.0 as usize].completed_value() >= *value);
         let expected = u64::try_from(i128::from(done_ns) + self.lag).unwrap_or(0);
+        let begun_ns = self.platform.stamp_ns();
         let from = CpuTime(self.start_ns).after(expected.saturating_sub(LOOK_BEFORE_NS));
         if !met() {
             self.pause_until(from, span)?;
@@ -281,6 +282,14 @@ impl ThreadRun<'_> {
         let until = self.platform.now().after(LOOK_AT_MOST_NS);
         while !met() && self.platform.now() < until {
             self.pause_until(self.platform.now().after(LOOK_EVERY_NS), span)?;
+        }
+        let ended_ns = self.platform.stamp_ns();
+        if ended_ns > begun_ns && self.platform.tracing() {
+            for (fence, value) in waits {
+                let record = Record::span(self.lane, Kind::CpuWait, NameId::NONE, begun_ns, ended_ns);
+                let fence = self.run.fences[fence.0 as usize].on_timeline(value);
+                self.platform.record(Record { fence, ..record });
+            }
         }
         Ok(())
     }

@@ -1,0 +1,262 @@
+//! The verdict in sentences, and durations that can be compared at a glance.
+
+use super::{Account, Against, ModelVerdict, Part, Verdict};
+use crate::ranking::Relation;
+
+/// Digits that the longest duration of a row has at least.
+const LEAST_DIGITS: usize = 4;
+
+/// Durations in nanoseconds with one unit and one precision, so that they can be compared at a glance.
+pub fn durations(all_ns: &[u64]) -> Vec<String> {
+    let longest = all_ns.iter().copied().max().unwrap_or(0);
+    let (divisor, unit) = match longest {
+        0..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "µs"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let whole = (longest / divisor).max(1).ilog10() as usize + 1;
+    let most = if divisor == 1 { 0 } else { 3 };
+    let digits = LEAST_DIGITS.saturating_sub(whole).min(most);
+    all_ns.iter().map(|ns| format!("{:.digits$} {unit}", *ns as f64 / divisor as f64)).collect()
+}
+
+fn duration(ns: u64) -> String {
+    durations(&[ns]).concat()
+}
+
+/// `1.497 → 1.147 ms`.
+fn change(from_ns: u64, to_ns: u64) -> String {
+    let both = durations(&[from_ns, to_ns]);
+    let from = both[0].split(' ').next().unwrap_or_default();
+    format!("{from} → {}", both[1])
+}
+
+/// Thousandths as a percentage without sign: whole from 10 % on, with one digit below.
+pub fn percent(permille: i64) -> String {
+    let permille = permille.unsigned_abs();
+    match permille {
+        0..100 => format!("{}.{} %", permille / 10, permille % 10),
+        _ => format!("{} %", (permille + 5) / 10),
+    }
+}
+
+impl Verdict {
+    /// One sentence for each model, the baseline first.
+    pub fn sentences(&self) -> Vec<String> {
+        let Some(baseline) = self.models.first() else { return Vec::new() };
+        let sentence = |model: &ModelVerdict| match &model.against {
+            None => of_baseline(model),
+            Some(against) => of_other(model, against, baseline),
+        };
+        self.models.iter().map(sentence).collect()
+    }
+
+    /// What differs between the timelines of each model and the baseline, one sentence for each difference that can be seen.
+    pub fn differences(&self) -> Vec<String> {
+        let Some(baseline) = self.models.first() else { return Vec::new() };
+        self.models[1..].iter().flat_map(|model| differences(model, baseline)).collect()
+    }
+}
+
+fn of_baseline(model: &ModelVerdict) -> String {
+    let mut clauses = vec![match &model.account {
+        Some(account) => {
+            format!("{}, {}", duration(model.makespan_ns), where_it_went(account, model.makespan_ns))
+        }
+        None => duration(model.makespan_ns),
+    }];
+    clauses.push(format!(
+        "{} kernel calls, {} interrupts, {} wake-ups",
+        model.kernel_calls, model.interrupts, model.wake_ups
+    ));
+    if let Some(account) = &model.account {
+        clauses.push(format!("{} of CPU in submission", duration(account.cpu_submission_ns)));
+        if account.cpu_waiting_ns > 0 {
+            clauses.push(format!("{} in waiting", duration(account.cpu_waiting_ns)));
+        }
+    }
+    clauses.extend(ring_space(model));
+    format!("{}: {}", model.model, clauses.join("; "))
+}
+
+fn of_other(model: &ModelVerdict, against: &Against, baseline: &ModelVerdict) -> String {
+    let both = durations(&[baseline.makespan_ns, model.makespan_ns]);
+    let share = percent(against.change_permille);
+    let accounts = model.account.as_ref().zip(baseline.account.as_ref());
+    let because =
+        accounts.and_then(|(own, base)| why(own, base)).map_or_else(String::new, |why| format!(": {why}"));
+    let mut clauses = vec![match against.relation {
+        Relation::Faster => format!("{}, {share} faster than {}{because}", both[1], baseline.model),
+        Relation::Slower => format!("{}, {share} slower than {}{because}", both[1], baseline.model),
+        Relation::NoDifference => format!("{}, no difference from {}", both[1], baseline.model),
+    }];
+    let counted = [
+        (baseline.kernel_calls, model.kernel_calls, "kernel calls"),
+        (baseline.interrupts, model.interrupts, "interrupts"),
+        (baseline.wake_ups, model.wake_ups, "wake-ups"),
+    ];
+    let changed = counted.iter().filter(|(from, to, _)| from != to);
+    let changed: Vec<String> = changed.map(|(from, to, what)| format!("{from} → {to} {what}")).collect();
+    clauses.push(if changed.is_empty() {
+        "no change in kernel calls, interrupts and wake-ups".into()
+    } else {
+        changed.join(", ")
+    });
+    if let Some((own, base)) = accounts {
+        clauses
+            .push(format!("{} of CPU in submission", change(base.cpu_submission_ns, own.cpu_submission_ns)));
+        if base.cpu_waiting_ns + own.cpu_waiting_ns > 0 {
+            clauses.push(format!("{} in waiting", change(base.cpu_waiting_ns, own.cpu_waiting_ns)));
+        }
+        clauses.push(where_it_went(own, model.makespan_ns));
+    }
+    clauses.extend(ring_space(model));
+    clauses.extend(holds(against));
+    format!("{}: {}", model.model, clauses.join("; "))
+}
+
+/// `GPU-bound: GPU work 960 µs, launch 70 µs`: the parts that are a twentieth of the makespan or more, largest first.
+fn where_it_went(account: &Account, makespan_ns: u64) -> String {
+    let mut parts: Vec<(Part, u64)> = account.parts().into_iter().filter(|(_, ns)| *ns > 0).collect();
+    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let bound = account.bound();
+    parts.retain(|(part, ns)| *part == bound || ns.saturating_mul(20) >= makespan_ns);
+    let times = durations(&parts.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
+    let each = parts.iter().zip(times).map(|((part, _), time)| format!("{} {time}", part.label()));
+    format!("{} ({})", bound.bound(), each.collect::<Vec<_>>().join(", "))
+}
+
+/// The parts that changed the makespan most: the two largest changes, where they are a fifth of all changes or more.
+fn why(own: &Account, base: &Account) -> Option<String> {
+    let mut changes: Vec<(Part, u64, u64)> =
+        Part::ALL.into_iter().map(|part| (part, base.of(part), own.of(part))).collect();
+    let all: u64 = changes.iter().map(|(_, from, to)| from.abs_diff(*to)).sum();
+    changes.retain(|(_, from, to)| all > 0 && from.abs_diff(*to).saturating_mul(5) >= all);
+    changes.sort_by_key(|(_, from, to)| std::cmp::Reverse(from.abs_diff(*to)));
+    changes.truncate(2);
+    let each = changes.iter().map(|(part, from, to)| format!("{} {}", part.label(), change(*from, *to)));
+    let text = each.collect::<Vec<_>>().join(", ");
+    (!text.is_empty()).then_some(text)
+}
+
+fn ring_space(model: &ModelVerdict) -> Option<String> {
+    model.rests_on_ring_space().then(|| {
+        format!(
+            "threads slept {} for ring space, so the makespan depends on the size of the rings (--ring-slots)",
+            duration(model.ring_wait_ns)
+        )
+    })
+}
+
+fn holds(against: &Against) -> Option<String> {
+    let (held, settings) = (against.held_on?, against.settings?);
+    let not_on = match against.not_on.as_slice() {
+        [] => String::new(),
+        names => format!(", not with {}", names.join(", ")),
+    };
+    Some(format!("holds on {held} of {settings} cost settings{not_on}"))
+}
+
+fn differences(model: &ModelVerdict, baseline: &ModelVerdict) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (from, to) = (baseline.model, model.model);
+    if let (Some(own), Some(base)) = (&model.account, &baseline.account) {
+        let mut differ = |what: &str, base_ns: u64, own_ns: u64| {
+            // Less than a hundredth of the run cannot be seen.
+            if base_ns.abs_diff(own_ns).saturating_mul(100) >= baseline.makespan_ns.max(model.makespan_ns) {
+                let both = durations(&[base_ns, own_ns]);
+                lines.push(format!("{what} {} under {from} and {} under {to}", both[0], both[1]));
+            }
+        };
+        differ("CPU threads wait for fences for", base.cpu_waiting_ns, own.cpu_waiting_ns);
+        differ("CPU threads spend in calls that submit", base.cpu_submission_ns, own.cpu_submission_ns);
+        differ("work that has all that it needs waits for its engine for", base.launch_ns, own.launch_ns);
+        differ("signals take to what waits for them", base.sync_ns, own.sync_ns);
+        differ("threads sleep for ring space for", base.ring_wait_ns, own.ring_wait_ns);
+        differ("copies keep the run for", base.copy_ns, own.copy_ns);
+    }
+    if baseline.interrupts != model.interrupts {
+        let (base, own) = (baseline.interrupts, model.interrupts);
+        lines.push(format!("the interrupt line has {base} interrupts under {from} and {own} under {to}"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::run;
+    use super::*;
+    use crate::report::Report;
+    use crate::verdict::judge;
+
+    #[test]
+    fn a_row_of_durations_has_one_unit_and_one_precision() {
+        assert_eq!(durations(&[10_054_321, 9_987_654, 9_956_789]), ["10.05 ms", "9.99 ms", "9.96 ms"]);
+        assert_eq!(durations(&[1_496_709, 1_146_730]), ["1.497 ms", "1.147 ms"]);
+        assert_eq!(durations(&[113_000, 60_600, 400]), ["113.0 µs", "60.6 µs", "0.4 µs"]);
+        assert_eq!(durations(&[12_900_000_000, 5]), ["12.90 s", "0.00 s"]);
+        assert_eq!(durations(&[7, 0]), ["7 ns", "0 ns"]);
+        assert_eq!(durations(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn percentages_have_a_digit_where_they_are_small() {
+        assert_eq!([-234, 4, 99, 100, 1_000].map(percent), ["23 %", "0.4 %", "9.9 %", "10 %", "100 %"]);
+    }
+
+    fn accounts() -> [Option<Account>; 2] {
+        let packet = Account {
+            gpu_ns: 960_000,
+            launch_ns: 300_000,
+            sync_ns: 236_709,
+            cpu_submission_ns: 181_000,
+            cpu_waiting_ns: 92_000,
+            ..Account::default()
+        };
+        let user = Account {
+            gpu_ns: 960_000,
+            launch_ns: 120_000,
+            sync_ns: 66_730,
+            cpu_submission_ns: 60_000,
+            ..Account::default()
+        };
+        [Some(packet), Some(user)]
+    }
+
+    #[test]
+    fn the_sentences_say_how_much_and_why() {
+        let packet = run("packet", 1_496_709);
+        let user = Report { kernel_calls: 2, interrupts: 2, ..run("user", 1_146_730) };
+        let verdict = judge(&[&packet, &user], &accounts(), None).unwrap();
+        let [first, second] = &verdict.sentences()[..] else { panic!("two models, two sentences") };
+        assert_eq!(
+            first,
+            "packet: 1.497 ms, GPU-bound (GPU work 960.0 µs, launch 300.0 µs, sync 236.7 µs); 141 kernel calls, \
+             52 interrupts, 0 wake-ups; 181.0 µs of CPU in submission; 92.00 µs in waiting"
+        );
+        assert_eq!(
+            second,
+            "user: 1.147 ms, 23 % faster than packet: launch 300.0 → 120.0 µs, sync 236.7 → 66.7 µs; 141 → 2 kernel calls, \
+             52 → 2 interrupts; 181.0 → 60.0 µs of CPU in submission; 92.00 → 0.00 µs in waiting; GPU-bound (GPU work \
+             960.0 µs, launch 120.0 µs, sync 66.7 µs)"
+        );
+        let differences = verdict.differences();
+        assert!(differences.contains(
+            &"CPU threads wait for fences for 92.00 µs under packet and 0.00 µs under user".to_owned()
+        ));
+        assert!(
+            differences
+                .contains(&"the interrupt line has 52 interrupts under packet and 2 under user".to_owned())
+        );
+    }
+
+    #[test]
+    fn ties_are_no_difference_and_ring_space_is_stated() {
+        let packet = run("packet", 1_000_000);
+        let user = Report { ring_wait_ns: 20_000, ..run("user", 999_000) };
+        let said = judge(&[&packet, &user], &[], None).unwrap().sentences().remove(1);
+        assert!(said.starts_with("user: 0.999 ms, no difference from packet;"), "{said}");
+        assert!(said.contains("threads slept 20.00 µs for ring space"), "{said}");
+    }
+}
