@@ -32,8 +32,15 @@ workNames.forEach(({ name }, rank) => (colourOfName[name] = FIRST_NAME + (rank %
   }
 }
 
+/** The colour of each record as an index into `colours`. */
+const shade = new Uint8Array(T.n);
+function chooseShades() {
+  for (let i = 0; i < T.n; i++) shade[i] = byName && isWork(i) && T.name[i] ? colourOfName[T.name[i]] : T.kind[i];
+}
+chooseShades();
+
 /** The colours of a record. */
-const paint = (i) => colours[byName && isWork(i) && T.name[i] ? colourOfName[T.name[i]] : T.kind[i]];
+const paint = (i) => colours[shade[i]];
 
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 function blend(a, b, share) {

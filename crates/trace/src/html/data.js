@@ -168,3 +168,13 @@ function lowerBound(array, value, lo = 0, hi = array.length) {
   }
   return lo;
 }
+
+/** The same in a long array, where the index is likely to be near `lo`: steps double before the search halves. */
+function lowerBoundNear(array, value, lo) {
+  let step = 1;
+  while (lo + step < array.length && array[lo + step] < value) {
+    lo += step;
+    step *= 2;
+  }
+  return lowerBound(array, value, lo, Math.min(array.length, lo + step + 1));
+}

@@ -94,15 +94,21 @@ function showDetails() {
 
 function showTip(i, x, y) {
   const tip = byId("tip");
-  tip.hidden = i < 0;
-  if (i < 0) return;
+  const strip = i < 0 && x >= 0 ? stripText(x, y) : "";
+  tip.hidden = i < 0 && !strip;
+  if (tip.hidden) return;
+  if (i < 0) tip.replaceChildren(element("b", strip));
+  else fillTip(tip, i);
+  const roomX = view.width - tip.offsetWidth - 8, roomY = view.height - tip.offsetHeight - 8;
+  tip.style.left = `${Math.max(4, Math.min(x + 14, roomX))}px`;
+  tip.style.top = `${y + 18 > roomY ? Math.max(4, y - tip.offsetHeight - 10) : y + 18}px`;
+}
+
+function fillTip(tip, i) {
   const pending = T.start[i] - T.queued[i], length = T.end[i] - T.start[i];
   const parts = [length > 0 ? `${isWait(i) ? "blocked" : "ran"} ${duration(length)}` : `at ${moment(T.start[i])}`];
   if (pending > 0) parts.unshift(`pending ${duration(pending)}`);
   tip.replaceChildren(element("b", label(i)), element("span", `${meta.kinds[T.kind[i]]} on ${place(i)}: ${parts.join(", ")}`));
-  const roomX = view.width - tip.offsetWidth - 8, roomY = view.height - tip.offsetHeight - 8;
-  tip.style.left = `${Math.max(4, Math.min(x + 14, roomX))}px`;
-  tip.style.top = `${y + 18 > roomY ? Math.max(4, y - tip.offsetHeight - 10) : y + 18}px`;
 }
 
 /** A button of the legend that is pressed while `on` holds. */
@@ -124,6 +130,7 @@ function buildLegend() {
   if (workNames.length) {
     legendButton("colour by name", { title: "Colour work by its name, or by its kind", id: "by-name" }, () => byName, () => {
       byName = !byName;
+      chooseShades();
       overview = null;
       buildLegend();
     });

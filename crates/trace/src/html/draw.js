@@ -164,14 +164,14 @@ function drawStrip(lane, y) {
 const CROWD = 4;
 
 function drawRow(lane, row, y, h) {
-  const { ids, reach } = row, { t0, t1, hidden } = view, marksAlone = h >= 5;
+  const { ids, from, to, reach } = row, { t0, t1, hidden } = view, marksAlone = h >= 5, skipsMarks = marksAlone && row.marks.length > 0;
   const scale = plotWidth() / (t1 - t0), searching = matches.text !== "", isMatch = matches.is;
   let crowd = 0;
   for (let at = lowerBound(reach, t0); at < ids.length; at++) {
+    if (from[at] > t1) break;
     const i = ids[at];
-    if (left[i] > t1) break;
-    if (hidden[T.kind[i]] || (marksAlone && isMark(i))) continue;
-    const x0 = LABELS + (left[i] - t0) * scale, x1 = LABELS + (T.end[i] - t0) * scale;
+    if (hidden[T.kind[i]] || (skipsMarks && isMark(i))) continue;
+    const x0 = LABELS + (from[at] - t0) * scale, x1 = LABELS + (to[at] - t0) * scale;
     if (x1 - x0 >= 2) {
       flushColumn(y, h);
       drawBox(i, x0, x1, y, h, lane, scale);
@@ -192,7 +192,7 @@ function drawRow(lane, row, y, h) {
     }
     // The next box that reaches beyond this column; a longer one that begins in it is never skipped.
     if (++crowd >= CROWD && !searching) {
-      at = Math.max(at, lowerBound(reach, t0 + (pixel + 1 - LABELS) / scale, at + 1) - 1);
+      at = Math.max(at, lowerBoundNear(reach, t0 + (pixel + 1 - LABELS) / scale, at) - 1);
       crowd = 0;
     }
   }
@@ -221,7 +221,7 @@ function drawMarks({ marks, markAt }, y, h, scale) {
       ctx.fill();
     } else if (x >= LABELS) fillColumn(x, y, h, matches.text ? (matches.is[i] ? packed.match : c.packedDim) : c.packedSolid);
     // Marks that would lie on each other are drawn once.
-    if (!matches.text) at = Math.max(at, lowerBound(markAt, markAt[at] + apart, at + 1) - 1);
+    if (!matches.text) at = Math.max(at, lowerBoundNear(markAt, markAt[at] + apart, at) - 1);
   }
 }
 

@@ -124,7 +124,7 @@ function rulerTicks() {
 }
 
 function drawRuler(ticks) {
-  const y = OVERVIEW_H;
+  const y = OVERVIEW_H, range = rangeLabel();
   ctx.fillStyle = theme.panel;
   ctx.fillRect(0, y, view.width, RULER_H);
   ctx.font = `11px ${FONT}`;
@@ -134,10 +134,15 @@ function drawRuler(ticks) {
     if (x < LABELS) continue;
     ctx.fillStyle = theme.soft;
     ctx.fillRect(Math.round(x), y + RULER_H - 7, 1, 7);
+    const end = x + 4 + ctx.measureText(text).width, covered = range && x < range.x + range.width + 8 && end > range.x - 4;
     ctx.fillStyle = theme.ink;
-    if (x + 4 + ctx.measureText(text).width < view.width) ctx.fillText(text, x + 4, y + 11);
+    if (end < view.width && !covered) ctx.fillText(text, x + 4, y + 11);
   }
-  drawRangeOnRuler(y);
+  if (range) {
+    ctx.fillStyle = theme.accent;
+    ctx.fillRect(range.from, y + RULER_H - 4, range.to - range.from, 4);
+    ctx.fillText(range.text, range.x, y + 11);
+  }
   ctx.fillStyle = theme.panel;
   ctx.fillRect(0, y, LABELS - 1, RULER_H);
   ctx.fillStyle = theme.soft;
@@ -145,6 +150,16 @@ function drawRuler(ticks) {
   ctx.fillText(fitted(ticks.base ? `from ${ticks.base}` : narrow() ? inView : `${inView} in view`, LABELS - 16), 10, y + 12);
   ctx.fillStyle = theme.line;
   ctx.fillRect(0, y + RULER_H - 1, view.width, 1);
+}
+
+/** Where the length of the selected range stands on the ruler; `null` while no range is in view. */
+function rangeLabel() {
+  if (!view.range) return null;
+  const from = Math.max(LABELS, xOf(view.range[0])), to = Math.min(view.width, xOf(view.range[1]));
+  if (to < LABELS || from > view.width) return null;
+  ctx.font = `11px ${FONT}`;
+  const text = duration(view.range[1] - view.range[0]), width = ctx.measureText(text).width;
+  return { from, to, text, width, x: Math.max(LABELS + 2, Math.min((from + to - width) / 2, view.width - width - 4)) };
 }
 
 /** The selected range over the lanes: what lies outside is dimmed. */
@@ -159,20 +174,6 @@ function drawRange() {
   ctx.fillStyle = theme.accent;
   ctx.fillRect(x0 - 0.5, TOP, 1, view.height - TOP);
   ctx.fillRect(x1 - 0.5, TOP, 1, view.height - TOP);
-}
-
-function drawRangeOnRuler(y) {
-  if (!view.range) return;
-  const x0 = Math.max(LABELS, xOf(view.range[0])), x1 = Math.min(view.width, xOf(view.range[1]));
-  if (x1 < LABELS || x0 > view.width) return;
-  const text = duration(view.range[1] - view.range[0]), width = ctx.measureText(text).width;
-  ctx.fillStyle = theme.accent;
-  ctx.fillRect(x0, y + RULER_H - 4, x1 - x0, 4);
-  const at = Math.max(LABELS + 2, Math.min((x0 + x1 - width) / 2, view.width - width - 4));
-  ctx.fillStyle = theme.panel;
-  ctx.fillRect(at - 4, y + 1, width + 8, RULER_H - 5);
-  ctx.fillStyle = theme.accent;
-  ctx.fillText(text, at, y + 11);
 }
 
 /** The overview above the ruler: how busy each lane was over the whole run, painted once. */
@@ -259,4 +260,22 @@ function recoveryAt(x, inner) {
     const group = groups.find((g) => g.lanes.includes(lanes[T.lane[i]]));
     return t >= T.start[i] && t <= T.end[i] && inner >= group.y && inner < group.bottom && !view.hidden[KIND.recovery];
   }) ?? -1;
+}
+
+/** What a lane's strip says at a point: the depth of a queue, or the load of an engine; "" beside every strip. */
+function stripText(x, y) {
+  const inner = y - TOP + view.y, t = tOf(x), pixel = tOf(x + 1) - t;
+  const lane = lanes.find((l) => l.strip && l.y >= 0 && inner >= l.y && inner < l.y + l.strip);
+  if (!lane || x < LABELS) return "";
+  return lane.kind === LANE.queue ? `${lane.name}: ${depthAt(lane, t)} deep` : `${lane.name}: ${percent(busyShare(lane, t, t + pixel))} busy`;
+}
+
+/** Shows the time under the pointer, without a redraw. */
+function showCursor(x, y) {
+  const cursor = byId("cursor");
+  cursor.hidden = !T.n || x < LABELS || x > view.width - SCROLLBAR || y < OVERVIEW_H || y > view.height;
+  if (cursor.hidden) return;
+  cursor.style.transform = `translateX(${Math.round(x)}px)`;
+  cursor.firstElementChild.textContent = moment(Math.round(tOf(x)));
+  cursor.classList.toggle("flipped", x > view.width - 130);
 }

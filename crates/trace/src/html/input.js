@@ -154,6 +154,7 @@ function centreOverview(x) {
 
 function moved(event) {
   const { x, y } = point(event);
+  showCursor(x, y);
   if (!drag) return hovered(x, y);
   if (Math.abs(x - drag.x) + Math.abs(y - drag.y) > 3) drag.moved = true;
   if (!drag.moved) return;

@@ -8,9 +8,11 @@ const LEAST_LANE = meta.bands.length ? 48 : 104;
 
 /** The row of each record within its lane. */
 const rowOf = new Uint8Array(T.n);
-/** Where the box of a record begins. On a queue: when it was queued. A signal is a mark, so it begins when it is carried out. */
+/** On a queue, what runs for no time does not pend as a box: a signal, and an execution without commands. */
+const runsForNoTime = (i) => T.kind[i] === KIND.signal || (T.kind[i] === KIND.execute && T.end[i] === T.start[i]);
+/** Where the box of a record begins. On a queue: when it was queued. What runs for no time begins when it is carried out. */
 const left = new Float64Array(T.n);
-for (let i = 0; i < T.n; i++) left[i] = onQueue(i) && T.kind[i] !== KIND.signal ? Math.min(T.queued[i], T.start[i]) : T.start[i];
+for (let i = 0; i < T.n; i++) left[i] = onQueue(i) && !runsForNoTime(i) ? Math.min(T.queued[i], T.start[i]) : T.start[i];
 /** Drawn as a mark: a signal, and whatever has no length. */
 const isMark = (i) => T.kind[i] === KIND.signal || T.end[i] === left[i];
 
@@ -32,13 +34,14 @@ function packRows(lane, ids) {
     if (T.end[i] === left[i]) r.instant = left[i];
     rowOf[i] = row;
   }
-  // `reach` is the furthest right end so far: it ascends even where boxes share the last row.
+  // `reach` is the furthest right end so far: it ascends even where boxes share the last row. Columns of their own keep
+  // a redraw from reading all over the records.
   lane.rows = rows.map((r) => {
     const reach = new Float64Array(r.ids.length);
     let furthest = -1;
     r.ids.forEach((i, at) => (reach[at] = furthest = Math.max(furthest, T.end[i])));
     const marks = Int32Array.from(r.ids.filter(isMark));
-    return { ids: Int32Array.from(r.ids), reach, marks, markAt: Float64Array.from(marks, (i) => left[i]) };
+    return { ids: Int32Array.from(r.ids), from: Float64Array.from(r.ids, (i) => left[i]), to: Float64Array.from(r.ids, (i) => T.end[i]), reach, marks, markAt: Float64Array.from(marks, (i) => left[i]) };
   });
 }
 
@@ -94,7 +97,7 @@ function stack(most) {
 }
 
 /** A queue that is ever deeper than one, and an engine that works, have a strip. */
-const hasCounter = (lane) => !STEPS && (lane.kind === LANE.queue ? lane.deepest > 1 : lane.kind === LANE.engine && lane.busy.to.length > 1);
+const hasCounter = (lane) => !STEPS && (lane.kind === LANE.queue ? lane.deepest > 1 : lane.kind === LANE.engine && lane.busy.to.length > 0);
 layOut(0);
 
 /** The top of a record's box in the content, or -1 in a folded group. Row 0 is at the bottom, as a pile is. */

@@ -47,6 +47,21 @@ function wheel(x, y, deltaY, more = {}) {
 const span = () => view.t1 - view.t0;
 const near = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(1, Math.abs(a), Math.abs(b));
 
+/** Two texts of one drawing that lie on each other; "" where there are none. */
+function overlappingTexts() {
+  const texts = [];
+  ctx.fillText = (text, x, y) => {
+    const width = ctx.measureText(text).width, from = ctx.textAlign === "right" ? x - width : x;
+    texts.push({ text, from, to: from + width, y });
+  };
+  draw();
+  delete ctx.fillText;
+  for (const a of texts) for (const b of texts) {
+    if (a !== b && Math.abs(a.y - b.y) < 9 && a.from < b.to - 1 && b.from < a.to - 1) return `'${a.text}' lies on '${b.text}'`;
+  }
+  return "";
+}
+
 const CHECKS = {
   "every record is decoded"() {
     return T.n === meta.records && T.end.every((end, i) => end >= T.start[i] && T.start[i] >= T.queued[i]);
@@ -182,9 +197,9 @@ const CHECKS = {
     }
     return painted > 200;
   },
-  "a signal on a queue is a mark at its moment"() {
-    const signals = T.kind.map((k, i) => i).filter((i) => T.kind[i] === KIND.signal && onQueue(i));
-    return signals.every((i) => isMark(i) && left[i] === T.start[i]);
+  "a signal and an execution without commands are marks at their moments"() {
+    for (let i = 0; i < T.n; i++) if (onQueue(i) && runsForNoTime(i) && !(isMark(i) && left[i] === T.start[i])) return label(i);
+    return true;
   },
   "a gap has no colour of work"() {
     const gap = T.kind.indexOf(KIND.gap);
@@ -240,25 +255,29 @@ const CHECKS = {
       const signals = (i) => (T.kind[i] === KIND.signal || T.kind[i] === KIND.gap || T.kind[i] === KIND.neverRan) && T.queued[i] < t && T.end[i] >= t;
       let plain = 0;
       for (let i = 0; i < T.n; i++) if (T.lane[i] === lane.id && T.kind[i] !== KIND.preempted && (open(i) || signals(i))) plain++;
-      return plain === lowerBound(lane.queuedAt, t) - lowerBound(lane.doneAt, t);
+      return plain === depthAt(lane, t);
     });
   },
   "texts do not overlap"() {
-    const texts = [], plain = ctx.fillText;
     select(-1);
     fit();
     view.y = 0;
-    ctx.fillText = (text, x, y) => {
-      const width = ctx.measureText(text).width, from = ctx.textAlign === "right" ? x - width : x;
-      texts.push({ text, from, to: from + width, y });
-    };
-    draw();
-    delete ctx.fillText;
-    if (ctx.fillText !== plain) return "the canvas was not restored";
-    for (const a of texts) for (const b of texts) {
-      if (a !== b && Math.abs(a.y - b.y) < 9 && a.from < b.to - 1 && b.from < a.to - 1) return `'${a.text}' lies on '${b.text}'`;
-    }
-    return texts.every(({ text, to }) => to <= view.width + 1 || text);
+    const plainly = overlappingTexts();
+    view.range = [T.last * 0.3, T.last * 0.6];
+    const ranged = overlappingTexts();
+    view.range = null;
+    return !plainly && !ranged || plainly || ranged;
+  },
+  "the pointer's time is shown, and so are depth and load"() {
+    if (!T.n) return true;
+    const t = Math.round(tOf(LABELS + 90)), lane = lanes.find((l) => l.strip && l.y >= 0);
+    pointer("pointermove", LABELS + 90, OVERVIEW_H + 5);
+    const right = !byId("cursor").hidden && byId("cursor").textContent === moment(t);
+    view.y = 0;
+    if (lane) pointer("pointermove", LABELS + 90, TOP + lane.y + 4);
+    const strip = !lane || / (deep|busy)$/.test(byId("tip").textContent);
+    canvas.dispatchEvent(new PointerEvent("pointerleave"));
+    return right && strip && byId("cursor").hidden;
   },
   "nothing of the page is cut off at its sides"() {
     const page = document.documentElement;
@@ -313,6 +332,9 @@ const CHECKS = {
   },
   "nothing recorded is said so"() {
     return byId("empty").hidden === T.n > 0;
+  },
+  "every text of the trace stays text"() {
+    return document.scripts.length === 3 && document.querySelectorAll("#details script, #legend script, #verdict script, #lead script").length === 0;
   },
   "help opens and closes"() {
     press("?");

@@ -3,7 +3,7 @@
 // - Built once from the records; a question costs two binary searches, so that labels can follow the view.
 
 const BUSY = 1, WAITING = 2;
-const NEITHER = [KIND.signal, KIND.cpuSignal, KIND.doorbell, KIND.mark, KIND.lost, KIND.waitQueued, KIND.signalQueued, KIND.vsync, KIND.gap,
+const NEITHER = [KIND.signal, KIND.cpuSignal, KIND.doorbell, KIND.mark, KIND.lost, KIND.waitQueued, KIND.signalQueued, KIND.flip, KIND.vsync, KIND.gap,
   KIND.neverRan, KIND.recovery, KIND.step, KIND.store, KIND.flush];
 const WAITS = [KIND.wait, KIND.cpuWait, KIND.preempted];
 const sort = meta.kinds.map((_, kind) => (NEITHER.includes(kind) ? 0 : WAITS.includes(kind) ? WAITING : BUSY));
@@ -57,6 +57,9 @@ for (const lane of lanes) {
     lane.deepest = Math.max(lane.deepest, q + 1 - d);
   }
 }
+
+/** How many operations of a queue are queued and not done just before `t`. */
+const depthAt = (lane, t) => lowerBound(lane.queuedAt, t) - lowerBound(lane.doneAt, t);
 
 /** The busy share of a lane from `a` to `b`, from 0 to 1. */
 const busyShare = (lane, a, b) => (b > a ? lane.busy.within(a, b) / (b - a) : 0);

@@ -17,7 +17,7 @@ canvas.addEventListener("pointerdown", pressed);
 canvas.addEventListener("pointermove", moved);
 canvas.addEventListener("pointerup", released);
 canvas.addEventListener("pointercancel", () => (drag = null));
-canvas.addEventListener("pointerleave", () => drag || hovered(-1, -1));
+canvas.addEventListener("pointerleave", () => (showCursor(-1, -1), drag || hovered(-1, -1)));
 canvas.addEventListener("wheel", wheeled, { passive: false });
 canvas.addEventListener("dblclick", (event) => {
   const { x, y } = point(event);

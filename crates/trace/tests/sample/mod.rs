@@ -40,6 +40,7 @@ pub fn troubled() -> Trace {
         let signal = of(queue, Kind::Signal, 0, 29_000, 29_100);
         records.push(Record { name: NameId::NONE, ..signal }.on_fence(fence, u64::from(i) + 1));
     }
+    records.push(Record::instant(queue, Kind::Execute, NameId::NONE, 424_000).queued(300_000));
     records.push(Record::span(queue, Kind::Preempted, names[0], 61_000, 64_000));
     records.push(Record::span(interrupt, Kind::Recovery, names[4], 430_000, 470_000));
     records.push(Record::span(queue, Kind::NeverRan, names[0], 425_000, 480_000));
