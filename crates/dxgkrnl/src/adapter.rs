@@ -416,18 +416,19 @@ impl Adapter {
 
     /// Puts something that is about power, and ended now, on the timeline.
     pub(crate) fn record_power(&self, what: &str, start_ns: u64, arg: u64) {
-        self.record_mark((&self.power_lane, "power"), what, start_ns, arg);
+        self.record_on((&self.power_lane, "power"), (Kind::Mark, what), start_ns, arg);
     }
 
     /// Puts the end of a process, which is over now, on the timeline.
     pub(crate) fn record_process(&self, what: &str, start_ns: u64) {
-        self.record_mark((&self.process_lane, "processes"), what, start_ns, 0);
+        self.record_on((&self.process_lane, "processes"), (Kind::Mark, what), start_ns, 0);
     }
 
-    pub(crate) fn record_mark(
+    /// Records what began at `start_ns` and ends now, on a lane of the adapter that is made with its first record.
+    pub(crate) fn record_on(
         &self,
         (lane, lane_name): (&OnceLock<LaneId>, &str),
-        what: &str,
+        (kind, what): (Kind, &str),
         start_ns: u64,
         arg: u64,
     ) {
@@ -437,7 +438,7 @@ impl Adapter {
         }
         let made = || platform.lane(LaneKind::Interrupt, &lane_group(self.config), lane_name);
         let (lane, name) = (*lane.get_or_init(made), platform.trace_name(what));
-        platform.record(Record::span(lane, Kind::Mark, name, start_ns, platform.stamp_ns()).with_arg(arg));
+        platform.record(Record::span(lane, kind, name, start_ns, platform.stamp_ns()).with_arg(arg));
     }
 
     /// Keeps a broken contract and stops the adapter.

@@ -155,7 +155,8 @@ enum Action {
     Signal {
         signal: Arc<QueuedSignal>,
         queued_ns: u64,
-        head_ns: u64,
+        /// When it is made.
+        at_ns: u64,
     },
     /// The queue has reached a signal that others must reach, too.
     Reach(Arc<QueuedSignal>),
@@ -396,11 +397,11 @@ impl HwQueue {
         match step {
             Action::Submit(command) => self.submit_to_driver(command),
             Action::WaitOver { fences, queued_ns, head_ns } => {
-                self.record(Kind::Wait, &fences, queued_ns, head_ns)
+                self.record(Kind::Wait, &fences, queued_ns, (head_ns, None));
             }
-            Action::Signal { signal, queued_ns, head_ns } => {
+            Action::Signal { signal, queued_ns, at_ns } => {
                 self.make(&signal);
-                self.record(Kind::Signal, &signal.fences, queued_ns, head_ns);
+                self.record(Kind::Signal, &signal.fences, queued_ns, (at_ns, Some(at_ns)));
             }
             Action::Reach(signal) => {
                 let reached = signal.together.as_ref().map(|t| t.standing.lock().reach(self.os_handle));
@@ -431,15 +432,16 @@ impl HwQueue {
     /// The last queue has reached a broadcast, or went away: it is made, and whoever it held goes on.
     fn make_together(&self, signal: &Arc<QueuedSignal>) {
         // The queues are of one device. When that is lost they leave one by one, and nothing is signalled for it.
+        let made_ns = self.adapter().platform.stamp_ns();
         if self.device.check().is_ok() {
             self.make(signal);
         }
         let held = signal.together.iter().flat_map(|t| t.queues.iter().filter_map(Weak::upgrade));
-        held.for_each(|queue| queue.pass(signal));
+        held.for_each(|queue| queue.pass(signal, made_ns));
     }
 
     /// Takes a broadcast that was made off the head of the queue.
-    fn pass(self: &Arc<HwQueue>, made: &Arc<QueuedSignal>) {
+    fn pass(self: &Arc<HwQueue>, made: &Arc<QueuedSignal>, made_ns: u64) {
         let item = {
             let mut software = self.software.lock();
             let at_head = software.items.front().is_some_and(
@@ -448,8 +450,8 @@ impl HwQueue {
             software.done.signals += u64::from(at_head && !made.fences.is_empty());
             if at_head { software.items.pop_front() } else { None }
         };
-        if let Some(Item { queued_ns, head_ns: Some(head_ns), .. }) = item {
-            self.record(Kind::Signal, &made.fences, queued_ns, head_ns);
+        if let Some(Item { queued_ns, .. }) = item {
+            self.record(Kind::Signal, &made.fences, queued_ns, (made_ns, Some(made_ns)));
         }
         self.run();
     }
@@ -485,13 +487,21 @@ impl HwQueue {
         }
     }
 
-    fn record(&self, kind: Kind, fences: &[FenceTarget], queued_ns: u64, head_ns: u64) {
+    /// Records a wait or a signal; without an end it ends now.
+    fn record(
+        &self,
+        kind: Kind,
+        fences: &[FenceTarget],
+        queued_ns: u64,
+        (start_ns, end_ns): (u64, Option<u64>),
+    ) {
         let platform = &self.adapter().platform;
         if self.lane == 0 || !platform.tracing() {
             return;
         }
         for (fence, value) in fences {
-            let span = Record::span(LaneId(self.lane - 1), kind, NameId::NONE, head_ns, platform.stamp_ns());
+            let end_ns = end_ns.unwrap_or_else(|| platform.stamp_ns());
+            let span = Record::span(LaneId(self.lane - 1), kind, NameId::NONE, start_ns, end_ns);
             platform.record(span.queued(queued_ns).on_fence(fence.trace, *value));
         }
     }
@@ -640,7 +650,7 @@ impl SoftwareQueue {
             }
             Work::Signal { signal, .. } => {
                 self.done.signals += u64::from(!signal.fences.is_empty());
-                Action::Signal { signal, queued_ns, head_ns }
+                Action::Signal { signal, queued_ns, at_ns: now_ns }
             }
         })
     }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate::trace::{LaneId, LaneKind, Trace, chrome, perfetto};
+use tidegate::trace::{Kind, LaneId, LaneKind, Trace, chrome, perfetto};
 use tidegate::workload::cost::{CostModel, import_options_for};
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::Workload;
@@ -193,5 +193,64 @@ fn a_written_timeline_can_be_replayed() {
         let second = run(&request(&Arc::new(again), Submission::User)).outcome.report;
         let (one, two) = (first.outcome.report.makespan_ns, second.makespan_ns);
         assert!(one.abs_diff(two) * 20 < one, "{one} ns recorded, {two} ns replayed");
+    }
+}
+
+#[test]
+fn a_recovery_and_its_steps_are_records_and_work_that_was_cut_off_never_ran() {
+    let workload = from_file("priorities.toml");
+    for submission in MODELS {
+        let hangs = vec![HangAt { queue: "frames".to_owned(), submission: 3 }];
+        let result = run(&RunRequest { hangs, ..request(&workload, submission) });
+        let trace = result.trace.expect("a timeline was asked for");
+        let of_kind = |kind| trace.records.iter().filter(move |r| r.kind == kind).collect::<Vec<_>>();
+        let [recovery] = of_kind(Kind::Recovery)[..] else { panic!("{submission}: one recovery") };
+        assert_eq!((recovery.arg, trace.name_of(recovery)), (0x141, "recovery of node 0"));
+        let steps = trace.records.iter().filter(|r| r.lane == recovery.lane && r.kind == Kind::Mark);
+        let steps: Vec<&str> =
+            steps.inspect(|r| assert!(r.start_ns >= recovery.start_ns)).map(|r| trace.name_of(r)).collect();
+        assert!(steps[0].starts_with("detected: "), "{submission}: {steps:?}");
+        let rest = ["engine suspended and reset", "work that was cut off is lost", "engine resumed"];
+        assert_eq!(steps[1..], rest, "{submission}");
+        // The list that hangs was queued and not done; the engine's slice of the hang leads to it, and it to the call.
+        let hang =
+            trace.records.iter().position(|r| trace.name_of(r) == "injected hang" && r.queue.is_some());
+        let chains = trace.chains();
+        let chain = chains.iter().find(|chain| chain.slices.contains(&hang.expect("the hang has a slice")));
+        let chain = chain.unwrap_or_else(|| panic!("{submission}: the hang belongs to a submission"));
+        let queued = trace.records[chain.queued.expect("it was queued")];
+        assert_eq!(queued.kind, Kind::NeverRan, "{submission}");
+        assert_eq!(trace.records[chain.call.expect("it was submitted")].kind, Kind::Submit);
+        assert!(!trace.records.iter().any(|r| r.kind == Kind::ExecuteQueued));
+    }
+}
+
+#[test]
+fn every_slice_of_an_engine_leads_to_its_box_and_to_the_call() {
+    for name in ["ring-buffer.toml", "high-priority-compute.toml"] {
+        let workload = from_file(name);
+        for submission in MODELS {
+            let result = run(&request(&workload, submission));
+            let trace = result.trace.expect("a timeline was asked for");
+            let work = trace.records.iter().filter(|r| r.queue.is_some() && r.kind.is_work()).count();
+            let chains = trace.chains();
+            assert_eq!(
+                chains.iter().map(|chain| chain.slices.len()).sum::<usize>(),
+                work,
+                "{name} {submission}"
+            );
+            for chain in chains {
+                let (call, queued) = (chain.call.expect("a call"), chain.queued.expect("a box"));
+                let [call, queued] = [call, queued].map(|index| trace.records[index]);
+                assert_eq!((call.name, call.queue), (queued.name, Some(queued.lane)), "{name} {submission}");
+                assert!(!trace.name_of(&queued).is_empty());
+                for slice in chain.slices.iter().map(|index| trace.records[*index]) {
+                    assert!(queued.start_ns <= slice.start_ns && slice.end_ns <= queued.end_ns);
+                }
+            }
+            let marks = trace.records.iter().filter(|r| r.kind == Kind::Signal);
+            let longest = marks.map(|r| r.duration_ns()).max().unwrap_or(0);
+            assert_eq!(longest, 0, "{name} {submission}: a signal is a mark");
+        }
     }
 }

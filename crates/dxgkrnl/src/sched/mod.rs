@@ -423,10 +423,12 @@ pub(crate) fn record(adapter: &Adapter, finished: Vec<Finished<FenceTarget>>) {
         return;
     }
     for item in finished.into_iter().filter(|f| f.lane > 0) {
-        let kind = if item.wait { Kind::Wait } else { Kind::Signal };
+        // A signal is a mark at the moment at which it was made.
+        let (kind, start_ns) =
+            if item.wait { (Kind::Wait, item.start_ns) } else { (Kind::Signal, item.end_ns) };
         for (fence, value) in item.fences {
             let lane = LaneId(item.lane - 1);
-            let span = Record::span(lane, kind, NameId::NONE, item.start_ns, item.end_ns);
+            let span = Record::span(lane, kind, NameId::NONE, start_ns, item.end_ns);
             adapter.platform.record(span.queued(item.queued_ns).on_fence(fence.trace, value));
         }
     }

@@ -40,7 +40,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{DeviceState, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, HwContextLoss, OsHandle};
 use tidegate_platform::{Mutex, Platform, Word};
-use tidegate_trace::LaneId;
+use tidegate_trace::{Kind, LaneId};
 use window::{RecoveryWindow, Verdict};
 
 /// What a debugger is told before a recovery begins.
@@ -242,7 +242,9 @@ pub(crate) fn engine_timed_out(adapter: &Arc<Adapter>, engine: EngineId, noticed
         return tdr.keep(report);
     }
     adapter.count(Count::engine_timeouts);
+    adapter.record_recovery_step(&format!("detected: {}", noticed.what), start_ns);
     // 4.
+    let reset_ns = adapter.platform.stamp_ns();
     let number = adapter.caps.engine_number(engine);
     let has_packets =
         noticed.packets || number.is_some_and(|number| adapter.sched.lock().has_packets(number));
@@ -250,7 +252,9 @@ pub(crate) fn engine_timed_out(adapter: &Arc<Adapter>, engine: EngineId, noticed
         true => engine_reset::reset(adapter, engine),
         false => hw_engine::reset(adapter, engine),
     };
+    adapter.record_recovery_step("engine suspended and reset", reset_ns);
     // 5.
+    let lost_ns = adapter.platform.stamp_ns();
     match reset {
         Ok(Reset::NothingLeft) => report.outcome = RecoveryOutcome::NothingLeft,
         Ok(Reset::Done(mut blame)) => {
@@ -259,7 +263,9 @@ pub(crate) fn engine_timed_out(adapter: &Arc<Adapter>, engine: EngineId, noticed
             }
             lose(adapter, &mut report, &blame, engine);
             report.outcome = RecoveryOutcome::EngineReset;
+            adapter.record_recovery_step("work that was cut off is lost", lost_ns);
             // 6.
+            let resumed_ns = adapter.platform.stamp_ns();
             match has_packets {
                 true => engine_reset::resume(adapter, engine),
                 false => {
@@ -268,6 +274,7 @@ pub(crate) fn engine_timed_out(adapter: &Arc<Adapter>, engine: EngineId, noticed
                     }
                 }
             }
+            adapter.record_recovery_step("engine resumed", resumed_ns);
         }
         Err(failure) => promote(adapter, &mut report, failure, &noticed.suspects),
     }
@@ -465,8 +472,14 @@ impl Adapter {
         self.check()
     }
 
-    pub(crate) fn record_recovery(&self, what: &str, start_ns: u64, code: u64) {
-        self.record_mark((&self.tdr.lane, "recovery"), what, start_ns, code);
+    /// Records a recovery that ends now.
+    fn record_recovery(&self, what: &str, start_ns: u64, code: u64) {
+        self.record_on((&self.tdr.lane, "recovery"), (Kind::Recovery, what), start_ns, code);
+    }
+
+    /// Records a step of a recovery; the step ends now.
+    fn record_recovery_step(&self, what: &str, start_ns: u64) {
+        self.record_on((&self.tdr.lane, "recovery"), (Kind::Mark, what), start_ns, 0);
     }
 
     /// Somebody may have announced work to a hardware queue: its engine is looked at when the delay is over.
