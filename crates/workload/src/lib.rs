@@ -2,7 +2,7 @@
 //!
 //! A workload says which buffers, queues and fences there are, what each queue and each CPU thread does, and what
 //! must be true at the end. It comes from a TOML file (`toml_file`, documented in `SCHEMA.md`) or from a recorded
-//! run of a real program (`recording`; `kineto` reads the format of the PyTorch profiler). Both end in the same
+//! run of a real program (`recording`; `kineto`, `nsys`, `rocprof`, `perfetto` and `own_timeline` read formats). Both end in the same
 //! intermediate form, [`model::Workload`].
 //!
 //! The order that matters: read ([`load`]) → check and resolve names (`toml_file`, `kineto`) → a `Workload` that

@@ -1,13 +1,19 @@
-//! Owns the target `files`: workload files and recorded traces from people whom nobody knows. They are read, and either mean something
-//! or are refused with a message.
+//! Target `files`: workload files and recordings of every format from an unknown source.
+//!
+//! Invariant: a file is read, or refused with a message. The corpus holds a small file of each format.
 
 use crate::input::Input;
 use tidegate::workload::{LoadOptions, load_bytes};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let name = if input.byte() == b'{' { "trace.json" } else { "workload.toml" };
-    // The first byte belongs to the file: a corpus of files is one of inputs.
+    // The first byte belongs to the file, so that a corpus of files is one of inputs. Databases are known by more bytes.
+    let name = match input.byte() {
+        b'{' => "trace.json",
+        // A packet of a Perfetto trace, and the header of a table.
+        b'\n' | b'"' => "recording",
+        _ => "workload.toml",
+    };
     if let Err(error) = load_bytes(data, name, &LoadOptions::default()) {
         assert!(!error.to_string().is_empty(), "a refusal says why");
     }
