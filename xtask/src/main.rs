@@ -13,6 +13,7 @@ mod setup;
 mod source;
 mod spec;
 mod stages;
+mod tables;
 mod test_programs;
 mod tidy;
 mod tree;
@@ -32,8 +33,9 @@ tasks:
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
   tests             the test programs alone: each under a limit, printed as it ends
+  tables            check the queries of docs/tables.md and scripts/trace_folder.py with DuckDB and Ray
   test              everything that has to pass before a change is merged
-  full              test, and the long forms: full exploration, ignored tests, fuzzing, bench";
+  full              test, and the long forms: full exploration, ignored tests, fuzzing, tables, bench";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
             None => Err(USAGE.to_owned()),
         },
         ["tests"] => stages::tests(&root),
+        ["tables"] => tables::check(&root),
         ["test"] => stages::test(&root),
         ["full"] => stages::full(&root),
         ["help" | "--help" | "-h"] => {

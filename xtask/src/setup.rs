@@ -59,34 +59,42 @@ fn user_is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-/// The Python to use; it lives in the build folder, so that nothing is left on the machine.
+/// The Python that reads Perfetto files.
 fn perfetto_python(root: &Path) -> Result<PathBuf, String> {
     if let Some(given) = std::env::var_os(PERFETTO_PYTHON) {
         return Ok(given.into());
     }
+    let module = "perfetto.protos.perfetto.trace.perfetto_trace_pb2";
+    python(root, "perfetto-python", &["perfetto", "protobuf"], &format!("import {module}"))
+}
+
+/// A Python with packages, in a virtual environment of this name below the build folder. `test` is a program that fails without
+/// them.
+///
+/// # Errors
+///
+/// What is missing, in one line.
+pub fn python(root: &Path, name: &str, packages: &[&str], test: &str) -> Result<PathBuf, String> {
     if !on_path("python3") {
         return Err("no python3 on PATH".to_owned());
     }
-    let folder = tree::build_folder(root).join("perfetto-python");
+    let folder = tree::build_folder(root).join(name);
     let python = folder.join("bin/python");
-    let has_package = || {
-        let module = "perfetto.protos.perfetto.trace.perfetto_trace_pb2";
-        succeeds_quietly(Command::new(&python).args(["-c", &format!("import {module}")]))
-    };
-    if has_package() {
+    let has_packages = || succeeds_quietly(Command::new(&python).args(["-c", test]));
+    if has_packages() {
         return Ok(python);
     }
-    println!("installing the python package perfetto below the build folder");
+    let shown = packages.join(", ");
+    println!("installing the python packages {shown} below the build folder");
     if !succeeds_quietly(Command::new("python3").args(["-m", "venv"]).arg(&folder)) {
         return Err("python3 cannot make a virtual environment".to_owned());
     }
-    let installed = succeeds_quietly(
-        Command::new(&python).args(["-m", "pip", "install", "--quiet", "perfetto", "protobuf"]),
-    );
-    if installed && has_package() {
+    let pip = ["-m", "pip", "install", "--quiet"];
+    let installed = succeeds_quietly(Command::new(&python).args(pip).args(packages));
+    if installed && has_packages() {
         Ok(python)
     } else {
-        Err("the python package perfetto cannot be had".to_owned())
+        Err(format!("the python packages {shown} cannot be installed"))
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::{fuzz, setup, spec, test_programs, tidy};
+use crate::{fuzz, setup, spec, tables, test_programs, tidy};
 
 /// One stage: what it is called, and what it runs.
 struct Stage {
@@ -61,6 +61,7 @@ const LONG: &[Stage] = &[
         task: Task::Cargo(&["test", "--workspace", "--release", "--quiet", "--", "--ignored"]),
     },
     Stage { name: "fuzz, long", task: Task::Own(fuzz::long) },
+    Stage { name: "tables", task: Task::Own(tables::check) },
     Stage {
         name: "bench",
         task: Task::Cargo(&["run", "--release", "--quiet", "--package", "tidegate-cli", "--", "bench"]),

@@ -4,6 +4,7 @@ use crate::output::{self, Outputs};
 use crate::streams::outln;
 use crate::tables::table;
 use crate::{BadInput, End, arguments};
+use comfy_table::ColumnConstraint;
 use serde::Serialize;
 use tidegate::Platform;
 use tidegate::variants::{self, Caps};
@@ -72,46 +73,63 @@ impl Row {
     }
 }
 
+impl Row {
+    /// What the adapter can do, in a fixed order.
+    fn facts(&self) -> Vec<String> {
+        let no = |set: bool, what: &str| if set { what.to_owned() } else { format!("no {what}") };
+        let engines = self.nodes;
+        vec![
+            if self.physical_gpus == 1 { "1 GPU".to_owned() } else { format!("{} GPUs", self.physical_gpus) },
+            no(self.native_fences, "native fences"),
+            format!("{}-bit atomics", self.atomics_bits),
+            format!("interrupts: {}", self.interrupts),
+            format!("advanced interrupts of {} of {engines} engines", self.advanced_nodes),
+            format!("fence writes by {} of {engines} engines", self.fence_writing_nodes),
+            format!("fences {} bytes apart", self.fence_stride_bytes),
+            match self.doorbells {
+                0 => "one shared doorbell".to_owned(),
+                1 => "1 doorbell".to_owned(),
+                doorbells => format!("{doorbells} doorbells"),
+            },
+            no(self.fence_history, "fence history"),
+            no(self.io_coherent, "cache coherence"),
+            format!("{} addresses", if self.io_mmu { "CPU" } else { "GPU" }),
+            if self.shadow_entries == 0 {
+                "no shadows".to_owned()
+            } else {
+                format!("{} shadows", self.shadow_entries)
+            },
+            format!("{} stores", if self.posted_fence_writes { "posted" } else { "plain" }),
+        ]
+    }
+
+    /// The facts in which the adapter is not as `other`; all of them for `other` itself.
+    fn differences(&self, other: &Row) -> String {
+        let facts = self.facts();
+        if self.name == other.name {
+            return facts.join(", ");
+        }
+        let differ = facts.into_iter().zip(other.facts()).filter(|(own, other)| own != other);
+        differ.map(|(own, _)| own).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What each adapter is, and in what it differs from the first.
 fn print(rows: &[Row]) {
-    let mut table = table([
-        "adapter",
-        "GPUs",
-        "native",
-        "atomics",
-        "interrupts",
-        "advanced",
-        "fence writes",
-        "stride",
-        "doorbells",
-        "history",
-        "coherent",
-        "addresses",
-        "shadows",
-        "stores",
-        "submission",
-    ]);
-    let yes = |set: bool| if set { "yes" } else { "no" }.to_owned();
+    let Some(first) = rows.first() else { return };
+    let mut table =
+        table(["adapter", "submission", &format!("what it is, and where it is not as {}", first.name)]);
     for row in rows {
-        table.add_row([
-            row.name.to_owned(),
-            row.physical_gpus.to_string(),
-            yes(row.native_fences),
-            format!("{} bit", row.atomics_bits),
-            row.interrupts.to_owned(),
-            format!("{} of {}", row.advanced_nodes, row.nodes),
-            format!("{} of {}", row.fence_writing_nodes, row.nodes),
-            row.fence_stride_bytes.to_string(),
-            if row.doorbells == 0 { "shared".to_owned() } else { row.doorbells.to_string() },
-            yes(row.fence_history),
-            yes(row.io_coherent),
-            if row.io_mmu { "CPU" } else { "GPU" }.to_owned(),
-            if row.shadow_entries == 0 { "none".to_owned() } else { row.shadow_entries.to_string() },
-            if row.posted_fence_writes { "posted" } else { "plain" }.to_owned(),
-            row.submissions.join(" "),
-        ]);
+        let differences = row.differences(first);
+        let about = if differences.is_empty() {
+            row.about.to_owned()
+        } else {
+            format!("{}\n[{differences}]", row.about)
+        };
+        table.add_row([row.name.to_owned(), row.submissions.join(" "), about]);
+    }
+    for column in table.column_iter_mut().take(2) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
     }
     outln!("{table}");
-    for row in rows {
-        outln!("{}: {}", row.name, row.about);
-    }
 }

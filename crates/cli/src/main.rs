@@ -1,8 +1,9 @@
 //! The `tidegate` command line: runs and compares workloads, explores scenarios, replays their failures, measures.
 //!
 //! Exit codes: 0 ran and right; 1 ran and wrong; 2 bad input or output that cannot be written; 141 closed pipe. Results go to standard output, progress and errors to standard
-//! error; colours only on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (what they print) ·
-//! `progress` · `preemption` (its flags) · `adapters` · `explore` (and replay) · `bench` · `output` (files, checked before and written after a run) ·
+//! error; colours only on a terminal. Rooms: `arguments` · `run` and `compare` (workloads) · `tables` (what they print) · `kernels` (tables of kernels) · `diff` ·
+//! `progress` · `preemption` (its flags) · `adapters` · `explore` (and replay) · `bench` ·
+//! `manual` (completions, man pages) · `output` (files, checked before and written after a run) ·
 //! `streams` (standard output and error).
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -10,7 +11,10 @@ mod adapters;
 mod arguments;
 mod bench;
 mod compare;
+mod diff;
 mod explore;
+mod kernels;
+mod manual;
 mod output;
 mod preemption;
 mod progress;
@@ -42,10 +46,13 @@ fn main() -> ExitCode {
     let end = match arguments.command {
         Command::Run(run) => run::command(&run),
         Command::Compare(compare) => compare::command(&compare),
+        Command::Diff(diff) => diff::command(&diff),
         Command::Explore(explore) => explore::command(&explore),
         Command::Replay(replay) => explore::replay(&replay),
         Command::Adapters(adapters) => adapters::command(&adapters),
         Command::Bench(bench) => bench::command(&bench),
+        Command::Completions(completions) => manual::completions(&completions),
+        Command::Man(man) => manual::man(&man),
     };
     match end {
         Ok(End::Right) => ExitCode::SUCCESS,

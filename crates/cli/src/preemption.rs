@@ -7,7 +7,7 @@ use tidegate::PreemptionChoice;
 use tidegate::workload::runner::HangAt;
 
 /// How engines are preempted, and what becomes of those that do not answer.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Preempting {
     /// How finely engines are preempted: compute=none, dma-buffer, dispatch, thread-group, thread or shader; graphics=none,
     /// dma-buffer, primitive, triangle, pixel or shader; one of them or both with a comma between (default: as the adapter has,

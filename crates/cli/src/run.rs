@@ -1,6 +1,7 @@
 //! `tidegate run`: one workload, one submission model, a report, and a timeline if asked for.
 
 use crate::arguments::{self, Gaps, Reading};
+use crate::kernels;
 use crate::output::{self, Outputs};
 use crate::progress::Progress;
 use crate::streams::{errln, outln};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use tidegate::trace::{self, Trace};
 use tidegate::workload::cost::{self, CostModel};
 use tidegate::workload::expect::Clock;
+use tidegate::workload::kernels::{Table, summary};
 use tidegate::workload::model::{Submission, Workload};
 use tidegate::workload::recording;
 use tidegate::workload::report::Report;
@@ -58,15 +60,26 @@ pub(crate) fn run_once(
     tracing: bool,
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
-    run_both((workload, None), submission, reading, (tracing, false), costs)
+    let keep = Keep { timeline: tracing, ..Keep::default() };
+    run_both((workload, None), submission, reading, keep, costs)
 }
 
-/// The same with another workload beside it, and keeps the pictures that the display shows if `frames` says so.
-fn run_both(
+/// What a run keeps beside its report.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Keep {
+    pub(crate) timeline: bool,
+    /// Every picture that the display shows.
+    pub(crate) frames: bool,
+    /// The per-kernel table.
+    pub(crate) kernels: bool,
+}
+
+/// The same with another workload beside it.
+pub(crate) fn run_both(
     (workload, beside): (&Arc<Workload>, Option<&Arc<Workload>>),
     submission: Option<Submission>,
     reading: &Reading,
-    (tracing, frames): (bool, bool),
+    keep: Keep,
     costs: CostModel,
 ) -> Result<RunResult, BadInput> {
     let submissions: Vec<Submission> =
@@ -78,7 +91,8 @@ fn run_both(
         workload: workload.clone(),
         submission,
         clock: clock(workload, reading),
-        tracing,
+        tracing: keep.timeline,
+        kernels: keep.kernels,
         local_memory_bytes: reading.local_memory.map(|bytes| bytes.0),
         ring_slots: reading.ring_slots,
         doorbells: if submissions.contains(&Submission::User) {
@@ -92,7 +106,7 @@ fn run_both(
         preemption: reading.preempting.preemption.unwrap_or_default(),
         tdr_delay_ns: reading.preempting.tdr_delay.map(|delay| delay.ns),
         hangs: reading.preempting.inject.clone(),
-        frames,
+        frames: keep.frames,
         beside: beside.cloned(),
     };
     let stopwatch = Platform::host();
@@ -171,14 +185,20 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
             ("--timeline", arguments.timeline.as_deref()),
             ("--perfetto", arguments.perfetto.as_deref()),
             ("--chrome", arguments.chrome.as_deref()),
+            ("--kernels", arguments.kernels.as_deref()),
             ("--json", arguments.json.as_deref()),
         ],
     )?;
-    let keep = (wants_timeline, arguments.frames.is_some());
+    arguments.kernels.as_deref().map_or(Ok(()), kernels::check_format)?;
+    let keep = Keep {
+        timeline: wants_timeline,
+        frames: arguments.frames.is_some(),
+        kernels: arguments.kernels.is_some() || arguments.summary,
+    };
     let beside = arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
     let both = (&workload, beside.as_ref());
     let costs = CostModel::nominal();
-    let result = run_both(both, arguments.submission, &arguments.reading, keep, costs)?;
+    let mut result = run_both(both, arguments.submission, &arguments.reading, keep, costs)?;
     if let Some(trace) = &result.trace {
         if let Some(path) = &arguments.timeline {
             write_timeline(trace, path)?;
@@ -194,11 +214,18 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     if let Some(folder) = &arguments.frames {
         frames.extend(write_pictures(folder, &result.shown)?);
     }
+    if let Some(path) = &arguments.kernels {
+        kernels::write(path, &result.outcome.kernels)?;
+    }
     if let Some(path) = &arguments.json {
         output::write_json(path, &result.outcome.report)?;
     }
     if !outputs.take_stdout() {
         print_report(&workload, &result.outcome, &frames);
+        if arguments.summary {
+            let table = Table::of_run(std::mem::take(&mut result.outcome.kernels), &result.outcome.report);
+            outln!("{}", kernels::summary(&summary(&table)));
+        }
         if let (Some(workload), Some(report)) = (&beside, &result.outcome.report.beside) {
             outln!("beside it, {}: {}", report.workload, workload.description);
             outln!("{}", tables::queues(report));

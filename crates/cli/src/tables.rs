@@ -1,6 +1,7 @@
 //! Owns how reports look on a terminal: one column per run, one row per figure, units spelled out.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
+use std::io::IsTerminal;
 use tidegate::workload::MetricRow;
 use tidegate::workload::recovery::{EngineRow, Fate};
 use tidegate::workload::report::Report;
@@ -21,13 +22,27 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// An empty table in the house style.
+/// Columns of a table where nothing says how many the reader has.
+const USUAL_WIDTH: u16 = 100;
+
+/// Columns that a table may take: COLUMNS where it is set, else the terminal's, else 100.
+fn width() -> u16 {
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let seen = || {
+        let size = std::io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+        size.map(|(width, _)| width.0)
+    };
+    set.or_else(seen).filter(|width| *width > 0).unwrap_or(USUAL_WIDTH)
+}
+
+/// An empty table in the house style, which wraps cells to fit the reader's columns.
 pub(crate) fn table(header: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
     table.remove_style(TableComponent::HorizontalLines);
     table.remove_style(TableComponent::MiddleIntersections);
-    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width());
     table.set_header(header);
     table
 }

@@ -6,6 +6,10 @@ use std::process::{Command, Output};
 
 #[path = "command_line/exploration.rs"]
 mod exploration;
+#[path = "command_line/kernels.rs"]
+mod kernels;
+#[path = "command_line/manners.rs"]
+mod manners;
 #[path = "command_line/outputs.rs"]
 mod outputs;
 

@@ -32,6 +32,8 @@ pub struct RunRequest {
     pub clock: Clock,
     /// Keep a timeline.
     pub tracing: bool,
+    /// Make the per-kernel table ([`Outcome::kernels`]).
+    pub kernels: bool,
     /// Bytes of local memory; `None` is as much as the workload or the machine says. With less than the workload's buffers need,
     /// submissions look after their residency.
     pub local_memory_bytes: Option<u64>,
@@ -66,6 +68,7 @@ impl RunRequest {
             submission: None,
             clock,
             tracing: false,
+            kernels: false,
             local_memory_bytes: None,
             ring_slots: None,
             doorbells: None,
@@ -260,7 +263,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
     };
     let workloads = || std::iter::once(&request.workload).chain(&request.beside);
-    let tracing = request.tracing || workloads().any(|workload| runner::wants_trace(workload));
+    let tracing =
+        request.tracing || request.kernels || workloads().any(|workload| runner::wants_trace(workload));
     if tracing {
         platform.enable_tracing();
     }
@@ -312,6 +316,7 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
             clock: request.clock,
             hangs,
             shares_machine: request.beside.is_some(),
+            kernels: request.kernels,
         };
         let probe = Arc::new(Probe(machine.clone()));
         Ok::<_, RunError>(runner::prepare(&platform, workload.clone(), device, probe, run_options)?)

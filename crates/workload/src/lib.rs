@@ -7,21 +7,26 @@
 //!
 //! The order that matters: read ([`load`]) → check and resolve names (`toml_file`, `kineto`) → a `Workload` that
 //! names nothing by text any more → run on queues (`runner`) → numbers (`measure`), judgement (`verify`), and where
-//! it went wrong the reason (`deadlock`, `fault`) → [`report`]. `ranking` says whether a comparison of submission models
-//! holds over the ranges of `cost`, and `verdict` what it came to and why.
+//! it went wrong the reason (`deadlock`, `fault`) → [`report`] and the per-kernel table (`kernels`, `diff`, and Parquet with the
+//! feature `columns`). `ranking` says whether a comparison of submission models holds over the ranges of `cost`, and
+//! `verdict` what it came to and why.
 //!
 //! What it does not do: it builds no machine. Whoever has one hands in a device and a
 //! [`MachineProbe`](runner::MachineProbe); which submission model or platform carries the work is a word here.
 
+#[cfg(feature = "columns")]
+pub mod columns;
 pub mod content;
 pub mod cost;
 mod database;
 mod deadlock;
+pub mod diff;
 mod error;
 pub mod expect;
 pub mod expression;
 mod fault;
 mod format;
+pub mod kernels;
 mod kineto;
 mod load;
 mod measure;

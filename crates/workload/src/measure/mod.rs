@@ -28,6 +28,7 @@ pub(crate) struct CommandSpan {
     /// Index into the queue's executions.
     pub(crate) execution: usize,
     pub(crate) kind: Kind,
+    pub(crate) name: NameId,
     /// A later stretch of a command that was preempted.
     pub(crate) resumed: bool,
     pub(crate) start_ns: u64,
@@ -117,6 +118,7 @@ fn attribute(executions: &[Execution], commands: &[&Record]) -> Vec<CommandSpan>
         Some(CommandSpan {
             execution,
             kind: command.kind,
+            name: command.name,
             resumed: command.queued_ns < command.start_ns,
             start_ns: command.start_ns,
             end_ns: command.end_ns,

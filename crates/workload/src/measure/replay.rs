@@ -128,6 +128,8 @@ mod tests {
     fn errors_are_counted_apart_from_what_nothing_explains() {
         let item = |start_ns, unexplained| RecordedItem {
             queue: QueueId(0),
+            name: 0,
+            launched_ns: None,
             start_ns,
             end_ns: start_ns + 1,
             ready: Ready::Launch,
@@ -136,7 +138,8 @@ mod tests {
         };
         let items =
             vec![item(100, false), item(200, false), item(300, true), item(400, false), item(500, false)];
-        let recorded = Recorded { makespan_ns: 501, items, report: ImportReport::default() };
+        let recorded =
+            Recorded { makespan_ns: 501, items, names: vec!["k".into()], report: ImportReport::default() };
         let starts = [Some(90), Some(20_200), Some(305), None, Some(507)];
         let error = compare(&recorded, &starts);
         assert_eq!((error.explained, error.unexplained, error.missing), (3, 1, 1));

@@ -3,6 +3,8 @@
 //! This room owns the recorded times that a replay is compared with. `recording` fills it; the report reads it. It
 //! changes nothing in how the work is run.
 
+use std::sync::Arc;
+
 use super::QueueId;
 use crate::recording::ImportReport;
 
@@ -13,6 +15,8 @@ pub struct Recorded {
     pub makespan_ns: u64,
     /// GPU work in the order of the recorded host calls; [`super::CommandKind::Work`] points here.
     pub items: Vec<RecordedItem>,
+    /// The names of the items, each once.
+    pub names: Vec<Arc<str>>,
     /// What was found, what could be paired and what could not.
     pub report: ImportReport,
 }
@@ -22,6 +26,10 @@ pub struct Recorded {
 pub struct RecordedItem {
     /// The queue that replays it.
     pub queue: QueueId,
+    /// Index into [`Recorded::names`].
+    pub name: u32,
+    /// When the host call that launched it handed it over, as late as the recording allows; `None` where its launch is not recorded.
+    pub launched_ns: Option<u64>,
     /// Recorded start, in nanoseconds from the start of the recording.
     pub start_ns: u64,
     /// Recorded end.

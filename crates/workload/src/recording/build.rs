@@ -6,7 +6,7 @@
 //! fence gets a new value for each entry that something waits for, in the order of the recording, so its values
 //! rise as long as the marks are kept. `timeline` is read; the result is a plain workload.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::records::WorkKind;
@@ -32,13 +32,14 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
         timeline: &timeline,
         options,
         recorded: Vec::with_capacity(timeline.joined.work.len()),
+        names: Names::default(),
         late: vec![Late::default(); timeline.joined.streams.len()],
         bodies: vec![Body::default(); timeline.joined.threads.len() + 1],
     };
     for number in 0..timeline.entries.len() {
         builder.entry(number);
     }
-    let (marks, items) = (builder.marks.count, builder.recorded);
+    let (marks, items, names) = (builder.marks.count, builder.recorded, builder.names.list);
     let bodies: Vec<Vec<Op>> = builder.bodies.into_iter().map(|body| body.ops).collect();
     let fences = timeline.joined.streams.iter().map(|stream| Fence {
         name: stream.name.clone(),
@@ -60,6 +61,7 @@ pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Work
         recorded: Some(Recorded {
             makespan_ns: timeline.makespan_ns(),
             items,
+            names,
             report: timeline.joined.report.clone(),
         }),
         local_memory_bytes: None,
@@ -226,12 +228,32 @@ impl Late {
     }
 }
 
+/// Names of work, each once.
+#[derive(Debug, Default)]
+struct Names {
+    list: Vec<Arc<str>>,
+    index: HashMap<Arc<str>, u32>,
+}
+
+impl Names {
+    fn number(&mut self, name: &Arc<str>) -> u32 {
+        if let Some(number) = self.index.get(name) {
+            return *number;
+        }
+        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        self.list.push(Arc::clone(name));
+        self.index.insert(Arc::clone(name), number);
+        number
+    }
+}
+
 struct Builder<'a> {
     timeline: &'a Timeline,
     options: &'a ImportOptions,
     values: Vec<Option<u64>>,
     marks: Marks,
     recorded: Vec<RecordedItem>,
+    names: Names,
     /// By stream.
     late: Vec<Late>,
     bodies: Vec<Body>,
@@ -247,7 +269,7 @@ impl Builder<'_> {
         }
         match (&entry.action, entry.stream) {
             (Action::Launch { items, .. }, Some(stream)) => {
-                let commands = self.list(items, stream);
+                let commands = self.list(items, stream, entry.submit);
                 self.bodies[entry.thread].push(OpKind::Submit { queue: queue(stream), commands });
             }
             (Action::StreamWait { on }, Some(stream)) => {
@@ -299,17 +321,19 @@ impl Builder<'_> {
     }
 
     /// The commands of one submission.
-    fn list(&mut self, items: &[Item], stream: usize) -> Vec<Command> {
-        let each = |(place, item): (usize, &Item)| self.commands(item, stream, place == 0);
+    fn list(&mut self, items: &[Item], stream: usize, submit_ns: u64) -> Vec<Command> {
+        let each = |(place, item): (usize, &Item)| self.commands(item, stream, submit_ns, place == 0);
         items.iter().enumerate().flat_map(each).collect()
     }
 
     /// The work of an item, after a delay for what the trace leaves open.
-    fn commands(&mut self, item: &Item, stream: usize, first: bool) -> Vec<Command> {
+    fn commands(&mut self, item: &Item, stream: usize, submit_ns: u64, first: bool) -> Vec<Command> {
         let work = &self.timeline.joined.work[item.work];
         let number = u32::try_from(self.recorded.len()).unwrap_or(u32::MAX);
         self.recorded.push(RecordedItem {
             queue: queue_id(stream),
+            name: self.names.number(&work.name),
+            launched_ns: work.launched.then_some(submit_ns.min(work.start)),
             start_ns: work.start,
             end_ns: work.end,
             ready: item.ready,

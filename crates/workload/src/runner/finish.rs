@@ -7,23 +7,23 @@ use std::collections::BTreeMap;
 
 use tidegate_d3d12::{QueueStats, RemovedReason};
 use tidegate_platform::RunReport;
-use tidegate_trace::{Kind, Trace};
+use tidegate_trace::Trace;
 
-use super::log::{Entry, QueueLog};
+use super::log::QueueLog;
 use super::machine::{PendingWait, RecoveredWork, Recovery};
 use super::prepare::Prepared;
 use super::state::RunState;
-use super::{HangAt, QueueCounters, held_up};
+use super::{HangAt, QueueCounters, held_up, work};
 use crate::deadlock::{self, Standstill};
 use crate::expect::{Clock, Metric};
 use crate::fault::{self, Placed};
+use crate::kernels::KernelRow;
 use crate::measure::metrics::{Measured, QueueNumbers, last_end, work_overlap_ns};
 use crate::measure::replay::{self, ReplayError};
-use crate::measure::{CommandSpan, QueueOnTimeline, QueueTimes, queue_times};
+use crate::measure::{QueueOnTimeline, QueueTimes, queue_times};
 use crate::model::{BufferId, FenceId, Priority, QueueId, Submission, Workload};
 use crate::recovery::{Fate, FenceAt, HeldBackRow, LostRow, RecoveryRow, WaiterKind, WorkRow};
 use crate::report::{DisplayRow, FenceRow, QueueRow, Report};
-use crate::runner::lists::Evaluated;
 use crate::scene::Scenes;
 use crate::verdict::RunOnTimeline;
 use crate::verify::{self, Circumstances, Evidence, Judgement};
@@ -42,6 +42,8 @@ pub struct Outcome {
     pub frames: Vec<Picture>,
     /// Where the run and its queues are on the timeline.
     pub on_timeline: RunOnTimeline,
+    /// The per-kernel table, if [`super::RunOptions::kernels`] asks for it and there is a timeline.
+    pub kernels: Vec<KernelRow>,
 }
 
 /// What buffers, fences and counters say after the run.
@@ -86,7 +88,13 @@ impl Prepared {
         let fences: Vec<u64> = self.fences.iter().map(tidegate_d3d12::Fence::completed_value).collect();
         let times = trace.map(|trace| queue_times(trace, &self.on_timeline(&logs)));
         let hangs = self.hangs(&logs);
-        let replay = times.as_ref().and_then(|times| self.replay(&logs, times, state.started_ns));
+        let ran = times.as_ref().map(|times| work::ran(&logs, times, state.started_ns));
+        let recorded = self.workload.recorded.as_ref();
+        let replay = recorded.zip(ran.as_ref()).map(|(r, ran)| replay::compare(r, &work::starts(r, ran)));
+        let kernels = match (&ran, trace) {
+            (Some(ran), Some(trace)) if self.options.kernels => self.kernels(ran, trace),
+            _ => Vec::new(),
+        };
         let measured = self.measure(&state, &logs, times, run);
         let after = After { run: self, fences, measured };
 
@@ -121,7 +129,7 @@ impl Prepared {
         }
         let rest = (completed, replay, problems.clone(), hangs);
         let report = self.report((&state, &logs), after, judgement, rest);
-        Outcome { report, problems, frames, on_timeline }
+        Outcome { report, problems, frames, on_timeline, kernels }
     }
 
     fn on_timeline(&self, logs: &[QueueLog]) -> Vec<QueueOnTimeline> {
@@ -365,32 +373,10 @@ impl Prepared {
         self.workload.frames.iter().map(picture).collect()
     }
 
-    /// Actual starts of recorded items beside their recorded ones.
-    fn replay(&self, logs: &[QueueLog], times: &[QueueTimes], started_ns: u64) -> Option<ReplayError> {
-        let recorded = self.workload.recorded.as_ref()?;
-        let mut starts: Vec<Option<u64>> = vec![None; recorded.items.len()];
-        for (log, times) in logs.iter().zip(times) {
-            let timed = |c: &&CommandSpan| matches!(c.kind, Kind::Timed | Kind::Gap) && !c.resumed;
-            let begun = times.commands.iter().filter(timed);
-            let mut commands = begun.peekable();
-            let submits = log.entries.iter().filter_map(|entry| match entry {
-                Entry::Submit { list, first_item, .. } => Some((list, *first_item)),
-                _ => None,
-            });
-            for (execution, (list, first_item)) in submits.enumerate() {
-                let mut item = first_item.map(|item| item as usize);
-                for command in list.commands.iter().filter(|command| **command != Evaluated::Hang) {
-                    let Some(span) = commands.next_if(|span| span.execution == execution) else { continue };
-                    if let (Evaluated::Work { .. }, Some(now)) = (command, item) {
-                        if let Some(start) = starts.get_mut(now) {
-                            *start = Some(span.start_ns.saturating_sub(started_ns));
-                        }
-                        item = Some(now + 1);
-                    }
-                }
-            }
-        }
-        Some(replay::compare(recorded, &starts))
+    fn kernels(&self, ran: &[work::Ran], trace: &Trace) -> Vec<KernelRow> {
+        let queues = &self.workload.queues;
+        let model = |queue: usize| super::submission_of(&queues[queue], self.options.submission);
+        work::rows(&self.workload, ran, trace, model)
     }
 
     fn report(

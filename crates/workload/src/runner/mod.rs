@@ -19,6 +19,7 @@ mod machine;
 mod prepare;
 mod state;
 mod thread;
+mod work;
 
 use std::sync::Arc;
 
@@ -51,6 +52,8 @@ pub struct RunOptions {
     pub hangs: Vec<HangAt>,
     /// Another workload runs on the same machine: counts of the machine are those of both, and who stands still may be the other one.
     pub shares_machine: bool,
+    /// Make the per-kernel table ([`Outcome::kernels`]); the run needs a timeline.
+    pub kernels: bool,
 }
 
 /// A submission that hangs before the first of its commands, which the workload knows nothing of.
@@ -71,7 +74,14 @@ impl std::fmt::Display for HangAt {
 impl RunOptions {
     /// Every queue's own choice, and nobody told of progress.
     pub fn new(clock: Clock) -> Self {
-        Self { submission: None, clock, progress: None, hangs: Vec::new(), shares_machine: false }
+        Self {
+            submission: None,
+            clock,
+            progress: None,
+            hangs: Vec::new(),
+            shares_machine: false,
+            kernels: false,
+        }
     }
 }
 
