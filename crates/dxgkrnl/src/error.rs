@@ -164,6 +164,16 @@ pub enum BugCheck {
     /// One timeout more than are recovered from in the window.
     #[error("{0}, and there were as many recoveries as TdrLimitCount allows in TdrLimitTime")]
     TooManyTimeouts(String),
+    /// A deadline of the kernel stays due although its watch has looked again and again.
+    #[error("the timer of {watch} is still due at {deadline_ns} ns after {looks} looks")]
+    TimerStuck {
+        /// The watch.
+        watch: &'static str,
+        /// The deadline, in nanoseconds on the adapter's clock; 0 for at once.
+        deadline_ns: u64,
+        /// How often it has looked.
+        looks: u32,
+    },
     /// Threads did not leave the driver in TdrDdiDelay, so that the adapter could not be reset.
     #[error("threads did not leave the driver within TdrDdiDelay, so the adapter cannot be reset")]
     StuckInDriver,

@@ -5,7 +5,7 @@ mod world;
 use tidegate::MachineConfig;
 use tidegate::calls::{DeviceState, FenceValue, Placement, Status};
 use tidegate::ddi::InterruptData;
-use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome};
+use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, TdrDebugMode, TdrLevel};
 use tidegate::gpu_abi::Command;
 use world::*;
 
@@ -332,5 +332,77 @@ fn a_context_whose_time_out_is_disabled_may_run_for_ever() {
         n.submit(&queue, 1, &[Command::Timed { ns: 20 * S }]);
         n.finish(&queue, 1);
         assert_eq!(w.machine.adapter().recoveries(), []);
+    });
+}
+
+// spec: PRE-043
+#[test]
+fn a_hung_packet_that_is_not_recovered_leaves_no_timer_due() {
+    for (level, mode) in
+        [(TdrLevel::BugCheck, TdrDebugMode::Recover), (TdrLevel::Recover, TdrDebugMode::Ignore)]
+    {
+        let change = move |mut config: MachineConfig| {
+            (config.kernel.tdr.level, config.kernel.tdr.debug_mode) = (level, mode);
+            config
+        };
+        let (w, _) = world_with(change).run_to_report(|w| {
+            w.submit_packet(w.context(0), &[Command::Hang]);
+            w.pass(30 * S);
+            assert_eq!(w.platform.now().0 / S, 30);
+        });
+        let reports = w.machine.adapter().recoveries();
+        assert_eq!(reports.len(), 1, "{mode:?}: {reports:?}");
+        let broken = w.machine.adapter().bug_checks();
+        match mode {
+            TdrDebugMode::Ignore => assert_eq!(broken, []),
+            _ => assert!(matches!(broken[..], [BugCheck::Timeout(_)]), "{broken:?}"),
+        }
+    }
+}
+
+#[test]
+fn after_the_fatal_timeout_of_packets_no_timer_is_due() {
+    let (w, _) = world().run_to_report(|w| {
+        for time in 1..=5 {
+            let n = Neighbour::of(w, "guilty");
+            let context = n.context(0, time);
+            n.submit_packet(context, &[Command::Hang]);
+            w.pass(6 * S);
+        }
+        w.pass(30 * S);
+        assert_eq!(w.platform.now().0 / S, 60);
+    });
+    let broken = w.machine.adapter().bug_checks();
+    assert!(matches!(broken[..], [BugCheck::TooManyTimeouts(_)]), "{broken:?}");
+}
+
+// spec: PRE-004, PRE-006
+#[test]
+fn an_engine_that_is_asked_for_nothing_is_reset_when_a_packet_ran_for_too_long() {
+    let change = |mut config: MachineConfig| {
+        config.driver.preemption_aware = false;
+        config
+    };
+    world_with(change).run(|w| {
+        let n = Neighbour::of(w, "innocent");
+        let (guilty, innocent) = (w.context(0), n.context(0, 7));
+        // Longer than any quantum, shorter than the delay.
+        n.submit_packet(innocent, &[Command::Timed { ns: 1_900_000_000 }]);
+        wait(&n, done(&n, innocent)).unwrap();
+        let begun = w.platform.now().0;
+        w.driver.take();
+        w.submit_packet(guilty, &[Command::Hang]);
+        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+        wait(&n, done(&n, innocent)).unwrap();
+        assert_eq!((w.platform.now().0 - begun) / S, 2, "one delay, and no request before");
+        assert!(hung(w.kernel.device_state(w.device)));
+        assert_eq!(n.state(), Ok(DeviceState::Active));
+        let asked = asked(w);
+        assert!(!asked.contains(&"PreemptCommand".to_owned()), "{asked:?}");
+        let reports = w.machine.adapter().recoveries();
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        assert!(reports[0].noticed.contains("longer than TdrDelay"), "{}", reports[0].noticed);
+        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+        wait(&n, done(&n, innocent)).unwrap();
     });
 }

@@ -18,7 +18,7 @@ use tidegate_ddi::EngineId;
 use tidegate_platform::CpuTime;
 
 /// The looks at progress.
-pub(crate) const WATCH: Watch = Watch { next: next_look, look };
+pub(crate) const WATCH: Watch = Watch { name: "power", next: next_look, look };
 
 /// When to look at which engine, and what a look says.
 pub(super) struct ProgressCheck {

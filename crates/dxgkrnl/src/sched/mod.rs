@@ -25,7 +25,7 @@ pub(crate) use pending::{CommandKind, Effect, Signal};
 pub(crate) use preempt::Limits;
 pub(crate) use reset::{
     aftermath, end_all_packets, end_kernel_s_packets, next_timeout, preempt_dependents, resume_all_engines,
-    resume_engine, running_on, snapshot, stop_all_engines, stop_engine, timed_out,
+    resume_engine, running_on, snapshot, stop_all_engines, stop_engine, take_timed_out,
 };
 pub(crate) use vidsch::VidSch;
 
@@ -53,7 +53,7 @@ use tidegate_trace::{Kind, LaneId, NameId, Record};
 use vidsch::{Decision, Preempted};
 
 /// The scheduler's deadlines.
-pub(crate) const WATCH: Watch = Watch { next: next_deadline, look };
+pub(crate) const WATCH: Watch = Watch { name: "packets", next: next_deadline, look };
 
 /// A fence and a value.
 pub(crate) type FenceTarget = (Arc<Fence>, u64);

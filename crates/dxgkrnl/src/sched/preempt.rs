@@ -8,7 +8,7 @@
 //! While a request is open nothing is submitted to its engine, so that everything with a number behind the last completed one came back.
 //! Paging packets that come back are next, in their order and under their numbers; they are not asked for but by 3, since nothing
 //! may go before them. Others go to the heads of their contexts and get new numbers. A driver that is not preemption aware is
-//! asked for nothing.
+//! asked for nothing: its timeout is that the first packet has run for the delay.
 
 use super::line::{FenceLine, is_after};
 use super::pending::Command;
@@ -82,6 +82,8 @@ pub(super) struct Engine {
     request: Option<Request>,
     /// The last request that is over without an answer.
     withdrawn: Option<u32>,
+    /// The request or packet, by its number, whose timeout was reported.
+    timed_out: Option<u32>,
     /// Where the engine is turned to when it has nothing to do, if its hardware would keep a context otherwise.
     pub(super) idle_context: Option<OsHandle>,
     /// Whose packet it was given last.
@@ -113,6 +115,7 @@ impl Engine {
             ready: Ready::default(),
             request: None,
             withdrawn: None,
+            timed_out: None,
             idle_context: None,
             turned_to: None,
             exempt: BTreeSet::new(),
@@ -192,18 +195,46 @@ impl Engine {
     /// Whether the packets in flight are to be asked for now.
     // spec: PRE-002
     pub(super) fn wants_back(&self, limits: &Limits, now: CpuTime) -> Option<Reason> {
-        let asks = limits.preempts && self.request.is_none() && !self.stopped;
-        let first = self.in_flight.front().filter(|_| asks)?;
-        let ran_ns = now.since(first.began?);
-        if self.timeout_ns(limits).is_some_and(|delay_ns| ran_ns >= delay_ns) {
+        if !limits.preempts {
+            return None;
+        }
+        if self.is_overdue(limits, now) {
             return Some(Reason::Timeout);
         }
+        let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped)?;
+        let ran_ns = now.since(first.began?);
         let (waits, rank) = (self.who_waits(limits, now)?, first.rank(limits.quantum_ns, now));
         match waits.cmp(&rank) {
             std::cmp::Ordering::Greater => Some(Reason::Priority),
             std::cmp::Ordering::Equal if ran_ns >= limits.quantum_ns => Some(Reason::Quantum),
             _ => None,
         }
+    }
+
+    /// Whether the first packet has run for the timeout delay, and was not asked for.
+    pub(super) fn is_overdue(&self, limits: &Limits, now: CpuTime) -> bool {
+        let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped);
+        let began = first.and_then(|packet| packet.began);
+        let limit = began.zip(self.timeout_ns(limits));
+        limit.is_some_and(|(began, delay_ns)| now >= began.after(delay_ns))
+    }
+
+    /// When it counts as hung, with the number of the request that is not answered by then, or of the packet where nothing is
+    /// asked for. A timeout is reported once.
+    pub(super) fn times_out(&self, limits: &Limits, delay_ns: u64) -> Option<(u32, CpuTime)> {
+        if self.stopped || self.is_exempt() {
+            return None;
+        }
+        let (number, since) = match limits.preempts {
+            true => self.request.map(|request| (request.id, request.asked))?,
+            false => self.in_flight.front().and_then(|first| Some((first.id, first.began?)))?,
+        };
+        (self.timed_out != Some(number)).then(|| (number, since.after(delay_ns)))
+    }
+
+    /// The timeout of the request or packet with this number is reported.
+    pub(super) fn note_timeout(&mut self, number: u32) {
+        self.timed_out = Some(number);
     }
 
     /// How long the first packet may run.
@@ -228,11 +259,10 @@ impl Engine {
 
     /// When [`Engine::wants_back`] could say something else although nothing happened, later than `seen`.
     pub(super) fn deadline(&self, limits: &Limits, seen: CpuTime) -> Option<CpuTime> {
-        let asks = limits.preempts && self.request.is_none() && !self.stopped;
-        let first = self.in_flight.front().filter(|_| asks)?;
+        let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped)?;
         let began = first.began?;
         let timeout = self.timeout_ns(limits).map(|delay_ns| began.after(delay_ns));
-        let waits = self.who_waits(limits, seen);
+        let waits = self.who_waits(limits, seen).filter(|_| limits.preempts);
         let quantum = waits.filter(|w| *w >= first.priority).map(|_| began.after(limits.quantum_ns));
         let lifts = self.ready.lifts(limits.quantum_ns).filter(|_| waits.is_some());
         timeout.into_iter().chain(quantum).chain(lifts).filter(|deadline| *deadline > seen).min()

@@ -169,8 +169,9 @@ pub(crate) fn running_on(adapter: &Adapter, engine: EngineId) -> Option<Arc<Cont
     adapter.contexts.lock().get(&first).and_then(Weak::upgrade)
 }
 
-/// Engines that have not answered a preemption in time.
-pub(crate) fn timed_out(adapter: &Adapter) -> Vec<EngineId> {
-    let numbers = adapter.sched.lock().unanswered(adapter.platform.now(), adapter.config.tdr.delay_ns);
+/// Engines that count as hung by now: they have not answered a preemption in time, or are asked for none and have run a packet
+/// for too long.
+pub(crate) fn take_timed_out(adapter: &Adapter) -> Vec<EngineId> {
+    let numbers = adapter.sched.lock().take_timed_out(adapter.platform.now(), adapter.config.tdr.delay_ns);
     numbers.into_iter().map(|number| adapter.caps.engine(number)).collect()
 }

@@ -328,10 +328,15 @@ impl<F: Clone> VidSch<F> {
         self.engines.iter().filter_map(|engine| engine.deadline(&self.limits, self.seen)).min()
     }
 
+    /// Whether packets are asked for.
+    pub(crate) fn preempts(&self) -> bool {
+        self.limits.preempts
+    }
+
     /// Engines whose first packet has run for the timeout delay, and was not asked for.
     pub(crate) fn overdue(&self, now: CpuTime) -> Vec<u32> {
-        let asks = |engine: &Engine| engine.wants_back(&self.limits, now) == Some(Reason::Timeout);
-        (0..).zip(&self.engines).filter(|(_, engine)| asks(engine)).map(|(number, _)| number).collect()
+        let engines = (0..).zip(&self.engines);
+        engines.filter(|(_, engine)| engine.is_overdue(&self.limits, now)).map(|(number, _)| number).collect()
     }
 
     /// Takes the right to carry out decisions; `false` when somebody has it, who will see what was just entered.

@@ -84,12 +84,15 @@ pub(super) fn resume(adapter: &Arc<Adapter>, engine: EngineId) {
     sched::resume_engine(adapter, engine);
 }
 
-/// Preemptions of packets that were not answered in time.
-pub(crate) const WATCH: Watch = Watch { next: sched::next_timeout, look };
+/// Packets whose engine counts as hung.
+pub(crate) const WATCH: Watch = Watch { name: "timeouts of packets", next: sched::next_timeout, look };
 
 fn look(adapter: &Arc<Adapter>) {
-    for engine in sched::timed_out(adapter) {
-        let what = format!("{engine} did not give back the packets that it was asked for");
+    for engine in sched::take_timed_out(adapter) {
+        let what = match adapter.sched.lock().preempts() {
+            true => format!("{engine} did not give back the packets that it was asked for"),
+            false => format!("{engine} ran a packet for longer than TdrDelay"),
+        };
         let first = sched::running_on(adapter, engine);
         let suspects = first.map(|context| context.device.clone()).filter(|d| !d.is_of_kernel());
         engine_timed_out(

@@ -9,7 +9,7 @@
 //! A device without power is not looked at, and does not get any for it: nothing runs there.
 
 use super::hw_watch::{Judgement, Look};
-use super::{Blame, Failure, Noticed, Reset, adapter_timed_out, engine_timed_out, naming};
+use super::{Blame, Failure, Noticed, Reset, TdrDebugMode, adapter_timed_out, engine_timed_out, naming};
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::supervisor::Watch;
@@ -19,7 +19,7 @@ use tidegate_ddi::{DevicePowerState, EngineId, OsHandle, Passive};
 use tidegate_platform::CpuTime;
 
 /// The looks at engines, and the recoveries that are due.
-pub(crate) const WATCH: Watch = Watch { next, look };
+pub(crate) const WATCH: Watch = Watch { name: "timeouts of hardware queues", next, look };
 
 fn next(adapter: &Adapter) -> Option<CpuTime> {
     if !answered(adapter).is_empty() {
@@ -95,10 +95,15 @@ fn look_at(adapter: &Arc<Adapter>, number: u32) -> bool {
     let engine = adapter.caps.engine(number);
     let asked = adapter.tdr.state.lock().asked.get(&number).cloned();
     if let Some(context) = asked {
-        if !suspend::is_settled(&context) {
+        let hangs = !suspend::is_settled(&context);
+        if hangs {
             super::not_suspended(adapter, &context);
         }
         end_probe(adapter, number, &context);
+        if hangs && adapter.config.tdr.debug_mode == TdrDebugMode::Ignore {
+            let look = observe(adapter, engine);
+            adapter.tdr.state.lock().watches.entry(number).or_default().ignore(look);
+        }
         return true;
     }
     let look = observe(adapter, engine);

@@ -37,6 +37,8 @@ pub(crate) enum Judgement {
 #[derive(Default)]
 pub(crate) struct EngineWatch {
     seen: Option<Look>,
+    /// A hang that is left alone: the context that the engine works for, and its progress.
+    ignored: Option<(Option<OsHandle>, u64)>,
 }
 
 impl EngineWatch {
@@ -44,7 +46,8 @@ impl EngineWatch {
     // spec: PRE-027
     pub(crate) fn judge(&mut self, look: Look) -> Judgement {
         let before = self.seen.replace(look);
-        if look.announced == 0 {
+        let hangs_on = self.ignored == Some((look.works_for, look.progress));
+        if look.announced == 0 || hangs_on {
             self.seen = None;
             return Judgement::Rest;
         }
@@ -55,6 +58,11 @@ impl EngineWatch {
             None if before == Some(look) => Judgement::Rest,
             None => Judgement::LookAgain,
         }
+    }
+
+    /// The engine hangs as this look finds it, and nothing is done about it: it is asked again when it has moved.
+    pub(crate) fn ignore(&mut self, look: Look) {
+        self.ignored = Some((look.works_for, look.progress));
     }
 
     /// What was seen does not count any more: the engine let go of a context, or was reset.
@@ -124,6 +132,16 @@ mod tests {
         watch.forget();
         assert_eq!(watch.judge(works(2)), Judgement::LookAgain, "it answered");
         assert_eq!(watch.judge(Look { announced: 0, ..works(2) }), Judgement::Rest);
+    }
+
+    #[test]
+    fn a_hang_that_is_ignored_is_not_asked_about_until_the_engine_moves() {
+        let mut watch = EngineWatch::default();
+        watch.ignore(works(2));
+        for _ in 0..5 {
+            assert_eq!(watch.judge(works(2)), Judgement::Rest);
+        }
+        assert_eq!(watch.judge(works(3)), Judgement::LookAgain);
     }
 
     #[test]

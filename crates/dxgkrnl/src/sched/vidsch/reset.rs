@@ -124,24 +124,25 @@ impl<F: Clone> VidSch<F> {
         self.engines.get(engine as usize).is_some_and(|engine| !engine.in_flight.is_empty())
     }
 
-    /// Engines that have not answered a request for so long.
+    /// Engines that count as hung by now. Each request, or packet where nothing is asked for, is reported once: when nothing is
+    /// done about it, it is not due again.
     // spec: PRE-026
-    pub(crate) fn unanswered(&self, now: CpuTime, delay_ns: u64) -> Vec<u32> {
-        let late = |(number, engine): (u32, &super::Engine)| {
-            let request = engine.request().filter(|_| !engine.stopped && !engine.is_exempt())?;
-            (request.asked.after(delay_ns) <= now).then_some(number)
+    pub(crate) fn take_timed_out(&mut self, now: CpuTime, delay_ns: u64) -> Vec<u32> {
+        let limits = self.limits;
+        let hung = |(number, engine): (u32, &mut super::Engine)| {
+            let (id, due) = engine.times_out(&limits, delay_ns)?;
+            (due <= now).then(|| {
+                engine.note_timeout(id);
+                number
+            })
         };
-        (0..).zip(&self.engines).filter_map(late).collect()
+        (0..).zip(&mut self.engines).filter_map(hung).collect()
     }
 
-    /// When the first open request is unanswered for so long.
+    /// When the first engine counts as hung.
     pub(crate) fn next_timeout(&self, delay_ns: u64) -> Option<CpuTime> {
-        let asked = self
-            .engines
-            .iter()
-            .filter(|e| !e.stopped && !e.is_exempt())
-            .filter_map(|e| Some(e.request()?.asked));
-        asked.map(|asked| asked.after(delay_ns)).min()
+        let due = |engine: &super::Engine| Some(engine.times_out(&self.limits, delay_ns)?.1);
+        self.engines.iter().filter_map(due).min()
     }
 }
 
