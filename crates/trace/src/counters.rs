@@ -1,7 +1,7 @@
 //! Counters that are derived from the records: the depth of each queue and the load of each engine over time.
 //!
-//! A record of a queue counts from the moment it is queued until it is done. Marks of events ([`Kind::WaitQueued`],
-//! [`Kind::SignalQueued`], [`Kind::Preempted`]) do not count. An engine's load is the part of a window in which it works:
+//! A record of a queue counts from the moment it is queued until it is done. What was not done when the run ended counts
+//! to the end of the trace. [`Kind::Preempted`] and doorbells do not count: they are events of an operation. An engine's load is the part of a window in which it works:
 //! gaps, hangs and waits are no work, and pieces of work that overlap count once.
 //!
 //! Entry points: [`Trace::queue_depths`], [`Trace::engine_loads`].
@@ -73,7 +73,11 @@ impl Trace {
 }
 
 fn counts(kind: Kind) -> bool {
-    kind.is_work() || matches!(kind, Kind::Wait | Kind::Signal | Kind::Gap | Kind::NeverRan)
+    kind.is_work()
+        || matches!(
+            kind,
+            Kind::Wait | Kind::Signal | Kind::Gap | Kind::NeverRan | Kind::WaitQueued | Kind::SignalQueued
+        )
 }
 
 /// The values after all changes of each moment.
@@ -142,7 +146,7 @@ mod tests {
         let counters = b.finish().queue_depths();
         assert_eq!(counters.len(), 1);
         assert_eq!(counters[0].lane, queue);
-        assert_eq!(counters[0].samples, [(0, 1), (2, 2), (20, 1), (40, 0)]);
+        assert_eq!(counters[0].samples, [(0, 1), (2, 2), (7, 3), (20, 2), (40, 0)]);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 const meta = JSON.parse(document.getElementById("trace-meta").textContent);
 const KIND = { execute: 0, copy: 1, fill: 2, dispatch: 3, draw: 4, timed: 5, wait: 6, signal: 7, cpuWait: 8,
   cpuSignal: 9, submit: 10, kernelCall: 11, interrupt: 12, dpc: 13, doorbell: 14, mapWrite: 15, mark: 16, lost: 17, waitQueued: 18,
-  signalQueued: 19, flip: 20, vsync: 21, gap: 22, neverRan: 23, preempted: 24, recovery: 25, step: 26, store: 27, flush: 28 };
+  signalQueued: 19, flip: 20, vsync: 21, gap: 22, neverRan: 23, preempted: 24, recovery: 25, step: 26, store: 27, flush: 28,
+  executeQueued: 29 };
 const LANE = { cpu: 0, queue: 1, engine: 2, interrupt: 3, display: 4 };
 
 const hold = document.body.appendChild(document.createElement("iframe"));
@@ -129,6 +130,8 @@ const lanes = meta.lanes.map(([kind, name, group, band], id) => ({ id, kind, nam
 const valueText = (i) => String(T.exactValue.get(i) ?? T.value[i]);
 const argText = (i) => String(T.exactArg.get(i) ?? T.arg[i]);
 const isWait = (i) => T.kind[i] === KIND.wait || T.kind[i] === KIND.cpuWait;
+/** Queued, and not done when the run ended. */
+const isUnfinished = (i) => T.kind[i] === KIND.neverRan || T.kind[i] === KIND.waitQueued || T.kind[i] === KIND.signalQueued;
 const isSignal = (i) => T.kind[i] === KIND.signal || T.kind[i] === KIND.cpuSignal;
 const isWork = (i) => T.kind[i] <= KIND.timed;
 const onQueue = (i) => lanes[T.lane[i]].kind === LANE.queue;
@@ -137,7 +140,7 @@ const onQueue = (i) => lanes[T.lane[i]].kind === LANE.queue;
 function label(i) {
   const own = meta.names[T.name[i]], name = own || meta.kinds[T.kind[i]];
   if (T.fence[i] < 0) return name;
-  return `${name}${own ? " \u00b7" : ""} ${meta.fences[T.fence[i]]} ${isWait(i) ? "\u2265" : "="} ${valueText(i)}`;
+  return `${name}${own ? " \u00b7" : ""} ${meta.fences[T.fence[i]]} ${isWait(i) || T.kind[i] === KIND.waitQueued ? "\u2265" : "="} ${valueText(i)}`;
 }
 
 const STEPS = meta.unit === "step";

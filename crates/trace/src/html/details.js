@@ -21,6 +21,10 @@ function swatch(colour) {
 const placeOf = (lane) => [...(meta.bands.length ? [bands[lane.band].name] : []), lane.group, lane.name].join(" / ");
 const place = (i) => placeOf(lanes[T.lane[i]]);
 
+/** What the extra number of a record counts, in the words of the other formats. */
+const AMOUNTS = new Map([[KIND.copy, "Bytes"], [KIND.fill, "Bytes"], [KIND.mapWrite, "Bytes"], [KIND.dispatch, "Groups"], [KIND.draw, "Groups"],
+  [KIND.submit, "Lists"], [KIND.lost, "Records"], [KIND.recovery, "Code"], [KIND.store, "Stored"], [KIND.flush, "Stored"]]);
+
 function facts(i) {
   const list = [["Kind", meta.kinds[T.kind[i]]]];
   const pending = T.start[i] - T.queued[i], length = T.end[i] - T.start[i];
@@ -31,7 +35,7 @@ function facts(i) {
     list.push([isWait(i) ? "Blocked for" : "Duration", duration(length)]);
   } else list.push(["At", moment(T.start[i])]);
   if (T.fence[i] >= 0) list.push(["Fence", meta.fences[T.fence[i]]], ["Value", valueText(i)]);
-  if (T.arg[i]) list.push([T.kind[i] === KIND.copy || T.kind[i] === KIND.mapWrite ? "Bytes" : "Argument", argText(i)]);
+  if (T.arg[i]) list.push([AMOUNTS.get(T.kind[i]) ?? "Amount", argText(i)]);
   return list;
 }
 
@@ -138,7 +142,7 @@ function buildLegend() {
   for (const kind of [...present].sort((a, b) => a - b)) {
     const shown = () => !view.hidden[kind];
     const button = legendButton("", { "data-kind": kind, title: "Show or hide" }, shown, () => (view.hidden[kind] ^= 1));
-    const special = kind === KIND.gap || kind === KIND.neverRan ? "hatched" : byName && kind <= KIND.timed && workNames.length ? "many" : "";
+    const special = [KIND.gap, KIND.neverRan, KIND.waitQueued, KIND.signalQueued].includes(kind) ? "hatched" : byName && kind <= KIND.timed && workNames.length ? "many" : "";
     button.append(special ? element("i", "", { class: special }) : swatch(colours[kind]), meta.kinds[kind]);
   }
   if (T.flows) {

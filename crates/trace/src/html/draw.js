@@ -229,7 +229,7 @@ function drawBox(i, from, to, y, h, lane, scale) {
   const c = paint(i), dim = matches.text !== "" && !matches.is[i], kind = T.kind[i];
   const x0 = Math.max(from, LABELS - 3), x1 = Math.min(to, view.width);
   const wide = x1 - x0 > 4, right = wide ? x1 - 0.5 : x1;
-  if (kind === KIND.gap || kind === KIND.neverRan) return drawEmpty(i, x0, x1, y, h, c);
+  if (kind === KIND.gap || isUnfinished(i)) return drawEmpty(i, x0, x1, y, h, c);
   const middle = lane.kind === LANE.queue ? Math.min(x1, Math.max(x0, LABELS + (T.start[i] - view.t0) * scale)) : x0;
   if (middle > x0) {
     ctx.fillStyle = dim ? c.dimPending : c.pending;
@@ -251,9 +251,9 @@ function drawBox(i, from, to, y, h, lane, scale) {
   else drawText(i, Math.max(middle, LABELS), x1, y, h, c.ink);
 }
 
-/** A gap, or work that never ran: hatched, in no colour of work. */
+/** A gap, or what was not done when the run ended: hatched, in no colour of work. */
 function drawEmpty(i, x0, x1, y, h, c) {
-  const never = T.kind[i] === KIND.neverRan;
+  const never = isUnfinished(i);
   ctx.fillStyle = never ? hatch.danger : hatch.soft;
   ctx.globalAlpha = never ? 0.35 : 1;
   ctx.fillRect(x0, y, x1 - x0, h);
@@ -297,7 +297,7 @@ function drawText(i, x0, x1, y, h, ink) {
   ctx.fillStyle = ink;
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
-  ctx.fillText(text.length <= room ? text : text.slice(0, room - 1) + "\u2026", x0 + 4, y + h / 2 + 0.5);
+  ctx.fillText(text.length <= room ? text : text.slice(0, room - 1) + "\u2026", x0 + 4, y + h / 2 + 0.5, x1 - x0 - 5);
 }
 
 function outline(i, colour, width) {

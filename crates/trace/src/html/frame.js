@@ -192,7 +192,7 @@ function paintOverview() {
       for (const i of ids) {
         const from = Math.max(0, Math.floor(T.start[i] * scale)), to = Math.min(w, Math.floor(T.end[i] * scale));
         if (painted[from] && painted[to]) continue;
-        if (T.kind[i] === KIND.gap || T.kind[i] === KIND.neverRan) continue;
+        if (T.kind[i] === KIND.gap || isUnfinished(i)) continue;
         pen.fillStyle = paint(i).solid;
         pen.fillRect(from, y0, Math.max(1, to - from), Math.max(1, y1 - y0 - (h / shown.length > 3 ? 1 : 0)));
         painted.fill(1, from, to + 1);

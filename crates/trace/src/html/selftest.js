@@ -50,8 +50,8 @@ const near = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(1, Math.abs(a), Math.a
 /** Two texts of one drawing that lie on each other; "" where there are none. */
 function overlappingTexts() {
   const texts = [];
-  ctx.fillText = (text, x, y) => {
-    const width = ctx.measureText(text).width, from = ctx.textAlign === "right" ? x - width : x;
+  ctx.fillText = (text, x, y, most = Infinity) => {
+    const width = Math.min(ctx.measureText(text).width, most), from = ctx.textAlign === "right" ? x - width : x;
     texts.push({ text, from, to: from + width, y });
   };
   draw();
@@ -65,6 +65,13 @@ function overlappingTexts() {
 const CHECKS = {
   "every record is decoded"() {
     return T.n === meta.records && T.end.every((end, i) => end >= T.start[i] && T.start[i] >= T.queued[i]);
+  },
+  "every kind has its number and its colour"() {
+    const numbered = Object.entries(KIND).every(([name, number]) => {
+      const words = name.replace(/[A-Z]/g, (c) => " " + c.toLowerCase()), shown = meta.kinds[number].toLowerCase().replace("-", " ");
+      return shown === words || shown === words + " records";
+    });
+    return numbered && Object.keys(KIND).length === meta.kinds.length && BASE.length === meta.kinds.length;
   },
   "fit shows the whole run"() {
     if (!T.n) return true;
@@ -240,7 +247,7 @@ const CHECKS = {
     return lanes.slice(0, 12).every((lane) => {
       let sum = 0, reached = a;
       for (let i = 0; i < T.n; i++) {
-        if (T.lane[i] !== lane.id || sort[T.kind[i]] !== BUSY) continue;
+        if (T.lane[i] !== lane.id || sort[T.kind[i]] !== BUSY || (lane.kind === LANE.engine && !isWork(i))) continue;
         const from = Math.max(T.start[i], reached), to = Math.min(T.end[i], b);
         if (to > from) (sum += to - from), (reached = to);
       }
@@ -252,7 +259,7 @@ const CHECKS = {
     if (!lane) return true;
     return [0.1, 0.35, 0.6].every((share) => {
       const t = T.last * share, open = (i) => Math.min(T.queued[i], T.start[i]) < t && T.end[i] >= t && sort[T.kind[i]] !== 0;
-      const signals = (i) => (T.kind[i] === KIND.signal || T.kind[i] === KIND.gap || T.kind[i] === KIND.neverRan) && T.queued[i] < t && T.end[i] >= t;
+      const signals = (i) => (T.kind[i] === KIND.signal || T.kind[i] === KIND.gap || isUnfinished(i)) && T.queued[i] < t && T.end[i] >= t;
       let plain = 0;
       for (let i = 0; i < T.n; i++) if (T.lane[i] === lane.id && T.kind[i] !== KIND.preempted && (open(i) || signals(i))) plain++;
       return plain === depthAt(lane, t);
@@ -350,7 +357,8 @@ function selftest() {
   for (const [name, check] of Object.entries(CHECKS)) {
     let outcome;
     try {
-      outcome = check() === true;
+      const said = check();
+      outcome = said === true || (typeof said === "string" && said);
     } catch (problem) {
       outcome = String(problem);
     }

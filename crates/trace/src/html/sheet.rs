@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use crate::builder::TraceBuilder;
 use crate::json;
-use crate::model::{FenceId, Kind, LaneId, LaneKind, LinkId, Record, Trace};
+use crate::model::{ClockName, FenceId, Kind, Lane, LaneId, LaneKind, LinkId, Record, Trace};
 use crate::names::NameId;
 
 /// One trace of a page.
@@ -31,6 +31,41 @@ fn length_ns(trace: &Trace) -> u64 {
     trace.extent_ns().map_or(0, |(first, last)| last - first)
 }
 
+/// Several traces on their way into one.
+#[derive(Default)]
+struct Merge {
+    bands: Vec<Band>,
+    band_of_lane: Vec<usize>,
+    records: Vec<Record>,
+    /// The largest link so far.
+    links: u32,
+}
+
+impl Merge {
+    fn add(&mut self, name: &str, trace: &Trace, merged: &mut TraceBuilder) {
+        let band = self.bands.len();
+        self.bands.push(Band { name: name.to_owned(), length_ns: length_ns(trace) });
+        let names: Vec<NameId> = trace.names.iter().map(|text| merged.name(text)).collect();
+        let lane = |lane: &Lane| merged.add_lane(lane.kind, lane.group.as_str(), lane.name.as_str());
+        let lanes: Vec<LaneId> = trace.lanes.iter().map(lane).collect();
+        let fences: Vec<FenceId> = trace.fences.iter().map(|f| merged.add_fence(f.name.as_str())).collect();
+        self.band_of_lane.resize(self.band_of_lane.len() + lanes.len(), band);
+        let (origin, links) = (trace.extent_ns().map_or(0, |(first, _)| first), self.links);
+        self.records.extend(trace.records.iter().map(|record| Record {
+            lane: lanes[record.lane.0 as usize],
+            queue: record.queue.and_then(|queue| lanes.get(queue.0 as usize).copied()),
+            name: names[record.name.0 as usize],
+            link: if record.link.is_some() { LinkId(record.link.0 + links) } else { LinkId::NONE },
+            queued_ns: record.queued_ns.saturating_sub(origin),
+            start_ns: record.start_ns - origin,
+            end_ns: record.end_ns.saturating_sub(origin),
+            fence: record.fence.map(|(fence, value)| (fences[fence.0 as usize], value)),
+            ..*record
+        }));
+        self.links += trace.records.iter().map(|record| record.link.0).max().unwrap_or(0);
+    }
+}
+
 impl<'a> Sheet<'a> {
     /// A page with one trace and no band.
     pub(super) fn of(trace: &'a Trace) -> Sheet<'a> {
@@ -39,37 +74,18 @@ impl<'a> Sheet<'a> {
 
     /// A page with one band for each trace; `title` is the page's.
     pub(super) fn of_bands(title: &str, traces: &[(&str, &Trace)]) -> Sheet<'static> {
-        let clock = traces.first().map_or(crate::ClockName::Virtual, |(_, trace)| trace.clock);
+        let clock = traces.first().map_or(ClockName::Virtual, |(_, trace)| trace.clock);
         let mut merged = TraceBuilder::new(title, clock);
-        let (mut bands, mut band_of_lane, mut links) = (Vec::new(), Vec::new(), 0);
-        for (band, (name, trace)) in traces.iter().enumerate() {
-            bands.push(Band { name: (*name).to_owned(), length_ns: length_ns(trace) });
-            let names: Vec<NameId> = trace.names.iter().map(|text| merged.name(text)).collect();
-            let lanes: Vec<LaneId> = trace
-                .lanes
-                .iter()
-                .map(|l| merged.add_lane(l.kind, l.group.as_str(), l.name.as_str()))
-                .collect();
-            let fences: Vec<FenceId> =
-                trace.fences.iter().map(|f| merged.add_fence(f.name.as_str())).collect();
-            band_of_lane.resize(band_of_lane.len() + lanes.len(), band);
-            let origin = trace.extent_ns().map_or(0, |(first, _)| first);
-            let moved = |record: &Record| Record {
-                lane: lanes[record.lane.0 as usize],
-                name: names[record.name.0 as usize],
-                link: if record.link == LinkId::NONE { LinkId::NONE } else { LinkId(record.link.0 + links) },
-                queued_ns: record.queued_ns.saturating_sub(origin),
-                start_ns: record.start_ns - origin,
-                end_ns: record.end_ns.saturating_sub(origin),
-                fence: record.fence.map(|(fence, value)| (fences[fence.0 as usize], value)),
-                ..*record
-            };
-            merged.append(trace.records.iter().map(moved).collect());
-            links += trace.records.iter().map(|record| record.link.0).max().unwrap_or(0);
+        let mut sheet = Merge::default();
+        for (name, trace) in traces {
+            sheet.add(name, trace, &mut merged);
         }
+        // What was queued has been joined with what was done in each trace alone; here the records are only sorted.
         let mut trace = merged.finish();
+        trace.records = sheet.records;
+        trace.records.sort_by_key(|record| record.start_ns);
         trace.lost_records = traces.iter().map(|(_, trace)| trace.lost_records).sum();
-        Sheet { trace: Cow::Owned(trace), bands, band_of_lane }
+        Sheet { trace: Cow::Owned(trace), bands: sheet.bands, band_of_lane: sheet.band_of_lane }
     }
 
     pub(super) fn trace(&self) -> &Trace {
@@ -81,7 +97,7 @@ impl<'a> Sheet<'a> {
         let trace = self.trace();
         let (first, _) = trace.extent_ns().unwrap_or((0, 0));
         let list = |items: Vec<String>| format!("[{}]", items.join(","));
-        let lane = |(number, lane): (usize, &crate::Lane)| {
+        let lane = |(number, lane): (usize, &Lane)| {
             let (name, group) = (json::string(&lane.name), json::string(&lane.group));
             format!("[{},{name},{group},{}]", lane.kind as u8, self.band_of_lane[number])
         };
@@ -130,12 +146,34 @@ mod tests {
         let linked = || {
             let mut b = TraceBuilder::new("t", crate::ClockName::Virtual);
             let lane = b.add_lane(LaneKind::Queue, "app", "q");
+            let engine = b.add_lane(LaneKind::Engine, "GPU", "3D");
             b.append(vec![Record::span(lane, Kind::Execute, NameId::NONE, 5, 9).linked(LinkId(3))]);
+            b.append(vec![
+                Record::span(engine, Kind::Draw, NameId::NONE, 6, 9).linked(LinkId(3)).for_queue(lane),
+            ]);
             b.finish()
         };
         let (one, two) = (linked(), linked());
         let sheet = Sheet::of_bands("both", &[("packet", &one), ("user", &two)]);
         let links: Vec<u32> = sheet.trace().records.iter().map(|r| r.link.0).collect();
-        assert_eq!(links, [3, 6]);
+        assert_eq!(links, [3, 6, 3, 6]);
+        let queues: Vec<_> = sheet.trace().records.iter().filter_map(|r| r.queue).collect();
+        assert_eq!(queues, [LaneId(0), LaneId(2)]);
+    }
+
+    #[test]
+    fn what_was_not_done_ends_with_its_own_trace() {
+        let lasting = |end| {
+            let mut b = TraceBuilder::new("t", ClockName::Virtual);
+            let lane = b.add_lane(LaneKind::Queue, "app", "q");
+            let fence = b.add_fence("f");
+            b.append(vec![Record::span(lane, Kind::Execute, NameId::NONE, 0, end)]);
+            b.append(vec![Record::instant(lane, Kind::WaitQueued, NameId::NONE, 1).on_fence(fence, 1)]);
+            b.finish()
+        };
+        let (short, long) = (lasting(10), lasting(90));
+        let sheet = Sheet::of_bands("both", &[("packet", &short), ("user", &long)]);
+        let waits = sheet.trace().records.iter().filter(|r| r.kind == Kind::WaitQueued);
+        assert_eq!(waits.map(|r| r.end_ns).collect::<Vec<_>>(), [10, 90]);
     }
 }

@@ -39,10 +39,10 @@ class Cover {
 
 for (const lane of lanes) (lane.busy = new Cover()), (lane.waiting = new Cover()), (lane.queuedAt = []), (lane.doneAt = []);
 for (let i = 0; i < T.n; i++) {
-  const lane = lanes[T.lane[i]], of = sort[T.kind[i]];
+  const lane = lanes[T.lane[i]], of = lane.kind === LANE.engine && !isWork(i) ? 0 : sort[T.kind[i]];
   if (of === BUSY) lane.busy.add(T.start[i], T.end[i]);
   if (of === WAITING) lane.waiting.add(T.start[i], T.end[i]);
-  const counts = isWork(i) || T.kind[i] === KIND.wait || T.kind[i] === KIND.signal || T.kind[i] === KIND.gap || T.kind[i] === KIND.neverRan;
+  const counts = isWork(i) || T.kind[i] === KIND.wait || T.kind[i] === KIND.signal || T.kind[i] === KIND.gap || isUnfinished(i);
   if (lane.kind === LANE.queue && counts) {
     lane.queuedAt.push(Math.min(T.queued[i], T.start[i]));
     lane.doneAt.push(T.end[i]);

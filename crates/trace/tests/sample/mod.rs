@@ -43,6 +43,8 @@ pub fn troubled() -> Trace {
     records.push(Record::instant(queue, Kind::Execute, NameId::NONE, 424_000).queued(300_000));
     records.push(Record::span(queue, Kind::Preempted, names[0], 61_000, 64_000));
     records.push(Record::span(interrupt, Kind::Recovery, names[4], 430_000, 470_000));
+    let unfinished = Record::instant(queue, Kind::WaitQueued, NameId::NONE, 426_000);
+    records.push(unfinished.on_fence(fence, 99));
     records.push(Record::span(queue, Kind::NeverRan, names[0], 425_000, 480_000));
     b.append(records);
     b.add_verdict("the queue 'graphics queue' was reset once");
