@@ -109,11 +109,11 @@ fn recorded_twice(sequence: Option<i64>) -> Vec<String> {
 fn a_wait_is_for_the_last_record_of_its_event_or_for_the_one_that_it_numbers() {
     assert_eq!(
         recorded_twice(None),
-        ["submit 0 x2", "submit 1 x1", "signal 1=1", "2 waits 1>=1", "submit 2 x2"]
+        ["submit 0 x2", "submit 1 x2", "signal 1=1", "2 waits 1>=1", "submit 2 x2"]
     );
     assert_eq!(
         recorded_twice(Some(0)),
-        ["submit 0 x2", "signal 0=1", "submit 1 x1", "2 waits 0>=1", "submit 2 x2"]
+        ["submit 0 x2", "signal 0=1", "submit 1 x2", "2 waits 0>=1", "submit 2 x2"]
     );
 }
 
