@@ -1,11 +1,11 @@
 //! Files → workloads, whatever kind they are.
 //!
 //! Purpose: unpacks a file, recognises its kind (`format`), and hands it to the reader of that kind.
-//! Invariant: a database is opened where it lies, read-only; every other file is read into memory, up to
-//! [`LARGEST_TRACE_BYTES`].
+//! Invariants: a database is opened where it lies, read-only. Chrome JSON is read one event at a time. Every other file
+//! is read into memory. All but databases on disk are bounded by [`crate::unpack::LARGEST_TRACE_BYTES`].
 //! Entry points: [`load`], [`load_bytes`].
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::database::{self, Database};
@@ -13,8 +13,11 @@ use crate::error::Error;
 use crate::format::{self, Format, Unreadable};
 use crate::model::Workload;
 use crate::recording::{self, ImportOptions, Recording, Source};
-use crate::unpack::{LARGEST_TRACE_BYTES, unpack};
+use crate::unpack::Unpacked;
 use crate::{kineto, nsys, own_timeline, perfetto, rocprof, toml_file};
+
+/// Bytes at the start of a file that are looked at to recognise its kind.
+const HEAD_BYTES: usize = 64 << 10;
 
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,23 +46,13 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<(Workload, Loaded), Er
     if metadata.is_dir() {
         return Err(unknown(&file, format::of_folder(path)));
     }
-    let mut opened = std::fs::File::open(path).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    opened.by_ref().take(64).read_to_end(&mut bytes).map_err(unreadable)?;
-    if database::is_database(&bytes) && metadata.is_file() {
+    let opened = std::fs::File::open(path).map_err(unreadable)?;
+    let mut opened = BufReader::with_capacity(HEAD_BYTES, opened);
+    if database::is_database(opened.fill_buf().map_err(unreadable)?) && metadata.is_file() {
         let recording = Database::open(path).map_err(|text| wrong(&file, text))?;
         return workload(from_database(&recording, &file)?, &file, options);
     }
-    let left = LARGEST_TRACE_BYTES.saturating_sub(bytes.len() as u64);
-    opened.take(left + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > LARGEST_TRACE_BYTES {
-        let text = format!("longer than {} GiB; record a shorter window", LARGEST_TRACE_BYTES >> 30);
-        return Err(wrong(&file, text));
-    }
-    if format::detect(&bytes, &file) == Ok(Format::RocprofCsv) {
-        return csv_files(path, bytes, &file, options);
-    }
-    read(bytes, &file, options)
+    read(opened, Some(path), &file, options)
 }
 
 /// Reads a CSV file together with the other files of its run.
@@ -86,18 +79,31 @@ fn csv_files(
 /// # Errors
 /// Everything in [`Error`] but [`Error::Unreadable`].
 pub fn load_bytes(bytes: &[u8], file: &str, options: &LoadOptions) -> Result<(Workload, Loaded), Error> {
-    read(bytes.to_vec(), file, options)
+    read(bytes, None, file, options)
 }
 
-fn read(bytes: Vec<u8>, file: &str, options: &LoadOptions) -> Result<(Workload, Loaded), Error> {
+fn read(
+    source: impl BufRead,
+    path: Option<&Path>,
+    file: &str,
+    options: &LoadOptions,
+) -> Result<(Workload, Loaded), Error> {
+    let unreadable = |source| Error::Unreadable { file: file.to_owned(), source };
     let wrong = |text| wrong(file, text);
-    let mut bytes = unpack(bytes).map_err(wrong)?;
+    let broken = |error: std::io::Error| wrong(error.to_string());
+    let mut source = BufReader::with_capacity(HEAD_BYTES, Unpacked::new(source).map_err(unreadable)?);
+    if format::detect(source.fill_buf().map_err(broken)?, file) == Ok(Format::ChromeJson) {
+        return workload(kineto::read(source).map_err(wrong)?, file, options);
+    }
+    let mut bytes = Vec::new();
+    source.read_to_end(&mut bytes).map_err(broken)?;
     let recording = match format::detect(&bytes, file).map_err(|found| unknown(file, found))? {
         Format::Toml => {
             let text = std::str::from_utf8(&bytes).unwrap_or_default();
             return Ok((toml_file::parse(text, file)?, Loaded::Toml));
         }
-        Format::ChromeJson => kineto::read(&mut bytes).map_err(wrong)?,
+        // The first bytes alone did not show it.
+        Format::ChromeJson => kineto::read(&bytes[..]).map_err(wrong)?,
         Format::OwnJson => own_timeline::chrome(&bytes).map_err(wrong)?,
         Format::Perfetto => perfetto::read(&bytes).map_err(wrong)?,
         Format::Sqlite => {
@@ -105,7 +111,10 @@ fn read(bytes: Vec<u8>, file: &str, options: &LoadOptions) -> Result<(Workload, 
             from_database(&database, file)?
         }
         Format::RocprofJson => rocprof::json(&bytes).map_err(wrong)?,
-        Format::RocprofCsv => rocprof::csv(&[(file.to_owned(), &bytes)]).map_err(wrong)?,
+        Format::RocprofCsv => match path {
+            Some(path) => return csv_files(path, bytes, file, options),
+            None => rocprof::csv(&[(file.to_owned(), &bytes)]).map_err(wrong)?,
+        },
     };
     drop(bytes);
     workload(recording, file, options)

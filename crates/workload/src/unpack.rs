@@ -1,40 +1,65 @@
-//! Unpacks gzip files.
+//! Unpacks gzip files while they are read.
 //!
 //! Invariant: the unpacked length is bounded by [`LARGEST_TRACE_BYTES`].
-//! Entry points: [`is_packed`], [`unpack`].
+//! Entry point: [`Unpacked`].
 
-use std::io::Read;
+use std::io::{BufRead, Error, Read, Result};
 
-/// The longest trace that is read, unpacked. A small packed file can claim to be endless.
+use flate2::bufread::MultiGzDecoder;
+
+/// The longest trace that is read, unpacked, in bytes. A small packed file can claim to be endless.
 pub const LARGEST_TRACE_BYTES: u64 = 4 << 30;
 
-/// Whether these bytes are gzip.
+/// Whether a file that begins with these bytes is gzip.
 pub fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// The bytes of a packed trace. Other bytes are returned as they are.
-///
-/// # Errors
-/// A sentence: packed data that is damaged, cut short or too long.
-pub fn unpack(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
-    if !is_packed(&bytes) {
-        return Ok(bytes);
+/// The content of a file, unpacked where it is packed. Its errors are sentences for people.
+pub struct Unpacked<R> {
+    file: Kind<R>,
+    /// Bytes read so far.
+    bytes: u64,
+}
+
+enum Kind<R> {
+    Plain(R),
+    /// Several members one after the other are one file.
+    Packed(Box<MultiGzDecoder<R>>),
+}
+
+impl<R: BufRead> Unpacked<R> {
+    /// # Errors
+    /// What the file's reader says.
+    pub fn new(mut file: R) -> Result<Self> {
+        let packed = is_packed(file.fill_buf()?);
+        let file = if packed { Kind::Packed(Box::new(MultiGzDecoder::new(file))) } else { Kind::Plain(file) };
+        Ok(Self { file, bytes: 0 })
     }
-    let mut text = Vec::new();
-    // Several members one after the other are one file.
-    let mut reader = flate2::bufread::MultiGzDecoder::new(bytes.as_slice()).take(LARGEST_TRACE_BYTES + 1);
-    match reader.read_to_end(&mut text) {
-        Ok(_) if text.len() as u64 > LARGEST_TRACE_BYTES => Err(format!(
-            "the trace is longer than {} GiB when unpacked; record a shorter window",
-            LARGEST_TRACE_BYTES >> 30
-        )),
-        Ok(_) => Ok(text),
-        Err(error) => Err(format!(
-            "the packed data is damaged or cut short after {} bytes of {} unpacked ({error}); \
-             copy the file again or record it again",
-            text.len(),
-            bytes.len()
-        )),
+}
+
+impl<R: BufRead> Read for Unpacked<R> {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        let at = self.bytes;
+        let read = match &mut self.file {
+            Kind::Plain(file) => file.read(out).map_err(|error| {
+                Error::new(error.kind(), format!("it cannot be read beyond byte {at}: {error}"))
+            }),
+            Kind::Packed(file) => file.read(out).map_err(|error| {
+                let text = format!(
+                    "the packed data is damaged or cut short after {at} bytes unpacked ({error}); \
+                     copy the file again or record it again"
+                );
+                Error::new(error.kind(), text)
+            }),
+        }?;
+        self.bytes += read as u64;
+        if self.bytes > LARGEST_TRACE_BYTES {
+            let most = LARGEST_TRACE_BYTES >> 30;
+            return Err(Error::other(format!(
+                "longer than {most} GiB when unpacked; record a shorter window"
+            )));
+        }
+        Ok(read)
     }
 }

@@ -1,22 +1,24 @@
-//! JSON → the events that matter.
+//! The JSON of an event → records.
 //!
-//! This room owns the shape of the file: an object with `traceEvents` or a bare array, numbers that are sometimes
-//! texts, fields that come twice or not at all. Events are read one after the other and most of them (operators,
-//! annotations, Python stacks) are dropped on the spot; `args` is looked into only where it can say something.
-//! `mod` calls in, `correlate` takes the result.
+//! Purpose: numbers that are sometimes texts, fields that come twice or not at all, categories under old and new names.
+//! Most events (operators, annotations, Python stacks) are dropped at once; `args` is read only where it can matter.
+//! Invariant: an event that matters and cannot be true is counted as damaged and left out.
+//! Entry point: [`read`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::io::Read;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::number::{us_to_ns, whole};
 use super::repair::repair;
+use super::scan::scan;
 use crate::recording::{
-    Awaited, CallId, CallRecord, CallRef, Launcher, NameId, ProcessId, Recording, StreamId, StreamKey,
-    SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord, call,
+    Awaited, CallId, CallRecord, CallRef, Fault, LONGEST_NS, Launcher, NameId, ProcessId, Recording,
+    StreamId, StreamKey, SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord, call,
 };
 
 /// Process and thread of an event as written, interned.
@@ -50,7 +52,6 @@ struct Trace {
     flows: Vec<RawFlow>,
     /// Work without a correlation, which flow arrows may join: its place and its index.
     unjoined: Vec<(Track, i64, usize)>,
-    has_events_field: bool,
 }
 
 impl Trace {
@@ -129,118 +130,38 @@ impl Trace {
     }
 }
 
-/// What some exports put in front of their text.
-pub const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
-
-/// Reads the events. `text` may be repaired in place.
+/// Reads the events.
 ///
 /// # Errors
-/// A sentence with the place: JSON that ends too early or is none, and JSON that is no trace.
-pub fn read(text: &mut [u8]) -> Result<Recording, String> {
-    // A byte-order mark is no JSON, and some exports begin with one.
-    if text.starts_with(BYTE_ORDER_MARK) {
-        text[..BYTE_ORDER_MARK.len()].fill(b' ');
-    }
-    let first = match attempt(text) {
-        Ok(trace) => return Ok(trace.finish()),
-        Err(error) => error,
-    };
-    if repair(text)
-        && let Ok(trace) = attempt(text)
-    {
-        return Ok(trace.finish());
-    }
-    Err(first)
-}
-
-fn attempt(text: &[u8]) -> Result<Trace, String> {
-    let json = std::str::from_utf8(text).map_err(|error| {
-        format!("byte {} is no text; this is no JSON trace: export it again", error.valid_up_to())
-    })?;
+/// A sentence with the place: a file that ends too early, and JSON that is none or no trace.
+pub fn read(source: impl Read) -> Result<Recording, String> {
     let mut trace = Trace::default();
-    let mut reader = serde_json::Deserializer::from_str(json);
-    (&mut reader)
-        .deserialize_any(File(&mut trace))
-        .and_then(|()| reader.end())
-        .map_err(|error| describe(&error, json, &trace))?;
-    if !trace.has_events_field {
-        return Err("the JSON has no \"traceEvents\"; give a trace exported by the PyTorch profiler \
-                    (export_chrome_trace)"
-            .into());
-    }
-    Ok(trace)
+    let events = scan(source, |position, event| {
+        trace.recording.at(position);
+        match attempt(&mut trace, event) {
+            Ok(()) => Ok(()),
+            Err(error) => repair(event)
+                .and_then(|repaired| attempt(&mut trace, repaired.as_bytes()).ok())
+                .ok_or_else(|| describe(&error, event)),
+        }
+    })?;
+    trace.recording.events = events;
+    Ok(trace.finish())
 }
 
-fn describe(error: &serde_json::Error, json: &str, trace: &Trace) -> String {
-    let (line, column) = (error.line(), error.column());
-    let before: usize = json.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-    let byte = before + column.saturating_sub(1);
-    let seen = trace.recording.events;
-    if error.is_eof() {
-        return format!(
-            "the trace ends in the middle, at line {line} (byte {byte} of {}), after {seen} events; \
-             it was cut short: copy or export it again",
-            json.len()
-        );
-    }
+fn attempt(trace: &mut Trace, event: &[u8]) -> serde_json::Result<()> {
+    let mut reader = serde_json::Deserializer::from_slice(event);
+    reader.deserialize_map(Event(trace))?;
+    reader.end()
+}
+
+/// Where in the event an error is, and what.
+fn describe(error: &serde_json::Error, event: &[u8]) -> (usize, String) {
+    let lines = event.split_inclusive(|byte| *byte == b'\n');
+    let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
     let what = error.to_string();
     let what = what.split(" at line ").next().unwrap_or("not JSON");
-    format!(
-        "line {line}, column {column} (byte {byte}): {what}, after {seen} events; \
-         give a JSON trace exported by the PyTorch profiler"
-    )
-}
-
-/// The top level.
-struct File<'t>(&'t mut Trace);
-
-impl<'de> Visitor<'de> for File<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a trace: an object with \"traceEvents\", or an array of events")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key_seed(Text)? {
-            if key == "traceEvents" {
-                map.next_value_seed(Events(&mut *self.0))?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
-        Events(self.0).visit_seq(seq)
-    }
-}
-
-/// The array of events.
-struct Events<'t>(&'t mut Trace);
-
-impl<'de> DeserializeSeed<'de> for Events<'_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
-        reader.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Events<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of events in \"traceEvents\"")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        self.0.has_events_field = true;
-        while seq.next_element_seed(Event(&mut *self.0))?.is_some() {
-            self.0.recording.events += 1;
-        }
-        Ok(())
-    }
+    (before + error.column().saturating_sub(1), what.to_owned())
 }
 
 /// A text, borrowed where possible.
@@ -270,13 +191,6 @@ impl<'de> Visitor<'de> for Text {
 /// One event.
 struct Event<'t>(&'t mut Trace);
 
-impl<'de> DeserializeSeed<'de> for Event<'_> {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
-        reader.deserialize_map(self)
-    }
-}
-
 impl<'de> Visitor<'de> for Event<'_> {
     type Value = ();
 
@@ -301,7 +215,9 @@ impl<'de> Visitor<'de> for Event<'_> {
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        take(self.0, &fields);
+        if let Err((field, value, fault)) = take(self.0, &fields) {
+            self.0.recording.damaged(&unquoted(fields.name), field, &unquoted(value), fault);
+        }
         Ok(())
     }
 }
@@ -357,7 +273,10 @@ fn category(cat: &str) -> Category {
     }
 }
 
-fn take(trace: &mut Trace, fields: &Fields<'_>) {
+/// A field that cannot be true, its value, and what is wrong with it.
+type Wrong<'a> = (&'static str, &'a str, Fault);
+
+fn take<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
     let ph = unquoted(fields.ph);
     let name = |trace: &mut Trace, raw| trace.recording.name(&unquoted(raw));
     let track = |trace: &mut Trace| (name(trace, fields.pid), name(trace, fields.tid));
@@ -369,72 +288,99 @@ fn take(trace: &mut Trace, fields: &Fields<'_>) {
             }
         }
         ("s" | "t" | "f", Category::Flow) => {
-            let (Some(id), Some(at)) = (whole(fields.id), time(fields.ts)) else { return };
+            let Some(id) = id("id", fields.id)? else { return Ok(()) };
+            let at = time("ts", fields.ts)?;
             let track = track(trace);
             trace.flows.push(RawFlow { begins: ph == "s", id, track, at });
         }
         ("X", Category::Work(kind)) => {
-            let Some((start, end)) = interval(fields) else { return };
+            let (start, end) = interval(fields)?;
             let args = args(fields.args);
-            let device = args.device.or_else(|| whole(fields.pid)).unwrap_or(0);
-            let stream = args.stream.or_else(|| whole(fields.tid)).unwrap_or(0);
+            let or_field = |raw: Option<i64>, field, of| match raw {
+                Some(number) => Ok(number),
+                None => id(field, of).map(Option::unwrap_or_default),
+            };
+            let device = or_field(id("device", args.device)?, "pid", fields.pid)?;
+            let stream = or_field(id("stream", args.stream)?, "tid", fields.tid)?;
+            let correlation = id("correlation", args.correlation)?;
             let (name, stream) = (name(trace, fields.name), trace.stream(device, stream));
-            if args.correlation.is_none() {
+            if correlation.is_none() {
                 let track = track(trace);
                 trace.unjoined.push((track, start, trace.recording.work.len()));
             }
-            let launcher = args.correlation.map_or(Launcher::Unknown, Launcher::Correlation);
+            let launcher = correlation.map_or(Launcher::Unknown, Launcher::Correlation);
             trace.recording.work(WorkRecord { kind, name, stream, start, end, launcher });
         }
         ("X", Category::Call) => {
-            let Some((start, end)) = interval(fields) else { return };
+            let (start, end) = interval(fields)?;
+            let correlation = id("correlation", args(fields.args).correlation)?;
             let track = track(trace);
             let track = trace.track(track);
-            trace.recording.call(CallRecord {
-                call: call(&unquoted(fields.name)),
-                track,
-                start,
-                end,
-                correlation: args(fields.args).correlation,
-            });
+            let call = call(&unquoted(fields.name));
+            trace.recording.call(CallRecord { call, track, start, end, correlation });
         }
-        ("X", Category::Sync) => take_sync(trace, fields),
+        ("X", Category::Sync) => take_sync(trace, fields)?,
         _ => {}
     }
+    Ok(())
 }
 
-fn take_sync(trace: &mut Trace, fields: &Fields<'_>) {
+fn take_sync<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>> {
     let args = args(fields.args);
-    let kind = args.sync_kind.clone().unwrap_or_else(|| unquoted(fields.name));
-    let kind = match kind.as_ref() {
+    let kind = if args.sync_kind.is_empty() { fields.name } else { args.sync_kind };
+    let kind = match unquoted(kind).as_ref() {
         "Stream Wait Event" => SyncKind::StreamWaitEvent,
         "Event Sync" => SyncKind::Event,
         "Stream Sync" => SyncKind::Stream,
         "Context Sync" => SyncKind::Context,
-        _ => return,
+        _ => return Ok(()),
     };
-    let Some(correlation) = args.correlation else { return };
     // "None of them" is written as -1 or as 2^32 - 1.
     let stream = |id: Option<i64>| id.filter(|id| *id >= 0 && *id != i64::from(u32::MAX));
-    trace.syncs.push(RawSync {
-        kind,
-        device: args.device,
-        stream: stream(args.stream),
-        correlation,
-        wait_on_stream: stream(args.wait_on_stream),
-        wait_on_record: args.wait_on_record.filter(|id| *id >= 0),
-    });
+    let device = id("device", args.device)?;
+    let of = stream(id("stream", args.stream)?);
+    let wait_on_stream = stream(id("wait_on_stream", args.wait_on_stream)?);
+    let wait_on_record = id("wait_on_cuda_event_record_corr_id", args.wait_on_record)?.filter(|id| *id >= 0);
+    let Some(correlation) = id("correlation", args.correlation)? else { return Ok(()) };
+    trace.syncs.push(RawSync { kind, device, stream: of, correlation, wait_on_stream, wait_on_record });
+    Ok(())
 }
 
-fn time(us: &str) -> Option<i64> {
-    i64::try_from(us_to_ns(us)?).ok()
+/// Whether a field is absent or null.
+fn is_absent(raw: &str) -> bool {
+    raw.is_empty() || raw == "null"
 }
 
-/// Start and end; a missing or negative length is no length.
-fn interval(fields: &Fields<'_>) -> Option<(i64, i64)> {
-    let start = time(fields.ts)?;
-    let length = time(fields.dur).unwrap_or(0).max(0);
-    Some((start, start.checked_add(length)?))
+/// A moment or a length, in nanoseconds.
+fn time<'a>(field: &'static str, us: &'a str) -> Result<i64, Wrong<'a>> {
+    match is_absent(us) {
+        true => Err((field, us, Fault::Missing)),
+        false => us_to_ns(us).map_err(|fault| (field, us, fault)),
+    }
+}
+
+/// Start and end; a missing length is 0.
+fn interval<'a>(fields: &Fields<'a>) -> Result<(i64, i64), Wrong<'a>> {
+    let start = time("ts", fields.ts)?;
+    let length = if is_absent(fields.dur) { 0 } else { time("dur", fields.dur)? };
+    let fault = match length {
+        ..0 => Fault::Negative,
+        0..=LONGEST_NS => {
+            let end = start.checked_add(length).ok_or(("dur", fields.dur, Fault::OutOfRange))?;
+            return Ok((start, end));
+        }
+        _ => Fault::TooLong,
+    };
+    Err(("dur", fields.dur, fault))
+}
+
+/// A number that identifies something; `None` when it is absent or a text.
+fn id<'a>(field: &'static str, raw: &'a str) -> Result<Option<i64>, Wrong<'a>> {
+    match whole(raw) {
+        Ok(number) => Ok(Some(number)),
+        Err(Fault::OutOfRange) => Err((field, raw, Fault::OutOfRange)),
+        Err(_) => Ok(None),
+    }
 }
 
 fn thread_name(args: &str) -> Option<String> {
@@ -442,15 +388,15 @@ fn thread_name(args: &str) -> Option<String> {
     map.get("name").map(|name| name.trim().to_owned())
 }
 
-/// The members of `args` that matter.
+/// The members of `args` that matter, as they are written; empty when absent.
 #[derive(Default)]
 struct ArgFields<'a> {
-    correlation: Option<i64>,
-    stream: Option<i64>,
-    device: Option<i64>,
-    wait_on_stream: Option<i64>,
-    wait_on_record: Option<i64>,
-    sync_kind: Option<Cow<'a, str>>,
+    correlation: &'a str,
+    stream: &'a str,
+    device: &'a str,
+    wait_on_stream: &'a str,
+    wait_on_record: &'a str,
+    sync_kind: &'a str,
 }
 
 fn args(text: &str) -> ArgFields<'_> {
@@ -472,18 +418,20 @@ impl<'de> Visitor<'de> for ArgVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields = ArgFields::default();
         while let Some(key) = map.next_key_seed(Text)? {
-            let mut number = || map.next_value::<&RawValue>().map(|value| whole(value.get()));
             match key.as_ref() {
-                "correlation" | "correlation id" | "correlation_id" => fields.correlation = number()?,
-                "stream" | "queue" => fields.stream = number()?.or(fields.stream),
-                "device" => fields.device = number()?,
-                "wait_on_stream" => fields.wait_on_stream = number()?,
+                "correlation" | "correlation id" | "correlation_id" => fields.correlation = raw(&mut map)?,
+                "stream" | "queue" => {
+                    let value = raw(&mut map)?;
+                    if whole(value) != Err(Fault::NotANumber) {
+                        fields.stream = value;
+                    }
+                }
+                "device" => fields.device = raw(&mut map)?,
+                "wait_on_stream" => fields.wait_on_stream = raw(&mut map)?,
                 "wait_on_cuda_event_record_corr_id" | "wait_on_hip_event_record_corr_id" => {
-                    fields.wait_on_record = number()?;
+                    fields.wait_on_record = raw(&mut map)?;
                 }
-                "cuda_sync_kind" | "hip_sync_kind" => {
-                    fields.sync_kind = Some(map.next_value_seed(Text)?);
-                }
+                "cuda_sync_kind" | "hip_sync_kind" => fields.sync_kind = raw(&mut map)?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }

@@ -1,23 +1,38 @@
-//! Decimal numbers of a trace → whole nanoseconds, without floats.
+//! Decimal numbers of a trace → whole numbers, without floats.
 //!
-//! Times are written in microseconds since 1970, whole or with a fraction. As a float such a number is good to a
-//! quarter of a microsecond only, and differences of them drift; so the digits are moved by three places instead.
+//! Times are written in microseconds since 1970, whole or with a fraction. A float holds such a number to a quarter of
+//! a microsecond only, and differences drift. The decimal point is moved instead.
+//! Entry points: [`us_to_ns`], [`whole`].
 
-/// Nanoseconds of a decimal text in microseconds; `None` for what is no finite number.
-pub fn us_to_ns(text: &str) -> Option<i128> {
-    shifted(text, 3)
+use crate::recording::Fault;
+
+/// Nanoseconds of a decimal text in microseconds.
+///
+/// # Errors
+/// [`Fault::NotANumber`], and [`Fault::OutOfRange`] beyond 63 bits.
+pub fn us_to_ns(text: &str) -> Result<i64, Fault> {
+    i64::try_from(shifted(text, 3)?).map_err(|_| Fault::OutOfRange)
 }
 
-/// A whole number, also when it is written as `7.0` or in quotes.
-pub fn whole(text: &str) -> Option<i64> {
-    i64::try_from(shifted(text, 0)?).ok()
+/// A whole number, also when it is written as `7.0` or in quotes. Numbers above 63 bits keep their lower 64 bits:
+/// handles and hashes are ids too.
+///
+/// # Errors
+/// [`Fault::NotANumber`], and [`Fault::OutOfRange`] beyond 64 bits.
+pub fn whole(text: &str) -> Result<i64, Fault> {
+    let value = shifted(text, 0)?;
+    let unsigned = || u64::try_from(value).map(u64::cast_signed);
+    i64::try_from(value).or_else(|_| unsigned()).map_err(|_| Fault::OutOfRange)
 }
 
-/// The number times `10^places`, what remains behind the point cut off.
-fn shifted(text: &str, places: i32) -> Option<i128> {
+/// Most digits of a result; they fit in 128 bits.
+const MOST_DIGITS: i64 = 38;
+
+/// The number times `10^places`, digits behind the point cut off.
+fn shifted(text: &str, places: i64) -> Result<i128, Fault> {
     let text = text.trim().trim_matches('"');
     let (mantissa, exponent) = match text.find(['e', 'E']) {
-        Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok()?),
+        Some(at) => (&text[..at], self::exponent(&text[at + 1..])?),
         None => (text, 0),
     };
     let (negative, mantissa) = match mantissa.strip_prefix('-') {
@@ -25,31 +40,34 @@ fn shifted(text: &str, places: i32) -> Option<i128> {
         None => (false, mantissa),
     };
     let (before, after) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    if before.is_empty() && after.is_empty() {
-        return None;
+    let mut digits = before.bytes().chain(after.bytes());
+    if before.len() + after.len() == 0 || !digits.all(|digit| digit.is_ascii_digit()) {
+        return Err(Fault::NotANumber);
     }
-    let keep = exponent.checked_add(places)?;
-    // Nothing in a trace is this large or this exact; it also bounds the work below.
-    if !(-40..=30).contains(&keep) || before.len() + after.len() > 60 {
-        return None;
+    let zeros = before.bytes().chain(after.bytes()).take_while(|digit| *digit == b'0').count();
+    if zeros == before.len() + after.len() {
+        return Ok(0);
     }
-    let mut value: i128 = 0;
-    let digits = before.bytes().chain(after.bytes());
-    let wanted = i64::try_from(before.len()).ok()? + i64::from(keep);
-    for (k, digit) in digits.chain(std::iter::repeat(b'0')).enumerate() {
-        let k = i64::try_from(k).ok()?;
-        let all_seen = k >= i64::try_from(before.len() + after.len()).ok()?;
-        if k >= wanted && all_seen {
-            break;
-        }
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        if k < wanted {
-            value = value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
-        }
+    let wanted = before.len() as i64 - zeros as i64 + exponent + places;
+    if wanted > MOST_DIGITS {
+        return Err(Fault::OutOfRange);
     }
-    Some(if negative { -value } else { value })
+    let digits = before.bytes().chain(after.bytes()).skip(zeros).chain(std::iter::repeat(b'0'));
+    let value = digits
+        .take(usize::try_from(wanted).unwrap_or(0))
+        .try_fold(0i128, |value, digit| value.checked_mul(10)?.checked_add(i128::from(digit - b'0')));
+    let value = value.ok_or(Fault::OutOfRange)?;
+    Ok(if negative { -value } else { value })
+}
+
+/// The exponent, bounded: beyond the bounds every number other than 0 is out of range, or 0.
+fn exponent(text: &str) -> Result<i64, Fault> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(Fault::NotANumber);
+    }
+    let size = digits.parse::<i64>().unwrap_or(i64::MAX).min(1 << 40);
+    Ok(if text.starts_with('-') { -size } else { size })
 }
 
 #[cfg(test)]
@@ -58,30 +76,41 @@ mod tests {
 
     #[test]
     fn microseconds_become_exact_nanoseconds() {
-        assert_eq!(us_to_ns("1695835583881571"), Some(1_695_835_583_881_571_000));
-        assert_eq!(us_to_ns("1695835583881571.123"), Some(1_695_835_583_881_571_123));
-        assert_eq!(us_to_ns("1695835583881571.1239"), Some(1_695_835_583_881_571_123));
-        assert_eq!(us_to_ns("0.5"), Some(500));
-        assert_eq!(us_to_ns("\"12.25\""), Some(12_250));
-        assert_eq!(us_to_ns("-3"), Some(-3_000));
-        assert_eq!(us_to_ns("1.695e3"), Some(1_695_000));
-        assert_eq!(us_to_ns("25e-1"), Some(2_500));
-        assert_eq!(us_to_ns("5e-4"), Some(0));
+        assert_eq!(us_to_ns("1695835583881571"), Ok(1_695_835_583_881_571_000));
+        assert_eq!(us_to_ns("1695835583881571.123"), Ok(1_695_835_583_881_571_123));
+        assert_eq!(us_to_ns("1695835583881571.1239"), Ok(1_695_835_583_881_571_123));
+        assert_eq!(us_to_ns("0.5"), Ok(500));
+        assert_eq!(us_to_ns("\"12.25\""), Ok(12_250));
+        assert_eq!(us_to_ns("-3"), Ok(-3_000));
+        assert_eq!(us_to_ns("1.695e3"), Ok(1_695_000));
+        assert_eq!(us_to_ns("1.695e+3"), Ok(1_695_000));
+        assert_eq!(us_to_ns("25e-1"), Ok(2_500));
+        assert_eq!(us_to_ns("5e-4"), Ok(0));
+        assert_eq!(us_to_ns("0.00000000000000000000000000000000000000000000000000001e50"), Ok(1));
+        assert_eq!(us_to_ns("0e999999999999999999999"), Ok(0));
+        assert_eq!(us_to_ns("1e-999999999999999999999"), Ok(0));
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
-        for text in ["", "null", "1.2.3", "nan", "1e999", "-", ".", "12a", "[1]", "1e"] {
-            assert_eq!(us_to_ns(text), None, "{text}");
+    fn what_is_no_number_is_told_from_what_is_too_large() {
+        for text in ["", "null", "1.2.3", "nan", "inf", "-", ".", "12a", "[1]", "1e", "--1", "1e1.5"] {
+            assert_eq!(us_to_ns(text), Err(Fault::NotANumber), "{text}");
         }
-        assert_eq!(us_to_ns(&"9".repeat(80)), None);
+        for text in ["1e999", "1e30", "-1e30", "9223372036854775.808", "1e999999999999999999999"] {
+            assert_eq!(us_to_ns(text), Err(Fault::OutOfRange), "{text}");
+        }
+        assert_eq!(us_to_ns("9223372036854775.807"), Ok(i64::MAX));
+        assert_eq!(us_to_ns(&"9".repeat(80)), Err(Fault::OutOfRange));
+        assert_eq!(us_to_ns(&"9".repeat(36)), Err(Fault::OutOfRange));
     }
 
     #[test]
     fn whole_numbers_come_in_three_spellings() {
-        assert_eq!(whole("7"), Some(7));
-        assert_eq!(whole("\"-1\""), Some(-1));
-        assert_eq!(whole("4294967295.0"), Some(4_294_967_295));
-        assert_eq!(whole("true"), None);
+        assert_eq!(whole("7"), Ok(7));
+        assert_eq!(whole("\"-1\""), Ok(-1));
+        assert_eq!(whole("4294967295.0"), Ok(4_294_967_295));
+        assert_eq!(whole("18446744073709551615"), Ok(-1));
+        assert_eq!(whole("18446744073709551616"), Err(Fault::OutOfRange));
+        assert_eq!(whole("true"), Err(Fault::NotANumber));
     }
 }

@@ -1,76 +1,63 @@
 //! JSON as profilers write it → JSON.
 //!
-//! Some versions write `inf` and `nan` for a bandwidth without a duration, and bytes that are no text inside kernel
-//! names. This room makes such a file readable without moving a byte, so that places in messages stay right. It is
-//! used only after a first attempt to read has failed, and changes only what cannot be JSON.
+//! Some versions write `inf` and `nan` for numbers without a value, and bytes that are no UTF-8 inside kernel names.
+//! Only an event that could not be read is repaired, and only what cannot be JSON is changed: such a number becomes a
+//! text, such a byte a question mark.
+//! Entry point: [`repair`].
 
-/// Replaces what is not JSON; returns whether anything was.
-pub fn repair(text: &mut [u8]) -> bool {
-    let mut changed = bytes_that_are_no_text(text);
+/// The JSON of one event, or `None` when nothing in it can be repaired.
+pub fn repair(event: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(event);
+    let mut repaired = String::with_capacity(text.len() + 16);
+    let mut rest = text.as_ref();
     let mut in_string = false;
-    let mut k = 0;
-    while k < text.len() {
-        match text[k] {
-            b'\\' if in_string => k += 1,
-            b'"' => in_string = !in_string,
-            byte if in_string && byte < 0x20 => {
-                text[k] = b' ';
-                changed = true;
-            }
-            byte if !in_string && (byte.is_ascii_alphabetic() || byte == b'-') => {
-                k += word(text, k, &mut changed);
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '\\' if in_string => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            'a'..='z' | 'A'..='Z' | '-' if !in_string => word(rest),
+            _ => first.len_utf8(),
+        };
+        let (taken, behind) = rest.split_at(length);
+        match first {
+            '"' => in_string = !in_string,
+            _ if !in_string && is_no_number(taken) => {
+                repaired.extend(["\"", taken, "\""]);
+                rest = behind;
                 continue;
             }
             _ => {}
         }
-        k += 1;
+        match taken {
+            control if in_string && first < ' ' => repaired.extend(control.chars().map(|_| ' ')),
+            "\u{fffd}" => repaired.push('?'),
+            taken => repaired.push_str(taken),
+        }
+        rest = behind;
     }
-    changed
+    (repaired.as_bytes() != event).then_some(repaired)
 }
 
-/// Looks at the word that begins at `k`; returns how long it is.
-fn word(text: &mut [u8], k: usize, changed: &mut bool) -> usize {
-    let rest = &text[k..];
-    let length = rest.iter().take_while(|b| b.is_ascii_alphabetic() || **b == b'-').count();
-    let bare = rest[..length].iter().copied().filter(|b| *b != b'-').collect::<Vec<u8>>();
-    let lower = bare.to_ascii_lowercase();
-    if matches!(lower.as_slice(), b"inf" | b"infinity" | b"nan") {
-        text[k..k + length].fill(b' ');
-        text[k] = b'0';
-        *changed = true;
-    }
-    length.max(1)
+/// The length of the word at the start.
+fn word(text: &str) -> usize {
+    text.bytes().take_while(|byte| byte.is_ascii_alphabetic() || *byte == b'-').count()
 }
 
-fn bytes_that_are_no_text(text: &mut [u8]) -> bool {
-    let mut changed = false;
-    let mut from = 0;
-    while let Err(error) = std::str::from_utf8(&text[from..]) {
-        let at = from + error.valid_up_to();
-        let length = error.error_len().unwrap_or(text.len() - at);
-        text[at..at + length].fill(b'?');
-        from = at + length;
-        changed = true;
-    }
-    changed
+fn is_no_number(word: &str) -> bool {
+    let bare = word.trim_matches('-');
+    ["inf", "infinity", "nan"].iter().any(|name| bare.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn repaired(text: &[u8]) -> String {
-        let mut text = text.to_vec();
-        repair(&mut text);
-        String::from_utf8(text).unwrap()
-    }
-
     #[test]
     fn only_what_is_no_json_changes() {
         let good = br#"{"a": null, "b": [true, -1.5e-3], "c": "inf \" nan"}"#;
-        assert!(!repair(&mut good.to_vec()));
-        assert_eq!(repaired(br#"{"a": inf, "b": -nan}"#), r#"{"a": 0  , "b": 0   }"#);
-        assert_eq!(repaired(br#"{"a": Infinity}"#), r#"{"a": 0       }"#);
+        assert_eq!(repair(good), None);
+        let repaired = |event: &[u8]| repair(event).unwrap();
+        assert_eq!(repaired(br#"{"a": inf, "b": -nan}"#), r#"{"a": "inf", "b": "-nan"}"#);
+        assert_eq!(repaired(br#"{"a": Infinity}"#), r#"{"a": "Infinity"}"#);
         assert_eq!(repaired(b"{\"a\": \"\xff\x01\"}"), r#"{"a": "? "}"#);
     }
 }

@@ -308,3 +308,130 @@ fn packed_files_are_recognised_by_their_content() {
     assert_eq!(workload.name, "run.pt.trace");
     assert!(bad(&packed[..packed.len() / 2]).contains("cut short"));
 }
+
+/// A launch and its kernel, and between them one damaged event: the text in front of the message's fault.
+fn with_damaged(event: &str) -> Vec<String> {
+    let text = object(
+        &[call("cudaLaunchKernel", "100", "5", 1), event.to_owned(), kernel("a", "110", "10", 7, 1)]
+            .join(","),
+    );
+    let workload = good(&text);
+    let report = report(&workload);
+    assert_eq!((report.events, report.kernels, report.launches), (3, 1, 1), "{event}");
+    let recorded = workload.recorded.as_ref().unwrap();
+    assert_eq!(recorded.makespan_ns, 20_000, "{event}");
+    assert_eq!(report.damage.count, report.damage.first.len() as u64);
+    let lines = report.lines();
+    report.damage.first.iter().for_each(|event| assert!(lines.contains(&format!("  {event}"))));
+    report.damage.first.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn damaged_events_are_counted_shown_and_left_out() {
+    let kernel = |ts: &str, dur: &str| kernel("broken", ts, dur, 7, 2);
+    let call = |ts: &str, dur: &str| call("cudaLaunchKernel", ts, dur, 2);
+    let id = |field: &str, value: &str| {
+        kernel("120", "1")
+            .replace(&format!("\"{field}\":2"), &format!("\"{field}\":{value}"))
+            .replace(&format!("\"{field}\":7"), &format!("\"{field}\":{value}"))
+    };
+    for (event, wrong) in [
+        (kernel("120", "1e30"), "'broken': dur 1e30 does not fit in 64 bits"),
+        (kernel("120", "9e12"), "'broken': dur 9e12 is longer than 24 h"),
+        (kernel("120", "9000000000000"), "'broken': dur 9000000000000 is longer than 24 h"),
+        (kernel("120", "-0.001"), "'broken': dur -0.001 is below zero"),
+        (kernel("120", "NaN"), "'broken': dur NaN is not a finite number"),
+        (kernel("120", "\"long\""), "'broken': dur long is not a finite number"),
+        (kernel("-Infinity", "1"), "'broken': ts -Infinity is not a finite number"),
+        (kernel("inf", "1"), "'broken': ts inf is not a finite number"),
+        (kernel("1e300", "1"), "'broken': ts 1e300 does not fit in 64 bits"),
+        (kernel("\"1e300\"", "1"), "'broken': ts 1e300 does not fit in 64 bits"),
+        (kernel("null", "1"), "'broken': ts is missing"),
+        (kernel("120", "1").replace("\"ts\":120,", ""), "'broken': ts is missing"),
+        (kernel("9223372036854775", "9e9"), "'broken': dur 9e9 does not fit in 64 bits"),
+        (
+            id("stream", "99999999999999999999"),
+            "'broken': stream 99999999999999999999 does not fit in 64 bits",
+        ),
+        (id("correlation", "1e20"), "'broken': correlation 1e20 does not fit in 64 bits"),
+        (call("120", "-1"), "'cudaLaunchKernel': dur -1 is below zero"),
+        (call("nan", "1"), "'cudaLaunchKernel': ts nan is not a finite number"),
+        (call("120", "1e30"), "'cudaLaunchKernel': dur 1e30 does not fit in 64 bits"),
+    ] {
+        assert_eq!(with_damaged(&event), [format!("event 2 (line 1, byte 153), {wrong}")], "{event}");
+    }
+    // Events that no replay needs are not looked into.
+    let operator = kernel("nan", "1e30").replace("\"cat\":\"kernel\"", "\"cat\":\"cpu_op\"");
+    assert!(with_damaged(&operator).is_empty());
+}
+
+#[test]
+fn of_many_damaged_events_the_first_few_are_shown() {
+    let mut events = vec![kernel("good", "100", "1", 7, 1)];
+    events.extend((0..8).map(|k| kernel("broken", &format!("{k}"), "-1", 7, 2)));
+    let workload = good(&object(&events.join(",\n")));
+    let lines = report(&workload).lines();
+    let at = lines.iter().position(|line| line == "8 damaged events are left out, the first 5:").unwrap();
+    assert!(lines[at + 5].starts_with("  event 6 (line 6, byte"), "{}", lines[at + 5]);
+    assert!(!lines[at + 6].contains("event 7"));
+    let none = bad(object(&events[1..].join(",")).as_bytes());
+    assert!(none.contains("no GPU work") && none.contains("8 damaged events are left out"), "{none}");
+}
+
+#[test]
+fn a_recording_longer_than_a_day_is_refused_with_its_outlier() {
+    let good_ones = |at: u64| {
+        (0..3u64).map(move |k| kernel("a", &format!("{}", at + 10 * k), "5", 7, k)).collect::<Vec<_>>()
+    };
+    let day_us = 24 * 3600 * 1_000_000u64;
+    let mut early = good_ones(1_700_000_000_000_000);
+    early.insert(1, kernel("b", "0", "5", 7, 9));
+    let text = bad(object(&early.join(",\n")).as_bytes());
+    assert!(text.contains("event 2 (line 2, byte"), "{text}");
+    assert!(text.contains("spans 472222.2 h, and at most 24 h are read"), "{text}");
+    let mut late = good_ones(0);
+    late.push(kernel("b", &format!("{day_us}"), "5", 7, 9));
+    assert!(bad(object(&late.join(",\n")).as_bytes()).contains("event 4 (line 4"));
+    // To the last microsecond of the day.
+    late.pop();
+    late.push(kernel("b", &format!("{}", day_us - 5), "5", 7, 9));
+    assert_eq!(report(&good(&object(&late.join(",\n")))).damage.count, 0);
+}
+
+#[test]
+fn the_order_of_the_events_in_the_file_says_nothing() {
+    let events: Vec<String> = (0..6u64)
+        .flat_map(|k| {
+            let (at, start) = (format!("{}", 100 + 20 * k), format!("{}", 110 + 20 * k));
+            [call("cudaLaunchKernel", &at, "5", k), kernel(&format!("k{k}"), &start, "10", 7 + k % 2, k)]
+        })
+        .collect();
+    let forwards = good(&object(&events.join(",")));
+    let mut turned = events.clone();
+    turned.reverse();
+    turned.swap(2, 7);
+    let turned = good(&object(&turned.join(",")));
+    assert_eq!(turned.recorded, forwards.recorded);
+    assert_eq!(turned.threads, forwards.threads);
+}
+
+#[test]
+fn hip_categories_and_fields_are_read_as_those_of_cuda() {
+    for category in ["hip_sync", "synchronization", "cuda_sync"] {
+        let text = two_streams("hip")
+            .replace("cuda_runtime", "hip_runtime")
+            .replace("\"cuda_sync\"", &format!("\"{category}\""))
+            .replace("cuda_sync_kind", "hip_sync_kind")
+            .replace("wait_on_cuda_event_record_corr_id", "wait_on_hip_event_record_corr_id");
+        assert!(!text.contains("cuda") || category == "cuda_sync");
+        let workload = good(&text);
+        let report = report(&workload);
+        assert_eq!((report.stream_waits, report.stream_syncs), (1, 1), "{category}");
+        assert_eq!((report.stream_waits_unpaired, report.stream_syncs_unpaired), (0, 0), "{category}");
+        let waits = |kind: fn(&OpKind) -> bool| {
+            workload.threads.iter().flat_map(|thread| thread.body.iter()).filter(|op| kind(&op.kind)).count()
+        };
+        assert_eq!(waits(|kind| matches!(kind, OpKind::Wait { .. })), 1, "{category}");
+        assert_eq!(waits(|kind| matches!(kind, OpKind::CpuWait { .. })), 1, "{category}");
+    }
+}

@@ -64,7 +64,7 @@ pub fn is_own(head: &[u8]) -> bool {
 const WRITER: &[u8] = b"\"writer\":\"tidegate\"";
 
 fn ns(raw: Option<&RawValue>) -> Option<i64> {
-    i64::try_from(us_to_ns(raw?.get())?).ok()
+    us_to_ns(raw?.get()).ok()
 }
 
 /// Reads a file.

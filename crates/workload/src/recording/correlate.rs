@@ -147,6 +147,7 @@ impl Joining {
             source: recording.source,
             remarks: std::mem::take(&mut recording.remarks),
             events: recording.events,
+            damage: std::mem::take(&mut recording.damage),
             streams: used.len() as u64,
             ..ImportReport::default()
         };

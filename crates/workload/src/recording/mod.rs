@@ -11,6 +11,7 @@
 mod build;
 mod call;
 mod correlate;
+mod damage;
 mod records;
 mod report;
 mod source;
@@ -20,6 +21,7 @@ use crate::error::Error;
 use crate::model::Workload;
 
 pub use call::{Call, call};
+pub use damage::{Damage, Damaged, Fault, LONGEST_NS, Position};
 pub use records::{
     Awaited, CallId, CallRecord, CallRef, EventId, EventKey, EventRecord, Launcher, NameId, ProcessId,
     Recording, StreamFacts, StreamId, StreamKey, SyncKind, SyncRecord, TrackFacts, TrackId, WorkId, WorkKind,
@@ -83,12 +85,15 @@ impl Default for ImportOptions {
 /// Makes a workload of a recording. `file` is its name for messages.
 ///
 /// # Errors
-/// [`Error::Trace`] for a recording without GPU work.
+/// [`Error::Trace`] for a recording without GPU work, and for one longer than [`LONGEST_NS`].
 pub fn workload(recording: Recording, file: &str, options: &ImportOptions) -> Result<Workload, Error> {
+    let refuse = |text| Error::Trace { file: file.to_owned(), text };
+    let starts = recording.work.iter().map(|work| work.start);
+    let starts = starts.chain(recording.calls.iter().map(|call| call.start));
+    recording.extent.check(starts).map_err(refuse)?;
     let joined = correlate::correlate(recording);
     if joined.work.is_empty() {
-        let text = report::nothing_to_replay(&joined);
-        return Err(Error::Trace { file: file.to_owned(), text });
+        return Err(refuse(report::nothing_to_replay(&joined)));
     }
     let timeline = timeline::arrange(joined, options);
     Ok(build::workload(timeline, file, options))

@@ -5,13 +5,14 @@
 //! tracks and events are interned, so a record holds 32-bit ids. The process of work is that of its stream, the
 //! process of a call that of its track; a correlation id is unique within a process only.
 //! Entry points: [`Recording::work`], [`Recording::call`], [`Recording::sync`], [`Recording::record_event`],
-//! [`Recording::depends`] and the interning methods.
+//! [`Recording::depends`] and the interning methods. [`Recording::at`] precedes them, for messages.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use super::call::Call;
+use super::damage::{Damage, Extent, Fault, Position};
 use super::source::{Remark, Source};
 
 /// Defines an index into a list of the recording.
@@ -244,6 +245,11 @@ pub struct Recording {
     pub remarks: Vec<Remark>,
     /// Events or rows in the file, for the report.
     pub events: u64,
+    /// Events that cannot be true and are left out.
+    pub damage: Damage,
+    /// The event that is being read.
+    position: Option<Position>,
+    pub(super) extent: Extent,
     /// GPU work, in any order.
     pub work: Vec<WorkRecord>,
     /// Host calls, in any order.
@@ -331,14 +337,28 @@ impl Recording {
         }
     }
 
+    /// Says where the event stands from which the next records are made.
+    pub fn at(&mut self, position: Position) {
+        self.position = Some(position);
+    }
+
+    /// Counts the event at the current position as damaged. The reader leaves it out.
+    pub fn damaged(&mut self, name: &str, field: &'static str, value: &str, fault: Fault) {
+        if let Some(position) = self.position {
+            self.damage.add(position, name, field, value, fault);
+        }
+    }
+
     /// Adds GPU work.
     pub fn work(&mut self, work: WorkRecord) -> WorkId {
+        self.extent.add(work.start, work.end, self.position);
         self.work.push(work);
         WorkId::new(self.work.len() - 1)
     }
 
     /// Adds a host call.
     pub fn call(&mut self, call: CallRecord) -> CallId {
+        self.extent.add(call.start, call.end, self.position);
         self.calls.push(call);
         CallId::new(self.calls.len() - 1)
     }

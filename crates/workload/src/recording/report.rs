@@ -4,6 +4,7 @@
 
 use super::Gaps;
 use super::correlate::Joined;
+use super::damage::Damage;
 use super::source::{Remark, Source};
 
 /// Counts of one import.
@@ -13,6 +14,8 @@ pub struct ImportReport {
     pub source: Source,
     /// Events in the file.
     pub events: u64,
+    /// Events that cannot be true and are left out.
+    pub damage: Damage,
     /// Host threads with calls that are replayed.
     pub host_threads: u64,
     /// Streams with work.
@@ -105,6 +108,7 @@ impl ImportReport {
                 self.stream_waits, self.event_syncs, self.stream_syncs, self.device_syncs
             ),
         ];
+        lines.extend(self.damage.lines());
         let mut counted = |n: u64, what: &str| {
             if n > 0 {
                 lines.push(format!("{what}: {n}"));
@@ -151,11 +155,13 @@ impl ImportReport {
 
 /// Why a trace cannot be replayed.
 pub(super) fn nothing_to_replay(joined: &Joined) -> String {
+    let damage = joined.report.damage.lines().join("\n");
     format!(
-        "there is no GPU work among {} events ({} host calls) of this {}; {}",
+        "there is no GPU work among {} events ({} host calls) of this {}; {}{}{damage}",
         joined.report.events,
         joined.calls.len(),
         joined.report.source.name(),
-        joined.report.source.how_to_record()
+        joined.report.source.how_to_record(),
+        if damage.is_empty() { "" } else { "\n" }
     )
 }
