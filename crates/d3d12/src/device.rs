@@ -20,6 +20,7 @@ use crate::umd::progress::FenceReader;
 use crate::umd::residency::Pager;
 use crate::umd::thunk::Thunk;
 use crate::umd::{Failure, QueueIdentity, ring};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{
@@ -66,11 +67,12 @@ pub(crate) struct CallNames {
 }
 
 struct Queues {
-    live: Vec<Weak<QueueInner>>,
+    /// By tag, which is the order of their making.
+    live: BTreeMap<u32, Weak<QueueInner>>,
     /// What ended queues did.
     ended: QueueStats,
     /// Queue names by tag, kept for reports on queues that are gone.
-    names: Vec<(u32, String)>,
+    names: BTreeMap<u32, String>,
 }
 
 impl Device {
@@ -113,7 +115,7 @@ impl Device {
         nothing.push(&Command::Label { name: 0 });
         let marker = CommandMemory::upload(&arena, &nothing.to_bytes());
         let marker = Arc::new(marker.map_err(refused("D3DKMTCreateAllocation2"))?);
-        let queues = Queues { live: Vec::new(), ended: QueueStats::default(), names: Vec::new() };
+        let queues = Queues { live: BTreeMap::new(), ended: QueueStats::default(), names: BTreeMap::new() };
         let inner = DeviceInner {
             platform: platform.clone(),
             thunk,
@@ -184,8 +186,8 @@ impl Device {
     pub fn create_queue_with(&self, desc: QueueDesc, options: QueueOptions) -> Result<Queue> {
         let queue = Queue::new(self, desc, options, self.lane)?;
         let mut queues = self.inner.queues.lock();
-        queues.names.push((queue.tag(), queue.name().to_owned()));
-        queues.live.push(Arc::downgrade(&queue.inner));
+        queues.names.insert(queue.tag(), queue.name().to_owned());
+        queues.live.insert(queue.tag(), Arc::downgrade(&queue.inner));
         Ok(queue)
     }
 
@@ -477,14 +479,14 @@ impl DeviceInner {
     }
 
     fn live_queues(&self) -> Vec<Arc<QueueInner>> {
-        self.queues.lock().live.iter().filter_map(Weak::upgrade).collect()
+        self.queues.lock().live.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Keeps what an ending queue did.
-    pub(crate) fn queue_ended(&self, stats: QueueStats) {
+    pub(crate) fn queue_ended(&self, tag: u32, stats: QueueStats) {
         let mut queues = self.queues.lock();
         queues.ended += stats;
-        queues.live.retain(|queue| queue.strong_count() > 0);
+        queues.live.remove(&tag);
     }
 
     /// The error of a refused call. Ask without holding a queue's submitter lock: the reason of a removal names what the
@@ -521,8 +523,7 @@ impl DeviceInner {
         let queue = self.live_queues().into_iter().find(|queue| queue.id.tag == report.tag);
         let list = queue.and_then(|queue| queue.label_at(report.position));
         let queues = self.queues.lock();
-        let name = queues.names.iter().rev().find(|(tag, _)| *tag == report.tag);
-        let queue = name.map(|(_, name)| name.clone());
+        let queue = queues.names.get(&report.tag).cloned();
         Fault { queue, list, of_linked_adapter: self.info.physical_adapters > 1, report }
     }
 

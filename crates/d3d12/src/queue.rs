@@ -121,7 +121,7 @@ impl QueueInner {
 impl Drop for QueueInner {
     fn drop(&mut self) {
         let stats = self.stats();
-        self.id.device.queue_ended(stats);
+        self.id.device.queue_ended(self.id.tag, stats);
     }
 }
 

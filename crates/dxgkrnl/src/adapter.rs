@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::declaration::Declaration;
 use crate::device::Device;
 use crate::display::Display;
-use crate::doorbell::{Doorbell, Victim};
+use crate::doorbell::{Doorbell, DoorbellTable, Victim};
 use crate::entry::{self, OpenGroups};
 use crate::error::{BugCheck, StartError};
 use crate::feature::{FeatureSetting, Features};
@@ -180,7 +180,7 @@ pub struct Adapter {
     /// Hardware contexts of all processes.
     pub(crate) hw_contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
     pub(crate) hw_queues: Mutex<HwQueueTable>,
-    pub(crate) doorbells: Mutex<BTreeMap<OsHandle, Weak<Doorbell>>>,
+    pub(crate) doorbells: Mutex<DoorbellTable>,
     /// Doorbells that the driver took away inside the present transition; see `doorbell`.
     pub(crate) victims: Mutex<Vec<Victim>>,
     /// Devices of all processes.
@@ -275,7 +275,7 @@ impl Adapter {
             contexts: platform.mutex("contexts", BTreeMap::new()),
             hw_contexts: platform.mutex("hardware contexts", BTreeMap::new()),
             hw_queues: platform.mutex("hardware queues", HwQueueTable::default()),
-            doorbells: platform.mutex("doorbells", BTreeMap::new()),
+            doorbells: platform.mutex("doorbells", DoorbellTable::default()),
             victims: platform.mutex("victims", Vec::new()),
             devices: platform.mutex("devices", BTreeMap::new()),
             log_reading: platform.mutex("reading of fence logs", ()),
@@ -410,8 +410,16 @@ impl Adapter {
         &self,
         which: impl Fn(&Doorbell) -> bool,
     ) -> impl Iterator<Item = Arc<Doorbell>> {
-        let all: Vec<Arc<Doorbell>> = self.doorbells.lock().values().filter_map(Weak::upgrade).collect();
+        let all = self.doorbells.lock().all();
+        self.stats.add(Count::doorbells_walked, all.len() as u64);
         all.into_iter().filter(move |d| which(d))
+    }
+
+    /// The doorbells of one hardware queue: one, or two while a ring is resized.
+    pub(crate) fn doorbells_of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
+        let found = self.doorbells.lock().of_queue(hw_queue);
+        self.stats.add(Count::doorbells_walked, found.len() as u64);
+        found
     }
 
     /// Puts something that is about power, and ended now, on the timeline.

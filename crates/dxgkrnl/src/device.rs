@@ -4,7 +4,9 @@ use crate::adapter::Adapter;
 use crate::fence::Fence;
 use crate::fence::storage::FencePool;
 use crate::memory::AddressSpace;
+use crate::objects::MonitoredFences;
 use crate::process::HandleLookup;
+use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::queue::CreateDevice;
@@ -91,9 +93,11 @@ impl Device {
         self.handles.fences(|instance| instance.device.os_handle == self.os_handle)
     }
 
-    /// The fences that are open in the process that owns this device.
-    pub(crate) fn process_fences(&self) -> Vec<Arc<Fence>> {
-        self.handles.fences(|_| true)
+    /// The monitored fences that are open in the process that owns this device.
+    pub(crate) fn monitored_fences_of_process(&self) -> MonitoredFences {
+        let (fences, walked) = self.handles.monitored_fences();
+        self.adapter.stats.add(Count::objects_walked, walked);
+        fences
     }
 }
 

@@ -15,6 +15,7 @@ use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::memory::AllocationObject;
 use crate::stats::Count;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{AllocationMemory, CreateDoorbellFlags, DoorbellStatus, Status};
@@ -58,6 +59,46 @@ impl Window {
 
     fn hide(&self) {
         self.mapping.rotate(self.dummy.clone());
+    }
+}
+
+/// The doorbells of an adapter, by the kernel's handle and by hardware queue; weak, since processes hold them.
+#[derive(Default)]
+pub(crate) struct DoorbellTable {
+    all: BTreeMap<OsHandle, Weak<Doorbell>>,
+    /// By queue and doorbell.
+    of_queues: BTreeMap<(OsHandle, OsHandle), Weak<Doorbell>>,
+}
+
+impl DoorbellTable {
+    fn insert(&mut self, doorbell: &Arc<Doorbell>) {
+        self.all.insert(doorbell.os_handle, Arc::downgrade(doorbell));
+        self.of_queues.insert((doorbell.queue.os_handle, doorbell.os_handle), Arc::downgrade(doorbell));
+    }
+
+    fn remove(&mut self, hw_queue: OsHandle, doorbell: OsHandle) {
+        self.all.remove(&doorbell);
+        self.of_queues.remove(&(hw_queue, doorbell));
+    }
+
+    fn get(&self, doorbell: OsHandle) -> Option<Arc<Doorbell>> {
+        self.all.get(&doorbell).and_then(Weak::upgrade)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Those that are not being destroyed, in order of creation.
+    pub(crate) fn all(&self) -> Vec<Arc<Doorbell>> {
+        self.all.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Those of one queue that are not being destroyed, in order of creation.
+    pub(crate) fn of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
+        let of_queue = self.of_queues.range((hw_queue, OsHandle(0))..=(hw_queue, OsHandle(u64::MAX)));
+        of_queue.filter_map(|(_, doorbell)| doorbell.upgrade()).collect()
     }
 }
 
@@ -146,10 +187,9 @@ impl Doorbell {
         // spec: UMS-030
         let all: Vec<Arc<Doorbell>>;
         let transition = adapter.transition.lock_device();
-        all = adapter.doorbells_of(|_| true).collect();
+        all = adapter.doorbells_of_queue(queue.os_handle);
         let resize = flags.contains(CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION);
-        let before = || all.iter().filter(|d| d.queue.os_handle == queue.os_handle);
-        if !resize && before().next().is_some() {
+        if !resize && !all.is_empty() {
             return Err(Status::INVALID_PARAMETER);
         }
         let os_handle = adapter.new_handle();
@@ -175,7 +215,7 @@ impl Doorbell {
         // spec: UMS-172
         *private_data = args.private_data;
         private_data.resize(private_bytes, 0);
-        before().for_each(|old| old.supersede());
+        all.iter().for_each(|old| old.supersede());
         drop(transition);
         let cells = adapter.platform.page(2);
         let status = cells.word(0);
@@ -192,7 +232,7 @@ impl Doorbell {
             last_queued: Untrusted::new(cells.word(1)),
             state: adapter.platform.mutex("a doorbell", State { connection: None, aborted: false }),
         });
-        adapter.doorbells.lock().insert(os_handle, Arc::downgrade(&doorbell));
+        adapter.doorbells.lock().insert(&doorbell);
         Ok(doorbell)
     }
 
@@ -400,7 +440,7 @@ impl Doorbell {
 
 impl Drop for Doorbell {
     fn drop(&mut self) {
-        self.adapter.doorbells.lock().remove(&self.os_handle);
+        self.adapter.doorbells.lock().remove(self.queue.os_handle, self.os_handle);
         let transition = self.adapter.transition.lock_device();
         if self.announce_disconnect(DisconnectReason::Abort) {
             self.hide();
@@ -426,7 +466,7 @@ pub(crate) fn disconnected_by_driver(
     reason: DisconnectReason,
 ) -> Result<(), Status> {
     // spec: UMS-069
-    let found = adapter.doorbells.lock().get(&doorbell).and_then(Weak::upgrade);
+    let found = adapter.doorbells.lock().get(doorbell);
     let doorbell = found.ok_or(Status::INVALID_PARAMETER)?;
     // spec: UMS-070
     let inside = adapter.transition.is_mine();

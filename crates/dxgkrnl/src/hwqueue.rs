@@ -509,7 +509,7 @@ impl HwQueue {
     /// Whether the GPU has work of it that is not complete, as far as the kernel can know.
     pub(crate) fn has_work(&self, adapter: &Adapter) -> bool {
         if self.user_mode_submission {
-            return adapter.doorbells_of(|d| d.queue.os_handle == self.os_handle).any(|d| d.has_work());
+            return adapter.doorbells_of_queue(self.os_handle).iter().any(|d| d.has_work());
         }
         let submitted = self.software.lock().submitted;
         submitted > self.progress.fence.value()
@@ -519,8 +519,8 @@ impl HwQueue {
     pub(crate) fn announced_by_anyone(&self, adapter: &Adapter) -> u64 {
         match self.user_mode_submission {
             true => {
-                let of_queue = adapter.doorbells_of(|d| d.queue.os_handle == self.os_handle);
-                of_queue.map(|d| d.announced()).max().unwrap_or(0)
+                let of_queue = adapter.doorbells_of_queue(self.os_handle);
+                of_queue.iter().map(|d| d.announced()).max().unwrap_or(0)
             }
             false => self.announced(),
         }

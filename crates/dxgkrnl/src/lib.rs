@@ -31,6 +31,7 @@ mod handle;
 mod hwqueue;
 mod interrupt;
 mod memory;
+mod objects;
 mod page_fault;
 mod power;
 mod process;

@@ -10,9 +10,9 @@ use crate::doorbell::Doorbell;
 use crate::fence::cpu::InstanceTarget;
 use crate::fence::storage::FencePool;
 use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu, sharing};
-use crate::handle::HandleTable;
 use crate::hwqueue::{HwQueue, HwQueueDesc};
 use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
+use crate::objects::{MonitoredFences, Objects};
 use crate::sched::{self, CommandKind, Effect, FenceTarget, Signal, render};
 use crate::scheduling;
 use crate::signal::{check_flags, check_rewinds, signal};
@@ -48,7 +48,7 @@ pub(crate) enum Object {
     PagingQueue(Arc<PagingQueue>),
 }
 
-type Table = Mutex<HandleTable<Object>>;
+type Table = Mutex<Objects>;
 
 /// How a device finds the fences of its process.
 pub(crate) struct HandleLookup(Weak<Table>);
@@ -68,6 +68,14 @@ impl HandleLookup {
         match self.0.upgrade()?.lock().get(Handle(handle))? {
             Object::Fence(instance) => Some(instance.fence.clone()),
             _ => None,
+        }
+    }
+
+    /// The monitored fences that are open in the process, and how many objects were walked to find them.
+    pub(crate) fn monitored_fences(&self) -> (MonitoredFences, u64) {
+        match self.0.upgrade() {
+            Some(table) => table.lock().monitored_fences(),
+            None => (Arc::new([]), 0),
         }
     }
 
@@ -125,7 +133,7 @@ impl Process {
     ) -> Result<Arc<Process>, Status> {
         let space = Arc::new(AddressSpace::new(adapter)?);
         let fence_pool = FencePool::new(adapter, &space);
-        let objects = Arc::new(adapter.platform.mutex("handle table", HandleTable::new()));
+        let objects = Arc::new(adapter.platform.mutex("handle table", Objects::new()));
         let ground = adapter.platform.mutex("what a process stands on", Some(Ground { fence_pool, space }));
         Ok(Arc::new(Process {
             adapter: adapter.clone(),
@@ -248,6 +256,7 @@ impl Process {
     /// Gives an instance its handle, and tells the process about it.
     fn enter_fence(&self, instance: Arc<FenceInstanceObject>) -> Result<FenceInstance, Status> {
         let handle = self.insert(Object::Fence(instance.clone()))?;
+        let handle = *instance.handle.get_or_init(|| handle);
         let fence = &instance.fence;
         let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);
         let (current_at, cpu_reaches) = (fence.storage.current_at(), fence.current.is_some());
@@ -505,7 +514,7 @@ impl Kernel for Process {
 
     fn destroy_hw_queue(&self, hw_queue: Handle) -> Result<(), Status> {
         let queue = self.hw_queue(hw_queue)?;
-        if self.adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle).next().is_some() {
+        if !self.adapter.doorbells_of_queue(queue.os_handle).is_empty() {
             return Err(Status::INVALID_PARAMETER);
         }
         let progress = self.handle_of_fence(&queue.progress);
@@ -718,10 +727,11 @@ impl Kernel for Process {
 
 impl Process {
     fn handle_of_fence(&self, fence: &Arc<FenceInstanceObject>) -> Option<Handle> {
-        self.objects.lock().iter().find_map(|(handle, object)| match object {
-            Object::Fence(f) if Arc::ptr_eq(f, fence) => Some(handle),
+        let handle = *fence.handle.get()?;
+        match self.objects.lock().get(handle)? {
+            Object::Fence(found) if Arc::ptr_eq(&found, fence) => Some(handle),
             _ => None,
-        })
+        }
     }
 
     /// The allocations of one residency call: at least one, and all of `device`.

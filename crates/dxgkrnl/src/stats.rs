@@ -130,6 +130,10 @@ counters! {
     monitored_updates,
     /// Fence values read because an interrupt might have meant them.
     fence_reads,
+    /// Objects of processes that were walked to find the monitored fences for a basic scan.
+    objects_walked,
+    /// Doorbells that were taken out of the adapter's table to find those of a queue, an engine, or all.
+    doorbells_walked,
     /// Signalled interrupts (types 11 and 19) that were served: one routine may report several, or none.
     fence_interrupts,
     /// Those of them that released nobody. They are allowed: the waiter was found by another look, or there was none.

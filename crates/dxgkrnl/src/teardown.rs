@@ -63,7 +63,7 @@ impl Process {
         // them waits for may stand behind a ring of another that was lost.
         // spec: UMS-087
         for queue in &of_process.queues {
-            adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle).for_each(|d| d.close());
+            adapter.doorbells_of_queue(queue.os_handle).iter().for_each(|d| d.close());
         }
         // 2. Progress reaches the value queued last. Rings stay where they are, and everything else does.
         // spec: UMS-088
@@ -120,7 +120,7 @@ impl Process {
         // 3. Each queue's doorbell is disconnected, and ring, control area, doorbell and queue are destroyed; then the rest.
         // spec: UMS-093
         for queue in of_process.queues {
-            let doorbells: Vec<_> = adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle).collect();
+            let doorbells = adapter.doorbells_of_queue(queue.os_handle);
             doorbells.iter().for_each(|doorbell| doorbell.disconnect(DisconnectReason::Abort));
             drop(doorbells);
             self.destroy_queue(queue);
@@ -278,8 +278,10 @@ fn is_done_by(adapter: &Arc<Adapter>, of_process: &Belongings, deadline: CpuTime
     let mut done = vec![sched::drained(adapter, &of_process.contexts)];
     for queue in &of_process.queues {
         if queue.user_mode_submission {
-            let doorbells = adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle);
-            done.extend(doorbells.map(|d| progress_event(adapter, &queue.progress.fence, d.announced())));
+            let doorbells = adapter.doorbells_of_queue(queue.os_handle);
+            done.extend(
+                doorbells.iter().map(|d| progress_event(adapter, &queue.progress.fence, d.announced())),
+            );
         } else {
             done.push(queue.drained());
         }

@@ -12,8 +12,8 @@ use super::{Fence, NativeParts, Opener, cpu, monitor};
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::memory::Affinity;
-use std::sync::Arc;
-use tidegate_calls::{NativeFenceType, Status, SyncObjectFlags};
+use std::sync::{Arc, OnceLock};
+use tidegate_calls::{Handle, NativeFenceType, Status, SyncObjectFlags};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate_ddi::{DriverHandle, OsHandle, Passive, VidSchCaps};
@@ -77,6 +77,8 @@ pub(crate) struct FenceInstanceObject {
     pub(crate) fence: Arc<Fence>,
     local: Option<DriverHandle>,
     pub(crate) id: OsHandle,
+    /// The handle of its process by which it is entered, once it is.
+    pub(crate) handle: OnceLock<Handle>,
     /// What this instance may do.
     pub(crate) flags: SyncObjectFlags,
     pub(crate) mapping: Arc<Mapping>,
@@ -146,7 +148,8 @@ impl FenceInstanceObject {
         };
         fence.openers.lock().push(Opener { instance: id, device: device.os_handle, flags });
         fence.waiters.lock().open(id);
-        Ok(FenceInstanceObject { _hold: hold, fence, local, id, flags, mapping, device: device.clone() })
+        let (handle, device) = (OnceLock::new(), device.clone());
+        Ok(FenceInstanceObject { _hold: hold, fence, local, id, handle, flags, mapping, device })
     }
 }
 

@@ -111,9 +111,9 @@ pub(crate) fn scan_monitored(adapter: &Arc<Adapter>) -> bool {
     scan(adapter, |f| f.native.is_none())
 }
 
-/// Looks at those of `fences` that are monitored ones and have waiters: the basic scan after a completed packet.
-pub(crate) fn look_at_monitored(fences: impl Iterator<Item = Arc<Fence>>) {
-    look_over(fences.filter(|f| f.native.is_none()));
+/// Looks at those of these monitored fences that have waiters: the basic scan after a completed packet.
+pub(crate) fn look_at_monitored(fences: &[Arc<Fence>]) {
+    look_over(fences);
 }
 
 /// The driver has let go of a hardware queue, and its signals are all made. Where logs tell what was signalled, nobody reads this
@@ -128,16 +128,16 @@ pub(crate) fn queue_ended(adapter: &Arc<Adapter>, queue: &HwQueue) {
 
 fn scan(adapter: &Arc<Adapter>, which: impl Fn(&Fence) -> bool) -> bool {
     let fences = adapter.fences.lock().matching(which);
-    look_over(fences.into_iter())
+    look_over(&fences)
 }
 
 /// Looks at the fences that somebody waits for, here or on another adapter. Who begins to wait after this look arms and looks
 /// for himself.
-fn look_over(fences: impl Iterator<Item = Arc<Fence>>) -> bool {
+fn look_over(fences: &[Arc<Fence>]) -> bool {
     let mut released = false;
     for fence in fences {
-        released |= look_if_awaited(&fence);
-        cross_adapter::propagate_if_changed(&fence);
+        released |= look_if_awaited(fence);
+        cross_adapter::propagate_if_changed(fence);
     }
     released
 }

@@ -71,8 +71,8 @@ pub(crate) fn mark(device: &Arc<Device>, news: &Event) -> Option<Arc<UseMark>> {
     for queue in adapter.hw_queues_of(|q| q.device.os_handle == device.os_handle) {
         let queued = match queue.user_mode_submission {
             true => {
-                let doorbells = adapter.doorbells_of(|d| d.queue.os_handle == queue.os_handle);
-                doorbells.map(|d| d.last_queued.load_once()).max().unwrap_or(0)
+                let doorbells = adapter.doorbells_of_queue(queue.os_handle);
+                doorbells.iter().map(|d| d.last_queued.load_once()).max().unwrap_or(0)
             }
             false => queue.announced(),
         };

@@ -39,7 +39,6 @@ use crate::stats::Count;
 use crate::supervisor::Watch;
 use crate::{interrupt, recovery};
 use pending::{Command, Finished, GivenUp, Now, Work};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::patch::SubmitCommandPhysical;
@@ -245,7 +244,7 @@ fn scan_after(adapter: &Arc<Adapter>, engine: EngineId, contexts: &[OsHandle]) {
 /// Packets of these contexts are complete, and may have written monitored fences that are open in their processes.
 // spec: MF-025
 fn basic_scan(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
-    let mut fences = BTreeMap::new();
+    let mut lists = Vec::with_capacity(contexts.len());
     for context in contexts {
         let live = adapter.contexts.lock().get(context).and_then(Weak::upgrade);
         // A context may end while its packet runs; nobody knows any more whose it was.
@@ -253,9 +252,16 @@ fn basic_scan(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
             scan_monitored(adapter);
             return;
         };
-        fences.extend(live.device.process_fences().into_iter().map(|f| (f.os_handle, f)));
+        lists.push(live.device.monitored_fences_of_process());
     }
-    look_at_monitored(fences.into_values());
+    if let [one] = &lists[..] {
+        return look_at_monitored(one);
+    }
+    // A fence may be open in several processes.
+    let mut fences: Vec<Arc<Fence>> = lists.iter().flat_map(|list| list.iter().cloned()).collect();
+    fences.sort_unstable_by_key(|fence| fence.os_handle);
+    fences.dedup_by_key(|fence| fence.os_handle);
+    look_at_monitored(&fences);
 }
 
 /// Carries out decisions until there are none.

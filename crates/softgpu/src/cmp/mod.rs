@@ -272,6 +272,9 @@ impl Cmp {
     /// Takes the parked queues of an address space that are on `engines` out of the table of waits: each looks up its cell
     /// anew. Returns their engines.
     fn unpark(&mut self, armed: &Armed, id: AddressSpaceId, engines: &Range<usize>) -> Vec<u32> {
+        if self.waits.is_empty() {
+            return Vec::new();
+        }
         let here = |shape: &Shape| shape.address_space == id && engines.contains(&(shape.node as usize));
         let parked = self.queues.iter_mut().flatten().filter(|e| here(&e.shape));
         let parked: Vec<_> =

@@ -63,6 +63,11 @@ impl Waits {
         }
     }
 
+    /// Whether no queue is parked at a wait.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
     pub(crate) fn leave(&mut self, armed: &Armed, key: WaitKey, queue: QueueId) {
         if self.table.remove(&(key, queue)).is_some() {
             armed.word(key.cell).fetch_add(1u64.wrapping_neg());

@@ -1,0 +1,54 @@
+//! What the kernel does for one of many queues does not grow with their number: what it walks is counted, not timed.
+
+use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice, Priority, QueueDesc};
+use tidegate::dxgkrnl::KernelStats;
+use tidegate::workload::cost::CostModel;
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+/// A token goes once through `count` queues: each waits for the one before it, works, and signals the next. Then all of them end.
+fn pass_token(submission: Submission, count: u64) -> KernelStats {
+    let platform = Platform::virtual_time(CostModel::nominal().steps);
+    let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+    let fences = if submission == Submission::Packet { FenceChoice::Monitored } else { FenceChoice::Auto };
+    let device = machine.device(DeviceOptions { fences, ring_slots: 8, ..DeviceOptions::default() }).unwrap();
+    let report = machine.run(move || {
+        let queue = |n| {
+            let desc = QueueDesc {
+                name: format!("member {n}"),
+                list_type: CommandListType::Compute,
+                priority: Priority::Normal,
+                submission,
+                node: None,
+                node_mask: 0,
+            };
+            device.create_queue(desc).unwrap()
+        };
+        let queues: Vec<_> = (0..count).map(queue).collect();
+        let links: Vec<_> =
+            (0..=count).map(|n| device.create_fence(&format!("link {n}"), 0).unwrap()).collect();
+        let mut list = device.create_command_list(CommandListType::Compute);
+        list.timed(100).unwrap();
+        let list = list.close().unwrap();
+        for (n, queue) in queues.iter().enumerate() {
+            queue.wait(&links[n], 1).unwrap();
+            queue.execute(&[&list]).unwrap();
+            queue.signal(&links[n + 1], 1).unwrap();
+        }
+        links[0].signal(1).unwrap();
+        links[count as usize].wait(1).unwrap();
+    });
+    assert!(report.completed(), "{report:?}");
+    machine.adapter().stats()
+}
+
+#[test]
+fn packets_do_not_walk_the_objects_of_their_process() {
+    let (few, many) = [40, 160].map(|count| pass_token(Submission::Packet, count).objects_walked).into();
+    assert!(few > 0 && many <= 5 * few, "{few} for 40 queues and {many} for 160");
+}
+
+#[test]
+fn a_doorbell_is_found_without_the_others() {
+    let (few, many) = [40, 160].map(|count| pass_token(Submission::User, count).doorbells_walked).into();
+    assert!(many <= 5 * few.max(40), "{few} for 40 queues and {many} for 160");
+}
