@@ -1,28 +1,27 @@
-//! `tidegate explore` and `tidegate replay`: searches the scenarios for failures, looks for the planted bugs, and runs a printed
-//! schedule again.
+//! `tidegate explore`: searches the scenarios for failures and looks for the planted bugs. `tidegate replay` runs a printed schedule
+//! again.
 //!
 //! The order of an exploration: 1. a scenario by its plan; 2. each of its planted bugs, which must be found; 3. a summary, then what
 //! failed with the line that replays it. A line is printed as each search ends. Every search is bounded by its plan and by the clock.
 //!
-//! Rooms: `selection` (which scenarios) · `lines` (what is printed, progress) · `junit` (the same as XML).
+//! Rooms: `selection` (which scenarios) · `lines` (what is printed, progress) · `junit` (the same as XML) ·
+//! `replay`.
 
 mod junit;
 mod lines;
+pub(crate) mod replay;
 mod selection;
 
 use crate::output::{self, Outputs};
-use crate::streams::{errln, outln};
 use crate::{BadInput, End, arguments};
 use lines::Progress;
-use selection::{full_name, select, unknown_scenario};
+use selection::{full_name, select};
 use serde::Serialize;
 use std::fmt::Write as _;
 use tidegate::Platform;
 use tidegate::explorer::schedule::model_name;
-use tidegate::explorer::{ExplorerError, MemoryModel, Move, Options, Replayed, Report, Scenario, explore};
-use tidegate::platform::{Controller, Point};
-use tidegate::trace::{Kind, LaneId, LaneKind, Record, Trace, html};
-use tidegate_scenarios::{Plan, agents, find, plan, plan_of_bugs};
+use tidegate::explorer::{ExplorerError, Options, Report, Scenario, explore};
+use tidegate_scenarios::{Plan, plan, plan_of_bugs};
 
 /// How long one search may take.
 const SHORT_NS: u64 = 60_000_000_000;
@@ -212,139 +211,5 @@ impl Searched {
             setup_share: report.setup_share().unwrap_or(0.0),
             setup_ns_per_run: setup_ns as f64 / report.runs.max(1) as f64,
         }
-    }
-}
-
-/// `tidegate replay`.
-pub(crate) fn replay(arguments: &arguments::Replay) -> Result<End, BadInput> {
-    let outputs = Outputs::check(&[("--timeline", arguments.timeline.as_deref())])?;
-    let replayed = match tidegate::explorer::replay(&arguments.line, &|name| find(name)) {
-        Ok(replayed) => replayed,
-        Err(error @ ExplorerError::NotDeterministic { .. }) => {
-            errln!("{error}");
-            return Ok(End::Wrong);
-        }
-        Err(ExplorerError::UnknownScenario(name)) => return Err(unknown_scenario(&name)),
-        Err(error) => return Err(BadInput(error.to_string())),
-    };
-    if !outputs.take_stdout() {
-        print_replayed(&replayed);
-    }
-    if let Some(path) = &arguments.timeline {
-        let trace = traced(&replayed)?;
-        output::write(path, |out| html::write(&trace, out))?;
-        if !outputs.take_stdout() {
-            outln!("timeline: {} (its clock counts steps)", path.display());
-        }
-    }
-    Ok(if replayed.failure.is_some() { End::Wrong } else { End::Right })
-}
-
-fn print_replayed(replayed: &Replayed) {
-    let schedule = &replayed.schedule;
-    outln!("{}: {}", schedule.scenario, replayed.about);
-    if let Some(bug) = &schedule.bug {
-        let scenario = find(&schedule.scenario);
-        let about = scenario.and_then(|s| s.planted().iter().find(|p| p.name == *bug).map(|p| p.about));
-        outln!("planted bug {bug}: {}", about.unwrap_or_default());
-    }
-    let buffers = match schedule.model {
-        MemoryModel::TotalStoreOrder => "stores wait in store buffers (tso)",
-        MemoryModel::SequentiallyConsistent => "every store is visible at once (sc)",
-    };
-    let (choices, turns) = (replayed.moves.len(), schedule.turns());
-    outln!("{buffers}; {} steps, {choices} choices, {turns} of them turns (*)\n", replayed.steps);
-    let names = agents(&schedule.scenario);
-    let width = names.iter().map(|n| n.len()).max().unwrap_or(0).max("agent 99".len());
-    outln!("  {:>5}  {:width$}  what", "step", "agent");
-    for (index, step) in replayed.moves.iter().enumerate() {
-        let turned = schedule.choices.get(index).is_some_and(|choice| *choice != 0);
-        let mark = if turned { '*' } else { ' ' };
-        outln!("{mark} {:>5}  {:width$}  {}", step.step, agent(names, step), what(names, step));
-    }
-    match &replayed.failure {
-        Some(failure) => outln!("\nfails: {failure}"),
-        None => outln!("\ndoes not fail: nothing is wrong with this schedule"),
-    }
-}
-
-fn name_of(names: &[&str], number: u16) -> String {
-    names.get(usize::from(number)).map_or_else(|| format!("agent {number}"), |name| (*name).to_owned())
-}
-
-fn agent(names: &[&str], step: &Move) -> String {
-    name_of(names, step.choice.agent().0)
-}
-
-/// What a move does, with the names of the scenario for its agents.
-fn what(names: &[&str], step: &Move) -> String {
-    let plain = Move { instead_of: None, ..*step }.to_string();
-    let text = plain.split_once(": ").map_or(plain.as_str(), |(_, text)| text);
-    match step.instead_of {
-        Some(other) => format!("{text} ({} could have gone on)", name_of(names, other.0)),
-        None => text.to_owned(),
-    }
-}
-
-/// Makes the choices of a schedule, whatever the state: with recording on, stamps stand in packets that are 0 without.
-struct Choices {
-    choices: Vec<u16>,
-    at: usize,
-}
-
-impl Controller for Choices {
-    fn choose(&mut self, _point: &Point<'_>) -> usize {
-        let choice = self.choices.get(self.at).copied().unwrap_or(0);
-        self.at += 1;
-        usize::from(choice)
-    }
-}
-
-/// Runs the schedule once more with recording on, and adds a lane for each agent with its moves. The clock counts steps.
-fn traced(replayed: &Replayed) -> Result<Trace, BadInput> {
-    let schedule = &replayed.schedule;
-    let lost = || BadInput(format!("scenario '{}' is not what it was", schedule.scenario));
-    let mut scenario = find(&schedule.scenario).ok_or_else(lost)?;
-    if let Some(bug) = &schedule.bug {
-        scenario = scenario.with_bug(bug).ok_or_else(lost)?;
-    }
-    let controller = Choices { choices: schedule.choices.clone(), at: 0 };
-    let platform = Platform::explored(Box::new(controller), schedule.model);
-    platform.enable_tracing();
-    let prepared = scenario.prepare(&platform);
-    // The verdict has been given; this run is for its records.
-    let _again = prepared.run(&platform);
-    record_moves(&platform, replayed);
-    Ok(platform.take_trace(&schedule.to_string()))
-}
-
-fn record_moves(platform: &Platform, replayed: &Replayed) {
-    let names = agents(&replayed.schedule.scenario);
-    let last = replayed.moves.iter().map(|m| m.choice.agent().0).max().unwrap_or(0);
-    let lane = |number: u16| platform.lane(LaneKind::CpuThread, "schedule", &name_of(names, number));
-    let lanes: Vec<LaneId> = (0..=last).map(lane).collect();
-    for step in &replayed.moves {
-        let (lane, text) =
-            (lanes[usize::from(step.choice.agent().0)], platform.trace_name(&what(names, step)));
-        platform.record(Record::span(lane, Kind::Mark, text, step.step, step.step + 1));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_found_bug_is_replayed_and_drawn() {
-        let Ok(selection) = select(Some("wake-word+no-barrier")) else { panic!("it is there") };
-        let outcome = search(selection.searches[0].as_ref(), false, &Progress::new(1, false));
-        assert!(outcome.is_right());
-        let Ok(Report { failure: Some(found), .. }) = &outcome.searched else { panic!("it is found") };
-        let replayed = tidegate::explorer::replay(&found.shrunk_line, &|name| find(name)).unwrap();
-        assert_eq!(replayed.failure.as_ref(), Some(&found.failure));
-        let trace = traced(&replayed).unwrap_or_else(|BadInput(text)| panic!("{text}"));
-        let lanes: Vec<&str> = trace.lanes.iter().map(|lane| lane.name.as_str()).collect();
-        assert_eq!(lanes, ["ringer", "engine"]);
-        assert_eq!(trace.records.len(), replayed.moves.len());
     }
 }

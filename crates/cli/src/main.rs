@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare::command(&compare),
         Command::Diff(diff) => diff::command(&diff),
         Command::Explore(explore) => explore::command(&explore),
-        Command::Replay(replay) => explore::replay(&replay),
+        Command::Replay(replay) => explore::replay::command(&replay),
         Command::Adapters(adapters) => adapters::command(&adapters),
         Command::Bench(bench) => bench::command(&bench),
         Command::Completions(completions) => manual::completions(&completions),

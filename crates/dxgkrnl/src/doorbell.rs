@@ -218,7 +218,8 @@ impl Doorbell {
         all.iter().for_each(|old| old.supersede());
         drop(transition);
         let cells = adapter.platform.page(2);
-        let status = cells.word(0);
+        let (status, queued) =
+            (cells.word(0).named("the doorbell's status"), cells.word(1).named("the last queued value"));
         status.store(DoorbellStatus::DisconnectedRetry as u64);
         let doorbell = Arc::new(Doorbell {
             adapter: adapter.clone(),
@@ -229,7 +230,7 @@ impl Doorbell {
             window: Window::new(adapter, caps.doorbell_size_bytes),
             secondary: secondary.map(|bytes| Window::new(adapter, bytes)),
             status,
-            last_queued: Untrusted::new(cells.word(1)),
+            last_queued: Untrusted::new(queued),
             state: adapter.platform.mutex("a doorbell", State { connection: None, aborted: false }),
         });
         adapter.doorbells.lock().insert(&doorbell);

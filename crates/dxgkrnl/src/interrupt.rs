@@ -102,8 +102,8 @@ impl DpcQueue {
     pub(crate) fn new(platform: &Platform) -> DpcQueue {
         DpcQueue {
             reported: platform.mutex("reported interrupts", Reports::default()),
-            wanted: platform.page(1).word(0),
-            relaying: platform.page(1).word(0),
+            wanted: platform.page(1).word(0).named("the DPC's request"),
+            relaying: platform.page(1).word(0).named("the DPC's relay"),
             worker: OnceLock::new(),
         }
     }
@@ -474,7 +474,8 @@ pub(crate) fn connect(adapter: &Arc<Adapter>) -> Option<ServiceHandle> {
         }
         InterruptDelivery::Worker => {
             let platform = &adapter.platform;
-            let (line, wake) = (platform.page(1).word(0), WakeWord::new(platform));
+            let line = platform.page(1).word(0).named("the interrupt line");
+            let wake = WakeWord::new(platform);
             let service = Worker { line: line.clone(), wake: wake.clone() };
             // Set once: an adapter is connected once.
             let _ = adapter.dpc.worker.set(wake.clone());

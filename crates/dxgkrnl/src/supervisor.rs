@@ -48,7 +48,7 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     pub(crate) fn new(platform: &Platform, is_there: bool) -> Supervisor {
-        let until = platform.page(1).word(0);
+        let until = platform.page(1).word(0).named("the supervisor's deadline");
         until.store(u64::MAX);
         Supervisor {
             until,

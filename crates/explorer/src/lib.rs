@@ -50,6 +50,6 @@ pub use property::{Failure, Verdict};
 pub use scenario::{Prepared, Scenario};
 pub use schedule::Schedule;
 pub use strategy::{Strategy, StrategyKind};
-pub use verify::{Move, Replayed, replay, replay_observed};
+pub use verify::{Move, Replayed, replay, replay_observed, step_in_words};
 
 pub use tidegate_platform::{MemoryModel, Platform};

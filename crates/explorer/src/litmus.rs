@@ -163,7 +163,7 @@ struct Fence {
 impl Fence {
     fn new(platform: &Platform) -> Fence {
         let page = platform.page(2);
-        let (current, monitored) = (page.word(0), page.word(1));
+        let (current, monitored) = (page.word(0).named("CurrentValue"), page.word(1).named("MonitoredValue"));
         monitored.store(u64::MAX);
         Fence { current, monitored, interrupt: platform.event(false) }
     }

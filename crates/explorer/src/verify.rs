@@ -10,7 +10,7 @@ use crate::schedule::Schedule;
 use crate::strategy::Strategy;
 use crate::strategy::replay::Replay;
 use std::fmt;
-use tidegate_platform::{AgentIx, Choice, Object, OpKind, Platform, Point};
+use tidegate_platform::{AgentIx, Choice, Object, OpKind, Platform, Point, StepLog};
 
 /// One choice of a replayed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +30,7 @@ pub struct Move {
 impl fmt::Display for Move {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let agent = self.choice.agent().0;
-        match self.choice {
-            Choice::Run(_) => write!(f, "agent {agent}: {}", Said(self.op, self.object))?,
-            Choice::Flush(_) => write!(f, "agent {agent}: its oldest store reaches memory")?,
-            Choice::Find(_, value) => {
-                write!(f, "agent {agent}: finds {value:#x} where a hostile process writes")?;
-            }
-        }
+        write!(f, "agent {agent}: {}", self.in_words(&StepLog::default()))?;
         match self.instead_of {
             Some(other) => write!(f, " (agent {} could have gone on)", other.0),
             None => Ok(()),
@@ -44,27 +38,33 @@ impl fmt::Display for Move {
     }
 }
 
-struct Said(OpKind, Object);
-
-impl fmt::Display for Said {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let op = match self.0 {
-            OpKind::Start => "starts",
-            OpKind::Load => "loads",
-            OpKind::Store => "stores",
-            OpKind::Exchange => "exchanges",
-            OpKind::Fence => "passes a barrier",
-            OpKind::Lock => "takes",
-            OpKind::Wait => "sleeps on",
-            OpKind::Wake => "wakes the sleepers of",
-            OpKind::Sleep => "sleeps",
-        };
-        match self.1 {
-            Object::None => f.write_str(op),
-            Object::Word { page, index } => write!(f, "{op} word {index} of page {page}"),
-            Object::Bulk(bulk) => write!(f, "{op} bytes {bulk}"),
-            Object::Mutex(mutex) => write!(f, "{op} lock {mutex}"),
+impl Move {
+    /// What the agent does, with the names that `log` has for what it touches.
+    pub fn in_words(&self, log: &StepLog) -> String {
+        match self.choice {
+            Choice::Run(_) => step_in_words(self.op, self.object, log),
+            Choice::Flush(_) => "its oldest store reaches memory".to_owned(),
+            Choice::Find(_, value) => format!("finds {value:#x} where a hostile process writes"),
         }
+    }
+}
+
+/// A step with the name that `log` has for what it touches.
+pub fn step_in_words(op: OpKind, object: Object, log: &StepLog) -> String {
+    let op = match op {
+        OpKind::Start => "starts",
+        OpKind::Load => "loads",
+        OpKind::Store => "stores",
+        OpKind::Exchange => "exchanges",
+        OpKind::Fence => "passes a barrier",
+        OpKind::Lock => "takes",
+        OpKind::Wait => "sleeps on",
+        OpKind::Wake => "wakes the sleepers of",
+        OpKind::Sleep => "sleeps",
+    };
+    match object {
+        Object::None => op.to_owned(),
+        object => format!("{op} {}", log.name_of(object)),
     }
 }
 

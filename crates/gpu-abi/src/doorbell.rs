@@ -45,7 +45,7 @@ const FIRST_LEAF: usize = 1;
 impl Summary {
     /// An empty summary for an engine that sleeps on `wake`.
     pub fn new(platform: &Platform, wake: WakeWord) -> Summary {
-        let leaves = platform.page(FIRST_LEAF + 64);
+        let leaves = platform.page(FIRST_LEAF + 64).named("the doorbell summary");
         Summary { root: leaves.word(0), leaves, wake }
     }
 

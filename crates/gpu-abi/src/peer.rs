@@ -40,7 +40,11 @@ pub struct CommonDoorbell {
 impl CommonDoorbell {
     /// For the watching GPU: a doorbell whose look is taken by an agent that sleeps on `wake`; `waiting` counts its queues.
     pub fn new(platform: &Platform, wake: WakeWord, waiting: Page) -> CommonDoorbell {
-        CommonDoorbell { slots: platform.page(COMMON_SLOTS), waiting, summary: Summary::new(platform, wake) }
+        CommonDoorbell {
+            slots: platform.page(COMMON_SLOTS).named("the common doorbell"),
+            waiting,
+            summary: Summary::new(platform, wake),
+        }
     }
 
     /// The bits of slots that were written.

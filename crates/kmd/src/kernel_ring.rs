@@ -23,6 +23,8 @@ impl KernelRing {
         let slots = u64::from(slots);
         let (bytes_at, bytes) = memory.bulk((slots * SLOT_BYTES) as usize);
         let (control_at, control) = memory.protocol(CONTROL_WORDS);
+        let (bytes, control) =
+            (bytes.named("the slots of a kernel ring"), control.named("the control area of a kernel ring"));
         KernelRing { slots, bytes, bytes_at, control, control_at, written: platform.mutex("kmd ring", 0) }
     }
 

@@ -57,7 +57,11 @@ pub(crate) fn spawn_service(
     wake: WakeWord,
     agents: Vec<Box<dyn Agent>>,
 ) -> ServiceHandle {
-    let handle = ServiceHandle { wake, stop: platform.page(1).word(0), done: platform.event(true) };
+    let handle = ServiceHandle {
+        wake,
+        stop: platform.page(1).word(0).named("the stop of a service"),
+        done: platform.event(true),
+    };
     let (own, served) = (handle.clone(), platform.clone());
     let body = Box::new(move || {
         serve(&served, &own, agents);

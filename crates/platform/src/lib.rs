@@ -26,6 +26,7 @@ mod host;
 pub mod mapping;
 pub mod memory;
 pub mod os;
+mod steps;
 pub mod sync;
 pub mod time;
 mod tracing;
@@ -38,6 +39,7 @@ pub use memory::{
     Bulk, BulkWindow, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory, Target,
     Untrusted, Word,
 };
+pub use steps::{Happened, StepEvent, StepLog};
 pub use sync::{Event, EventId, Mutex, MutexGuard, WaitEnd, WakeWord};
 pub use time::{CpuTime, Step, StepCosts};
 pub use world::RunReport;
@@ -91,7 +93,8 @@ impl Platform {
     fn new(kind: PlatformKind, world: Option<world::WorldId>) -> Platform {
         let clock = match kind {
             PlatformKind::Host => ClockName::Wall,
-            _ => ClockName::Virtual,
+            PlatformKind::Virtual => ClockName::Virtual,
+            PlatformKind::Explored => ClockName::Steps,
         };
         let inner = Inner { kind, host: host::Host::new(), tracing: tracing::Tracing::new(clock), world };
         Platform { inner: Arc::new(inner) }
@@ -115,8 +118,8 @@ impl Platform {
         }
     }
 
-    /// The time to put on a timeline: the clock, or under exploration the count of visible steps, where the clock
-    /// stands still.
+    /// The time to put on a timeline: the clock, or under exploration, where the clock stands still, the number of events in the
+    /// log of steps ([`Platform::take_steps`]). Without tracing that is the count of visible steps.
     pub fn stamp_ns(&self) -> u64 {
         match self.inner.kind {
             PlatformKind::Explored => world::steps(),

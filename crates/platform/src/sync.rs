@@ -166,7 +166,7 @@ pub struct Event {
 
 impl Event {
     pub(crate) fn new(platform: &Platform, manual_reset: bool) -> Event {
-        let page = platform.page(2);
+        let page = platform.page(2).named("an event");
         Event { state: page.word(0), sleepers: page.word(1), manual_reset }
     }
 
@@ -240,7 +240,7 @@ pub struct WakeWord {
 impl WakeWord {
     /// A wake word whose service is awake.
     pub fn new(platform: &Platform) -> WakeWord {
-        WakeWord { word: platform.page(1).word(0) }
+        WakeWord { word: platform.page(1).word(0).named("a wake word") }
     }
 
     /// The ringer's second half, to be called after the doorbell's store.

@@ -1,7 +1,7 @@
 //! Owns the platform's side of a trace: lanes, names and fences are registered here; agents record alone into their
 //! own recorder, and the parts are merged when an agent ends or the trace is taken.
 
-use crate::{Platform, current};
+use crate::{Platform, PlatformKind, StepLog, current, world};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tidegate_trace::{
@@ -41,8 +41,11 @@ impl Tracing {
 }
 
 impl Platform {
-    /// Switches recording on. Lanes registered before stay valid.
+    /// Switches recording on. Lanes registered before stay valid. An explored machine keeps a log of its steps from now on.
     pub fn enable_tracing(&self) {
+        if self.kind() == PlatformKind::Explored {
+            world::log_steps();
+        }
         self.inner.tracing.on.store(true, Ordering::Relaxed);
     }
 
@@ -65,6 +68,11 @@ impl Platform {
     /// Interns a name for records.
     pub fn trace_name(&self, name: &str) -> NameId {
         self.inner.tracing.with_builder(|b| b.name(name))
+    }
+
+    /// Takes the log of steps of an explored machine; empty of any other, and while tracing is off.
+    pub fn take_steps(&self) -> StepLog {
+        if self.kind() == PlatformKind::Explored { world::take_log() } else { StepLog::default() }
     }
 
     /// A link that no record has yet; [`LinkId::NONE`] while tracing is off.

@@ -65,9 +65,9 @@ struct Bell {
 
 impl Bell {
     fn new(platform: &Platform, bug: Option<&'static str>) -> Bell {
-        let mapping = Mapping::new(platform, platform.page(1));
+        let mapping = Mapping::new(platform, platform.page(1).named("the doorbell"));
         let transition = Arc::new(platform.mutex("transition", ()));
-        let status = platform.page(1).word(0);
+        let status = platform.page(1).word(0).named("the doorbell's status");
         Bell { platform: platform.clone(), mapping, status, transition, bug, probe: Probe::new() }
     }
 

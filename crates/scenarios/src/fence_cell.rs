@@ -152,10 +152,13 @@ struct Side {
 
 impl Side {
     fn new(platform: &Platform, initial: u64, bug: Option<&'static str>) -> Side {
-        let cell = FenceCell::in_fence_page(platform.page(VALUE_WORDS + 64).word(0), 0);
+        let page = platform.page(VALUE_WORDS + 64).named("the fence page");
+        let cell = FenceCell::in_fence_page(page.word(0).named("CurrentValue"), 0);
         cell.renew(initial, 64);
         let words = platform.page(2);
-        Side { cell, parked: words.word(0), parked_epoch: words.word(1), probe: Probe::new(), bug }
+        let (parked, parked_epoch) =
+            (words.word(0).named("the parked wait"), words.word(1).named("its epoch"));
+        Side { cell, parked, parked_epoch, probe: Probe::new(), bug }
     }
 
     fn wait(&self) {

@@ -85,7 +85,8 @@ impl Pair {
 }
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let (doorbell, wake) = (platform.page(1).word(0), platform.page(1).word(0));
+    let doorbell = platform.page(1).word(0).named("the doorbell");
+    let wake = platform.page(1).word(0).named("the wake word");
     let pair = Pair { platform: platform.clone(), doorbell, wake, bug, probe: Probe::new() };
     let (ringer, engine, probe) = (pair.clone(), pair.clone(), pair.probe.clone());
     let main = move || {

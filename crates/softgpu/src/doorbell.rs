@@ -166,7 +166,11 @@ impl Doorbells {
         known: u64,
         asked: Asked,
     ) -> [Page; 2] {
-        let fresh = || platform.page(8);
+        let fresh = || {
+            let page = platform.page(8);
+            page.word(DOORBELL_VALUE_WORD).named("the doorbell");
+            page
+        };
         if asked.global {
             return self.global.entry(address_space).or_insert_with(|| [fresh(), fresh()]).clone();
         }

@@ -25,8 +25,8 @@ impl InterruptLine {
     pub(crate) fn new(platform: &Platform) -> InterruptLine {
         let page = platform.page(16);
         InterruptLine {
-            cause: page.word(0),
-            raised: page.word(8),
+            cause: page.word(0).named("the cause of the interrupt"),
+            raised: page.word(8).named("the interrupt line"),
             monitored_nodes: page.word(1),
             idle_nodes: page.word(2),
             preempted_nodes: page.word(3),

@@ -53,10 +53,10 @@ pub(crate) struct Ring {
 impl Ring {
     pub(crate) fn new(memory: Bulk, control: &Page, slots: u64) -> Ring {
         Ring {
-            memory,
-            write_pointer: control.word(CONTROL_WRITE_WORD),
-            read_pointer: control.word(CONTROL_READ_WORD),
-            interrupted: control.word(CONTROL_INTERRUPTED_WORD),
+            memory: memory.named("the ring's slots"),
+            write_pointer: control.word(CONTROL_WRITE_WORD).named("the ring's write pointer"),
+            read_pointer: control.word(CONTROL_READ_WORD).named("the ring's read pointer"),
+            interrupted: control.word(CONTROL_INTERRUPTED_WORD).named("the ring's interrupted slot"),
             slots,
             written: 0,
             taken: 0,

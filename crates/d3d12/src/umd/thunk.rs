@@ -17,7 +17,7 @@ pub(crate) struct Thunk {
 
 impl Thunk {
     pub(crate) fn new(platform: &Platform, kernel: Arc<dyn Kernel>) -> Thunk {
-        let page = platform.page(3);
+        let page = platform.page(3).named("the counters of kernel calls");
         Thunk {
             kernel,
             platform: platform.clone(),

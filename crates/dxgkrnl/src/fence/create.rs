@@ -108,7 +108,7 @@ impl FenceInstanceObject {
             None => device.fence_pool.on(args.affinity).allocate(kind)?,
         };
         let first = cross_adapter.as_ref().map_or(NOBODY_WAITS, |shared| shared.first_monitored_value());
-        storage.begin(adapter, args.initial_value, first);
+        storage.begin(adapter, args.name, (args.initial_value, first));
         // 3. The mappings come with the instance.
         // 4. The driver's global fence.
         let hold = make(adapter, args, storage, cross_adapter)?;

@@ -162,7 +162,7 @@ impl CrossAdapterFence {
             affinity: Affinity::ALL,
         };
         let storage = self.storage_on(adapter)?;
-        storage.begin_monitored(adapter, self.first_monitored_value());
+        storage.begin_monitored(adapter, &self.name, self.first_monitored_value());
         create::make(adapter, &args, storage, Some(self.clone()))
     }
 }

@@ -488,18 +488,22 @@ impl FenceStorage {
     /// driver stores the initial value with a GPU write.
     // spec: NF-099, MF-004
     // spec: NF-113
-    pub(crate) fn begin(&self, adapter: &Adapter, initial_value: u64, monitored_value: u64) {
+    pub(crate) fn begin(&self, adapter: &Adapter, name: &str, (initial_value, monitored_value): (u64, u64)) {
         if let Some(cell) = self.current() {
+            cell.word().clone().named_by(|| format!("CurrentValue of '{name}'"));
+            if let Some(epoch) = cell.epoch_word() {
+                epoch.named_by(|| format!("the epoch of '{name}'"));
+            }
             cell.renew(initial_value, self.stride_bytes);
         }
-        self.begin_monitored(adapter, monitored_value);
+        self.begin_monitored(adapter, name, monitored_value);
     }
 
     /// The same around a CurrentValue that others have already.
-    pub(crate) fn begin_monitored(&self, adapter: &Adapter, monitored_value: u64) {
+    pub(crate) fn begin_monitored(&self, adapter: &Adapter, name: &str, monitored_value: u64) {
         let _still = self.hold_still(adapter);
         if let Some(word) = self.monitored().word() {
-            word.store(monitored_value);
+            word.clone().named_by(|| format!("MonitoredValue of '{name}'")).store(monitored_value);
         }
     }
 

@@ -29,7 +29,7 @@ impl Gate {
     pub(crate) fn new(platform: &Platform, counts: bool) -> Gate {
         Gate {
             platform: platform.clone(),
-            words: counts.then(|| platform.page(16)),
+            words: counts.then(|| platform.page(16).named("the driver's gate")),
             opened: platform.mutex("who is alone with the driver", None),
             alone: platform.mutex("alone with the driver", ()),
         }

@@ -128,7 +128,7 @@ impl Noticed {
 
 impl Tdr {
     pub(crate) fn new(platform: &Platform, config: &TdrConfig, supervised: bool) -> Tdr {
-        let page = platform.page(16);
+        let page = platform.page(16).named("the timeouts");
         Tdr {
             gate: Gate::new(platform, supervised && config.is_on()),
             recovering: platform.mutex("recovery of an adapter", ()),

@@ -5,7 +5,7 @@
 //! Ordering comes from the protocol words around a bulk access, not from the access.
 
 use super::cells::Cells;
-use crate::{Platform, PlatformKind, world};
+use crate::{Object, Platform, PlatformKind, world};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +45,14 @@ impl Bulk {
         let cells = Cells::zeroed(bytes.div_ceil(CELL));
         let hostile = AtomicBool::new(false);
         Bulk { inner: Arc::new(BulkInner { id, explored, hostile, bytes, cells }) }
+    }
+
+    /// Names the bytes in the log of steps ([`Platform::take_steps`]); does nothing while none is kept.
+    pub fn named(self, name: &str) -> Bulk {
+        if self.inner.explored {
+            world::name(|log| log.name(Object::Bulk(self.inner.id), name));
+        }
+        self
     }
 
     /// A hostile process writes them, as [`super::Page::hand_to_hostile`] has it for words.

@@ -23,7 +23,7 @@ pub use window::BulkWindow;
 
 use crate::time::Deadline;
 use crate::time::Step;
-use crate::{CpuTime, Platform, PlatformKind, WaitEnd, world};
+use crate::{CpuTime, Object, Platform, PlatformKind, WaitEnd, world};
 use cells::Cells;
 use std::fmt;
 use std::sync::Arc;
@@ -123,6 +123,15 @@ impl Page {
         self.inner.id
     }
 
+    /// Names the page in the log of steps ([`Platform::take_steps`]); does nothing while none is kept.
+    #[inline]
+    pub fn named(self, name: &str) -> Page {
+        if self.inner.explored {
+            world::name(|log| log.name_page(self.inner.id, name));
+        }
+        self
+    }
+
     /// How many words there are.
     #[inline]
     pub fn len(&self) -> usize {
@@ -167,6 +176,22 @@ impl Word {
     /// The page that it stands in is in hostile hands, as [`Page::hand_to_hostile`] has it.
     pub fn hand_to_hostile(&self) {
         self.page.hostile.store(true, Ordering::Relaxed);
+    }
+
+    /// Names the word in the log of steps ([`Platform::take_steps`]); does nothing while none is kept.
+    #[inline]
+    pub fn named(self, name: &str) -> Word {
+        self.named_by(|| name.to_owned())
+    }
+
+    /// The same with a name that is only made while a log is kept.
+    #[inline]
+    pub fn named_by(self, name: impl FnOnce() -> String) -> Word {
+        if self.page.explored {
+            let object = Object::Word { page: self.page.id, index: self.index };
+            world::name(|log| log.name(object, &name()));
+        }
+        self
     }
 
     /// Which word of its page it is.

@@ -39,7 +39,7 @@ impl BulkWindow {
         let bytes = bulk.len();
         let shown =
             platform.mutex("a window onto an allocation", Shown { bulk, closed: false, written: false });
-        let openings = platform.page(1).word(0);
+        let openings = platform.page(1).word(0).named("the openings of a window");
         BulkWindow { inner: Arc::new(Inner { bytes, shown, openings }) }
     }
 

@@ -14,6 +14,7 @@ use super::{AgentIx, Discipline, Map, Slot, State, WaitEnd, WordRef, World, with
 use crate::controller::{Choice, Controller, MemoryModel, Object, OpKind, Point};
 use crate::fiber;
 use crate::memory::bulk::BulkInner;
+use crate::steps::StepLog;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -60,6 +61,8 @@ pub(super) struct Explored {
     pending: Vec<(OpKind, Object)>,
     /// Nobody can move, and some wait for locks: they are let through, to panic.
     locks_broken: bool,
+    /// What happened, while tracing is on.
+    log: Option<Box<StepLog>>,
     /// Empty buffers of agents of old.
     spare_buffers: Vec<VecDeque<Buffered>>,
 }
@@ -85,6 +88,7 @@ impl Explored {
             choices: Vec::new(),
             pending: Vec::new(),
             locks_broken: false,
+            log: None,
             spare_buffers: Vec::new(),
         }
     }
@@ -153,6 +157,15 @@ impl World {
         match &mut self.discipline {
             Discipline::Explored(e) => e,
             Discipline::Virtual(_) => panic!("exploration in a virtual-time machine"),
+        }
+    }
+
+    /// Adds to the log of steps, if one is kept.
+    #[inline]
+    fn log(&mut self, add: impl FnOnce(&mut StepLog, u64)) {
+        let steps = self.steps;
+        if let Discipline::Explored(Explored { log: Some(log), .. }) = &mut self.discipline {
+            add(log, steps);
         }
     }
 
@@ -351,6 +364,7 @@ impl World {
         let state = self.agent_state(agent);
         let Some(entry) = state.buffer.pop_front() else { return };
         state.buffer_hash = state.buffer.iter().fold(0, |h, b| mix(h, b.hash()));
+        self.log(|log, steps| log.visible(agent, entry.touches(), steps));
         match entry {
             Buffered::Word { page, index, value } => self.commit_word(&page, index, value),
             Buffered::Bulk { bulk, start, data } => self.commit_bulk(&bulk, start, &data),
@@ -379,6 +393,7 @@ impl World {
 
     fn buffer(&mut self, agent: AgentIx, entry: Buffered) {
         let hash = entry.hash();
+        self.log(|log, steps| log.buffered(agent, entry.touches(), steps));
         let state = self.agent_state(agent);
         state.history = mix(state.history, hash);
         state.buffer_hash = mix(state.buffer_hash, hash);
@@ -421,6 +436,17 @@ impl World {
 }
 
 impl Buffered {
+    /// What the store touches, and the word that it stores.
+    fn touches(&self) -> (Object, Option<u64>) {
+        match self {
+            Buffered::Word { page, index, value } => {
+                (Object::Word { page: page.id, index: *index }, Some(*value))
+            }
+            Buffered::Bulk { bulk, .. } => (Object::Bulk(bulk.id), None),
+            Buffered::Unlock { mutex } => (Object::Mutex(*mutex), None),
+        }
+    }
+
     fn hash(&self) -> u64 {
         match self {
             Buffered::Word { page, index, value } => {
@@ -457,6 +483,9 @@ fn visible_unless<R>(
         if op != OpKind::Fence {
             w.absorb(op as u64 + 1);
         }
+        if let Some(me) = w.current {
+            w.log(|log, steps| log.step(me, (op, object), steps.saturating_sub(1)));
+        }
         act.take().map(|act| act(w))
     };
     let at_once = with(|w| answer(w).or_else(|| if w.comes_to(op, object) { step(w) } else { None }));
@@ -478,9 +507,27 @@ pub(crate) fn next_object_id() -> u32 {
     })
 }
 
-/// Visible steps so far.
+/// Visible steps so far, or events in the log of steps, if one is kept.
 pub(crate) fn steps() -> u64 {
-    with(|w| w.steps)
+    with(|w| match &w.explored_mut().log {
+        Some(log) => log.events.len() as u64,
+        None => w.steps,
+    })
+}
+
+/// Keeps a log of steps from now on.
+pub(crate) fn log_steps() {
+    with(|w| _ = w.explored_mut().log.get_or_insert_default());
+}
+
+/// Takes the log of steps.
+pub(crate) fn take_log() -> StepLog {
+    with(|w| w.explored_mut().log.take().map_or_else(StepLog::default, |log| *log))
+}
+
+/// Names what steps touch, if a log of them is kept.
+pub(crate) fn name(name: impl FnOnce(&mut StepLog)) {
+    with(|w| w.log(|log, _| name(log)));
 }
 
 /// The agent looks at something that is no word: the clock, whether the machine has stopped.
@@ -512,6 +559,7 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
         // Others may have run meanwhile, but nobody fills this agent's own buffer.
         let value = word.cell().load(Ordering::Relaxed);
         w.absorb(value);
+        w.log(|log, _| log.value(value));
         value
     })
 }
@@ -538,6 +586,7 @@ pub(crate) fn store(word: WordRef<'_>, value: u64) {
     };
     visible_unless(OpKind::Store, word_object(word), own, |w| {
         w.absorb(value);
+        w.log(|log, _| log.value(value));
         w.commit_word(word.page, word.index, value);
     });
 }
@@ -546,7 +595,9 @@ pub(crate) fn exchange(word: WordRef<'_>, new: impl FnOnce(u64) -> u64) -> u64 {
     visible(OpKind::Exchange, word_object(word), |w| {
         let old = word.cell().load(Ordering::Relaxed);
         w.absorb(old);
-        w.commit_word(word.page, word.index, new(old));
+        let new = new(old);
+        w.log(|log, _| log.value(new));
+        w.commit_word(word.page, word.index, new);
         old
     })
 }
@@ -628,6 +679,7 @@ pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkInner>, start: usize, data: &
 pub(crate) fn lock(mutex: u32, name: &'static str) {
     assert!(with(|w| w.current.is_none()) || fiber::on_fiber(), "lock '{name}' taken outside an agent");
     let taken = visible(OpKind::Lock, Object::Mutex(mutex), |w| {
+        w.log(|log, _| log.name(Object::Mutex(mutex), &format!("the lock '{name}'")));
         let state = w.explored_mut().locks.entry(mutex).or_default();
         if std::mem::replace(&mut state.taken, true) {
             return false;

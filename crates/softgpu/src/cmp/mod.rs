@@ -381,8 +381,8 @@ impl Shared {
         let port = |node: usize| {
             let page = platform.page(16);
             NodePort {
-                attention: page.word(0),
-                completed: page.word(8),
+                attention: page.word(0).named_by(|| format!("the attention of engine {node}")),
+                completed: page.word(8).named_by(|| format!("the completed packet of engine {node}")),
                 preempted_fence: page.word(9),
                 preempted_completed: page.word(10),
                 service: node % services,
@@ -395,8 +395,8 @@ impl Shared {
             armed: Armed::new(platform),
             clock: Clock::new(platform),
             line: InterruptLine::new(platform),
-            turn_ends: platform.page(1).word(0),
-            mailbox: platform.bulk(admin::MAILBOX_BYTES),
+            turn_ends: platform.page(1).word(0).named("the count of turns"),
+            mailbox: platform.bulk(admin::MAILBOX_BYTES).named("the mailbox"),
             posted: Posted::new(platform, &config),
             shadow: Shadow::new(platform, config.shadow_entries),
             display: config.display.map(|display| Display::new(platform, display)),

@@ -29,7 +29,7 @@ pub(crate) struct Armed {
 
 impl Armed {
     pub(crate) fn new(platform: &Platform) -> Armed {
-        let page = platform.page(COMMON_SLOTS);
+        let page = platform.page(COMMON_SLOTS).named("the waiting queues");
         Armed { words: (0..COMMON_SLOTS).map(|i| page.word(i)).collect(), page }
     }
 
