@@ -56,7 +56,8 @@ pub fn write(page: &ComparePage<'_>, out: impl Write) -> io::Result<()> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
     }
-    let traces: Vec<(&str, &Trace)> = page.models.iter().map(|m| (m.name.as_str(), m.trace)).collect();
+    let traces: Vec<(&str, u64, &Trace)> =
+        page.models.iter().map(|m| (m.name.as_str(), m.makespan_ns, m.trace)).collect();
     html::write_bands(&page.title, &lead(page), &traces, out)
 }
 
@@ -82,10 +83,10 @@ fn sentences(out: &mut String, id: &str, sentences: &[String]) {
     out.push_str("</ul>\n");
 }
 
-/// The labels of all parts, each once, in the order in which they first appear.
+/// The labels of the parts that take time under any model, each once, in the order in which they first appear.
 fn labels<'a>(page: &'a ComparePage<'_>) -> Vec<&'a str> {
     let mut labels: Vec<&str> = Vec::new();
-    for (label, _) in page.models.iter().flat_map(|model| &model.parts) {
+    for (label, _) in page.models.iter().flat_map(|model| &model.parts).filter(|(_, ns)| *ns > 0) {
         if !labels.contains(&label.as_str()) {
             labels.push(label);
         }
@@ -95,6 +96,8 @@ fn labels<'a>(page: &'a ComparePage<'_>) -> Vec<&'a str> {
 
 /// How many colours the style sheet has for parts.
 const PART_COLOURS: usize = 8;
+/// The narrowest part that bears its time, in percent of the longest bar. The table has the time of every part.
+const LEAST_TEXT_PERCENT: f64 = 6.0;
 
 fn bars(out: &mut String, page: &ComparePage<'_>) {
     let labels = labels(page);
@@ -107,16 +110,16 @@ fn bars(out: &mut String, page: &ComparePage<'_>) {
             escaped(&model.name),
             model.makespan_ns
         );
-        for (label, ns) in &model.parts {
+        for (label, ns) in model.parts.iter().filter(|(_, ns)| *ns > 0) {
+            let width = *ns as f64 * 100.0 / longest as f64;
+            let text = if width < LEAST_TEXT_PERCENT { String::new() } else { duration(*ns) };
             let colour = labels.iter().position(|l| l == label).unwrap_or(0) % PART_COLOURS;
             let share = percent(*ns, model.makespan_ns);
             let _ = writeln!(
                 out,
-                "<span class=\"part part-{colour}\" data-ns=\"{ns}\" style=\"width:{:.4}%\" title=\"{}: {} ({share})\">\
-                 <b>{}</b></span>",
-                *ns as f64 * 100.0 / longest as f64,
+                "<span class=\"part part-{colour}\" data-ns=\"{ns}\" style=\"width:{width:.4}%\" title=\"{}: {} ({share})\">\
+                 <b>{text}</b></span>",
                 escaped(label),
-                duration(*ns),
                 duration(*ns),
             );
         }

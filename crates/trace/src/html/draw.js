@@ -164,7 +164,7 @@ function drawStrip(lane, y) {
 const CROWD = 4;
 
 function drawRow(lane, row, y, h) {
-  const { ids, from, to, reach } = row, { t0, t1, hidden } = view, marksAlone = h >= 5, skipsMarks = marksAlone && row.marks.length > 0;
+  const { ids, from, to, reach } = row, { t0, t1, hidden } = view, skipsMarks = row.marks.length > 0;
   const scale = plotWidth() / (t1 - t0), searching = matches.text !== "", isMatch = matches.is;
   let crowd = 0;
   for (let at = lowerBound(reach, t0); at < ids.length; at++) {
@@ -197,7 +197,7 @@ function drawRow(lane, row, y, h) {
     }
   }
   flushColumn(y, h);
-  if (marksAlone) drawMarks(row, y, h, scale);
+  drawMarks(row, y, h, scale);
 }
 
 /** Marks: a line at the moment, with a head where there is room. A signal's head points up, any other's down. */

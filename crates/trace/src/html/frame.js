@@ -52,7 +52,7 @@ function drawBandHeader(band) {
   ctx.textAlign = "left";
   ctx.font = `700 13px ${FONT}`;
   ctx.fillStyle = theme.ink;
-  const text = `${band.name}: ${duration(band.length)}`;
+  const text = `${band.name}: makespan ${duration(band.makespan)}`;
   ctx.fillText(fitted(text, view.width - SCROLLBAR - 16), 10, top + BAND_H / 2 + 0.5);
 }
 

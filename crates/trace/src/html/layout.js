@@ -51,7 +51,7 @@ function packRows(lane, ids) {
 }
 
 /** The traces of this page; a page of one trace has one band without a header. */
-const bands = (meta.bands.length ? meta.bands : [["", String(T.last)]]).map(([name, length]) => ({ name, length: Number(length), groups: [], y: 0, bottom: 0 }));
+const bands = (meta.bands.length ? meta.bands : [["", T.last, T.last]]).map(([name, length, makespan]) => ({ name, length: Number(length), makespan: Number(makespan), groups: [], y: 0, bottom: 0 }));
 const groups = [];
 for (const lane of lanes) {
   let group = groups.find((g) => g.name === lane.group && g.band === lane.band);

@@ -43,11 +43,11 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     write_page(&Sheet::of(trace), "", out)
 }
 
-/// Writes several traces, each with its name, as bands of one page. `lead` is HTML that stands above them.
+/// Writes several traces as bands of one page, each with its name and makespan. `lead` is HTML that stands above them.
 pub(crate) fn write_bands(
     title: &str,
     lead: &str,
-    traces: &[(&str, &Trace)],
+    traces: &[(&str, u64, &Trace)],
     out: impl Write,
 ) -> io::Result<()> {
     write_page(&Sheet::of_bands(title, traces), lead, out)

@@ -322,6 +322,25 @@ const CHECKS = {
       return sum === Number(bar.dataset.makespan) && Math.abs(drawn - (room * sum) / longest) < 2;
     });
   },
+  "signals are marks in the slimmest rows too"() {
+    const signal = T.kind.findIndex((k, i) => k === KIND.signal && onQueue(i) && T.end[i] > T.start[i]);
+    if (signal < 0 || matches.text) return true;
+    const lane = lanes[T.lane[signal]], height = lane.rowH, solid = channels(colours[KIND.signal].solid).join(), ratio = canvas.width / view.width;
+    zoomToRecord(signal);
+    select(-1);
+    view.arrows = false;
+    lane.rowH = SLIM;
+    draw();
+    const { y, h } = boxPlace(signal), x = (xOf(T.start[signal]) + xOf(T.end[signal])) / 2;
+    const { data } = ctx.getImageData(x * ratio, (y + h / 2) * ratio, 1, 1);
+    lane.rowH = height;
+    view.arrows = true;
+    return `${data[0]},${data[1]},${data[2]}` !== solid;
+  },
+  "a band states the makespan of its bar"() {
+    const bars = [...document.querySelectorAll("#bars .bar")];
+    return !meta.bands.length || bars.every((bar, number) => Number(bar.dataset.makespan) === bands[number].makespan);
+  },
   "bands have one zoom, and a box of each can be selected"() {
     return bands.length < 2 || bands.every((band, number) => {
       const wanted = T.kind.findIndex((k, i) => lanes[T.lane[i]].band === number && lanes[T.lane[i]].kind === LANE.engine && !isMark(i));

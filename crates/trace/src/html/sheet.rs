@@ -16,6 +16,8 @@ use crate::names::NameId;
 /// One trace of a page.
 struct Band {
     name: String,
+    /// How long the workload took.
+    makespan_ns: u64,
     /// Its last end, counted from its own first record.
     length_ns: u64,
 }
@@ -42,9 +44,9 @@ struct Merge {
 }
 
 impl Merge {
-    fn add(&mut self, name: &str, trace: &Trace, merged: &mut TraceBuilder) {
+    fn add(&mut self, name: &str, makespan_ns: u64, trace: &Trace, merged: &mut TraceBuilder) {
         let band = self.bands.len();
-        self.bands.push(Band { name: name.to_owned(), length_ns: length_ns(trace) });
+        self.bands.push(Band { name: name.to_owned(), makespan_ns, length_ns: length_ns(trace) });
         let names: Vec<NameId> = trace.names.iter().map(|text| merged.name(text)).collect();
         let lane = |lane: &Lane| merged.add_lane(lane.kind, lane.group.as_str(), lane.name.as_str());
         let lanes: Vec<LaneId> = trace.lanes.iter().map(lane).collect();
@@ -73,18 +75,18 @@ impl<'a> Sheet<'a> {
     }
 
     /// A page with one band for each trace; `title` is the page's.
-    pub(super) fn of_bands(title: &str, traces: &[(&str, &Trace)]) -> Sheet<'static> {
-        let clock = traces.first().map_or(ClockName::Virtual, |(_, trace)| trace.clock);
+    pub(super) fn of_bands(title: &str, traces: &[(&str, u64, &Trace)]) -> Sheet<'static> {
+        let clock = traces.first().map_or(ClockName::Virtual, |(_, _, trace)| trace.clock);
         let mut merged = TraceBuilder::new(title, clock);
         let mut sheet = Merge::default();
-        for (name, trace) in traces {
-            sheet.add(name, trace, &mut merged);
+        for (name, makespan_ns, trace) in traces {
+            sheet.add(name, *makespan_ns, trace, &mut merged);
         }
         // What was queued has been joined with what was done in each trace alone; here the records are only sorted.
         let mut trace = merged.finish();
         trace.records = sheet.records;
         trace.records.sort_by_key(|record| record.start_ns);
-        trace.lost_records = traces.iter().map(|(_, trace)| trace.lost_records).sum();
+        trace.lost_records = traces.iter().map(|(_, _, trace)| trace.lost_records).sum();
         Sheet { trace: Cow::Owned(trace), bands: sheet.bands, band_of_lane: sheet.band_of_lane }
     }
 
@@ -101,7 +103,8 @@ impl<'a> Sheet<'a> {
             let (name, group) = (json::string(&lane.name), json::string(&lane.group));
             format!("[{},{name},{group},{}]", lane.kind as u8, self.band_of_lane[number])
         };
-        let band = |b: &Band| format!("[{},\"{}\"]", json::string(&b.name), b.length_ns);
+        let band =
+            |b: &Band| format!("[{},\"{}\",\"{}\"]", json::string(&b.name), b.length_ns, b.makespan_ns);
         format!(
             "{{\"title\":{},\"clock\":{},\"unit\":\"{}\",\"lost\":\"{}\",\"origin_ns\":\"{first}\",\"records\":{},\
              \"verdict\":{},\"bands\":{},\"kinds\":{},\"lane_kinds\":{},\"lanes\":{},\"fences\":{},\"names\":{}}}",
@@ -129,7 +132,7 @@ mod tests {
     #[test]
     fn bands_begin_together_and_keep_their_lanes_and_arrows() {
         let (one, two) = (sample::frames(2), sample::frames(3));
-        let sheet = Sheet::of_bands("both", &[("packet", &one), ("user", &two)]);
+        let sheet = Sheet::of_bands("both", &[("packet", 7, &one), ("user", 5, &two)]);
         let trace = sheet.trace();
         assert_eq!(trace.records.len(), one.records.len() + two.records.len());
         assert_eq!(trace.lanes.len(), one.lanes.len() + two.lanes.len());
@@ -154,7 +157,7 @@ mod tests {
             b.finish()
         };
         let (one, two) = (linked(), linked());
-        let sheet = Sheet::of_bands("both", &[("packet", &one), ("user", &two)]);
+        let sheet = Sheet::of_bands("both", &[("packet", 7, &one), ("user", 5, &two)]);
         let links: Vec<u32> = sheet.trace().records.iter().map(|r| r.link.0).collect();
         assert_eq!(links, [3, 6, 3, 6]);
         let queues: Vec<_> = sheet.trace().records.iter().filter_map(|r| r.queue).collect();
@@ -172,7 +175,7 @@ mod tests {
             b.finish()
         };
         let (short, long) = (lasting(10), lasting(90));
-        let sheet = Sheet::of_bands("both", &[("packet", &short), ("user", &long)]);
+        let sheet = Sheet::of_bands("both", &[("packet", 7, &short), ("user", 5, &long)]);
         let waits = sheet.trace().records.iter().filter(|r| r.kind == Kind::WaitQueued);
         assert_eq!(waits.map(|r| r.end_ns).collect::<Vec<_>>(), [10, 90]);
     }
