@@ -186,7 +186,8 @@ fn a_written_timeline_can_be_replayed() {
         assert_eq!((recorded.report.copies, recorded.report.fills, recorded.report.kernels), (48, 24, 48));
         assert_eq!((recorded.report.streams, recorded.report.host_threads), (2, 2));
         assert_eq!((recorded.report.launches, recorded.report.work_without_launch), (48, 0));
-        assert_eq!(recorded.report.dependencies + recorded.report.dependencies_unpaired, 24 + 21);
+        // A wait may be submitted before the signal that it is for.
+        assert_eq!((recorded.report.dependencies, recorded.report.dependencies_unpaired), (24 + 21, 0));
         assert_eq!(recorded.report.remarks, []);
         let busy: u64 = recorded.items.iter().map(|item| item.end_ns - item.start_ns).sum();
         assert_eq!(busy, first.outcome.report.queues.iter().map(|queue| queue.busy_ns).sum::<u64>());

@@ -52,7 +52,7 @@ pub struct ImportReport {
     pub device_syncs_unpaired: u64,
     /// Dependencies of work on work of another stream that are replayed.
     pub dependencies: u64,
-    /// Those whose work was launched after the work that waits for it; they are not replayed.
+    /// Those that the recorded times contradict: the awaited work ended after its waiter began. They are not replayed.
     pub dependencies_unpaired: u64,
     /// Copies and fills whose call returned only when they were done.
     pub blocking_copies: u64,
@@ -119,7 +119,10 @@ impl ImportReport {
         counted(self.stream_syncs_unpaired, "not replayed, stream not recorded: host waits for streams");
         counted(self.device_syncs_unpaired, "not replayed, device not recorded: host waits for devices");
         counted(self.dependencies, "dependencies between pieces of work, replayed as stream waits");
-        counted(self.dependencies_unpaired, "not replayed, awaited work launched later: dependencies");
+        counted(
+            self.dependencies_unpaired,
+            "not replayed, awaited work ended after its waiter began: dependencies",
+        );
         counted(self.graph_launches, "graph launches (what depends on what inside a graph is not recorded)");
         counted(self.work_without_launch, "GPU work whose launch is not in the trace");
         counted(self.queries, "event and stream queries (they order nothing)");

@@ -168,22 +168,31 @@ fn work_waits_for_work_without_any_host_call() {
 }
 
 #[test]
-fn a_dependency_on_work_that_is_launched_later_is_counted() {
+fn a_wait_may_be_for_work_that_is_launched_later() {
     let mut made = Made::default();
     let (a, b) = (made.stream(40, 1, 1), made.stream(40, 1, 2));
-    let early = Launcher::Call(made.call(40, "cudaLaunchKernel", 0, 1));
-    let late = Launcher::Call(made.call(40, "cudaLaunchKernel", 50, 2));
-    let waiter = made.work(a, 500, early);
-    let awaited = made.work(b, 100, late);
-    made.0.depends(waiter, awaited);
+    let waiter = Launcher::Call(made.call(40, "cudaLaunchKernel", 0, 1));
+    let (early, late) = (made.work(a, 20, waiter), made.work(a, 700, waiter));
+    let awaited = Launcher::Call(made.call(40, "cudaGraphLaunch", 200, 2));
+    let first = made.work(b, 500, awaited);
+    made.work(b, 900, awaited);
+    made.0.depends(late, first);
+    // Contradicted: the awaited work ends when its waiter has long begun.
+    made.0.depends(early, first);
     let workload = made.workload();
-    let report = &workload.recorded.as_ref().unwrap().report;
-    assert_eq!((report.dependencies, report.dependencies_unpaired), (0, 1));
-    assert!(report.lines().iter().any(|line| line.ends_with("dependencies: 1")));
+    assert_eq!(
+        words(&workload, 0),
+        ["submit 0 x2", "0 waits 1>=1", "submit 0 x2", "submit 1 x2", "signal 1=1", "submit 1 x2"]
+    );
+    let recorded = workload.recorded.as_ref().unwrap();
+    assert_eq!((recorded.report.dependencies, recorded.report.dependencies_unpaired), (1, 1));
+    assert!(recorded.report.lines().iter().any(|line| line.ends_with("dependencies: 1")));
+    let late = recorded.items.iter().find(|item| item.start_ns == 700).unwrap();
+    assert_eq!((late.ready, late.gap_ns), (Ready::Dependency, 100));
 }
 
 #[test]
-fn work_without_a_launch_follows_the_launch_of_what_it_waits_for() {
+fn work_without_a_launch_waits_for_work_with_one() {
     let mut made = Made::default();
     let (a, b, c) = (made.stream(40, 1, 1), made.stream(40, 1, 2), made.stream(40, 1, 3));
     let launch = Launcher::Call(made.call(40, "cudaLaunchKernel", 0, 1));

@@ -2,8 +2,9 @@
 //!
 //! Purpose: entries in the order of the host calls, and for each piece of work the gap from the last recorded reason
 //! (launch, end of the work before it, a wait) to its start. A gap longer than a device's turn-around is unexplained.
-//! Invariants: every wait refers to an earlier entry, so a replay cannot wait in a circle. Work without a launch
-//! follows the work before it on its stream, or precedes all calls.
+//! Invariants: a wait refers to an earlier entry, or to work that the recording shows to have ended before its waiter
+//! began, so a replay cannot wait in a circle. Work without a launch follows the work before it on its stream, or
+//! precedes all calls.
 //! Entry point: [`arrange`].
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -78,6 +79,7 @@ pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
         records: HashMap::new(),
         placed: if joined.dependencies.is_empty() { Vec::new() } else { vec![None; joined.work.len()] },
         ordered_after: HashMap::new(),
+        forward: HashMap::new(),
         dependencies: (0, 0),
     };
     walk.heads(&heads, &calls);
@@ -92,8 +94,8 @@ pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
     timeline
 }
 
-/// Appends each piece of work without a launch to the call that launched the work before it on its stream, or else to
-/// the last call that launched work which it waits for. Returns what precedes both, in the order of the starts.
+/// Appends each piece of work without a launch to the call that launched the work before it on its stream. Returns
+/// what precedes the first launch of its stream, in the order of the starts.
 fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
     if joined.work.iter().all(|work| work.launched) {
         return Vec::new();
@@ -110,28 +112,11 @@ fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
         last.into_iter().for_each(|(stream, start)| launches[stream].push((start, number)));
     }
     launches.iter_mut().for_each(|list| list.sort_unstable());
-    let mut calls_of: HashMap<usize, usize> = HashMap::new();
-    if !joined.dependencies.is_empty() {
-        for (number, call) in calls.iter().enumerate() {
-            if let Role::Launch { work, .. } = &call.role {
-                calls_of.extend(work.iter().map(|work| (*work, number)));
-            }
-        }
-    }
     let mut heads = Vec::new();
     for (index, work) in joined.work.iter().enumerate().filter(|(_, work)| !work.launched) {
-        let list = &mut launches[work.stream];
+        let list = &launches[work.stream];
         let before = list.partition_point(|(start, _)| *start <= work.start);
-        let previous = before.checked_sub(1).map(|k| list[k].1);
-        // The stream's order is kept: no call before this one feeds it.
-        let awaited = joined.awaited_by(index).filter_map(|work| calls_of.get(&work)).max().copied();
-        let awaited = awaited.filter(|awaited| list.iter().all(|(_, call)| call >= awaited));
-        let place = previous.or_else(|| {
-            list.insert(0, (work.start, awaited?));
-            awaited
-        });
-        calls_of.extend(place.map(|call| (index, call)));
-        match place.map(|call| &mut calls[call].role) {
+        match before.checked_sub(1).map(|k| &mut calls[list[k].1].role) {
             Some(Role::Launch { work, .. }) => work.push(index),
             _ => heads.push(index),
         }
@@ -152,6 +137,8 @@ struct Walk<'a> {
     placed: Vec<Option<usize>>,
     /// The newest entry of the second stream that the first already waits for.
     ordered_after: HashMap<(usize, usize), usize>,
+    /// Stream waits for work that is launched later, by the work.
+    forward: HashMap<usize, Vec<usize>>,
     /// Explicit dependencies replayed, and not replayed.
     dependencies: (u64, u64),
 }
@@ -234,7 +221,18 @@ impl Walk<'_> {
                     self.segment(other, items, at(other), false);
                 }
                 let Some(on) = self.placed[awaited] else {
-                    self.dependencies.1 += 1;
+                    if joined.work[awaited].end > joined.work[*index].start {
+                        self.dependencies.1 += 1;
+                        continue;
+                    }
+                    self.dependencies.0 += 1;
+                    if let Some(items) = open.remove(&stream) {
+                        self.segment(stream, items, at(stream), false);
+                    }
+                    // The entry to wait for is known when its work is submitted.
+                    let action = Action::StreamWait { on: self.entries.len() };
+                    let wait = self.push(at(stream), Some(stream), at(stream).start, action);
+                    self.forward.entry(awaited).or_default().push(wait);
                     continue;
                 };
                 self.dependencies.0 += 1;
@@ -249,6 +247,11 @@ impl Walk<'_> {
                 self.stream_wait(at(stream), stream, on);
             }
             open.entry(stream).or_default().push(Item::new(*index));
+            if self.forward.contains_key(index)
+                && let Some(items) = open.remove(&stream)
+            {
+                self.segment(stream, items, at(stream), false);
+            }
         }
         for (stream, items) in open {
             self.segment(stream, items, at(stream), blocks);
@@ -264,8 +267,15 @@ impl Walk<'_> {
         if !self.placed.is_empty() {
             items.iter().for_each(|item| self.placed[item.work] = Some(entry));
         }
+        let waits: Vec<usize> = match self.forward.is_empty() {
+            true => Vec::new(),
+            false => items.iter().filter_map(|item| self.forward.remove(&item.work)).flatten().collect(),
+        };
         self.push(at, Some(stream), submit, Action::Launch { items, blocks });
-        self.entries[entry].awaited = blocks;
+        self.entries[entry].awaited = blocks || !waits.is_empty();
+        for wait in waits {
+            self.entries[wait].action = Action::StreamWait { on: entry };
+        }
     }
 
     fn stream_wait(&mut self, at: Moment, stream: usize, on: usize) {
@@ -317,6 +327,7 @@ impl Timeline {
         // When each entry's stream had done everything up to it.
         let mut done = vec![0u64; self.entries.len()];
         for number in 0..self.entries.len() {
+            let ahead = self.work_ahead(number);
             let entry = &mut self.entries[number];
             let submit = entry.submit;
             match &mut entry.action {
@@ -329,7 +340,7 @@ impl Timeline {
                 }
                 Action::StreamWait { on } => {
                     let tail = &mut tails[entry.stream.unwrap_or(0)];
-                    tail.dependency = tail.dependency.max(done[*on]);
+                    tail.dependency = tail.dependency.max(ahead.unwrap_or(done[*on]));
                 }
                 Action::HostWait { on, done: met } => {
                     *met = on.iter().map(|entry| done[*entry]).max().unwrap_or(0);
@@ -348,6 +359,17 @@ impl Timeline {
         report.median_turnaround_ns = median(turnarounds);
         report.median_wake_ns = median(wakes);
         self.joined.report = report.with_gaps(options.gaps);
+    }
+
+    /// The end of the work that a stream wait is for, where that is launched after the wait.
+    fn work_ahead(&self, number: usize) -> Option<u64> {
+        let Action::StreamWait { on } = self.entries[number].action else { return None };
+        match &self.entries[on].action {
+            Action::Launch { items, .. } if on > number => {
+                items.iter().map(|item| self.joined.work[item.work].end).max()
+            }
+            _ => None,
+        }
     }
 
     /// Most operations that a stream had been given and not yet carried out at one moment. `done` says for each entry when its
