@@ -203,7 +203,7 @@ Examples:
   tidegate compare trace.json.gz
   tidegate compare workloads/ring-buffer.toml --clock virtual --adapter monitored
 
-Takes about 10 seconds for the frame graph, which draws a picture with each model, and seconds for a trace.")]
+Takes a second or two for most workloads here and for a trace, and about 10 seconds for the frame graph.")]
 pub(crate) struct Compare {
     /// The workload (default: the ring buffer of workloads/ring-buffer.toml, which is part of the program)
     pub(crate) workload: Option<PathBuf>,
@@ -243,7 +243,7 @@ Examples:
   tidegate explore doorbell --junit explore.xml
   tidegate explore --list 'ring-*'
 
-Takes about 3 minutes for everything, at most one minute a search; with --full hours, at most one hour a search.")]
+Takes several minutes for everything, at most one minute a search; with --full hours, at most one hour a search.")]
 pub(crate) struct Explore {
     /// A scenario, a scenario and one of its planted bugs (NAME+BUG), a part of names, or a pattern with * and ? (default: all)
     #[arg(value_name = "NAME")]
@@ -283,7 +283,7 @@ Examples:
   tidegate adapters
   tidegate adapters --json -
 
-Takes no time worth a number.")]
+Takes well under a second.")]
 pub(crate) struct Adapters {
     /// Write the adapters as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]

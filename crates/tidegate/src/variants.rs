@@ -288,7 +288,7 @@ fn near(name: &str) -> Vec<&'static str> {
     let name = name.to_lowercase();
     let mut near: Vec<(usize, &'static str)> = Vec::new();
     for variant in ALL {
-        let distance = edits(&name, variant.name);
+        let distance = strsim::levenshtein(&name, variant.name);
         let contains = name.len() > 1 && variant.name.contains(&name);
         if contains || distance <= variant.name.len().max(name.len()) / 3 {
             near.push((if contains { 0 } else { distance }, variant.name));
@@ -296,21 +296,6 @@ fn near(name: &str) -> Vec<&'static str> {
     }
     near.sort();
     near.into_iter().map(|(_, name)| name).take(6).collect()
-}
-
-/// How many letters must be put in, taken out or exchanged to make one word of the other.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, letter) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (column, other) in to.iter().enumerate() {
-            let exchanged = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = exchanged.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 /// What a configuration comes to, without starting it.
@@ -452,7 +437,6 @@ mod tests {
         assert_eq!(near("standrd"), ["standard"]);
         assert_eq!(near("interrupt").len(), 4);
         assert_eq!(near("qqqqqqqqqq"), [""; 0]);
-        assert_eq!(edits("posted", "poster"), 1);
         let text = find("one-dorbell").err().unwrap().to_string();
         assert!(text.contains("one-doorbell") && text.contains("tidegate adapters"), "{text}");
     }
