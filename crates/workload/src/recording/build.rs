@@ -1,15 +1,18 @@
 //! A recording in order → a workload.
 //!
-//! This room owns what a recording becomes: one queue and one fence per stream, one thread per host thread. The
-//! order that matters for a thread: go on to the moment of the call (`Host`), let the thread that fed this stream
-//! before go first (`AwaitMark`), call, say so (`Mark`), and after a wait start counting time anew (`Resume`). A
-//! fence gets a new value for each entry that something waits for, in the order of the recording, so its values
-//! rise as long as the marks are kept. `timeline` is read; the result is a plain workload.
+//! Purpose: one queue and one fence per stream, one thread per host thread.
+//! Order of a thread's operations for a call: go on to the moment of the call (`Host`), wait until the thread that fed
+//! the stream before has made its call (`AwaitMark`), call, tell the thread that feeds it next (`Mark`), and after a
+//! wait start counting time anew (`Resume`).
+//! Invariant: a fence gets a new value for each entry that something waits for, in the order of the recording, so its
+//! values rise as long as the marks are kept.
+//! Entry point: [`workload`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::records::WorkKind;
+use super::correlate::{Joined, Stream};
+use super::engines;
 use super::timeline::{Action, Entry, Item, Timeline};
 use super::{Gaps, ImportOptions};
 use crate::expression::Expr;
@@ -18,14 +21,10 @@ use crate::model::{
     QueueRef, Ready, Recorded, RecordedItem, Span, Thread, Workload,
 };
 
-/// Engines of one kind that a replay may use. Streams of a real device run side by side; each has an engine of its
-/// own as long as there are enough.
-const MOST_NODES: u32 = 16;
-
 /// Makes the workload.
 pub fn workload(timeline: Timeline, file: &str, options: &ImportOptions) -> Workload {
     let mut timeline = timeline;
-    let queues = queues(&mut timeline);
+    let queues = queues(&mut timeline.joined);
     let mut builder = Builder {
         values: fence_values(&timeline),
         marks: marks(&timeline.entries),
@@ -93,36 +92,20 @@ impl ImportOptions {
     }
 }
 
-/// One queue per stream. Streams that only copy use copy engines, all others compute engines.
-fn queues(timeline: &mut Timeline) -> Vec<Queue> {
-    let joined = &mut timeline.joined;
-    let mut counts = vec![(0u64, 0u64); joined.streams.len()];
-    for work in &joined.work {
-        let (copies, kernels) = &mut counts[work.stream];
-        *if work.kind == WorkKind::Kernel { kernels } else { copies } += 1;
-    }
-    let mut used: BTreeMap<Engine, u32> = BTreeMap::new();
-    let mut queues = Vec::new();
-    for (stream, (copies, kernels)) in joined.streams.iter().zip(counts) {
-        let engine = if copies > 0 && kernels == 0 { Engine::Copy } else { Engine::Compute };
-        let mut node = 0;
-        // A stream without work needs no engine of its own.
-        if copies + kernels > 0 {
-            let next = used.entry(engine).or_default();
-            node = *next % MOST_NODES;
-            joined.report.streams_sharing_an_engine += u64::from(*next >= MOST_NODES);
-            *next += 1;
-        }
-        queues.push(Queue {
-            name: stream.name.clone(),
-            engine,
-            node,
-            priority: Priority::Normal,
-            submission: None,
-            span: Span::default(),
-        });
-    }
-    queues
+/// One queue per stream.
+fn queues(joined: &mut Joined) -> Vec<Queue> {
+    let (engines, shared) = engines::assign(joined);
+    joined.report.streams_sharing_an_engine = shared.iter().map(|shared| shared.streams.len() as u64).sum();
+    joined.report.shared_engines = shared;
+    let queue = |(stream, (engine, node)): (&Stream, (Engine, u32))| Queue {
+        name: stream.name.clone(),
+        engine,
+        node,
+        priority: Priority::Normal,
+        submission: None,
+        span: Span::default(),
+    };
+    joined.streams.iter().zip(engines).map(queue).collect()
 }
 
 fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
@@ -322,12 +305,22 @@ impl Builder<'_> {
 
     /// The commands of one submission.
     fn list(&mut self, items: &[Item], stream: usize, submit_ns: u64) -> Vec<Command> {
-        let each = |(place, item): (usize, &Item)| self.commands(item, stream, submit_ns, place == 0);
-        items.iter().enumerate().flat_map(each).collect()
+        let mut commands = Vec::with_capacity(2 * items.len());
+        for (place, item) in items.iter().enumerate() {
+            commands.extend(self.commands(item, stream, submit_ns, place == 0));
+        }
+        commands.shrink_to_fit();
+        commands
     }
 
     /// The work of an item, after a delay for what the trace leaves open.
-    fn commands(&mut self, item: &Item, stream: usize, submit_ns: u64, first: bool) -> Vec<Command> {
+    fn commands(
+        &mut self,
+        item: &Item,
+        stream: usize,
+        submit_ns: u64,
+        first: bool,
+    ) -> impl Iterator<Item = Command> + use<> {
         let work = &self.timeline.joined.work[item.work];
         let number = u32::try_from(self.recorded.len()).unwrap_or(u32::MAX);
         self.recorded.push(RecordedItem {
@@ -356,7 +349,7 @@ impl Builder<'_> {
             label: Some(Arc::clone(&work.name)),
             recorded: Some(number),
         });
-        delay.into_iter().chain(std::iter::once(work)).collect()
+        delay.into_iter().chain(std::iter::once(work))
     }
 }
 

@@ -12,6 +12,7 @@ mod build;
 mod call;
 mod correlate;
 mod damage;
+mod engines;
 mod records;
 mod report;
 mod source;
@@ -22,6 +23,7 @@ use crate::model::Workload;
 
 pub use call::{Call, call};
 pub use damage::{Damage, Damaged, Fault, LONGEST_NS, Position};
+pub use engines::SharedEngine;
 pub use records::{
     Awaited, CallId, CallRecord, CallRef, EventId, EventKey, EventRecord, Launcher, NameId, ProcessId,
     Recording, StreamFacts, StreamId, StreamKey, SyncKind, SyncRecord, TrackFacts, TrackId, WorkId, WorkKind,

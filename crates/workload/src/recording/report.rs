@@ -5,6 +5,7 @@
 use super::Gaps;
 use super::correlate::Joined;
 use super::damage::Damage;
+use super::engines::SharedEngine;
 use super::source::{Remark, Source};
 
 /// Counts of one import.
@@ -68,6 +69,8 @@ pub struct ImportReport {
     pub work_without_launch: u64,
     /// Work that began before the work before it on its stream had ended; replayed one after the other.
     pub overlaps_on_a_stream: u64,
+    /// How long it overlapped, in nanoseconds. The replay of the stream is longer by as much.
+    pub overlapped_on_a_stream_ns: u64,
     /// Work whose start neither its launch nor a wait nor the work before it explains.
     pub gaps: u64,
     /// How long those gaps are together, in nanoseconds.
@@ -82,8 +85,10 @@ pub struct ImportReport {
     pub median_wake_ns: u64,
     /// Whether gaps were left out.
     pub gaps_dropped: bool,
-    /// Streams that share an engine because there are more of them than engines.
+    /// Streams that share an engine with one that they overlapped, because there are more of them than engines.
     pub streams_sharing_an_engine: u64,
+    /// Those engines, with the time that is lost.
+    pub shared_engines: Vec<SharedEngine>,
     /// What the file does not say, in the words of its format.
     pub remarks: Vec<Remark>,
 }
@@ -126,12 +131,26 @@ impl ImportReport {
         counted(self.graph_launches, "graph launches (what depends on what inside a graph is not recorded)");
         counted(self.work_without_launch, "GPU work whose launch is not in the trace");
         counted(self.queries, "event and stream queries (they order nothing)");
-        counted(self.overlaps_on_a_stream, "GPU work that overlaps the work before it on its stream");
-        counted(self.streams_sharing_an_engine, "streams that share an engine with another");
         lines.extend(self.remarks.iter().map(Remark::to_string));
         lines
             .push(format!("the host ran ahead of a stream by at most {} operations", self.deepest_run_ahead));
         let us = |ns: u64| ns as f64 / 1e3;
+        if self.overlaps_on_a_stream > 0 {
+            lines.push(format!(
+                "{} pieces of work overlapped the work before them on their stream, {:.1} us in all; they are replayed one \
+                 after the other",
+                self.overlaps_on_a_stream,
+                us(self.overlapped_on_a_stream_ns)
+            ));
+        }
+        for shared in &self.shared_engines {
+            lines.push(format!(
+                "engine {} replays {} one after the other; in the recording they overlapped for {:.1} us",
+                shared.engine,
+                shared.streams.join(", "),
+                us(shared.overlapped_ns)
+            ));
+        }
         lines.push(format!(
             "the recorded machine, medians: launch to start {:.1} us, end to next start {:.1} us, wait met to return {:.1} us",
             us(self.median_launch_ns),

@@ -205,3 +205,77 @@ fn work_without_a_launch_waits_for_work_with_one() {
     let report = &workload.recorded.as_ref().unwrap().report;
     assert_eq!((report.dependencies, report.dependencies_unpaired, report.work_without_launch), (2, 0, 2));
 }
+
+/// A workload of so many streams that run one kernel each; stream `k` starts at `start(k)` and takes 100 ns.
+fn side_by_side(streams: i64, kind: WorkKind, start: impl Fn(i64) -> i64) -> Workload {
+    let mut made = Made::default();
+    for k in 0..streams {
+        let stream = made.stream(40, 1, k);
+        let name = made.0.name("k");
+        let (start, launcher) = (start(k), Launcher::Unknown);
+        made.0.work(WorkRecord { kind, name, stream, start, end: start + 100, launcher });
+    }
+    made.workload()
+}
+
+fn nodes(workload: &Workload) -> Vec<u32> {
+    workload.queues.iter().map(|queue| queue.node).collect()
+}
+
+#[test]
+fn every_stream_has_an_engine_of_its_own_as_long_as_there_are_enough() {
+    for (kind, most) in [(WorkKind::Kernel, 32), (WorkKind::Copy, 15)] {
+        for streams in [1, 15, 16, 17, 32, 33] {
+            let workload = side_by_side(streams, kind, |_| 0);
+            let own: Vec<u32> = (0..streams as u32).collect();
+            let report = &workload.recorded.as_ref().unwrap().report;
+            if streams <= most {
+                assert_eq!(nodes(&workload), own, "{kind:?} {streams}");
+                assert_eq!((report.streams_sharing_an_engine, report.shared_engines.len()), (0, 0));
+                continue;
+            }
+            // All streams are equal, so those that are left over join the first engines.
+            let wrapped: Vec<u32> = own.iter().map(|node| node % most as u32).collect();
+            assert_eq!(nodes(&workload), wrapped, "{kind:?} {streams}");
+            assert_eq!(
+                report.streams_sharing_an_engine,
+                2 * (streams - most).min(most) as u64 + (streams - 2 * most).max(0) as u64
+            );
+            let engine = if kind == WorkKind::Kernel { "compute 0" } else { "copy 0" };
+            let shared = &report.shared_engines[0];
+            assert_eq!(
+                (shared.engine.as_str(), shared.streams.len()),
+                (engine, 2 + usize::from(streams > 2 * most))
+            );
+            assert_eq!(shared.streams[..2], ["stream 0".to_owned(), format!("stream {most}")]);
+            let text = report.lines().join("\n");
+            assert!(text.contains(&format!("engine {engine} replays stream 0, stream {most}")), "{text}");
+        }
+    }
+}
+
+#[test]
+fn where_engines_run_out_streams_share_with_those_that_they_did_not_overlap() {
+    // The last stream overlaps all but stream 9, which runs later.
+    let workload = side_by_side(33, WorkKind::Kernel, |k| if k == 9 { 500 } else { 0 });
+    let mut nodes = nodes(&workload);
+    assert_eq!(nodes.pop(), Some(9));
+    nodes.sort_unstable();
+    nodes.dedup();
+    assert_eq!(nodes.len(), 32, "all others have engines of their own");
+    let report = &workload.recorded.as_ref().unwrap().report;
+    assert_eq!((report.streams_sharing_an_engine, report.shared_engines.len()), (0, 0));
+}
+
+#[test]
+fn work_that_overlaps_on_one_stream_is_reported_with_its_time() {
+    let mut made = Made::default();
+    let stream = made.stream(40, 1, 7);
+    for start in [0, 60, 200] {
+        made.work(stream, start, Launcher::Unknown);
+    }
+    let workload = made.workload();
+    let report = &workload.recorded.as_ref().unwrap().report;
+    assert_eq!((report.overlaps_on_a_stream, report.overlapped_on_a_stream_ns), (1, 40));
+    assert!(report.lines().iter().any(|line| line.starts_with("1 pieces of work overlapped")));
+}

@@ -314,7 +314,8 @@ impl Timeline {
         let (mut launches, mut turnarounds, mut wakes) = (Vec::new(), Vec::new(), Vec::new());
         let mut explained = |item: &mut Item, tail: &mut Tail, submit: Option<u64>| {
             tail.explain(item, &work[item.work], submit, options);
-            report.overlaps_on_a_stream += u64::from(tail.overlapped);
+            report.overlaps_on_a_stream += u64::from(tail.overlapped_ns > 0);
+            report.overlapped_on_a_stream_ns += tail.overlapped_ns;
             report.gaps += u64::from(item.unexplained);
             *if item.unexplained { &mut report.gaps_ns } else { &mut report.turnaround_ns } += item.gap_ns;
             match item.ready {
@@ -409,7 +410,8 @@ struct Tail {
     end: Option<u64>,
     /// When the newest wait in front of its next work was met; 0 for none.
     dependency: u64,
-    overlapped: bool,
+    /// How long its last work overlapped the work before it, in nanoseconds.
+    overlapped_ns: u64,
 }
 
 impl Tail {
@@ -433,7 +435,7 @@ impl Tail {
         item.ready = latest.1;
         item.gap_ns = work.start.saturating_sub(latest.0);
         item.unexplained = item.gap_ns > options.explained_within_ns;
-        self.overlapped = self.end.is_some_and(|end| work.start < end);
+        self.overlapped_ns = self.end.unwrap_or(0).min(work.end).saturating_sub(work.start);
         self.end = Some(self.end.unwrap_or(0).max(work.end));
         self.dependency = 0;
     }

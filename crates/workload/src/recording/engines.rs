@@ -1,0 +1,148 @@
+//! Gives each stream an engine.
+//!
+//! Purpose: streams of a device run side by side, so each has an engine of its own as long as there are enough. Streams
+//! that only copy use copy engines, all others compute engines. Where engines run out, streams that did not overlap
+//! in the recording share first; streams that overlapped and share all the same are reported with the time.
+//! Entry point: [`assign`]. `decisions/0036-engines-for-streams.md` has the reasons.
+
+use serde::Serialize;
+
+use super::correlate::Joined;
+use super::records::WorkKind;
+use crate::model::Engine;
+
+/// Compute engines and copy engines that a replay may use. With one 3D engine they are the 48 that the modelled GPU
+/// has bits for in its interrupt cause.
+const MOST_COMPUTE: usize = 32;
+const MOST_COPY: usize = 15;
+
+/// An engine that replays work of several streams that overlapped in the recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SharedEngine {
+    /// The engine's kind and its number among those of the kind, from 0.
+    pub engine: String,
+    /// The streams that share it.
+    pub streams: Vec<String>,
+    /// How long work of several of them ran at once in the recording, in nanoseconds. It is replayed one after the other.
+    pub overlapped_ns: u64,
+}
+
+/// The engine and its number for each stream, and the engines whose streams overlapped.
+pub fn assign(joined: &Joined) -> (Vec<(Engine, u32)>, Vec<SharedEngine>) {
+    let busy = busy_times(joined);
+    let mut kernels = vec![false; joined.streams.len()];
+    joined.work.iter().for_each(|work| kernels[work.stream] |= work.kind == WorkKind::Kernel);
+    // A stream without work needs no engine of its own.
+    let only_copies = |stream: usize| !kernels[stream] && !busy[stream].is_empty();
+    let mut engines: Vec<(Engine, u32)> = (0..busy.len())
+        .map(|stream| (if only_copies(stream) { Engine::Copy } else { Engine::Compute }, 0))
+        .collect();
+    let mut shared = Vec::new();
+    for (kind, most) in [(Engine::Compute, MOST_COMPUTE), (Engine::Copy, MOST_COPY)] {
+        let of_kind = |stream: &usize| engines[*stream].0 == kind && !busy[*stream].is_empty();
+        let streams: Vec<usize> = (0..busy.len()).filter(of_kind).collect();
+        for (node, (members, overlapped_ns)) in spread(&streams, &busy, most).into_iter().enumerate() {
+            members.iter().for_each(|stream| engines[*stream].1 = u32::try_from(node).unwrap_or(0));
+            if overlapped_ns > 0 {
+                let streams = members.iter().map(|stream| joined.streams[*stream].name.clone()).collect();
+                shared.push(SharedEngine { engine: format!("{kind} {node}"), streams, overlapped_ns });
+            }
+        }
+    }
+    (engines, shared)
+}
+
+/// When a stream or an engine was at work: intervals in order, without overlap. Zero-length work does not count.
+type Busy = Vec<(u64, u64)>;
+
+fn busy_times(joined: &Joined) -> Vec<Busy> {
+    let mut busy: Vec<Busy> = vec![Vec::new(); joined.streams.len()];
+    // Work is in the order of its start.
+    for work in &joined.work {
+        match busy[work.stream].last_mut() {
+            Some((_, end)) if work.start <= *end => *end = work.end.max(*end),
+            _ => busy[work.stream].push((work.start, work.end)),
+        }
+    }
+    busy
+}
+
+/// Spreads streams over at most `most` engines; returns the streams of each engine and how long they overlapped.
+fn spread(streams: &[usize], busy: &[Busy], most: usize) -> Vec<(Vec<usize>, u64)> {
+    if streams.len() <= most {
+        return streams.iter().map(|stream| (vec![*stream], 0)).collect();
+    }
+    let length = |busy: &Busy| busy.iter().map(|(start, end)| end - start).sum::<u64>();
+    // The busiest first: those that come last and may have to share lose least.
+    let mut order = streams.to_vec();
+    order.sort_by_key(|stream| (std::cmp::Reverse(length(&busy[*stream])), *stream));
+    let mut engines: Vec<Taken> = Vec::new();
+    for stream in order {
+        let new = &busy[stream];
+        let best = if engines.len() < most {
+            engines.push(Taken::default());
+            engines.last_mut()
+        } else {
+            engines.iter_mut().min_by_key(|engine| (overlap(&engine.busy, new), engine.load_ns))
+        };
+        let Some(best) = best else { continue };
+        best.overlapped_ns += overlap(&best.busy, new);
+        best.busy = union(&best.busy, new);
+        best.load_ns += length(new);
+        best.streams.push(stream);
+    }
+    engines.into_iter().map(|engine| (engine.streams, engine.overlapped_ns)).collect()
+}
+
+/// An engine with the streams that it has been given.
+#[derive(Default)]
+struct Taken {
+    streams: Vec<usize>,
+    busy: Busy,
+    /// Work of all its streams together, in nanoseconds.
+    load_ns: u64,
+    overlapped_ns: u64,
+}
+
+/// How long both are at work.
+fn overlap(a: &Busy, b: &Busy) -> u64 {
+    let (mut i, mut j, mut both) = (0, 0, 0);
+    while let (Some((a_start, a_end)), Some((b_start, b_end))) = (a.get(i), b.get(j)) {
+        both += a_end.min(b_end).saturating_sub(*a_start.max(b_start));
+        *if a_end < b_end { &mut i } else { &mut j } += 1;
+    }
+    both
+}
+
+/// When at least one is at work.
+fn union(a: &Busy, b: &Busy) -> Busy {
+    let mut all: Busy = a.iter().chain(b).copied().collect();
+    all.sort_unstable();
+    let mut merged = Busy::new();
+    for (start, end) in all {
+        match merged.last_mut() {
+            Some((_, last)) if start <= *last => *last = end.max(*last),
+            _ => merged.push((start, end)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_that_did_not_overlap_share_first() {
+        // 0 and 1 overlap all the time, 2 runs after both, 3 overlaps 0 for 5 and 1 for 2.
+        let busy: Vec<Busy> =
+            vec![vec![(0, 100)], vec![(0, 90)], vec![(100, 120)], vec![(88, 92), (95, 100), (120, 124)]];
+        let spread = |streams: &[usize], most| spread(streams, &busy, most);
+        assert_eq!(spread(&[0, 1, 2], 3), [(vec![0], 0), (vec![1], 0), (vec![2], 0)]);
+        assert_eq!(spread(&[0, 1, 2], 2), [(vec![0], 0), (vec![1, 2], 0)]);
+        assert_eq!(spread(&[0, 1, 3], 2), [(vec![0], 0), (vec![1, 3], 2)]);
+        assert_eq!(spread(&[0, 1, 2, 3], 2), [(vec![0], 0), (vec![1, 2, 3], 2)]);
+        assert_eq!(spread(&[0, 1], 1), [(vec![0, 1], 90)]);
+        assert_eq!(union(&busy[0], &busy[3]), [(0, 100), (120, 124)]);
+    }
+}
