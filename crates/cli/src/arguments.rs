@@ -7,6 +7,7 @@ use tidegate::d3d12::{MAX_RING_SLOTS, MIN_RING_SLOTS};
 use tidegate::kmd::DoorbellModel;
 use tidegate::variants::{self, UnknownVariant, Variant};
 use tidegate::workload::model::Submission;
+use tidegate::workload::what_if::WhatIf;
 
 /// GPU synchronisation and submission, in user space: run multi-engine workloads under three submission models, see every wait
 /// and signal, explore every interleaving.
@@ -89,6 +90,10 @@ pub(crate) struct Reading {
     /// Traces: idle time that no recorded dependency explains
     #[arg(long, value_enum, default_value = "keep")]
     pub(crate) gaps: Gaps,
+    /// Recordings: the submission model under which the program ran: packet, hardware or user (default: user, as runtimes on Linux
+    /// submit)
+    #[arg(long, value_name = "MODEL", value_parser = submission)]
+    pub(crate) recorded_as: Option<Submission>,
     /// Local memory of the GPU in bytes, or with K, M or G behind the number; buffers that do not fit are paged
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) local_memory: Option<Bytes>,
@@ -114,6 +119,11 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// The submission model that recordings are taken as made under.
+    pub(crate) fn recorded_as(&self) -> Submission {
+        self.recorded_as.unwrap_or(Submission::User)
+    }
+
     /// How the GPU shall give out doorbells, for runs under `submissions`; `None` leaves it to the adapter. The error says which
     /// flag makes no sense, and why.
     pub(crate) fn doorbells(&self, submissions: &[Submission]) -> Result<Option<DoorbellModel>, String> {
@@ -201,7 +211,8 @@ pub(crate) struct Run {
 #[command(after_help = "\
 Examples:
   tidegate compare trace.json.gz
-  tidegate compare workloads/ring-buffer.toml --clock virtual --adapter monitored
+  tidegate compare trace.json.gz --recorded-as hardware --what-if sync=gpu --what-if graphs=on
+  tidegate compare workloads/ring-buffer.toml --adapter monitored
 
 Takes a second or two for most workloads here and for a trace, and about 10 seconds for the frame graph.")]
 pub(crate) struct Compare {
@@ -209,6 +220,11 @@ pub(crate) struct Compare {
     pub(crate) workload: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    /// Recordings: run a changed form beside the recording; can be given several times. ring=N: rings of N slots; streams=N: the work
+    /// on N streams; graphs=on: launches in a row are one; graphs=off: each piece of work has its own launch; sync=gpu: streams
+    /// wait in place of the host
+    #[arg(long, value_name = "CHANGE")]
+    pub(crate) what_if: Vec<WhatIf>,
     /// Write the verdict and the timelines of all models as one HTML page (default: compare.html in the working directory)
     #[arg(long, visible_alias = "timeline", value_name = "F.html")]
     pub(crate) html: Option<PathBuf>,

@@ -1,8 +1,8 @@
 //! `tidegate compare`: a workload under the three submission models, one table.
 
-use crate::arguments::{self, Reading};
+use crate::arguments::{self, Gaps, Reading};
 use crate::output::{self, Outputs};
-use crate::run::{check_outputs, clock, print_details, read, run_once, show_problems, write_frames};
+use crate::run::{Read, check_outputs, clock, print_details, read, run_once, show_problems, write_frames};
 use crate::streams::{errln, outln};
 use crate::{BadInput, End, tables};
 use serde::Serialize;
@@ -13,9 +13,10 @@ use tidegate::trace::compare_page::{self, ComparePage, ComparedModel};
 use tidegate::workload::cost::CostModel;
 use tidegate::workload::expect::Clock;
 use tidegate::workload::model::{Submission, Workload};
-use tidegate::workload::ranking::{self, Measurement, Ranking};
+use tidegate::workload::ranking::{self, Measurement, Ranking, RingSpace};
 use tidegate::workload::report::{self, Report};
-use tidegate::workload::verdict::{self, Account, ModelVerdict, Verdict};
+use tidegate::workload::verdict::{self, Account, Grade, ModelVerdict, Trust, Verdict};
+use tidegate::workload::what_if::WhatIf;
 
 /// Where the page goes when `--html` says nothing else.
 const DEFAULT_PAGE: &str = "compare.html";
@@ -37,6 +38,17 @@ struct Comparison<'a> {
     runs: &'a [&'a Report],
     /// Whether the order of the models by makespan holds over the ranges of the cost model; only in virtual time.
     ranking: Option<&'a Ranking>,
+    /// The recording as it would be with each change that was asked for.
+    what_ifs: &'a [WhatIfRow],
+}
+
+/// Makespans with one change.
+#[derive(Serialize)]
+pub(crate) struct WhatIfRow {
+    /// As it was asked for.
+    pub(crate) change: String,
+    /// By model, in nanoseconds.
+    pub(crate) makespans_ns: Vec<(&'static str, u64)>,
 }
 
 /// `tidegate compare`.
@@ -44,25 +56,30 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     // What differs between the models is modelled; threads of this machine would take the same time under each.
     let clock_asked = arguments.reading.clock.or(Some(arguments::Clock::Virtual));
     let reading = &Reading { clock: clock_asked, ..arguments.reading.clone() };
-    let workload = read(arguments.workload.as_deref(), reading)?;
-    reading.doorbells(&models(&workload, reading)).map_err(BadInput)?;
+    let read = read(arguments.workload.as_deref(), reading)?;
+    let Read { workload, costs } = &read;
+    let changed = changed(&arguments.what_if, workload)?;
+    reading.doorbells(&models(workload, reading)).map_err(BadInput)?;
     let mut outputs = check_outputs(
-        &workload,
+        workload,
         &[("--html", arguments.html.as_deref()), ("--json", arguments.json.as_deref())],
     )?;
     let page = page_path(arguments, &mut outputs);
     let mut results = Vec::new();
-    for submission in models(&workload, reading) {
-        results.push(run_once(&workload, Some(submission), reading, true, CostModel::nominal())?);
+    for submission in models(workload, reading) {
+        results.push(run_once(workload, Some(submission), reading, true, costs.clone())?);
     }
     let reports: Vec<&Report> = results.iter().map(|r| &r.outcome.report).collect();
     let accounts: Vec<Option<Account>> = results.iter().map(account).collect();
-    let ranking = match clock(&workload, reading) {
+    let trust = trust(arguments, reading, &read, &reports)?;
+    let poor = trust.as_ref().is_some_and(|trust| trust.grade == Grade::Poor);
+    let ranking = match clock(workload, reading) {
         // What hangs takes as long as the timeout delay says, under each model.
-        Clock::Virtual if reading.preempting.inject.is_empty() => ranking(&workload, reading, &reports)?,
+        Clock::Virtual if reading.preempting.inject.is_empty() && !poor => ranking(&read, reading, &reports)?,
         Clock::Virtual | Clock::Wall => None,
     };
-    let verdict = verdict::judge(&reports, &accounts, ranking.as_ref());
+    let verdict = verdict::judge(&reports, &accounts, ranking.as_ref(), trust);
+    let what_ifs = what_ifs(&changed, reading, costs)?;
     let written = write_files(&results, verdict.as_ref(), page.as_deref())?;
     if let Some(path) = &arguments.json {
         let comparison = Comparison {
@@ -70,15 +87,20 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
             verdict: verdict.as_ref(),
             runs: &reports,
             ranking: ranking.as_ref(),
+            what_ifs: &what_ifs,
         };
         output::write_json(path, &comparison)?;
     }
     if !outputs.take_stdout() {
         outln!("{}: {}", workload.name, workload.description);
         verdict.iter().flat_map(Verdict::sentences).for_each(|sentence| outln!("{sentence}"));
+        verdict.iter().filter_map(|v| v.trust.as_ref()).for_each(|trust| outln!("{}", trust.line()));
         ranking.iter().flat_map(Ranking::lines).for_each(|line| outln!("{line}"));
         outln!("{}", tables::side_by_side(&reports, &accounts));
-        print_rest(&reports, &written);
+        if !what_ifs.is_empty() {
+            outln!("{}", tables::what_ifs(&reports, &what_ifs));
+        }
+        print_rest(&reports, reading.recorded_as(), &written);
     }
     for result in &results {
         if !result.outcome.report.is_right() {
@@ -162,40 +184,97 @@ fn comparison_page<'a>(results: &'a [RunResult], verdict: &Verdict) -> ComparePa
 
 /// Runs the models on machines with the cost model's constants at the ends of their ranges; [`LONG_RUN`] limits how many. The
 /// first machine of the plan is the nominal one, whose runs are there.
-fn ranking(
-    workload: &Arc<Workload>,
-    reading: &Reading,
-    nominal: &[&Report],
-) -> Result<Option<Ranking>, BadInput> {
+fn ranking(read: &Read, reading: &Reading, nominal: &[&Report]) -> Result<Option<Ranking>, BadInput> {
+    let Read { workload, costs } = read;
     let quiet = Reading { quiet: true, ..reading.clone() };
     let models = models(workload, reading);
     let long = nominal.iter().any(|report| queue_operations(report) > LONG_RUN);
-    let plan = if long { ranking::short_plan() } else { ranking::plan(&ranking::DECISIVE) };
-    let mut measurements = Vec::new();
+    let plan = if long { ranking::short_plan(costs) } else { ranking::plan(costs, &ranking::DECISIVE) };
+    let (mut measurements, mut ring_space) = (Vec::new(), Vec::new());
     for variation in plan {
         let mut makespans = Vec::new();
         for (submission, nominal) in models.iter().zip(nominal) {
-            let makespan_ns = match measurements.is_empty() {
-                true => nominal.makespan_ns,
+            let (makespan_ns, ring_wait_ns) = match measurements.is_empty() {
+                true => (nominal.makespan_ns, nominal.ring_wait_ns),
                 // The makespan is read from a timeline, as on the nominal machine.
                 false => {
                     let result =
                         run_once(workload, Some(*submission), &quiet, true, variation.costs.clone())?;
-                    result.outcome.report.makespan_ns
+                    (result.outcome.report.makespan_ns, result.outcome.report.ring_wait_ns)
                 }
             };
+            if verdict::rests_on_ring_space(ring_wait_ns, makespan_ns) {
+                let (variation, model) = (variation.name.clone(), submission.name());
+                ring_space.push(RingSpace { variation, model, ring_wait_ns });
+            }
             makespans.push((*submission, makespan_ns));
         }
         measurements.push(Measurement::new(&variation, &makespans));
     }
-    Ok(ranking::judge(measurements))
+    Ok(ranking::judge(measurements).map(|ranking| Ranking { ring_space, ..ranking }))
 }
 
-fn print_rest(reports: &[&Report], written: &[PathBuf]) {
+/// How far the replay of a recording can be trusted. Gaps that are left out are kept for this one run.
+fn trust(
+    arguments: &arguments::Compare,
+    reading: &Reading,
+    base: &Read,
+    reports: &[&Report],
+) -> Result<Option<Trust>, BadInput> {
+    let as_recorded = reading.recorded_as();
+    let replayed = reports.iter().find(|report| report.submission == as_recorded.name());
+    let (Some(replayed), Some(_)) = (replayed, &base.workload.recorded) else { return Ok(None) };
+    if reading.gaps == Gaps::Keep {
+        return Ok(verdict::trust(replayed));
+    }
+    let kept = Reading { gaps: Gaps::Keep, quiet: true, ..reading.clone() };
+    let Read { workload, costs } = read(arguments.workload.as_deref(), &kept)?;
+    let result = run_once(&workload, Some(as_recorded), &kept, true, costs)?;
+    Ok(verdict::trust(&result.outcome.report))
+}
+
+/// The workload with each change that is asked for.
+fn changed(what_if: &[WhatIf], workload: &Workload) -> Result<Vec<(WhatIf, Arc<Workload>)>, BadInput> {
+    let change = |what_if: &WhatIf| match what_if.apply(workload) {
+        Ok(changed) => Ok((*what_if, Arc::new(changed))),
+        Err(why) => Err(BadInput(format!("--what-if {why}"))),
+    };
+    what_if.iter().map(change).collect()
+}
+
+fn what_ifs(
+    changed: &[(WhatIf, Arc<Workload>)],
+    reading: &Reading,
+    costs: &CostModel,
+) -> Result<Vec<WhatIfRow>, BadInput> {
+    let mut rows = Vec::new();
+    for (what_if, workload) in changed {
+        let ring_slots = match what_if {
+            WhatIf::RingSlots(slots) => Some(*slots),
+            _ => reading.ring_slots,
+        };
+        let reading = Reading { ring_slots, ..reading.clone() };
+        let mut makespans_ns = Vec::new();
+        for submission in models(workload, &reading) {
+            let result = run_once(workload, Some(submission), &reading, true, costs.clone())?;
+            if !result.outcome.report.completed {
+                show_problems(&result.outcome);
+                let model = submission.name();
+                return Err(BadInput(format!(
+                    "--what-if {what_if}: the changed workload does not end under {model}"
+                )));
+            }
+            makespans_ns.push((submission.name(), result.outcome.report.makespan_ns));
+        }
+        rows.push(WhatIfRow { change: what_if.to_string(), makespans_ns });
+    }
+    Ok(rows)
+}
+
+fn print_rest(reports: &[&Report], as_recorded: Submission, written: &[PathBuf]) {
     report::metric_lines(reports).iter().for_each(|line| outln!("{line}"));
-    // A recording was made under hardware scheduling, so that is the run to hold against it.
-    let recorded_model = reports.iter().find(|r| r.submission == Submission::Hardware.name());
-    if let Some(report) = recorded_model {
+    let replayed = reports.iter().find(|r| r.submission == as_recorded.name());
+    if let Some(report) = replayed.or(reports.last()) {
         print_details(report);
     }
     for path in written {

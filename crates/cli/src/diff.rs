@@ -3,12 +3,11 @@
 use crate::arguments::{self, Clock, Reading};
 use crate::kernels::short;
 use crate::output::{self, Outputs};
-use crate::run::{Keep, read, run_both, show_problems};
+use crate::run::{Keep, Read, read, run_both, show_problems};
 use crate::streams::outln;
 use crate::tables::{align_numbers, duration, table};
 use crate::{BadInput, End};
 use std::path::Path;
-use tidegate::workload::cost::CostModel;
 use tidegate::workload::diff::{Diff, DiffRow, Figures, Side, diff};
 use tidegate::workload::kernels::Table;
 
@@ -30,12 +29,12 @@ pub(crate) fn command(arguments: &arguments::Diff) -> Result<End, BadInput> {
 /// The recorded times of a trace; a workload without any is run in virtual time.
 fn load(path: &Path) -> Result<Table, BadInput> {
     let reading = Reading { clock: Some(Clock::Virtual), quiet: true, ..Reading::default() };
-    let workload = read(Some(path), &reading)?;
+    let Read { workload, costs } = read(Some(path), &reading)?;
     if let Some(table) = Table::recorded(&workload) {
         return Ok(table);
     }
     let keep = Keep { kernels: true, ..Keep::default() };
-    let result = run_both((&workload, None), None, &reading, keep, CostModel::nominal())?;
+    let result = run_both((&workload, None), None, &reading, keep, costs)?;
     if !result.outcome.report.is_right() {
         show_problems(&result.outcome);
         return Err(BadInput(format!("{}: the workload does not run right; mend it first", path.display())));

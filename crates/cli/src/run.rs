@@ -23,23 +23,38 @@ use tidegate::{Platform, RunRequest, RunResult, run_workload, workload};
 const DEFAULT_WORKLOAD: (&str, &str) =
     (include_str!("../../../workloads/ring-buffer.toml"), "workloads/ring-buffer.toml");
 
-/// Reads a workload, or the default one when there is no path.
-pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Arc<Workload>, BadInput> {
+/// A workload, and the machine that it runs on.
+pub(crate) struct Read {
+    pub(crate) workload: Arc<Workload>,
+    /// Calibrated by a recording, nominal for everything else.
+    pub(crate) costs: CostModel,
+}
+
+/// Reads a workload, or the default one when there is no path. A recording is read twice: what the first reading says of the
+/// recorded machine, the second one takes off.
+pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadInput> {
     let gaps = match reading.gaps {
         Gaps::Keep => recording::Gaps::Keep,
         Gaps::Drop => recording::Gaps::Drop,
     };
-    let import = recording::ImportOptions { gaps, ..cost::import_options_for(&CostModel::nominal()) };
-    let options = workload::LoadOptions { import };
-    let read = match path {
-        Some(path) => workload::load(path, &options).map(|(workload, _)| workload),
+    let load = |import: recording::ImportOptions| match path {
+        Some(path) => {
+            let options = workload::LoadOptions { import: recording::ImportOptions { gaps, ..import } };
+            workload::load(path, &options).map(|(workload, _)| workload)
+        }
         None => workload::toml_file::parse(DEFAULT_WORKLOAD.0, DEFAULT_WORKLOAD.1),
     };
-    let workload = read.map_err(|e| BadInput(e.to_string()))?;
+    let bad = |error: workload::Error| BadInput(error.to_string());
+    let mut workload = load(recording::ImportOptions::default()).map_err(bad)?;
+    let mut costs = CostModel::nominal();
+    if let Some(recorded) = &workload.recorded {
+        costs = CostModel::calibrated(&recorded.report);
+        workload = load(cost::import_options_for(&costs, reading.recorded_as())).map_err(bad)?;
+    }
     for warning in &workload.warnings {
         errln!("warning: {}:{}:{}: {}", workload.file, warning.line, warning.column, warning.text);
     }
-    Ok(Arc::new(workload))
+    Ok(Read { workload: Arc::new(workload), costs })
 }
 
 /// The clock that was asked for, or that fits the workload: a recorded run is replayed in modelled time.
@@ -164,7 +179,7 @@ pub(crate) fn write_timeline(trace: &Trace, path: &Path) -> Result<(), BadInput>
 
 /// `tidegate run`.
 pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
-    let workload = read(Some(&arguments.workload), &arguments.reading)?;
+    let Read { workload, costs } = read(Some(&arguments.workload), &arguments.reading)?;
     let submissions: Vec<Submission> =
         workload.queues.iter().map(|queue| submission_of(queue, arguments.submission)).collect();
     arguments.reading.doorbells(&submissions).map_err(BadInput)?;
@@ -196,8 +211,8 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
         kernels: arguments.kernels.is_some() || arguments.summary,
     };
     let beside = arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
+    let beside = beside.map(|read| read.workload);
     let both = (&workload, beside.as_ref());
-    let costs = CostModel::nominal();
     let mut result = run_both(both, arguments.submission, &arguments.reading, keep, costs)?;
     if let Some(trace) = &result.trace {
         if let Some(path) = &arguments.timeline {

@@ -1,8 +1,10 @@
 //! Owns how reports look on a terminal: one column per run, one row per figure, units spelled out.
 
+use crate::compare::WhatIfRow;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, TableComponent, presets};
 use std::io::IsTerminal;
 use tidegate::workload::MetricRow;
+use tidegate::workload::ranking::{Relation, relation};
 use tidegate::workload::recovery::{EngineRow, Fate};
 use tidegate::workload::report::Report;
 use tidegate::workload::verdict::{Account, Part, durations};
@@ -143,6 +145,30 @@ pub(crate) fn side_by_side(reports: &[&Report], accounts: &[Option<Account>]) ->
             &metric_name(metric),
             measured(&reports.iter().map(|r| r.metrics.get(number)).collect::<Vec<_>>()),
         );
+    }
+    align_numbers(&mut table);
+    table
+}
+
+/// One row per change, below the runs as they are: the makespan of each model, and its difference from that without the change.
+pub(crate) fn what_ifs(reports: &[&Report], rows: &[WhatIfRow]) -> Table {
+    let header = std::iter::once("what if".to_owned()).chain(reports.iter().map(|r| r.submission.to_owned()));
+    let mut table = table(header);
+    let base: Vec<u64> = reports.iter().map(|r| r.makespan_ns).collect();
+    let all = base.iter().chain(rows.iter().flat_map(|row| row.makespans_ns.iter().map(|(_, ns)| ns)));
+    let mut words = durations(&all.copied().collect::<Vec<_>>()).into_iter();
+    table.add_row(std::iter::once("as it is".to_owned()).chain(words.by_ref().take(base.len())));
+    for row in rows {
+        let cells = row.makespans_ns.iter().zip(&base).zip(words.by_ref());
+        let cell = |(((_, ns), base), word): ((&(&str, u64), &u64), String)| {
+            let change = (*ns as f64 - *base as f64) * 100.0 / (*base).max(1) as f64;
+            match relation(*ns, *base) {
+                Relation::NoDifference => format!("{word} (same)"),
+                Relation::Faster | Relation::Slower => format!("{word} ({change:+.1} %)"),
+            }
+        };
+        let cells: Vec<String> = cells.map(cell).collect();
+        table.add_row(std::iter::once(row.change.clone()).chain(cells));
     }
     align_numbers(&mut table);
     table

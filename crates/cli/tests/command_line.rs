@@ -617,6 +617,10 @@ fn real_traces_run_under_every_model() {
             let output = tidegate(&place, &["compare", path, "--gaps", gaps, "--json", "-"]);
             assert_eq!(output.status.code(), Some(0), "{path}: {}", text(&output));
             let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let trust = &comparison["verdict"]["trust"];
+            assert_eq!(trust["recorded_as"], "user");
+            assert!(trust["makespan_error_permille"].as_u64().unwrap() <= 10, "{path}: {trust}");
+            assert!(["good", "fair"].contains(&trust["grade"].as_str().unwrap()), "{path}: {trust}");
             for run in comparison["runs"].as_array().unwrap() {
                 assert_eq!((&run["completed"], &run["clock"]), (&Value::Bool(true), &Value::from("virtual")));
                 assert!(run["recorded_ns"].as_u64().unwrap() > 0);

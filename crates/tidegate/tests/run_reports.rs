@@ -179,7 +179,7 @@ fn a_written_timeline_can_be_replayed() {
     chrome::write(&trace, &mut json).unwrap();
     perfetto::write(&trace, &mut packets).unwrap();
     for file in [json, packets] {
-        let import = import_options_for(&CostModel::nominal());
+        let import = import_options_for(&CostModel::nominal(), Submission::User);
         let again = load_bytes(&file, "timeline", &LoadOptions { import }).unwrap().0;
         let recorded = again.recorded.as_ref().unwrap();
         // 24 frames: a copy into the ring, and a fill, a draw, a timed command and a copy on the 3D engine.

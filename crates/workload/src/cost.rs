@@ -12,7 +12,8 @@
 
 use tidegate_platform::{Step, StepCosts};
 
-use crate::recording::ImportOptions;
+use crate::model::Submission;
+use crate::recording::{ImportOptions, ImportReport};
 
 /// One constant of the model. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,12 +225,40 @@ impl CostModel {
         Self::of("high", |cost| cost.high_ns)
     }
 
-    /// The ordinary machine but for one step, for finding out what a ranking hangs on.
-    pub fn nominal_but(step: Step, ns: u64) -> Self {
-        let mut model = Self::nominal();
+    /// This machine with another price for one step, to find the steps that a ranking depends on.
+    pub fn but(&self, step: Step, ns: u64) -> Self {
+        let mut model = self.clone();
         model.steps = model.steps.with(step, ns);
         model.name = step.name();
         model
+    }
+
+    /// The machine on which a recording was made, as far as the recording says: the steps between a submission and the start of
+    /// its work on an idle engine, and those between two pieces of work, take as long together as the recorded medians. Each
+    /// step stays in its range; what a recording does not say stays nominal. `report` is that of a reading that took nothing off.
+    pub fn calibrated(report: &ImportReport) -> Self {
+        let mut model = Self::nominal();
+        model.name = "calibrated";
+        let between = [Step::FenceStore, Step::RingFetch, Step::PacketDecode];
+        model.fit(&between, report.median_turnaround_ns);
+        // Fetch and decode are part of both distances; the doorbell is part of the first alone.
+        let rest = model.ns(Step::RingFetch) + model.ns(Step::PacketDecode);
+        model.fit(&[Step::DoorbellToFetch], report.median_launch_ns.saturating_sub(rest));
+        model
+    }
+
+    /// Makes steps take `target_ns` together, in proportion to their nominal prices and each within its range. A target of 0 is unknown.
+    fn fit(&mut self, steps: &[Step], target_ns: u64) {
+        let costs = || COSTS.iter().filter(|cost| steps.contains(&cost.step));
+        let nominal: u64 = costs().map(|cost| cost.value_ns).sum();
+        if target_ns == 0 || nominal == 0 {
+            return;
+        }
+        for cost in costs() {
+            let wanted = u128::from(cost.value_ns) * u128::from(target_ns) / u128::from(nominal);
+            let ns = u64::try_from(wanted).unwrap_or(u64::MAX).clamp(cost.low_ns, cost.high_ns);
+            self.steps = std::mem::replace(&mut self.steps, StepCosts::free()).with(cost.step, ns);
+        }
     }
 
     /// The price of a step.
@@ -238,22 +267,44 @@ impl CostModel {
     }
 }
 
-/// How a recording is read for replay under kernel-mode hardware queues on a machine of these prices: what that machine
-/// takes by itself is taken off the recorded distances, so that it is not counted twice.
-pub fn import_options_for(costs: &CostModel) -> ImportOptions {
+/// How a recording is read that is taken as made under `model`, for replay on a machine of these prices: what that machine takes by
+/// itself under that model is taken off the recorded distances, so that it is not counted twice.
+pub fn import_options_for(costs: &CostModel, model: Submission) -> ImportOptions {
     let sum = |steps: &[Step]| -> u64 { steps.iter().map(|step| costs.ns(*step)).sum() };
-    let call_ns = sum(&[Step::UmdEncode, Step::KernelCall, Step::VidSchDispatch, Step::DdiCall]);
-    // From the end of work to the value behind it: the progress fence interrupts, and VidSch makes the signal.
-    let seen_ns = sum(&[Step::FenceStore, Step::InterruptDelivery, Step::Dpc, Step::VidSchDispatch])
-        + 3 * costs.ns(Step::DdiCall);
     let command_ns = costs.ns(Step::PacketDecode);
+    let interrupt_ns = sum(&[Step::InterruptDelivery, Step::Dpc]);
+    let scheduler_ns = costs.ns(Step::VidSchDispatch) + 3 * costs.ns(Step::DdiCall);
+    // How long a submission keeps its thread.
+    let call_ns = match model {
+        Submission::User => sum(&[Step::UmdEncode, Step::DoorbellStore]),
+        Submission::Packet | Submission::Hardware => {
+            sum(&[Step::UmdEncode, Step::KernelCall, Step::VidSchDispatch, Step::DdiCall])
+        }
+    };
+    // From the end of one piece of work to the start of the next on a queue. A packet is dispatched by the scheduler when the one
+    // before it has interrupted.
+    let turnaround_ns = match model {
+        Submission::User | Submission::Hardware => sum(&[Step::FenceStore, Step::RingFetch]) + command_ns,
+        Submission::Packet => {
+            sum(&[Step::DmaCompletion, Step::RingFetch]) + interrupt_ns + scheduler_ns + command_ns
+        }
+    };
+    // From the end of work to the value behind it. The engine stores it for a queue of user mode; else the end of the work
+    // interrupts, and VidSch makes the signal.
+    let seen_ns = match model {
+        Submission::User => sum(&[Step::RingFetch, Step::FenceStore]),
+        Submission::Hardware => costs.ns(Step::FenceStore) + interrupt_ns + scheduler_ns,
+        Submission::Packet => costs.ns(Step::DmaCompletion) + interrupt_ns + scheduler_ns,
+    };
+    // From the value to the return of a thread that sleeps; only a store of the engine has still to interrupt.
+    let woken_ns = match model {
+        Submission::User => interrupt_ns + 3 * costs.ns(Step::DdiCall),
+        Submission::Packet | Submission::Hardware => 0,
+    };
     ImportOptions {
-        // A submission to the start of its work on an idle engine.
         launch_ns: call_ns + sum(&[Step::DoorbellToFetch, Step::RingFetch]) + command_ns,
-        // The end of one piece of work to the start of the next.
-        turnaround_ns: sum(&[Step::FenceStore, Step::RingFetch]) + command_ns,
-        // The end of the work that a thread waits for to the thread's return.
-        wake_ns: seen_ns + costs.ns(Step::ThreadWake),
+        turnaround_ns,
+        wake_ns: seen_ns + woken_ns + costs.ns(Step::ThreadWake),
         seen_ns,
         call_ns,
         command_ns,
@@ -303,11 +354,41 @@ mod tests {
     #[test]
     fn a_machine_without_costs_takes_nothing_off_a_recording() {
         let free = CostModel { name: "free", steps: StepCosts::free() };
-        assert_eq!(import_options_for(&free), ImportOptions::default());
-        let nominal = import_options_for(&CostModel::nominal());
-        assert_eq!((nominal.call_ns, nominal.launch_ns), (3_250, 5_450));
-        assert_eq!((nominal.turnaround_ns, nominal.command_ns), (1_600, 500));
-        assert_eq!((nominal.seen_ns, nominal.wake_ns), (7_800, 19_800));
+        for model in Submission::ALL {
+            assert_eq!(import_options_for(&free, model), ImportOptions::default());
+        }
+    }
+
+    #[test]
+    fn a_recording_loses_what_the_machine_takes_under_the_model_that_it_was_made_under() {
+        let of = |model| import_options_for(&CostModel::nominal(), model);
+        let hardware = of(Submission::Hardware);
+        assert_eq!((hardware.call_ns, hardware.launch_ns), (3_250, 5_450));
+        assert_eq!((hardware.turnaround_ns, hardware.command_ns), (1_600, 500));
+        assert_eq!((hardware.seen_ns, hardware.wake_ns), (7_800, 19_800));
+        let user = of(Submission::User);
+        assert_eq!((user.call_ns, user.launch_ns), (400, 2_600), "no kernel call");
+        assert_eq!((user.turnaround_ns, user.seen_ns, user.wake_ns), (1_600, 1_100, 19_000));
+        let packet = of(Submission::Packet);
+        assert_eq!((packet.call_ns, packet.turnaround_ns), (3_250, 9_600));
+    }
+
+    #[test]
+    fn a_machine_is_calibrated_by_what_a_recording_says_within_the_ranges() {
+        let report = |median_launch_ns, median_turnaround_ns| {
+            let report = ImportReport { median_launch_ns, median_turnaround_ns, ..ImportReport::default() };
+            CostModel::calibrated(&report)
+        };
+        let of = |model: &CostModel| import_options_for(model, Submission::User);
+        let same = report(0, 0);
+        assert_eq!(same.steps, CostModel::nominal().steps, "a recording that says nothing");
+        let slower = report(3_400, 2_400);
+        assert_eq!(of(&slower).turnaround_ns, 2_400);
+        assert_eq!(of(&slower).launch_ns - of(&slower).call_ns, 3_400);
+        assert_eq!(slower.ns(Step::ThreadWake), CostModel::nominal().ns(Step::ThreadWake));
+        let bounded = report(1_000_000, 1);
+        assert_eq!(of(&bounded).turnaround_ns, 100 + 300 + 100, "the least of each range");
+        assert_eq!(bounded.ns(Step::DoorbellToFetch), 2_500, "the most of its range");
     }
 
     #[test]
@@ -316,8 +397,8 @@ mod tests {
         assert_eq!(CostModel::nominal().ns(step), 12_000);
         assert_eq!(CostModel::low().ns(step), 1_500);
         assert_eq!(CostModel::high().ns(step), 30_000);
-        assert_eq!(CostModel::nominal_but(step, 5).ns(step), 5);
-        assert_eq!(CostModel::nominal_but(step, 5).ns(Step::Dpc), 2_500);
+        assert_eq!(CostModel::nominal().but(step, 5).ns(step), 5);
+        assert_eq!(CostModel::nominal().but(step, 5).ns(Step::Dpc), 2_500);
         assert_eq!(rows().len(), Step::COUNT);
     }
 }

@@ -9,7 +9,7 @@
 //! names nothing by text any more → run on queues (`runner`) → numbers (`measure`), judgement (`verify`), and where
 //! it went wrong the reason (`deadlock`, `fault`) → [`report`] and the per-kernel table (`kernels`, `diff`, and Parquet with the
 //! feature `columns`). `ranking` says whether a comparison of submission models holds over the ranges of `cost`, and
-//! `verdict` what it came to and why.
+//! `verdict` what it came to and why. `what_if` changes recordings.
 //!
 //! What it does not do: it builds no machine. Whoever has one hands in a device and a
 //! [`MachineProbe`](runner::MachineProbe); which submission model or platform carries the work is a word here.
@@ -45,6 +45,7 @@ pub mod toml_file;
 mod unpack;
 pub mod verdict;
 mod verify;
+pub mod what_if;
 
 pub use error::{Error, Problem};
 pub use load::{LoadOptions, Loaded, load, load_bytes};

@@ -55,23 +55,23 @@ pub struct Variation {
     pub costs: CostModel,
 }
 
-/// The nominal machine, both ends of all ranges, and both ends of the range of each of these steps alone.
-pub fn plan(steps: &[Step]) -> Vec<Variation> {
-    let whole = [CostModel::nominal(), CostModel::low(), CostModel::high()];
+/// The machine `base`, both ends of all ranges, and `base` with both ends of the range of each of these steps alone.
+pub fn plan(base: &CostModel, steps: &[Step]) -> Vec<Variation> {
+    let whole = [base.clone(), CostModel::low(), CostModel::high()];
     let mut variations: Vec<Variation> =
         whole.into_iter().map(|costs| Variation { name: costs.name.to_owned(), costs }).collect();
     for cost in COSTS.iter().filter(|cost| steps.contains(&cost.step)) {
         for (end, ns) in [("low", cost.low_ns), ("high", cost.high_ns)] {
             let name = format!("{} {end}", cost.step.name());
-            variations.push(Variation { name, costs: CostModel::nominal_but(cost.step, ns) });
+            variations.push(Variation { name, costs: base.but(cost.step, ns) });
         }
     }
     variations
 }
 
-/// For workloads that take long: the nominal machine and both ends of all ranges.
-pub fn short_plan() -> Vec<Variation> {
-    plan(&[])
+/// For workloads that take long: the machine `base` and both ends of all ranges.
+pub fn short_plan(base: &CostModel) -> Vec<Variation> {
+    plan(base, &[])
 }
 
 /// Makespans in nanoseconds of all models on one machine.
@@ -138,6 +138,19 @@ pub struct Ranking {
     pub changes: Vec<Change>,
     /// Everything that was measured, the nominal machine first.
     pub measurements: Vec<Measurement>,
+    /// Runs that slept for ring space for a noticeable share of their makespan; the caller adds them.
+    pub ring_space: Vec<RingSpace>,
+}
+
+/// A run whose makespan depends on the size of its rings. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RingSpace {
+    /// The machine.
+    pub variation: String,
+    /// The model.
+    pub model: &'static str,
+    /// How long its threads slept for room in rings, all together.
+    pub ring_wait_ns: u64,
 }
 
 /// Compares every machine with the first one; `None` when nothing was measured.
@@ -161,7 +174,15 @@ pub fn judge(measurements: Vec<Measurement>) -> Option<Ranking> {
         }
     }
     let survives = changes.is_empty();
-    Some(Ranking { order, ties, tie_parts: TIE_PARTS, survives, changes, measurements })
+    Some(Ranking {
+        order,
+        ties,
+        tie_parts: TIE_PARTS,
+        survives,
+        changes,
+        measurements,
+        ring_space: Vec::new(),
+    })
 }
 
 impl Ranking {
@@ -202,11 +223,10 @@ impl Ranking {
     /// For people: one line for the order, and one for each machine on which a pair compares differently.
     pub fn lines(&self) -> Vec<String> {
         let (order, machines) = (self.order_in_words(), self.measurements.len());
-        if self.survives {
-            return vec![format!("fastest first: {order}; the same on all {machines} cost settings")];
-        }
-        let mut lines =
-            vec![format!("fastest first: {order}; not the same on all {machines} cost settings:")];
+        let mut lines = vec![match self.survives {
+            true => format!("fastest first: {order}; the same on all {machines} cost settings"),
+            false => format!("fastest first: {order}; not the same on all {machines} cost settings:"),
+        }];
         for machine in &self.measurements {
             let here = self.changes.iter().filter(|change| change.variation == machine.variation);
             let pair = |change: &Change| match change.here {
@@ -220,6 +240,13 @@ impl Ranking {
             if !pairs.is_empty() {
                 lines.push(format!("  with {}: {}", machine.variation, pairs.join("; ")));
             }
+        }
+        for RingSpace { variation, model, ring_wait_ns } in &self.ring_space {
+            lines.push(format!(
+                "  with {variation} threads under {model} slept {} us for ring space: the place of {model} depends on \
+                 --ring-slots",
+                ring_wait_ns / 1_000
+            ));
         }
         lines
     }
@@ -239,15 +266,16 @@ mod tests {
 
     #[test]
     fn plans_begin_with_the_ordinary_machine_and_vary_one_step_at_a_time() {
-        assert_eq!(short_plan().len(), 3);
-        let variations = plan(&DECISIVE);
+        let nominal = CostModel::nominal();
+        assert_eq!(short_plan(&nominal).len(), 3);
+        let variations = plan(&nominal, &DECISIVE);
         assert_eq!(variations.len(), 3 + 2 * DECISIVE.len());
         assert_eq!(variations[0].costs, CostModel::nominal());
         let changed = |variation: &Variation| {
             Step::ALL.iter().filter(|s| variation.costs.ns(**s) != CostModel::nominal().ns(**s)).count()
         };
         assert!(variations[3..].iter().all(|variation| changed(variation) == 1));
-        assert_eq!(plan(Step::ALL).len(), 3 + 2 * Step::COUNT);
+        assert_eq!(plan(&nominal, Step::ALL).len(), 3 + 2 * Step::COUNT);
     }
 
     #[test]
@@ -305,6 +333,15 @@ mod tests {
         assert!(!drawn_apart.survives);
         assert_eq!(drawn_apart.held("packet", "hardware"), (1, 2));
         assert_eq!(drawn_apart.lines()[1], "  with low: hardware is before packet");
+    }
+
+    #[test]
+    fn a_place_that_rests_on_ring_space_is_named() {
+        let mut ranking = judge(vec![measured("nominal", 300, 200, 100)]).unwrap();
+        let (variation, ring_wait_ns) = ("high".to_owned(), 32_900_000);
+        ranking.ring_space.push(RingSpace { variation, model: "user", ring_wait_ns });
+        let line = "  with high threads under user slept 32900 us for ring space: the place of user depends on --ring-slots";
+        assert_eq!(ranking.lines()[1], line);
     }
 
     #[test]

@@ -2,15 +2,18 @@
 //!
 //! Purpose: reports and accounts in, typed facts out. Every number is a field of the JSON; `SCHEMA.md` says how each is computed.
 //! Invariant: what counts as a difference is [`ranking::relation`], as in the ranking.
-//! Rooms: `account` (where a makespan went) · `words` (sentences for people).
+//! Rooms: `account` (where a makespan went) · `words` (sentences for people) · `trust` (how far a replay can be
+//! trusted).
 //! Entry points: [`account()`] for each run, then [`judge`], then [`Verdict::sentences`].
 
 mod account;
+mod trust;
 mod words;
 
 use serde::Serialize;
 
 pub use account::{Account, Part, RunOnTimeline, account};
+pub use trust::{Grade, Trust, trust};
 pub use words::{durations, percent};
 
 use crate::ranking::{self, Ranking, Relation, TIE_PARTS};
@@ -53,15 +56,20 @@ pub struct ModelVerdict {
     pub wake_ups: u64,
     /// How long threads slept for room in rings, all together.
     pub ring_wait_ns: u64,
-    /// How it compares with the baseline; `None` of the baseline itself.
+    /// How it compares with the baseline; `None` of the baseline itself, and where nothing is compared.
     pub against: Option<Against>,
 }
 
 impl ModelVerdict {
     /// Whether the time slept for ring space is a noticeable share of the makespan: 1 % or more.
     pub fn rests_on_ring_space(&self) -> bool {
-        self.ring_wait_ns > 0 && self.ring_wait_ns.saturating_mul(RING_SPACE_PARTS) >= self.makespan_ns
+        rests_on_ring_space(self.ring_wait_ns, self.makespan_ns)
     }
+}
+
+/// Whether sleeps for ring space are a noticeable share of a makespan: 1 % or more.
+pub fn rests_on_ring_space(ring_wait_ns: u64, makespan_ns: u64) -> bool {
+    ring_wait_ns > 0 && ring_wait_ns.saturating_mul(RING_SPACE_PARTS) >= makespan_ns
 }
 
 /// The answer of a comparison.
@@ -71,13 +79,22 @@ pub struct Verdict {
     pub baseline: &'static str,
     /// Makespans that differ by at most one part in this many of the longer one count as no difference.
     pub tie_parts: u64,
+    /// Of a recording, how far its replay can be trusted; `None` where that is not known.
+    pub trust: Option<Trust>,
     /// Every model, the baseline first.
     pub models: Vec<ModelVerdict>,
 }
 
 /// Compares every run with the first one; `None` when there is none. `accounts` are those of the runs, where there is a timeline.
-pub fn judge(runs: &[&Report], accounts: &[Option<Account>], ranking: Option<&Ranking>) -> Option<Verdict> {
+/// Where `trust` is poor the models are not compared.
+pub fn judge(
+    runs: &[&Report],
+    accounts: &[Option<Account>],
+    ranking: Option<&Ranking>,
+    trust: Option<Trust>,
+) -> Option<Verdict> {
     let baseline = runs.first()?;
+    let compared = trust.as_ref().is_none_or(|trust| trust.grade != Grade::Poor);
     let of = |(number, run): (usize, &&Report)| {
         let account = accounts.get(number).cloned().flatten();
         ModelVerdict {
@@ -89,11 +106,11 @@ pub fn judge(runs: &[&Report], accounts: &[Option<Account>], ranking: Option<&Ra
             interrupts: run.interrupts,
             wake_ups: run.cpu_wakes,
             ring_wait_ns: run.ring_wait_ns,
-            against: (number > 0).then(|| against(run, baseline, ranking)),
+            against: (number > 0 && compared).then(|| against(run, baseline, ranking)),
         }
     };
     let models = runs.iter().enumerate().map(of).collect();
-    Some(Verdict { baseline: baseline.submission, tie_parts: TIE_PARTS, models })
+    Some(Verdict { baseline: baseline.submission, tie_parts: TIE_PARTS, trust, models })
 }
 
 fn against(run: &Report, baseline: &Report, ranking: Option<&Ranking>) -> Against {
@@ -141,30 +158,54 @@ pub(crate) mod tests {
             measured("low", 1_000, 998),
             measured("high", 1_000, 700),
         ]);
-        let verdict = judge(&[&packet, &user], &[None, None], ranking.as_ref()).unwrap();
+        let verdict = judge(&[&packet, &user], &[None, None], ranking.as_ref(), None).unwrap();
         assert_eq!((verdict.baseline, verdict.models.len()), ("packet", 2));
         assert_eq!(verdict.models[0].against, None);
         let against = verdict.models[1].against.clone().unwrap();
         assert_eq!((against.relation, against.change_permille), (Relation::Faster, -250));
         assert_eq!((against.held_on, against.settings), (Some(2), Some(3)));
         assert_eq!(against.not_on, ["low"]);
-        assert_eq!(judge(&[], &[], None), None);
+        assert_eq!(judge(&[], &[], None, None), None);
     }
 
     #[test]
     fn a_verdict_without_a_ranking_says_nothing_of_cost_settings() {
         let (packet, user) = (run("packet", 0), run("user", 750));
-        let verdict = judge(&[&packet, &user], &[], None).unwrap();
+        let verdict = judge(&[&packet, &user], &[], None, None).unwrap();
         let against = verdict.models[1].against.clone().unwrap();
         assert_eq!((against.relation, against.change_permille), (Relation::Slower, 0));
         assert_eq!((against.held_on, against.settings), (None, None));
     }
 
     #[test]
+    fn a_replay_that_is_too_far_off_is_not_compared() {
+        let (packet, user) = (run("packet", 1_000), run("user", 750));
+        let trust = Trust {
+            recorded_as: "user",
+            grade: Grade::Poor,
+            makespan_error_permille: 300,
+            start_error_permille: 0,
+            explained: 1,
+            unexplained: 0,
+            missing: 0,
+        };
+        let poor = judge(&[&packet, &user], &[], None, Some(trust.clone())).unwrap();
+        assert!(poor.models.iter().all(|model| model.against.is_none()));
+        assert!(
+            poor.sentences().iter().all(|sentence| !sentence.contains("faster")),
+            "{:?}",
+            poor.sentences()
+        );
+        let fair = Trust { grade: Grade::Fair, ..trust };
+        let fair = judge(&[&packet, &user], &[], None, Some(fair)).unwrap();
+        assert!(fair.sentences()[1].contains("25 % faster than packet"), "{:?}", fair.sentences());
+    }
+
+    #[test]
     fn ring_space_counts_from_a_hundredth_of_the_makespan_on() {
         let rests = |ring_wait_ns| {
             let user = Report { ring_wait_ns, ..run("user", 1_000) };
-            judge(&[&user], &[], None).unwrap().models[0].rests_on_ring_space()
+            judge(&[&user], &[], None, None).unwrap().models[0].rests_on_ring_space()
         };
         assert_eq!([0, 9, 10].map(rests), [false, false, true]);
     }

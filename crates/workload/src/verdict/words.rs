@@ -228,7 +228,7 @@ mod tests {
     fn the_sentences_say_how_much_and_why() {
         let packet = run("packet", 1_496_709);
         let user = Report { kernel_calls: 2, interrupts: 2, ..run("user", 1_146_730) };
-        let verdict = judge(&[&packet, &user], &accounts(), None).unwrap();
+        let verdict = judge(&[&packet, &user], &accounts(), None, None).unwrap();
         let [first, second] = &verdict.sentences()[..] else { panic!("two models, two sentences") };
         assert_eq!(
             first,
@@ -255,7 +255,7 @@ mod tests {
     fn ties_are_no_difference_and_ring_space_is_stated() {
         let packet = run("packet", 1_000_000);
         let user = Report { ring_wait_ns: 20_000, ..run("user", 999_000) };
-        let said = judge(&[&packet, &user], &[], None).unwrap().sentences().remove(1);
+        let said = judge(&[&packet, &user], &[], None, None).unwrap().sentences().remove(1);
         assert!(said.starts_with("user: 0.999 ms, no difference from packet;"), "{said}");
         assert!(said.contains("threads slept 20.00 µs for ring space"), "{said}");
     }
