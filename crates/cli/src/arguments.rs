@@ -214,7 +214,8 @@ Examples:
   tidegate compare trace.json.gz --recorded-as hardware --what-if sync=gpu --what-if graphs=on
   tidegate compare workloads/ring-buffer.toml --adapter monitored
 
-Takes a second or two for most workloads here and for a trace, and about 10 seconds for the frame graph.")]
+Takes a second or two for most workloads here and for a trace, and about a minute for the frame graph, which draws a
+real picture 39 times.")]
 pub(crate) struct Compare {
     /// The workload (default: the ring buffer of workloads/ring-buffer.toml, which is part of the program)
     pub(crate) workload: Option<PathBuf>,

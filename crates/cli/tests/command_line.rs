@@ -24,8 +24,10 @@ fn place(name: &str) -> PathBuf {
     place
 }
 
+/// Runs the binary as in a terminal that is wide enough for every cell to stay on one line.
 fn tidegate(place: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).current_dir(place).output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.env("COLUMNS", "200").args(arguments).current_dir(place).output().unwrap()
 }
 
 fn text(output: &Output) -> String {

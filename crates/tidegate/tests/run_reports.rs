@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate::platform::Step;
 use tidegate::trace::{Kind, LaneId, LaneKind, Trace, chrome, perfetto};
 use tidegate::workload::cost::{CostModel, import_options_for};
 use tidegate::workload::expect::Clock;
@@ -253,5 +254,19 @@ fn every_slice_of_an_engine_leads_to_its_box_and_to_the_call() {
             let longest = marks.map(|r| r.duration_ns()).max().unwrap_or(0);
             assert_eq!(longest, 0, "{name} {submission}: a signal is a mark");
         }
+    }
+}
+
+#[test]
+fn a_submission_in_the_first_nanosecond_of_a_run_has_its_box() {
+    let workload = from_text(LONG_WORK, "long.toml");
+    let costs = CostModel::nominal().but(Step::UmdEncode, 0);
+    for submission in MODELS {
+        let result = run(&RunRequest { costs: costs.clone(), ..request(&workload, submission) });
+        let trace = result.trace.expect("a timeline was asked for");
+        assert!(!trace.records.iter().any(|r| r.kind == Kind::NeverRan), "{submission}");
+        let chains = trace.chains();
+        assert!(chains.iter().all(|chain| chain.call.is_some() && chain.queued.is_some()), "{submission}");
+        assert!(!chains.is_empty(), "{submission}");
     }
 }

@@ -64,11 +64,11 @@ pub(crate) enum Failure {
 
 impl QueueIdentity {
     /// The CPU time that goes with a submission. Only the timeline reads it; while there is none, reading the clock would be
-    /// half the cost of a submission.
+    /// half the cost of a submission. In a packet 0 stands for "no time", so the first nanosecond of a run is 1.
     #[inline]
     pub(crate) fn queued_ns(&self) -> u64 {
         let platform = &self.device.platform;
-        if platform.tracing() { platform.stamp_ns() } else { 0 }
+        if platform.tracing() { platform.stamp_ns().max(1) } else { 0 }
     }
 
     /// Something that happened to the queue's doorbell, on its lane of the timeline.
