@@ -12,6 +12,8 @@ mod kernels;
 mod manners;
 #[path = "command_line/outputs.rs"]
 mod outputs;
+#[path = "command_line/what_if.rs"]
+mod what_if;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -1,9 +1,12 @@
 //! What-if questions about a recording: pure changes of a workload.
 //!
-//! Each change keeps every dependency that the recording states: the order of each stream, and what waits for what. A change that
-//! cannot be made so is refused with the reason. `decisions/0039` says what each one supposes.
+//! Each change keeps what waits for what, and all but a split keep the order of each stream. A change that cannot be made so is
+//! refused with the reason. `decisions/0039` says what each one supposes. Rooms: `split` (more streams).
 //! Entry points: [`WhatIf::from_str`], [`WhatIf::apply`].
 
+mod split;
+
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -18,7 +21,7 @@ use crate::model::{
 pub enum WhatIf {
     /// Rings of user-mode queues with so many slots. The workload stays as it is.
     RingSlots(u64),
-    /// The work of all streams on so many of them.
+    /// The work of all streams on so many of them: fewer are merged, more take turns.
     Streams(u32),
     /// Each run of launches on one stream, with nothing but host time between them, is one launch.
     GraphsOn,
@@ -74,7 +77,7 @@ impl WhatIf {
         };
         recorded.items.clear();
         if let Self::Streams(streams) = self {
-            merge_streams(&mut changed, streams).map_err(|why| format!("{self}: {why}"))?;
+            streams_of(&mut changed, streams).map_err(|why| format!("{self}: {why}"))?;
             return Ok(changed);
         }
         for thread in &mut changed.threads {
@@ -99,36 +102,38 @@ fn queue_of(op: &OpKind) -> Option<&QueueRef> {
     }
 }
 
-/// Stream k becomes stream k modulo `streams` of those with work. One thread must feed them all: its order is then the order of each
-/// merged stream, and every wait stands behind its signal.
-fn merge_streams(workload: &mut Workload, streams: u32) -> Result<(), String> {
+/// Merges or splits the streams that have work, so that there are `streams` of them.
+fn streams_of(workload: &mut Workload, streams: u32) -> Result<(), String> {
     let mut fed: Vec<QueueId> = Vec::new();
     let mut feeders = 0;
     for thread in &workload.threads {
         let mut feeds = false;
-        for op in thread.body.iter() {
-            if let Some(queue) = queue_of(&op.kind) {
-                feeds = true;
-                if !fed.contains(&queue.first) {
-                    fed.push(queue.first);
-                }
+        for queue in thread.body.iter().filter_map(|op| queue_of(&op.kind)) {
+            feeds = true;
+            if !fed.contains(&queue.first) {
+                fed.push(queue.first);
             }
         }
         feeders += u32::from(feeds);
     }
     fed.sort_unstable();
     let have = u32::try_from(fed.len()).unwrap_or(u32::MAX);
-    if streams >= have {
-        return Err(format!(
-            "the recording has {have} streams, and does not say which work of one stream could run beside other work of it; \
-             say fewer"
-        ));
-    }
-    if feeders > 1 {
-        return Err(format!(
+    match streams.cmp(&have) {
+        Ordering::Greater => split::split_streams(workload, streams, &fed),
+        Ordering::Equal => Err(format!("the recording has {have} streams already; say another number")),
+        Ordering::Less if feeders > 1 => Err(format!(
             "{feeders} host threads feed the streams, so a merged stream has no recorded order; this needs a recording with one"
-        ));
+        )),
+        Ordering::Less => {
+            merge_streams(workload, streams, &fed);
+            Ok(())
+        }
     }
+}
+
+/// Stream k becomes stream k modulo `streams` of those in `fed`. One thread feeds them all: its order is then the order of each
+/// merged stream, and every wait stands behind its signal.
+fn merge_streams(workload: &mut Workload, streams: u32, fed: &[QueueId]) {
     let onto = |queue: QueueId| {
         let place = fed.iter().position(|fed| *fed == queue).unwrap_or(0);
         fed[place % streams as usize]
@@ -147,7 +152,6 @@ fn merge_streams(workload: &mut Workload, streams: u32) -> Result<(), String> {
             _ => {}
         });
     }
-    Ok(())
 }
 
 fn change_ops(thread: &mut Thread, change: impl Fn(&mut OpKind)) {
@@ -255,16 +259,16 @@ fn wait_on_streams(ops: &[Op]) -> Vec<Op> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::expression::Expr;
-    use crate::model::{Command, FenceRef};
+    use crate::model::Command;
 
     fn op(kind: OpKind) -> Op {
         Op { kind, span: Span::default() }
     }
 
-    fn submit(queue: u32, ns: &[u64]) -> Op {
+    pub(super) fn submit(queue: u32, ns: &[u64]) -> Op {
         let work = |ns: &u64| Command {
             kind: CommandKind::Work { ns: Expr::number(*ns), label: None, recorded: None },
             span: Span::default(),
@@ -276,23 +280,27 @@ mod tests {
         op(OpKind::Host { until_ns, work_ns: 1 })
     }
 
-    fn fence(value: u64) -> (FenceRef, Expr) {
-        (Ref::to(FenceId(0)), Expr::number(value))
-    }
-
-    fn signal(queue: u32, value: u64) -> Op {
-        let (fence, value) = fence(value);
+    pub(super) fn signal_of(queue: u32, fence: u32, value: u64) -> Op {
+        let (fence, value) = (Ref::to(FenceId(fence)), Expr::number(value));
         op(OpKind::Signal { queue: Ref::to(QueueId(queue)), fence, value })
     }
 
-    fn wait(queue: u32, value: u64) -> Op {
-        let (fence, value) = fence(value);
+    pub(super) fn wait_of(queue: u32, fence: u32, value: u64) -> Op {
+        let (fence, value) = (Ref::to(FenceId(fence)), Expr::number(value));
         op(OpKind::Wait { queue: Ref::to(QueueId(queue)), fence, value })
     }
 
-    fn cpu_wait(value: u64) -> Op {
-        let (fence, value) = fence(value);
-        op(OpKind::CpuWait { any: false, of: vec![FenceWait { fence, value }], chosen: None })
+    pub(super) fn signal(queue: u32, value: u64) -> Op {
+        signal_of(queue, 0, value)
+    }
+
+    pub(super) fn wait(queue: u32, value: u64) -> Op {
+        wait_of(queue, 0, value)
+    }
+
+    pub(super) fn cpu_wait(value: u64) -> Op {
+        let of = vec![FenceWait { fence: Ref::to(FenceId(0)), value: Expr::number(value) }];
+        op(OpKind::CpuWait { any: false, of, chosen: None })
     }
 
     #[test]

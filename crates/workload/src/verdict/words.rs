@@ -170,15 +170,15 @@ fn differences(model: &ModelVerdict, baseline: &ModelVerdict) -> Vec<String> {
             }
         };
         differ("CPU threads wait for fences for", base.cpu_waiting_ns, own.cpu_waiting_ns);
-        differ("CPU threads spend in calls that submit", base.cpu_submission_ns, own.cpu_submission_ns);
-        differ("work that has all that it needs waits for its engine for", base.launch_ns, own.launch_ns);
-        differ("signals take to what waits for them", base.sync_ns, own.sync_ns);
+        differ("calls that submit take the CPU", base.cpu_submission_ns, own.cpu_submission_ns);
+        differ("ready work waits for its engine for", base.launch_ns, own.launch_ns);
+        differ("the way from signals to their waiters takes", base.sync_ns, own.sync_ns);
         differ("threads sleep for ring space for", base.ring_wait_ns, own.ring_wait_ns);
-        differ("copies keep the run for", base.copy_ns, own.copy_ns);
+        differ("copies on the critical path take", base.copy_ns, own.copy_ns);
     }
     if baseline.interrupts != model.interrupts {
         let (base, own) = (baseline.interrupts, model.interrupts);
-        lines.push(format!("the interrupt line has {base} interrupts under {from} and {own} under {to}"));
+        lines.push(format!("the interrupt line rises {base} times under {from} and {own} times under {to}"));
     }
     lines
 }
@@ -246,8 +246,9 @@ mod tests {
             &"CPU threads wait for fences for 92.00 µs under packet and 0.00 µs under user".to_owned()
         ));
         assert!(
-            differences
-                .contains(&"the interrupt line has 52 interrupts under packet and 2 under user".to_owned())
+            differences.contains(
+                &"the interrupt line rises 52 times under packet and 2 times under user".to_owned()
+            )
         );
     }
 
