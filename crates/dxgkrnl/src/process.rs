@@ -253,10 +253,15 @@ impl Process {
         affinity.ok_or(Status::INVALID_PARAMETER)
     }
 
+    /// Gives an instance its handle. The instance keeps it, so that its object is found without a walk.
+    fn insert_fence(&self, instance: &Arc<FenceInstanceObject>) -> Result<Handle, Status> {
+        let handle = self.insert(Object::Fence(instance.clone()))?;
+        Ok(*instance.handle.get_or_init(|| handle))
+    }
+
     /// Gives an instance its handle, and tells the process about it.
     fn enter_fence(&self, instance: Arc<FenceInstanceObject>) -> Result<FenceInstance, Status> {
-        let handle = self.insert(Object::Fence(instance.clone()))?;
-        let handle = *instance.handle.get_or_init(|| handle);
+        let handle = self.insert_fence(&instance)?;
         let fence = &instance.fence;
         let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);
         let (current_at, cpu_reaches) = (fence.storage.current_at(), fence.current.is_some());
@@ -501,7 +506,7 @@ impl Kernel for Process {
         let fence = queue.progress.fence.clone();
         let progress_value = fence.current.as_ref().ok_or(Status::NOT_SUPPORTED)?.cell().word().clone();
         let progress_gpu_va = queue.progress.mapping.current_va;
-        let progress_fence = self.insert(Object::Fence(queue.progress.clone()))?;
+        let progress_fence = self.insert_fence(&queue.progress)?;
         let handle = self.insert(Object::HwQueue(queue))?;
         Ok(tidegate_calls::HwQueue {
             handle,
