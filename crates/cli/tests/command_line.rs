@@ -90,7 +90,7 @@ fn compare_without_argument_says_first_what_user_mode_submission_changes() {
         "{said}"
     );
     let page = std::fs::read_to_string(place.join("compare.html")).unwrap();
-    for word in ["<canvas", "faster than packet", "GPU work", "CPU threads spend in calls that submit"] {
+    for word in ["<canvas", "faster than packet", "GPU work", "calls that submit take the CPU"] {
         assert!(page.contains(word), "{word}");
     }
     assert!(!page.contains("http://") && !page.contains("https://"));
