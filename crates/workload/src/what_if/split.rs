@@ -31,6 +31,13 @@ struct Parts {
 /// A stream that several threads feed, or more streams than a machine has engines.
 pub(super) fn split_streams(workload: &mut Workload, streams: u32, fed: &[QueueId]) -> Result<(), String> {
     let have = u32::try_from(fed.len()).unwrap_or(u32::MAX).max(1);
+    // Each added part has an engine of its own. The number comes from the command line, so it is bounded before parts are made.
+    let engines = engines(workload).saturating_add(streams.saturating_sub(have));
+    if engines > MOST_ENGINES {
+        return Err(format!(
+            "{streams} streams need {engines} engines and a machine has {MOST_ENGINES}; say fewer"
+        ));
+    }
     let mut parts = BTreeMap::new();
     for (place, stream) in (0u32..).zip(fed) {
         let wanted = streams / have + u32::from(place < streams % have);
@@ -41,12 +48,6 @@ pub(super) fn split_streams(workload: &mut Workload, streams: u32, fed: &[QueueI
             ));
         }
         parts.insert(*stream, add_parts(workload, *stream, wanted));
-    }
-    let engines = engines(workload);
-    if engines > MOST_ENGINES {
-        return Err(format!(
-            "{streams} streams need {engines} engines and a machine has {MOST_ENGINES}; say fewer"
-        ));
     }
     for thread in &mut workload.threads {
         let mut body = Vec::with_capacity(thread.body.len());
@@ -160,5 +161,7 @@ mod tests {
         assert!(why.contains("several host threads feed 's'"), "{why}");
         let why = split_streams(&mut recording(vec![submit(0, &[1])]), 60, &[QueueId(0)]).unwrap_err();
         assert!(why.contains("62 engines and a machine has 48"), "{why}");
+        let why = split_streams(&mut recording(vec![submit(0, &[1])]), u32::MAX, &[QueueId(0)]).unwrap_err();
+        assert!(why.contains("a machine has 48"), "{why}");
     }
 }
