@@ -131,28 +131,16 @@ pub fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) 
     if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
 }
 
-/// Runs cargo in `root` and returns what it prints on standard output.
+/// Runs cargo in `root`; returns whether it succeeded, and what it prints on standard output. `errors` takes the other stream.
 pub fn cargo_output(
     root: &Path,
     arguments: &[&str],
     environment: &[(&str, OsString)],
-) -> Result<String, String> {
-    let mut command = cargo_command(root, arguments, environment);
-    let line = format!("cargo {}", arguments.join(" "));
-    let output = command.stderr(Stdio::inherit()).output().map_err(|e| format!("cannot run {line}: {e}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() { Ok(text) } else { Err(format!("{line}: {}", output.status)) }
-}
-
-/// Runs cargo in `root`; returns whether it succeeded, and what it prints on standard output.
-pub fn cargo_messages(
-    root: &Path,
-    arguments: &[&str],
-    environment: &[(&str, OsString)],
+    errors: Stdio,
 ) -> Result<(bool, String), String> {
     let line = format!("cargo {}", arguments.join(" "));
     let mut command = cargo_command(root, arguments, environment);
-    let output = command.stderr(Stdio::null()).output().map_err(|e| format!("cannot run {line}: {e}"))?;
+    let output = command.stderr(errors).output().map_err(|e| format!("cannot run {line}: {e}"))?;
     Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 

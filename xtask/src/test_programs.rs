@@ -134,7 +134,10 @@ pub fn run(root: &Path, environment: &[(&str, OsString)]) -> Result<(), String> 
 fn build(root: &Path, environment: &[(&str, OsString)]) -> Result<Vec<Program>, String> {
     let arguments =
         ["test", "--workspace", "--no-run", "--quiet", "--message-format", "json-render-diagnostics"];
-    let output = stages::cargo_output(root, &arguments, environment)?;
+    let (built, output) = stages::cargo_output(root, &arguments, environment, Stdio::inherit())?;
+    if !built {
+        return Err("the test programs do not build".to_owned());
+    }
     let programs = programs(&output);
     if programs.is_empty() { Err("cargo built no test program".to_owned()) } else { Ok(programs) }
 }

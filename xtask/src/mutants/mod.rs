@@ -12,6 +12,7 @@ mod switches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use crate::spec::{self, CodeTag, TestTag};
 use crate::test_programs::{self, Program};
@@ -124,7 +125,7 @@ fn build(root: &Path, copy: &Path, switches: &mut Vec<Numbered>) -> Result<Vec<P
             "--message-format",
             "json",
         ];
-        let (built, output) = stages::cargo_messages(copy, &arguments, &environment)?;
+        let (built, output) = stages::cargo_output(copy, &arguments, &environment, Stdio::null())?;
         if built {
             return Ok(test_programs::programs(&output));
         }
