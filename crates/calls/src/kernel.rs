@@ -152,7 +152,7 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTSubmitCommandToHwQueue")]
     fn submit_command_to_hw_queue(&self, args: SubmitCommandToHwQueue) -> Result<(), Status>;
 
-    /// Queues a wait for all of `fences` on a kernel-mode hardware queue.
+    /// Queues a wait for all of 1 to 32 fences on a kernel-mode hardware queue.
     #[doc(alias = "D3DKMTSubmitWaitForSyncObjectsToHwQueue")]
     fn submit_wait_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status>;
 
@@ -192,7 +192,7 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTDestroySynchronizationObject")]
     fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status>;
 
-    /// Blocks until the condition holds, or, given an event, returns at once and sets it then.
+    /// Waits for 1 to 4096 fences: blocks until the condition holds, or, given an event, returns at once and sets it then.
     #[doc(alias = "D3DKMTWaitForSynchronizationObjectFromCpu")]
     fn wait_from_cpu(
         &self,
@@ -209,7 +209,7 @@ pub trait Kernel: Send + Sync {
     #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
     fn signal_from_cpu(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<(), Status>;
 
-    /// Queues a wait on a context; later submissions stay behind it.
+    /// Queues a wait for all of 1 to 32 fences on a context; later submissions stay behind it.
     #[doc(alias = "D3DKMTWaitForSynchronizationObjectFromGpu")]
     fn wait_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status>;
 

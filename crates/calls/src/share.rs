@@ -6,9 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 use tidegate_d3dukmdt::SyncObjectFlags;
 
-/// Most objects behind one NT handle (D3DKMT_MAX_OBJECTS_PER_HANDLE).
-pub const MAX_OBJECTS_PER_HANDLE: usize = 3;
-
 /// An NT handle: keeps what was shared alive, and can be given to another process. Each clone is one more handle.
 #[derive(Clone)]
 pub struct NtHandle(Arc<dyn Any + Send + Sync>);
@@ -49,7 +46,8 @@ pub struct OpenSyncObject<'a> {
     pub device: Handle,
     /// What to open.
     pub nt_handle: &'a NtHandle,
-    /// What the new instance may do: NO_SIGNAL or NO_WAIT, or neither.
+    /// What the new instance may not do: NO_SIGNAL or NO_WAIT, or neither. SHARED and NT_SECURITY_SHARING, which every shareable
+    /// fence was made with, may be repeated together and change nothing. INVALID_PARAMETER for any other flag.
     pub flags: SyncObjectFlags,
     /// The physical adapters whose engines reach it; 0 for all.
     pub engine_affinity: u32,

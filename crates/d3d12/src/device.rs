@@ -23,6 +23,7 @@ use crate::umd::{Failure, QueueIdentity, ring};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
+use tidegate_calls::layout::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::{
     AdapterInfo, CreatePagingQueue, DeviceState, FaultReport, FenceValue, Handle, Kernel, MakeResident,
     NtHandle, PagingPriority, Priority, ReadOnly, Residency, SegmentGroup, Status, VideoMemoryInfo, WaitMode,
@@ -286,7 +287,7 @@ impl Device {
     /// Waits for all or any of several fences: blocks, or, given an event, returns at once and has it set then.
     ///
     /// # Errors
-    /// As [`Fence::wait`]; [`Error::BadValue`] for no fences at all.
+    /// As [`Fence::wait`]; [`Error::BadValue`] for no fences at all, and for more than 4,096.
     pub fn wait_multiple(
         &self,
         fences: &[(&Fence, u64)],
@@ -296,6 +297,10 @@ impl Device {
         if fences.is_empty() {
             let what = "a wait for several fences".to_owned();
             return Err(Error::BadValue { what, why: "it names no fence; name at least one" });
+        }
+        if fences.len() > MAX_OBJECTS_PER_CPU_WAIT {
+            let what = format!("a wait for {} fences", fences.len());
+            return Err(Error::BadValue { what, why: "one wait names at most 4096 fences; divide it" });
         }
         for (fence, _) in fences {
             self.inner.owns(&fence.inner.device, || format!("fence '{}'", fence.name()))?;

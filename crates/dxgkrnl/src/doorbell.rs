@@ -19,14 +19,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::{AllocationMemory, CreateDoorbellFlags, DoorbellStatus, Status};
+use tidegate_d3dukmdt::layout::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};
 use tidegate_platform::{Mapping, Mutex, Page, Untrusted, Word};
 use tidegate_trace::{Kind, LaneId, Record};
-
-/// D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES_WDDM3_1.
-const MAX_PRIVATE_DATA_BYTES: usize = 16;
 
 struct State {
     /// What the process was told at the present connect.
@@ -176,7 +174,7 @@ impl Doorbell {
             false => None,
         };
         // spec: UMS-032
-        if !queue.user_mode_submission || private_data.len() > MAX_PRIVATE_DATA_BYTES {
+        if !queue.user_mode_submission || private_data.len() > DOORBELL_PRIVATE_DATA_BYTES {
             return Err(Status::INVALID_PARAMETER);
         }
         let (Some(slots), AllocationMemory::Protocol(pointers)) = (ring.bulk(), &control.memory) else {

@@ -18,6 +18,7 @@ use crate::scheduling;
 use crate::signal::{check_flags, check_rewinds, signal};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::doorbell::Connection;
+use tidegate_calls::layout::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::{
     AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CurrentValueView, DeviceState,
@@ -26,15 +27,12 @@ use tidegate_calls::{
     SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
     SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
 };
+use tidegate_d3dukmdt::layout::{MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
 use tidegate_ddi::{OsHandle, VidSchCaps};
 use tidegate_platform::{CacheType, Event, Mutex};
 
-/// Most objects in one wait call.
-const MAX_OBJECTS: usize = 4096;
-/// Most fences in one signal call (D3DDDI_MAX_OBJECT_SIGNALED).
-const MAX_SIGNALLED: usize = 32;
-/// Most contexts or hardware queues that one signal is for (D3DDDI_MAX_BROADCAST_CONTEXT).
-const MAX_BROADCAST: usize = 64;
+/// Most allocations in one call; ours, no header has a number for it.
+const MAX_ALLOCATIONS: usize = 4096;
 
 #[derive(Clone)]
 pub(crate) enum Object {
@@ -131,6 +129,8 @@ impl Process {
         name: &str,
         may_raise_priority: bool,
     ) -> Result<Arc<Process>, Status> {
+        // spec: PRE-120
+        adapter.check()?;
         let space = Arc::new(AddressSpace::new(adapter)?);
         let fence_pool = FencePool::new(adapter, &space);
         let objects = Arc::new(adapter.platform.mutex("handle table", Objects::new()));
@@ -187,13 +187,14 @@ impl Process {
         Ok(device)
     }
 
-    /// Looks instances up for a wait or a signal, each once; `refused` is the flag of an instance that must not.
+    /// Looks instances up for a wait or a signal, each once: 1 to `most`. `refused` is the flag of an instance that must not.
     fn instances(
         &self,
         fences: &[FenceValue],
+        most: usize,
         refused: SyncObjectFlags,
     ) -> Result<Vec<InstanceTarget>, Status> {
-        if fences.is_empty() || fences.len() > MAX_OBJECTS {
+        if fences.is_empty() || fences.len() > most {
             return Err(Status::INVALID_PARAMETER);
         }
         let find = |wanted: &FenceValue| {
@@ -216,18 +217,26 @@ impl Process {
     }
 
     /// The same for what goes with the fence rather than with an instance of it.
-    fn targets(&self, fences: &[FenceValue], refused: SyncObjectFlags) -> Result<Vec<FenceTarget>, Status> {
-        let instances = self.instances(fences, refused)?.into_iter();
+    fn targets(
+        &self,
+        fences: &[FenceValue],
+        most: usize,
+        refused: SyncObjectFlags,
+    ) -> Result<Vec<FenceTarget>, Status> {
+        let instances = self.instances(fences, most, refused)?.into_iter();
         Ok(instances.map(|(instance, value)| (instance.fence.clone(), value)).collect())
     }
 
-    /// What a signal call may signal, looked at as a whole before anything of it is done.
+    /// What a queue is to wait for: all of them.
+    // spec: MF-096
+    fn wait_targets(&self, fences: &[FenceValue]) -> Result<Vec<FenceTarget>, Status> {
+        self.targets(fences, MAX_OBJECTS_WAITED_ON, SyncObjectFlags::NO_WAIT)
+    }
+
+    /// What a signal call may signal; checked as a whole before any fence changes.
     fn signal_targets(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<Vec<FenceTarget>, Status> {
         // spec: MF-037
-        if fences.len() > MAX_SIGNALLED {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        let targets = self.targets(fences, SyncObjectFlags::NO_SIGNAL)?;
+        let targets = self.targets(fences, MAX_OBJECTS_SIGNALED, SyncObjectFlags::NO_SIGNAL)?;
         check_rewinds(&self.adapter, &targets, flags)?;
         Ok(targets)
     }
@@ -451,7 +460,7 @@ impl Kernel for Process {
         let each_once =
             engines.clone().enumerate().all(|(n, engine)| engines.clone().take(n).all(|e| e != engine));
         let whole = !args.commands.is_empty() && args.commands.len() <= render::MAX_COMMAND_BYTES;
-        if !each_once || !whole || args.allocations.len() > MAX_OBJECTS {
+        if !each_once || !whole || args.allocations.len() > MAX_ALLOCATIONS {
             return Err(Status::INVALID_PARAMETER);
         }
         let listed = args.allocations.iter().map(|(handle, write)| {
@@ -537,7 +546,7 @@ impl Kernel for Process {
 
     fn submit_wait_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status> {
         let queue = self.kernel_mode_queue(hw_queue)?;
-        queue.submit_wait(self.targets(fences, SyncObjectFlags::NO_WAIT)?);
+        queue.submit_wait(self.wait_targets(fences)?);
         Ok(())
     }
 
@@ -602,7 +611,7 @@ impl Kernel for Process {
         mode: WaitMode,
         event: Option<Event>,
     ) -> Result<(), Status> {
-        let instances = self.instances(fences, SyncObjectFlags::NO_WAIT)?;
+        let instances = self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
         if event.is_some() {
             return cpu::wait(&self.adapter, instances, mode, event);
         }
@@ -629,7 +638,7 @@ impl Kernel for Process {
     fn wait_from_gpu(&self, context: Handle, fences: &[FenceValue]) -> Result<(), Status> {
         let context = self.context(context)?;
         context.device.check()?;
-        sched::wait_from_gpu(&context, self.targets(fences, SyncObjectFlags::NO_WAIT)?);
+        sched::wait_from_gpu(&context, self.wait_targets(fences)?);
         Ok(())
     }
 
@@ -651,6 +660,11 @@ impl Kernel for Process {
         let queue = self.hw_queue(args.hw_queue)?;
         queue.device.check()?;
         let (ring, control) = (self.allocation(args.ring)?, self.allocation(args.control)?);
+        // They end with their device, so they must be of the queue's.
+        // spec: UMS-180
+        if [&ring, &control].iter().any(|part| !Arc::ptr_eq(&part.device, &queue.device)) {
+            return Err(Status::INVALID_PARAMETER);
+        }
         let mut private_data = args.private_data;
         let doorbell = Doorbell::new(&queue, ring, control, args.flags, &mut private_data)?;
         let handle = self.insert(Object::Doorbell(doorbell.clone()))?;
@@ -745,7 +759,7 @@ impl Process {
         device: &Device,
         handles: &[Handle],
     ) -> Result<Vec<Arc<AllocationObject>>, Status> {
-        if handles.is_empty() || handles.len() > MAX_OBJECTS {
+        if handles.is_empty() || handles.len() > MAX_ALLOCATIONS {
             return Err(Status::INVALID_PARAMETER);
         }
         let found = handles.iter().map(|handle| self.allocation(*handle));
@@ -776,7 +790,7 @@ fn one_packet<T>(
     find: impl Fn(Handle) -> Result<Arc<T>, Status>,
     device: impl Fn(&T) -> &Arc<Device>,
 ) -> Result<Vec<Arc<T>>, Status> {
-    if handles.len() > MAX_BROADCAST {
+    if handles.len() > MAX_BROADCAST_CONTEXTS {
         return Err(Status::INVALID_PARAMETER);
     }
     let found = handles.iter().map(|handle| find(*handle)).collect::<Result<Vec<Arc<T>>, Status>>()?;

@@ -4,7 +4,10 @@
 mod world;
 
 use std::sync::Arc;
-use tidegate::calls::{CreateDoorbell, CreateDoorbellFlags, Doorbell, DoorbellStatus, Status};
+use tidegate::calls::{
+    AllocationKind, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, Doorbell, DoorbellStatus,
+    Placement, Status,
+};
 use tidegate::ddi::{
     ConnectDoorbellFlags, ConnectedDoorbell, DisconnectReason, Driver, DriverHandle, DriverLayer, OsHandle,
     Passive, UserModeSubmissionCaps,
@@ -221,11 +224,15 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
         let (old, fence) = (w.connected_queue(0), w.native(0));
         old.push(&signal_packet(&fence, 1, u32::MAX));
         w.wait(fence.handle, 1).unwrap();
+        w.driver.take();
         assert_eq!(
             another(w, &old, CreateDoorbellFlags::empty()).err(),
             Some(Status::INVALID_PARAMETER),
             "a queue has one"
         );
+        // The refusal is the kernel's own: the driver, which would refuse as well, hears only of the spare queue that `another` makes.
+        let made = w.driver.take_names().into_iter().filter(|name| *name == "CreateDoorbell").count();
+        assert_eq!(made, 1);
         // A create that fails leaves the old one as it was.
         let resize = CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION;
         let spare = w.user_queue(0);
@@ -265,6 +272,34 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
         third.push(&signal_packet(&fence, 4, u32::MAX));
         w.wait(fence.handle, 4).unwrap();
     });
+}
+
+#[test]
+// spec: UMS-180
+fn a_doorbell_takes_ring_and_control_area_of_its_own_device_only() {
+    let w = world();
+    let queue = w.user_queue(0);
+    w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
+    let other = w.kernel.create_device().unwrap();
+    let allocate = |bytes, kind| {
+        let args = CreateAllocation { device: other, bytes, kind, placement: Placement::System };
+        w.kernel.create_allocation(args).unwrap()
+    };
+    let ring = allocate(64 * SLOT_BYTES, AllocationKind::Bulk);
+    let control = allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+    for (ring, control) in [(&ring, &control), (&ring, &queue.control), (&queue.ring, &control)] {
+        let args = CreateDoorbell {
+            hw_queue: queue.queue.handle,
+            ring: ring.handle,
+            control: control.handle,
+            flags: CreateDoorbellFlags::empty(),
+            private_data: Vec::new(),
+        };
+        assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::INVALID_PARAMETER));
+    }
+    // The refused calls keep nothing: the other device and its memory go, and the queue's own ring still works.
+    w.kernel.destroy_device(other).unwrap();
+    another(&w, &queue, CreateDoorbellFlags::empty()).unwrap().connect(&w).unwrap();
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn a_gpu_interrupts_only_for_a_value_that_somebody_on_the_cpu_waits_for() {
     drop(w);
 }
 
-// spec: PRE-054
+// spec: PRE-054, PRE-120
 #[test]
 fn a_bug_check_stops_the_adapter_with_a_typed_error() {
     let w = inline_world();
@@ -247,6 +247,9 @@ fn a_bug_check_stops_the_adapter_with_a_typed_error() {
     assert_eq!(other.device_state(device), Ok(tidegate::calls::DeviceState::Stopped));
     assert_eq!(fence.value.load(), u64::MAX);
     assert_eq!(w.kernel.create_device(), Err(Status::DEVICE_REMOVED));
+    // No process opens the adapter any more.
+    assert_eq!(w.machine.adapter().open("late").err(), Some(Status::DEVICE_REMOVED));
+    assert_eq!(w.machine.adapter().open_privileged("late").err(), Some(Status::DEVICE_REMOVED));
     // The process goes on, and ends what it has.
     w.kernel.destroy_device(w.device).unwrap();
     drop(other);

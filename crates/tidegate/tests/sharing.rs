@@ -228,6 +228,37 @@ fn what_may_be_shared_and_what_may_be_done_with_it() {
     });
 }
 
+// spec: NF-340
+#[test]
+fn an_open_may_repeat_the_flags_that_every_shareable_fence_has() {
+    world().run(|w| {
+        let (creator, other) = (Process::of(w), Process::new(w));
+        for made in [creator.native(SHARED).unwrap(), creator.monitored(SHARED).unwrap()] {
+            let handle = creator.share(&made);
+            let open = |flags| {
+                let args =
+                    OpenSyncObject { device: other.device, nt_handle: &handle, flags, engine_affinity: 0 };
+                match made.native {
+                    true => other.kernel.open_native_fence_from_nt_handle(args),
+                    false => other.kernel.open_sync_object_from_nt_handle(args),
+                }
+            };
+            other.signal(&open(SHARED).unwrap(), 1).unwrap();
+            // What the instance may not do stays with it.
+            let listener = open(SHARED | SyncObjectFlags::NO_SIGNAL).unwrap();
+            assert_eq!(other.signal(&listener, 2), Err(Status::ACCESS_DENIED));
+            // The two go together, as in the call that made the fence, and no other flag is known here.
+            for flags in [
+                SyncObjectFlags::SHARED,
+                SyncObjectFlags::NT_SECURITY_SHARING,
+                SHARED | SyncObjectFlags::CROSS_ADAPTER,
+            ] {
+                assert_eq!(open(flags).unwrap_err(), Status::INVALID_PARAMETER, "{flags:?}");
+            }
+        }
+    });
+}
+
 // spec: NF-103
 #[test]
 fn one_process_has_a_fence_at_one_address_and_another_maps_it_anew() {

@@ -466,13 +466,15 @@ fn a_strict_adapter_refuses_a_lower_value_and_changes_nothing() {
     assert_eq!((second.value.load(), w.machine.adapter().stats().fence_rewinds), (7, 1));
 }
 
+// spec: MF-096
 #[test]
 fn every_wait_and_signal_call_bounds_its_arrays() {
     let w = world();
     let fence = w.monitored(1);
     let (context, queue) = (w.context(0), w.hw_queue().handle);
     let many = |count| vec![at(&fence, 1)[0]; count];
-    for (count, wait, signal) in [
+    // A CPU wait; what is queued, and CPU signals.
+    for (count, wait, queued) in [
         (0, BAD, BAD),
         (1, Ok(()), Ok(())),
         (32, Ok(()), Ok(())),
@@ -483,10 +485,10 @@ fn every_wait_and_signal_call_bounds_its_arrays() {
         let fences = many(count);
         assert_eq!(w.kernel.wait_from_cpu(&fences, WaitMode::All, None), wait, "{count}");
         assert_eq!(w.kernel.wait_from_cpu(&fences, WaitMode::Any, Some(w.platform.event(true))), wait);
-        assert_eq!(w.kernel.signal_from_cpu(&fences, NONE), signal, "{count}");
+        assert_eq!(w.kernel.signal_from_cpu(&fences, NONE), queued, "{count}");
         for (kind, of) in [(Kind::Context, context), (Kind::HwQueue, queue)] {
-            assert_eq!(kind.wait(&w, of, &fences), wait, "{kind:?} {count}");
-            assert_eq!(kind.signal(&w, of, &fences), signal, "{kind:?} {count}");
+            assert_eq!(kind.wait(&w, of, &fences), queued, "{kind:?} {count}");
+            assert_eq!(kind.signal(&w, of, &fences), queued, "{kind:?} {count}");
         }
     }
     // A handle that is none, or not one of a fence, or not one of a queue.

@@ -42,6 +42,9 @@ fn events_and_several_fences() {
     assert!(event.try_take());
     assert!(b.kernel.take_calls().contains(&Call::CpuWait { event: true }));
     assert!(matches!(b.device.wait_multiple(&[], WaitMode::All, None), Err(Error::BadValue { .. })));
+    let too_many = b.device.wait_multiple(&vec![(&one, 1); 4097], WaitMode::All, None).unwrap_err();
+    let named = "a wait for 4097 fences: one wait names at most 4096 fences; divide it";
+    assert_eq!(too_many.to_string(), named);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 /// Contexts, or hardware queues, that one broadcast names.
 #[doc(alias = "D3DDDI_MAX_BROADCAST_CONTEXT")]
 pub const MAX_BROADCAST_CONTEXTS: usize = 64;
-/// Objects that one wait in an array of fixed size names.
+/// Fences that one queued wait names. A CPU wait has a limit of its own.
 #[doc(alias = "D3DDDI_MAX_OBJECT_WAITED_ON")]
 pub const MAX_OBJECTS_WAITED_ON: usize = 32;
-/// Objects that one signal in an array of fixed size names.
+/// Fences that one signal names, by the CPU or queued.
 #[doc(alias = "D3DDDI_MAX_OBJECT_SIGNALED")]
 pub const MAX_OBJECTS_SIGNALED: usize = 32;
 /// Objects behind one shared NT handle.

@@ -1,7 +1,8 @@
 //! Owns what is behind an NT handle of a fence, and opening it.
 //!
 //! A handle holds the fence like an instance does: the fence lives until the last of both is gone. What may be done with an
-//! instance is the handle's access and the flags of the open, whichever is less.
+//! instance is the handle's access and the flags of the open, whichever is less. An open may also repeat the two flags that every
+//! shareable fence was made with; they change nothing.
 //!
 //! A fence of one adapter is opened there; a cross-adapter fence anywhere (`cross_adapter`).
 
@@ -50,10 +51,7 @@ pub(crate) fn open(
     affinity: Affinity,
 ) -> Result<FenceInstanceObject, Status> {
     let shared: &SharedFence = nt_handle.object().ok_or(Status::OBJECT_TYPE_MISMATCH)?;
-    let rights = SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT;
-    if !rights.contains(flags) {
-        return Err(Status::INVALID_PARAMETER);
-    }
+    let refused = refused_by_flags(flags)?;
     if native && !device.adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
         return Err(Status::NOT_SUPPORTED);
     }
@@ -61,7 +59,21 @@ pub(crate) fn open(
     if native && hold.fence().native.is_none() {
         return Err(Status::OBJECT_TYPE_MISMATCH);
     }
-    FenceInstanceObject::open(hold, device, flags | refused_by(shared.access), affinity)
+    FenceInstanceObject::open(hold, device, refused | refused_by(shared.access), affinity)
+}
+
+/// What the flags of an open take away from the instance: NO_SIGNAL, NO_WAIT, or neither. SHARED and NT_SECURITY_SHARING are
+/// accepted together and say nothing new. INVALID_PARAMETER for any other flag.
+// spec: NF-340
+fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
+    let shareable = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+    let refused = flags - shareable;
+    let repeated = flags & shareable;
+    let known = (SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT).contains(refused);
+    match known && (repeated.is_empty() || repeated == shareable) {
+        true => Ok(refused),
+        false => Err(Status::INVALID_PARAMETER),
+    }
 }
 
 /// A hold on the fence as it is on `adapter`.
