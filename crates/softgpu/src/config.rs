@@ -95,7 +95,7 @@ pub struct Config {
     /// Most thread groups that an engine runs in one turn.
     pub groups_per_turn: u32,
     /// Most threads, triangles, pixels or instructions that an engine runs in one turn, where it is preempted as finely as that: it may
-    /// then end its turn in the middle of a group.
+    /// then end its turn in the middle of a group. At the end of a turn an equal whose time has come is served.
     pub grains_per_turn: u32,
     /// Most ring slots and small commands that an engine takes in one turn. More of them spread the cost of a turn over
     /// more packets; a queue of higher priority, or another engine of the same service, waits no longer than these.
@@ -150,7 +150,7 @@ impl Default for Config {
             local_memory_base: PhysicalAddress(1 << 40),
             local_memory_bytes: 1 << 36,
             groups_per_turn: 8,
-            grains_per_turn: u32::MAX,
+            grains_per_turn: 4_096,
             slots_per_turn: 16,
             service_threads: 1,
             signaled_list_entries: 64,

@@ -1,6 +1,6 @@
-//! Owns the order in which the queues of one engine run.
+//! The order in which the queues of one engine run. Policy: decision 0028 (bands and shares), decision 0047 (time slices).
 //!
-//! Whose turn it is, from the outside in:
+//! The next queue, from the outside in:
 //! 1. the highest band that has a queue, REALTIME by its levels; but NORMAL, when FOCUS has kept it from its share for long
 //!    enough, until it has caught up;
 //! 2. in a band the process that has had the least time there, the one that is served now until its quantum is used up;
@@ -9,17 +9,20 @@
 //!
 //! All that is for an engine that may leave what it runs; where its granularity keeps it, it stays until it may.
 //!
-//! A queue stands on the list at most once, and only when it could go on. One in the middle of a packet keeps its place before
-//! its equals: only a higher band, a NORMAL band that catches up, or a higher in-process priority comes between two parts of a packet.
+//! A queue stands on the list at most once, and only when it could go on. A queue in the middle of a packet keeps its place before
+//! its equals for a slice: the process quantum against other processes, its context's quantum against its own ([`SLICE_NS`] where
+//! that is 0). Then it goes behind them. A higher band, a NORMAL band that catches up and a higher in-process priority do not wait
+//! for the end of the slice.
 //!
-//! What it promises, for M the longest time that a queue is not asked to give way (a packet, inside a band; a part of one, between
-//! bands), and Q the process quantum of the band:
+//! What it promises, for M the longest time that the engine may not leave a queue (a part of a packet), and Q the process quantum of
+//! the band, at least [`SLICE_NS`] where it is 0:
 //! - two processes that both always want a band get the same time in it, but for 2(Q + M);
 //! - a NORMAL band that always wants the engine gets its percentage p of the time that FOCUS and NORMAL have together, but for
 //!   (p·(100−p)·[`FLOOR_WINDOW_NS`]/100 + p·M + (100−p)·M)/100. REALTIME gives way to nobody; IDLE is given nothing.
 //!
-//! Time is accounted for only while somebody wants what the served queue has: another process of its band, the other one of NORMAL
-//! and FOCUS, or, where contexts have quanta, anybody. Whoever is alone costs no reading of the clock, and owes nothing for it.
+//! Time is accounted for only while another queue wants what the served queue has: one of another process of its band, one of the
+//! other band of NORMAL and FOCUS, or one of its own process where contexts have quanta or the served queue is in the middle of a
+//! packet. A queue that is alone costs no reading of the clock, and owes nothing for its time.
 //!
 //! Pure policy: engines and CMP call in under the `cmp` lock with a clock that is read when it matters. Time is in nanoseconds.
 
@@ -42,6 +45,9 @@ pub(crate) const MAX_IN_PROCESS: i32 = 7;
 pub(crate) const MAX_NORMAL_PERCENT: u32 = 50;
 /// FOCUS keeps NORMAL waiting until NORMAL is owed its share of so much time; then it is paid as a whole.
 pub(crate) const FLOOR_WINDOW_NS: u64 = 10_000_000;
+
+/// How long a packet keeps its equals waiting where no quantum is set.
+pub(crate) const SLICE_NS: u64 = 1_000_000;
 
 /// IDLE, NORMAL, FOCUS, and the levels of REALTIME.
 const TIERS: usize = 3 + MAX_REALTIME_LEVEL as usize + 1;
@@ -111,16 +117,23 @@ struct Tier {
     base_ns: u64,
     /// The process that is served now, and how much of its quantum it has used.
     current: Option<(u32, u64)>,
-    /// The queue that is in the middle of a packet and was not interrupted in it.
+    /// The queue that is in the middle of a packet and has not used up its slice.
     unfinished: Option<QueueId>,
 }
 
-/// Whom the engine serves.
+/// The queue that the engine serves, or served last.
 #[derive(Clone, Copy)]
 struct Served {
+    queue: QueueId,
     place: Place,
     /// How much of its context's quantum is used.
     context_used_ns: u64,
+    /// How much of its own slice is used: accounted time since it was taken from among its equals.
+    slice_used_ns: u64,
+    /// Its last turn ended in the middle of a packet.
+    in_packet: bool,
+    /// Its slice is over: it goes behind its equals, in the middle of a packet too.
+    slice_over: bool,
     /// `false` when it has left the engine, and only its turn counts.
     on_engine: bool,
     /// From when on its time is not accounted for yet; `None` while nobody wants what it has.
@@ -204,7 +217,9 @@ impl RunList {
         let served_here = self.served.filter(|s| s.on_engine && s.place.tier() == tier_number);
         let own =
             self.served.filter(|s| s.place.context == place.context && s.place.process == place.process);
-        let keeps_turn = in_packet || own.is_some_and(|s| s.context_used_ns < place.quantum_ns);
+        let in_packet = in_packet && !own.is_some_and(|s| s.queue == queue && s.slice_over);
+        let in_quantum = own.is_some_and(|s| !s.slice_over && s.context_used_ns < place.quantum_ns);
+        let keeps_turn = in_packet || in_quantum;
         self.arrivals += 1;
         let arrival = self.arrivals;
         let tier = &mut self.tiers[tier_number];
@@ -248,8 +263,8 @@ impl RunList {
             self.places.resize(number + 1, None);
         }
         self.places[number] = Some(place);
-        if let Some(served) = self.served.filter(|s| s.on_engine && s.since.is_none())
-            && self.is_wanted(&served.place)
+        if let Some(served) = self.served.filter(|s| s.on_engine && s.since.is_none() && s.queue != queue)
+            && self.is_wanted(&served.place, served.in_packet)
         {
             self.served = Some(Served { since: Some(clock()), ..served });
         }
@@ -276,25 +291,43 @@ impl RunList {
         self.forget_the_even(tier_number);
         let same = last.filter(|l| (l.place.process, l.place.context) == (place.process, place.context));
         let context_used_ns = same.map_or(0, |l| l.context_used_ns);
+        let slice_used_ns = last.filter(|l| goes_on && l.queue == queue).map_or(0, |l| l.slice_used_ns);
         let now = last.and_then(|l| l.since);
-        let since = self.is_wanted(&place).then(|| now.unwrap_or_else(clock));
+        let since = self.is_wanted(&place, goes_on).then(|| now.unwrap_or_else(clock));
         let contended = self.is_rivalled(place.band);
-        self.served = Some(Served { place, context_used_ns, on_engine: true, since, contended });
+        self.served = Some(Served {
+            queue,
+            place,
+            context_used_ns,
+            slice_used_ns,
+            in_packet: goes_on,
+            slice_over: false,
+            on_engine: true,
+            since,
+            contended,
+        });
         Some(queue)
     }
 
     // spec: HS-008
-    /// The turn of the served queue is over; told before it is entered again, if it is.
-    pub(crate) fn turn_ended(&mut self, in_packet: bool, clock: impl Fn() -> CpuTime) {
-        let Some(served) = self.settle(clock) else { return };
-        if in_packet {
+    /// The turn of the served queue is over, in the middle of a packet or not, and the engine may leave it there or not. Called
+    /// before the queue is entered again, if it is.
+    pub(crate) fn turn_ended(&mut self, in_packet: bool, may_leave: bool, clock: impl Fn() -> CpuTime) {
+        let Some(mut served) = self.settle(&clock) else { return };
+        served.in_packet = in_packet;
+        if served.on_engine && served.since.is_none() && self.is_wanted(&served.place, in_packet) {
+            served.since = Some(clock());
+        }
+        served.slice_over = may_leave && self.slice_left_ns(&served) == Some(0);
+        self.served = Some(served);
+        if in_packet && !served.slice_over {
             return;
         }
         self.arrivals += 1;
         let (arrival, place) = (self.arrivals, served.place);
         let Some(process) = self.tiers[place.tier()].ready.get_mut(place.process) else { return };
         process.since = arrival;
-        if served.context_used_ns >= place.quantum_ns
+        if (served.slice_over || served.context_used_ns >= place.quantum_ns)
             && let Some(ring) = process.contexts.get_mut(place.in_process)
             && let Some(at) = ring.iter().position(|slot| slot.context == place.context)
             && let Some(slot) = ring.remove(at)
@@ -345,8 +378,45 @@ impl RunList {
         self.served.is_some_and(|s| self.is_rivalled(s.place.band))
     }
 
-    /// When the served queue gives way for the sake of NORMAL's share, if nothing else changes.
+    /// When the served queue gives way, if nothing else changes: its slice is over, or NORMAL's share is due.
     pub(crate) fn gives_way_at(&self) -> Option<CpuTime> {
+        let served = self.served.filter(|s| s.on_engine)?;
+        let slice =
+            served.since.zip(self.slice_left_ns(&served)).map(|(since, left_ns)| since.after(left_ns));
+        slice.into_iter().chain(self.floor_turns_at()).min()
+    }
+
+    /// What is left of the served queue's slice; `None` while no equal waits for its end.
+    // spec: HS-021
+    fn slice_left_ns(&self, served: &Served) -> Option<u64> {
+        let place = &served.place;
+        let tier = &self.tiers[place.tier()];
+        let process_slice_ns = match quantum_of(&self.bands, place.tier()) {
+            0 => SLICE_NS,
+            quantum_ns => quantum_ns,
+        };
+        let own = tier.ready.get(place.process);
+        let processes_wait = tier.ready.len() > usize::from(own.is_some());
+        let used_ns =
+            tier.current.filter(|(current, _)| *current == place.process).map_or(0, |(_, used)| used);
+        let against_processes = processes_wait.then(|| process_slice_ns.saturating_sub(used_ns));
+
+        let slice_ns = if place.quantum_ns == 0 { process_slice_ns } else { place.quantum_ns };
+        let ring = own.and_then(|own| own.contexts.get(place.in_process));
+        let (mut contexts_wait, mut queues_wait) = (false, false);
+        for slot in ring.into_iter().flatten() {
+            match slot.context == place.context {
+                true => queues_wait |= slot.queues.iter().any(|queue| *queue != served.queue),
+                false => contexts_wait = true,
+            }
+        }
+        let against_contexts = contexts_wait.then(|| slice_ns.saturating_sub(served.context_used_ns));
+        let against_queues = queues_wait.then(|| slice_ns.saturating_sub(served.slice_used_ns));
+        [against_processes, against_contexts, against_queues].into_iter().flatten().min()
+    }
+
+    /// When FOCUS or NORMAL gives way to the other for the sake of NORMAL's share.
+    fn floor_turns_at(&self) -> Option<CpuTime> {
         let percent = i128::from(self.bands.normal_percent);
         let served = self.served.filter(|s| self.is_rivalled(s.place.band) && percent != 0)?;
         let focus = served.place.band == FOCUS;
@@ -371,11 +441,13 @@ impl RunList {
         }
     }
 
-    /// Whether the order among those that want the engine depends on how long a queue of this place has it.
-    fn is_wanted(&self, place: &Place) -> bool {
+    /// Whether the order among those that want the engine depends on how long a queue of this place, in the middle of a packet or
+    /// not, has it.
+    fn is_wanted(&self, place: &Place, in_packet: bool) -> bool {
         let ready = &self.tiers[place.tier()].ready;
         let other_processes = ready.len() > usize::from(ready.contains(place.process));
-        other_processes || self.is_rivalled(place.band) || place.quantum_ns > 0 && !ready.is_empty()
+        let slices = place.quantum_ns > 0 || in_packet;
+        other_processes || self.is_rivalled(place.band) || slices && !ready.is_empty()
     }
 
     // spec: HS-006
@@ -388,6 +460,7 @@ impl RunList {
         // A turn costs something, also where the clock stands still.
         let spent_ns = now.since(since).max(1);
         served.context_used_ns += spent_ns;
+        served.slice_used_ns += spent_ns;
         let served = *served;
         let tier = &mut self.tiers[served.place.tier()];
         *tier.had_ns.get_or_insert_with(served.place.process, || 0) += spent_ns;

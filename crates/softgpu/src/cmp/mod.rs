@@ -95,12 +95,31 @@ pub(crate) struct Node {
     pub(crate) asked: Option<Asked>,
     /// Counts packets, commands and parts of them.
     pub(crate) progress: u64,
-    /// The queue whose timed work keeps the engine, and whether another band waited for its share then.
-    pub(crate) resting: Option<(QueueId, bool)>,
+    /// The timed work that keeps the engine, and what it knew of others when it began to rest.
+    pub(crate) resting: Option<Resting>,
     /// How long the engine may be idle before it says so, in nanoseconds; 0 for ever.
     pub(crate) report_idle_ns: u64,
     /// What the attention word says.
     published: u64,
+}
+
+/// An engine that rests in timed work.
+#[derive(Clone, Copy)]
+pub(crate) struct Resting {
+    pub(crate) queue: QueueId,
+    /// Whether another band waited for its share.
+    pub(crate) contended: bool,
+    /// When the queue was to give way.
+    pub(crate) gives_way_at: Option<CpuTime>,
+}
+
+impl Resting {
+    /// Whether the list still says what the engine rests by.
+    fn stands(&self, list: &RunList) -> bool {
+        list.next() == Some(self.queue)
+            && list.is_contended() == self.contended
+            && list.gives_way_at() == self.gives_way_at
+    }
 }
 
 impl Node {
@@ -110,11 +129,7 @@ impl Node {
             _ if self.list.is_empty() || self.list.waits_for_kept() => 0,
             // In a turn: somebody comes before the queue that the engine has.
             _ if !self.turns.is_multiple_of(2) && self.looks_up && self.list.is_outranked() => OTHERS,
-            Some((queue, contended))
-                if self.list.next() != Some(queue) || self.list.is_contended() != contended =>
-            {
-                OTHERS
-            }
+            Some(resting) if !resting.stands(&self.list) => OTHERS,
             _ => 1,
         }
     }

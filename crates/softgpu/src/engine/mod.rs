@@ -27,7 +27,7 @@ pub(crate) use graphics::stage_of;
 use crate::boundary::may_switch;
 use crate::cmp::reports::FaultRecord;
 use crate::cmp::waits::WaitKey;
-use crate::cmp::{Cmp, OTHERS, Shared};
+use crate::cmp::{Cmp, OTHERS, Resting, Shared};
 use crate::config::EngineClass;
 use crate::doorbell::Heard;
 use crate::mmu::{Fault, Slot, Space};
@@ -348,14 +348,14 @@ impl Engine {
         let mut timed = None;
         let now = OnceCell::new();
         let clock = || *now.get_or_init(|| gpu.platform.now());
+        let leaves = may_switch(&run, gpu.config.node_of(self.node));
         if self.task == Task::Execute {
-            cmp.nodes[self.node].list.turn_ended(in_packet, clock);
+            cmp.nodes[self.node].list.turn_ended(in_packet, leaves, clock);
         }
         self.tally.hand_over(self.node, &mut cmp.stats);
         cmp.stats.doorbell_looks += std::mem::take(&mut self.doorbell_looks);
         cmp.nodes[self.node].turns += 1;
         cmp.nodes[self.node].progress += std::mem::take(&mut self.progress);
-        let leaves = may_switch(&run, gpu.config.node_of(self.node));
         if let Some(entry) = cmp.queue(queue) {
             entry.taken = run.state.taken;
             entry.place = self.stale_place.take().unwrap_or(entry.place);
@@ -376,7 +376,7 @@ impl Engine {
             self.end_turn(&mut cmp, queue, leaves);
         }
         cmp.enlist(queue, in_packet);
-        self.stay(&mut cmp, queue, timed, clock);
+        self.stay(&mut cmp, queue, (timed, leaves), clock);
         gpu.publish(&mut cmp, self.node as u32);
         let watched = cmp.turn_watchers > 0;
         if watched {
@@ -388,14 +388,22 @@ impl Engine {
         }
     }
 
-    /// The engine stays with timed work that was entered again, as long as nobody comes before it; else it has left the queue.
-    fn stay(&mut self, cmp: &mut Cmp, queue: QueueId, timed: Option<CpuTime>, clock: impl Fn() -> CpuTime) {
+    /// The engine stays with timed work that was entered again while no other queue comes before it; else it has left the queue.
+    /// Timed work that may not be left is not looked at before its end.
+    fn stay(
+        &mut self,
+        cmp: &mut Cmp,
+        queue: QueueId,
+        (timed, leaves): (Option<CpuTime>, bool),
+        clock: impl Fn() -> CpuTime,
+    ) {
         let node = &mut cmp.nodes[self.node];
         let Some(until) = timed.filter(|_| node.list.next() == Some(queue)) else {
             return node.list.left(clock);
         };
-        let until = node.list.gives_way_at().map_or(until, |at| until.min(at));
-        node.resting = Some((queue, node.list.is_contended()));
+        let gives_way_at = node.list.gives_way_at();
+        let until = gives_way_at.filter(|_| leaves).map_or(until, |at| until.min(at));
+        node.resting = Some(Resting { queue, contended: node.list.is_contended(), gives_way_at });
         self.rest = Some(Rest { until });
     }
 

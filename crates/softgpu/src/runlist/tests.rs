@@ -51,7 +51,7 @@ impl Engine {
         load.had_ns += part;
         self.now = self.now.after(part);
         let (place, in_packet) = (load.place, load.left_ns > 0);
-        self.list.turn_ended(in_packet, || self.now);
+        self.list.turn_ended(in_packet, true, || self.now);
         self.list.push(queue, place, in_packet, || self.now);
         self.list.left(|| self.now);
     }
@@ -104,11 +104,11 @@ fn processes_of_a_band_share_it_evenly_whatever_their_packets() {
         let quantum = numbers.below(3) * MS;
         let mut loads = Vec::new();
         for queue in 0..2 + numbers.below(12) {
-            let packet = 1 + numbers.below(5 * MS);
+            let packet = 1 + numbers.below(50 * MS);
             let process = numbers.below(4) as u32;
-            loads.push(load(place(process, queue / 2, 2), packet, 1 + numbers.below(packet)));
+            loads.push(load(place(process, queue / 2, 2), packet, 1 + numbers.below(packet.min(2 * MS))));
         }
-        let longest = loads.iter().map(|l| l.packet_ns).max().unwrap();
+        let longest = loads.iter().map(|l| l.part_ns).max().unwrap();
         let bands = Bands { process_quantum_ns: [quantum; 4], normal_percent: 10 };
         let mut engine = Engine::new(bands, loads);
         for _ in 0..4 {
@@ -119,7 +119,7 @@ fn processes_of_a_band_share_it_evenly_whatever_their_packets() {
                 .map(|p| engine.had_by(|l| l.process == p) - before[p as usize])
                 .collect();
             let (least, most) = (there.iter().min().unwrap(), there.iter().max().unwrap());
-            assert!(most - least <= 2 * (quantum + longest), "{there:?}");
+            assert!(most - least <= 2 * (quantum.max(SLICE_NS) + longest), "{there:?}");
         }
     }
 }
@@ -178,7 +178,7 @@ fn a_higher_band_comes_first_and_between_the_parts_of_a_packet() {
     let mut order = Vec::new();
     while let Some(queue) = engine.list.pop(|| engine.now) {
         order.push(queue.0);
-        engine.list.turn_ended(false, || engine.now);
+        engine.list.turn_ended(false, true, || engine.now);
         engine.list.left(|| engine.now);
     }
     assert_eq!(order, [4, 5, 3, 2, 0, 1], "then the packet goes on");
@@ -296,7 +296,7 @@ fn nothing_is_lost_and_nothing_comes_twice() {
                 if let Some(popped) = popped {
                     assert!(inside.contains(&popped));
                     inside.retain(|q| *q != popped);
-                    list.turn_ended(false, || now.after(10));
+                    list.turn_ended(false, true, || now.after(10));
                     list.left(|| now.after(10));
                 }
             }
@@ -320,7 +320,7 @@ fn whoever_has_no_rival_costs_no_reading_of_the_clock() {
     for _ in 0..8 {
         let queue = list.pop(never).unwrap();
         order.push(queue.0);
-        list.turn_ended(false, never);
+        list.turn_ended(false, true, never);
         if queue != QueueId(4) {
             list.push(queue, places[queue.0 as usize], false, never);
         }
@@ -330,7 +330,7 @@ fn whoever_has_no_rival_costs_no_reading_of_the_clock() {
     // Another process of the band, while a queue is served: from now on time counts.
     let served = list.pop(never).unwrap();
     list.push(QueueId(9), place(9, 9, 1), false, || CpuTime(5));
-    list.turn_ended(true, || CpuTime(7));
+    list.turn_ended(true, true, || CpuTime(7));
     list.push(served, places[served.0 as usize], true, never);
     assert_eq!(list.tiers[1].had_ns.get(1), Some(&2));
 }

@@ -396,8 +396,17 @@ impl World {
 
     /// A ring and a doorbell for a queue, not connected.
     pub fn with_ring(&self, queue: HwQueue) -> UserQueue {
-        let ring = self.allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);
-        let control = self.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+        self.ring_of(&self.itself(), queue)
+    }
+
+    /// The same for a queue of another process.
+    pub fn ring_of(&self, owner: &Neighbour, queue: HwQueue) -> UserQueue {
+        let allocate = |bytes, kind| {
+            let args = CreateAllocation { device: owner.device, bytes, kind, placement: Placement::System };
+            owner.kernel.create_allocation(args).unwrap()
+        };
+        let ring = allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);
+        let control = allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
         let args = CreateDoorbell {
             hw_queue: queue.handle,
             ring: ring.handle,
@@ -405,7 +414,7 @@ impl World {
             flags: CreateDoorbellFlags::empty(),
             private_data: Vec::new(),
         };
-        let doorbell = self.kernel.create_doorbell(args).unwrap();
+        let doorbell = owner.kernel.create_doorbell(args).unwrap();
         let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
             (ring.memory.clone(), control.memory.clone())
         else {
@@ -431,7 +440,12 @@ impl UserQueue {
     }
 
     pub fn connect(&self, world: &World) -> Result<(), Status> {
-        let connection = world.kernel.connect_doorbell(self.doorbell.handle)?;
+        self.connect_by(&*world.kernel)
+    }
+
+    /// The same by the calls of the process that owns the queue.
+    pub fn connect_by(&self, kernel: &dyn Kernel) -> Result<(), Status> {
+        let connection = kernel.connect_doorbell(self.doorbell.handle)?;
         *self.connection.lock() = Some(connection);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Owns a process with a device, and how it gives work to engines: beside the world's own, whoever must not be punished for the first.
 
-use super::World;
+use super::{UserQueue, World};
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateHwContext,
@@ -28,9 +28,20 @@ impl Neighbour {
 
     /// A kernel-mode hardware queue.
     pub fn queue(&self, node_ordinal: u32, tag: u32) -> HwQueue {
+        self.queue_of(node_ordinal, tag, false)
+    }
+
+    /// A user-mode queue that rings its doorbell itself.
+    pub fn ring(&self, w: &World, node_ordinal: u32, tag: u32) -> UserQueue {
+        let queue = w.ring_of(self, self.queue_of(node_ordinal, tag, true));
+        queue.connect_by(&*self.kernel).unwrap();
+        queue
+    }
+
+    fn queue_of(&self, node_ordinal: u32, tag: u32, user_mode_submission: bool) -> HwQueue {
         let context = CreateHwContext { device: self.device, node_ordinal, engine_affinity: 0 };
         let hw_context = self.kernel.create_hw_context(context).unwrap();
-        let (user_mode_submission, priority) = (false, Priority::Normal);
+        let priority = Priority::Normal;
         let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag, lane: 0 };
         self.kernel.create_hw_queue(args).unwrap()
     }
