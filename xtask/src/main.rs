@@ -29,6 +29,7 @@ tasks:
   spec --stale      print every exception whose requirement now has both tags
   spec --prune      remove those exceptions from spec/exceptions.toml
   mutants [ID...]   switch off the code under each tag (or under tags whose ids begin so): a tagged test must fail
+  mutants --touched the same for tags whose code or tests have changed since the verdict in spec/mutants.toml
   tidy              check the laws that the compiler does not check
   fuzz [--target NAME] [--seconds N]
                     run the fuzz targets of fuzz/, or one of them, for so long each
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         ["spec", "--missing"] => spec::print_missing(&root),
         ["spec", "--stale"] => spec::print_stale(&root),
         ["spec", "--prune"] => spec::prune(&root),
+        ["mutants", "--touched"] => mutants::run_touched(&root),
         ["mutants", ids @ ..] => mutants::run(&root, ids),
         ["tidy"] => tidy::check(&root),
         ["fuzz", words @ ..] => match fuzz::request(words) {

@@ -3,7 +3,8 @@
 //! A tag is a comment `// spec: NF-031` or `// spec: NF-031, NF-032`, one line each. On the test side it stands in or
 //! directly above a test; on the code side it stands on the one place that meets the requirement. Everything under
 //! `tests` folders, in test functions, under `cfg(test)` and in the scenarios crate is the test side. A workload in
-//! `workloads/*.toml` may carry `# spec: ...`, which counts as code: there the programs are data.
+//! `workloads/*.toml` may carry `# spec: ...`, which counts as code: there the programs are data. A requirement whose
+//! tagged test passes with the tagged code switched off (`spec/mutants.toml`) is a finding too.
 //!
 //! This room compares; `requirement` reads what is asked, `tag` finds what is claimed, `exception` reads and rewrites
 //! what is put off.
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::finding::{Finding, report};
+use crate::mutants::ledger::{self, Ledger};
 use exception::Exceptions;
 use requirement::{Level, Requirement, Requirements};
 use tag::{Side, Tag};
@@ -52,6 +54,7 @@ struct Coverage {
     requirements: Requirements,
     tags: Vec<Tag>,
     exceptions: Exceptions,
+    verdicts: Ledger,
 }
 
 /// Which of the two tags a requirement has.
@@ -82,6 +85,7 @@ impl Coverage {
             requirements: Requirements::read(root)?,
             tags: tag::read(root)?,
             exceptions: Exceptions::read(root)?,
+            verdicts: Ledger::read(root)?,
         })
     }
 
@@ -110,7 +114,9 @@ impl Coverage {
 
     fn stale(&self) -> Vec<String> {
         let claims = self.claims();
-        let met = |id: &&String| claims.get(id.as_str()).is_some_and(|c| c.is_met());
+        let met = |id: &&String| {
+            claims.get(id.as_str()).is_some_and(|c| c.is_met()) && !self.verdicts.survives.contains_key(*id)
+        };
         self.exceptions.ids().filter(met).cloned().collect()
     }
 
@@ -129,7 +135,24 @@ impl Coverage {
                 ),
             )
         }));
+        findings.extend(self.survivors());
         findings
+    }
+
+    /// Requirements whose tagged tests pass when the tagged code is switched off.
+    fn survivors(&self) -> Vec<Finding> {
+        let survives =
+            |r: &&Requirement| self.verdicts.survives.contains_key(&r.id) && !self.exceptions.has(&r.id);
+        let finding = |r: &Requirement| {
+            let id = &r.id;
+            let what = format!(
+                "every tagged test of {id} passes when the tagged code is switched off ({}): `cargo xtask mutants {id}` \
+                 shows the switches; tag the place and the test that notices, or put it off in spec/exceptions.toml",
+                ledger::FILE
+            );
+            Finding::at(&r.file, r.line, what)
+        };
+        self.requirements.list.iter().filter(survives).map(finding).collect()
     }
 
     /// Faults of the tags themselves: malformed, unknown, too many for one test, or met in two places.
@@ -287,6 +310,7 @@ mod tests {
             requirements: Requirements::parse([(PathBuf::from("spec/nf.toml"), SPEC.to_owned())]).unwrap(),
             tags,
             exceptions: Exceptions::parse(exceptions).unwrap(),
+            verdicts: Ledger::default(),
         }
     }
 
@@ -314,6 +338,20 @@ mod tests {
         let met = coverage("// spec: NF-001\nfn a() {}", "// spec: NF-001\n#[test] fn b() {}", put_off);
         assert_eq!(met.stale(), ["NF-001"]);
         assert!(coverage("// spec: NF-001\nfn a() {}", "", put_off).stale().is_empty());
+    }
+
+    #[test]
+    fn a_survivor_is_a_finding_until_it_is_put_off() {
+        let (code, test) = ("// spec: NF-001\nfn a() {}", "// spec: NF-001\n#[test] fn b() {}");
+        let others = "[[exception]]\nid = \"NF-002\"\nreason = \"later\"\n";
+        let mut open = coverage(code, test, others);
+        assert!(whats(&open).is_empty());
+        open.verdicts.survives.insert("NF-001".into(), "0".into());
+        assert!(whats(&open)[0].contains("every tagged test of NF-001 passes"), "{:?}", whats(&open));
+        let both = format!("{others}[[exception]]\nid = \"NF-001\"\nreason = \"later\"\n");
+        let mut put_off = coverage(code, test, &both);
+        put_off.verdicts.survives.insert("NF-001".into(), "0".into());
+        assert!(whats(&put_off).is_empty() && put_off.stale().is_empty());
     }
 
     #[test]

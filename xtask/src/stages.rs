@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::{fuzz, setup, spec, tables, test_programs, tidy};
+use crate::{fuzz, mutants, setup, spec, tables, test_programs, tidy};
 
 /// One stage: what it is called, and what it runs.
 struct Stage {
@@ -35,6 +35,7 @@ const TEST: &[Stage] = &[
         task: Task::Cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
     },
     Stage { name: "tests", task: Task::TestPrograms },
+    Stage { name: "mutants --touched", task: Task::Own(mutants::run_touched) },
     Stage {
         name: "exploration, bounded",
         task: Task::Cargo(&["run", "--release", "--quiet", "--package", "tidegate-cli", "--", "explore"]),
@@ -60,6 +61,7 @@ const LONG: &[Stage] = &[
         name: "long tests",
         task: Task::Cargo(&["test", "--workspace", "--release", "--quiet", "--", "--ignored"]),
     },
+    Stage { name: "mutants", task: Task::Own(|root| mutants::run(root, &[])) },
     Stage { name: "fuzz, long", task: Task::Own(fuzz::long) },
     Stage { name: "tables", task: Task::Own(tables::check) },
     Stage {
@@ -164,7 +166,11 @@ mod tests {
     #[test]
     fn own_stages_are_named_as_their_tasks() {
         for stage in TEST.iter().filter(|s| matches!(s.task, Task::Own(_))) {
-            assert!(matches!(stage.name, "tidy" | "spec" | "fuzz"), "{}", command_line(stage));
+            assert!(
+                matches!(stage.name, "tidy" | "spec" | "fuzz" | "mutants --touched"),
+                "{}",
+                command_line(stage)
+            );
         }
     }
 

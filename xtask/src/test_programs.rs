@@ -97,7 +97,7 @@ impl Program {
 /// How a program ended.
 pub struct Ended {
     name: String,
-    seconds: f64,
+    pub took: Duration,
     pub counts: Counts,
     /// Why it failed, with what it printed; `None` when it passed.
     pub failure: Option<String>,
@@ -121,9 +121,9 @@ pub fn run(root: &Path, environment: &[(&str, OsString)]) -> Result<(), String> 
     fs::create_dir_all(&logs).map_err(|e| format!("{}: cannot make: {e}", logs.display()))?;
     let mut ended = run_all(&programs, &logs, environment)?;
     stages::cargo(root, &["test", "--workspace", "--doc", "--quiet"], environment)?;
-    ended.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    ended.sort_by_key(|e| std::cmp::Reverse(e.took));
     let slowest: Vec<String> =
-        ended.iter().take(SLOWEST).map(|e| format!("{} {:.1} s", e.name, e.seconds)).collect();
+        ended.iter().take(SLOWEST).map(|e| format!("{} {:.1} s", e.name, e.took.as_secs_f64())).collect();
     println!("slowest test programs: {}", slowest.join(", "));
     let sum = |of: fn(&Counts) -> u64| ended.iter().map(|e| of(&e.counts)).sum::<u64>();
     println!("{} passed, {} failed, {} skipped", sum(|c| c.passed), sum(|c| c.failed), sum(|c| c.ignored));
@@ -196,9 +196,9 @@ fn run_all(
 }
 
 fn line_of(end: &Ended, number: usize, of: usize) -> String {
-    let Ended { name, seconds, counts, failure } = end;
+    let Ended { name, took, counts, failure } = end;
     let how = if failure.is_some() { "FAILED" } else { "ok" };
-    format!("[{number}/{of}] {name}: {how}, {} passed, {:.1} s", counts.passed, seconds)
+    format!("[{number}/{of}] {name}: {how}, {} passed, {:.1} s", counts.passed, took.as_secs_f64())
 }
 
 /// A program that runs.
@@ -264,8 +264,8 @@ impl<'p> Running<'p> {
     }
 
     fn ended(&self, said: &str, failure: Option<String>) -> Ended {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        Ended { name: self.program.name.clone(), seconds, counts: counts(said), failure }
+        let took = self.begun.elapsed();
+        Ended { name: self.program.name.clone(), took, counts: counts(said), failure }
     }
 
     fn said(&self) -> String {

@@ -2,10 +2,12 @@
 //!
 //! The order: 1. the tags of code and tests are paired by id; 2. every place gets its switches (`switches`), all at once, in a
 //! copy of the tree below the build folder; 3. the copy is built, and switches that do not compile are left out; 4. each
-//! tagged test runs without a switch, and must pass; 5. it runs once for each switch, until one makes it fail. An id whose
-//! tests pass under every switch is a survivor. `TIDEGATE_MUTANT` names the switch that is on.
+//! tagged test runs without a switch, and must pass; 5. it runs once for each switch, until one makes it fail; 6. the
+//! verdict goes into the `ledger`. An id whose tests pass under every switch is a survivor. `TIDEGATE_MUTANT` names the
+//! switch that is on.
 
 mod compiler;
+pub mod ledger;
 mod runs;
 mod switches;
 
@@ -14,10 +16,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::spec::{self, CodeTag, TestTag};
+use crate::spec::{self, CodeTag, Places, TestTag};
 use crate::test_programs::{self, Program};
 use crate::{stages, tree};
 use compiler::CompileError;
+use ledger::Ledger;
 use runs::{Outcome, Runs, Test};
 use switches::Switch;
 
@@ -59,29 +62,84 @@ enum Verdict {
     FailsAnyway(String),
 }
 
-/// Runs the mutants of the ids that begin with one of `wanted`, or of all.
+impl Verdict {
+    /// The table that the verdict belongs to; none if it says nothing about the code.
+    fn table<'l>(&self, ledger: &'l mut Ledger) -> Option<&'l mut BTreeMap<String, String>> {
+        match self {
+            Verdict::Killed => Some(&mut ledger.noticed),
+            Verdict::Survived(_) => Some(&mut ledger.survives),
+            Verdict::NoSwitch => Some(&mut ledger.no_switch),
+            Verdict::NoTest => Some(&mut ledger.no_test),
+            Verdict::FailsAnyway(_) => None,
+        }
+    }
+}
+
+/// Runs the mutants of the ids that begin with one of `wanted`, or of all, and writes the verdicts down.
 ///
 /// # Errors
 /// The survivors by id, with the switches that no tagged test noticed.
 pub fn run(root: &Path, wanted: &[&str]) -> Result<(), String> {
-    let spec::Places { code, tests } = spec::places(root)?;
-    let chosen = |id: &String| wanted.is_empty() || wanted.iter().any(|w| id.starts_with(w));
-    let ids: Vec<&String> = code.keys().filter(|id| chosen(id)).collect();
+    let places = spec::places(root)?;
+    let chosen = |id: &&String| wanted.is_empty() || wanted.iter().any(|w| id.starts_with(w));
+    let ids: Vec<String> = places.code.keys().filter(chosen).cloned().collect();
     if ids.is_empty() {
         return Err(format!("no requirement begins with {}", wanted.join(" or ")));
     }
-    let mut switches = number_switches(root, ids.iter().map(|id| &code[*id]))?;
+    run_ids(root, &places, &ids)
+}
+
+/// Runs the mutants of the ids whose tagged code or tests differ from those of their verdict.
+///
+/// # Errors
+/// As of [`run`].
+pub fn run_touched(root: &Path) -> Result<(), String> {
+    let places = spec::places(root)?;
+    let ids = stale(root, &places, &Ledger::read(root)?)?;
+    if ids.is_empty() {
+        println!("every verdict in {} is of the code and tests as they are", ledger::FILE);
+        return Ok(());
+    }
+    println!("code or tests of {} have changed since their verdict", ids.join(", "));
+    run_ids(root, &places, &ids)
+}
+
+/// The ids whose verdict is missing, or was reached with other code or tests.
+fn stale(root: &Path, places: &Places, ledger: &Ledger) -> Result<Vec<String>, String> {
+    let mut ids = Vec::new();
+    for (id, code) in &places.code {
+        let now = ledger::checksum(root, code, tests_of(places, id))?;
+        if ledger.checksum(id) != Some(now.as_str()) {
+            ids.push(id.clone());
+        }
+    }
+    Ok(ids)
+}
+
+fn tests_of<'p>(places: &'p Places, id: &str) -> &'p [TestTag] {
+    places.tests.get(id).map_or(&[], Vec::as_slice)
+}
+
+fn run_ids(root: &Path, places: &Places, ids: &[String]) -> Result<(), String> {
+    let mut switches = number_switches(root, ids.iter().map(|id| &places.code[id]))?;
     let copy = tree::build_folder(root).join("mutants");
     let programs = build(root, &copy, &mut switches)?;
     println!("{} requirements, {} switches, {} test programs", ids.len(), switches.len(), programs.len());
     let mut runs = Runs::new(&programs, &copy)?;
     let mut verdicts = BTreeMap::new();
+    let mut ledger = Ledger::read(root)?;
+    ledger.retain(|id| places.code.contains_key(id));
     for (at, id) in ids.iter().enumerate() {
-        let none = Vec::new();
-        let verdict = judge(&code[*id], tests.get(*id).unwrap_or(&none), &switches, &mut runs)?;
+        let (code, tests) = (&places.code[id], tests_of(places, id));
+        let verdict = judge(code, tests, &switches, &mut runs)?;
         println!("[{}/{}] {id}: {}", at + 1, ids.len(), in_words(&verdict));
-        verdicts.insert((*id).clone(), verdict);
+        ledger.forget(id);
+        if let Some(table) = verdict.table(&mut ledger) {
+            table.insert(id.clone(), ledger::checksum(root, code, tests)?);
+        }
+        verdicts.insert(id.clone(), verdict);
     }
+    ledger.write(root)?;
     summary(&verdicts)
 }
 
@@ -107,41 +165,46 @@ fn number_switches<'a>(
     Ok(numbered)
 }
 
+/// Packages that hold no tagged code.
+const LEFT_OUT: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "tidegate-fuzz"];
+
 /// Builds the test programs of a copy with switches; those that do not compile are left out of `switches`.
 fn build(root: &Path, copy: &Path, switches: &mut Vec<Numbered>) -> Result<Vec<Program>, String> {
-    // Each round leaves switches out, so the number of rounds is bounded.
+    let environment = [("CARGO_TARGET_DIR", copy.join("target").into_os_string())];
+    // Most switches that do not compile are found by a check, which takes a fraction of a build.
+    let check = [&["check"], &LEFT_OUT[..], &["--keep-going", "--message-format", "json"]].concat();
+    let build =
+        [&["test"], &LEFT_OUT[..], &["--no-run", "--no-fail-fast", "--message-format", "json"]].concat();
+    let mut checked = false;
+    // Each round that fails leaves switches out, so the number of rounds is bounded.
     loop {
         write_copy(root, copy, switches)?;
-        let environment = [("CARGO_TARGET_DIR", copy.join("target").into_os_string())];
-        let arguments = [
-            "test",
-            "--workspace",
-            "--exclude",
-            "xtask",
-            "--exclude",
-            "tidegate-fuzz",
-            "--no-run",
-            "--no-fail-fast",
-            "--message-format",
-            "json",
-        ];
-        let (built, output) = stages::cargo_output(copy, &arguments, &environment, Stdio::null())?;
-        if built {
+        let arguments = if checked { &build } else { &check };
+        let (passed, output) = stages::cargo_output(copy, arguments, &environment, Stdio::null())?;
+        if passed && checked {
             return Ok(test_programs::programs(&output));
         }
-        let refused = compiler::errors(&output);
-        let before = switches.len();
-        switches.retain(|n| !refused.iter().any(|error| error.blames(n.file(), &n.switch)));
-        if switches.len() == before {
-            let nearest: Vec<u32> = refused.iter().filter_map(|error| nearest(error, switches)).collect();
-            switches.retain(|n| !nearest.contains(&n.number));
-        }
-        println!("{} switches do not compile and are left out", before - switches.len());
-        if switches.len() == before {
-            let error = refused.first().map_or_else(|| "cargo failed".to_owned(), ToString::to_string);
-            return Err(format!("the copy with switches does not build: {error}"));
+        checked |= passed;
+        if !passed {
+            leave_out(&compiler::errors(&output), switches)?;
         }
     }
+}
+
+/// Removes the switches that the compiler blames.
+fn leave_out(refused: &[CompileError], switches: &mut Vec<Numbered>) -> Result<(), String> {
+    let before = switches.len();
+    switches.retain(|n| !refused.iter().any(|error| error.blames(n.file(), &n.switch)));
+    if switches.len() == before {
+        let nearest: Vec<u32> = refused.iter().filter_map(|error| nearest(error, switches)).collect();
+        switches.retain(|n| !nearest.contains(&n.number));
+    }
+    println!("{} switches do not compile and are left out", before - switches.len());
+    if switches.len() == before {
+        let error = refused.first().map_or_else(|| "cargo failed".to_owned(), ToString::to_string);
+        return Err(format!("the copy with switches does not build: {error}"));
+    }
+    Ok(())
 }
 
 /// The switch that begins next below an error that marks none: a `match` that lacks an arm is marked at its head.
@@ -192,17 +255,18 @@ fn judge(
     if mine.is_empty() {
         return Ok(Verdict::NoSwitch);
     }
-    let known: Vec<Test> = tests.iter().filter_map(|test| runs.find(test)).collect();
+    let mut known = Vec::new();
+    for test in tests.iter().filter_map(|test| runs.find(test)).collect::<Vec<Test>>() {
+        match runs.outcome(&test, 0)? {
+            Outcome::Passed => known.push(test),
+            Outcome::NotRun => {}
+            Outcome::Failed => return Ok(Verdict::FailsAnyway(test.name)),
+        }
+    }
     if known.is_empty() {
         return Ok(Verdict::NoTest);
     }
-    for test in &known {
-        match runs.outcome(test, 0)? {
-            Outcome::Passed => {}
-            Outcome::NotRun => return Ok(Verdict::NoTest),
-            Outcome::Failed => return Ok(Verdict::FailsAnyway(test.name.clone())),
-        }
-    }
+    known.sort_by_key(|test| runs.time_without_switch(test));
     for numbered in &mine {
         for test in &known {
             if runs.outcome(test, numbered.number)? == Outcome::Failed {

@@ -32,6 +32,7 @@ pub struct Runs<'p> {
     programs: &'p [Program],
     listed: Vec<Option<Vec<String>>>,
     done: BTreeMap<(Test, u32), Outcome>,
+    times: BTreeMap<Test, Duration>,
     logs: PathBuf,
 }
 
@@ -39,7 +40,13 @@ impl<'p> Runs<'p> {
     pub fn new(programs: &'p [Program], copy: &Path) -> Result<Runs<'p>, String> {
         let logs = copy.join("logs");
         fs::create_dir_all(&logs).map_err(|e| format!("{}: cannot make: {e}", logs.display()))?;
-        Ok(Runs { programs, listed: vec![None; programs.len()], done: BTreeMap::new(), logs })
+        Ok(Runs {
+            programs,
+            listed: vec![None; programs.len()],
+            done: BTreeMap::new(),
+            times: BTreeMap::new(),
+            logs,
+        })
     }
 
     /// The tagged test in the program that holds it.
@@ -71,8 +78,16 @@ impl<'p> Runs<'p> {
             (None, 0) => Outcome::NotRun,
             (None, _) => Outcome::Passed,
         };
+        if switch == 0 {
+            self.times.insert(test.clone(), ended.took);
+        }
         self.done.insert(key, outcome);
         Ok(outcome)
+    }
+
+    /// How long the test took without a switch; the longest time if it has not run.
+    pub fn time_without_switch(&self, test: &Test) -> Duration {
+        self.times.get(test).copied().unwrap_or(Duration::MAX)
     }
 }
 

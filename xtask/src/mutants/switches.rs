@@ -1,14 +1,18 @@
 //! Where the code under a requirement's tag can be switched off, as edits of the source text.
 //!
 //! The node under a tag is the first item, statement, arm or field that begins on or below the tag's line. Each way to
-//! disable or invert the node is one [`Switch`]: text that is inserted at byte offsets and that tests the switch's number
-//! when the program runs. A switch that does not compile is left out later, so this room does not need to know types.
+//! disable or invert the node, or a comparison or literal inside it, is one [`Switch`]: text that is inserted at byte
+//! offsets and that tests the switch's number when the program runs. A switch that does not compile is left out later, so
+//! this room does not need to know types.
 
 use std::ops::Range;
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Arm, Block, Expr, FieldValue, Pat, ReturnType, Stmt, Type};
+use syn::{Arm, BinOp, Block, Expr, FieldValue, Lit, Pat, ReturnType, Stmt, Type};
+
+/// Most switches inside one node, behind those of the node itself.
+const MOST_INSIDE: usize = 12;
 
 /// The call that a switch makes; the driver adds this function to each crate.
 pub const CALL: &str = "crate::mutant_is_on";
@@ -65,12 +69,16 @@ impl Search {
 
 impl<'ast> Visit<'ast> for Search {
     fn visit_item_fn(&mut self, node: &'ast syn::ItemFn) {
-        self.offer(node.sig.span().start().line, || of_function(&node.sig.output, &node.block));
+        self.offer(node.sig.span().start().line, || {
+            with_inside(of_function(&node.sig.output, &node.block), |i| i.visit_block(&node.block))
+        });
         visit::visit_item_fn(self, node);
     }
 
     fn visit_impl_item_fn(&mut self, node: &'ast syn::ImplItemFn) {
-        self.offer(node.sig.span().start().line, || of_function(&node.sig.output, &node.block));
+        self.offer(node.sig.span().start().line, || {
+            with_inside(of_function(&node.sig.output, &node.block), |i| i.visit_block(&node.block))
+        });
         visit::visit_impl_item_fn(self, node);
     }
 
@@ -96,18 +104,20 @@ impl<'ast> Visit<'ast> for Search {
     }
 
     fn visit_stmt(&mut self, node: &'ast Stmt) {
-        self.offer(node.span().start().line, || of_statement(node));
+        self.offer(node.span().start().line, || with_inside(of_statement(node), |i| i.visit_stmt(node)));
         visit::visit_stmt(self, node);
     }
 
     fn visit_arm(&mut self, node: &'ast Arm) {
-        self.offer(node.pat.span().start().line, || of_arm(node));
+        self.offer(node.pat.span().start().line, || with_inside(of_arm(node), |i| i.visit_arm(node)));
         visit::visit_arm(self, node);
     }
 
     fn visit_field_value(&mut self, node: &'ast FieldValue) {
         self.offer(node.span().start().line, || {
-            if node.colon_token.is_some() { vec![default_instead(&node.expr)] } else { Vec::new() }
+            let whole =
+                if node.colon_token.is_some() { vec![default_instead(&node.expr)] } else { Vec::new() };
+            with_inside(whole, |i| i.visit_expr(&node.expr))
         });
         visit::visit_field_value(self, node);
     }
@@ -250,6 +260,69 @@ fn of_arm(arm: &Arm) -> Vec<Switch> {
     switches
 }
 
+/// Appends the switches of the comparisons and literals that `visit` comes to.
+fn with_inside(mut whole: Vec<Switch>, visit: impl FnOnce(&mut Inside)) -> Vec<Switch> {
+    let mut inside = Inside::default();
+    visit(&mut inside);
+    inside.switches.truncate(MOST_INSIDE);
+    inside.switches.retain(|switch| !whole.contains(switch));
+    whole.append(&mut inside.switches);
+    whole
+}
+
+/// The switches of comparisons and literals.
+#[derive(Default)]
+struct Inside {
+    switches: Vec<Switch>,
+}
+
+impl Inside {
+    fn offer(&mut self, expression: &Expr, what: &'static str, instead: String) {
+        let range = bytes(expression);
+        let insertions = vec![
+            insertion(range.start, format!("(if {CALL}(NUMBER) {{ {instead} }} else {{ ")),
+            insertion(range.end, " })"),
+        ];
+        let (line, last_line) = (line(expression), last_line(expression));
+        self.switches.push(Switch { line, last_line, what, insertions });
+    }
+
+    fn offer_inverted(&mut self, expression: &Expr, what: &'static str) {
+        let range = bytes(expression);
+        let insertions =
+            vec![insertion(range.start, "(("), insertion(range.end, format!(") != {CALL}(NUMBER))"))];
+        let (line, last_line) = (line(expression), last_line(expression));
+        self.switches.push(Switch { line, last_line, what, insertions });
+    }
+}
+
+impl<'ast> Visit<'ast> for Inside {
+    fn visit_item(&mut self, _: &'ast syn::Item) {}
+
+    fn visit_expr(&mut self, node: &'ast Expr) {
+        match node {
+            Expr::Binary(both) => match both.op {
+                BinOp::Eq(_) | BinOp::Ne(_) | BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) => {
+                    self.offer_inverted(node, "the comparison is inverted");
+                }
+                _ => {}
+            },
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Bool(value) => {
+                    self.offer(node, "the literal is inverted", (!value.value).to_string());
+                }
+                Lit::Int(value) => {
+                    let text = value.to_string();
+                    self.offer(node, "the literal is one more", format!("{text} + 1"));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        visit::visit_expr(self, node);
+    }
+}
+
 /// The first statements inside a branch.
 fn nested(expression: &Expr) -> Vec<Switch> {
     let block = match expression {
@@ -322,6 +395,15 @@ mod tests {
         assert!(planted(text, 2)[0].contains("let x = (if on(7) { Default::default() } else { b() });"));
         let text = "fn a() {\n    A {\n        // spec: NF-001\n        x: b(),\n    }\n}";
         assert!(planted(text, 3)[0].contains("x: (if on(7) { Default::default() } else { b() }),"));
+    }
+
+    #[test]
+    fn comparisons_and_literals_inside_are_changed() {
+        let text = "fn a() {\n    // spec: NF-001\n    let x = b(y < 3, false);\n}";
+        let all = planted(text, 2);
+        assert!(all[1].contains("b(((y < 3) != on(7)), false)"), "{}", all[1]);
+        assert!(all[2].contains("b(y < (if on(7) { 3 + 1 } else { 3 }), false)"), "{}", all[2]);
+        assert!(all[3].contains("(if on(7) { true } else { false })"), "{}", all[3]);
     }
 
     #[test]
