@@ -1,37 +1,53 @@
 //! What the compiler says about a copy of the tree with switches: errors, and the switches that they blame.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::switches::Switch;
+use super::switches::Planted;
 
-/// An error of the compiler, with the lines that it marks.
+/// An error of the compiler, with the pieces of text that it marks.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CompileError {
     pub file: PathBuf,
-    /// First and last line of each marked piece, counted from 1.
-    lines: Vec<(usize, usize)>,
+    line: usize,
+    /// Byte ranges in the planted text; the main one first.
+    marks: Vec<Range<usize>>,
     text: String,
 }
 
 impl CompileError {
-    /// The first line that it marks.
+    /// The first line that it marks, counted from 1.
     pub fn line(&self) -> usize {
-        self.lines.first().map_or(0, |(first, _)| *first)
+        self.line
     }
 
-    /// Whether the switch may be the cause: the error marks the line on which it begins or ends.
-    pub fn blames(&self, file: &Path, switch: &Switch) -> bool {
-        let touched = |line: usize| self.lines.iter().any(|(first, last)| (*first..=*last).contains(&line));
-        self.file == file && (touched(switch.line) || touched(switch.last_line))
+    /// The switches that may be the cause, among the texts that were planted in the file: a text that the mark lies in,
+    /// or else texts at the ends of the mark, or else texts inside the mark.
+    pub fn blamed(&self, planted: &[Planted]) -> Vec<u32> {
+        let rules: [fn(&Range<usize>, &Range<usize>) -> bool; 3] = [
+            |text, mark| text.start <= mark.start && mark.end <= text.end,
+            |text, mark| text.start == mark.start || text.end == mark.end,
+            |text, mark| text.start < mark.end && mark.start < text.end,
+        ];
+        for rule in rules {
+            for mark in &self.marks {
+                let under = planted.iter().filter(|p| rule(&p.at, mark)).map(|p| p.number);
+                let under: Vec<u32> = under.collect();
+                if !under.is_empty() {
+                    return under;
+                }
+            }
+        }
+        Vec::new()
     }
 }
 
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file.display(), self.line(), self.text)
+        write!(f, "{}:{}: {}", self.file.display(), self.line, self.text)
     }
 }
 
@@ -51,7 +67,8 @@ struct Message {
 struct Span {
     file_name: PathBuf,
     line_start: usize,
-    line_end: usize,
+    byte_start: usize,
+    byte_end: usize,
     is_primary: bool,
 }
 
@@ -61,11 +78,10 @@ pub fn errors(output: &str) -> Vec<CompileError> {
     let messages = lines.filter_map(|line| line.message).filter(|m| m.level == "error");
     let error = |message: Message| {
         let primary = message.spans.iter().find(|span| span.is_primary)?;
-        let file = primary.file_name.clone();
-        // A mark over many lines says little; the first and last of it are where text was inserted.
-        let lines = message.spans.iter().filter(|span| span.file_name == file);
-        let lines = lines.map(|span| (span.line_start, span.line_end)).collect();
-        Some(CompileError { file, lines, text: message.message })
+        let (file, line) = (primary.file_name.clone(), primary.line_start);
+        let others = message.spans.iter().filter(|span| !span.is_primary && span.file_name == file);
+        let marks = [primary].into_iter().chain(others).map(|span| span.byte_start..span.byte_end).collect();
+        Some(CompileError { file, line, marks, text: message.message })
     };
     messages.filter_map(error).collect()
 }
@@ -75,16 +91,27 @@ mod tests {
     use super::super::switches;
     use super::*;
 
+    fn error_at(text: &str, planted: &str) -> CompileError {
+        let start = planted.find(text).unwrap();
+        let span = format!(
+            r#"{{"file_name":"crates/x/src/a.rs","line_start":3,"byte_start":{start},"byte_end":{},"is_primary":true}}"#,
+            start + text.len()
+        );
+        let line = format!(r#"{{"message":{{"level":"error","message":"no Default","spans":[{span}]}}}}"#);
+        errors(&format!("{line}\nno JSON\n")).remove(0)
+    }
+
     #[test]
-    fn an_error_blames_the_switches_on_its_lines() {
-        let output = r#"{"reason":"compiler-message","message":{"level":"error","message":"no Default","spans":[{"file_name":"crates/x/src/a.rs","line_start":3,"line_end":3,"is_primary":true}]}}"#;
-        let found = errors(&format!("{output}\nno JSON\n"));
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].to_string(), "crates/x/src/a.rs:3: no Default");
-        let text = "fn a() {\n    b();\n    c();\n}";
-        let (second, third) = (switches::below(text, 2).unwrap(), switches::below(text, 3).unwrap());
-        let file = Path::new("crates/x/src/a.rs");
-        assert!(found[0].blames(file, &third[0]) && !found[0].blames(file, &second[0]));
-        assert!(!found[0].blames(Path::new("crates/x/src/b.rs"), &third[0]));
+    fn an_error_blames_the_switch_whose_text_it_marks() {
+        let text = "fn a() -> u8 {\n    // spec: NF-001\n    b(x == 1)\n}";
+        let all = switches::below(text, 2).unwrap();
+        let numbered: Vec<_> = (1..).zip(&all).collect();
+        let (planted, places) = switches::plant(text, &numbered);
+        let blamed = |marked: &str| error_at(marked, &planted).blamed(&places);
+        assert_eq!(error_at("b(", &planted).to_string(), "crates/x/src/a.rs:3: no Default");
+        assert_eq!(blamed("Default::default()"), [1]);
+        assert_eq!(blamed("1 + 1"), [3]);
+        assert_eq!(blamed("!= crate::mutant_is_on(2))"), [2]);
+        assert!(blamed("fn a").is_empty());
     }
 }

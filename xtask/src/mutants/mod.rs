@@ -13,7 +13,7 @@ mod switches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::spec::{self, CodeTag, Places, TestTag};
@@ -22,7 +22,7 @@ use crate::{stages, tree};
 use compiler::CompileError;
 use ledger::Ledger;
 use runs::{Outcome, Runs, Test};
-use switches::Switch;
+use switches::{Planted, Switch};
 
 /// The function that switches call, added to the root of each crate.
 const SWITCH_FUNCTION: &str = "
@@ -178,7 +178,7 @@ fn build(root: &Path, copy: &Path, switches: &mut Vec<Numbered>) -> Result<Vec<P
     let mut checked = false;
     // Each round that fails leaves switches out, so the number of rounds is bounded.
     loop {
-        write_copy(root, copy, switches)?;
+        let planted = write_copy(root, copy, switches)?;
         let arguments = if checked { &build } else { &check };
         let (passed, output) = stages::cargo_output(copy, arguments, &environment, Stdio::null())?;
         if passed && checked {
@@ -186,19 +186,24 @@ fn build(root: &Path, copy: &Path, switches: &mut Vec<Numbered>) -> Result<Vec<P
         }
         checked |= passed;
         if !passed {
-            leave_out(&compiler::errors(&output), switches)?;
+            leave_out(&compiler::errors(&output), &planted, switches)?;
         }
     }
 }
 
 /// Removes the switches that the compiler blames.
-fn leave_out(refused: &[CompileError], switches: &mut Vec<Numbered>) -> Result<(), String> {
+fn leave_out(
+    refused: &[CompileError],
+    planted: &BTreeMap<PathBuf, Vec<Planted>>,
+    switches: &mut Vec<Numbered>,
+) -> Result<(), String> {
     let before = switches.len();
-    switches.retain(|n| !refused.iter().any(|error| error.blames(n.file(), &n.switch)));
-    if switches.len() == before {
-        let nearest: Vec<u32> = refused.iter().filter_map(|error| nearest(error, switches)).collect();
-        switches.retain(|n| !nearest.contains(&n.number));
-    }
+    let blamed = |error: &CompileError| {
+        let under = planted.get(&error.file).map_or_else(Vec::new, |places| error.blamed(places));
+        if under.is_empty() { nearest(error, switches).into_iter().collect() } else { under }
+    };
+    let blamed: BTreeSet<u32> = refused.iter().flat_map(blamed).collect();
+    switches.retain(|n| !blamed.contains(&n.number));
     println!("{} switches do not compile and are left out", before - switches.len());
     if switches.len() == before {
         let error = refused.first().map_or_else(|| "cargo failed".to_owned(), ToString::to_string);
@@ -214,7 +219,13 @@ fn nearest(error: &CompileError, switches: &[Numbered]) -> Option<u32> {
 }
 
 /// Writes the tree with its switches below `copy`; files that stay the same keep their time, so that little is built anew.
-fn write_copy(root: &Path, copy: &Path, switches: &[Numbered]) -> Result<(), String> {
+/// Returns where the switches lie in each file.
+fn write_copy(
+    root: &Path,
+    copy: &Path,
+    switches: &[Numbered],
+) -> Result<BTreeMap<PathBuf, Vec<Planted>>, String> {
+    let mut places = BTreeMap::new();
     for path in tree::paths(root, ".")? {
         let path = path.strip_prefix(".").unwrap_or(&path).to_path_buf();
         let hidden = path.components().next().is_some_and(|c| c.as_os_str() == ".git");
@@ -228,7 +239,8 @@ fn write_copy(root: &Path, copy: &Path, switches: &[Numbered]) -> Result<(), Str
             path.starts_with("crates") && (path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"));
         if !here.is_empty() || is_crate_root {
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            let mut planted = switches::plant(&text, &here);
+            let (mut planted, there) = switches::plant(&text, &here);
+            places.insert(path.clone(), there);
             if is_crate_root {
                 planted.push_str(SWITCH_FUNCTION);
             }
@@ -242,7 +254,7 @@ fn write_copy(root: &Path, copy: &Path, switches: &[Numbered]) -> Result<(), Str
         fs::create_dir_all(folder).map_err(|e| format!("{}: cannot make: {e}", folder.display()))?;
         fs::write(&target, bytes).map_err(|e| format!("{}: cannot write: {e}", target.display()))?;
     }
-    Ok(())
+    Ok(places)
 }
 
 fn judge(

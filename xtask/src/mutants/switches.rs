@@ -5,6 +5,7 @@
 //! offsets and that tests the switch's number when the program runs. A switch that does not compile is left out later, so
 //! this room does not need to know types.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use syn::spanned::Spanned;
@@ -31,8 +32,6 @@ pub struct Switch {
     pub line: usize,
     /// What it does, for people.
     pub what: &'static str,
-    /// The last line of the code that it changes.
-    pub last_line: usize,
     /// `NUMBER` stands for the number of the switch.
     pub insertions: Vec<Insertion>,
 }
@@ -131,10 +130,6 @@ fn line(node: &impl Spanned) -> usize {
     node.span().start().line
 }
 
-fn last_line(node: &impl Spanned) -> usize {
-    node.span().end().line
-}
-
 fn insertion(at: usize, text: impl Into<String>) -> Insertion {
     Insertion { at, text: text.into() }
 }
@@ -144,7 +139,6 @@ fn of_function(output: &ReturnType, block: &Block) -> Vec<Switch> {
     let start = block.brace_token.span.open().byte_range().end;
     let at_once = |value: &str, what| Switch {
         line: line(block),
-        last_line: line(block),
         what,
         insertions: vec![insertion(start, format!(" if {CALL}(NUMBER) {{ return {value}; }}"))],
     };
@@ -185,7 +179,8 @@ fn of_statement(statement: &Stmt) -> Vec<Switch> {
             if unit {
                 switches.push(skipped(statement));
             }
-            if semicolon.is_none() {
+            let is_block = matches!(expression, Expr::Block(_) | Expr::Loop(_) | Expr::Unsafe(_));
+            if semicolon.is_none() && !is_block {
                 switches.push(default_instead(expression));
             }
             switches.extend(nested(expression));
@@ -200,14 +195,13 @@ fn skipped(statement: &Stmt) -> Switch {
     let what = "the statement is skipped";
     let insertions =
         vec![insertion(whole.start, format!("if !{CALL}(NUMBER) {{ ")), insertion(whole.end, " }")];
-    Switch { line: line(statement), last_line: last_line(statement), what, insertions }
+    Switch { line: line(statement), what, insertions }
 }
 
 fn default_instead(expression: &Expr) -> Switch {
     let value = bytes(expression);
     Switch {
         line: line(expression),
-        last_line: last_line(expression),
         what: "the value is replaced by its default",
         insertions: vec![
             insertion(value.start, format!("(if {CALL}(NUMBER) {{ Default::default() }} else {{ ")),
@@ -230,7 +224,7 @@ fn of_condition(expression: &Expr) -> Vec<Switch> {
         vec![insertion(range.start, "("), insertion(range.end, format!(") != {CALL}(NUMBER)"))]
     };
     let what = if insertions.len() == 1 { "the condition is false" } else { "the condition is inverted" };
-    vec![Switch { line: line(condition), last_line: last_line(condition), what, insertions }]
+    vec![Switch { line: line(condition), what, insertions }]
 }
 
 fn has_let(condition: &Expr) -> bool {
@@ -254,13 +248,13 @@ fn of_arm(arm: &Arm) -> Vec<Switch> {
             }
             pattern => vec![insertion(bytes(pattern).end, format!(" if !{CALL}(NUMBER)"))],
         };
-        switches.push(Switch { line: line(&arm.pat), last_line: last_line(&arm.pat), what, insertions });
+        switches.push(Switch { line: line(&arm.pat), what, insertions });
     }
     switches.push(body);
     switches
 }
 
-/// Appends the switches of the comparisons and literals that `visit` comes to.
+/// Appends the switches of the conditions, comparisons and literals that `visit` comes to.
 fn with_inside(mut whole: Vec<Switch>, visit: impl FnOnce(&mut Inside)) -> Vec<Switch> {
     let mut inside = Inside::default();
     visit(&mut inside);
@@ -270,7 +264,7 @@ fn with_inside(mut whole: Vec<Switch>, visit: impl FnOnce(&mut Inside)) -> Vec<S
     whole
 }
 
-/// The switches of comparisons and literals.
+/// The switches of conditions, comparisons and literals.
 #[derive(Default)]
 struct Inside {
     switches: Vec<Switch>,
@@ -283,16 +277,16 @@ impl Inside {
             insertion(range.start, format!("(if {CALL}(NUMBER) {{ {instead} }} else {{ ")),
             insertion(range.end, " })"),
         ];
-        let (line, last_line) = (line(expression), last_line(expression));
-        self.switches.push(Switch { line, last_line, what, insertions });
+        let line = line(expression);
+        self.switches.push(Switch { line, what, insertions });
     }
 
     fn offer_inverted(&mut self, expression: &Expr, what: &'static str) {
         let range = bytes(expression);
         let insertions =
             vec![insertion(range.start, "(("), insertion(range.end, format!(") != {CALL}(NUMBER))"))];
-        let (line, last_line) = (line(expression), last_line(expression));
-        self.switches.push(Switch { line, last_line, what, insertions });
+        let line = line(expression);
+        self.switches.push(Switch { line, what, insertions });
     }
 }
 
@@ -301,6 +295,7 @@ impl<'ast> Visit<'ast> for Inside {
 
     fn visit_expr(&mut self, node: &'ast Expr) {
         match node {
+            Expr::If(_) | Expr::While(_) => self.switches.extend(of_condition(node)),
             Expr::Binary(both) => match both.op {
                 BinOp::Eq(_) | BinOp::Ne(_) | BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) => {
                     self.offer_inverted(node, "the comparison is inverted");
@@ -335,25 +330,57 @@ fn nested(expression: &Expr) -> Vec<Switch> {
     block.stmts.iter().flat_map(of_statement).collect()
 }
 
-/// Applies numbered switches to a text. Insertions at one place keep the order of the switches.
-pub fn plant(text: &str, switches: &[(u32, &Switch)]) -> String {
-    let mut all: Vec<(usize, String)> = switches
-        .iter()
-        .flat_map(|(number, switch)| {
-            let with_number = |i: &Insertion| (i.at, i.text.replace("NUMBER", &number.to_string()));
-            switch.insertions.iter().map(with_number)
-        })
-        .collect();
-    all.sort_by_key(|(at, _)| *at);
-    let mut planted = String::with_capacity(text.len());
+/// A piece of text that a switch put into a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planted {
+    pub number: u32,
+    /// Bytes of the text with all switches.
+    pub at: Range<usize>,
+}
+
+/// Where an insertion goes among those of other switches; the fields are compared in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    at: usize,
+    opens: bool,
+    /// Openings: the one around more text comes first. Closings: the one around less text comes first.
+    nesting: Reverse<usize>,
+    order: i64,
+}
+
+fn opening((start, end): (usize, usize), order: i64) -> Place {
+    // The end tells how much text is around, since the openings that are compared are at one place.
+    Place { at: start, opens: true, nesting: Reverse(end), order }
+}
+
+fn closing((start, end): (usize, usize), order: i64) -> Place {
+    Place { at: end, opens: false, nesting: Reverse(start), order: -order }
+}
+
+/// Applies numbered switches to a text; returns the text and where each piece of the switches lies in it. Switches around
+/// the same code nest: what opens last closes first.
+pub fn plant(text: &str, switches: &[(u32, &Switch)]) -> (String, Vec<Planted>) {
+    let mut all: Vec<(Place, u32, String)> = Vec::new();
+    for (order, (number, switch)) in (0..).zip(switches) {
+        let ends = (switch.insertions[0].at, switch.insertions[switch.insertions.len() - 1].at);
+        for (nth, inserted) in switch.insertions.iter().enumerate() {
+            let place = if nth == 0 { opening(ends, order) } else { closing(ends, order) };
+            all.push((place, *number, inserted.text.replace("NUMBER", &number.to_string())));
+        }
+    }
+    all.sort_by_key(|(place, ..)| *place);
+    let mut with_switches = String::with_capacity(text.len());
+    let mut planted = Vec::with_capacity(all.len());
     let mut from = 0;
-    for (at, inserted) in all {
-        planted.push_str(&text[from..at]);
-        planted.push_str(&inserted);
+    for (Place { at, .. }, number, inserted) in all {
+        with_switches.push_str(&text[from..at]);
+        let start = with_switches.len();
+        with_switches.push_str(&inserted);
+        planted.push(Planted { number, at: start..with_switches.len() });
         from = at;
     }
-    planted.push_str(&text[from..]);
-    planted
+    with_switches.push_str(&text[from..]);
+    (with_switches, planted)
 }
 
 #[cfg(test)]
@@ -362,7 +389,7 @@ mod tests {
 
     fn planted(text: &str, line: usize) -> Vec<String> {
         let switches = below(text, line).unwrap();
-        switches.iter().map(|s| plant(text, &[(7, s)]).replace(CALL, "on")).collect()
+        switches.iter().map(|s| plant(text, &[(7, s)]).0.replace(CALL, "on")).collect()
     }
 
     #[test]
@@ -414,10 +441,23 @@ mod tests {
     }
 
     #[test]
+    fn switches_around_the_same_code_nest() {
+        let text = "fn a() {\n    if x {\n        b();\n    }\n    c();\n}";
+        let all = below(text, 2).unwrap();
+        let (planted, places) = plant(text, &(1..).zip(&all).collect::<Vec<_>>());
+        syn::parse_file(&planted).unwrap();
+        assert!(planted.contains("if !crate::mutant_is_on(2) { (if crate::mutant_is_on(3)"), "{planted}");
+        assert!(planted.contains("} }) }\n    c();"), "{planted}");
+        assert!(
+            places.iter().all(|p| planted[p.at.clone()].trim_end_matches([' ', '}', ')', '{']) != "b();")
+        );
+    }
+
+    #[test]
     fn several_switches_share_a_text() {
         let text = "fn a() {\n    b();\n    c();\n}";
         let (first, second) = (below(text, 2).unwrap(), below(text, 3).unwrap());
-        let all = plant(text, &[(1, &first[0]), (2, &second[0])]).replace(CALL, "on");
+        let all = plant(text, &[(1, &first[0]), (2, &second[0])]).0.replace(CALL, "on");
         assert_eq!(all, "fn a() {\n    if !on(1) { b(); }\n    if !on(2) { c(); }\n}");
     }
 }
