@@ -367,6 +367,60 @@ fn a_write_pointer_that_jumps_stops_its_queue_alone() {
     });
 }
 
+/// The bound counts from the last slot that is finished, not from the last one that is announced.
+#[test]
+fn a_write_pointer_may_not_pass_a_blocked_head_by_more_than_the_ring() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let slots = QueueOptions::default().slots;
+        // The head of the queue is a blocked wait in slot 0. Ten packets behind it are announced.
+        let blocked = || {
+            let (mut queue, gate) = (process.queue(COPY), process.fence(0, u64::MAX));
+            queue.put(&gate.wait(1));
+            (0..10).for_each(|_| queue.put(&RingPacket::Nop));
+            queue.submit(&[]);
+            machine.poll_until(|| machine.state(queue.id) == QueueState::Waiting);
+            (queue, gate)
+        };
+        let open = |gate: &machine::Fence| {
+            gate.current.store(1);
+            let current_value = gate.current_va;
+            machine
+                .admin(AdminCommand::NotifyFence { address_space: process.id, current_value })
+                .expect("a fence");
+        };
+        // A doorbell is read at once.
+        for beyond in [slots + 1, slots + 11] {
+            let (queue, _gate) = blocked();
+            let (page, summary, bit) = queue.doorbell.clone().expect("connected");
+            page.store(DOORBELL_VALUE_WORD, beyond);
+            summary.ring(bit);
+            assert_eq!(fault_of(machine, queue.id), (0, FaultKind::BadPacket), "a doorbell shows {beyond}");
+        }
+        // The control area is read again when the wait is over: slot 0 is finished then.
+        for beyond in [slots + 2, slots + 11] {
+            let (queue, gate) = blocked();
+            queue.control.word(CONTROL_WRITE_WORD).store(beyond);
+            machine.admin(AdminCommand::KickQueue { queue: queue.id }).expect("a queue");
+            open(&gate);
+            assert_eq!(
+                fault_of(machine, queue.id),
+                (1, FaultKind::BadPacket),
+                "the control area shows {beyond}"
+            );
+        }
+        // A ring that is full to its last slot is valid.
+        let ((mut full, gate), done) = (blocked(), process.fence(0, 0));
+        while full.written < slots - 1 {
+            full.put(&RingPacket::Nop);
+        }
+        full.submit(&[done.signal(1)]);
+        open(&gate);
+        machine.await_signals(&done, 1);
+        still_works(machine, COPY);
+    });
+}
+
 // spec: UMS-008
 #[test]
 fn a_late_ring_of_an_old_value_is_harmless() {
