@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 /// How many notes a [`Probe`] holds.
-pub const NOTES: usize = 20;
+pub const NOTES: usize = 24;
 
 /// A few numbered notes, each written at most once in a run and read after it. Agents must not read them.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +22,13 @@ impl Probe {
     pub fn note(&self, slot: usize, value: u64) {
         // A second note in the same slot says that something happened again.
         let _ = self.notes[slot].set(value);
+    }
+
+    /// Notes `value` in `first`, or in `second` when `first` is taken.
+    pub fn note_either(&self, first: usize, second: usize, value: u64) {
+        if self.notes[first].set(value).is_err() {
+            self.note(second, value);
+        }
     }
 
     /// What was noted in `slot`.

@@ -6,7 +6,7 @@
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
-use crate::seam::{LeftOut, Monitored, Omission, Seam, Watched};
+use crate::seam::{LeftOut, Monitored, Omission, Routine, Seam, Watched};
 use crate::world::{Setting, queue_on, until_quiet};
 use std::sync::{Arc, OnceLock};
 use tidegate::d3d12::{Device, Fence, FenceFlags};
@@ -67,6 +67,7 @@ impl Adapters {
                 names_queues: None,
                 told_again: None,
                 kernel: OnceLock::new(),
+                routine: Routine::new(&platform),
                 platform,
             })
         });

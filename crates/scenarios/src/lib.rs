@@ -16,6 +16,7 @@
 //! | `cancel-against-signal` | taking a wait back against its signal |
 //! | `two-signallers` | an engine and a CPU thread signal one fence |
 //! | `two-waiters` | two CPU threads wait for one value that is signalled |
+//! | `two-interrupts` | two engines' signals for two processes against the interrupt routine of either |
 //! | `one-event` | the waiter of one event against the release of two waits for it |
 //! | `destroy-against-signal` | the end of a fence against its signal |
 //! | `destroy-against-wait` | the end of an instance against a CPU wait that is asked by it |
@@ -83,6 +84,7 @@ mod seven_stations_packet;
 mod shadow_against_signal;
 mod suspend_against_signal;
 mod terminate_against_ring;
+mod two_interrupts;
 mod two_signallers;
 mod two_waiters;
 mod wake_word;
@@ -94,7 +96,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 44] = [
+const RACES: [&Race; 45] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -111,6 +113,7 @@ const RACES: [&Race; 44] = [
     &cancel_against_signal::RACE,
     &two_signallers::RACE,
     &two_waiters::RACE,
+    &two_interrupts::RACE,
     &one_event::RACE,
     &destroy_against_signal::RACE,
     &destroy_against_wait::RACE,

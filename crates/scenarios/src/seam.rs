@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 use tidegate::Platform;
 use tidegate::calls::CurrentValueView;
 use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
-use tidegate::ddi::fence::{UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
+use tidegate::ddi::fence::{OpenNativeFence, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
 use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::{CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::scheduling::SetContextSchedulingProperties;
 use tidegate::ddi::{
     CallbackLayer, Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver,
-    DriverHandle, DriverLayer, EngineId, HwContextLoss, InterruptData, OsHandle, Passive, PowerAction,
-    PreemptCommand, RingHint, StartInfo, Status, SubmitCommandFlags,
+    DriverHandle, DriverLayer, EngineId, HwContextLoss, InterruptData, InterruptService, OsHandle, Passive,
+    PowerAction, PreemptCommand, RingHint, StartInfo, Status, SubmitCommandFlags,
 };
 use tidegate::explorer::Probe;
 use tidegate::platform::Word;
@@ -50,6 +50,11 @@ pub(crate) enum LeftOut {
     Resubmission,
     /// What a fence signalled interrupt reports to the kernel.
     SignalReport,
+    /// The reports of signalled fences of one interrupt, except the first: right for a bug of fences at one address, where a
+    /// scenario has all its fences at one address.
+    SecondAtAddress,
+    /// An interrupt that is raised while the interrupt routine runs.
+    InterruptInRoutine,
     /// What an interrupt reports of a hardware queue that faulted.
     FaultReport,
     /// What an engine's reset says of whose work it cut off.
@@ -96,8 +101,18 @@ pub(crate) mod notes {
     pub(crate) const RESET: usize = 13;
     /// It goes on.
     pub(crate) const WENT_ON: usize = 14;
+    /// Where CurrentValue of the native fence stands that was opened first, in its process.
+    pub(crate) const FIRST_FENCE_AT: usize = 15;
+    /// The same of the second.
+    pub(crate) const SECOND_FENCE_AT: usize = 16;
+    /// The interrupt routine ran a second time.
+    pub(crate) const INTERRUPTED_AGAIN: usize = 17;
+    /// The driver reported signalled native fences.
+    pub(crate) const REPORTED: usize = 18;
+    /// It did so a second time.
+    pub(crate) const REPORTED_AGAIN: usize = 19;
     /// First number that a scenario may use for itself.
-    pub(crate) const OWN: usize = 15;
+    pub(crate) const OWN: usize = 20;
 }
 
 /// Most fences whose MonitoredValue is watched.
@@ -161,6 +176,41 @@ pub(crate) struct Seam {
     pub(crate) told_again: Option<ToldAgain>,
     /// The kernel, for answers of the wrapper's own.
     pub(crate) kernel: OnceLock<Arc<dyn Callbacks>>,
+    pub(crate) routine: Routine,
+}
+
+/// Where the interrupt routine is. Its words are touched only while a bug needs them.
+#[derive(Clone)]
+pub(crate) struct Routine {
+    /// 1 while it runs.
+    running: Word,
+    /// 1 when it has reported a signalled fence.
+    reported: Word,
+}
+
+impl Routine {
+    pub(crate) fn new(platform: &Platform) -> Routine {
+        let words = platform.page(2);
+        Routine { running: words.word(0), reported: words.word(1) }
+    }
+}
+
+/// An interrupt line that is deaf while the interrupt routine runs.
+struct DeafLine {
+    inner: Arc<dyn InterruptService>,
+    routine: Routine,
+}
+
+impl InterruptService for DeafLine {
+    fn raise(&self) {
+        if self.routine.running.load() == 0 {
+            self.inner.raise();
+        }
+    }
+
+    fn turn_ended(&self) {
+        self.inner.turn_ended();
+    }
 }
 
 /// What is left out: nothing before a scenario has made its world.
@@ -202,6 +252,7 @@ struct Callback {
     /// A worker makes the callback, or has made it.
     handed_over: OnceLock<()>,
     names_queues: Option<QueuesMade>,
+    routine: Routine,
 }
 
 impl CallbackLayer for Callback {
@@ -212,6 +263,15 @@ impl CallbackLayer for Callback {
     fn notify_interrupt(&self, level: &Dirql<'_>, mut data: InterruptData) {
         if self.left_out.now() == LeftOut::SignalReport
             && matches!(data, InterruptData::NativeFenceSignaled { .. })
+        {
+            return;
+        }
+        if matches!(data, InterruptData::NativeFenceSignaled { .. }) {
+            self.probe.note_either(notes::REPORTED, notes::REPORTED_AGAIN, 1);
+        }
+        if self.left_out.now() == LeftOut::SecondAtAddress
+            && matches!(data, InterruptData::NativeFenceSignaled { .. })
+            && self.routine.reported.exchange(1) != 0
         {
             return;
         }
@@ -289,6 +349,7 @@ impl DriverLayer for Seam {
             left_out: self.left_out.clone(),
             handed_over: OnceLock::new(),
             names_queues: self.names_queues.clone(),
+            routine: self.routine.clone(),
         };
         self.inner.start_device(level, StartInfo { callbacks: Arc::new(callbacks), ..start })
     }
@@ -308,8 +369,7 @@ impl DriverLayer for Seam {
 
     fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
         if args.flags.contains(SubmitCommandFlags::RESUBMISSION) {
-            let first = self.probe.seen(notes::RESUBMITTED).is_none();
-            self.probe.note(if first { notes::RESUBMITTED } else { notes::RESUBMITTED_TOO }, 1);
+            self.probe.note_either(notes::RESUBMITTED, notes::RESUBMITTED_TOO, 1);
             if self.left_out.now() == LeftOut::Resubmission {
                 return Ok(());
             }
@@ -513,8 +573,35 @@ impl DriverLayer for Seam {
         self.inner.notify_work_submission(level, hw_queue);
     }
 
+    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+        self.probe.note_either(notes::FIRST_FENCE_AT, notes::SECOND_FENCE_AT, args.current_value_gpu_va);
+        self.inner.open_native_fence(level, args)
+    }
+
+    fn connect_interrupt(&self, level: &Passive, service: Arc<dyn InterruptService>) {
+        match self.left_out.now() {
+            LeftOut::InterruptInRoutine => {
+                let deaf = DeafLine { inner: service, routine: self.routine.clone() };
+                self.inner.connect_interrupt(level, Arc::new(deaf));
+            }
+            _ => self.inner.connect_interrupt(level, service),
+        }
+    }
+
     fn interrupt_routine(&self, level: &Dirql<'_>) -> bool {
-        self.probe.note(notes::INTERRUPTED, 1);
-        self.inner.interrupt_routine(level)
+        self.probe.note_either(notes::INTERRUPTED, notes::INTERRUPTED_AGAIN, 1);
+        match self.left_out.now() {
+            LeftOut::InterruptInRoutine => {
+                self.routine.running.exchange(1);
+                let ours = self.inner.interrupt_routine(level);
+                self.routine.running.exchange(0);
+                ours
+            }
+            LeftOut::SecondAtAddress => {
+                self.routine.reported.exchange(0);
+                self.inner.interrupt_routine(level)
+            }
+            _ => self.inner.interrupt_routine(level),
+        }
     }
 }

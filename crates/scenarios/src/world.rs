@@ -4,7 +4,7 @@
 //! The order that matters: what a run uses is kept by the check too, so that the last handle of a queue or a fence is not
 //! dropped inside the run, where its teardown would be explored.
 
-use crate::seam::{LeftOut, Monitored, Omission, QueuesMade, Seam, ToldAgain, Watched};
+use crate::seam::{LeftOut, Monitored, Omission, QueuesMade, Routine, Seam, ToldAgain, Watched};
 use std::sync::{Arc, OnceLock};
 use tidegate::calls::Priority;
 use tidegate::d3d12::{
@@ -207,6 +207,7 @@ impl World {
                 names_queues,
                 told_again: setting.first_doorbell_lost.then(ToldAgain::default),
                 kernel: OnceLock::new(),
+                routine: Routine::new(platform),
             })
         });
         let machine = machine.expect("the machine of a scenario starts");

@@ -324,6 +324,12 @@ fn two_waiters_for_one_value_are_both_released() {
     is_sampled("two-waiters");
 }
 
+#[test]
+fn no_signal_is_lost_to_the_interrupt_of_another() {
+    is_sampled("two-interrupts");
+    finds_its_bugs("two-interrupts");
+}
+
 // spec: UMS-170
 #[test]
 fn a_hostile_client_harms_itself_alone() {
