@@ -148,7 +148,7 @@ fn what_cannot_be_replayed_says_why() {
 #[test]
 fn the_pair_runs_on_the_host_and_in_virtual_time() {
     let costs = StepCosts::free().with(Step::ThreadWake, 9_000).with(Step::InterruptDelivery, 3_000);
-    for (platform, values) in [(Platform::host(), 20_000), (Platform::virtual_time(costs), 2_000)] {
+    for (platform, values) in [(Platform::closed_host(), 20_000), (Platform::virtual_time(costs), 2_000)] {
         let (report, failure) = Litmus::new(1, values).prepare(&platform).run(&platform);
         assert_eq!(failure, None, "{:?}", platform.kind());
         assert!(report.completed());

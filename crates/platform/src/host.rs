@@ -1,9 +1,11 @@
-//! Owns the host back end: threads that park on futexes, the wall clock, and the watch for a machine in which nobody
-//! can move any more.
+//! Purpose: the host back end. Agents are threads that park on futexes, the clock is the wall clock, and a *closed* host has a
+//! watch that ends a run in which no agent can move any more.
 //!
-//! An idle machine wakes nobody here. The watch sleeps without end while somebody can move, and is woken by the thread that
-//! leaves none behind: the last one to go to sleep, or to end. Only then does it look by the clock, since a thread that was
-//! woken counts as asleep until it runs.
+//! Invariants: only a closed host declares standstill. On an open one, a thread that the platform does not know may still act
+//! (decisions/0048). A sleeper registers before it reads `stopped`, and `stop` wakes until no sleeper is registered.
+//!
+//! The watch sleeps without end while an agent can move. The thread that leaves none behind wakes it: the last to sleep, or to
+//! end. From then on the watch looks by the clock, since a woken thread counts as asleep until it runs.
 
 use crate::memory::Word;
 use crate::time::Deadline;
@@ -16,9 +18,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 static NEXT_THREAD: AtomicU64 = AtomicU64::new(1);
+static NEXT_HOST: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
     static THREAD_NUMBER: Cell<u64> = const { Cell::new(0) };
+    /// Number of the host whose agent this thread is; 0 for none.
+    static AGENT_OF: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A number of the calling thread, never 0.
@@ -38,17 +43,22 @@ struct Sleeper {
     what: String,
     /// It moves again by itself.
     deadline: bool,
+    /// The sleeping thread is an agent of this host. The sleep of another thread says nothing about standstill.
+    agent_of_host: bool,
 }
 
 #[derive(Default)]
 struct Threads {
+    /// Agents that have not ended.
     live: u64,
     sleepers: BTreeMap<u64, Sleeper>,
-    /// How many of `sleepers` have a deadline, and so move again by themselves.
+    /// How many of `sleepers` are agents.
+    agents_asleep: u64,
+    /// How many agents among `sleepers` have a deadline, and so move again by themselves.
     with_deadline: u64,
-    /// How many of `sleepers` say what they wait for. The others are services, which may sleep for ever.
+    /// How many agents among `sleepers` say what they wait for. The others are services, which may sleep for ever.
     with_reason: u64,
-    /// The watch, while it waits to be told that nobody can move.
+    /// The watch, while it waits for standstill.
     watch: Option<std::thread::Thread>,
     panics: Vec<String>,
     handles: Vec<std::thread::JoinHandle<()>>,
@@ -56,21 +66,27 @@ struct Threads {
 
 impl Threads {
     fn insert(&mut self, thread: u64, sleeper: Sleeper) {
-        self.with_deadline += u64::from(sleeper.deadline);
-        self.with_reason += u64::from(!sleeper.what.is_empty());
+        if sleeper.agent_of_host {
+            self.agents_asleep += 1;
+            self.with_deadline += u64::from(sleeper.deadline);
+            self.with_reason += u64::from(!sleeper.what.is_empty());
+        }
         self.sleepers.insert(thread, sleeper);
         self.tell_watch();
     }
 
     fn remove(&mut self, thread: u64) {
         let Some(sleeper) = self.sleepers.remove(&thread) else { return };
-        self.with_deadline -= u64::from(sleeper.deadline);
-        self.with_reason -= u64::from(!sleeper.what.is_empty());
+        if sleeper.agent_of_host {
+            self.agents_asleep -= 1;
+            self.with_deadline -= u64::from(sleeper.deadline);
+            self.with_reason -= u64::from(!sleeper.what.is_empty());
+        }
     }
 
-    /// Everybody is asleep, and somebody not for lack of work.
+    /// Every agent is asleep without a deadline, and at least one of them is no idle service.
     fn stands_still(&self) -> bool {
-        self.with_deadline == 0 && self.with_reason > 0 && self.sleepers.len() as u64 >= self.live
+        self.with_deadline == 0 && self.with_reason > 0 && self.agents_asleep >= self.live
     }
 
     /// To be called when a thread has gone to sleep or ended.
@@ -87,14 +103,18 @@ impl Threads {
         if !self.stands_still() {
             return Vec::new();
         }
-        let said = self.sleepers.values().filter(|s| !s.what.is_empty());
+        let said = self.sleepers.values().filter(|s| s.agent_of_host && !s.what.is_empty());
         said.map(|s| (s.agent.clone(), s.what.clone())).collect()
     }
 }
 
 pub(crate) struct Host {
+    /// Tells hosts apart, never 0.
+    number: u64,
     start: Instant,
-    /// 1 from `stop` on; who sleeps by the clock alone sleeps on it.
+    /// Every thread that acts on this host is one of its agents.
+    closed: bool,
+    /// 1 from `stop` on. A sleep by the clock alone is a sleep on this word.
     stopped: AtomicU64,
     sleeps: AtomicU64,
     wakes: AtomicU64,
@@ -108,8 +128,10 @@ const WATCH_QUIET_LOOKS: u32 = 20;
 const SLEEP_SLACK_NS: u64 = 80_000;
 
 impl Host {
-    pub(crate) fn new() -> Host {
+    pub(crate) fn new(closed: bool) -> Host {
         Host {
+            number: NEXT_HOST.fetch_add(1, Ordering::Relaxed),
+            closed,
             start: Instant::now(),
             stopped: AtomicU64::new(0),
             sleeps: AtomicU64::new(0),
@@ -178,13 +200,14 @@ impl Host {
             agent: current::name(),
             what: what.to_owned(),
             deadline: by_itself,
+            agent_of_host: AGENT_OF.get() == self.number,
         };
-        // Registered before the look at `stopped`: `stop` wakes again until nobody is registered.
+        // Registered before `stopped` is read: `stop` wakes again until no sleeper is registered.
         self.threads().insert(me, sleeper);
         let end = if self.is_stopped() {
             WaitEnd::Stopped
         } else {
-            // Who wakes at leisure is not what the watch takes for movement.
+            // A wake-up at leisure is no movement for the watch.
             self.sleeps.fetch_add(u64::from(by_itself || deadline.is_none()), Ordering::Relaxed);
             os::futex_wait(word.cell(), expected, timeout);
             match deadline {
@@ -203,8 +226,17 @@ impl Host {
     }
 
     pub(crate) fn stop(&self) {
+        self.begin_stop();
+        self.release_sleepers();
+    }
+
+    fn begin_stop(&self) {
         self.stopped.store(1, Ordering::Release);
         os::futex_wake(&self.stopped, i32::MAX);
+    }
+
+    /// Wakes until no sleeper is registered: one that registers later finds `stopped` set.
+    fn release_sleepers(&self) {
         loop {
             let sleeping: Vec<Word> = self.threads().sleepers.values().map(|s| s.word.clone()).collect();
             if sleeping.is_empty() {
@@ -217,25 +249,29 @@ impl Host {
         }
     }
 
+    /// Empty on an open host: another thread may still act.
     pub(crate) fn blocked_agents(&self) -> Vec<(String, String)> {
-        self.threads().blocked()
+        if self.closed { self.threads().blocked() } else { Vec::new() }
     }
 
-    /// Runs `main` here, watches for a machine that stands still, and ends with every thread joined.
+    /// Runs `main` here and ends with every agent joined. A closed host is watched for standstill meanwhile.
     pub(crate) fn run(&self, platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunReport {
         let outer = current::exchange(current::Belongings::named("main".to_owned()));
+        let outer_host = AGENT_OF.replace(self.number);
         self.threads().live += 1;
         let finished = AtomicBool::new(false);
         let mut blocked = Vec::new();
         std::thread::scope(|scope| {
-            let watch = scope.spawn(|| self.watch(&finished));
+            let watch = self.closed.then(|| scope.spawn(|| self.watch(&finished)));
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(main));
             if let Err(payload) = result {
                 self.threads().panics.push(panic_text("main", payload.as_ref()));
             }
             finished.store(true, Ordering::Release);
-            watch.thread().unpark();
-            blocked = watch.join().unwrap_or_default();
+            if let Some(watch) = watch {
+                watch.thread().unpark();
+                blocked = watch.join().unwrap_or_default();
+            }
         });
         self.threads().live -= 1;
         self.stop();
@@ -246,6 +282,7 @@ impl Host {
         }
         platform.inner.tracing.collect();
         current::exchange(outer);
+        AGENT_OF.set(outer_host);
         let panics = std::mem::take(&mut self.threads().panics);
         RunReport { blocked, panics, end: self.now(), steps: 0 }
     }
@@ -288,6 +325,7 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
     let thread_name = name.clone();
     let run = move || {
         current::exchange(current::Belongings::named(name.clone()));
+        AGENT_OF.set(owner.inner.host.number);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         owner.inner.tracing.collect();
         let mut threads = owner.inner.host.threads();
@@ -309,4 +347,48 @@ pub(crate) fn panic_text(agent: &str, payload: &(dyn std::any::Any + Send)) -> S
         .or_else(|| payload.downcast_ref::<&str>().copied())
         .unwrap_or("(no message)");
     format!("agent '{agent}' panicked: {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. One finds a sleeper that reads `stopped` too early in
+    /// most cases; the rounds make that certain enough.
+    const ROUNDS: u32 = 100;
+
+    /// The registration lock is held while a thread comes to its sleep, so the stop falls between what the thread does before
+    /// it registers and what it does after. A released thread never begins to sleep once the stop is complete.
+    #[test]
+    fn a_sleeper_that_registers_during_a_stop_is_released() {
+        for round in 0..ROUNDS {
+            let platform = Platform::host();
+            let (word, comes) = (platform.page(1).word(0), Arc::new(AtomicBool::new(false)));
+            let (slept_on, announces) = (word.clone(), comes.clone());
+            let host = &platform.inner.host;
+            let registration = host.threads();
+            let sleeper = std::thread::spawn(move || {
+                announces.store(true, Ordering::Release);
+                slept_on.wait_while(0, None, "nothing")
+            });
+            while !comes.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            // The sleeper comes to the lock meanwhile. That takes a few of these; in no round is it needed.
+            (0..200).for_each(|_| std::thread::yield_now());
+            host.begin_stop();
+            drop(registration);
+            host.release_sleepers();
+            let sleeps = host.parking_counts().sleeps;
+            // A sleeper that was missed is woken here, so that the test ends.
+            while !sleeper.is_finished() {
+                os::futex_wake(word.cell(), i32::MAX);
+                std::thread::yield_now();
+            }
+            assert_eq!(sleeper.join().expect("no panic"), WaitEnd::Stopped);
+            let late = host.parking_counts().sleeps - sleeps;
+            assert_eq!(late, 0, "round {round}: a thread went to sleep after the stop was complete");
+        }
+    }
 }

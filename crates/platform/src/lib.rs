@@ -5,7 +5,7 @@
 //!
 //! | platform | memory | agents | clock |
 //! |---|---|---|---|
-//! | [`Platform::host`] | real atomics | threads that park | wall |
+//! | [`Platform::host`], [`Platform::closed_host`] | real atomics | threads that park | wall |
 //! | [`Platform::virtual_time`] | the same | fibers on one thread, in order of time | virtual, with step costs |
 //! | [`Platform::explored`] | words behind store buffers | fibers, a [`Controller`] chooses who runs | virtual |
 //!
@@ -73,30 +73,47 @@ pub(crate) struct Inner {
 
 impl Platform {
     /// Threads, real atomics and the wall clock.
+    ///
+    /// Threads of the application may call in and wait as agents do. A wait therefore never ends because no agent can move: a
+    /// thread that the platform does not know may still end it.
     pub fn host() -> Platform {
-        Platform::new(PlatformKind::Host, None)
+        Platform::new(PlatformKind::Host, None, host::Host::new(false))
+    }
+
+    /// The same for programs that start every thread with [`Platform::spawn`] or [`Platform::spawn_service`].
+    ///
+    /// When no agent of such a platform can move any more, [`Platform::run`] ends after a second and names the blocked agents, as
+    /// it does on the cooperative platforms. Other threads that act on it go unnoticed: a wait that one of them would end may
+    /// return [`WaitEnd::Stopped`].
+    pub fn closed_host() -> Platform {
+        Platform::new(PlatformKind::Host, None, host::Host::new(true))
     }
 
     /// Fibers on the calling thread in order of virtual time; [`Platform::spend`] charges `costs`.
     ///
-    /// A thread holds at most one such machine; making another while one is alive panics.
+    /// A thread holds at most one such machine; making another while one is alive panics. The machine stays on its thread: a call
+    /// from another thread panics there, and changes nothing.
     pub fn virtual_time(costs: StepCosts) -> Platform {
-        Platform::new(PlatformKind::Virtual, Some(world::World::open_virtual(costs)))
+        Platform::cooperative(PlatformKind::Virtual, world::World::open_virtual(costs))
     }
 
     /// Fibers on the calling thread in the order that `controller` chooses; stores wait in store buffers as
-    /// `model` says.
+    /// `model` says. The machine stays on the calling thread, as that of [`Platform::virtual_time`].
     pub fn explored(controller: Box<dyn Controller>, model: MemoryModel) -> Platform {
-        Platform::new(PlatformKind::Explored, Some(world::World::open_explored(controller, model)))
+        Platform::cooperative(PlatformKind::Explored, world::World::open_explored(controller, model))
     }
 
-    fn new(kind: PlatformKind, world: Option<world::WorldId>) -> Platform {
+    fn cooperative(kind: PlatformKind, world: world::WorldId) -> Platform {
+        Platform::new(kind, Some(world), host::Host::new(true))
+    }
+
+    fn new(kind: PlatformKind, world: Option<world::WorldId>, host: host::Host) -> Platform {
         let clock = match kind {
             PlatformKind::Host => ClockName::Wall,
             PlatformKind::Virtual => ClockName::Virtual,
             PlatformKind::Explored => ClockName::Steps,
         };
-        let inner = Inner { kind, host: host::Host::new(), tracing: tracing::Tracing::new(clock), world };
+        let inner = Inner { kind, host, tracing: tracing::Tracing::new(clock), world };
         Platform { inner: Arc::new(inner) }
     }
 
@@ -214,8 +231,9 @@ impl Platform {
     /// Runs `main` as the first agent. On the host it runs on the calling thread; on the others this call drives all
     /// agents until every straight-line agent has returned, or none can move any more.
     ///
-    /// When nothing can move, [`RunReport::blocked`] names who was blocked on what; they are then released with
-    /// [`WaitEnd::Stopped`] so that their calls return.
+    /// When nothing can move, [`RunReport::blocked`] names the blocked agents and what each waits for. They are then released
+    /// with [`WaitEnd::Stopped`] so that their calls return. [`Platform::host`] never comes to that: a thread that it does not
+    /// know may still act. When `main` returns there, every wait on the platform ends, those of other threads included.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
         match self.inner.kind {
             PlatformKind::Host => self.inner.host.run(self, Box::new(main)),
@@ -239,7 +257,7 @@ impl Platform {
         }
     }
 
-    /// What each blocked agent waits for, as (agent, what); empty when somebody can still move.
+    /// What each blocked agent waits for, as (agent, what); empty while an agent can move, and always on [`Platform::host`].
     pub fn blocked_agents(&self) -> Vec<(String, String)> {
         match self.inner.kind {
             PlatformKind::Host => self.inner.host.blocked_agents(),

@@ -17,9 +17,11 @@ impl Controller for First {
 }
 
 fn platforms() -> Vec<fn() -> Platform> {
-    vec![Platform::host, || Platform::virtual_time(StepCosts::free().with(Step::ThreadWake, 500)), || {
-        Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder)
-    }]
+    vec![
+        Platform::closed_host,
+        || Platform::virtual_time(StepCosts::free().with(Step::ThreadWake, 500)),
+        || Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder),
+    ]
 }
 
 /// Blocks until `condition` holds. There is no limit: the host may be slow.

@@ -59,7 +59,7 @@ fn a_copy_goes_through_page_tables_and_over_page_borders() {
 
 #[test]
 fn a_copy_larger_than_a_turn_is_whole() {
-    on(&Platform::host(), Config::default(), |machine| {
+    on(&Platform::closed_host(), Config::default(), |machine| {
         let process = machine.process();
         let (from, to) = (process.buffer(3 << 20), process.buffer(3 << 20));
         let data: Vec<u8> = (0..3u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -113,13 +113,13 @@ fn a_dispatch_computes_over_gpu_addresses() {
 
 #[test]
 fn a_draw_is_for_the_three_d_engine_alone() {
-    on(&Platform::host(), Config::default(), |machine| {
+    on(&Platform::closed_host(), Config::default(), |machine| {
         let process = machine.process();
         let draw = Command::Draw { program: ProgramId::DRAW.0, groups: [1, 1, 1], args: vec![] };
         // The engine takes it and its arguments are wrong; the others do not take it.
         assert_eq!(run_into_fault(machine, &process, THREE_D, &[draw]).1, FaultKind::BadArguments);
     });
-    on(&Platform::host(), Config::default(), |machine| {
+    on(&Platform::closed_host(), Config::default(), |machine| {
         let process = machine.process();
         let draw = Command::Draw { program: ProgramId::DRAW.0, groups: [1, 1, 1], args: vec![] };
         assert_eq!(run_into_fault(machine, &process, COMPUTE, &[draw]).1, FaultKind::WrongEngine);

@@ -78,8 +78,8 @@ fn chain(machine: &Arc<Machine>, links: u64) {
 // spec: NF-005, NF-006
 #[test]
 fn a_chain_of_ten_thousand_links_between_two_engines_needs_no_cpu() {
-    on(&Platform::host(), Config::default(), |machine| chain(machine, 10_000));
-    on(&Platform::host(), Config { service_threads: 3, ..Config::default() }, |machine| {
+    on(&Platform::closed_host(), Config::default(), |machine| chain(machine, 10_000));
+    on(&Platform::closed_host(), Config { service_threads: 3, ..Config::default() }, |machine| {
         chain(machine, 10_000)
     });
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| chain(machine, 10_000));
@@ -594,7 +594,7 @@ fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
 /// What the mailbox says of other GPUs is checked like everything else.
 #[test]
 fn links_to_other_gpus_are_checked() {
-    let platform = Platform::host();
+    let platform = Platform::closed_host();
     let (one, other) =
         (Machine::new(&platform, Config::default()), Machine::new(&platform, Config::default()));
     let cell = one.system.protocol(512).0;

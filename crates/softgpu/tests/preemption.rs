@@ -419,7 +419,7 @@ fn packets_that_are_asked_for_again_and_again_end_in_the_same_bytes() {
     let preemption =
         NodePreemption { graphics: GraphicsPreemption::Pixel, compute: ComputePreemption::Thread };
     let node = NodeConfig { preemption, ..NodeConfig::new("3D", EngineClass::ThreeD) };
-    on(&Platform::host(), Config { nodes: vec![node], ..Config::default() }, |machine| {
+    on(&Platform::closed_host(), Config { nodes: vec![node], ..Config::default() }, |machine| {
         let mut ring = Ring::new(machine, 0);
         let save = ring.system.buffer(SAVE_AREA_BYTES as usize);
         let n = 40_000u32;

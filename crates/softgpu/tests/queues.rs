@@ -440,7 +440,7 @@ fn a_late_ring_of_an_old_value_is_harmless() {
 
 #[test]
 fn garbage_in_a_ring_faults_and_never_hangs() {
-    on(&Platform::host(), Config::default(), |machine| {
+    on(&Platform::closed_host(), Config::default(), |machine| {
         let process = machine.process();
         let mut random = 0x1234_5678_9ABC_DEF0u64;
         let mut next = move || {
@@ -473,7 +473,7 @@ fn garbage_in_a_ring_faults_and_never_hangs() {
 
 #[test]
 fn garbage_commands_fault_and_never_hang() {
-    on(&Platform::host(), Config::default(), |machine| {
+    on(&Platform::closed_host(), Config::default(), |machine| {
         let process = machine.process();
         let mut random = 0x0F0F_1234_5678_9ABCu64;
         let mut next = move || {
@@ -643,7 +643,7 @@ fn a_destroyed_queue_takes_its_waits_and_its_doorbell_with_it() {
 #[test]
 fn queues_are_taken_from_their_engine_in_the_middle_of_long_work() {
     let config = Config { service_threads: 3, ..Config::default() };
-    on(&Platform::host(), config, |machine| {
+    on(&Platform::closed_host(), config, |machine| {
         let process = machine.process();
         let (from, to) = (process.buffer(8 << 20), process.buffer(8 << 20));
         let done = process.fence(0, 0);

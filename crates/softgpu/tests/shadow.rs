@@ -133,7 +133,7 @@ fn a_fence_without_room_for_a_shadow_is_compared_with_memory() {
 
 #[test]
 fn keeping_a_shadow_twice_changes_nothing_and_a_wrong_address_is_refused() {
-    on(&Platform::host(), hardware(16), |machine: &Arc<Machine>| {
+    on(&Platform::closed_host(), hardware(16), |machine: &Arc<Machine>| {
         let process = machine.process();
         let fence = process.fence(0, u64::MAX);
         assert_eq!(machine.keep_shadow(NUMBER, &process, &fence), Ok(true));
@@ -153,11 +153,11 @@ fn keeping_a_shadow_twice_changes_nothing_and_a_wrong_address_is_refused() {
 #[test]
 fn a_device_says_whether_it_has_a_shadow() {
     let says = |entries| {
-        let machine = Machine::new(&Platform::host(), hardware(entries));
+        let machine = Machine::new(&Platform::closed_host(), hardware(entries));
         DeviceTraits(machine.gpu.read_register(Register::DEVICE_TRAITS)).has(DeviceTraits::MONITORED_SHADOW)
     };
     assert!(says(1) && !says(0));
-    on(&Platform::host(), hardware(0), |machine: &Arc<Machine>| {
+    on(&Platform::closed_host(), hardware(0), |machine: &Arc<Machine>| {
         let process = machine.process();
         let fence = process.fence(0, 5);
         assert_eq!(machine.keep_shadow(NUMBER, &process, &fence), Ok(false));

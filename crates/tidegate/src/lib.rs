@@ -25,6 +25,13 @@
 //! assert!(report.completed());
 //! ```
 //!
+//! # Threads
+//!
+//! On [`Platform::host`] any thread may use the machine: agents started with [`Platform::spawn`], threads of `std::thread`, and the
+//! calling thread outside of [`Machine::run`]. A wait never ends because the known agents cannot move. [`Platform::closed_host`] is
+//! for programs that start every thread with [`Platform::spawn`]: it ends a run that stands still and names what each agent waits
+//! for. A machine in virtual time, or under exploration, belongs to the thread that made it: a call from another thread panics there.
+//!
 //! Rooms: `machine` (one adapter: platform, memory, GPU, driver, kernel) · `run` (a workload on a machine of its own) · `variants`
 //! (named machines, and what contradicts itself).
 

@@ -259,7 +259,7 @@ fn pending(wait: tidegate_dxgkrnl::PendingWait) -> PendingWait {
 /// Runs a workload to its end. Wrong results, deadlocks and GPU faults are problems of the outcome, not errors.
 pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     let platform = match request.clock {
-        Clock::Wall => Platform::host(),
+        Clock::Wall => Platform::closed_host(),
         Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
     };
     let workloads = || std::iter::once(&request.workload).chain(&request.beside);

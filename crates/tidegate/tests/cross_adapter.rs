@@ -149,7 +149,7 @@ fn the_pairs_meet_on_threads_too() {
             let kinds = kinds.map(|kind| Kind { interrupts, ..kind });
             for &waiter in who_on(kinds[1]) {
                 for &signaller in who_on(kinds[0]) {
-                    one_pair(&Platform::host(), kinds, waiter, signaller, 0, true);
+                    one_pair(&Platform::closed_host(), kinds, waiter, signaller, 0, true);
                 }
             }
         }
@@ -315,7 +315,7 @@ fn adapters_that_answer_each_other_do_not_nest() {
         ([Kind::PLAIN, worker], [Packet, User]),
     ] {
         ping_pong(&virtual_time(), kinds, submissions, 400);
-        ping_pong(&Platform::host(), kinds, submissions, 100);
+        ping_pong(&Platform::closed_host(), kinds, submissions, 100);
     }
 }
 
@@ -347,7 +347,7 @@ fn gpus_that_tell_each_other_let_every_waiter_hear_every_signaller() {
                                 early,
                             );
                         }
-                        let host = linked(&Platform::host(), &kinds, caps);
+                        let host = linked(&Platform::closed_host(), &kinds, caps);
                         pair_on(host, kinds, waiter, signaller, 1, true);
                     }
                 }

@@ -110,12 +110,12 @@ fn signals_without_a_waiter(platform: &Platform, signals: u64) {
 #[test]
 fn signals_without_a_waiter_raise_no_interrupt_and_make_no_kernel_call() {
     signals_without_a_waiter(&Platform::virtual_time(StepCosts::free()), 100_000);
-    signals_without_a_waiter(&Platform::host(), 100_000);
+    signals_without_a_waiter(&Platform::closed_host(), 100_000);
 }
 
 /// The full form. Run it in release: `cargo test --release -p tidegate --test engines_without_the_cpu -- --ignored`.
 #[test]
 #[ignore = "a minute: part of cargo xtask full"]
 fn a_hundred_million_signals_without_a_waiter_raise_no_interrupt() {
-    signals_without_a_waiter(&Platform::host(), 100_000_000);
+    signals_without_a_waiter(&Platform::closed_host(), 100_000_000);
 }

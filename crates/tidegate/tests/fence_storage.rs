@@ -476,7 +476,7 @@ fn storage_moves_under_traffic_and_nobody_is_forgotten() {
         config.gpu.service_threads = 2;
         all_types(config)
     };
-    let w = start_on(Platform::host(), change, None).unwrap();
+    let w = start_on(Platform::closed_host(), change, None).unwrap();
     w.run(|w| {
         let [first, second] = [0, 1].map(|node| w.connected_queue(node));
         let (adapter, over) = (w.machine.adapter().clone(), w.platform.page(1).word(0));
@@ -684,7 +684,7 @@ fn a_store_to_a_monitored_value_is_a_fault_that_names_queue_submission_and_addre
 /// Value, pulse and waits of a fence that CPU and engines use at once are those of a DEFAULT fence whatever its storage.
 #[test]
 fn a_cpu_that_looks_while_an_engine_stores_never_sees_half_a_value() {
-    let w = start_on(Platform::host(), all_types, None).unwrap();
+    let w = start_on(Platform::closed_host(), all_types, None).unwrap();
     w.run(|w| {
         let (fence, queue, done) = (w.native(0), w.connected_queue(0), w.native(0));
         let seen = Arc::new(w.platform.mutex("what was seen", Vec::new()));

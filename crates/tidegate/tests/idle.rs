@@ -16,7 +16,7 @@ const MOST_PERCENT: f64 = 0.1;
 #[test]
 #[ignore = "measures ten seconds of the wall clock"]
 fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
-    let platform = Platform::host();
+    let platform = Platform::closed_host();
     let mut config = MachineConfig::standard(&platform);
     config.driver.doorbells = DoorbellModel::Global;
     let machine = Machine::new(&platform, config).unwrap();

@@ -91,6 +91,6 @@ fn on_threads() {
         DoorbellModel::Dedicated { physical: 5 },
         DoorbellModel::Global,
     ] {
-        all_at_once(&Platform::host(), model);
+        all_at_once(&Platform::closed_host(), model);
     }
 }

@@ -564,7 +564,7 @@ fn submissions_look_after_residency_under_each_model_in_virtual_time() {
 #[test]
 fn submissions_look_after_residency_under_each_model_on_threads() {
     for submission in Submission::ALL {
-        much_through_little(&Platform::host(), submission);
+        much_through_little(&Platform::closed_host(), submission);
     }
 }
 

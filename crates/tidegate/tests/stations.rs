@@ -13,7 +13,7 @@ impl tidegate::platform::Controller for First {
 
 fn platforms() -> [fn() -> Platform; 3] {
     [
-        Platform::host,
+        Platform::closed_host,
         || Platform::virtual_time(StepCosts::free()),
         || Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder),
     ]

@@ -100,7 +100,7 @@ impl CpuMeter {
 pub(crate) fn on_own_thread<T: Clone + Send + Sync + 'static>(
     measure: impl FnOnce() -> Result<T, Trouble> + Send + 'static,
 ) -> Result<T, Trouble> {
-    let platform = Platform::host();
+    let platform = Platform::closed_host();
     let found: Arc<OnceLock<Result<T, Trouble>>> = Arc::default();
     let (spawner, filled) = (platform.clone(), Arc::clone(&found));
     let report = platform.run(move || {

@@ -308,7 +308,7 @@ fn command_buffers_are_numbered_while_the_kernel_asks_for_verbose_logs() {
 #[test]
 // spec: ME-004, ME-023, ME-027
 fn several_threads_submit_to_one_queue_one_after_the_other() {
-    for platform in [Platform::host(), Platform::virtual_time(tidegate_platform::StepCosts::free())] {
+    for platform in [Platform::closed_host(), Platform::virtual_time(tidegate_platform::StepCosts::free())] {
         let b = bench_with(&platform, DeviceOptions { ring_slots: 32, ..DeviceOptions::default() });
         let (queue, device, kernel) = (b.queue(Submission::User), b.device.clone(), b.kernel.clone());
         let p = platform.clone();

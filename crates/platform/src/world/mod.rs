@@ -48,7 +48,8 @@ impl WordRef<'_> {
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
 pub struct RunReport {
-    /// Agents that could not go on when nobody could move any more, and what each waited for.
+    /// Agents that were blocked when no agent could move any more, and what each waited for. Always empty on
+    /// [`Platform::host`].
     pub blocked: Vec<(String, String)>,
     /// Panics of agents, with their names.
     pub panics: Vec<String>,
@@ -164,7 +165,7 @@ fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
         let mut world = w.borrow_mut();
         f(world
             .as_mut()
-            .expect("this machine lives on another thread: a cooperative platform stays where it was made"))
+            .expect("the machine of this platform runs on another thread: start agents with Platform::spawn, or make the machine on Platform::host"))
     })
 }
 

@@ -597,7 +597,7 @@ impl Controller for First {
 /// Runs `test` on a started machine of each platform.
 pub fn everywhere(config: Config, test: fn(&Arc<Machine>)) {
     let platforms: [fn() -> Platform; 3] = [
-        Platform::host,
+        Platform::closed_host,
         || {
             Platform::virtual_time(
                 StepCosts::free().with(Step::GpuWaitUnblock, 100).with(Step::RingFetch, 10),

@@ -88,7 +88,7 @@ pub fn start(
 
 /// A machine of the standard kind on threads.
 pub fn host_world() -> World {
-    start_on(Platform::host(), |config| config, None).unwrap()
+    start_on(Platform::closed_host(), |config| config, None).unwrap()
 }
 
 /// The same where steps cost time.

@@ -61,7 +61,7 @@ impl Bed {
             // Threads start where the thread that makes them is bound.
             pin(SERVICE_CPU)?;
         }
-        let platform = Platform::host();
+        let platform = Platform::closed_host();
         if shape.tracing {
             platform.enable_tracing();
         }
