@@ -5,7 +5,7 @@
 //! device was lost, CANCELLED when the machine stopped.
 
 use crate::adapter::AdapterInfo;
-use crate::allocation::{Allocation, CreateAllocation};
+use crate::allocation::{Allocation, AllocationMemory, CreateAllocation};
 use crate::device::{
     CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, HwQueue, Render, SubmitCommand,
     SubmitCommandToHwQueue, TdrTest,
@@ -61,6 +61,14 @@ pub trait Kernel: Send + Sync {
     /// Gives an allocation back. Its memory lives on while a doorbell uses it.
     #[doc(alias = "D3DKMTDestroyAllocation2")]
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status>;
+
+    /// The memory of an allocation of the device as the process reaches it: the place that creation returned. It stays while the
+    /// allocation lives, whatever happens to the device's queues and doorbells, so there is nothing to unlock. INVALID_PARAMETER
+    /// for an allocation of another device.
+    #[doc(alias = "D3DKMTLock2")]
+    fn lock2(&self, _device: Handle, _allocation: Handle) -> Result<AllocationMemory, Status> {
+        Err(Status::NOT_SUPPORTED)
+    }
 
     /// A paging queue: an order of residency operations, and the fence that says which are done. A kernel that keeps everything
     /// resident has none, and refuses this and the calls that follow with NOT_SUPPORTED.

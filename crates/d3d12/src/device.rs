@@ -10,7 +10,7 @@ use crate::fence::Fence;
 use crate::list::{CommandList, CommandMemory};
 use crate::model::{
     BufferDesc, CommandListType, DeviceOptions, FenceChoice, FenceFlags, QueueDesc, QueueOptions,
-    ResidencyChoice,
+    ResidencyChoice, Submission,
 };
 use crate::queue::{Queue, QueueInner};
 use crate::resource::Buffer;
@@ -29,7 +29,7 @@ use tidegate_calls::{
     NtHandle, PagingPriority, Priority, ReadOnly, Residency, SegmentGroup, Status, VideoMemoryInfo, WaitMode,
 };
 use tidegate_gpu_abi::{Command, CommandWriter};
-use tidegate_platform::{Event, Mutex, Platform};
+use tidegate_platform::{Event, Mutex, Platform, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 /// A device of one process on one adapter.
@@ -74,6 +74,14 @@ struct Queues {
     ended: QueueStats,
     /// Queue names by tag, kept for reports on queues that are gone.
     names: BTreeMap<u32, String>,
+    /// The default queue of each type and model that was asked for.
+    defaults: Vec<((CommandListType, Submission), Weak<QueueInner>)>,
+}
+
+impl Queues {
+    fn default_queue(&self, key: (CommandListType, Submission)) -> Option<Arc<QueueInner>> {
+        self.defaults.iter().find(|(of, _)| *of == key).and_then(|(_, queue)| queue.upgrade())
+    }
 }
 
 impl Device {
@@ -116,7 +124,12 @@ impl Device {
         nothing.push(&Command::Label { name: 0 });
         let marker = CommandMemory::upload(&arena, &nothing.to_bytes());
         let marker = Arc::new(marker.map_err(refused("D3DKMTCreateAllocation2"))?);
-        let queues = Queues { live: BTreeMap::new(), ended: QueueStats::default(), names: BTreeMap::new() };
+        let queues = Queues {
+            live: BTreeMap::new(),
+            ended: QueueStats::default(),
+            names: BTreeMap::new(),
+            defaults: Vec::new(),
+        };
         let inner = DeviceInner {
             platform: platform.clone(),
             thunk,
@@ -180,6 +193,7 @@ impl Device {
         self.create_queue_with(desc, QueueOptions::default())
     }
 
+    // spec: ME-018
     /// The same with options.
     ///
     /// # Errors
@@ -190,6 +204,32 @@ impl Device {
         queues.names.insert(queue.tag(), queue.name().to_owned());
         queues.live.insert(queue.tag(), Arc::downgrade(&queue.inner));
         Ok(queue)
+    }
+
+    // spec: ME-080
+    /// The queue of normal priority that the components of an application share: the same queue for each caller that asks for this
+    /// type and submission model while a handle of it is held. The first call creates it.
+    ///
+    /// # Errors
+    /// As [`Device::create_queue`].
+    pub fn default_queue(&self, list_type: CommandListType, submission: Submission) -> Result<Queue> {
+        let key = (list_type, submission);
+        if let Some(inner) = self.inner.queues.lock().default_queue(key) {
+            return Ok(Queue::of(inner, self.lane));
+        }
+        let name = format!("default {list_type} ({submission})");
+        let priority = Priority::Normal;
+        let made =
+            self.create_queue(QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 })?;
+        // A call on another thread may have created the queue since: then that queue is the default, and this one ends.
+        let mut queues = self.inner.queues.lock();
+        let first = queues.default_queue(key);
+        if first.is_none() {
+            queues.defaults.retain(|(other, _)| *other != key);
+            queues.defaults.push((key, Arc::downgrade(&made.inner)));
+        }
+        drop(queues);
+        Ok(first.map_or(made, |inner| Queue::of(inner, self.lane)))
     }
 
     /// A buffer, zeroed.
@@ -278,9 +318,21 @@ impl Device {
         CommandList::new(&self.inner, list_type)
     }
 
-    /// An event for [`Fence::set_event_on_completion`].
+    /// An event for [`Fence::set_event_on_completion`], which is not set. A manual-reset event stays set until it is reset; an
+    /// auto-reset event is reset by the wait that it releases.
     pub fn create_event(&self, manual_reset: bool) -> Event {
-        self.inner.platform.event(manual_reset)
+        self.create_event_with(manual_reset, false)
+    }
+
+    // spec: ME-079
+    /// The same; `initially_set` is how it starts. [`Event::wait_any`] waits for the first of several.
+    #[doc(alias = "CreateEvent")]
+    pub fn create_event_with(&self, manual_reset: bool, initially_set: bool) -> Event {
+        let event = self.inner.platform.event(manual_reset);
+        if initially_set {
+            event.set(Step::ThreadWake);
+        }
+        event
     }
 
     // spec: ME-045

@@ -33,7 +33,8 @@ pub use fence::Fence;
 pub use list::{Arg, ClosedList, CommandList};
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, FenceChoice, FenceFlags, Heap,
-    MAX_RING_SLOTS, MIN_RING_SLOTS, OnAbort, QueueDesc, QueueOptions, ResidencyChoice, Submission,
+    MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc, QueueOptions, ResidencyChoice,
+    Submission, UnknownPriority, queue_priority,
 };
 pub use queue::Queue;
 pub use resource::Buffer;

@@ -277,7 +277,7 @@ impl CommandList {
         Ok(ClosedList { memory: Arc::new(memory), list_type, commands, device })
     }
 
-    // spec: ME-002, ME-052
+    // spec: ME-052
     fn accepts(&self, command: &'static str, takes: &'static str, accepted: bool) -> Result<()> {
         match accepted {
             true => Ok(()),

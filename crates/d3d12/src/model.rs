@@ -68,7 +68,7 @@ bitflags::bitflags! {
     }
 }
 
-// spec: ME-016, ME-020
+// spec: ME-016
 /// What a queue runs and a list holds (D3D12_COMMAND_LIST_TYPE). The number 1, bundles, has no queue and is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -102,6 +102,40 @@ impl CommandListType {
             CommandListType::Compute => &[OTHER, THREE_D],
             CommandListType::Copy => &[COPY, OTHER, THREE_D],
         }
+    }
+}
+
+/// A number of D3D12_COMMAND_LIST_TYPE for which there is no queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no queue takes command lists of type {0}; use 0 (direct), 2 (compute) or 3 (copy)")]
+pub struct NoQueueOfType(pub u32);
+
+impl TryFrom<u32> for CommandListType {
+    type Error = NoQueueOfType;
+
+    // spec: ME-020
+    fn try_from(number: u32) -> Result<CommandListType, NoQueueOfType> {
+        let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
+        types.into_iter().find(|of| *of as u32 == number).ok_or(NoQueueOfType(number))
+    }
+}
+
+/// A number that is no D3D12_COMMAND_QUEUE_PRIORITY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no queue has priority {0}; use 0 (normal), 100 (high) or 10000 (global realtime)")]
+pub struct UnknownPriority(pub i32);
+
+// spec: ME-017
+/// The priority that a number of D3D12_COMMAND_QUEUE_PRIORITY stands for. [`Priority::Idle`] has none.
+///
+/// # Errors
+/// [`UnknownPriority`] for every other number.
+pub fn queue_priority(number: i32) -> Result<Priority, UnknownPriority> {
+    match number {
+        0 => Ok(Priority::Normal),
+        100 => Ok(Priority::High),
+        10_000 => Ok(Priority::Realtime),
+        _ => Err(UnknownPriority(number)),
     }
 }
 
@@ -244,5 +278,11 @@ mod tests {
         assert_eq!("User".parse::<Submission>(), Err(UnknownSubmission("User".to_owned())));
         let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
         assert_eq!(types.map(|t| t as u32), [0, 2, 3]);
+        assert_eq!([0, 2, 3].map(CommandListType::try_from), types.map(Ok));
+        let bundle = CommandListType::try_from(1).unwrap_err();
+        assert_eq!(
+            bundle.to_string(),
+            "no queue takes command lists of type 1; use 0 (direct), 2 (compute) or 3 (copy)"
+        );
     }
 }

@@ -171,6 +171,11 @@ impl Queue {
         Ok(Queue { inner: Arc::new(QueueInner { path, list_type: desc.list_type, id }), lane })
     }
 
+    /// A handle of a queue that exists.
+    pub(crate) fn of(inner: Arc<QueueInner>, lane: Option<LaneId>) -> Queue {
+        Queue { inner, lane }
+    }
+
     /// The same queue for a CPU thread that is drawn on `lane`: its calls are recorded there.
     pub fn on_lane(&self, lane: LaneId) -> Queue {
         Queue { inner: Arc::clone(&self.inner), lane: Some(lane) }

@@ -20,7 +20,9 @@ use tidegate_ddi::{
     Passive, Status, UserModeSubmissionCaps,
 };
 
-/// The versions that this kernel drives.
+// spec: PRE-110
+/// The versions that this kernel drives. The oldest is above DXGKDDI_INTERFACE_VERSION_WIN8 (WDDM 1.2), which drivers that are
+/// preempted need.
 pub(crate) const OLDEST: DdiVersion = DdiVersion::WDDM_2_0;
 pub(crate) const NEWEST: DdiVersion = DdiVersion::WDDM_3_2;
 

@@ -20,12 +20,12 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::layout::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::{
-    AdapterInfo, Allocation, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateHwContext,
-    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue, CurrentValueView, DeviceState,
-    DisplayInfo, FenceInstance, FenceValue, Handle, Kernel, LogDetail, MakeResident, NodeInfo, NtHandle,
-    OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, Render, Residency, SegmentGroup, SignalFlags,
-    SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
-    SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
+    AdapterInfo, Allocation, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateDoorbell,
+    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue,
+    CurrentValueView, DeviceState, DisplayInfo, FenceInstance, FenceValue, Handle, Kernel, LogDetail,
+    MakeResident, NodeInfo, NtHandle, OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, Render,
+    Residency, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
+    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
 };
 use tidegate_d3dukmdt::layout::{MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
 use tidegate_ddi::{OsHandle, VidSchCaps};
@@ -382,6 +382,13 @@ impl Kernel for Process {
 
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
         self.remove(allocation, |o| matches!(o, Object::Allocation(_))).map(drop)
+    }
+
+    // spec: UMS-180
+    fn lock2(&self, device: Handle, allocation: Handle) -> Result<AllocationMemory, Status> {
+        let device = self.live_device(device)?;
+        let locked = self.allocations_of(&device, &[allocation])?;
+        Ok(locked[0].memory.clone())
     }
 
     fn create_paging_queue(&self, args: CreatePagingQueue) -> Result<tidegate_calls::PagingQueue, Status> {

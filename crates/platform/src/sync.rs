@@ -7,9 +7,10 @@
 use crate::memory::Word;
 use crate::time::Deadline;
 use crate::{CpuTime, Platform, PlatformKind, Step, current, host, world};
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,12 +163,45 @@ pub struct Event {
     state: Word,
     sleepers: Word,
     manual_reset: bool,
+    watchers: Watchers,
+}
+
+/// The wake words of agents that wait for any of several events. Made with the first such wait.
+#[derive(Clone, Default)]
+struct Watchers(Arc<OnceLock<Mutex<Vec<Word>>>>);
+
+impl fmt::Debug for Watchers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Watchers({})", self.0.get().map_or(0, |list| list.lock().len()))
+    }
+}
+
+impl Watchers {
+    fn add(&self, word: &Word) {
+        let list = self.0.get_or_init(|| word.platform().mutex("waiters for several events", Vec::new()));
+        list.lock().push(word.clone());
+    }
+
+    fn remove(&self, word: &Word) {
+        if let Some(list) = self.0.get() {
+            list.lock().retain(|other| other.address() != word.address());
+        }
+    }
+
+    fn wake(&self, step: Step) {
+        let words = self.0.get().map(|list| list.lock().clone()).unwrap_or_default();
+        for word in words {
+            word.exchange(SET);
+            word.wake(1, step);
+        }
+    }
 }
 
 impl Event {
     pub(crate) fn new(platform: &Platform, manual_reset: bool) -> Event {
         let page = platform.page(2).named("an event");
-        Event { state: page.word(0), sleepers: page.word(1), manual_reset }
+        let watchers = Watchers::default();
+        Event { state: page.word(0), sleepers: page.word(1), manual_reset, watchers }
     }
 
     /// Names the event among those that are alive; its clones have the same name.
@@ -181,6 +215,7 @@ impl Event {
         self.state.exchange(SET);
         if self.sleepers.load() > 0 {
             self.state.wake(if self.manual_reset { u32::MAX } else { 1 }, step);
+            self.watchers.wake(step);
         }
     }
 
@@ -221,6 +256,46 @@ impl Event {
             }
         };
         self.sleepers.fetch_add(1u64.wrapping_neg());
+        end
+    }
+
+    // spec: ME-064
+    /// Blocks until one of `events` is set, and takes that one alone. Returns its index, the lowest where several are set.
+    ///
+    /// The waiter counts as a sleeper of each event before it looks at them for the last time: a set after that look finds
+    /// its wake word.
+    ///
+    /// # Errors
+    /// How the wait ended otherwise: the machine stopped.
+    ///
+    /// # Panics
+    /// When there are no events.
+    #[doc(alias = "WaitForMultipleObjects")]
+    pub fn wait_any(events: &[&Event], what: &str) -> Result<usize, WaitEnd> {
+        let taken = || events.iter().position(|event| event.try_take());
+        if let Some(index) = taken() {
+            return Ok(index);
+        }
+        let first = events.first().expect("a wait for any of several events names at least one");
+        let word = first.state.platform().page(1).word(0).named("a waiter for several events");
+        for event in events {
+            event.watchers.add(&word);
+            event.sleepers.fetch_add(1);
+        }
+        let end = loop {
+            word.exchange(CLEAR);
+            if let Some(index) = taken() {
+                break Ok(index);
+            }
+            match word.wait_while(CLEAR as u32, None, what) {
+                WaitEnd::Woken => {}
+                end => break Err(end),
+            }
+        };
+        for event in events {
+            event.sleepers.fetch_add(1u64.wrapping_neg());
+            event.watchers.remove(&word);
+        }
         end
     }
 }

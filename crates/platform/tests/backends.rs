@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use tidegate_platform::{
-    Agent, Controller, CpuTime, MemoryModel, Mutex, Platform, PlatformKind, Point, Step, StepCosts, Turn,
-    WaitEnd, WakeWord, Word,
+    Agent, Controller, CpuTime, Event, MemoryModel, Mutex, Platform, PlatformKind, Point, Step, StepCosts,
+    Turn, WaitEnd, WakeWord, Word,
 };
 
 /// Always lets the first choice happen.
@@ -48,6 +48,43 @@ fn an_event_wakes_its_waiter_everywhere() {
         });
         assert!(report.completed(), "{report:?}");
         assert_eq!(seen.load(), 7, "{:?}", platform.kind());
+    }
+}
+
+#[test]
+fn a_wait_for_any_of_several_events_takes_the_one_that_is_set_and_no_other() {
+    for make in platforms() {
+        let platform = make();
+        let seen = platform.page(1).word(0);
+        let (s, p) = (seen.clone(), platform.clone());
+        let report = platform.run(move || {
+            let events = [p.event(false), p.event(true), p.event(false)];
+            let [first, manual, last] = events.clone();
+            // The lowest that is set already; an auto-reset event is taken, a manual-reset event stays.
+            last.set(Step::ThreadWake);
+            manual.set(Step::ThreadWake);
+            let any = |events: &[Event; 3]| Event::wait_any(&events.each_ref(), "any of three");
+            assert_eq!((any(&events), any(&events)), (Ok(1), Ok(1)));
+            manual.reset();
+            assert_eq!(any(&events), Ok(2));
+            assert!(!last.is_set());
+            // One that is set during the wait, beside a waiter for that event alone.
+            let (all, seen) = (events.clone(), s.clone());
+            let waiter = p.spawn("any", move || {
+                for index in [2, 0, 1] {
+                    assert_eq!(any(&all), Ok(index));
+                    seen.store(seen.load() + 1);
+                }
+            });
+            for (event, count) in [(&last, 1), (&first, 2), (&manual, 3)] {
+                event.set(Step::ThreadWake);
+                poll_until(&p, || s.load() == count);
+            }
+            waiter.join();
+            assert!(!first.is_set() && !last.is_set() && manual.is_set());
+        });
+        assert!(report.completed(), "{:?}: {report:?}", platform.kind());
+        assert_eq!(seen.load(), 3, "{:?}", platform.kind());
     }
 }
 

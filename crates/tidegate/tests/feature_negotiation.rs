@@ -407,3 +407,14 @@ fn a_driver_of_another_contract_does_not_start() {
         assert_eq!(refused, Some(StartError::UnknownDdiVersion { states, oldest, newest }));
     }
 }
+
+// spec: PRE-110
+#[test]
+fn a_driver_from_before_windows_8_is_not_preempted_since_it_does_not_start() {
+    let (oldest, newest) = (DdiVersion::WDDM_2_0, DdiVersion::WDDM_3_2);
+    for states in [DdiVersion::wddm(1, 0), DdiVersion::wddm(1, 1)] {
+        let refused = world_saying(Says::version(states)).err();
+        assert_eq!(refused, Some(StartError::UnknownDdiVersion { states, oldest, newest }));
+    }
+    assert!(world_saying(Says::version(oldest)).is_ok());
+}

@@ -186,7 +186,7 @@ fn the_driver_is_asked_for_segments_before_the_first_page_of_a_kind_and_once() {
 /// Makes a fence and says why that failed.
 type Create = fn(&World) -> Option<Status>;
 
-// spec: NF-033, NF-036, NF-112
+// spec: NF-007, NF-033, NF-036, NF-112
 #[test]
 fn storage_is_taken_from_the_segment_that_the_driver_named_and_nonsense_is_refused() {
     let answer = |set: u32, preferred: u32| AllocationSegments {

@@ -3,10 +3,10 @@
 
 use tidegate::calls::{Priority, WaitMode};
 use tidegate::d3d12::{
-    Arg, Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Fence, FenceChoice, Heap,
-    Queue, QueueDesc,
+    Arg, Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice,
+    Heap, Queue, QueueDesc, UnknownPriority, queue_priority,
 };
-use tidegate::platform::StepCosts;
+use tidegate::platform::{Event, Step, StepCosts, WaitEnd};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
 /// Work that keeps an engine for this long, in nanoseconds.
@@ -325,6 +325,180 @@ fn the_cpu_waits_for_one_for_all_and_for_any() {
         api.pass(LONG_NS);
         assert!(all.is_set() && any.is_set());
     });
+}
+
+// spec: ME-079
+#[test]
+fn events_reset_themselves_or_not_and_can_be_set_from_the_start() {
+    in_every_model(|api| {
+        let copy = api.queue(CommandListType::Copy);
+        for (manual_reset, initially_set) in [(false, false), (false, true), (true, false), (true, true)] {
+            let (fence, event) = (api.fence(0), api.device.create_event_with(manual_reset, initially_set));
+            assert_eq!(event.is_set(), initially_set);
+            if initially_set {
+                assert_eq!((event.wait(), event.is_set()), (WaitEnd::Woken, manual_reset));
+                event.reset();
+            }
+            for value in 1..=2 {
+                fence.set_event_on_completion(value, &event).unwrap();
+                assert!(!event.is_set());
+                copy.signal(&fence, value).unwrap();
+                assert_eq!((event.wait(), event.is_set()), (WaitEnd::Woken, manual_reset));
+                event.reset();
+            }
+        }
+    });
+}
+
+// spec: ME-058, ME-064, ME-079
+#[test]
+fn a_wait_for_two_events_goes_on_with_whichever_stage_can() {
+    const CPU_LATENCY: u64 = 3;
+    const COMPUTE_GRAPHICS_LATENCY: u64 = 2;
+    in_every_model(|api| {
+        let (compute, graphics) = (api.queue(CommandListType::Compute), api.queue(CommandListType::Direct));
+        let (fences, graphics_compute) = ([api.fence(0), api.fence(0)], api.fence(0));
+        let handles = [0, 1].map(|_| api.device.create_event_with(false, true));
+        let buffer = api.buffer(4);
+        let (computing, drawing) =
+            (api.work(&compute, &buffer, LONG_NS, 1), api.work(&graphics, &buffer, 3 * LONG_NS, 2));
+        let mut frames = [0, 0];
+        graphics.wait(&fences[0], 1).unwrap();
+        let mut stages = Vec::new();
+        for _ in 0..40 {
+            for (stage, handle) in handles.iter().enumerate() {
+                match u64::checked_sub(frames[stage], CPU_LATENCY).filter(|value| *value > 0) {
+                    Some(value) => fences[stage].set_event_on_completion(value, handle).unwrap(),
+                    None => handle.set(Step::ThreadWake),
+                }
+            }
+            let stage = Event::wait_any(&handles.each_ref(), "a stage that can go on").unwrap();
+            let complete = fences.each_ref().map(Fence::completed_value);
+            let could = [0, 1].map(|stage| complete[stage] + CPU_LATENCY >= frames[stage]);
+            assert!(could[stage], "{frames:?} {complete:?}: stage {stage} was not free");
+            stages.push(stage);
+            frames[stage] += 1;
+            let frame = frames[stage];
+            if stage == 0 {
+                if frame > COMPUTE_GRAPHICS_LATENCY {
+                    compute.wait(&graphics_compute, frame - COMPUTE_GRAPHICS_LATENCY).unwrap();
+                }
+                compute.execute(&[&computing]).unwrap();
+                compute.signal(&fences[0], frame).unwrap();
+            } else {
+                graphics.signal(&graphics_compute, complete[0].max(1) - 1).unwrap();
+                graphics.execute(&[&drawing]).unwrap();
+                graphics.signal(&fences[1], frame).unwrap();
+            }
+        }
+        graphics.signal(&graphics_compute, frames[0]).unwrap();
+        fences.iter().zip(frames).for_each(|(fence, frame)| fence.wait(frame).unwrap());
+        // Both stages are begun as far as the latency allows; after that each goes on when it can, in turns of their own.
+        assert_eq!(stages[..8], [0, 0, 0, 0, 1, 1, 1, 1]);
+        let later = &stages[8..];
+        assert!(later.contains(&0) && later.contains(&1), "{stages:?}");
+        assert!(later.windows(2).any(|pair| pair[0] != pair[1]), "{stages:?}");
+    });
+}
+
+// spec: ME-080
+#[test]
+fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
+    in_every_model(|api| {
+        let default = |list_type| api.device.default_queue(list_type, api.submission).unwrap();
+        let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
+        let held = types.map(default);
+        for (queue, list_type) in held.iter().zip(types) {
+            assert_eq!((queue.list_type(), queue.submission()), (list_type, api.submission));
+            assert_eq!(default(list_type).tag(), queue.tag());
+            assert_ne!(api.queue(list_type).tag(), queue.tag(), "a queue of one's own is another");
+        }
+        // Two components share its one order of work without knowing of each other.
+        let (gate, done) = (api.fence(0), api.fence(0));
+        held[0].wait(&gate, 1).unwrap();
+        default(CommandListType::Direct).signal(&done, 1).unwrap();
+        api.pass(LONG_NS);
+        assert_eq!(done.completed_value(), 0);
+        gate.signal(1).unwrap();
+        done.wait(1).unwrap();
+        // Threads that ask at the same time get the same queue, also the first time.
+        drop(held);
+        let device = api.device.clone();
+        let (asked, submission) = (api.platform.page(4), api.submission);
+        let threads: Vec<_> = (0..4)
+            .map(|number| {
+                let (device, tag) = (device.clone(), asked.word(number));
+                let work = api.fence(0);
+                api.platform.spawn(format!("component {number}"), move || {
+                    let queue = device.default_queue(CommandListType::Copy, submission).unwrap();
+                    tag.store(u64::from(queue.tag()));
+                    queue.signal(&work, 1).unwrap();
+                    work.wait(1).unwrap();
+                    queue.wait_idle().unwrap();
+                })
+            })
+            .collect();
+        let queue = default(CommandListType::Copy);
+        threads.iter().for_each(|thread| _ = thread.join());
+        let tags: Vec<u64> = (0..4).map(|number| asked.word(number).load()).collect();
+        assert_eq!(tags, [u64::from(queue.tag()); 4]);
+    });
+}
+
+// spec: ME-018
+#[test]
+fn an_application_has_as_many_queues_of_a_type_as_it_creates() {
+    in_every_model(|api| {
+        for list_type in [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy] {
+            let queues: Vec<Queue> = (0..30).map(|_| api.queue(list_type)).collect();
+            let fences: Vec<Fence> = queues.iter().map(|_| api.fence(0)).collect();
+            // Each waits for the queue after it, so all of them have work at the same time.
+            for (number, queue) in queues.iter().enumerate() {
+                if let Some(next) = fences.get(number + 1) {
+                    queue.wait(next, 1).unwrap();
+                }
+                queue.signal(&fences[number], 1).unwrap();
+            }
+            fences[0].wait(1).unwrap();
+            let mut tags: Vec<u32> = queues.iter().map(Queue::tag).collect();
+            tags.dedup();
+            assert_eq!(tags.len(), 30);
+        }
+    });
+}
+
+// spec: ME-017
+#[test]
+fn priorities_are_had_by_number_and_realtime_is_had_or_refused() {
+    assert_eq!(queue_priority(1), Err(UnknownPriority(1)));
+    for submission in Submission::ALL {
+        for may_raise_priority in [false, true] {
+            let platform = Platform::virtual_time(StepCosts::free());
+            let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+            let device =
+                machine.device(DeviceOptions { may_raise_priority, ..DeviceOptions::default() }).unwrap();
+            let report = machine.run(move || {
+                let made = [0, 100, 10_000].map(|number| {
+                    device.create_queue(QueueDesc {
+                        name: format!("priority {number}"),
+                        list_type: CommandListType::Compute,
+                        priority: queue_priority(number).unwrap(),
+                        submission,
+                        node: None,
+                        node_mask: 0,
+                    })
+                });
+                let held = |queue: &Result<Queue, _>| match queue {
+                    Ok(queue) => queue.wait_idle().is_ok(),
+                    Err(Error::PrivilegeNotHeld { .. }) => false,
+                    Err(other) => panic!("{submission}: {other}"),
+                };
+                let held = made.each_ref().map(held);
+                assert_eq!(held, [true, true, may_raise_priority], "{submission}");
+            });
+            assert!(report.completed(), "{report:?}");
+        }
+    }
 }
 
 // spec: ME-004, ME-023

@@ -586,6 +586,7 @@ fn the_verbose_log_is_switched_for_driver_and_user_mode_driver_together() {
     assert_eq!(buffer.arg, 1, "its progress value");
 }
 
+// spec: NF-230
 #[test]
 fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
     world().run(|w| {

@@ -63,6 +63,7 @@ enum Release {
     Nobody,
 }
 
+// spec: ME-051
 /// The report: a first line, the circle or chain, what else waits, and what to do.
 pub(crate) fn explain(standstill: &Standstill<'_>) -> Option<String> {
     let waiting = standstill.waiting();

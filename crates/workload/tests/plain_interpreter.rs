@@ -312,25 +312,21 @@ fn hello() {
     always_right("hello.toml", 20);
 }
 
-// spec: ME-005
 #[test]
 fn the_frame_graph_ends_in_every_order() {
     always_right("frame-graph.toml", 2);
 }
 
-// spec: ME-006
 #[test]
 fn the_ring_buffer_never_overwrites_a_slot_in_use() {
     always_right("ring-buffer.toml", 100);
 }
 
-// spec: ME-057, ME-059
 #[test]
 fn the_pipeline_needs_no_more_than_its_three_buffers() {
     always_right("pipelined-compute-graphics.toml", 100);
 }
 
-// spec: ME-061, ME-062
 #[test]
 fn the_asynchronous_program_never_reads_a_torn_result() {
     always_right("async-compute-graphics.toml", 200);

@@ -50,7 +50,6 @@ fn every_workload_can_be_read_says_its_point_and_expects_something() {
     }
 }
 
-// spec: ME-005
 #[test]
 fn the_frame_graph_uses_three_engines_and_the_documents_values() {
     let workload = read("frame-graph.toml");

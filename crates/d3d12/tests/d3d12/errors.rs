@@ -7,7 +7,7 @@ use tidegate_d3d12::*;
 use tidegate_platform::Platform;
 
 #[test]
-// spec: ME-002, ME-052
+// spec: ME-052
 fn a_list_takes_what_its_type_takes() {
     let b = bench();
     let buffer = b.buffer(64);

@@ -396,6 +396,7 @@ impl Adapter {
         self.change_logs(|mode| mode.enlarged = false)
     }
 
+    // spec: NF-230
     /// Switches the verbose log of command buffers on or off, for the driver by SetNativeFenceLogBuffer and for user-mode drivers
     /// by the word that the log detail shows them, for all user-mode queues and those to come.
     ///

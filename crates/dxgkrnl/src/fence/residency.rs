@@ -141,6 +141,7 @@ impl Adapter {
         self.make_room(keep.unwrap_or(budget))?;
         // A budget of less than a page: then it stands where it would be demoted to.
         let place = match keep {
+            // spec: NF-007
             Some(_) => Place::new(memory, words, *cpu_visible, true),
             None => Place::new(&self.system_memory, words, *cpu_visible, false),
         };
