@@ -384,7 +384,7 @@ impl Kernel for Process {
         self.remove(allocation, |o| matches!(o, Object::Allocation(_))).map(drop)
     }
 
-    // spec: UMS-180
+    // spec: UMS-190
     fn lock2(&self, device: Handle, allocation: Handle) -> Result<AllocationMemory, Status> {
         let device = self.live_device(device)?;
         let locked = self.allocations_of(&device, &[allocation])?;

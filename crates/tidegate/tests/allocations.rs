@@ -8,7 +8,7 @@ use world::{signal_packet, world};
 
 const NO_LOG: u32 = tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 
-// spec: UMS-180
+// spec: UMS-190
 #[test]
 fn a_lock_gives_the_ring_and_the_write_pointer_to_store_to() {
     world().run(|w| {
@@ -32,7 +32,7 @@ fn a_lock_gives_the_ring_and_the_write_pointer_to_store_to() {
     });
 }
 
-// spec: UMS-180
+// spec: UMS-190
 #[test]
 fn a_lock_needs_an_allocation_of_its_device_that_is_there() {
     world().run(|w| {
