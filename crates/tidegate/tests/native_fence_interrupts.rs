@@ -3,11 +3,11 @@
 
 mod world;
 
-use tidegate::calls::{FenceInstance, Status};
+use tidegate::calls::{FenceInstance, FenceValue, Status, WaitMode};
 use tidegate::ddi::{InterruptData, OsHandle};
 use tidegate::dxgkrnl::BugCheck;
-use tidegate::platform::Event;
-use world::{World, inline_world, native_signalled, signalled, world};
+use tidegate::platform::{Event, Step, StepCosts};
+use world::{Neighbour, World, inline_world, native_signalled, signal_packet, signalled, start_at, world};
 
 /// A fence whose value a GPU has raised to 5 without a word to anybody, with somebody who waits for 5.
 struct Raised {
@@ -53,6 +53,30 @@ fn an_array_names_the_fences_that_are_looked_at() {
     w.hooked.interrupt(signalled(&[first.os_handle]));
     assert!(!late.is_set());
     assert_eq!(w.machine.adapter().bug_checks(), []);
+}
+
+// spec: NF-120
+#[test]
+fn fences_of_two_processes_at_one_address_are_both_reported() {
+    // The routine begins long after both signals, so both are in the hardware's list by then.
+    let costs = StepCosts::free().with(Step::InterruptDelivery, 10_000);
+    let world = start_at(costs, |config| config, None).unwrap();
+    world.run(|w| {
+        let other = Neighbour::of(w, "other");
+        let fences = [w.native(0), other.native(0)];
+        let [place, place_of_other] = [0, 1].map(|number: usize| fences[number].current_value_gpu_va);
+        assert_eq!(place, place_of_other, "each process has its fence at the same address");
+        let queues = [w.connected_queue(0), other.ring(w, 1, 1)];
+        let events = [w.wait_event(&fences[0], 1), w.platform.event(true)];
+        let awaited = [FenceValue { fence: fences[1].handle, value: 1 }];
+        other.kernel.wait_from_cpu(&awaited, WaitMode::All, Some(events[1].clone())).unwrap();
+        for (queue, fence) in queues.iter().zip(&fences) {
+            queue.push(&signal_packet(fence, 1, 0));
+        }
+        w.pass(100_000);
+        assert_eq!(w.machine.adapter().stats().interrupts, 1, "one interrupt for both");
+        assert!(events.iter().all(Event::is_set), "both waiters are released");
+    });
 }
 
 // spec: NF-125

@@ -4,8 +4,9 @@ use super::{UserQueue, World};
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateHwContext,
-    CreateHwQueue, DeviceState, FenceValue, Handle, HwQueue, Kernel, Placement, Priority, Status,
-    SubmitCommand, SubmitCommandToHwQueue, WaitMode,
+    CreateHwQueue, CreateNativeFence, DeviceState, FenceInstance, FenceValue, Handle, HwQueue, Kernel,
+    NativeFenceType, Placement, Priority, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectFlags,
+    WaitMode,
 };
 use tidegate::gpu_abi::{Command, CommandWriter};
 
@@ -24,6 +25,21 @@ impl Neighbour {
 
     pub fn state(&self) -> Result<DeviceState, Status> {
         self.kernel.device_state(self.device)
+    }
+
+    /// A native fence.
+    pub fn native(&self, initial_value: u64) -> FenceInstance {
+        let (device, fence_type) = (self.device, NativeFenceType::Default);
+        let args = CreateNativeFence {
+            device,
+            initial_value,
+            fence_type,
+            flags: SyncObjectFlags::empty(),
+            engine_affinity: 0,
+            private_data: [0; 64],
+            name: "f",
+        };
+        self.kernel.create_native_fence(args).unwrap()
     }
 
     /// A kernel-mode hardware queue.
