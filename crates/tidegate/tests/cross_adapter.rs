@@ -6,14 +6,16 @@ use tidegate::calls::{
     CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, Handle, Kernel, NativeFenceType,
     NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
-use tidegate::d3d12::{Device, DeviceOptions, Fence, FenceFlags};
-use tidegate::ddi::PeerSignalCaps;
+use tidegate::d3d12::{Device, DeviceOptions, Fence, FenceFlags, Queue};
+use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::fence::UpdateCurrentMode::{AlwaysSignaled, NotificationOnly, Write};
+use tidegate::ddi::{InterruptData, PeerSignalCaps};
 use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::{StepCosts, WaitEnd};
 use tidegate::workload::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
+use world::native_signalled;
 use world::pair::{Adapters, Kind};
 
 const CROSS: SyncObjectFlags =
@@ -108,22 +110,180 @@ fn every_pair(kinds: [Kind; 2], platform: impl Fn() -> Platform) {
     }
 }
 
-// spec: NF-155, NF-156, NF-157, NF-158, NF-154
+// spec: NF-154, NF-156
 #[test]
 fn both_native_every_waiter_hears_every_signaller() {
     every_pair([Kind::CAPABLE, Kind::CAPABLE], virtual_time);
 }
 
-// spec: NF-152, NF-159, NF-160
+// spec: NF-152
 #[test]
 fn only_the_signaller_native_every_waiter_hears_every_signaller() {
     every_pair([Kind::CAPABLE, Kind::PLAIN], virtual_time);
 }
 
-// spec: NF-153, NF-161, NF-162, NF-163
+// spec: NF-153
 #[test]
 fn only_the_waiter_native_every_waiter_hears_every_signaller() {
     every_pair([Kind::PLAIN, Kind::CAPABLE], virtual_time);
+}
+
+/// Lets everything else come to rest.
+fn settle(w: &Adapters) {
+    w.machine.platform().sleep_until(w.machine.platform().now().after(1_000_000));
+}
+
+/// CurrentValue, to be stored as a GPU does whose interrupt never comes: from the driver of the native adapter `native`, which is
+/// handed the cell with a CPU signal of 0.
+fn cell_of(w: &Adapters, native: usize, fences: &[Fence]) -> FenceCell {
+    fences[native].signal(0).unwrap();
+    let (handed, _) = w.told[native].told().current.pop().unwrap();
+    handed.current_value.expect("the kernel reaches the value")
+}
+
+/// The queues that the GPU of an adapter holds back, and those that its scheduler does.
+fn held(w: &Adapters, adapter: usize) -> (usize, usize) {
+    (w.machine.gpu_at(adapter).parked_waits().len(), w.machine.adapter_at(adapter).pending_waits().len())
+}
+
+/// A queue of adapter 1 that waits for 10 and then signals the fence that is returned with it.
+fn waiting_queue(w: &Adapters, submission: Submission, fences: &[Fence]) -> (Queue, Fence) {
+    let (queue, done) = (w.queue(1, submission), w.devices[1].create_fence("done", 0).unwrap());
+    queue.wait(&fences[1], 10).unwrap();
+    queue.signal(&done, 1).unwrap();
+    settle(w);
+    (queue, done)
+}
+
+// spec: NF-155
+#[test]
+fn both_native_a_gpu_wait_parks_in_its_gpu_until_the_kernel_has_the_run_list_scanned() {
+    Adapters::new(&virtual_time(), &[Kind::CAPABLE; 2]).run(|w| {
+        let (fences, _handle) = w.fence_from(0, 0);
+        let cell = cell_of(w, 0, &fences);
+        let (_queue, done) = waiting_queue(w, Submission::User, &fences);
+        assert_eq!(held(w, 1), (1, 0), "the GPU holds the queue");
+        let (before, interrupts) = (w.updates(1).len(), w.machine.adapter_at(0).stats().interrupts);
+        // The value alone moves nothing: the waiting GPU does not hear of the store.
+        cell.store(10);
+        settle(w);
+        assert_eq!((held(w, 1), w.updates(1).len()), ((1, 0), before));
+        signal(w, 0, Who::Queue(Submission::User), &fences[0], 10);
+        done.wait(1).unwrap();
+        assert!(w.machine.adapter_at(0).stats().interrupts > interrupts, "the signal interrupts");
+        assert_eq!(w.updates(1)[before..], [(NotificationOnly, 10)], "the waiting driver is notified");
+        assert_eq!(held(w, 1), (0, 0));
+    });
+}
+
+/// What releases a CPU waiter of adapter 1: a report of signalled fences of the kind in whose list the waiter is held, and no other;
+/// and the propagated signal of a GPU.
+fn cpu_waiter_is_held_in_the_list_of(kinds: [Kind; 2], right: InterruptData, wrong: Option<InterruptData>) {
+    Adapters::new(&virtual_time(), &kinds).run(move |w| {
+        let (fences, _handle) = w.fence_from(0, 0);
+        let cell = cell_of(w, 0, &fences);
+        let [silent, heard] = [10, 20].map(|value| {
+            let event = w.devices[1].create_event(true);
+            fences[1].set_event_on_completion(value, &event).unwrap();
+            event
+        });
+        cell.store(10);
+        settle(w);
+        assert!(!silent.is_set(), "the kernel has not heard of the value");
+        if let Some(wrong) = &wrong {
+            w.told[1].interrupt(wrong.clone());
+            assert!(!silent.is_set(), "the waiter is in no other list");
+        }
+        w.told[1].interrupt(right.clone());
+        assert!(silent.is_set() && !heard.is_set());
+        signal(w, 0, Who::Queue(Submission::User), &fences[0], 20);
+        assert_eq!(heard.wait(), WaitEnd::Woken, "the propagated signal sets the event");
+    });
+}
+
+// spec: NF-157
+#[test]
+fn both_native_a_cpu_waiter_is_held_in_the_native_list() {
+    let monitored = InterruptData::MonitoredFenceSignaled { node_ordinal: 0, engine_ordinal: 0 };
+    cpu_waiter_is_held_in_the_list_of([Kind::CAPABLE; 2], native_signalled(None, false), Some(monitored));
+}
+
+// spec: NF-160
+#[test]
+fn only_the_signaller_native_a_cpu_waiter_is_held_in_the_monitored_list() {
+    let monitored = InterruptData::MonitoredFenceSignaled { node_ordinal: 0, engine_ordinal: 0 };
+    cpu_waiter_is_held_in_the_list_of([Kind::CAPABLE, Kind::PLAIN], monitored, None);
+}
+
+// spec: NF-158
+#[test]
+fn both_native_a_cpu_signal_is_stored_by_the_signalling_driver_before_the_event_is_set() {
+    Adapters::new(&virtual_time(), &[Kind::CAPABLE; 2]).run(|w| {
+        let (fences, _handle) = w.fence_from(0, 0);
+        let event = w.devices[1].create_event(true);
+        fences[1].set_event_on_completion(10, &event).unwrap();
+        let (looked_at, value) = (event.clone(), fences[1].clone());
+        for (adapter, stored) in [(0, 0), (1, 10)] {
+            let (looked_at, value) = (looked_at.clone(), value.clone());
+            w.told[adapter].on("UpdateCurrentValuesFromCpu", move || {
+                assert_eq!((value.completed_value(), looked_at.is_set()), (stored, false));
+            });
+        }
+        fences[0].signal(10).unwrap();
+        assert_eq!((w.updates(0), w.updates(1)), (vec![(Write, 10)], vec![(NotificationOnly, 10)]));
+        assert_eq!(event.wait(), WaitEnd::Woken);
+    });
+}
+
+// spec: NF-159
+#[test]
+fn only_the_signaller_native_a_gpu_wait_is_held_by_the_scheduler() {
+    Adapters::new(&virtual_time(), &[Kind::CAPABLE, Kind::PLAIN]).run(|w| {
+        let (fences, _handle) = w.fence_from(0, 0);
+        let cell = cell_of(w, 0, &fences);
+        let (_queue, done) = waiting_queue(w, Submission::Packet, &fences);
+        assert_eq!(held(w, 1), (0, 1), "the scheduler holds the context");
+        cell.store(10);
+        settle(w);
+        assert_eq!(done.completed_value(), 0, "the kernel has not heard of the value");
+        signal(w, 0, Who::Queue(Submission::User), &fences[0], 10);
+        done.wait(1).unwrap();
+        assert_eq!(held(w, 1), (0, 0));
+    });
+}
+
+// spec: NF-161
+#[test]
+fn only_the_waiter_native_a_gpu_signal_is_stored_by_the_cpu_when_it_heads_its_context() {
+    Adapters::new(&virtual_time(), &[Kind::PLAIN, Kind::CAPABLE]).run(|w| {
+        let (fences, _handle) = w.fence_from(0, 0);
+        let (queue, gate) = (w.queue(0, Submission::Packet), w.devices[0].create_fence("gate", 0).unwrap());
+        queue.wait(&gate, 1).unwrap();
+        queue.signal(&fences[0], 10).unwrap();
+        settle(w);
+        assert_eq!((fences[1].completed_value(), w.updates(1)), (0, vec![]), "a wait is before the signal");
+        gate.signal(1).unwrap();
+        settle(w);
+        assert_eq!((fences[1].completed_value(), w.updates(1)), (10, vec![(NotificationOnly, 10)]));
+        assert_eq!(w.machine.gpu_at(0).stats().signals, 0, "no engine stored it");
+    });
+}
+
+// spec: NF-162, NF-163
+#[test]
+fn only_the_waiter_native_a_cpu_signal_is_stored_at_once_and_notifies_the_waiting_driver() {
+    Adapters::new(&virtual_time(), &[Kind::PLAIN, Kind::CAPABLE]).run(|w| {
+        let (fences, _handle) = w.fence_from(0, 0);
+        let event = w.devices[1].create_event(true);
+        fences[1].set_event_on_completion(10, &event).unwrap();
+        let (_queue, done) = waiting_queue(w, Submission::User, &fences);
+        assert_eq!((held(w, 1), w.updates(1)), ((1, 0), vec![]));
+        fences[0].signal(10).unwrap();
+        assert_eq!(fences[1].completed_value(), 10, "stored when the call returns");
+        done.wait(1).unwrap();
+        assert_eq!(event.wait(), WaitEnd::Woken);
+        assert_eq!((held(w, 1), w.updates(1)), ((0, 0), vec![(NotificationOnly, 10)]));
+    });
 }
 
 #[test]
