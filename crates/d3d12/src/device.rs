@@ -14,6 +14,7 @@ use crate::model::{
 };
 use crate::queue::{Queue, QueueInner};
 use crate::resource::Buffer;
+use crate::teardown::TeardownReport;
 use crate::umd::arena::Arena;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
@@ -377,6 +378,11 @@ impl Device {
                 .record_call(start, Kind::CpuWait, NameId::NONE, |r| r.on(fence.inner.on_timeline(*value)));
         }
         result
+    }
+
+    /// The destroy calls of this device, its queues and its resources that the kernel refused. It outlives the device.
+    pub fn teardown_report(&self) -> TeardownReport {
+        self.inner.thunk.teardown().clone()
     }
 
     /// Blocks until the last work submitted to every queue of the device is complete.

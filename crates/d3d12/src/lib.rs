@@ -23,6 +23,7 @@ pub mod model;
 pub mod queue;
 pub mod resource;
 pub mod swap_chain;
+pub mod teardown;
 mod umd;
 
 pub use counters::{Counters, QueueStats};
@@ -39,4 +40,5 @@ pub use model::{
 pub use queue::Queue;
 pub use resource::Buffer;
 pub use swap_chain::{SwapChain, SwapChainDesc};
+pub use teardown::{RefusedDestroy, TeardownReport};
 pub use tidegate_calls::{DisplayInfo, FaultReport, NtHandle, Priority, VideoMemoryInfo, WaitMode};

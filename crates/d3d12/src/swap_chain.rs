@@ -253,8 +253,8 @@ impl Drop for SwapChain {
         let moving = self.buffers.iter().filter(|buffer| buffer.inner.moves());
         let allocations: Vec<_> = moving.map(|buffer| buffer.inner.allocation()).collect();
         if !allocations.is_empty() {
-            // Of a device that is lost nothing has to be given back.
-            let _ = self.device.thunk.enter().evict(self.device.handle(), &allocations);
+            let done = self.device.thunk.enter().evict(self.device.handle(), &allocations);
+            self.device.thunk.teardown().note("D3DKMTEvict", self.device.handle(), done);
         }
     }
 }

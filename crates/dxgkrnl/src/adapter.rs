@@ -21,6 +21,7 @@ use crate::interrupt::{self, DpcQueue};
 use crate::memory::{AddressSpace, ContextAllocations, LocalMemory};
 use crate::power::{Power, PowerManagement, Powered};
 use crate::process::Process;
+use crate::registry::Registry;
 use crate::sched::idle::IdleContexts;
 use crate::sched::{FenceOperations, Limits, VidSch};
 use crate::stats::{Count, KernelStats, Stats};
@@ -28,7 +29,7 @@ use crate::supervisor::{self, Supervisor};
 use crate::tdr::{Tdr, TdrConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::scheduling::SetupPriorityBands;
@@ -176,15 +177,15 @@ pub struct Adapter {
     pub(crate) sched: Mutex<VidSch>,
     /// What engines are turned to that would keep the last context; gone after stop.
     idle_contexts: Mutex<Option<IdleContexts>>,
-    pub(crate) contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
+    pub(crate) contexts: Mutex<Registry<Context>>,
     /// Hardware contexts of all processes.
-    pub(crate) hw_contexts: Mutex<BTreeMap<OsHandle, Weak<Context>>>,
+    pub(crate) hw_contexts: Mutex<Registry<Context>>,
     pub(crate) hw_queues: Mutex<HwQueueTable>,
     pub(crate) doorbells: Mutex<DoorbellTable>,
     /// Doorbells that the driver took away inside the present transition; see `doorbell`.
     pub(crate) victims: Mutex<Vec<Victim>>,
     /// Devices of all processes.
-    pub(crate) devices: Mutex<BTreeMap<OsHandle, Weak<Device>>>,
+    pub(crate) devices: Mutex<Registry<Device>>,
     /// Orders readings of fence logs among each other and with changes of their places; held over the DDI calls of both.
     pub(crate) log_reading: Mutex<()>,
     /// What fence logs are to be like.
@@ -272,12 +273,12 @@ impl Adapter {
             transition: platform.mutex("doorbell transition", ()),
             grave: OnceLock::new(),
             fences: platform.mutex("fence table", FenceTable::default()),
-            contexts: platform.mutex("contexts", BTreeMap::new()),
-            hw_contexts: platform.mutex("hardware contexts", BTreeMap::new()),
+            contexts: platform.mutex("contexts", Registry::default()),
+            hw_contexts: platform.mutex("hardware contexts", Registry::default()),
             hw_queues: platform.mutex("hardware queues", HwQueueTable::default()),
             doorbells: platform.mutex("doorbells", DoorbellTable::default()),
             victims: platform.mutex("victims", Vec::new()),
-            devices: platform.mutex("devices", BTreeMap::new()),
+            devices: platform.mutex("devices", Registry::default()),
             log_reading: platform.mutex("reading of fence logs", ()),
             log_mode: platform.mutex("mode of fence logs", LogMode::default()),
             log_faults: platform.mutex("faults in fence logs", Vec::new()),
@@ -396,13 +397,13 @@ impl Adapter {
 
     /// Contexts of packets that are not being destroyed, in order of creation.
     pub(crate) fn contexts_of(&self, which: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
-        let all: Vec<Arc<Context>> = self.contexts.lock().values().filter_map(Weak::upgrade).collect();
+        let all = self.contexts.lock().live();
         all.into_iter().filter(|c| which(c)).collect()
     }
 
     /// Hardware contexts that are not being destroyed, in order of creation.
     pub(crate) fn hw_contexts_of(&self, which: impl Fn(&Context) -> bool) -> Vec<Arc<Context>> {
-        let all: Vec<Arc<Context>> = self.hw_contexts.lock().values().filter_map(Weak::upgrade).collect();
+        let all = self.hw_contexts.lock().live();
         all.into_iter().filter(|c| which(c)).collect()
     }
 

@@ -8,7 +8,7 @@ use crate::sched::render::QueuedPart;
 use crate::scheduling::Standing;
 use crate::suspend::Suspension;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{Priority, Status};
 use tidegate_ddi::queue::{CreateContext, QueuePrivateData};
 use tidegate_ddi::{DriverHandle, EngineId, OsHandle, Passive};
@@ -35,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) engine: EngineId,
     pub(crate) hardware_scheduled: bool,
     pub(crate) tag: u32,
+    /// Its process has no handle of it any more; of hardware contexts.
+    handle_closed: OnceLock<()>,
     /// Whether it is on the run list; of hardware contexts.
     pub(crate) suspension: Suspension,
     /// Parts of buffers with physical addresses that it has queued, by number.
@@ -71,15 +73,16 @@ impl Context {
             engine,
             hardware_scheduled: desc.hardware_scheduled,
             tag: desc.tag,
+            handle_closed: OnceLock::new(),
             suspension: Suspension::new(&adapter.platform),
             parts: adapter.platform.mutex("parts of a context", BTreeMap::new()),
             standing: Standing::new(&adapter.platform),
         });
         if desc.hardware_scheduled {
-            adapter.hw_contexts.lock().insert(os_handle, Arc::downgrade(&context));
+            adapter.hw_contexts.lock().insert(os_handle, &context);
         } else {
             adapter.sched.lock().add_context(os_handle, number, desc.priority, desc.tag, desc.lane);
-            adapter.contexts.lock().insert(os_handle, Arc::downgrade(&context));
+            adapter.contexts.lock().insert(os_handle, &context);
         }
         context_allocation::initialise(adapter, os_handle);
         Ok(context)
@@ -87,6 +90,30 @@ impl Context {
 }
 
 impl Context {
+    /// The call that destroys the context begins. A context for packets is in no list from here on, and nothing that it holds back
+    /// is begun. A hardware context is needed as long as it has queues.
+    pub(crate) fn retire(&self) {
+        let adapter = &self.device.adapter;
+        if self.hardware_scheduled {
+            let _first = self.handle_closed.set(());
+            self.retire_if_over();
+        } else {
+            adapter.contexts.lock().retire(self.os_handle);
+            sched::remove_context(adapter, self.os_handle);
+        }
+    }
+
+    /// A hardware context is in no list once its handle is closed and its last queue is retired. Whichever of the two comes last finds
+    /// both done, because each is done before the look at the other.
+    pub(crate) fn retire_if_over(&self) {
+        let adapter = &self.device.adapter;
+        let is_over =
+            self.handle_closed.get().is_some() && !adapter.hw_queues.lock().has_queue_of(self.os_handle);
+        if is_over {
+            adapter.hw_contexts.lock().retire(self.os_handle);
+        }
+    }
+
     /// A part that is queued: kept until it is over.
     pub(crate) fn keep_part(&self, number: u64, part: Arc<QueuedPart>) {
         let over: Vec<_> = {
@@ -119,7 +146,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         let adapter = &self.device.adapter;
         if !self.hardware_scheduled {
-            adapter.contexts.lock().remove(&self.os_handle);
+            adapter.contexts.lock().remove(self.os_handle);
             sched::remove_context(adapter, self.os_handle);
             // One of them may be on the engine.
             let parts = std::mem::take(&mut *self.parts.lock());
@@ -132,7 +159,7 @@ impl Drop for Context {
         context_allocation::end(adapter, self.os_handle);
         if self.hardware_scheduled {
             // Until the driver has let go of it an acknowledgement may name it.
-            adapter.hw_contexts.lock().remove(&self.os_handle);
+            adapter.hw_contexts.lock().remove(self.os_handle);
         }
     }
 }

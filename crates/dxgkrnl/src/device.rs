@@ -49,7 +49,7 @@ impl Device {
             may_raise_priority,
             state: adapter.platform.mutex("device state", DeviceState::Active),
         });
-        adapter.devices.lock().insert(os_handle, Arc::downgrade(&device));
+        adapter.devices.lock().insert(os_handle, &device);
         // A contract that was broken meanwhile has lost the devices that were in the table then.
         adapter.check()?;
         Ok(device)
@@ -63,6 +63,11 @@ impl Device {
     /// How it stands.
     pub(crate) fn state(&self) -> DeviceState {
         self.state.lock().clone()
+    }
+
+    /// The call that destroys the device begins: no list has it any more.
+    pub(crate) fn retire(&self) {
+        self.adapter.devices.lock().retire(self.os_handle);
     }
 
     /// DEVICE_REMOVED when it is lost.
@@ -103,7 +108,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        self.adapter.devices.lock().remove(&self.os_handle);
+        self.adapter.devices.lock().remove(self.os_handle);
         self.adapter.driver().destroy_device(&Passive::enter(), self.driver);
     }
 }

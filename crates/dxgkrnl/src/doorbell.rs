@@ -6,9 +6,11 @@
 //! has a fresh page for each connect, so that a page kept from an ended one rings nobody. When the hardware is off, the
 //! last-queued cell is compared with progress, and pending work goes to the driver as a notification.
 //!
-//! The transition lock orders every connect, disconnect and destroy of an adapter. The driver may call disconnect from inside
-//! connect (victimising): on the lock's owner that callback runs inside the owner's transition. A doorbell's end takes the lock,
-//! so whatever such a callback holds is put aside until the transition is over: it may have become the last to hold it.
+//! The transition lock orders every create, connect, disconnect and destroy of an adapter. The driver may call disconnect from inside
+//! connect (victimising): on the lock's owner that callback runs inside the owner's transition.
+//!
+//! [`Doorbell::end`] is complete when the call that destroys the doorbell returns, whatever other callers hold it: no lookup finds it,
+//! no ring reaches hardware, and the driver has let go of it (decision 51). What is left to others is memory.
 
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
@@ -30,6 +32,8 @@ struct State {
     /// What the process was told at the present connect.
     connection: Option<Connection>,
     aborted: bool,
+    /// The driver has let go of it, or is about to.
+    ended: bool,
 }
 
 /// An address of a doorbell, and the page that it shows while there is no hardware behind it.
@@ -60,7 +64,7 @@ impl Window {
     }
 }
 
-/// The doorbells of an adapter, by the kernel's handle and by hardware queue; weak, since processes hold them.
+/// The doorbells of an adapter that have not ended, by the kernel's handle and by hardware queue; weak, since processes hold them.
 #[derive(Default)]
 pub(crate) struct DoorbellTable {
     all: BTreeMap<OsHandle, Weak<Doorbell>>,
@@ -88,20 +92,19 @@ impl DoorbellTable {
         self.all.len()
     }
 
-    /// Those that are not being destroyed, in order of creation.
+    /// All of them, in order of creation.
     pub(crate) fn all(&self) -> Vec<Arc<Doorbell>> {
         self.all.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Those of one queue that are not being destroyed, in order of creation.
+    /// Those of one queue, in order of creation.
     pub(crate) fn of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
         let of_queue = self.of_queues.range((hw_queue, OsHandle(0))..=(hw_queue, OsHandle(u64::MAX)));
         of_queue.filter_map(|(_, doorbell)| doorbell.upgrade()).collect()
     }
 }
 
-/// A doorbell that the driver took away inside the present transition. It is kept until that is over: were it the last holder, the
-/// doorbell would end inside the transition.
+/// A doorbell that the driver took away inside the present transition; its pending work is looked for when that is over.
 pub(crate) struct Victim {
     doorbell: Arc<Doorbell>,
     /// Whether it lost hardware, and may have lost a ring with it.
@@ -116,7 +119,7 @@ pub(crate) struct Doorbell {
     pub(crate) queue: Arc<HwQueue>,
     /// The kernel keeps ring and control area alive while the doorbell lives.
     // spec: UMS-034, UMS-035
-    pub(crate) rings: PinnedRings,
+    rings: Mutex<PinnedRings>,
     window: Window,
     secondary: Option<Window>,
     pub(crate) status: Word,
@@ -126,7 +129,8 @@ pub(crate) struct Doorbell {
 }
 
 /// Ring and control area, resident and kept so: made so by the process before, and of the queue's own process by their handles.
-pub(crate) struct PinnedRings(Vec<Arc<AllocationObject>>);
+#[derive(Default)]
+struct PinnedRings(Vec<Arc<AllocationObject>>);
 
 impl PinnedRings {
     fn new(ring: &Arc<AllocationObject>, control: &Arc<AllocationObject>) -> Result<PinnedRings, Status> {
@@ -136,11 +140,6 @@ impl PinnedRings {
             pinned.0.push(allocation.clone());
         }
         Ok(pinned)
-    }
-
-    /// Both.
-    pub(crate) fn allocations(&self) -> &[Arc<AllocationObject>] {
-        &self.0
     }
 }
 
@@ -181,11 +180,14 @@ impl Doorbell {
             return Err(Status::INVALID_PARAMETER);
         };
         let rings = PinnedRings::new(&ring, &control)?;
-        // One doorbell per queue. Those that are looked at are let go of after the transition: see `Victim`.
-        // spec: UMS-030
-        let all: Vec<Arc<Doorbell>>;
         let transition = adapter.transition.lock_device();
-        all = adapter.doorbells_of_queue(queue.os_handle);
+        // A queue that another call destroys gets no doorbell any more.
+        if !adapter.hw_queues.lock().is_live(queue.os_handle) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        // One doorbell per queue.
+        // spec: UMS-030
+        let all = adapter.doorbells_of_queue(queue.os_handle);
         let resize = flags.contains(CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION);
         if !resize && !all.is_empty() {
             return Err(Status::INVALID_PARAMETER);
@@ -214,7 +216,6 @@ impl Doorbell {
         *private_data = args.private_data;
         private_data.resize(private_bytes, 0);
         all.iter().for_each(|old| old.supersede());
-        drop(transition);
         let cells = adapter.platform.page(2);
         let (status, queued) =
             (cells.word(0).named("the doorbell's status"), cells.word(1).named("the last queued value"));
@@ -224,15 +225,47 @@ impl Doorbell {
             os_handle,
             driver,
             queue: queue.clone(),
-            rings,
+            rings: adapter.platform.mutex("the rings of a doorbell", rings),
             window: Window::new(adapter, caps.doorbell_size_bytes),
             secondary: secondary.map(|bytes| Window::new(adapter, bytes)),
             status,
             last_queued: Untrusted::new(queued),
-            state: adapter.platform.mutex("a doorbell", State { connection: None, aborted: false }),
+            state: adapter
+                .platform
+                .mutex("a doorbell", State { connection: None, aborted: false, ended: false }),
         });
         adapter.doorbells.lock().insert(&doorbell);
+        drop(transition);
         Ok(doorbell)
+    }
+
+    /// Ring and control area; none after its end.
+    pub(crate) fn ring_allocations(&self) -> Vec<Arc<AllocationObject>> {
+        self.rings.lock().0.clone()
+    }
+
+    // spec: UMS-181
+    /// D3DKMTDestroyDoorbell. Once; what comes later finds it ended.
+    pub(crate) fn end(&self) {
+        let adapter = &self.adapter;
+        let transition = adapter.transition.lock_device();
+        if std::mem::replace(&mut self.state.lock().ended, true) {
+            return;
+        }
+        // 1. No lookup finds it any more.
+        adapter.doorbells.lock().remove(self.queue.os_handle, self.os_handle);
+        // 2. Status first, then the mapping. From here on no method of a holder asks the driver for this doorbell.
+        if self.announce_disconnect(DisconnectReason::Abort) {
+            self.hide();
+        }
+        // 3. The driver drains it a last time and lets go of it.
+        adapter.driver().destroy_doorbell(&Passive::enter(), self.driver);
+        let victims = std::mem::take(&mut *adapter.victims.lock());
+        let rings = std::mem::take(&mut *self.rings.lock());
+        drop(transition);
+        // 4. Ring and control area are the process's again.
+        drop(rings);
+        take_up(victims);
     }
 
     /// Its address, and the secondary one if it has one.
@@ -437,21 +470,7 @@ impl Doorbell {
     }
 }
 
-impl Drop for Doorbell {
-    fn drop(&mut self) {
-        self.adapter.doorbells.lock().remove(self.queue.os_handle, self.os_handle);
-        let transition = self.adapter.transition.lock_device();
-        if self.announce_disconnect(DisconnectReason::Abort) {
-            self.hide();
-        }
-        self.adapter.driver().destroy_doorbell(&Passive::enter(), self.driver);
-        let victims = std::mem::take(&mut *self.adapter.victims.lock());
-        drop(transition);
-        take_up(victims);
-    }
-}
-
-/// The transition is over: what it put aside can be worked on, and whatever of it nobody else holds any more ends here.
+/// The transition is over: pending work of the doorbells that the driver took away in it goes to the driver.
 fn take_up(victims: Vec<Victim>) {
     victims.iter().filter(|victim| victim.lost).for_each(|victim| victim.doorbell.notify_pending_work());
 }

@@ -12,12 +12,13 @@ use crate::fence::log::{self, FenceLogs};
 use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Owner, Wakee, monitor};
 use crate::memory::Affinity;
 use crate::recovery;
+use crate::registry::Registry;
 use crate::sched::broadcast::{Broadcast, Standing};
 use crate::sched::{FenceOperations, FenceTarget};
 use crate::scheduling;
 use crate::signal;
 use crate::stats::Count;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData, SubmitCommandToHwQueue};
@@ -33,34 +34,54 @@ pub(crate) struct HwQueueDesc {
     pub(crate) lane: u32,
 }
 
-/// The hardware queues of an adapter by either side's handle; weak, since processes hold them.
+/// The hardware queues of an adapter by either side's handle.
 #[derive(Default)]
 pub(crate) struct HwQueueTable {
-    by_kernel: BTreeMap<OsHandle, Weak<HwQueue>>,
+    by_kernel: Registry<HwQueue>,
     /// The driver gives a handle out again as soon as it has let go of a queue, which is before the kernel has; so each
     /// entry says whose it is.
     by_driver: BTreeMap<DriverHandle, (OsHandle, Weak<HwQueue>)>,
+    /// By hardware context and queue: those that no call destroys.
+    of_contexts: BTreeSet<(OsHandle, OsHandle)>,
 }
 
 impl HwQueueTable {
     fn insert(&mut self, queue: &Arc<HwQueue>) {
-        self.by_kernel.insert(queue.os_handle, Arc::downgrade(queue));
+        self.by_kernel.insert(queue.os_handle, queue);
         self.by_driver.insert(queue.driver, (queue.os_handle, Arc::downgrade(queue)));
+        self.of_contexts.insert((queue.context.os_handle, queue.os_handle));
     }
 
+    /// The driver has let go of the queue, which is retired.
     fn remove(&mut self, os_handle: OsHandle, driver: DriverHandle) {
-        self.by_kernel.remove(&os_handle);
+        self.by_kernel.remove(os_handle);
         if self.by_driver.get(&driver).is_some_and(|(owner, _)| *owner == os_handle) {
             self.by_driver.remove(&driver);
         }
     }
 
-    /// The queue of the kernel's handle; one that is being destroyed is known and cannot be upgraded.
-    pub(crate) fn of_kernel(&self, handle: OsHandle) -> Option<Weak<HwQueue>> {
-        self.by_kernel.get(&handle).cloned()
+    /// The call that destroys the queue begins; see [`Registry::retire`].
+    fn retire(&mut self, context: OsHandle, os_handle: OsHandle) {
+        self.by_kernel.retire(os_handle);
+        self.of_contexts.remove(&(context, os_handle));
     }
 
-    /// The queue of the driver's handle; one that is being destroyed is known and cannot be upgraded.
+    /// Whether the hardware context has a queue that no call destroys.
+    pub(crate) fn has_queue_of(&self, context: OsHandle) -> bool {
+        self.of_contexts.range((context, OsHandle(0))..=(context, OsHandle(u64::MAX))).next().is_some()
+    }
+
+    /// Whether the queue exists and no call destroys it.
+    pub(crate) fn is_live(&self, os_handle: OsHandle) -> bool {
+        self.by_kernel.is_live(os_handle)
+    }
+
+    /// The queue of the kernel's handle; see [`Registry::named`].
+    pub(crate) fn of_kernel(&self, handle: OsHandle) -> Option<Weak<HwQueue>> {
+        self.by_kernel.named(handle)
+    }
+
+    /// The queue of the driver's handle; see [`Registry::named`].
     pub(crate) fn of_driver(&self, handle: DriverHandle) -> Option<Weak<HwQueue>> {
         self.by_driver.get(&handle).map(|(_, queue)| queue.clone())
     }
@@ -70,9 +91,9 @@ impl HwQueueTable {
         self.by_kernel.len()
     }
 
-    /// Those that are not being destroyed, in order of creation.
+    /// The queues that no call destroys, in order of creation.
     pub(crate) fn live(&self) -> Vec<Arc<HwQueue>> {
-        self.by_kernel.values().filter_map(Weak::upgrade).collect()
+        self.by_kernel.live()
     }
 }
 
@@ -311,8 +332,8 @@ impl HwQueue {
                 self.condition_met(ticket);
             }
         }
-        // Whoever gave the queue's work up after its device was lost may have looked before these were entered.
-        if self.device.check().is_err() {
+        // The queue's work may have been given up, by the loss of its device or by the queue's end, before these were entered.
+        if self.device.check().is_err() || !self.adapter().hw_queues.lock().is_live(self.os_handle) {
             fences.iter().for_each(|(fence, _)| monitor::forget(fence, self.os_handle));
         }
         self.run();
@@ -526,6 +547,21 @@ impl HwQueue {
         }
     }
 
+    /// No list has the queue any more.
+    pub(crate) fn unlist(&self) {
+        self.adapter().hw_queues.lock().retire(self.context.os_handle, self.os_handle);
+    }
+
+    /// The call that destroys the queue begins: no list has it any more, and nothing that it holds back is begun.
+    pub(crate) fn retire(&self) {
+        self.unlist();
+        // A user-mode queue holds no software commands. The signals among them are not made.
+        if !self.user_mode_submission {
+            let _not_made = self.give_up();
+        }
+        self.context.retire_if_over();
+    }
+
     /// Whether anything is held back for it.
     pub(crate) fn holds_back(&self) -> bool {
         !self.software.lock().items.is_empty()
@@ -674,7 +710,7 @@ impl Drop for HwQueue {
         adapter.hw_queues.lock().remove(self.os_handle, self.driver);
         log::read_last(adapter, self);
         fence::queue_ended(adapter, self);
-        // A user-mode queue holds no software commands.
+        // What a call that was under way has pushed after the queue was retired.
         if !self.user_mode_submission {
             let _not_made = self.give_up();
         }

@@ -265,8 +265,8 @@ fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
             }
         }
         InterruptData::SuspendContextCompleted { context, suspend_fence } => {
-            match adapter.hw_contexts.lock().get(&context) {
-                Some(found) => Reported::Suspended { context: found.clone(), suspend_fence },
+            match adapter.hw_contexts.lock().named(context) {
+                Some(context) => Reported::Suspended { context, suspend_fence },
                 None => Reported::Broken(BugCheck::UnknownContext(context.0)),
             }
         }

@@ -4,7 +4,7 @@
 //! `handle` · `device` · `memory` (allocations, GPU addresses) · `fence` (storage, waiters, the MonitoredValue protocol,
 //! logs) · `signal` (the rules that every signal keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode
 //! hardware queues) · `doorbell` · `suspend` (hardware contexts off the run list and back) · `power` (D-states, F-states) ·
-//! `interrupt` (interrupt and deferred routine) · `display` (flips) · `recovery` (a device in error) · `supervisor` (who looks when deadlines have come) · `teardown` (how processes end) · `feature`
+//! `registry` (how objects are found) · `interrupt` (interrupt and deferred routine) · `display` (flips) · `recovery` (a device in error) · `supervisor` (who looks when deadlines have come) · `teardown` (how processes end) · `feature`
 //! (what both sides can do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called) · `error`.
 //!
 //! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
@@ -36,6 +36,7 @@ mod page_fault;
 mod power;
 mod process;
 mod recovery;
+mod registry;
 mod sched;
 mod scheduling;
 mod signal;

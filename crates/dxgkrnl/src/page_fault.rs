@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::{recovery, tdr};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_calls::{DeviceState, FaultReport};
 use tidegate_ddi::{EngineId, OsHandle, PageFault, PageFaultFlags};
 
@@ -81,7 +81,7 @@ pub(crate) fn resolve(adapter: &Adapter, reported: &HwQueueFault) -> Result<Opti
             (Named::Queue(queue), engine)
         }
         [_, true, _] => {
-            let found = adapter.hw_contexts.lock().get(&handle).cloned();
+            let found = adapter.hw_contexts.lock().named(handle);
             let Some(context) = found.ok_or(BugCheck::UnknownContext(handle.0))?.upgrade() else {
                 return Ok(None);
             };
@@ -152,6 +152,6 @@ pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &
 }
 
 fn devices_of(adapter: &Adapter, address_space: u32) -> Vec<Arc<Device>> {
-    let all: Vec<_> = adapter.devices.lock().values().filter_map(Weak::upgrade).collect();
+    let all = adapter.devices.lock().live();
     all.into_iter().filter(|device| device.space.number == address_space).collect()
 }

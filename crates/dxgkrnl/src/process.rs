@@ -160,14 +160,20 @@ impl Process {
     lookup!(paging_queue, PagingQueue, PagingQueue);
 
     fn insert(&self, object: Object) -> Result<Handle, Status> {
-        let (inserted, closed) = {
+        let (inserted, refusal) = {
             let mut objects = self.objects.lock();
-            (objects.insert(object), objects.is_closed())
+            let has_device = self.adapter.devices.lock().is_live(object.device());
+            let refusal = match has_device {
+                _ if objects.is_closed() => Status::DEVICE_REMOVED,
+                false => Status::INVALID_PARAMETER,
+                true => Status::INSUFFICIENT_RESOURCES,
+            };
+            (if has_device { objects.insert(object) } else { Err(object) }, refusal)
         };
         // An object that found no place ends here, outside of the table's lock.
-        inserted.map_err(|_object| match closed {
-            true => Status::DEVICE_REMOVED,
-            false => Status::INSUFFICIENT_RESOURCES,
+        inserted.map_err(|object| {
+            object.end();
+            refusal
         })
     }
 
@@ -336,8 +342,13 @@ impl Kernel for Process {
     }
 
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
-        let os_handle = self.device(device)?.os_handle;
-        self.destroy_objects(|object| object.device() == os_handle);
+        let device = self.device(device)?;
+        {
+            // What is being made for it is in the table before this, or finds the device retired and no place there.
+            let _objects = self.objects.lock();
+            device.retire();
+        }
+        self.destroy_objects(|object| object.device() == device.os_handle);
         Ok(())
     }
 
@@ -381,7 +392,7 @@ impl Kernel for Process {
     }
 
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
-        self.remove(allocation, |o| matches!(o, Object::Allocation(_))).map(drop)
+        self.remove(allocation, |o| matches!(o, Object::Allocation(_))).map(Object::end)
     }
 
     // spec: UMS-190
@@ -402,9 +413,9 @@ impl Kernel for Process {
     fn destroy_paging_queue(&self, paging_queue: Handle) -> Result<(), Status> {
         let queue = self.paging_queue(paging_queue)?;
         let fence = self.handle_of_fence(&queue.fence);
-        let removed = self.remove(paging_queue, |o| matches!(o, Object::PagingQueue(_)))?;
+        self.remove(paging_queue, |o| matches!(o, Object::PagingQueue(_)))?.end();
         let fence = fence.and_then(|handle| self.objects.lock().remove(handle));
-        drop((queue, removed, fence));
+        drop((queue, fence));
         Ok(())
     }
 
@@ -450,7 +461,7 @@ impl Kernel for Process {
     }
 
     fn destroy_context(&self, context: Handle) -> Result<(), Status> {
-        self.remove(context, |o| matches!(o, Object::Context(_))).map(drop)
+        self.remove(context, |o| matches!(o, Object::Context(_))).map(Object::end)
     }
 
     fn submit_command(&self, args: SubmitCommand) -> Result<(), Status> {
@@ -494,7 +505,7 @@ impl Kernel for Process {
     }
 
     fn destroy_hw_context(&self, hw_context: Handle) -> Result<(), Status> {
-        self.remove(hw_context, |o| matches!(o, Object::HwContext(_))).map(drop)
+        self.remove(hw_context, |o| matches!(o, Object::HwContext(_))).map(Object::end)
     }
 
     fn set_context_scheduling_priority(&self, hw_context: Handle, priority: i32) -> Result<(), Status> {
@@ -535,13 +546,20 @@ impl Kernel for Process {
 
     fn destroy_hw_queue(&self, hw_queue: Handle) -> Result<(), Status> {
         let queue = self.hw_queue(hw_queue)?;
-        if !self.adapter.doorbells_of_queue(queue.os_handle).is_empty() {
-            return Err(Status::INVALID_PARAMETER);
-        }
         let progress = self.handle_of_fence(&queue.progress);
-        let removed = self.remove(hw_queue, |o| matches!(o, Object::HwQueue(_)))?;
+        let removed = {
+            // A doorbell that is being made is there before this look, or finds the queue retired.
+            let _transition = self.adapter.transition.lock_device();
+            if !self.adapter.doorbells_of_queue(queue.os_handle).is_empty() {
+                return Err(Status::INVALID_PARAMETER);
+            }
+            let removed = self.remove(hw_queue, |o| matches!(o, Object::HwQueue(_)))?;
+            queue.unlist();
+            removed
+        };
         let fence = progress.and_then(|handle| self.objects.lock().remove(handle));
-        drop((queue, removed, fence));
+        removed.end();
+        drop((queue, fence));
         Ok(())
     }
 
@@ -609,7 +627,7 @@ impl Kernel for Process {
 
     // spec: NF-093, MF-051
     fn destroy_synchronization_object(&self, fence: Handle) -> Result<(), Status> {
-        self.remove(fence, |o| matches!(o, Object::Fence(_))).map(drop)
+        self.remove(fence, |o| matches!(o, Object::Fence(_))).map(Object::end)
     }
 
     fn wait_from_cpu(
@@ -693,7 +711,7 @@ impl Kernel for Process {
 
     // spec: UMS-020
     fn destroy_doorbell(&self, doorbell: Handle) -> Result<(), Status> {
-        self.remove(doorbell, |o| matches!(o, Object::Doorbell(_))).map(drop)
+        self.remove(doorbell, |o| matches!(o, Object::Doorbell(_))).map(Object::end)
     }
 
     // spec: UMS-021

@@ -10,7 +10,7 @@ use crate::page_fault::report;
 use crate::stats::Count;
 use crate::{display, sched, suspend};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_calls::{DeviceState, SyncObjectFlags};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{EngineId, FaultErrorCode, GeneralErrorCode, OsHandle, PageFault};
@@ -22,7 +22,7 @@ pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u3
     let Some(context) = context else {
         return adapter.bug_check(BugCheck::unknown_packet(engine, fence_id));
     };
-    let context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
+    let context = adapter.contexts.lock().get(context);
     if let Some(context) = context {
         let reason = DeviceState::Faulted(report(context.tag, engine, fence_id.into(), &fault));
         lose_device(adapter, &context.device, reason);
@@ -116,7 +116,7 @@ impl Adapter {
 
     /// Every process loses its devices; what the kernel has of its own goes on.
     pub(crate) fn lose_all_processes_devices(self: &Arc<Adapter>, reason: &DeviceState) {
-        let devices: Vec<_> = self.devices.lock().values().filter_map(Weak::upgrade).collect();
+        let devices = self.devices.lock().live();
         for device in devices.iter().filter(|device| !device.is_of_kernel()) {
             lose_device(self, device, reason.clone());
         }
@@ -124,7 +124,7 @@ impl Adapter {
 
     /// The driver broke its contract: nothing of this adapter can be trusted any more.
     pub(crate) fn lose_all_devices(self: &Arc<Adapter>) {
-        let devices: Vec<_> = self.devices.lock().values().filter_map(Weak::upgrade).collect();
+        let devices = self.devices.lock().live();
         for device in devices {
             lose_device(self, &device, DeviceState::Stopped);
         }

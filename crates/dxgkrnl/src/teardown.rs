@@ -204,7 +204,7 @@ impl Process {
             if let Object::Doorbell(doorbell) = object
                 && doorbell.queue.os_handle == queue.os_handle
             {
-                rings.extend_from_slice(doorbell.rings.allocations());
+                rings.extend(doorbell.ring_allocations());
             }
         }
         let of_queue = |object: &Object| match object {
@@ -241,12 +241,27 @@ impl Process {
             if let Some(Object::Device(device)) = &object {
                 display::leave(&self.adapter, device.os_handle);
             }
-            drop(object);
+            if let Some(object) = object {
+                object.end();
+            }
         }
     }
 }
 
 impl Object {
+    /// The call that destroys it goes through here, with the object out of the handle table: no list of the adapter has it from here
+    /// on, and it ends with this call or with the last call that held it before.
+    pub(crate) fn end(self) {
+        match &self {
+            Object::Doorbell(doorbell) => doorbell.end(),
+            Object::HwQueue(queue) => queue.retire(),
+            Object::Context(context) | Object::HwContext(context) => context.retire(),
+            Object::Device(device) => device.retire(),
+            // Fences count their holders; allocations and paging queues are in no list.
+            Object::Fence(_) | Object::Allocation(_) | Object::PagingQueue(_) => {}
+        }
+    }
+
     /// The device that it belongs to.
     pub(crate) fn device(&self) -> OsHandle {
         match self {

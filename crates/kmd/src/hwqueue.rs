@@ -15,7 +15,7 @@ use tidegate_ddi::DriverHandle;
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
 use tidegate_ddi::scheduling::{PriorityBand, SchedulingProperties};
 use tidegate_gpu_abi::log::LogType;
-use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
+use tidegate_gpu_abi::{AdminCommand, AdminError, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
 
 /// Where the hardware finds a ring: in the process's address space, or on the bus.
 pub(crate) struct RingPlace {
@@ -240,7 +240,12 @@ impl ReferenceDriver {
     /// The hardware reads the queue's write pointer anew. A queue that has no ring yet has no work either.
     pub(crate) fn kick(&self, handle: DriverHandle) -> Result<(), KmdError> {
         let hardware = self.objects.lock().hw_queues.get(handle)?.hardware;
-        hardware.map_or(Ok(()), |queue| self.mailbox.run(AdminCommand::KickQueue { queue }))
+        let Some(queue) = hardware else { return Ok(()) };
+        match self.mailbox.run(AdminCommand::KickQueue { queue }) {
+            // Its doorbell has ended since, and the ring with it.
+            Err(KmdError::Refused(AdminError::NoSuchQueue)) => Ok(()),
+            other => other,
+        }
     }
 }
 

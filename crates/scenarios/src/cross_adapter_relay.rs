@@ -68,6 +68,7 @@ impl Adapters {
                 told_again: None,
                 kernel: OnceLock::new(),
                 routine: Routine::new(&platform),
+                late_end: Default::default(),
                 platform,
             })
         });

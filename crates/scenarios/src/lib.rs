@@ -37,6 +37,7 @@
 //! | `reset-against-doorbell`, `adapter-reset-against-doorbell` | a ring and a connect against a reset |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
 //! | `destroy-against-victimise` | the end of doorbells against the loss of one |
+//! | `destroy-against-lookup` | the end of doorbells and queues against callers that look through all of them |
 //! | `terminate-against-ring` | the end of a process against its own rings, and a neighbour's |
 //! | `connect-against-connect` | two connects that take the doorbell from each other |
 //! | `log-write-against-log-read` | an entry of a fence log against its reading |
@@ -54,6 +55,7 @@ mod connect_against_connect;
 mod cpu_signal_against_park;
 mod cross_adapter_relay;
 mod demote_against_signal;
+mod destroy_against_lookup;
 mod destroy_against_signal;
 mod destroy_against_victimise;
 mod destroy_against_wait;
@@ -138,6 +140,7 @@ const RACES: [&Race; 45] = [
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
     &destroy_against_victimise::RACE,
+    &destroy_against_lookup::RACE,
     &terminate_against_ring::RACE,
     &connect_against_connect::RACE,
     &log_write_against_log_read::RACE,

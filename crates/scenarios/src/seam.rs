@@ -65,6 +65,9 @@ pub(crate) enum LeftOut {
     Restart,
     /// Taking hardware from a doorbell whose device is lost: the driver says nothing, and keeps it.
     Disconnection,
+    /// The driver's part in the end of a doorbell, until the next doorbell is connected: whoever destroys the first one is told that
+    /// it is gone before it is.
+    DoorbellEnd,
     /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes it, and the driver waits.
     CallbackOwner,
 }
@@ -177,6 +180,8 @@ pub(crate) struct Seam {
     /// The kernel, for answers of the wrapper's own.
     pub(crate) kernel: OnceLock<Arc<dyn Callbacks>>,
     pub(crate) routine: Routine,
+    /// The first doorbell whose end was left out, and that it ended later.
+    pub(crate) late_end: (OnceLock<DriverHandle>, OnceLock<()>),
 }
 
 /// Where the interrupt routine is. Its words are touched only while a bug needs them.
@@ -480,6 +485,11 @@ impl DriverLayer for Seam {
         flags: ConnectDoorbellFlags,
     ) -> Result<ConnectedDoorbell, Status> {
         self.probe.note(notes::CONNECTED, 1);
+        if let Some(late) = self.late_end.0.get()
+            && self.late_end.1.set(()).is_ok()
+        {
+            self.inner.destroy_doorbell(level, *late);
+        }
         if let Some(told) = &self.told_again {
             told.tell(level);
         }
@@ -495,6 +505,13 @@ impl DriverLayer for Seam {
         if self.left_out.now() != LeftOut::Disconnection {
             self.inner.disconnect_doorbell(level, doorbell);
         }
+    }
+
+    fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
+        if self.left_out.now() == LeftOut::DoorbellEnd && self.late_end.0.set(doorbell).is_ok() {
+            return;
+        }
+        self.inner.destroy_doorbell(level, doorbell);
     }
 
     fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, Status> {

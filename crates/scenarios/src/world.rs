@@ -208,6 +208,7 @@ impl World {
                 told_again: setting.first_doorbell_lost.then(ToldAgain::default),
                 kernel: OnceLock::new(),
                 routine: Routine::new(platform),
+                late_end: Default::default(),
             })
         });
         let machine = machine.expect("the machine of a scenario starts");
@@ -244,6 +245,7 @@ impl World {
     pub(crate) fn must_be_sound(&self, end: &mut Verdict<'_>) {
         end.always("the driver keeps its contract", self.machine.driver().violations() == 0);
         end.always("the kernel sees no broken contract", self.machine.adapter().bug_checks().is_empty());
+        end.always("no destroy call is refused", self.machine.refused_destroys().is_empty());
     }
 }
 

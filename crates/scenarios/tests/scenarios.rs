@@ -255,6 +255,13 @@ fn doorbells_can_end_while_one_of_them_is_taken_away() {
     is_sampled("destroy-against-victimise");
 }
 
+// spec: UMS-181
+#[test]
+fn what_is_destroyed_is_gone_while_others_look_through_all_objects() {
+    is_sampled("destroy-against-lookup");
+    finds_its_bugs("destroy-against-lookup");
+}
+
 // spec: UMS-036, UMS-091, UMS-092, UMS-093
 #[test]
 fn a_process_that_is_terminated_while_it_rings_runs_no_further_and_leaves_nothing() {

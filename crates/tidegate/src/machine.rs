@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 use tidegate_calls::{Kernel, Status};
-use tidegate_d3d12::{Device, DeviceOptions};
+use tidegate_d3d12::{Device, DeviceOptions, RefusedDestroy, TeardownReport};
 use tidegate_ddi::Driver;
 use tidegate_dxgkrnl::{Adapter, AdapterConfig, Process, StartError};
 use tidegate_kmd::ReferenceDriver;
-use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, RunReport};
+use tidegate_platform::{Mutex, PhysicalAddress, PhysicalMemory, Platform, RunReport, current};
 use tidegate_softgpu::{LOCAL_WINDOW_BYTES, SoftGpu};
 
 /// What a machine is made of.
@@ -169,6 +169,17 @@ impl Drop for Unit {
 pub struct Machine {
     platform: Platform,
     units: Vec<Unit>,
+    /// Of each device that was made by [`Machine::device`] and its like.
+    teardowns: Mutex<Vec<TeardownReport>>,
+}
+
+impl Drop for Machine {
+    /// # Panics
+    /// In debug builds, when a destroy call of the user-mode driver was refused: that is a leak, and no caller was told.
+    fn drop(&mut self) {
+        let refused = self.refused_destroys();
+        debug_assert!(refused.is_empty() || current::is_panicking(), "{refused:?}");
+    }
 }
 
 impl Machine {
@@ -192,7 +203,7 @@ impl Machine {
         config.check()?;
         let system_memory = PhysicalMemory::new(platform, SYSTEM_MEMORY_BASE);
         let unit = Unit::start(platform, &system_memory, config, wrap)?;
-        Ok(Machine { platform: platform.clone(), units: vec![unit] })
+        Ok(Machine::of(platform, vec![unit]))
     }
 
     /// A machine of several adapters, in the order of `configs`. Each gets a window of the bus for its local memory, and lanes
@@ -225,7 +236,25 @@ impl Machine {
         if units.is_empty() {
             return Err(MachineError::NoAdapter);
         }
-        Ok(Machine { platform: platform.clone(), units })
+        Ok(Machine::of(platform, units))
+    }
+
+    fn of(platform: &Platform, units: Vec<Unit>) -> Machine {
+        let teardowns = platform.mutex("teardown reports", Vec::new());
+        Machine { platform: platform.clone(), units, teardowns }
+    }
+
+    /// A device, whose teardown is reported by the machine.
+    fn reported(&self, device: Device) -> Device {
+        self.teardowns.lock().push(device.teardown_report());
+        device
+    }
+
+    /// The destroy calls of this machine's devices, their queues and their resources that the kernel refused. Each left an object
+    /// behind; empty when all is well.
+    pub fn refused_destroys(&self) -> Vec<RefusedDestroy> {
+        let reports = self.teardowns.lock().clone();
+        reports.iter().flat_map(TeardownReport::refused).collect()
     }
 
     /// The platform that it runs on.
@@ -312,7 +341,7 @@ impl Machine {
     /// As [`Machine::device`].
     pub fn device_in(&self, process: &Arc<Process>, options: DeviceOptions) -> Result<Device, MachineError> {
         let options = DeviceOptions { process_name: process.name().to_owned(), ..options };
-        Ok(Device::new(&self.platform, process.clone(), options)?)
+        Ok(self.reported(Device::new(&self.platform, process.clone(), options)?))
     }
 
     /// Who cannot go on after a run that stood still, and what each waits for: threads, queues that the kernel holds back, queues
@@ -365,7 +394,7 @@ impl Machine {
             true => self.privileged_process_on(index, &options.process_name)?,
             false => self.process_on(index, &options.process_name)?,
         };
-        Ok(Device::new(&self.platform, process, options)?)
+        Ok(self.reported(Device::new(&self.platform, process, options)?))
     }
 
     /// Runs `main` as an application on this machine, to its end. What its user-mode queues logged is on the timeline by then,

@@ -35,17 +35,20 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let kernel = self.thunk.enter();
-        // A refusal leaves nothing to do: the object is gone already with a lost device, or the machine has stopped.
-        let _ = match self.object {
-            Object::Device => kernel.destroy_device(self.handle),
-            Object::Allocation => kernel.destroy_allocation(self.handle),
-            Object::Context => kernel.destroy_context(self.handle),
-            Object::HwContext => kernel.destroy_hw_context(self.handle),
-            Object::HwQueue => kernel.destroy_hw_queue(self.handle),
-            Object::Doorbell => kernel.destroy_doorbell(self.handle),
-            Object::PagingQueue => kernel.destroy_paging_queue(self.handle),
-            Object::Fence => kernel.destroy_synchronization_object(self.handle),
+        let (kernel, handle) = (self.thunk.enter(), self.handle);
+        let (call, done) = match self.object {
+            Object::Device => ("D3DKMTDestroyDevice", kernel.destroy_device(handle)),
+            Object::Allocation => ("D3DKMTDestroyAllocation2", kernel.destroy_allocation(handle)),
+            Object::Context => ("D3DKMTDestroyContext", kernel.destroy_context(handle)),
+            Object::HwContext => ("D3DKMTDestroyHwContext", kernel.destroy_hw_context(handle)),
+            Object::HwQueue => ("D3DKMTDestroyHwQueue", kernel.destroy_hw_queue(handle)),
+            Object::Doorbell => ("D3DKMTDestroyDoorbell", kernel.destroy_doorbell(handle)),
+            Object::PagingQueue => ("D3DKMTDestroyPagingQueue", kernel.destroy_paging_queue(handle)),
+            Object::Fence => {
+                ("D3DKMTDestroySynchronizationObject", kernel.destroy_synchronization_object(handle))
+            }
         };
+        // spec: UMS-182
+        self.thunk.teardown().note(call, handle, done);
     }
 }

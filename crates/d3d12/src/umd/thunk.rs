@@ -3,6 +3,7 @@
 //! The counts are protocol words, so that threads need no lock for them. In an explored machine they stay at 0: a count is a
 //! step that others can see, and would multiply the schedules without being part of any protocol.
 
+use crate::teardown::TeardownReport;
 use std::sync::Arc;
 use tidegate_calls::Kernel;
 use tidegate_platform::{Platform, PlatformKind, Step, Word};
@@ -10,6 +11,7 @@ use tidegate_platform::{Platform, PlatformKind, Step, Word};
 pub(crate) struct Thunk {
     kernel: Arc<dyn Kernel>,
     platform: Platform,
+    teardown: TeardownReport,
     kernel_calls: Word,
     cpu_waits: Word,
     cpu_wakes: Word,
@@ -21,6 +23,7 @@ impl Thunk {
         Thunk {
             kernel,
             platform: platform.clone(),
+            teardown: TeardownReport::new(platform),
             kernel_calls: page.word(0),
             cpu_waits: page.word(1),
             cpu_wakes: page.word(2),
@@ -32,6 +35,11 @@ impl Thunk {
         self.platform.spend(Step::KernelCall);
         self.count(&self.kernel_calls);
         &*self.kernel
+    }
+
+    /// Where refusals go that no caller can be told of.
+    pub(crate) fn teardown(&self) -> &TeardownReport {
+        &self.teardown
     }
 
     pub(crate) fn cpu_wait_made(&self) {

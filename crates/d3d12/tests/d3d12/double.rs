@@ -82,6 +82,8 @@ struct State {
     lost: Option<FaultReport>,
     refuse_connect: Option<Status>,
     lose_every_connect: bool,
+    /// What every destroy call answers.
+    refuse_destroy: Option<Status>,
     log_entries: u32,
 }
 
@@ -191,6 +193,10 @@ impl Double {
         self.state.lock().refuse_connect = Some(status);
     }
 
+    pub fn refuse_destroy(&self, status: Status) {
+        self.state.lock().refuse_destroy = Some(status);
+    }
+
     pub fn lose_every_connect(&self, lose: bool) {
         self.state.lock().lose_every_connect = lose;
     }
@@ -241,7 +247,7 @@ impl Double {
 
     fn remove(&self, what: &'static str) -> Result<(), Status> {
         self.note(Call::Destroy(what));
-        Ok(())
+        self.state.lock().refuse_destroy.map_or(Ok(()), Err)
     }
 
     fn alive(&self) -> Result<(), Status> {

@@ -3,6 +3,7 @@
 use crate::double::Double;
 use crate::user_mode::{bench, desc};
 use std::sync::Arc;
+use tidegate_calls::Status;
 use tidegate_d3d12::*;
 use tidegate_platform::Platform;
 
@@ -103,4 +104,32 @@ fn bad_descriptions_are_refused() {
     let empty = BufferDesc { name: "empty".to_owned(), bytes: 0, heap: Heap::Upload };
     let refused = bench().device.create_buffer(empty).unwrap_err();
     assert_eq!(refused.to_string(), "buffer 'empty': it has 0 bytes; give it at least one");
+}
+
+// spec: UMS-182
+#[test]
+fn a_destroy_call_that_is_refused_in_a_drop_is_reported() {
+    let b = bench();
+    let queue = b.queue(Submission::User);
+    let report = b.device.teardown_report();
+    b.kernel.refuse_destroy(Status::INVALID_PARAMETER);
+    drop(queue);
+    // In the order of the end: what holds others goes first.
+    let calls: Vec<&str> = report.refused().iter().map(|refused| refused.call).collect();
+    let allocation = "D3DKMTDestroyAllocation2";
+    let expected =
+        ["D3DKMTDestroyDoorbell", "D3DKMTDestroyHwQueue", "D3DKMTDestroyHwContext", allocation, allocation];
+    assert_eq!(calls, expected);
+    let text = report.refused()[0].to_string();
+    assert!(text.starts_with("D3DKMTDestroyDoorbell of handle 0x"), "{text}");
+    assert!(text.contains("STATUS_INVALID_PARAMETER") && text.ends_with("the object is left"), "{text}");
+    // The report outlives the device, whose own end is refused as well.
+    drop(b.device);
+    assert_eq!(report.refused().last().map(|refused| refused.call), Some("D3DKMTDestroyDevice"));
+    // A process that has ended has no objects any more: that is no refusal to report.
+    let b = bench();
+    let report = b.device.teardown_report();
+    b.kernel.refuse_destroy(Status::DEVICE_REMOVED);
+    drop(b.device);
+    assert_eq!(report.refused(), []);
 }

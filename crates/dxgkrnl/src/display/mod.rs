@@ -25,7 +25,7 @@ use crate::sched::FenceTarget;
 use crate::signal;
 use flips::{Flips, Latched, Powered, Step};
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use tidegate_calls::{SignalFlags, Status, Surface};
 use tidegate_ddi::display::{VID_PN_SOURCE, VID_PN_TARGET};
 use tidegate_ddi::layout::InterruptType;
@@ -327,7 +327,7 @@ pub(crate) fn leave(adapter: &Arc<Adapter>, device: OsHandle) {
 pub(crate) fn after_reset(adapter: &Arc<Adapter>) {
     let Some(display) = &adapter.display else { return };
     let owner = display.state.lock().flips.owner();
-    let device = owner.and_then(|owner| adapter.devices.lock().get(&owner).and_then(Weak::upgrade));
+    let device = owner.and_then(|owner| adapter.devices.lock().get(owner));
     match device {
         Some(device) if device.check().is_err() => leave(adapter, device.os_handle),
         _ => adapter.screen_on(),

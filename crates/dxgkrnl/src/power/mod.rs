@@ -36,7 +36,7 @@ use crate::tdr::Inside;
 use engine::Engine;
 use progress::ProgressCheck;
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_calls::Status;
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{DevicePowerState, Driver, EngineId, Passive, PowerAction};
@@ -245,7 +245,7 @@ impl Adapter {
     }
 
     fn power_is_lost(&self, status: Status) {
-        let device = self.devices.lock().values().find_map(Weak::upgrade);
+        let device = self.devices.lock().live().pop();
         if let Some(device) = device {
             device.adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSetPowerState", status });
         }

@@ -39,7 +39,7 @@ use crate::stats::Count;
 use crate::supervisor::Watch;
 use crate::{interrupt, recovery};
 use pending::{Command, Finished, GivenUp, Now, Work};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::SubmitCommandVirtual;
@@ -95,8 +95,8 @@ pub(crate) fn wait_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
             wait_satisfied(adapter, context.os_handle, ticket);
         }
     }
-    // Whoever gave the context's work up after its device was lost may have looked before these were entered.
-    if context.device.check().is_err() {
+    // The context's work may have been given up, by the loss of its device or by the context's end, before these were entered.
+    if context.device.check().is_err() || !adapter.contexts.lock().is_live(context.os_handle) {
         fences.iter().for_each(|(fence, _)| monitor::forget(fence, context.os_handle));
     }
     run(adapter);
@@ -138,7 +138,7 @@ fn cancel(adapter: &Arc<Adapter>, commands: &[(OsHandle, Command)]) {
         return;
     }
     for (context, command) in commands {
-        let context = adapter.contexts.lock().get(context).and_then(Weak::upgrade);
+        let context = adapter.contexts.lock().get(*context);
         let Some(context) = context else { continue };
         let (dma_buffer_gpu_va, dma_buffer_bytes) = (command.gpu_va, command.bytes);
         let (engine, context) = (context.engine, context.driver);
@@ -246,7 +246,7 @@ fn scan_after(adapter: &Arc<Adapter>, engine: EngineId, contexts: &[OsHandle]) {
 fn basic_scan(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
     let mut lists = Vec::with_capacity(contexts.len());
     for context in contexts {
-        let live = adapter.contexts.lock().get(context).and_then(Weak::upgrade);
+        let live = adapter.contexts.lock().get(*context);
         // A context may end while its packet runs; nobody knows any more whose it was.
         let Some(live) = live else {
             scan_monitored(adapter);
@@ -375,7 +375,7 @@ fn submit(
     command: Command,
     flags: SubmitCommandFlags,
 ) {
-    let driver_context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
+    let driver_context = adapter.contexts.lock().get(context);
     // A context that is gone has no packets in VidSch, but it may go between the decision and here.
     let Some(driver_context) = driver_context else {
         adapter.sched.lock().not_taken(engine, fence_id, now(adapter));

@@ -8,7 +8,7 @@ use super::{carry_out_all, now, preempt, run};
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::interrupt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::{CpuTime, WaitEnd};
 
@@ -135,7 +135,7 @@ pub(crate) fn resume_engine(adapter: &Arc<Adapter>, engine: EngineId) {
 /// The adapter was reset: packets of the kernel's own contexts are over, and whoever waits for one goes on.
 pub(crate) fn end_kernel_s_packets(adapter: &Arc<Adapter>) {
     let of_kernel = |context: &OsHandle| {
-        let live = adapter.contexts.lock().get(context).and_then(Weak::upgrade);
+        let live = adapter.contexts.lock().get(*context);
         live.is_some_and(|context| context.device.is_of_kernel())
     };
     let contexts: Vec<OsHandle> = adapter.sched.lock().busy().into_iter().filter(of_kernel).collect();
@@ -166,7 +166,7 @@ pub(crate) fn next_timeout(adapter: &Adapter) -> Option<CpuTime> {
 pub(crate) fn running_on(adapter: &Adapter, engine: EngineId) -> Option<Arc<Context>> {
     let number = adapter.caps.engine_number(engine)?;
     let first = adapter.sched.lock().in_flight_on(number).first().copied()?;
-    adapter.contexts.lock().get(&first).and_then(Weak::upgrade)
+    adapter.contexts.lock().get(first)
 }
 
 /// Engines that count as hung by now: they have not answered a preemption in time, or are asked for none and have run a packet

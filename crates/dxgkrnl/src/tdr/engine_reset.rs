@@ -5,7 +5,7 @@ use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::supervisor::Watch;
 use crate::{interrupt, sched, suspend};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_ddi::{EngineId, Passive};
 
 /// Whether `id` lies on the wrapping line from `first` to `last`, both among them.
@@ -61,7 +61,7 @@ fn reset_one(adapter: &Arc<Adapter>, engine: EngineId, seen: &mut u64) -> Result
     // 9. Whose packet was cut off is to blame. Whatever stands behind it is submitted again when the engine goes on.
     let cut_off = sched::aftermath(adapter, engine, aborted, aborted != completed);
     if let Some((context, pages)) = cut_off {
-        let context = adapter.contexts.lock().get(&context).and_then(Weak::upgrade);
+        let context = adapter.contexts.lock().get(context);
         let device = context.map(|context| context.device.clone()).filter(|device| !device.is_of_kernel());
         blame.culprits.extend(device);
         if pages {

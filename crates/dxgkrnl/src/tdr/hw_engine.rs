@@ -14,7 +14,7 @@ use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::supervisor::Watch;
 use crate::suspend;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tidegate_ddi::{DevicePowerState, EngineId, OsHandle, Passive};
 use tidegate_platform::CpuTime;
 
@@ -148,7 +148,7 @@ fn observe(adapter: &Arc<Adapter>, engine: EngineId) -> Look {
 
 /// The preemption request of hardware queues.
 fn ask(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
-    let found = adapter.hw_contexts.lock().get(&context).and_then(Weak::upgrade);
+    let found = adapter.hw_contexts.lock().get(context);
     let Some(context) = found.filter(|c| c.device.check().is_ok()) else { return };
     suspend::ask(&context);
     adapter.tdr.state.lock().asked.insert(number, context);

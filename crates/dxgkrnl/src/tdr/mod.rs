@@ -36,7 +36,7 @@ use crate::stats::Count;
 use gate::Gate;
 use hw_watch::{Cadence, EngineWatch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use tidegate_calls::{DeviceState, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, HwContextLoss, OsHandle};
 use tidegate_platform::{Mutex, Platform, Word};
@@ -409,7 +409,7 @@ fn naming<R>(adapter: &Adapter, reset: impl FnOnce() -> R) -> (R, Blame) {
 
 /// DxgkCbInvalidateHwContext: what a reset did to a hardware context. INVALID_PARAMETER for one that is not there, and outside of a reset.
 pub(crate) fn invalidated(adapter: &Adapter, context: OsHandle, loss: HwContextLoss) -> Result<(), Status> {
-    let found = adapter.hw_contexts.lock().get(&context).and_then(Weak::upgrade);
+    let found = adapter.hw_contexts.lock().get(context);
     let found = found.ok_or(Status::INVALID_PARAMETER)?;
     let mut state = adapter.tdr.state.lock();
     let refused = match &mut state.naming {

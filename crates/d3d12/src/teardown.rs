@@ -1,0 +1,59 @@
+//! Owns what cannot be returned from a `Drop`: the kernel calls that end an object and were refused.
+//!
+//! A refusal leaves a kernel object behind, so it is a defect of this crate or of the kernel. One status is none: DEVICE_REMOVED says
+//! that the process has ended, and with it all of its objects.
+
+use std::fmt;
+use std::sync::Arc;
+use tidegate_calls::{Handle, Status};
+use tidegate_platform::{Mutex, Platform};
+
+/// A call that was to end a kernel object, and was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedDestroy {
+    /// The published name of the call.
+    pub call: &'static str,
+    /// The object.
+    pub object: Handle,
+    /// What the kernel said.
+    pub status: Status,
+}
+
+impl fmt::Display for RefusedDestroy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of handle {:#x} was refused with {}: the object is left",
+            self.call, self.object.0, self.status
+        )
+    }
+}
+
+/// The refused destroy calls of one device; outlives the device.
+#[derive(Clone)]
+pub struct TeardownReport(Arc<Mutex<Vec<RefusedDestroy>>>);
+
+impl TeardownReport {
+    pub(crate) fn new(platform: &Platform) -> TeardownReport {
+        TeardownReport(Arc::new(platform.mutex("refused destroy calls", Vec::new())))
+    }
+
+    /// What was refused so far, oldest first; empty when all is well.
+    pub fn refused(&self) -> Vec<RefusedDestroy> {
+        self.0.lock().clone()
+    }
+
+    /// Keeps a refusal.
+    pub(crate) fn note(&self, call: &'static str, object: Handle, done: Result<(), Status>) {
+        match done {
+            Ok(()) | Err(Status::DEVICE_REMOVED) => {}
+            Err(status) => self.0.lock().push(RefusedDestroy { call, object, status }),
+        }
+    }
+}
+
+impl fmt::Debug for TeardownReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TeardownReport").field(&self.refused()).finish()
+    }
+}

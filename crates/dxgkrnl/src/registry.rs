@@ -1,0 +1,104 @@
+//! Owns the tables by which an adapter finds its objects. They hold weakly, since processes hold the objects.
+//!
+//! Invariants (decision 51): an object is entered when it is made, retired by the call that destroys it, and removed when the driver
+//! has let go of it. A retired object is in no list: no caller that looks for objects finds and holds it, so it ends with the calls
+//! that held it before. Its name stays known until the end, because an answer or an interrupt of the driver may still say it.
+//! No object is dropped under the lock of its table.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use tidegate_ddi::OsHandle;
+
+struct Entry<T> {
+    object: Weak<T>,
+    retired: bool,
+}
+
+/// Objects of one kind by the kernel's handle, which rises with the order of creation.
+pub(crate) struct Registry<T> {
+    entries: BTreeMap<OsHandle, Entry<T>>,
+}
+
+impl<T> Default for Registry<T> {
+    fn default() -> Registry<T> {
+        Registry { entries: BTreeMap::new() }
+    }
+}
+
+impl<T> Registry<T> {
+    /// Enters an object that was just made.
+    pub(crate) fn insert(&mut self, handle: OsHandle, object: &Arc<T>) {
+        self.entries.insert(handle, Entry { object: Arc::downgrade(object), retired: false });
+    }
+
+    /// The call that destroys the object begins: from here on the object is in no list.
+    pub(crate) fn retire(&mut self, handle: OsHandle) {
+        if let Some(entry) = self.entries.get_mut(&handle) {
+            entry.retired = true;
+        }
+    }
+
+    /// The driver has let go of the object: its name is free.
+    pub(crate) fn remove(&mut self, handle: OsHandle) {
+        self.entries.remove(&handle);
+    }
+
+    /// The object that the driver names by `handle`, retired or not. `None` for a name that nothing has. A name that cannot be
+    /// upgraded is that of an object whose end is under way.
+    pub(crate) fn named(&self, handle: OsHandle) -> Option<Weak<T>> {
+        self.entries.get(&handle).map(|entry| entry.object.clone())
+    }
+
+    /// The same object, if it still exists.
+    pub(crate) fn get(&self, handle: OsHandle) -> Option<Arc<T>> {
+        self.named(handle)?.upgrade()
+    }
+
+    /// Whether the object exists and no call destroys it.
+    pub(crate) fn is_live(&self, handle: OsHandle) -> bool {
+        self.entries.get(&handle).is_some_and(|entry| !entry.retired)
+    }
+
+    /// The objects that no call destroys, in order of creation.
+    pub(crate) fn live(&self) -> Vec<Arc<T>> {
+        let live = self.entries.values().filter(|entry| !entry.retired);
+        live.filter_map(|entry| entry.object.upgrade()).collect()
+    }
+
+    /// How many objects the driver knows.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retired_object_is_in_no_list_however_long_it_is_held() {
+        let (handle, other) = (OsHandle(1), OsHandle(2));
+        let (held, kept) = (Arc::new("held"), Arc::new("kept"));
+        let mut registry = Registry::default();
+        registry.insert(handle, &held);
+        registry.insert(other, &kept);
+        assert!(registry.is_live(handle));
+        registry.retire(handle);
+        assert_eq!((registry.live(), registry.is_live(handle)), (vec![kept.clone()], false));
+        // The driver may still name it, until the driver has let go.
+        assert_eq!((registry.get(handle), registry.len()), (Some(held.clone()), 2));
+        drop(held);
+        assert_eq!((registry.get(handle), registry.named(handle).is_some()), (None, true));
+        registry.remove(handle);
+        assert_eq!((registry.named(handle).is_some(), registry.len()), (false, 1));
+    }
+
+    #[test]
+    fn a_name_that_nothing_has_is_not_known() {
+        let mut registry: Registry<u32> = Registry::default();
+        registry.retire(OsHandle(7));
+        registry.remove(OsHandle(7));
+        assert!(registry.named(OsHandle(7)).is_none() && !registry.is_live(OsHandle(7)));
+        assert_eq!((registry.live(), registry.len()), (Vec::new(), 0));
+    }
+}
