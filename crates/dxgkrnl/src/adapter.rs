@@ -457,6 +457,12 @@ impl Adapter {
         self.lose_all_devices();
     }
 
+    /// The same for a caller that holds locks: the contract counts as broken at once, and the deferred routine loses the devices.
+    pub(crate) fn stop_later(&self, bug: BugCheck) {
+        self.bug_checks.lock().push(bug);
+        interrupt::report_stop(self);
+    }
+
     /// DEVICE_REMOVED once a driver contract was broken: nothing begins on this adapter any more.
     pub(crate) fn check(&self) -> Result<(), Status> {
         if self.bug_checks.lock().is_empty() { Ok(()) } else { Err(Status::DEVICE_REMOVED) }

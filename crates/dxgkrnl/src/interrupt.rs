@@ -67,6 +67,8 @@ enum Reported {
     /// A cross-adapter fence was signalled on another adapter.
     Relayed(Arc<Fence>),
     Broken(BugCheck),
+    /// A broken contract was found by a caller that holds locks, and is noted.
+    Stopped,
 }
 
 impl Reported {
@@ -319,6 +321,7 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             },
             Reported::Relayed(fence) => fence::cross_adapter::receive(&fence),
             Reported::Broken(bug) => adapter.bug_check(bug),
+            Reported::Stopped => adapter.lose_all_devices(),
         }
     }
 }
@@ -390,6 +393,16 @@ pub(crate) fn relay(fence: Arc<Fence>) {
     adapter.dpc.reported.lock().list.push(Reported::Relayed(fence));
     adapter.dpc.wanted.exchange(1);
     serve_reports(&adapter);
+}
+
+/// Has the deferred routine lose all devices, the next time that it runs; wakes the interrupt agent for that where there is one. Any
+/// lock of the adapter may be held.
+pub(crate) fn report_stop(adapter: &Adapter) {
+    adapter.dpc.reported.lock().list.push(Reported::Stopped);
+    adapter.dpc.wanted.exchange(1);
+    if let Some(worker) = adapter.dpc.worker.get() {
+        worker.ring(Step::InterruptDelivery);
+    }
 }
 
 /// Has the deferred routine run for what was reported by no interrupt of the line: on the interrupt agent, or, where interrupts run

@@ -4,9 +4,12 @@
 //! an [`Affinity`] says where that is.
 //!
 //! Addresses are given out upwards and never twice, so that a stale address faults. Where the driver states bounds for fence
-//! values, those and nothing else are mapped between them, in every address space. The lock orders page table updates: a
-//! table is linked before anything that needs the link is returned to a caller. Whoever changes tables wakes the device before it takes
-//! the lock: whoever wakes it changes tables, too, for what power had taken out of local memory.
+//! values, those and nothing else are mapped between them, in every address space. The lock orders page table updates. A caller wakes
+//! the device before it takes the lock, because waking changes tables for what power had taken out of local memory.
+//!
+//! A table exists while one of its entries leads somewhere. It is linked before anything that needs the link is returned to a caller.
+//! When its last entry goes, 1. its entry in the table above is made invalid, by an update that returns when no engine uses a cached
+//! translation any more; 2. its memory is freed.
 //!
 //! On hardware that is coherent with the CPUs' caches every page of system memory is mapped as coherent. Elsewhere what is mapped for
 //! engines is taken out of those caches first, also when another adapter's engines have it already.
@@ -15,7 +18,7 @@
 //! from the same space.
 
 use crate::adapter::Adapter;
-use crate::error::StartError;
+use crate::error::{BugCheck, StartError};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -94,6 +97,27 @@ pub(crate) type Part = (PhysicalAddress, u64, Access);
 struct Table {
     at: PhysicalAddress,
     memory: Bulk,
+    used: Used,
+}
+
+/// Which entries of a table lead somewhere, bit by bit.
+struct Used(Vec<u64>);
+
+impl Used {
+    fn none(shape: PageTableShape) -> Used {
+        Used(vec![0; (1usize << shape.index_bits).div_ceil(64)])
+    }
+
+    fn set(&mut self, start: u64, count: u64, on: bool) {
+        for index in start..start + count {
+            let (word, bit) = (&mut self.0[index as usize / 64], 1 << (index % 64));
+            *word = if on { *word | bit } else { *word & !bit };
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
 }
 
 /// By level and index path: the address shifted down to what the table covers.
@@ -154,12 +178,14 @@ impl AddressSpace {
         for physical_adapter in 0..adapter.physical_adapters() {
             let (at, memory) = adapter.system_memory.bulk(adapter.shape.table_bytes as usize);
             let set = SetRootPageTable { address_space: number, physical_adapter, root: Some(at) };
-            sets.push(HashMap::from([((0, 0), Table { at, memory })]));
+            let root = Table { at, memory, used: Used::none(adapter.shape) };
             let told = adapter.driver().set_root_page_table(&Passive::enter(), set);
             if let Err(status) = told {
+                adapter.system_memory.remove(root.at);
                 release(adapter, number, sets);
                 return Err(status);
             }
+            sets.push(HashMap::from([((0, 0), root)]));
         }
         let window = fence_window(&adapter.native_fence_caps, adapter.shape);
         let next_fence_va = window.as_ref().map_or(0, |w| w.start);
@@ -247,8 +273,13 @@ impl AddressSpace {
         let page = self.adapter.shape.page_bytes;
         let mut at = va;
         for &(from, bytes, access) in parts {
-            self.write_region(tables, affinity, at, (from, bytes, access))?;
+            let written = self.write_region(tables, affinity, at, (from, bytes, access));
             at += self.pages_of(bytes) * page;
+            if let Err(status) = written {
+                // Nothing of it is left, and what the driver says of that adds nothing to the status.
+                let _as_before = self.clear(tables, va, (at - va) / page);
+                return Err(status);
+            }
         }
         Ok(va)
     }
@@ -298,29 +329,78 @@ impl AddressSpace {
     ) {
         let _awake = self.adapter.awake();
         let mut tables = self.tables.lock_device();
-        // Tables that exist are written, so this cannot run out of anything.
-        let _ = self.write_region(&mut tables, affinity, va, (to, bytes, access));
+        let done = self.write_region(&mut tables, affinity, va, (to, bytes, access));
+        drop(tables);
+        self.must(done);
     }
 
-    /// Takes a mapping away. Its addresses are not used again.
+    /// Takes a mapping away: no engine reaches it any more when this returns. Its addresses are not given out again.
     pub(crate) fn unmap(&self, va: u64, bytes: u64) {
-        let pages = bytes.div_ceil(self.adapter.shape.page_bytes).max(1);
         let _awake = self.adapter.awake();
-        let tables = self.tables.lock_device();
-        // Unmapping writes into tables that exist, so it cannot run out of anything. Where nothing was mapped there may be none.
+        let done = self.clear(&mut self.tables.lock_device(), va, self.pages_of(bytes));
+        self.must(done);
+    }
+
+    /// The driver writes any entry of the shape that it states: a refusal breaks the contract.
+    fn must(&self, done: Result<(), Status>) {
+        if let Err(status) = done {
+            self.adapter.stop_later(BugCheck::DdiFailed { ddi: "UpdatePageTable", status });
+        }
+    }
+
+    /// Makes entries invalid, and frees the tables that are empty then. What the driver refuses stays as it is.
+    // spec: MF-097
+    fn clear(&self, tables: &mut Tables, va: u64, pages: u64) -> Result<(), Status> {
         let last = self.adapter.shape.levels - 1;
-        for physical_adapter in 0..tables.sets.len() {
+        let mut all = Ok(());
+        for (physical_adapter, set) in tables.sets.iter_mut().enumerate() {
             let mut done = 0;
             while done < pages {
                 let (start, count) = self.run_of_entries(va, pages, done);
-                let key = (last, self.path(va + done * self.adapter.shape.page_bytes, last));
-                if let Some(table) = tables.sets[physical_adapter].get(&key) {
-                    let entries = vec![PageTableEntry::Invalid; count as usize];
-                    let _ = self.update(physical_adapter, &table.memory, last, start, &entries);
+                let at = va + done * self.adapter.shape.page_bytes;
+                // Where nothing was mapped there may be no table.
+                if set.contains_key(&(last, self.path(at, last))) {
+                    let cleared = self.clear_run(physical_adapter, set, at, (start, count));
+                    all = all.and(cleared);
                 }
                 done += count;
             }
         }
+        all
+    }
+
+    /// The same for entries of the last table on the way to `va`.
+    fn clear_run(
+        &self,
+        physical_adapter: usize,
+        set: &mut TableSet,
+        va: u64,
+        (start, count): (u64, u64),
+    ) -> Result<(), Status> {
+        let shape = self.adapter.shape;
+        let mut level = shape.levels - 1;
+        let (mut start, mut count) = (start, count);
+        // The tables on the way that are empty without these entries: all of them go by one entry of the table that stays.
+        let mut empty = Vec::new();
+        loop {
+            let key = (level, self.path(va, level));
+            let Some(table) = set.get_mut(&key) else { return Ok(()) };
+            table.used.set(start, count, false);
+            if level == 0 || !table.used.is_empty() {
+                let entries = vec![PageTableEntry::Invalid; count as usize];
+                // 1. When this returns no engine is on the way through them.
+                self.update(physical_adapter, &table.memory, level, start, &entries)?;
+                break;
+            }
+            empty.push(key);
+            level -= 1;
+            (start, count) = (shape.index(va, level), 1);
+        }
+        // 2. They are unreachable now.
+        for table in empty.iter().filter_map(|key| set.remove(key)) {
+            self.adapter.system_memory.remove(table.at);
+        }
+        Ok(())
     }
 
     /// Of `pages` from `va` on, `done` are written: where in its table the next one stands, and how many follow there.
@@ -368,8 +448,8 @@ impl AddressSpace {
                 let at = va + done * self.adapter.shape.page_bytes;
                 let (start, count) = self.run_of_entries(va, pages, done);
                 let entries: Vec<PageTableEntry> = (done..done + count).map(&entry).collect();
-                self.table_for(tables, physical_adapter, at)?;
-                let table = &tables.sets[physical_adapter][&(last, self.path(at, last))];
+                let table = self.table_for(tables, physical_adapter, at)?;
+                table.used.set(start, count, true);
                 self.update(physical_adapter, &table.memory, last, start, &entries)?;
                 done += count;
             }
@@ -384,22 +464,31 @@ impl AddressSpace {
         va.checked_shr(shift).unwrap_or(0)
     }
 
-    /// Makes and links the tables on the way to `va`.
-    fn table_for(&self, tables: &mut Tables, physical_adapter: usize, va: u64) -> Result<(), Status> {
+    /// The last table on the way to `va`. Makes and links those that are not there.
+    fn table_for<'a>(
+        &self,
+        tables: &'a mut Tables,
+        physical_adapter: usize,
+        va: u64,
+    ) -> Result<&'a mut Table, Status> {
         let shape = self.adapter.shape;
         let set = &mut tables.sets[physical_adapter];
+        let key = |level| (level, self.path(va, level));
         for level in 1..shape.levels {
-            let key = (level, self.path(va, level));
-            if set.contains_key(&key) {
+            if set.contains_key(&key(level)) {
                 continue;
             }
+            let parent = set.get_mut(&key(level - 1)).ok_or(Status::NO_MEMORY)?;
             let (at, memory) = self.adapter.system_memory.bulk(shape.table_bytes as usize);
-            let parent = &set[&(level - 1, self.path(va, level - 1))];
-            let link = [PageTableEntry::Table(at)];
-            self.update(physical_adapter, &parent.memory, level - 1, shape.index(va, level - 1), &link)?;
-            set.insert(key, Table { at, memory });
+            let (index, link) = (shape.index(va, level - 1), [PageTableEntry::Table(at)]);
+            let linked = self.update(physical_adapter, &parent.memory, level - 1, index, &link);
+            linked.inspect_err(|_| {
+                self.adapter.system_memory.remove(at);
+            })?;
+            parent.used.set(index, 1, true);
+            set.insert(key(level), Table { at, memory, used: Used::none(shape) });
         }
-        Ok(())
+        set.get_mut(&key(shape.levels - 1)).ok_or(Status::NO_MEMORY)
     }
 
     fn update(
@@ -427,8 +516,10 @@ impl Drop for AddressSpace {
 fn release(adapter: &Adapter, address_space: u32, sets: Vec<TableSet>) {
     for (physical_adapter, set) in (0..).zip(sets) {
         let clear = SetRootPageTable { address_space, physical_adapter, root: None };
-        // The driver cannot refuse to forget; whatever it says, the tables go.
-        let _ = adapter.driver().set_root_page_table(&Passive::enter(), clear);
+        let forgotten = adapter.driver().set_root_page_table(&Passive::enter(), clear);
+        if let Err(status) = forgotten {
+            adapter.stop_later(BugCheck::DdiFailed { ddi: "DxgkDdiSetRootPageTable", status });
+        }
         for table in set.into_values() {
             adapter.system_memory.remove(table.at);
         }
