@@ -98,7 +98,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 45] = [
+const RACES: [&Race; 46] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
