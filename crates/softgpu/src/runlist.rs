@@ -318,7 +318,7 @@ impl RunList {
         if served.on_engine && served.since.is_none() && self.is_wanted(&served.place, in_packet) {
             served.since = Some(clock());
         }
-        served.slice_over = may_leave && self.slice_left_ns(&served) == Some(0);
+        served.slice_over = may_leave && served.since.is_some() && self.slice_left_ns(&served) == Some(0);
         self.served = Some(served);
         if in_packet && !served.slice_over {
             return;

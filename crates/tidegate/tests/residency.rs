@@ -226,6 +226,46 @@ fn who_waits_for_the_room_of_work_that_waits_is_resident_in_system_memory() {
     });
 }
 
+/// Work that waits keeps its room for too long, while others were promised that room and let go of it again.
+// spec: RES-008
+#[test]
+fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promised() {
+    for passing in 1..=3 {
+        let w = small(1).run(move |w| {
+            let queue = paging_queue(w);
+            let (held, needed) = (on_demand(w), on_demand(w));
+            let others: Vec<Allocation> = (0..passing).map(|_| on_demand(w)).collect();
+            resident(w, &queue, &[&held]);
+            let gate = w.native(0);
+            let (waits, signals) = (w.hw_queue_on(0), w.hw_queue_on(1));
+            let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+            w.kernel.submit_wait_to_hw_queue(waits.handle, &at_gate).unwrap();
+            w.submit(&waits, 1, &[fill(&held, 3)]);
+            evict(w, &[&held]);
+            for other in &others {
+                assert!(matches!(ask(w, &queue, &[other]), Residency::Pending { .. }));
+                evict(w, &[other]);
+            }
+            resident(w, &queue, &[&needed]);
+            assert_eq!(used(w), BYTES, "the work that waits has it");
+            w.submit(&signals, 1, &[fill(&needed, 4)]);
+            w.kernel.submit_signal_to_hw_queue(signals.handle, &at_gate).unwrap();
+            w.wait(waits.progress_fence, 1).unwrap();
+            assert_eq!((first_word(&held), first_word(&needed)), (3 << 32 | 3, 4 << 32 | 4));
+            // Another time there is room, and nothing is left of the promises.
+            evict(w, &[&needed]);
+            for allocation in others.iter().chain([&needed]) {
+                resident(w, &queue, &[allocation]);
+                assert_eq!(used(w), BYTES);
+                evict(w, &[allocation]);
+            }
+            assert_eq!(first_word(&needed), 4 << 32 | 4);
+        });
+        let memory = w.machine.adapter().local_memory_use();
+        assert_eq!(memory.most_bytes, memory.capacity_bytes, "{passing}");
+    }
+}
+
 #[test]
 fn too_much_at_once_is_refused_with_the_bytes_to_trim() {
     small(2).run(|w| {

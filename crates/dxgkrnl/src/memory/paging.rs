@@ -3,13 +3,15 @@
 //! An operation may be carried out when
 //! 1. no earlier one names a member that it names: a member comes and goes in the order of the decisions about it;
 //! 2. no earlier one is of the same paging queue: the value of a paging fence says that all before it are done;
-//! 3. nobody whom it sends out is in use by an engine any more;
-//! 4. there is room: an earlier one may have to send somebody out before.
+//! 3. no engine uses a member that it sends out;
+//! 4. there is room: an earlier one may have to send members out before.
 //!
-//! Who waits for 3 too long makes do without: see `segment`.
+//! An operation that waits for 3 for too long makes do without the room: see `segment`. Later operations were decided with that room, so
+//! what they bring may not fit any more. Then it stays outside ([`PagingOrder::keep_outside`], [`Operation::keep_outside`]): never is
+//! more in than fits.
 //!
-//! Of those that may, the one of the paging queue with the highest priority is next, then the oldest. The oldest of all is
-//! never held by 1, 2 or 4, so there is always one that only waits for engines.
+//! Of those that may, the one of the paging queue with the highest priority is next, then the oldest. The oldest of all is never held
+//! by 1 or 2. When nothing else can run and it lacks room, it runs with what fits, so there is always one that only waits for engines.
 
 use super::residency::Plan;
 use std::collections::VecDeque;
@@ -91,7 +93,17 @@ impl<K: Copy + Ord, S> PagingOrder<K, S> {
         self.operations.iter().flat_map(|o| o.plan.out.iter().copied())
     }
 
-    /// What is next; [`Next::Run`] takes it out.
+    /// A member that is out stays out, and is resident where it stands: no operation brings it in any more.
+    pub(crate) fn keep_outside(&mut self, key: K) {
+        self.operations.iter_mut().for_each(|operation| _ = operation.keep_outside(key));
+    }
+
+    /// Members that operations which are not carried out yet are to bring, those of the newest operation first.
+    pub(crate) fn coming(&self) -> impl Iterator<Item = K> {
+        self.operations.iter().rev().flat_map(|o| o.plan.bring.iter().rev().copied())
+    }
+
+    /// What is next; [`Next::Run`] takes it out. The oldest may be given out without room for all that it brings.
     pub(crate) fn next<I, B, G>(&mut self, present: &Present<I, B, G>) -> Next<K, S>
     where
         I: Fn(&S, K) -> bool,
@@ -100,6 +112,7 @@ impl<K: Copy + Ord, S> PagingOrder<K, S> {
     {
         let mut best: Option<(usize, PagingPriority)> = None;
         let mut awaited = Vec::new();
+        let mut oldest_lacks_room = false;
         for (index, operation) in self.operations.iter().enumerate() {
             let mut earlier = self.operations.iter().take(index);
             if earlier.any(|o| o.goes_before(operation)) {
@@ -108,13 +121,15 @@ impl<K: Copy + Ord, S> PagingOrder<K, S> {
             let Plan { out, bring } = &operation.plan;
             let comes: u64 = bring.iter().map(|key| (present.bytes_in)(*key)).sum();
             let goes: u64 = out.iter().map(|key| (present.bytes_out)(*key)).sum();
-            // The oldest has its room: whoever came before it was carried out.
-            if index > 0 && (present.occupied + comes).saturating_sub(goes) > present.room {
+            let fits = (present.occupied + comes).saturating_sub(goes) <= present.room;
+            if index > 0 && !fits {
                 continue;
             }
             let in_use = operation.in_use(&present.is_idle);
             if !in_use.is_empty() {
                 awaited.extend(in_use);
+            } else if !fits {
+                oldest_lacks_room = true;
             } else if best.is_none_or(|(_, priority)| operation.priority > priority) {
                 best = Some((index, operation.priority));
             }
@@ -122,6 +137,9 @@ impl<K: Copy + Ord, S> PagingOrder<K, S> {
         match best.and_then(|(index, _)| self.operations.remove(index)) {
             Some(operation) => Next::Run(operation),
             None if self.operations.is_empty() => Next::Idle,
+            None if oldest_lacks_room && awaited.is_empty() => {
+                self.operations.pop_front().map_or(Next::Idle, Next::Run)
+            }
             None => Next::Await(awaited),
         }
     }
@@ -134,6 +152,15 @@ impl<K: Copy + Ord, S> PagingOrder<K, S> {
 }
 
 impl<K: Copy + Ord, S> Operation<K, S> {
+    /// A member is not brought in, and is resident where it stands. Says whether it was to come.
+    pub(crate) fn keep_outside(&mut self, key: K) -> bool {
+        let before = self.plan.bring.len();
+        self.plan.bring.retain(|k| *k != key);
+        let came = self.plan.bring.len() < before;
+        self.outside.extend(came.then_some(key));
+        came
+    }
+
     fn in_use(&self, is_idle: impl Fn(&S, K) -> bool) -> Vec<K> {
         let waits_for = |key: &&K| !is_idle(&self.says, **key);
         self.plan.out.iter().filter(waits_for).copied().collect()
@@ -240,6 +267,21 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_runs_without_room_only_when_nothing_else_can_make_it_some() {
+        // 2 stayed, although it had been decided that it leaves.
+        let mut order = Order::new(20, &[1, 2]);
+        order.push(1, Normal, &[], &[3], "promised");
+        order.push(2, Normal, &[1], &[], "makes room");
+        assert_eq!(order.next(&[1]), Err(vec![1]));
+        assert_eq!((order.next(&[]), order.next(&[])), (Ok("makes room"), Ok("promised")));
+        order.push(1, Normal, &[], &[4], "promised too");
+        assert_eq!(order.order.coming().collect::<Vec<_>>(), [4]);
+        order.order.keep_outside(4);
+        assert_eq!((order.order.coming().count(), order.next(&[])), (0, Ok("promised too")));
+        assert_eq!(order.inside.borrow().len(), 2);
+    }
+
+    #[test]
     fn a_member_that_is_gone_is_left_out() {
         let mut order = Order::new(10, &[]);
         order.push(1, Normal, &[1], &[2], "swap");
@@ -280,7 +322,7 @@ mod tests {
                 done += 1;
             }
             assert_eq!(done, decided);
-            let inside: BTreeSet<u32> = (0..8).filter(|key| segment.is_resident(*key)).collect();
+            let inside: BTreeSet<u32> = (0..8).filter(|key| segment.is_in(*key)).collect();
             assert_eq!(*order.inside.borrow(), inside);
         }
     }

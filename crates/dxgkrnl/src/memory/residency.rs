@@ -60,14 +60,13 @@ pub(crate) struct Residency<K> {
     /// Bytes that others than members hold (fence storage).
     taken: u64,
     committed: u64,
-    most: u64,
     clock: u64,
     members: BTreeMap<K, Member>,
 }
 
 impl<K: Copy + Ord> Residency<K> {
     pub(crate) fn new(capacity: u64) -> Residency<K> {
-        Residency { capacity, taken: 0, committed: 0, most: 0, clock: 0, members: BTreeMap::new() }
+        Residency { capacity, taken: 0, committed: 0, clock: 0, members: BTreeMap::new() }
     }
 
     /// Bytes of the segment.
@@ -78,11 +77,6 @@ impl<K: Copy + Ord> Residency<K> {
     /// Bytes of members that are in.
     pub(crate) fn committed(&self) -> u64 {
         self.committed
-    }
-
-    /// The most that was committed at one moment.
-    pub(crate) fn most(&self) -> u64 {
-        self.most
     }
 
     /// Bytes that members may have in all.
@@ -109,11 +103,6 @@ impl<K: Copy + Ord> Residency<K> {
         {
             self.committed -= member.bytes;
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_resident(&self, key: K) -> bool {
-        self.members.get(&key).is_some_and(|m| m.resident)
     }
 
     pub(crate) fn references(&self, key: K) -> u32 {
@@ -255,7 +244,8 @@ impl<K: Copy + Ord> Residency<K> {
         self.commit(&plan);
     }
 
-    fn is_in(&self, key: K) -> bool {
+    /// Whether it is in once all decisions are carried out.
+    pub(crate) fn is_in(&self, key: K) -> bool {
         self.members.get(&key).is_some_and(|m| m.resident)
     }
 
@@ -324,7 +314,6 @@ impl<K: Copy + Ord> Residency<K> {
                 }
             }
         }
-        self.most = self.most.max(self.committed);
     }
 }
 
@@ -352,7 +341,7 @@ mod tests {
         }
         assert_eq!((s.release(1), s.release(0)), (Some(0), Some(0)));
         assert_eq!(s.make_resident(&[3], idle), Ok(Plan { out: vec![1], bring: vec![3] }));
-        assert_eq!((s.is_resident(0), s.is_resident(1), s.committed()), (true, false, 30));
+        assert_eq!((s.is_in(0), s.is_in(1), s.committed()), (true, false, 30));
         assert_eq!(s.make_resident(&[0], idle), Ok(Plan::default()), "it is still there");
     }
 
@@ -380,7 +369,7 @@ mod tests {
         let mut s = segment(30, &[10, 10, 10, 15]);
         s.make_resident(&[0, 1], idle).unwrap();
         assert_eq!(s.make_resident(&[2, 3], idle), Err(Refusal::Trim { bytes: 15 }));
-        assert_eq!((s.references(2), s.is_resident(2), s.committed()), (0, false, 20));
+        assert_eq!((s.references(2), s.is_in(2), s.committed()), (0, false, 20));
         assert_eq!(s.make_resident(&[9], idle), Err(Refusal::Unknown));
         assert_eq!((s.release(2), s.release(9)), (None, None));
         s.set_taken(15);
@@ -488,10 +477,10 @@ mod tests {
                         assert!(plan.out.iter().all(|key| references[*key] == 0));
                     }
                 }
-                let resident: u64 = (0..8).filter(|k| s.is_resident(*k)).map(|k| sizes[k]).sum();
+                let resident: u64 = (0..8).filter(|k| s.is_in(*k)).map(|k| sizes[k]).sum();
                 assert_eq!(resident, s.committed());
                 assert!(resident <= 40);
-                assert!((0..8).all(|k| references[k] == 0 || s.is_resident(k)));
+                assert!((0..8).all(|k| references[k] == 0 || s.is_in(k)));
                 assert!((0..8).all(|k| references[k] == s.references(k)));
             }
         }

@@ -130,8 +130,10 @@ struct State {
     residency: Residency<u64>,
     order: PagingOrder<u64, Says>,
     members: BTreeMap<u64, Member>,
-    /// Who is in at this moment, and how much that is.
+    /// The members that are in at this moment, and how much each is.
     inside: BTreeMap<u64, u64>,
+    /// The most that was in at one moment.
+    most_bytes: u64,
     /// Save areas without content, which get it before anything else happens.
     fresh: VecDeque<Fresh>,
     /// An agent carries operations out, or gives save areas their content.
@@ -145,6 +147,45 @@ struct State {
 }
 
 impl State {
+    /// A member is in from now on.
+    fn enter(&mut self, id: u64, bytes: u64) {
+        self.inside.insert(id, bytes);
+        self.most_bytes = self.most_bytes.max(self.inside.values().sum());
+    }
+
+    /// Members that stayed took room that was promised to others: members that are yet to come stay outside, those of `operation` first,
+    /// then those of the newest ones, until what is decided fits.
+    fn keep_promises_that_fit(&mut self, operation: &mut Operation<u64, Says>) {
+        while self.residency.is_over() {
+            let is_out = |id: &u64| !self.inside.contains_key(id) && self.residency.is_in(*id);
+            let own = operation.plan.bring.iter().rev().copied().find(is_out);
+            let Some(id) = own.or_else(|| self.order.coming().find(is_out)) else { return };
+            self.keep_outside(operation, id);
+        }
+    }
+
+    /// Of what an operation brings, as much stays outside as does not fit beside what is in now.
+    fn bring_what_fits(&mut self, operation: &mut Operation<u64, Says>) {
+        loop {
+            let occupied: u64 = self.inside.values().sum();
+            let goes: u64 = operation.plan.out.iter().filter_map(|id| self.inside.get(id)).sum();
+            let is_out = |id: &&u64| !self.inside.contains_key(*id);
+            let coming = operation.plan.bring.iter().filter(is_out);
+            let comes: u64 = coming.clone().filter_map(|id| self.members.get(id)).map(|m| m.bytes).sum();
+            let last = coming.last().copied();
+            match last.filter(|_| (occupied + comes).saturating_sub(goes) > self.residency.room()) {
+                Some(id) => self.keep_outside(operation, id),
+                None => return,
+            }
+        }
+    }
+
+    fn keep_outside(&mut self, operation: &mut Operation<u64, Says>, id: u64) {
+        operation.keep_outside(id);
+        self.order.keep_outside(id);
+        self.residency.stays_out(id);
+    }
+
     /// Whether anybody is yet to leave or to come: else what is decided is what is.
     fn is_changing(&self) -> bool {
         self.moving || !self.order.is_empty()
@@ -187,6 +228,7 @@ impl LocalMemory {
             order: PagingOrder::new(),
             members: BTreeMap::new(),
             inside: BTreeMap::new(),
+            most_bytes: 0,
             fresh: VecDeque::new(),
             running: false,
             moving: false,
@@ -337,15 +379,17 @@ impl LocalMemory {
     /// `quiet`: save areas that no packet can use.
     fn next(&self, quiet: &BTreeSet<u64>) -> Next<u64, Says> {
         let mut state = self.state.lock();
-        let State { residency, order, members, inside, unpowered, fresh, moving, resetting, .. } =
-            &mut *state;
+        let State { residency, order, members, inside, unpowered, fresh, resetting, .. } = &mut *state;
         if unpowered.is_some() || *resetting {
             return Next::Await(Vec::new());
         }
         let present = Present {
             room: residency.room(),
             occupied: inside.values().sum(),
-            is_idle: |says: &Says, id| says.is_idle(id) && is_quiet(members, quiet, id),
+            // A member that stayed outside has nothing to leave.
+            is_idle: |says: &Says, id| {
+                !inside.contains_key(&id) || says.is_idle(id) && is_quiet(members, quiet, id)
+            },
             bytes_in: |id| match inside.contains_key(&id) {
                 true => 0,
                 false => members.get(&id).map_or(0, |m| m.bytes),
@@ -360,8 +404,13 @@ impl LocalMemory {
                 state.running = false;
                 Next::Idle
             }
+            Next::Run(mut operation) => {
+                state.moving = true;
+                state.bring_what_fits(&mut operation);
+                Next::Run(operation)
+            }
             next => {
-                *moving = matches!(next, Next::Run(_));
+                state.moving = false;
                 next
             }
         }
@@ -371,20 +420,18 @@ impl LocalMemory {
     // spec: RES-008
     fn make_do(&self, quiet: &BTreeSet<u64>) -> Option<(Operation<u64, Says>, Vec<u64>)> {
         let mut state = self.state.lock();
-        let State { residency, order, members, moving, .. } = &mut *state;
-        let mut operation = order.take_oldest()?;
-        *moving = true;
+        let mut operation = state.order.take_oldest()?;
+        state.moving = true;
+        let State { residency, members, inside, .. } = &mut *state;
         let out = std::mem::take(&mut operation.plan.out);
-        let leaves = |id: &u64| operation.says.is_idle(*id) && is_quiet(members, quiet, *id);
+        let leaves = |id: &u64| {
+            !inside.contains_key(id) || operation.says.is_idle(*id) && is_quiet(members, quiet, *id)
+        };
         let (leave, stay): (Vec<u64>, Vec<u64>) = out.into_iter().partition(leaves);
         operation.plan.out = leave;
         stay.iter().for_each(|id| residency.stays(*id));
-        while residency.is_over()
-            && let Some(id) = operation.plan.bring.pop()
-        {
-            residency.stays_out(id);
-            operation.outside.push(id);
-        }
+        state.keep_promises_that_fit(&mut operation);
+        state.bring_what_fits(&mut operation);
         Some((operation, stay))
     }
 
@@ -495,9 +542,9 @@ impl LocalMemory {
         {
             let mut state = self.state.lock();
             match comes {
-                true => state.inside.insert(allocation.id, bytes),
-                false => state.inside.remove(&allocation.id),
-            };
+                true => state.enter(allocation.id, bytes),
+                false => _ = state.inside.remove(&allocation.id),
+            }
         }
         let (count, name) = match comes {
             true => (Count::allocations_paged_in, "page in"),
@@ -730,7 +777,7 @@ pub(crate) fn make_resident_now(
     let plan = plan.map_err(|_| Status::NO_MEMORY)?;
     // No operation is under way: what is decided is what is.
     if plan.out.is_empty() && !state.is_changing() {
-        state.inside.insert(allocation.id, allocation.bytes);
+        state.enter(allocation.id, allocation.bytes);
         drop(state);
         if let Some(local) = &memory.segment {
             allocation.begin_in(local);
@@ -826,7 +873,7 @@ impl Adapter {
         let state = self.memory.state.lock();
         LocalMemoryUse {
             capacity_bytes: state.residency.capacity(),
-            most_bytes: state.residency.most(),
+            most_bytes: state.most_bytes,
             used_bytes: state.inside.values().sum(),
         }
     }

@@ -97,7 +97,7 @@ pub(crate) fn begin_in_if_room(adapter: &Arc<Adapter>, area: &Arc<AllocationObje
         if state.is_changing() || !state.residency.enter_if_room(area.id) {
             return false;
         }
-        state.inside.insert(area.id, area.bytes);
+        state.enter(area.id, area.bytes);
     }
     area.begin_in(local);
     true
