@@ -25,7 +25,7 @@ bitflags::bitflags! {
         const MODE_CHANGE = 1;
         /// At once, wherever the scan is: tears.
         const FLIP_IMMEDIATE = 1 << 1;
-        /// At the next vertical sync.
+        /// At the next vertical sync. Without it the display takes the surface at once.
         const FLIP_ON_NEXT_VSYNC = 1 << 2;
     }
 }

@@ -1,7 +1,8 @@
 //! Owns the registers of the display: what is scanned out, from where, and what has been latched.
 //!
-//! Size and pitch are written first; the write of the address commits all three. From the next vertical sync on the display scans that
-//! surface, and until then the one before. A commit that comes before the last one was latched takes its place.
+//! Size, pitch and the moment of the flip are written first; the write of the address commits all four. A commit that waits for the
+//! vertical sync is scanned from the next one on, and the surface before it until then. A commit that does not wait is scanned from the
+//! next line on, in the middle of a refresh too. A commit that comes before the last one was latched takes its place.
 
 use crate::Register;
 use tidegate_d3dukmdt::{PixelFormat, Surface};
@@ -19,8 +20,10 @@ impl Register {
     pub const DISPLAY_CONTROL: Register = Register(516);
     /// Where the surface stands that was latched by the last vertical sync; 0 for none.
     pub const DISPLAY_LATCHED: Register = Register(517);
+    /// Whether the next commit waits for the vertical sync; see [`DisplayFlip`].
+    pub const DISPLAY_FLIP: Register = Register(518);
     /// The number of registers of a display, from the first one on.
-    pub const DISPLAY_REGISTERS: u32 = 6;
+    pub const DISPLAY_REGISTERS: u32 = 7;
 }
 
 bitflags::bitflags! {
@@ -31,6 +34,15 @@ bitflags::bitflags! {
         const SCAN_OUT = 1;
         /// Each vertical sync raises [`crate::Cause::VSYNC`].
         const VSYNC_INTERRUPT = 1 << 1;
+    }
+}
+
+bitflags::bitflags! {
+    /// Bits of [`Register::DISPLAY_FLIP`].
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct DisplayFlip: u64 {
+        /// The commit waits for the next vertical sync. Without it the display takes the surface at once.
+        const AT_VSYNC = 1;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Owns the display's side of the driver: what it declares, flips, visibility, and the vertical sync interrupt.
 //!
-//! A flip is three register writes, of which the last, the address, commits: the display latches the surface at its next vertical
-//! sync. The kernel has one flip under way at a time and holds the interrupt lock over it, so nothing is guarded here. The
+//! A flip is four register writes, of which the last, the address, commits. With FlipOnNextVSync the display latches the surface at its
+//! next vertical sync; without it, at once. The kernel has one flip under way at a time and holds the interrupt lock over it, so nothing is guarded here. The
 //! interrupt routine reads what was latched.
 
 use crate::{KmdError, ReferenceDriver};
@@ -9,7 +9,7 @@ use tidegate_ddi::display::{SetVidPnSourceAddressFlags, VID_PN_SOURCE};
 use tidegate_ddi::layout::InterruptType;
 use tidegate_ddi::{DisplayCaps, SetVidPnSourceAddress};
 use tidegate_gpu_abi::Register;
-use tidegate_gpu_abi::display::{DisplayControl, encode_surface};
+use tidegate_gpu_abi::display::{DisplayControl, DisplayFlip, encode_surface};
 
 impl ReferenceDriver {
     /// The display, if the device has one.
@@ -34,12 +34,18 @@ impl ReferenceDriver {
     pub(crate) fn flip(&self, args: SetVidPnSourceAddress) -> Result<(), KmdError> {
         self.check_source(args.vid_pn_source_id)?;
         if args.flags.contains(SetVidPnSourceAddressFlags::FLIP_IMMEDIATE) {
-            return Err(KmdError::NotSupported("the display latches at vertical syncs only"));
+            return Err(KmdError::NotSupported(
+                "FlipImmediate: the driver declares flips at vertical syncs only",
+            ));
         }
         if args.surface.bytes().is_none() {
             return Err(KmdError::Argument("a surface without pixels, or whose rows overlap"));
         }
         let (size, pitch) = encode_surface(&args.surface);
+        let mut flip = DisplayFlip::empty();
+        // spec: PRE-018
+        flip.set(DisplayFlip::AT_VSYNC, args.flags.contains(SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC));
+        self.device.write_register(Register::DISPLAY_FLIP, flip.bits());
         self.device.write_register(Register::DISPLAY_SIZE, size);
         self.device.write_register(Register::DISPLAY_PITCH, pitch);
         self.device.write_register(Register::DISPLAY_ADDRESS, args.primary_address.0);

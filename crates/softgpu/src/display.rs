@@ -16,7 +16,7 @@ use crate::cmp::Shared;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_d3dukmdt::{PixelFormat, Surface};
-use tidegate_gpu_abi::display::{DisplayControl, decode_surface};
+use tidegate_gpu_abi::display::{DisplayControl, DisplayFlip, decode_surface};
 use tidegate_gpu_abi::{Cause, Register};
 use tidegate_platform::{Agent, CpuTime, Mutex, PhysicalAddress, Platform, Step, Target, Turn, WakeWord};
 
@@ -96,6 +96,7 @@ struct Registers {
     control: DisplayControl,
     size: u64,
     pitch: u64,
+    flip: DisplayFlip,
     pending: Option<Placed>,
     active: Option<Placed>,
     /// The active surface was latched and its scan has not begun.
@@ -145,14 +146,15 @@ impl Display {
         match register {
             Register::DISPLAY_SIZE => registers.size = value,
             Register::DISPLAY_PITCH => registers.pitch = value,
+            Register::DISPLAY_FLIP => registers.flip = DisplayFlip::from_bits_truncate(value),
             Register::DISPLAY_ADDRESS => {
                 // What makes no sense as a surface is not shown.
                 let Some(surface) = decode_surface(registers.size, registers.pitch) else { return };
                 let placed = Placed { surface, address: PhysicalAddress(value) };
-                if self.config.latches_at_vsync {
+                if self.config.latches_at_vsync && registers.flip.contains(DisplayFlip::AT_VSYNC) {
                     registers.pending = Some(placed);
                 } else {
-                    (registers.active, registers.fresh) = (Some(placed), true);
+                    (registers.active, registers.pending, registers.fresh) = (Some(placed), None, true);
                     registers.stats.latched += 1;
                 }
             }

@@ -4,8 +4,8 @@
 use std::sync::{Arc, OnceLock};
 use tidegate::calls::Status;
 use tidegate::d3d12::{
-    CommandListType, Device, DeviceOptions, Error, Fence, Priority, Queue, QueueDesc, SwapChain,
-    SwapChainDesc,
+    Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Priority, Queue,
+    QueueDesc, SwapChain, SwapChainDesc,
 };
 use tidegate::ddi::{
     DevicePowerState, Dirql, Dispatch, Driver, DriverLayer, PreemptCommand, SetVidPnSourceAddress,
@@ -22,6 +22,7 @@ use tidegate::{Machine, MachineConfig, Platform, RunRequest, Submission, run_wor
 const PERIOD: u64 = 1_000_000;
 const WIDTH: u32 = 32;
 const HEIGHT: u32 = 45;
+const PICTURE_BYTES: u64 = (WIDTH * HEIGHT * 4) as u64;
 
 /// What the screen showed.
 type Screen = Arc<Mutex<Vec<Frame>>>;
@@ -318,6 +319,40 @@ fn a_display_that_does_not_latch_is_seen_to_tear() {
         under_load(&shown, submission);
         let torn = shown.pictures().unwrap_err();
         assert!(torn.starts_with("torn at line"), "{torn}");
+    }
+}
+
+// spec: PRE-082
+#[test]
+fn a_picture_stays_in_its_place_while_others_want_its_memory() {
+    for submission in KERNEL_MODE {
+        let shown = machine(|config| config.gpu.local_memory_bytes = 3 * PICTURE_BYTES);
+        let painter = shown.painter(submission, chain_of(2, 1));
+        let (adapter, gpu) = (shown.machine.adapter().clone(), shown.machine.gpu().clone());
+        shown.run(move || {
+            painter.paint(1, PERIOD / 2);
+            painter.chain.present(1).unwrap();
+            painter.chain.wait_shown().unwrap();
+            let device = &painter.device;
+            let local = |name: &str| {
+                let desc = BufferDesc { name: name.into(), bytes: PICTURE_BYTES, heap: Heap::Default };
+                device.create_buffer(desc)
+            };
+            // The application lets go of all its memory, and asks for more than is left.
+            let buffers: Vec<&Buffer> = painter.chain.buffers().iter().collect();
+            // One reference is the buffer's from its making, one is the chain's.
+            (0..2).for_each(|_| device.evict(&buffers).unwrap());
+            let others = [local("first").unwrap(), local("second").unwrap()];
+            assert!(matches!(local("third"), Err(Error::Call { status: Status::NO_MEMORY, .. })));
+            assert!(adapter.stats().allocations_paged_out > 0, "the picture that is not shown has left");
+            // The screen is read again from where the picture stands.
+            (0..3).for_each(|_| device.wait_for_vertical_blank().unwrap());
+            assert_eq!(gpu.display_stats().unreadable_lines, 0);
+            drop(others);
+        });
+        let screen = shown.screen.lock().len();
+        assert!(screen >= 3, "{submission}: the screen was read {screen} times");
+        assert_eq!(shown.pictures().unwrap().len(), 1, "{submission}");
     }
 }
 

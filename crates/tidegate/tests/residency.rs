@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
     CreatePagingQueue, DeviceState, FenceValue, Handle, MakeResident, PagingPriority, PagingQueue, Placement,
-    Residency, SegmentGroup, SignalFlags, Status, SubmitCommand,
+    Present, PresentQueue, Residency, SegmentGroup, SignalFlags, Status, SubmitCommand,
 };
 use tidegate::d3d12::{
     Arg, Buffer, BufferDesc, CommandListType, DeviceOptions, Error, Heap, QueueDesc, ResidencyChoice,
 };
+use tidegate::d3dukmdt::{PixelFormat, Surface};
 use tidegate::ddi::DevicePowerState;
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
@@ -357,6 +358,51 @@ fn a_doorbell_needs_its_ring_resident_and_keeps_it_so() {
         w.kernel.destroy_doorbell(doorbell.handle).unwrap();
         assert_eq!(used(w), 0);
         resident(w, &queue, &[&other]);
+    });
+}
+
+/// A surface of which a paging operation is still to move the bytes is not resident yet, although its process has asked for it.
+// spec: PRE-082
+#[test]
+fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
+    let w = world_with(|mut config| {
+        config.gpu.local_memory_bytes = BYTES;
+        config.with_display(SETTLED_NS)
+    });
+    w.run(|w| {
+        let queue = paging_queue(w);
+        let (surface, other) = (on_demand(w), on_demand(w));
+        resident(w, &queue, &[&surface]);
+        let (gate, shown) = (w.native(0), w.native(0));
+        let (busy, presents) = (w.hw_queue_on(0), w.hw_queue_on(0));
+        let present = |value| {
+            w.kernel.present(Present {
+                queue: PresentQueue::HwQueue(presents.handle),
+                allocation: surface.handle,
+                surface: Surface::packed(64, 64, PixelFormat::A8B8G8R8),
+                vid_pn_source_id: 0,
+                sync_interval: 1,
+                shown: Some(FenceValue { fence: shown.handle, value }),
+            })
+        };
+        // Work that waits uses the surface; it is to leave when that is done, and to come back after the other one.
+        let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+        w.kernel.submit_wait_to_hw_queue(busy.handle, &at_gate).unwrap();
+        w.submit(&busy, 1, &[fill(&surface, 3)]);
+        evict(w, &[&surface]);
+        assert!(matches!(ask(w, &queue, &[&other]), Residency::Pending { .. }));
+        evict(w, &[&other]);
+        let Residency::Pending { paging_fence_value } = ask(w, &queue, &[&surface]) else {
+            panic!("it is still to leave")
+        };
+        assert_eq!(present(1), Err(Status::INVALID_PARAMETER), "it would move while it is shown");
+        w.signal(&gate, 1);
+        w.wait(queue.fence.handle, paging_fence_value).unwrap();
+        present(1).unwrap();
+        w.wait(shown.handle, 1).unwrap();
+        // The screen shows it, so nothing else gets its room, whatever its process says.
+        evict(w, &[&surface]);
+        assert_eq!(ask(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
     });
 }
 

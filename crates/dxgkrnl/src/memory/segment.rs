@@ -28,6 +28,7 @@
 //! `process`, `doorbell`, `allocation`, `power` and `fence::residency` call in; `transfer` and the driver are called.
 
 mod areas;
+mod power;
 
 pub(crate) use areas::begin_in_if_room;
 
@@ -40,15 +41,13 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::error::BugCheck;
 use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu};
-use crate::sched;
 use crate::stats::Count;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{
     NativeFenceType, PagingPriority, SegmentGroup, Status, SyncObjectFlags, VideoMemoryInfo,
 };
-use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
-use tidegate_ddi::{OsHandle, Passive, VidSchCaps};
+use tidegate_ddi::{OsHandle, VidSchCaps};
 use tidegate_platform::{Event, Mutex, PhysicalMemory, Platform, Step, WaitEnd};
 use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 
@@ -138,8 +137,8 @@ struct State {
     fresh: VecDeque<Fresh>,
     /// An agent carries operations out, or gives save areas their content.
     running: bool,
-    /// It is in the middle of an operation.
-    moving: bool,
+    /// What the operation moves that is under way.
+    moving: Option<Plan<u64>>,
     /// Who left local memory because its power goes or is gone: operations wait meanwhile. `None` while there is power.
     unpowered: Option<Vec<u64>>,
     /// The adapter is being reset: operations wait meanwhile.
@@ -147,6 +146,14 @@ struct State {
 }
 
 impl State {
+    /// Whether a member changes its place although nothing is decided anew: it is on its way out or in, or is still to leave.
+    fn is_on_its_way(&self, id: u64) -> bool {
+        let under_way = self.moving.as_ref().is_some_and(|plan| {
+            plan.out.contains(&id) || plan.bring.contains(&id) && !self.inside.contains_key(&id)
+        });
+        under_way || self.order.leaving().any(|leaving| leaving == id)
+    }
+
     /// A member is in from now on.
     fn enter(&mut self, id: u64, bytes: u64) {
         self.inside.insert(id, bytes);
@@ -188,15 +195,9 @@ impl State {
 
     /// Whether anybody is yet to leave or to come: else what is decided is what is.
     fn is_changing(&self) -> bool {
-        self.moving || !self.order.is_empty()
+        self.moving.is_some() || !self.order.is_empty()
     }
 }
-
-/// What was moved for power. Its process may have let go of it meanwhile: to be dropped when others may call the driver again, since
-/// ends take locks that they may hold.
-#[derive(Default)]
-#[must_use = "what ends with it must not end in the middle of a change of power"]
-pub(crate) struct Moved(#[expect(dead_code, reason = "kept, not read")] Vec<Arc<AllocationObject>>);
 
 /// Local memory of an adapter.
 pub(crate) struct LocalMemory {
@@ -231,7 +232,7 @@ impl LocalMemory {
             most_bytes: 0,
             fresh: VecDeque::new(),
             running: false,
-            moving: false,
+            moving: None,
             unpowered: None,
             resetting: false,
         };
@@ -405,12 +406,12 @@ impl LocalMemory {
                 Next::Idle
             }
             Next::Run(mut operation) => {
-                state.moving = true;
                 state.bring_what_fits(&mut operation);
+                state.moving = Some(operation.plan.clone());
                 Next::Run(operation)
             }
             next => {
-                state.moving = false;
+                state.moving = None;
                 next
             }
         }
@@ -421,7 +422,6 @@ impl LocalMemory {
     fn make_do(&self, quiet: &BTreeSet<u64>) -> Option<(Operation<u64, Says>, Vec<u64>)> {
         let mut state = self.state.lock();
         let mut operation = state.order.take_oldest()?;
-        state.moving = true;
         let State { residency, members, inside, .. } = &mut *state;
         let out = std::mem::take(&mut operation.plan.out);
         let leaves = |id: &u64| {
@@ -432,6 +432,7 @@ impl LocalMemory {
         stay.iter().for_each(|id| residency.stays(*id));
         state.keep_promises_that_fit(&mut operation);
         state.bring_what_fits(&mut operation);
+        state.moving = Some(operation.plan.clone());
         Some((operation, stay))
     }
 
@@ -500,18 +501,6 @@ impl LocalMemory {
             self.note_moved(adapter, allocation, comes, (queued_ns, start_ns));
         }
         Ok(moved)
-    }
-
-    /// Moves them while nobody else moves anything and no engine uses anything.
-    fn move_without_engines(&self, adapter: &Adapter, ids: &[u64], comes: bool) -> Moved {
-        let Some(local) = &self.segment else { return Moved::default() };
-        let all: Vec<Arc<AllocationObject>> = ids.iter().filter_map(|id| self.allocation(*id)).collect();
-        for allocation in all.iter().filter(|a| a.is_local() != comes) {
-            let queued_ns = adapter.platform.stamp_ns();
-            let moved = self.move_one(adapter, local, allocation, comes, Mover::Cpu, queued_ns);
-            debug_assert_eq!(moved, Ok(true), "a CPU copies between regions that are there");
-        }
-        Moved(all)
     }
 
     /// Whether engines have it in system memory, and may use it there: then it stays there for this time.
@@ -688,14 +677,18 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// A kernel object needs it where it is from now on; INVALID_PARAMETER when its process did not make it resident.
+    /// A kernel object needs it where it is from now on; INVALID_PARAMETER when its process did not make it resident, or did and
+    /// has not waited for the paging fence.
     pub(crate) fn pin(&self, allocation: &AllocationObject) -> Result<(), Status> {
         let _awake = allocation.device.adapter.awake();
         let pinned = match allocation.own_references() {
             Some(references) => *references.lock() > 0,
             None => {
                 let mut state = self.state.lock();
-                allocation.is_mapped() && state.residency.pin(allocation.id)
+                // spec: PRE-082
+                allocation.is_mapped()
+                    && !state.is_on_its_way(allocation.id)
+                    && state.residency.pin(allocation.id)
             }
         };
         if pinned { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
@@ -788,86 +781,6 @@ pub(crate) fn make_resident_now(
 }
 
 impl Adapter {
-    /// The adapter is reset: whatever stands in local memory leaves it without its content, of which the driver is told by a transfer
-    /// of 0 bytes each. Paging operations wait until [`Adapter::local_memory_goes_on`]. Returns whose it was, and what has to be
-    /// dropped when others may call the driver again.
-    ///
-    /// Blocks for the operation that is under way, none of which may wait for an engine.
-    pub(crate) fn lose_local_memory(&self) -> (Vec<Arc<Device>>, Moved) {
-        let memory = &self.memory;
-        let Some(local) = &memory.segment else { return Default::default() };
-        memory.state.lock().resetting = true;
-        let _nobody_moves_any = memory.context.lock_device();
-        let ids: Vec<u64> = {
-            let mut state = memory.state.lock();
-            let State { residency, order, inside, .. } = &mut *state;
-            let ids: BTreeSet<u64> = inside.keys().copied().collect();
-            residency.lose(&ids);
-            ids.iter().for_each(|id| order.forget(*id));
-            ids.into_iter().collect()
-        };
-        let all: Vec<Arc<AllocationObject>> = ids.iter().filter_map(|id| memory.allocation(*id)).collect();
-        let nothing = PagingBuffer::new(self.platform.bulk(8));
-        for allocation in all.iter().filter(|a| a.is_local()) {
-            let start_ns = self.platform.stamp_ns();
-            let (source_gpu_va, destination_gpu_va) = (allocation.gpu_va, allocation.gpu_va);
-            let transfer = PagingOperation::VirtualTransfer {
-                source_gpu_va,
-                destination_gpu_va,
-                bytes: 0,
-                buffer: &nothing,
-            };
-            // Nobody can make anything of a refusal: the content is lost all the same.
-            let _told = self.driver().build_paging_buffer(&Passive::enter(), transfer);
-            allocation.lose_content(local);
-            memory.note_moved(self, allocation, false, (start_ns, start_ns));
-        }
-        // Operations about them are forgotten, and with those that their contexts are held. Whose packet had a state there has work, and
-        // is lost for that; an area without one is nobody's content.
-        let contexts: Vec<OsHandle> = all.iter().filter_map(|a| a.context()).collect();
-        sched::forget_area_moves(self, &contexts);
-        let contents = all.iter().filter(|a| a.context().is_none());
-        (contents.map(|a| a.device.clone()).collect(), Moved(all))
-    }
-
-    /// The reset is over: paging goes on.
-    pub(crate) fn local_memory_goes_on(&self) {
-        self.memory.state.lock().resetting = false;
-        self.memory.news.set(Step::ThreadWake);
-    }
-
-    /// Power goes away: everything leaves local memory, whatever holds it. `None`, with everything where it was, while a paging
-    /// operation is under way. The caller has suspended all contexts and lets nobody else call the driver.
-    // spec: RES-015
-    pub(crate) fn page_everything_out(&self) -> Option<Moved> {
-        let out = {
-            let mut state = self.memory.state.lock();
-            if state.running && self.power.waits_for_paging() {
-                return None;
-            }
-            let out = state.residency.all_out().out;
-            state.unpowered = Some(out.clone());
-            out
-        };
-        Some(self.memory.move_without_engines(self, &out, false))
-    }
-
-    /// Power is there again, if it went: what is held returns, and what is still in use by work that was queued. The caller lets
-    /// nobody else call the driver, and no context on the run list.
-    pub(crate) fn page_held_in(&self) -> Moved {
-        let back = {
-            let mut state = self.memory.state.lock();
-            let State { residency, members, unpowered, .. } = &mut *state;
-            let Some(out) = unpowered else { return Moved::default() };
-            // Save areas count as used.
-            residency.back_in(out, |id| is_idle(members, id)).bring
-        };
-        let moved = self.memory.move_without_engines(self, &back, true);
-        self.memory.state.lock().unpowered = None;
-        self.memory.news.set(Step::ThreadWake);
-        moved
-    }
-
     /// Local memory now.
     pub fn local_memory_use(&self) -> LocalMemoryUse {
         let state = self.memory.state.lock();

@@ -53,11 +53,15 @@ fn the_address_commits_a_flip() {
     assert_eq!(m.driver.set_vid_pn_source_address(&level, FLIP), Ok(()));
     let (size, pitch) = encode_surface(&FLIP.surface);
     let expected = [
+        (Register::DISPLAY_FLIP, 1),
         (Register::DISPLAY_SIZE, size),
         (Register::DISPLAY_PITCH, pitch),
         (Register::DISPLAY_ADDRESS, 0x5_0000),
     ];
     assert_eq!(m.written(), expected);
+    let at_once = SetVidPnSourceAddress { flags: SetVidPnSourceAddressFlags::empty(), ..FLIP };
+    assert_eq!(m.driver.set_vid_pn_source_address(&level, at_once), Ok(()));
+    assert_eq!(m.written()[0], (Register::DISPLAY_FLIP, 0), "no flag asks for the vertical sync");
     // The two bits of control do not know of each other.
     m.driver.set_vid_pn_source_visibility(&passive, 0, true).unwrap();
     m.driver.control_interrupt(&passive, InterruptType::CrtcVsync, true).unwrap();

@@ -19,7 +19,7 @@ impl LocalMemory {
             let fresh = {
                 let mut state = self.state.lock();
                 // Whatever was under way is carried out.
-                state.moving = false;
+                state.moving = None;
                 let waits = state.unpowered.is_some() || state.resetting;
                 if waits { None } else { state.fresh.pop_front() }
             };

@@ -1,0 +1,120 @@
+//! Local memory when its adapter loses power or is reset: everything leaves it, and what is held comes back.
+//!
+//! Invariants: no paging operation is under way, and operations that are left wait until the power is back or the reset is over. The
+//! bytes are moved by the CPU of the agent that changes the power, so that it waits for no engine and no interrupt.
+//!
+//! Entry points: `page_everything_out` and `page_held_in` (power), `lose_local_memory` and `local_memory_goes_on` (reset).
+
+use super::{LocalMemory, State, is_idle};
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::memory::AllocationObject;
+use crate::memory::transfer::Mover;
+use crate::sched;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
+use tidegate_ddi::{OsHandle, Passive};
+use tidegate_platform::Step;
+
+/// What was moved for power. Its process may have let go of it meanwhile: to be dropped when others may call the driver again, since
+/// ends take locks that they may hold.
+#[derive(Default)]
+#[must_use = "what ends with it must not end in the middle of a change of power"]
+pub(crate) struct Moved(#[expect(dead_code, reason = "kept, not read")] Vec<Arc<AllocationObject>>);
+
+impl LocalMemory {
+    /// Moves them while nobody else moves anything and no engine uses anything.
+    fn move_without_engines(&self, adapter: &Adapter, ids: &[u64], comes: bool) -> Moved {
+        let Some(local) = &self.segment else { return Moved::default() };
+        let all: Vec<Arc<AllocationObject>> = ids.iter().filter_map(|id| self.allocation(*id)).collect();
+        for allocation in all.iter().filter(|a| a.is_local() != comes) {
+            let queued_ns = adapter.platform.stamp_ns();
+            let moved = self.move_one(adapter, local, allocation, comes, Mover::Cpu, queued_ns);
+            debug_assert_eq!(moved, Ok(true), "a CPU copies between regions that are there");
+        }
+        Moved(all)
+    }
+}
+
+impl Adapter {
+    /// The adapter is reset: whatever stands in local memory leaves it without its content, of which the driver is told by a transfer
+    /// of 0 bytes each. Paging operations wait until [`Adapter::local_memory_goes_on`]. Returns whose it was, and what has to be
+    /// dropped when others may call the driver again.
+    ///
+    /// Blocks for the operation that is under way, none of which may wait for an engine.
+    pub(crate) fn lose_local_memory(&self) -> (Vec<Arc<Device>>, Moved) {
+        let memory = &self.memory;
+        let Some(local) = &memory.segment else { return Default::default() };
+        memory.state.lock().resetting = true;
+        let _nobody_moves_any = memory.context.lock_device();
+        let ids: Vec<u64> = {
+            let mut state = memory.state.lock();
+            let State { residency, order, inside, .. } = &mut *state;
+            let ids: BTreeSet<u64> = inside.keys().copied().collect();
+            residency.lose(&ids);
+            ids.iter().for_each(|id| order.forget(*id));
+            ids.into_iter().collect()
+        };
+        let all: Vec<Arc<AllocationObject>> = ids.iter().filter_map(|id| memory.allocation(*id)).collect();
+        let nothing = PagingBuffer::new(self.platform.bulk(8));
+        for allocation in all.iter().filter(|a| a.is_local()) {
+            let start_ns = self.platform.stamp_ns();
+            let (source_gpu_va, destination_gpu_va) = (allocation.gpu_va, allocation.gpu_va);
+            let transfer = PagingOperation::VirtualTransfer {
+                source_gpu_va,
+                destination_gpu_va,
+                bytes: 0,
+                buffer: &nothing,
+            };
+            // Nobody can make anything of a refusal: the content is lost all the same.
+            let _told = self.driver().build_paging_buffer(&Passive::enter(), transfer);
+            allocation.lose_content(local);
+            memory.note_moved(self, allocation, false, (start_ns, start_ns));
+        }
+        // Operations about them are forgotten, and with those that their contexts are held. Whose packet had a state there has work, and
+        // is lost for that; an area without one is nobody's content.
+        let contexts: Vec<OsHandle> = all.iter().filter_map(|a| a.context()).collect();
+        sched::forget_area_moves(self, &contexts);
+        let contents = all.iter().filter(|a| a.context().is_none());
+        (contents.map(|a| a.device.clone()).collect(), Moved(all))
+    }
+
+    /// The reset is over: paging goes on.
+    pub(crate) fn local_memory_goes_on(&self) {
+        self.memory.state.lock().resetting = false;
+        self.memory.news.set(Step::ThreadWake);
+    }
+
+    /// Power goes away: everything leaves local memory, whatever holds it. `None`, with everything where it was, while a paging
+    /// operation is under way. The caller has suspended all contexts and lets nobody else call the driver.
+    // spec: RES-015
+    pub(crate) fn page_everything_out(&self) -> Option<Moved> {
+        let out = {
+            let mut state = self.memory.state.lock();
+            if state.running && self.power.waits_for_paging() {
+                return None;
+            }
+            let out = state.residency.all_out().out;
+            state.unpowered = Some(out.clone());
+            out
+        };
+        Some(self.memory.move_without_engines(self, &out, false))
+    }
+
+    /// Power is there again, if it went: what is held returns, and what is still in use by work that was queued. The caller lets
+    /// nobody else call the driver, and no context on the run list.
+    pub(crate) fn page_held_in(&self) -> Moved {
+        let back = {
+            let mut state = self.memory.state.lock();
+            let State { residency, members, unpowered, .. } = &mut *state;
+            let Some(out) = unpowered else { return Moved::default() };
+            // Save areas count as used.
+            residency.back_in(out, |id| is_idle(members, id)).bring
+        };
+        let moved = self.memory.move_without_engines(self, &back, true);
+        self.memory.state.lock().unpowered = None;
+        self.memory.news.set(Step::ThreadWake);
+        moved
+    }
+}
