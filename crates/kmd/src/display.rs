@@ -43,7 +43,6 @@ impl ReferenceDriver {
         }
         let (size, pitch) = encode_surface(&args.surface);
         let mut flip = DisplayFlip::empty();
-        // spec: PRE-018
         flip.set(DisplayFlip::AT_VSYNC, args.flags.contains(SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC));
         self.device.write_register(Register::DISPLAY_FLIP, flip.bits());
         self.device.write_register(Register::DISPLAY_SIZE, size);

@@ -5,8 +5,10 @@
 //! and a store inside of one that is listed for stores: nothing else is ever patched, so nothing else is reached.
 //!
 //! The binding table has two rows: what is read, and what is written. A command binds its rows, each at a place of its own where the
-//! buffer can be cut, and unbinds them behind it, so that no part of a buffer inherits what it does not use. Such a place is a label,
-//! which does nothing.
+//! buffer can be cut, and unbinds them behind it, so that no part of a buffer inherits what it does not use.
+//!
+//! The state that commands leave to later ones is the label. Each part is a packet, which begins with none, so every place where the
+//! buffer can be cut sets the label that holds there.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::patch::{Patch, PatchLocation, Render, RenderAllocation};
@@ -39,6 +41,7 @@ impl Translation<'_> {
     /// A place where the buffer can be cut.
     fn place(&mut self) -> u32 {
         let here = self.here();
+        // spec: PRE-038
         self.writer.push(&Command::Label { name: self.label });
         here
     }
@@ -69,9 +72,10 @@ impl Translation<'_> {
     /// A command that writes and does not read; its address is the first operand.
     fn store(&mut self, command: &Command, destination: Operand) -> Result<(), KmdError> {
         let found = self.find(destination, true)?;
+        let writes = self.place();
         let at = self.here();
         self.writer.push(command);
-        self.bind(WRITE_SLOT, found, at + 8, at);
+        self.bind(WRITE_SLOT, found, at + 8, writes);
         self.unbind(WRITE_SLOT);
         Ok(())
     }
@@ -80,11 +84,11 @@ impl Translation<'_> {
         match command {
             Command::Copy { source, destination, bytes } => {
                 let (from, to) = (self.find((source, bytes), false)?, self.find((destination, bytes), true)?);
-                let reads = self.place();
+                let (reads, writes) = (self.place(), self.place());
                 let at = self.here();
                 self.writer.push(&Command::Copy { source: GpuVa(0), destination: GpuVa(0), bytes });
                 self.bind(READ_SLOT, from, at + 8, reads);
-                self.bind(WRITE_SLOT, to, at + 16, at);
+                self.bind(WRITE_SLOT, to, at + 16, writes);
                 self.unbind(READ_SLOT);
                 self.unbind(WRITE_SLOT);
             }

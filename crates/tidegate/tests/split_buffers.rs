@@ -9,9 +9,10 @@ use tidegate::calls::{
     Handle, Placement, Priority, Render, Status,
 };
 use tidegate::ddi::patch::{Patch, PatchLocation, Render as RenderDdi, SubmitCommandPhysical};
-use tidegate::ddi::{AdapterCaps, Dispatch, Driver, DriverLayer, Passive, VidSchCaps};
+use tidegate::ddi::{AdapterCaps, Dispatch, Driver, DriverLayer, Passive, SubmitCommandFlags, VidSchCaps};
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
 use tidegate::platform::{Bulk, Mutex, Platform};
+use tidegate::trace::{Kind, LaneKind, NameId};
 use tidegate::{MachineConfig, variants};
 use world::World;
 
@@ -185,7 +186,7 @@ fn commands_run_with_the_addresses_that_the_driver_patches_in() {
     assert_eq!(w.machine.adapter().stats().split_parts, 0);
 }
 
-// spec: PRE-034, PRE-038
+// spec: PRE-034
 #[test]
 fn a_buffer_that_needs_more_than_there_is_runs_in_parts_and_is_right() {
     let w = world(2).run(|w| {
@@ -205,37 +206,119 @@ fn a_buffer_that_needs_more_than_there_is_runs_in_parts_and_is_right() {
     assert!(w.machine.adapter().stats().split_parts >= 12);
 }
 
-// spec: PRE-037
-#[test]
-fn packets_of_other_contexts_and_of_the_memory_manager_run_between_two_parts() {
-    world(2).run(|w| {
+/// What the driver was given between the first and the last part of a split buffer, while another context has packets all the time: ids
+/// of that context's packets, and how many of the memory manager's there were.
+fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
+    let change = move |config| {
+        let mut config = patching(2)(config);
+        config.driver.preemption_aware = preemption_aware;
+        config
+    };
+    let w = world::world_with(change);
+    let result = Arc::new(w.platform.mutex("what ran between", (Vec::new(), 0)));
+    let inner = result.clone();
+    w.run(move |w| {
         let all: Vec<Allocation> = (0..6).map(|_| on_demand(w)).collect();
-        let (split, other) = (context(w, COPY, 0), context(w, COPY, 0));
-        let (memory, gpu_va) = w.bytes(8);
-        w.driver.take();
+        let split = context(w, COPY, 0);
         let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
-        // On its own agent, and often enough to be there whenever the engine is free.
-        let (kernel, platform) = (w.kernel.clone(), w.platform.clone());
-        let (commands_gpu_va, command_bytes) = w.commands(&[world::store(gpu_va, 3)]);
+        // Of another process: what this one has queued is not in the way of its own paging.
+        let neighbour = world::Neighbour::of(w, "another");
+        let other = neighbour.context(COPY, 7);
+        let platform = w.platform.clone();
+        w.driver.take();
         let going = w.platform.spawn("another", move || {
-            for _ in 0..200 {
-                let (context, queued_ns) = (other, 0);
-                let args =
-                    tidegate::calls::SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns };
-                kernel.submit_command(args).unwrap();
-                platform.sleep_until(platform.now().after(1));
+            for _ in 0..400 {
+                neighbour.submit_packet(other, &[Command::Timed { ns: 1 }]);
+                platform.sleep_until(platform.now().after(10));
             }
         });
-        render(w, &[split], &chain(&all, 9), &list).unwrap();
+        w.pass(50);
+        let timed = |command| [command, Command::Timed { ns: 100 }];
+        let commands: Vec<Command> = chain(&all, 9).into_iter().flat_map(timed).collect();
+        render(w, &[split], &commands, &list).unwrap();
         done(w, split);
         going.join();
-        assert_eq!((memory.read_u64(0), word(&all[5], 0)), (Ok(3), twice(9)));
+        assert!(all.iter().all(|a| word(a, 0) == twice(9)));
         let calls = w.driver.take();
-        let of_split = |at: &usize| calls[*at].ddi == "SubmitCommand";
-        let places: Vec<usize> = (0..calls.len()).filter(of_split).collect();
-        let between = |what: &str| calls[places[0]..places[places.len() - 1]].iter().any(|c| c.ddi == what);
-        assert!(places.len() > 2 && between("SubmitCommandVirtual") && between("BuildPagingBuffer"));
+        let parts: Vec<usize> = (0..calls.len()).filter(|at| calls[*at].ddi == "SubmitCommand").collect();
+        assert!(parts.len() > 2, "{}", parts.len());
+        let given =
+            calls[parts[0]..parts[parts.len() - 1]].iter().filter(|c| c.ddi == "SubmitCommandVirtual");
+        let ids: Vec<u32> = given.map(|c| c.about["id ".len()..].parse().unwrap()).collect();
+        let told = w.hooked.told();
+        let pages = |id: &u32| {
+            let mut packets = told.packets.iter().filter(|p| p.node_ordinal == COPY);
+            packets.any(|p| p.submission_fence_id == *id && p.flags.contains(SubmitCommandFlags::PAGING))
+        };
+        let (paging, others): (Vec<u32>, Vec<u32>) = ids.into_iter().partition(pages);
+        *inner.lock() = (others, paging.len());
     });
+    result.lock().clone()
+}
+
+// spec: PRE-004, PRE-006
+#[test]
+fn without_preemption_nothing_but_paging_runs_between_two_parts() {
+    let (others, paging) = between_parts(false);
+    assert_eq!(others, [0; 0], "packets of another context");
+    assert!(paging > 0);
+}
+
+// spec: PRE-037
+#[test]
+fn with_preemption_packets_of_another_context_run_between_two_parts() {
+    let (others, paging) = between_parts(true);
+    assert!(others.len() > 2 && paging > 0, "{others:?}, {paging}");
+}
+
+/// A part begins with the state of a new packet, and another context's packets leave theirs: what the commands of the first part
+/// set has to hold in the others all the same. The state that commands set is the label.
+// spec: PRE-038
+#[test]
+fn what_the_first_part_sets_holds_in_every_part() {
+    for room in [1, 2, 3] {
+        let w = world(room);
+        w.platform.enable_tracing();
+        let [own, foreign] = ["of the split buffer", "of another context"].map(|n| w.platform.trace_name(n));
+        let label = |of: NameId| Command::Label { name: of.0 + 1 };
+        let w = w.run(move |w| {
+            let all: Vec<Allocation> = (0..6).map(|_| on_demand(w)).collect();
+            let (split, other) = (context(w, COPY, 0), context(w, COPY, 0));
+            let neighbour = world::Neighbour { kernel: w.kernel.clone(), device: w.device };
+            let platform = w.platform.clone();
+            let (_, gpu_va) = w.bytes(4_096);
+            let going = w.platform.spawn("another", move || {
+                let fill = Command::Fill { destination: GpuVa(gpu_va), bytes: 64, value: 1 };
+                for _ in 0..50 {
+                    neighbour.submit_packet(other, &[label(foreign), fill.clone()]);
+                    platform.sleep_until(platform.now().after(1));
+                }
+            });
+            let mut commands = vec![label(own)];
+            commands.extend(all.iter().map(|to| fill(to, 5)));
+            if room > 1 {
+                commands.extend(all.windows(2).map(|pair| copy(&pair[0], &pair[1])));
+            }
+            let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
+            render(w, &[split], &commands, &list).unwrap();
+            done(w, split);
+            going.join();
+        });
+        assert!(w.machine.adapter().stats().split_parts >= 5 - u64::from(room > 1), "{room}");
+        let trace = w.platform.take_trace("labels");
+        let engine = |lane| trace.lanes.iter().any(|l| l.id == lane && l.kind == LaneKind::Engine);
+        // Those of the memory manager have no label.
+        let of = |kind, bytes| {
+            let slices = trace.records.iter().filter(move |r| r.kind == kind && r.arg == bytes);
+            slices.filter(|r| engine(r.lane)).map(|r| r.name).collect::<Vec<_>>()
+        };
+        let (fills, copies) = (of(Kind::Fill, BYTES), of(Kind::Copy, BYTES));
+        let named = |names: &[NameId]| names.iter().filter(|name| **name == own).count();
+        assert_eq!(named(&fills), 6, "room for {room}: {fills:?}");
+        assert_eq!(named(&copies), if room > 1 { 5 } else { 0 }, "room for {room}: {copies:?}");
+        assert!(fills.iter().chain(&copies).all(|name| *name != foreign), "room for {room}");
+        assert_eq!(of(Kind::Fill, 64), [foreign; 50]);
+    }
 }
 
 #[test]

@@ -685,7 +685,6 @@ impl LocalMemory {
             Some(references) => *references.lock() > 0,
             None => {
                 let mut state = self.state.lock();
-                // spec: PRE-082
                 allocation.is_mapped()
                     && !state.is_on_its_way(allocation.id)
                     && state.residency.pin(allocation.id)

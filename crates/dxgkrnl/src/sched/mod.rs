@@ -395,7 +395,9 @@ fn submit(
     };
     let in_use = adapter.engine_in_use(adapter.caps.engine(engine));
     let result = match command.kind {
-        CommandKind::Patched => render::submit(adapter, &driver_context, command.gpu_va, physical(&args)),
+        CommandKind::Patched { .. } => {
+            render::submit(adapter, &driver_context, command.gpu_va, physical(&args))
+        }
         _ => adapter.driver().submit_command_virtual(&Dispatch::enter(), args),
     };
     drop(in_use);

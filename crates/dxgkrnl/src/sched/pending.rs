@@ -21,8 +21,8 @@ pub(crate) struct Now {
 pub(crate) enum CommandKind {
     /// A process's work.
     Render,
-    /// The same as a part of a buffer with physical addresses, by its number; see `render`.
-    Patched,
+    /// The same as a part of a buffer with physical addresses, by its number; see `render`. `last`: no part comes behind it.
+    Patched { last: bool },
     /// The memory manager's.
     Paging,
     /// None: the engine is to take the context.
@@ -41,7 +41,7 @@ pub(crate) struct Command {
 impl CommandKind {
     /// Whether others may go before it.
     pub(super) fn is_work(self) -> bool {
-        matches!(self, CommandKind::Render | CommandKind::Patched)
+        matches!(self, CommandKind::Render | CommandKind::Patched { .. })
     }
 }
 

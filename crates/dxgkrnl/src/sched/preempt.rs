@@ -8,10 +8,10 @@
 //! While a request is open nothing is submitted to its engine, so that everything with a number behind the last completed one came back.
 //! Paging packets that come back are next, in their order and under their numbers; they are not asked for but by 3, since nothing
 //! may go before them. Others go to the heads of their contexts and get new numbers. A driver that is not preemption aware is
-//! asked for nothing: its timeout is that the first packet has run for the delay.
+//! asked for nothing: its timeout is that the first packet has run for the delay. Its engine is held for the parts of a split buffer.
 
 use super::line::{FenceLine, is_after};
-use super::pending::Command;
+use super::pending::{Command, CommandKind};
 use super::priority::{Candidate, LIFTED, Ready};
 use std::collections::{BTreeSet, VecDeque};
 use tidegate_calls::Priority;
@@ -88,6 +88,8 @@ pub(super) struct Engine {
     pub(super) idle_context: Option<OsHandle>,
     /// Whose packet it was given last.
     turned_to: Option<OsHandle>,
+    /// The context of a split buffer of which a part was submitted and the last one was not.
+    split: Option<OsHandle>,
     /// Contexts whose packets may run for ever (DisableGpuTimeout).
     pub(super) exempt: BTreeSet<OsHandle>,
     /// It is being reset: it is given nothing.
@@ -118,6 +120,7 @@ impl Engine {
             timed_out: None,
             idle_context: None,
             turned_to: None,
+            split: None,
             exempt: BTreeSet::new(),
             stopped: false,
             aftermath: None,
@@ -133,6 +136,11 @@ impl Engine {
     pub(super) fn submit(&mut self, of: Candidate, command: Command, now: CpuTime) -> u32 {
         let id = self.line.next();
         let Candidate { context, priority, lifted_since } = of;
+        match command.kind {
+            CommandKind::Patched { last: false } => self.split = Some(context),
+            CommandKind::Patched { last: true } => self.end_split(context),
+            CommandKind::Render | CommandKind::Paging | CommandKind::ContextSwitch => {}
+        }
         self.enter(Packet { id, context, command, priority, lifted_since, began: None }, now);
         id
     }
@@ -144,6 +152,16 @@ impl Engine {
         let packet = Packet { began: None, ..self.returned.pop_front()? };
         self.enter(packet.clone(), now);
         Some(packet)
+    }
+
+    /// The context of the split buffer that it is in the middle of.
+    pub(super) fn split(&self) -> Option<OsHandle> {
+        self.split
+    }
+
+    /// No part of a split buffer of this context comes any more.
+    pub(super) fn end_split(&mut self, context: OsHandle) {
+        self.split = self.split.filter(|split| *split != context);
     }
 
     /// The context that an engine with nothing to do is to be turned to.

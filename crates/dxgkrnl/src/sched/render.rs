@@ -10,8 +10,8 @@
 //!    (DxgkDdiSubmitCommand). A part that linked adapters run as well, or that comes back from a preemption, is patched again only when
 //!    something stands elsewhere by now: its contents do not change under an engine.
 //!
-//! Packets of other contexts and of the memory manager run between two parts as they do between two packets. Whoever calls waits for
-//! memory, and never for the GPU.
+//! Packets of other contexts and of the memory manager run between two parts as they do between two packets; only those of the memory
+//! manager where the driver is not preemption aware (`vidsch`). The caller waits for memory, and never for the GPU.
 
 use super::patch_list::{self, BadList, Bindings, Part};
 use super::{CommandKind, submit_command};
@@ -167,7 +167,7 @@ fn next_part(
         .map_err(|status| format!("what a part of a buffer needs could not be paged in: {status}"))
 }
 
-// spec: PRE-037, PRE-038
+// spec: PRE-037
 fn queue_part(
     contexts: &[Arc<Context>],
     buffer: &Arc<DmaBuffer>,
@@ -178,6 +178,7 @@ fn queue_part(
     let adapter = &first.device.adapter;
     let needs = buffer.objects(&part.needs);
     let bytes = part.bytes.end - part.bytes.start;
+    let last = part.bytes.end == buffer.bytes.len() as u32;
     let queued = Arc::new(QueuedPart {
         buffer: buffer.clone(),
         part,
@@ -187,7 +188,7 @@ fn queue_part(
     for context in contexts {
         let id = adapter.new_handle().0;
         context.keep_part(id, queued.clone());
-        submit_command(context, CommandKind::Patched, (id, bytes), queued_ns)?;
+        submit_command(context, CommandKind::Patched { last }, (id, bytes), queued_ns)?;
     }
     let mark = adapter.memory.let_go_after(&first.device, &needs);
     *queued.use_.lock() = Use::Until(mark);

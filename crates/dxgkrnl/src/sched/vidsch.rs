@@ -127,6 +127,7 @@ impl<F: Clone> VidSch<F> {
         for context in contexts {
             let Some(queue) = self.contexts.get_mut(context) else { continue };
             queue.given_up = true;
+            self.engines[queue.engine as usize].end_split(*context);
             for item in queue.items.drain(..) {
                 match item.work {
                     Work::Command(command) if !item.came_back => given_up.commands.push((*context, command)),
@@ -221,7 +222,7 @@ impl<F: Clone> VidSch<F> {
     /// What was saved of such a packet says where its allocations stood, and no patch reaches that.
     pub(crate) fn holds_places(&self) -> bool {
         let holds = |item: &Item<F>| match &item.work {
-            Work::Command(command) => item.came_back && command.kind == CommandKind::Patched,
+            Work::Command(command) => item.came_back && matches!(command.kind, CommandKind::Patched { .. }),
             _ => false,
         };
         self.engines.iter().any(|engine| !engine.in_flight.is_empty())
@@ -289,7 +290,7 @@ impl<F: Clone> VidSch<F> {
             match packet.command.kind {
                 CommandKind::Paging => self.engines[engine as usize].returned.push_front(packet),
                 CommandKind::ContextSwitch => self.left_engine(packet.context, now),
-                CommandKind::Render | CommandKind::Patched => {
+                CommandKind::Render | CommandKind::Patched { .. } => {
                     let began = packet.began.filter(|_| packet.lifted_since.is_some());
                     let lift_over = began.is_some_and(|began| now.at >= began.after(self.limits.quantum_ns));
                     let turn_over = place == 0 && (reason == Reason::Quantum || lift_over);
@@ -410,7 +411,7 @@ impl<F: Clone> VidSch<F> {
             let flags = SubmitCommandFlags::PAGING | SubmitCommandFlags::RESUBMISSION;
             return Some(Decision::Submit { context, engine, command, fence_id, flags });
         }
-        while let Some(candidate) = self.engines[index].ready.pop(self.limits.quantum_ns, now.at) {
+        while let Some(candidate) = self.take_candidate(index, now) {
             let context = candidate.context;
             let Some(queue) = self.contexts.get_mut(&context) else { continue };
             queue.listed = false;
@@ -422,9 +423,35 @@ impl<F: Clone> VidSch<F> {
             return Some(self.submit(engine, candidate, (command, came_back), now));
         }
         // spec: PRE-012
-        let context = self.engines[index].turns_away()?;
+        let context = self.engines[index].turns_away().filter(|_| self.held_for_split(index).is_none())?;
         let idle = Candidate { context, priority: Priority::Realtime, lifted_since: None };
         Some(self.submit(engine, idle, (Command::CONTEXT_SWITCH, false), now))
+    }
+
+    /// Takes the context whose turn it is. While an engine is held for a split buffer these are the memory manager's, then the one
+    /// that the buffer is of.
+    fn take_candidate(&mut self, index: usize, now: Now) -> Option<Candidate> {
+        let Some(held) = self.held_for_split(index) else {
+            return self.engines[index].ready.pop(self.limits.quantum_ns, now.at);
+        };
+        let listed =
+            || self.contexts.iter().filter(|(_, queue)| queue.listed && queue.engine as usize == index);
+        let pages =
+            |queue: &ContextQueue<F>| queue.head_command().is_some_and(|c| c.kind == CommandKind::Paging);
+        let paging = listed().find(|(_, queue)| pages(queue));
+        let (context, queue) = paging.or_else(|| listed().find(|(context, _)| **context == held))?;
+        let (context, priority) = (*context, queue.priority);
+        self.engines[index].ready.remove(context, priority);
+        Some(Candidate { context, priority, lifted_since: None })
+    }
+
+    /// The context of the split buffer that an engine is held for: the parts of a buffer run back to back where the driver is not
+    /// preemption aware. A wait that heads the context's queue lets others go on: they may be what it waits for.
+    fn held_for_split(&self, index: usize) -> Option<OsHandle> {
+        let context = self.engines[index].split().filter(|_| !self.limits.preempts)?;
+        let queue = self.contexts.get(&context)?;
+        let waits = matches!(queue.items.front(), Some(Item { work: Work::Wait { .. }, .. }));
+        (!waits).then_some(context)
     }
 
     fn submit(

@@ -168,7 +168,7 @@ impl VidSch {
                         "packet {}, {} bytes of commands at {:#x}",
                         packet.id, command.bytes, command.gpu_va
                     ),
-                    CommandKind::Patched => format!(
+                    CommandKind::Patched { .. } => format!(
                         "packet {}, {} bytes of commands with physical addresses",
                         packet.id, command.bytes
                     ),

@@ -96,7 +96,7 @@ fn an_engine_with_room_is_asked_before_somebody_stands_behind_lower_work() {
 
 #[test]
 fn what_was_saved_of_a_packet_with_physical_addresses_holds_memory_where_it_is() {
-    for (kind, holds) in [(CommandKind::Patched, true), (CommandKind::Render, false)] {
+    for (kind, holds) in [(CommandKind::Patched { last: true }, true), (CommandKind::Render, false)] {
         let mut s = machine(&[Priority::Normal, Priority::High], LIMITS);
         s.push(A, of_kind(10, kind), NOW);
         assert!(!s.holds_places(), "{kind:?}: it is patched when it goes to its engine");
@@ -112,7 +112,7 @@ fn what_was_saved_of_a_packet_with_physical_addresses_holds_memory_where_it_is()
     }
     // Nobody runs the rest of one whose device is lost.
     let mut s = machine(&[Priority::Normal, Priority::High], LIMITS);
-    s.push(A, of_kind(10, CommandKind::Patched), NOW);
+    s.push(A, of_kind(10, CommandKind::Patched { last: true }), NOW);
     assert_eq!(next(&mut s, NOW), [new(10, 1)]);
     s.push(B, command(20), at(1));
     assert_eq!(next(&mut s, at(1)), [Next::Request(2)]);
@@ -131,6 +131,60 @@ fn a_driver_that_is_not_preemption_aware_is_asked_for_nothing() {
     assert_eq!(next(&mut s, NOW), [new(20, 2)], "behind the one that runs");
     assert_eq!(next(&mut s, at(1_000_000)), []);
     assert_eq!(s.next_deadline(), None);
+}
+
+// spec: PRE-004
+#[test]
+fn without_preemption_the_parts_of_a_buffer_run_back_to_back() {
+    let part = |at, last| of_kind(at, CommandKind::Patched { last });
+    for preempts in [false, true] {
+        let mut s = machine(&[Priority::Normal, Priority::High], Limits { preempts, ..LIMITS });
+        s.push(A, part(10, false), NOW);
+        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+        assert!(s.completed(0, 1, NOW).is_some());
+        s.push(B, command(20), NOW);
+        let between = next(&mut s, NOW);
+        assert_eq!(between, if preempts { vec![new(20, 2)] } else { vec![] });
+        if preempts {
+            continue;
+        }
+        // The memory manager makes room for the next part.
+        s.push(B, of_kind(30, CommandKind::Paging), NOW);
+        assert_eq!(next(&mut s, NOW), [], "it stands behind other work of its context");
+        s.push(A, part(11, false), NOW);
+        s.push(A, part(12, true), NOW);
+        assert_eq!(next(&mut s, NOW), [new(11, 2), new(12, 3)]);
+        assert!(s.completed(0, 3, NOW).is_some());
+        assert_eq!(next(&mut s, NOW).len(), 2, "the buffer is over");
+    }
+}
+
+// spec: PRE-004
+#[test]
+fn paging_a_wait_and_the_end_of_its_device_let_others_go_between_two_parts() {
+    let begun = || {
+        let mut s = machine(&[Priority::Normal, Priority::Normal], Limits { preempts: false, ..LIMITS });
+        s.push(A, of_kind(10, CommandKind::Patched { last: false }), NOW);
+        assert_eq!(next(&mut s, NOW), [new(10, 1)]);
+        assert!(s.completed(0, 1, NOW).is_some());
+        s
+    };
+    let mut s = begun();
+    s.push(B, of_kind(20, CommandKind::Paging), NOW);
+    assert_eq!(next(&mut s, NOW), [Next::Packet(20, 2, PAGING)]);
+    let mut s = begun();
+    s.push(B, command(20), NOW);
+    s.push(A, Work::Wait { fences: vec!["fence"], remaining: 1 }, NOW);
+    assert_eq!(next(&mut s, NOW), [new(20, 2)], "it may be what the wait is for");
+    let mut s = begun();
+    s.push(B, command(20), NOW);
+    assert_eq!(next(&mut s, NOW), []);
+    let _given_up = s.clear_contexts(&[A]);
+    assert_eq!(next(&mut s, NOW), [new(20, 2)]);
+    let mut s = begun();
+    s.push(B, command(20), NOW);
+    let _given_up = s.remove_context(A);
+    assert_eq!(next(&mut s, NOW), [new(20, 2)]);
 }
 
 #[test]
