@@ -318,7 +318,7 @@ impl InterruptSink for Witness {
     }
 }
 
-// spec: NF-188, NF-196, NF-197, NF-198, NF-199
+// spec: NF-188, NF-198, NF-199
 #[test]
 fn value_and_log_entry_are_there_when_the_line_goes_up() {
     everywhere(Config::default(), |machine| {

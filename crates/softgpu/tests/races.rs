@@ -10,8 +10,11 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink};
-use tidegate_platform::{Controller, Event, MemoryModel, Object, OpKind, Platform, Point, Step, WaitEnd};
+use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogType};
+use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink, RingPacket};
+use tidegate_platform::{
+    AgentIx, Bulk, Controller, Event, MemoryModel, Object, OpKind, Platform, Point, Step, WaitEnd, Word,
+};
 use tidegate_softgpu::{Barriers, Config, EngineClass, NodeConfig};
 
 /// Walks all schedules depth first; a state that was seen before is not branched from again.
@@ -21,6 +24,8 @@ struct Walk {
     path: Vec<(usize, usize)>,
     depth: usize,
     seen: HashSet<u64>,
+    /// The CPU reads bytes that an engine writes: reads of bytes are choices.
+    bytes_are_shared: bool,
 }
 
 impl Walk {
@@ -42,12 +47,11 @@ struct Walker(Rc<RefCell<Walk>>);
 impl Controller for Walker {
     fn choose(&mut self, point: &Point<'_>) -> usize {
         let mut walk = self.0.borrow_mut();
-        // In these scenarios nobody reads bytes that another agent writes (page tables, rings and commands are there
-        // before the run, the mailbox is one agent's), so reading bytes commutes with whatever the others do.
-        if point
-            .current
-            .is_some_and(|a| matches!(point.pending[a.0 as usize], (OpKind::Load, Object::Bulk(_))))
-        {
+        // In most scenarios no agent reads bytes that another one writes: page tables, rings and commands are there before the
+        // run, the mailbox is one agent's. A read of bytes then commutes with every step of the others.
+        let reads_bytes =
+            |agent: AgentIx| matches!(point.pending[agent.0 as usize], (OpKind::Load, Object::Bulk(_)));
+        if !walk.bytes_are_shared && point.current.is_some_and(reads_bytes) {
             return 0;
         }
         if walk.depth == walk.path.len() {
@@ -94,7 +98,16 @@ const MOST_SCHEDULES: u64 = 250_000;
 
 /// Runs `scenario` in every order, until `limit` schedules or, if `until_stuck`, the first that stands still.
 fn explore(config: &Config, until_stuck: bool, scenario: impl Fn(&Arc<Machine>) -> Body) -> Explored {
-    let walk = Rc::new(RefCell::new(Walk::default()));
+    explore_by(Walk::default(), config, until_stuck, scenario)
+}
+
+fn explore_by(
+    walk: Walk,
+    config: &Config,
+    until_stuck: bool,
+    scenario: impl Fn(&Arc<Machine>) -> Body,
+) -> Explored {
+    let walk = Rc::new(RefCell::new(walk));
     let (mut schedules, mut stuck) = (0, 0);
     loop {
         let platform = Platform::explored(Box::new(Walker(Rc::clone(&walk))), MemoryModel::TotalStoreOrder);
@@ -151,6 +164,63 @@ fn armed_wait_meets_signal(machine: &Arc<Machine>) -> Body {
         fence.monitored.store(0);
         machine.platform.fence();
         fence.current.load() >= 1 || rings(&bell)
+    })
+}
+
+/// A queue whose first packet signals 1 and writes entry 0 of the log that is returned: its index word and its entries.
+fn logged_signal(machine: &Arc<Machine>) -> (Fence, Word, Bulk) {
+    let process = machine.process();
+    let fence = process.fence(0, u64::MAX);
+    let mut queue = process.queue(0);
+    let (header_at, header) = machine.system.protocol(LOG_HEADER_WORDS);
+    let (payload_at, entries) = machine.system.bulk(LOG_ENTRY_BYTES);
+    let set = AdminCommand::SetLogBuffer {
+        queue: queue.id,
+        kind: LogType::Signals,
+        header: header_at,
+        payload: payload_at,
+        entries: 1,
+        notify_every: 0,
+    };
+    machine.admin(set).expect("a log");
+    let RingPacket::Signal { current_value, monitored_value, value, fence_handle, trace, .. } =
+        fence.signal(1)
+    else {
+        panic!("a signal is a signal packet")
+    };
+    let log_entry = 0;
+    queue.submit(&[RingPacket::Signal {
+        current_value,
+        monitored_value,
+        value,
+        fence_handle,
+        log_entry,
+        trace,
+    }]);
+    (fence, header.word(LOG_INDEX_WORD), entries)
+}
+
+/// The CPU arms MonitoredValue and looks at the log instead of the value, while an engine signals. Either the engine sees the new
+/// MonitoredValue and interrupts, or its index word is visible.
+fn armed_reader_meets_logged_signal(machine: &Arc<Machine>) -> Body {
+    let (fence, index, _entries) = logged_signal(machine);
+    let machine = Arc::clone(machine);
+    Box::new(move |bell| {
+        fence.monitored.store(0);
+        machine.platform.fence();
+        index.load() != 0 || rings(&bell)
+    })
+}
+
+/// The CPU looks at index, entry and value, the last of the engine's stores first, while an engine signals. What is seen of a later
+/// store must be there of the stores before it.
+fn reader_meets_logged_signal(machine: &Arc<Machine>) -> Body {
+    let (fence, index, entries) = logged_signal(machine);
+    Box::new(move |_| {
+        let index = index.load() != 0;
+        let entry = entries.read_u64(0).expect("an entry") != 0;
+        let value = fence.current.load() != 0;
+        (entry || !index) && (value || !entry)
     })
 }
 
@@ -272,7 +342,23 @@ fn a_queue_that_parks_while_its_fence_is_signaled_is_never_lost() {
     find("wait meets signal", TWO, wait_meets_signal);
 }
 
-// spec: NF-054, NF-055, NF-211, NF-213
+// spec: NF-211, NF-213
+#[test]
+fn an_index_is_visible_when_its_signal_is_compared_with_monitored_value() {
+    exhaust("armed reader meets logged signal", ONE, armed_reader_meets_logged_signal);
+    find("armed reader meets logged signal", ONE, armed_reader_meets_logged_signal);
+}
+
+// spec: NF-196, NF-197, NF-211
+#[test]
+fn a_signal_stores_its_value_then_its_entry_then_the_index() {
+    let walk = Walk { bytes_are_shared: true, ..Walk::default() };
+    let right = explore_by(walk, &hardware(ONE, true), false, reader_meets_logged_signal);
+    assert_eq!(right.stuck, 0, "a later store was seen before an earlier one: {right:?}");
+    println!("reader meets logged signal: {right:?}");
+}
+
+// spec: NF-054, NF-055
 #[test]
 fn a_cpu_waiter_that_arms_while_its_fence_is_signaled_is_never_lost() {
     exhaust("armed wait meets signal", ONE, armed_wait_meets_signal);
