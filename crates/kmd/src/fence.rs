@@ -168,7 +168,6 @@ impl ReferenceDriver {
     /// A CPU signal, or news of one: 1. what is to be stored, and where waiters look, is settled under the lock; 2. the
     /// values are stored; 3. a full barrier, so that a queue that begins to wait now sees the new value, and the hardware,
     /// looking for queues that wait already, does too; 4. the hardware looks.
-    // spec: NF-137
     pub(crate) fn update_current(
         &self,
         fences: &[UpdateCurrentValue<'_>],
@@ -188,7 +187,9 @@ impl ReferenceDriver {
                 (Change::Store, Some(cell)) => {
                     cell.store(update.value);
                 }
+                // spec: NF-137
                 (Change::LetPass, Some(cell)) => cell.let_pass(),
+                // spec: NF-137
                 (Change::LetPass, None) => failed.extend(self.condemn(lookup).err()),
                 (Change::Store, None) => {
                     failed.push(KmdError::Argument("no CPU stores to an INTRA_GPU fence"))
@@ -259,6 +260,7 @@ enum Change {
 
 fn change_of(fence: &mut Fence, mode: UpdateCurrentMode) -> Change {
     match mode {
+        // spec: NF-137
         UpdateCurrentMode::Write if fence.always_signaled => Change::Nothing,
         UpdateCurrentMode::Write => Change::Store,
         // spec: NF-136

@@ -87,12 +87,16 @@ fn waits_for_a_fence_of_a_lost_device_pass_whatever_number_came_and_its_value_is
     };
     assert_eq!(update(u64::from(u32::MAX), UpdateCurrentMode::AlwaysSignaled), [notify(5, 0x100)]);
     assert_eq!((cell.load(), cell.satisfies(highest)), (7, true));
-    // Signals that come later do nothing to it: neither the CPU's nor an engine's that would rewind it.
-    update(3, UpdateCurrentMode::Write);
+    // Signals that come later do nothing to it: neither one of the CPU, up or down, nor one of an engine that would rewind it.
+    for value in [9, 3, u64::MAX] {
+        update(value, UpdateCurrentMode::Write);
+        assert_eq!(cell.load(), 7, "a CPU signal of {value}");
+    }
     cell.store(2);
     assert_eq!(cell.load(), 7);
 }
 
+// spec: NF-137
 #[test]
 fn a_fence_that_no_cpu_reaches_is_made_and_ended_by_the_hardware() {
     let machine = Machine::cold(&Platform::host(), Config::standard(), None);
