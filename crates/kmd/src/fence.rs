@@ -182,14 +182,13 @@ impl ReferenceDriver {
             }
         }
         drop(objects);
+        // spec: NF-137
         for (update, change, lookup) in &targets {
             match (change, update.current_value) {
                 (Change::Store, Some(cell)) => {
                     cell.store(update.value);
                 }
-                // spec: NF-137
                 (Change::LetPass, Some(cell)) => cell.let_pass(),
-                // spec: NF-137
                 (Change::LetPass, None) => failed.extend(self.condemn(lookup).err()),
                 (Change::Store, None) => {
                     failed.push(KmdError::Argument("no CPU stores to an INTRA_GPU fence"))
@@ -260,7 +259,6 @@ enum Change {
 
 fn change_of(fence: &mut Fence, mode: UpdateCurrentMode) -> Change {
     match mode {
-        // spec: NF-137
         UpdateCurrentMode::Write if fence.always_signaled => Change::Nothing,
         UpdateCurrentMode::Write => Change::Store,
         // spec: NF-136
