@@ -13,8 +13,10 @@ pub enum DeviceState {
     Hung(String),
     /// Lost because the GPU was reset for the work of somebody else: for what, in words.
     Reset(String),
-    /// Lost because the adapter stopped.
+    /// Lost because the adapter stopped with a bug check.
     Stopped,
+    /// Lost because the adapter was removed, or was stopped while the device was there.
+    Removed,
     /// Lost because its process was ended; nothing that it shares is made to pass for that.
     ProcessEnded,
 }

@@ -572,6 +572,7 @@ impl DeviceInner {
             Ok(DeviceState::Hung(what)) => Some(RemovedReason::Hung(what)),
             Ok(DeviceState::Reset(what)) => Some(RemovedReason::Reset(what)),
             Ok(DeviceState::Stopped) => Some(RemovedReason::AdapterStopped),
+            Ok(DeviceState::Removed) => Some(RemovedReason::AdapterRemoved),
             Ok(DeviceState::ProcessEnded) => Some(RemovedReason::ProcessEnded),
             Err(Status::CANCELLED) => None,
             Err(status) => {

@@ -13,8 +13,10 @@ pub enum RemovedReason {
     Hung(String),
     /// The GPU was reset for the work of another device (DXGI_ERROR_DEVICE_RESET): for what.
     Reset(String),
-    /// The adapter stopped (DXGI_ERROR_DEVICE_REMOVED).
+    /// The adapter stopped with a bug check (DXGI_ERROR_DEVICE_REMOVED).
     AdapterStopped,
+    /// The adapter was removed, or was stopped while the device was there (DXGI_ERROR_DEVICE_REMOVED).
+    AdapterRemoved,
     /// Its process was ended (DXGI_ERROR_DEVICE_REMOVED).
     ProcessEnded,
     /// The kernel refused a call with a status of a lost device and has no state of the device.
@@ -48,6 +50,7 @@ impl fmt::Display for RemovedReason {
             RemovedReason::Hung(what) => write!(f, "DEVICE_HUNG: {what}"),
             RemovedReason::Reset(what) => write!(f, "DEVICE_RESET: {what}"),
             RemovedReason::AdapterStopped => f.write_str("DEVICE_REMOVED: the adapter stopped"),
+            RemovedReason::AdapterRemoved => f.write_str("DEVICE_REMOVED: the adapter was removed"),
             RemovedReason::ProcessEnded => f.write_str("DEVICE_REMOVED: its process was ended"),
             RemovedReason::Refused { call, object, status } => write!(f, "{call} for {object}: {status}"),
         }

@@ -6,6 +6,7 @@
 use crate::caps::{AdapterCaps, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::display::SetVidPnSourceAddress;
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell, DisconnectReason};
+use crate::entries::OptionalEntries;
 use crate::feature::{
     DriverFeatureTable, FeatureInterface, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
 };
@@ -48,6 +49,13 @@ pub trait Driver: Send + Sync {
     /// The version of the contract that the driver is written for. Entries of a later one are never called.
     #[doc(alias = "DRIVER_INITIALIZATION_DATA")]
     fn ddi_version(&self) -> DdiVersion;
+
+    /// The optional entries that the driver has. An adapter whose driver declares a capability without the entries of it does not
+    /// start. By default none.
+    #[doc(alias = "DRIVER_INITIALIZATION_DATA")]
+    fn optional_entries(&self) -> OptionalEntries {
+        OptionalEntries::empty()
+    }
 
     /// Before [`Driver::start_device`], once for each feature that the kernel knows: what the driver supports. The hardware is
     /// not to be touched yet.

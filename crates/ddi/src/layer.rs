@@ -5,6 +5,7 @@ use crate::caps::{AdapterCaps, EngineId, NativeFenceCaps, UserModeSubmissionCaps
 use crate::display::SetVidPnSourceAddress;
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, InterruptService, StartInfo};
+use crate::entries::OptionalEntries;
 use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
 use crate::fence::{
     CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
@@ -35,6 +36,11 @@ pub trait DriverLayer: Send + Sync {
     /// See [`Driver::ddi_version`].
     fn ddi_version(&self) -> DdiVersion {
         self.inner().ddi_version()
+    }
+
+    /// See [`Driver::optional_entries`].
+    fn optional_entries(&self) -> OptionalEntries {
+        self.inner().optional_entries()
     }
 
     /// See [`Driver::query_feature_support`].
@@ -425,6 +431,10 @@ pub trait DriverLayer: Send + Sync {
 impl<T: DriverLayer> Driver for T {
     fn ddi_version(&self) -> DdiVersion {
         DriverLayer::ddi_version(self)
+    }
+
+    fn optional_entries(&self) -> OptionalEntries {
+        DriverLayer::optional_entries(self)
     }
 
     fn query_feature_support(&self, level: &Passive, args: QueryFeatureSupport) -> FeatureSupport {

@@ -15,6 +15,7 @@ pub mod caps;
 pub mod display;
 pub mod doorbell;
 pub mod driver;
+pub mod entries;
 pub mod feature;
 pub mod fence;
 pub mod handle;
@@ -41,6 +42,7 @@ pub use caps::{
 pub use display::{DisplayCaps, SetVidPnSourceAddress, SetVidPnSourceAddressFlags};
 pub use doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbellFlags, DisconnectReason};
 pub use driver::{Callbacks, Driver, InterruptService, StartInfo};
+pub use entries::OptionalEntries;
 pub use feature::{FeatureId, FeatureInterface, FeatureState};
 pub use handle::{DriverHandle, OsHandle};
 pub use interrupt::{InterruptData, PageFault};

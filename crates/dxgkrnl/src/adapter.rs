@@ -16,6 +16,7 @@ use crate::fence::FenceTable;
 use crate::fence::log::{LogMode, LogTimeFault};
 use crate::fence::residency::Residency;
 use crate::fence::storage::Grave;
+use crate::gone::Gone;
 use crate::hwqueue::{HwQueue, HwQueueTable};
 use crate::interrupt::{self, DpcQueue};
 use crate::memory::{AddressSpace, ContextAllocations, LocalMemory};
@@ -29,7 +30,7 @@ use crate::supervisor::{self, Supervisor};
 use crate::tdr::{Tdr, TdrConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::scheduling::SetupPriorityBands;
@@ -143,11 +144,20 @@ impl fmt::Display for PendingWait {
     }
 }
 
+/// Why nothing begins on an adapter any more.
+#[derive(Default)]
+struct Condition {
+    bug_checks: Vec<BugCheck>,
+    removed: bool,
+}
+
 /// One adapter: a driver and the kernel's state for it.
 pub struct Adapter {
     pub(crate) platform: Platform,
     /// With the entries that it lacks closed; see `entry`.
     driver: Arc<dyn Driver>,
+    /// In its place once the adapter has stopped.
+    gone: Gone,
     features: Arc<Features>,
     pub(crate) caps: AdapterCaps,
     pub(crate) native_fence_caps: NativeFenceCaps,
@@ -170,13 +180,13 @@ pub struct Adapter {
     /// What drivers have for the states of their contexts.
     pub(crate) context_allocations: ContextAllocations,
     /// The system process's address space, once fences or save areas are mapped there; gone after stop.
-    system_process: Mutex<Option<Arc<AddressSpace>>>,
+    pub(crate) system_process: Mutex<Option<Arc<AddressSpace>>>,
     /// What is mapped where shareable fences stood that are over.
     grave: OnceLock<Grave>,
     pub(crate) fences: Mutex<FenceTable>,
     pub(crate) sched: Mutex<VidSch>,
     /// What engines are turned to that would keep the last context; gone after stop.
-    idle_contexts: Mutex<Option<IdleContexts>>,
+    pub(crate) idle_contexts: Mutex<Option<IdleContexts>>,
     pub(crate) contexts: Mutex<Registry<Context>>,
     /// Hardware contexts of all processes.
     pub(crate) hw_contexts: Mutex<Registry<Context>>,
@@ -210,8 +220,14 @@ pub struct Adapter {
     pub(crate) supervisor: Supervisor,
     pub(crate) tdr: Tdr,
     next_handle: Word,
-    bug_checks: Mutex<Vec<BugCheck>>,
-    interrupt_worker: Mutex<Option<ServiceHandle>>,
+    condition: Mutex<Condition>,
+    /// Processes that have it open.
+    pub(crate) processes: Mutex<Vec<Weak<Process>>>,
+    /// One removal at a time; held over all of it.
+    pub(crate) removing: Mutex<()>,
+    /// Set when the driver has stopped: it is not called any more.
+    pub(crate) stopped: OnceLock<()>,
+    pub(crate) interrupt_worker: Mutex<Option<ServiceHandle>>,
 }
 
 impl Adapter {
@@ -261,6 +277,7 @@ impl Adapter {
             idle_contexts: platform.mutex("idle contexts", None),
             power: Power::new(platform, &config, declared.caps.engine_count() as usize),
             display: declared.caps.display.map(|display| Display::new(platform, display)),
+            gone: Gone { version, caps: declared.caps.clone(), shape: declared.shape },
             caps: declared.caps,
             native_fence_caps: declared.native_fence,
             user_mode_submission_caps: declared.user_mode_submission,
@@ -292,7 +309,10 @@ impl Adapter {
             supervisor: Supervisor::new(platform, config.supervised),
             tdr: Tdr::new(platform, &config.tdr, config.supervised),
             next_handle: platform.page(1).word(0),
-            bug_checks: platform.mutex("bug checks", Vec::new()),
+            condition: platform.mutex("bug checks", Condition::default()),
+            processes: platform.mutex("processes of an adapter", Vec::new()),
+            removing: platform.mutex("removal of an adapter", ()),
+            stopped: OnceLock::new(),
             interrupt_worker: platform.mutex("interrupt worker", None),
         });
         // 6. It may interrupt.
@@ -329,28 +349,6 @@ impl Adapter {
         Process::new(self, process_name, true)
     }
 
-    /// Stops the adapter: its supervisor, its interrupt worker and its driver. Processes must be closed first.
-    pub fn stop(&self) {
-        self.supervisor.stop();
-        self.tdr.forget();
-        let worker = self.interrupt_worker.lock().take();
-        if let Some(worker) = worker {
-            worker.stop();
-        }
-        self.dpc.forget();
-        if let Some(display) = &self.display {
-            display.forget();
-        }
-        self.memory.stop();
-        let kept = self.sched.lock().forget_kept_areas();
-        drop(kept);
-        let (idle_contexts, system_process) =
-            (self.idle_contexts.lock().take(), self.system_process.lock().take());
-        drop(idle_contexts);
-        drop(system_process);
-        self.driver().stop_device(&Passive::enter());
-    }
-
     /// Physical adapters behind this one: as many bits has an engine affinity.
     pub fn physical_adapters(&self) -> u32 {
         self.caps.physical_adapters
@@ -372,22 +370,33 @@ impl Adapter {
         self.stats.read()
     }
 
-    /// Broken driver contracts so far.
+    /// The broken driver contract that stopped the adapter, if one did. What follows from it is not a bug check of its own.
     pub fn bug_checks(&self) -> Vec<BugCheck> {
-        self.bug_checks.lock().clone()
+        self.condition.lock().bug_checks.clone()
     }
 
     /// The driver, for a DDI call, on a device that has power until the call is over: no guard of policy state may be held.
     pub(crate) fn driver(&self) -> Powered<'_> {
         current::assert_no_guards("a DDI call");
         let awake = self.awake();
-        Powered { driver: &*self.driver, _awake: awake, _inside: self.tdr.gate.enter() }
+        // The driver is chosen inside the gate, through which DxgkDdiStopDevice goes alone.
+        let inside = self.tdr.gate.enter();
+        Powered { driver: self.present_driver(), _awake: awake, _inside: inside }
     }
 
     /// The driver, for a call that says itself whether the device has power, or that only comes from one that has.
     pub(crate) fn driver_as_it_is(&self) -> &dyn Driver {
         current::assert_no_guards("a DDI call");
-        &*self.driver
+        self.present_driver()
+    }
+
+    fn present_driver(&self) -> &dyn Driver {
+        if self.is_stopped() { &self.gone } else { &*self.driver }
+    }
+
+    /// Whether the driver has stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.get().is_some()
     }
 
     pub(crate) fn hw_queues_of(&self, which: impl Fn(&HwQueue) -> bool) -> Vec<Arc<HwQueue>> {
@@ -450,22 +459,54 @@ impl Adapter {
         platform.record(Record::span(lane, kind, name, start_ns, platform.stamp_ns()).with_arg(arg));
     }
 
-    /// Keeps a broken contract and stops the adapter.
+    /// Keeps a broken contract and stops the adapter. What breaks on an adapter that has stopped already is a consequence of that, and
+    /// is not kept.
     // spec: PRE-054
     pub(crate) fn bug_check(self: &Arc<Adapter>, bug: BugCheck) {
-        self.bug_checks.lock().push(bug);
-        self.lose_all_devices();
+        if self.keep_bug_check(bug) {
+            self.lose_all_devices();
+        }
     }
 
     /// The same for a caller that holds locks: the contract counts as broken at once, and the deferred routine loses the devices.
     pub(crate) fn stop_later(&self, bug: BugCheck) {
-        self.bug_checks.lock().push(bug);
-        interrupt::report_stop(self);
+        if self.keep_bug_check(bug) {
+            interrupt::report_stop(self);
+        }
     }
 
-    /// DEVICE_REMOVED once a driver contract was broken: nothing begins on this adapter any more.
+    /// Keeps the first broken contract of an adapter that was not removed. Returns whether it was kept.
+    // spec: PRE-092
+    fn keep_bug_check(&self, bug: BugCheck) -> bool {
+        let mut condition = self.condition.lock();
+        let first = !condition.removed && condition.bug_checks.is_empty();
+        if first {
+            condition.bug_checks.push(bug);
+        }
+        first
+    }
+
+    /// Nothing begins any more: the adapter is being removed.
+    // spec: PRE-095
+    pub(crate) fn begin_removal(&self) {
+        self.condition.lock().removed = true;
+    }
+
+    /// The driver did not let a removal stop it.
+    pub(crate) fn note_stuck_in_driver(&self, bug: BugCheck) {
+        self.condition.lock().bug_checks.push(bug);
+    }
+
+    /// DEVICE_REMOVED once a driver contract was broken or the adapter was removed.
     pub(crate) fn check(&self) -> Result<(), Status> {
-        if self.bug_checks.lock().is_empty() { Ok(()) } else { Err(Status::DEVICE_REMOVED) }
+        let condition = self.condition.lock();
+        let stands = condition.bug_checks.is_empty() && !condition.removed;
+        if stands { Ok(()) } else { Err(Status::DEVICE_REMOVED) }
+    }
+
+    /// DEVICE_REMOVED once the adapter was removed.
+    pub(crate) fn check_present(&self) -> Result<(), Status> {
+        if self.condition.lock().removed { Err(Status::DEVICE_REMOVED) } else { Ok(()) }
     }
 
     /// A handle that names a kernel object to the driver; never given twice, by no adapter of the platform: its upper part is

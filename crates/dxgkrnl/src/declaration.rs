@@ -12,8 +12,8 @@ use tidegate_ddi::feature::QueryFeatureInterface;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::scheduling::SetupPriorityBands;
 use tidegate_ddi::{
-    AdapterCaps, DdiVersion, Driver, FeatureId, NativeFenceCaps, Passive, Status, UserModeSubmissionCaps,
-    VidSchCaps,
+    AdapterCaps, DdiVersion, Driver, FeatureId, NativeFenceCaps, OptionalEntries, Passive, Status,
+    UserModeSubmissionCaps, VidSchCaps,
 };
 
 /// All that a driver declared, checked.
@@ -50,7 +50,7 @@ impl Declaration {
         // 2. What the adapter is.
         let caps = enabled.query_adapter_caps(level);
         check(&caps, version, features)?;
-        check_engine_recovery(level, &*enabled, &caps)?;
+        check_entries(&caps, enabled.optional_entries())?;
         let shape = enabled.page_table_shape(level);
         let segments = enabled.query_segments(level);
         // 3. What it can do of its features.
@@ -151,21 +151,81 @@ fn check(caps: &AdapterCaps, version: DdiVersion, features: &Features) -> Result
     check_chain(caps, features)
 }
 
-/// Who recovers single engines has the entries for it. DxgkDdiResetEngine cannot be asked without a reset: a driver without it is found out
-/// by the first one, which leads to a reset of the adapter.
-fn check_engine_recovery(level: &Passive, driver: &dyn Driver, caps: &AdapterCaps) -> Result<(), StartError> {
-    if !caps.per_engine_tdr {
-        return Ok(());
+/// A capability, and the entries that it rests on.
+struct Rests {
+    capability: &'static str,
+    declared: fn(&AdapterCaps) -> bool,
+    entries: OptionalEntries,
+}
+
+const fn rests(
+    capability: &'static str,
+    declared: fn(&AdapterCaps) -> bool,
+    entries: OptionalEntries,
+) -> Rests {
+    Rests { capability, declared, entries }
+}
+
+/// Every capability that rests on optional entries. An entry that the documents demand of every driver is a method without a default.
+// spec: PRE-045, PRE-091
+const NEEDED_ENTRIES: [Rests; 8] = [
+    rests(
+        "PreemptionAware",
+        |caps| caps.scheduling.contains(VidSchCaps::PREEMPTION_AWARE),
+        OptionalEntries::PREEMPT_COMMAND,
+    ),
+    rests(
+        "CancelCommandAware",
+        |caps| caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE),
+        OptionalEntries::CANCEL_COMMAND,
+    ),
+    rests(
+        "SupportPerEngineTDR",
+        |caps| caps.per_engine_tdr,
+        OptionalEntries::QUERY_DEPENDENT_ENGINE_GROUP
+            .union(OptionalEntries::QUERY_ENGINE_STATUS)
+            .union(OptionalEntries::RESET_ENGINE),
+    ),
+    rests(
+        "ContextSchedulingSupported on a node",
+        |caps| declares(caps, FeatureId::HWSCH),
+        OptionalEntries::RESET_HW_ENGINE.union(OptionalEntries::RESUME_HW_ENGINE),
+    ),
+    rests(
+        "MaxAllocationListSlotId without NoDmaPatching",
+        |caps| caps.max_allocation_list_slot_id > 0 && !caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING),
+        OptionalEntries::RENDER.union(OptionalEntries::PATCH).union(OptionalEntries::SUBMIT_COMMAND),
+    ),
+    rests(
+        "a display",
+        |caps| caps.display.is_some(),
+        OptionalEntries::SET_VID_PN_SOURCE_VISIBILITY.union(OptionalEntries::CONTROL_INTERRUPT),
+    ),
+    rests(
+        "FlipOnVSyncMmIo on an adapter with a display",
+        |caps| caps.display.is_some() && caps.flip_on_vsync_mmio,
+        OptionalEntries::SET_VID_PN_SOURCE_ADDRESS,
+    ),
+    rests(
+        "a common doorbell",
+        |caps| caps.peer_signal.common_doorbell,
+        OptionalEntries::COMMON_DOORBELL
+            .union(OptionalEntries::CONNECT_PEER)
+            .union(OptionalEntries::LINK_NATIVE_FENCE),
+    ),
+];
+
+/// Refuses a capability whose entries the driver lacks.
+fn check_entries(caps: &AdapterCaps, has: OptionalEntries) -> Result<(), StartError> {
+    for Rests { capability, declared, entries } in &NEEDED_ENTRIES {
+        if !declared(caps) {
+            continue;
+        }
+        if let Some(entry) = entries.difference(has).first_name() {
+            return Err(StartError::MissingEntry { capability, entry });
+        }
     }
-    let engine = caps.engine(0);
-    let asked = [
-        (driver.query_dependent_engine_group(level, engine).err(), "DxgkDdiQueryDependentEngineGroup"),
-        (driver.query_engine_status(level, engine).err(), "DxgkDdiQueryEngineStatus"),
-    ];
-    match asked.into_iter().find(|(refusal, _)| *refusal == Some(Status::NOT_SUPPORTED)) {
-        Some((_, entry)) => Err(StartError::CapDependency("per-engine recovery", entry)),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// A declaration whose entries came after the driver's version.

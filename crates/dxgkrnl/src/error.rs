@@ -105,6 +105,16 @@ pub enum StartError {
     /// A capability without the one it rests on.
     #[error("the driver declares {0} without {1}, on which it rests: declare both or neither")]
     CapDependency(&'static str, &'static str),
+    /// A capability without an entry that it rests on.
+    #[error(
+        "the driver declares {capability} and has no {entry}: add the entry and state it in optional_entries, or do not declare the capability"
+    )]
+    MissingEntry {
+        /// What is declared.
+        capability: &'static str,
+        /// The entry.
+        entry: &'static str,
+    },
     /// A display without time.
     #[error(
         "the driver reports a display whose refresh takes no time: report its period in nanoseconds, or no display"
@@ -164,15 +174,13 @@ pub enum BugCheck {
     /// One timeout more than are recovered from in the window.
     #[error("{0}, and there were as many recoveries as TdrLimitCount allows in TdrLimitTime")]
     TooManyTimeouts(String),
-    /// A deadline of the kernel stays due although its watch has looked again and again.
-    #[error("the timer of {watch} is still due at {deadline_ns} ns after {looks} looks")]
+    /// A deadline of the kernel is due a second time, after a look that changed nothing.
+    #[error("the timer of {watch} is due at {deadline_ns} ns for the second time: no look changed anything")]
     TimerStuck {
         /// The watch.
         watch: &'static str,
         /// The deadline, in nanoseconds on the adapter's clock; 0 for at once.
         deadline_ns: u64,
-        /// How often it has looked.
-        looks: u32,
     },
     /// Threads did not leave the driver in TdrDdiDelay, so that the adapter could not be reset.
     #[error("threads did not leave the driver within TdrDdiDelay, so the adapter cannot be reset")]

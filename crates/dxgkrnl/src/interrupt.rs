@@ -89,6 +89,8 @@ struct Reports {
     list: Vec<Reported>,
     /// Engines, bit by bit, whose packets are being recovered: what is said of them means nothing.
     ignored: u64,
+    /// The adapter has stopped: nothing takes what is reported.
+    closed: bool,
 }
 
 pub(crate) struct DpcQueue {
@@ -110,9 +112,13 @@ impl DpcQueue {
         }
     }
 
-    /// Gives up what nobody will look at any more: it holds fences, which hold the adapter.
+    /// Drops what was reported, and takes nothing more: the adapter has stopped. Reports hold fences, which hold the adapter.
     pub(crate) fn forget(&self) {
-        let left = std::mem::take(&mut self.reported.lock().list);
+        let left = {
+            let mut reports = self.reported.lock();
+            reports.closed = true;
+            std::mem::take(&mut reports.list)
+        };
         drop(left);
     }
 }
@@ -390,7 +396,13 @@ fn deferred_routine(adapter: &Adapter) -> bool {
 /// than there are adapters.
 pub(crate) fn relay(fence: Arc<Fence>) {
     let adapter = fence.adapter.clone();
-    adapter.dpc.reported.lock().list.push(Reported::Relayed(fence));
+    {
+        let mut reports = adapter.dpc.reported.lock();
+        if reports.closed {
+            return;
+        }
+        reports.list.push(Reported::Relayed(fence));
+    }
     adapter.dpc.wanted.exchange(1);
     serve_reports(&adapter);
 }

@@ -16,6 +16,7 @@ use crate::objects::{MonitoredFences, Objects};
 use crate::sched::{self, CommandKind, Effect, FenceTarget, Signal, render};
 use crate::scheduling;
 use crate::signal::{check_flags, check_rewinds, signal};
+use crate::teardown::Left;
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::layout::MAX_OBJECTS_PER_CPU_WAIT;
@@ -103,8 +104,8 @@ pub struct Process {
     /// `None` once the process has ended.
     pub(crate) ground: Mutex<Option<Ground>>,
     pub(crate) objects: Arc<Table>,
-    /// Set when it has left the kernel: waits that end from then on were ended with it.
-    pub(crate) left: OnceLock<()>,
+    /// Why it has left the kernel, once it has: waits that end from then on were ended with it.
+    pub(crate) left: OnceLock<Left>,
     /// Whether it has the privilege to raise priorities.
     may_raise_priority: bool,
 }
@@ -135,14 +136,16 @@ impl Process {
         let fence_pool = FencePool::new(adapter, &space);
         let objects = Arc::new(adapter.platform.mutex("handle table", Objects::new()));
         let ground = adapter.platform.mutex("what a process stands on", Some(Ground { fence_pool, space }));
-        Ok(Arc::new(Process {
+        let process = Arc::new(Process {
             adapter: adapter.clone(),
             name: name.to_owned(),
             ground,
             objects,
             left: OnceLock::new(),
             may_raise_priority,
-        }))
+        });
+        adapter.enter_process(&process)?;
+        Ok(process)
     }
 
     /// Its name.
@@ -358,11 +361,11 @@ impl Kernel for Process {
             (objects.get(device), objects.is_closed())
         };
         match found {
-            (Some(Object::Device(device)), closed) => Ok(match device.state() {
-                DeviceState::Active if closed => DeviceState::ProcessEnded,
+            (Some(Object::Device(known)), closed) => Ok(match known.state() {
+                DeviceState::Active if closed => self.state_after_end(device),
                 state => state,
             }),
-            (None, true) => Ok(DeviceState::ProcessEnded),
+            (None, true) => Ok(self.state_after_end(device)),
             _ => Err(Status::INVALID_PARAMETER),
         }
     }

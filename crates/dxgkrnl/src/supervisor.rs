@@ -1,18 +1,15 @@
-//! The kernel's timer: one agent that looks when the deadline of one of its watches has come. A watch is a policy that says when
-//! it is to be looked at next, and the protocol that looks.
+//! The kernel's timer: one agent that runs a watch when its deadline has come. A watch is a policy that names its next deadline, and
+//! the protocol that acts on it.
 //!
-//! Invariants: no timer is due on an adapter that stopped with a bug check. A deadline that stays due however often its watch
-//! looks is a bug check of its own.
+//! Invariants: no timer is due on an adapter that stopped. A deadline that is due a second time, after a look that changed nothing, is
+//! a bug check.
 //!
-//! The order that matters: who changes a policy, under the policy's lock, arms afterwards. The agent 1. says that any deadline is
-//! news; 2. asks every watch for its deadline, under their locks; 3. says until when it sleeps. Who arms in between either was
-//! asked in 2, or finds the word of 1 and rings.
+//! Order: a caller that changes a policy, under the policy's lock, arms afterwards. The agent 1. publishes that it has no deadline;
+//! 2. reads the deadline of every watch, under their locks; 3. publishes the earliest and sleeps until then. A deadline armed in
+//! between either was read in 2, or finds the word of 1 and wakes the agent. A deadline is not taken back: the agent wakes,
+//! finds nothing due, and sleeps again.
 //!
-//! A deadline is not taken back: the agent wakes, finds nothing due, and goes back to sleep, so that who submits work rings
-//! nobody as long as some earlier deadline stands. With nothing to watch it sleeps for good.
-//!
-//! Whoever has deadlines calls [`Supervisor::arm`]; watches stand in [`WATCHES`]. It decides nothing. An adapter that is explored has no
-//! such agent unless it is asked for: there, time stands still as long as anybody can move.
+//! Entry points: [`Supervisor::arm`]; [`WATCHES`]. Explored adapters run without the agent by default.
 
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
@@ -20,17 +17,15 @@ use crate::{power, sched, tdr};
 use std::sync::{Arc, Weak};
 use tidegate_platform::{Agent, CpuTime, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
 
-/// Something that is to be looked at from time to time.
+/// A policy with deadlines.
 pub(crate) struct Watch {
     /// What its timer is for.
     pub(crate) name: &'static str,
-    /// When, next; `None` while there is nothing to look at. A time that has passed is due.
+    /// The next deadline; `None` while there is nothing to wait for. A time that has passed is due.
     pub(crate) next: fn(&Adapter) -> Option<CpuTime>,
-    /// Looks. Afterwards the deadline that was due is not named again.
-    pub(crate) look: Look,
+    /// Acts on what is due. Returns whether anything changed: the deadline that was due must be gone then.
+    pub(crate) look: fn(&Arc<Adapter>) -> bool,
 }
-
-type Look = fn(&Arc<Adapter>);
 
 /// All watches of an adapter, but for those at leisure.
 const WATCHES: [Watch; 3] = [sched::WATCH, tdr::PACKETS, tdr::QUEUES];
@@ -86,23 +81,22 @@ impl Supervisor {
     }
 }
 
-/// Looks of one watch at one deadline, one after the other, that change nothing.
-const MOST_LOOKS: u32 = 1_000;
-
-/// How often the same deadline was due.
+/// Finds a deadline that will never pass. One look that changes nothing is legal: the policy may have been served by another agent
+/// between the deadline and the look. A second one at the same deadline is not: the first look left the policy as it found it, so
+/// the timer would be due for ever.
 #[derive(Default)]
 struct Repeats {
-    last: Option<(&'static str, CpuTime)>,
-    looks: u32,
+    idle: Option<(&'static str, CpuTime)>,
 }
 
 impl Repeats {
-    /// The watch looks because of this deadline. Says whether it looked so often that the deadline will never pass.
-    fn is_stuck(&mut self, watch: &'static str, deadline: CpuTime) -> bool {
-        let due = Some((watch, deadline));
-        self.looks = if self.last == due { self.looks + 1 } else { 1 };
-        self.last = due;
-        self.looks > MOST_LOOKS
+    /// A watch looked at this deadline. Returns whether it is stuck.
+    // spec: PRE-090
+    fn is_stuck(&mut self, watch: &'static str, deadline: CpuTime, changed: bool) -> bool {
+        let due = Some((watch, deadline)).filter(|_| !changed);
+        let again = due.is_some() && self.idle == due;
+        self.idle = due;
+        again
     }
 }
 
@@ -128,12 +122,12 @@ impl Agent for SupervisorAgent {
             return Turn::Park;
         };
         if deadline <= adapter.platform.now() {
-            if self.repeats.is_stuck(watch.name, deadline) {
+            let changed = (watch.look)(&adapter);
+            if self.repeats.is_stuck(watch.name, deadline, changed) {
                 let (watch, deadline_ns) = (watch.name, deadline.0);
-                adapter.bug_check(BugCheck::TimerStuck { watch, deadline_ns, looks: MOST_LOOKS });
+                adapter.bug_check(BugCheck::TimerStuck { watch, deadline_ns });
                 return Turn::Park;
             }
-            (watch.look)(&adapter);
             return Turn::Again;
         }
         self.repeats = Repeats::default();
@@ -170,12 +164,15 @@ pub(crate) fn start(adapter: &Arc<Adapter>) {
 mod tests {
     use super::*;
 
+    // spec: PRE-090
     #[test]
-    fn a_deadline_that_is_due_for_ever_is_stuck_and_one_that_passes_is_not() {
+    fn a_deadline_that_is_due_again_after_a_look_that_changed_nothing_is_stuck() {
         let mut repeats = Repeats::default();
-        assert!((0..2 * MOST_LOOKS).all(|at| !repeats.is_stuck("a", CpuTime(u64::from(at)))));
-        assert!((0..MOST_LOOKS).all(|_| !repeats.is_stuck("b", CpuTime(0))));
-        assert!(repeats.is_stuck("b", CpuTime(0)));
-        assert!(!repeats.is_stuck("a", CpuTime(0)));
+        assert!((0..9).all(|at| !repeats.is_stuck("a", CpuTime(at), false)), "each deadline passed");
+        assert!((0..9).all(|_| !repeats.is_stuck("b", CpuTime(0), true)), "each look changed something");
+        assert!(!repeats.is_stuck("b", CpuTime(0), false));
+        assert!(!repeats.is_stuck("a", CpuTime(0), false), "another watch");
+        assert!(!repeats.is_stuck("b", CpuTime(0), false));
+        assert!(repeats.is_stuck("b", CpuTime(0), false));
     }
 }

@@ -24,7 +24,7 @@ use crate::sched::FenceTarget;
 use crate::stats::{Count, LostSignal};
 use crate::{display, sched, suspend};
 use std::sync::Arc;
-use tidegate_calls::{DeviceState, SyncObjectFlags};
+use tidegate_calls::{DeviceState, Handle, SyncObjectFlags};
 use tidegate_ddi::OsHandle;
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_platform::{CpuTime, Event, Step, WaitEnd};
@@ -36,6 +36,22 @@ enum Patience {
     Waits,
     /// It may not: whoever drops a process last expects no waiting.
     WaitsForNobody,
+}
+
+/// What a process that has left the kernel is told of its devices.
+pub(crate) struct Left {
+    /// Why it has left.
+    pub(crate) reason: DeviceState,
+    /// Devices that were lost before, with their own reasons.
+    pub(crate) lost_before: Vec<(Handle, DeviceState)>,
+}
+
+impl Left {
+    /// How a device of the process stands.
+    pub(crate) fn state_of(&self, device: Handle) -> DeviceState {
+        let before = self.lost_before.iter().find(|(handle, _)| *handle == device);
+        before.map_or(&self.reason, |(_, state)| state).clone()
+    }
 }
 
 /// The objects of a process that ends, by what is done to them.
@@ -55,7 +71,7 @@ impl Process {
     /// last command buffer need one more command buffer behind them. A process ends once; whoever comes second returns at once.
     // monster: the published list of a normal termination.
     pub fn close(&self) {
-        let Some(start_ns) = self.leave_kernel() else { return };
+        let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
         let adapter = &self.adapter;
         let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
         let of_process = self.belongings();
@@ -87,9 +103,26 @@ impl Process {
     ///
     /// A process ends once; whoever comes second returns at once.
     pub fn terminate(&self) {
-        if let Some(start_ns) = self.leave_kernel() {
+        if let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) {
             self.terminate_now(self.belongings(), Patience::Waits, start_ns);
         }
+    }
+
+    /// Its adapter is removed: the process is ended without an answer of the hardware. Its devices are lost already.
+    pub(crate) fn end_with_adapter(&self) {
+        if let Some(start_ns) = self.leave_kernel(DeviceState::Removed) {
+            self.terminate_now(self.belongings(), Patience::WaitsForNobody, start_ns);
+        }
+    }
+
+    /// How a device stands once the process has left the kernel.
+    pub(crate) fn state_after_end(&self, device: Handle) -> DeviceState {
+        self.left.get().map_or(DeviceState::ProcessEnded, |left| left.state_of(device))
+    }
+
+    /// Whether it has ended, or is about to.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.objects.lock().is_closed()
     }
 
     // monster: the published list of an abnormal termination.
@@ -110,7 +143,10 @@ impl Process {
         // spec: UMS-092
         match patience {
             Patience::Waits => suspend::hold(adapter, of_process.hw_contexts).for_good(),
-            Patience::WaitsForNobody => of_process.hw_contexts.iter().for_each(suspend::for_good),
+            // Each is let go of here: contexts end before fences.
+            Patience::WaitsForNobody => {
+                of_process.hw_contexts.into_iter().for_each(|c| suspend::for_good(&c))
+            }
         }
         // Packets that the driver has are finished, or their engine hangs and is found to.
         if patience == Patience::Waits {
@@ -133,14 +169,23 @@ impl Process {
 
     /// Nobody calls in any more, and threads that block in a wait go; `None` when the process has ended, or is about to. Returns
     /// the time on the timeline.
-    fn leave_kernel(&self) -> Option<u64> {
+    fn leave_kernel(&self, reason: DeviceState) -> Option<u64> {
         let start_ns = self.adapter.platform.stamp_ns();
-        let first = self.objects.lock().close();
-        if !first {
-            return None;
-        }
+        let devices: Vec<_> = {
+            let mut objects = self.objects.lock();
+            if !objects.close() {
+                return None;
+            }
+            let device = |(handle, object)| match object {
+                Object::Device(device) => Some((handle, device)),
+                _ => None,
+            };
+            objects.iter().map(|(handle, object)| (handle, object.clone())).filter_map(device).collect()
+        };
+        let states = devices.into_iter().map(|(handle, device)| (handle, device.state()));
+        let lost_before = states.filter(|(_, state)| *state != DeviceState::Active).collect();
         // Waits that end from here on were not satisfied.
-        let _first = self.left.set(());
+        let _first = self.left.set(Left { reason, lost_before });
         // spec: UMS-094
         // Also those that would outlive their instance: nobody is left who could be told.
         self.belongings().fences.iter().for_each(|instance| instance.release_cpu_waiters());
@@ -329,7 +374,7 @@ fn is_set_by(event: &Event, deadline: CpuTime) -> bool {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(start_ns) = self.leave_kernel() else { return };
+        let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
         let of_process = self.belongings();
         // Whoever destroyed his devices himself has ended his process.
         match of_process.devices.is_empty() {

@@ -25,8 +25,8 @@ use tidegate_ddi::queue::{
 use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
     CancelCommand, ComponentState, DdiVersion, DebugReason, DevicePowerState, Dirql, Dispatch, Driver,
-    DriverHandle, EngineId, EngineStatus, InterruptService, LinkNativeFence, Passive, PeerDoorbell,
-    PowerAction, PreemptCommand, SetVidPnSourceAddress, StartInfo, Status,
+    DriverHandle, EngineId, EngineStatus, InterruptService, LinkNativeFence, OptionalEntries, Passive,
+    PeerDoorbell, PowerAction, PreemptCommand, SetVidPnSourceAddress, StartInfo, Status,
 };
 use tidegate_gpu_abi::Device;
 use tidegate_platform::{Mutex, Platform, Step, current};
@@ -66,14 +66,15 @@ impl ReferenceDriver {
         })
     }
 
-    /// How often a call that must succeed could not do what it was asked: 0 on a machine where everybody keeps the contract.
-    pub fn violations(&self) -> u64 {
-        self.violations.lock().count
+    /// The calls that must succeed and could not, each with its reason: none on a machine that keeps the contract. The first 64 are
+    /// kept; [`ReferenceDriver::violation_count`] counts all.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.violations.lock().kept.clone()
     }
 
-    /// The first of them (at most 64).
-    pub fn violation_records(&self) -> Vec<Violation> {
-        self.violations.lock().kept.clone()
+    /// How many violations there were.
+    pub fn violation_count(&self) -> u64 {
+        self.violations.lock().count
     }
 
     /// How many objects it keeps: devices, contexts, hardware queues, fences, instances of fences, doorbells, address spaces.
@@ -112,6 +113,10 @@ impl ReferenceDriver {
 impl Driver for ReferenceDriver {
     fn ddi_version(&self) -> DdiVersion {
         DdiVersion::WDDM_3_2
+    }
+
+    fn optional_entries(&self) -> OptionalEntries {
+        OptionalEntries::all()
     }
 
     #[doc(alias = "DxgkDdiQueryFeatureSupport")]

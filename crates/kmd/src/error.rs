@@ -78,7 +78,8 @@ impl From<KmdError> for Status {
 }
 
 /// A call that must succeed and could not: a broken contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{ddi}: {error}")]
 pub struct Violation {
     /// The call, by its official name.
     pub ddi: &'static str,

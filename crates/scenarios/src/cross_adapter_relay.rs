@@ -91,7 +91,7 @@ impl Adapters {
     /// What every run must keep.
     pub(crate) fn must_be_sound(&self, end: &mut Verdict<'_>) {
         for adapter in [0, 1] {
-            let kept = self.machine.driver_at(adapter).violations() == 0;
+            let kept = self.machine.driver_at(adapter).violations().is_empty();
             end.always("the drivers keep their contract", kept);
             let none = self.machine.adapter_at(adapter).bug_checks().is_empty();
             end.always("the kernel sees no broken contract", none);

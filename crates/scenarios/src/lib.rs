@@ -35,6 +35,7 @@
 //! | `completion-against-reset` | packets that complete against the reset of their engine |
 //! | `hang-against-signal` | the reset of an engine that hangs against the signal that a queue waits for there |
 //! | `reset-against-doorbell`, `adapter-reset-against-doorbell` | a ring and a connect against a reset |
+//! | `remove-against-submit` | the removal of an adapter against a submission, a wait and a recovery |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
 //! | `destroy-against-victimise` | the end of doorbells against the loss of one |
 //! | `destroy-against-lookup` | the end of doorbells and queues against callers that look through all of them |
@@ -74,6 +75,7 @@ mod plan;
 mod preemption_against_wait;
 mod priority_against_dispatch;
 mod race;
+mod remove_against_submit;
 mod reset_against_doorbell;
 mod ring_against_d3;
 mod ring_against_f1;
@@ -98,7 +100,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 46] = [
+const RACES: [&Race; 47] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -141,6 +143,7 @@ const RACES: [&Race; 46] = [
     &doorbell_order::RACE,
     &destroy_against_victimise::RACE,
     &destroy_against_lookup::RACE,
+    &remove_against_submit::RACE,
     &terminate_against_ring::RACE,
     &connect_against_connect::RACE,
     &log_write_against_log_read::RACE,

@@ -243,7 +243,7 @@ impl World {
 
     /// What every run of every scenario must keep: the driver kept its contract, and the kernel saw no broken one.
     pub(crate) fn must_be_sound(&self, end: &mut Verdict<'_>) {
-        end.always("the driver keeps its contract", self.machine.driver().violations() == 0);
+        end.always("the driver keeps its contract", self.machine.driver().violations().is_empty());
         end.always("the kernel sees no broken contract", self.machine.adapter().bug_checks().is_empty());
         end.always("no destroy call is refused", self.machine.refused_destroys().is_empty());
     }

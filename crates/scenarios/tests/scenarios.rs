@@ -269,6 +269,13 @@ fn a_process_that_is_terminated_while_it_rings_runs_no_further_and_leaves_nothin
     finds_its_bugs("terminate-against-ring");
 }
 
+// spec: PRE-093, PRE-094
+#[test]
+fn a_removal_releases_the_wait_and_stops_the_driver_last_whatever_is_under_way() {
+    is_sampled("remove-against-submit");
+    finds_its_bugs("remove-against-submit");
+}
+
 // spec: UMS-070
 #[test]
 fn two_connects_that_take_the_doorbell_from_each_other_both_end() {

@@ -344,6 +344,17 @@ impl Machine {
         Ok(self.reported(Device::new(&self.platform, process.clone(), options)?))
     }
 
+    /// Removes adapter `index` while processes may use it: its engines stop, and then the kernel's side is removed as
+    /// [`Adapter::remove`] says. The other adapters go on, also with fences that they share with it.
+    ///
+    /// # Panics
+    /// When there is no such adapter.
+    pub fn remove_adapter(&self, index: usize) {
+        let unit = &self.units[index];
+        unit.gpu.stop();
+        unit.adapter.remove();
+    }
+
     /// Who cannot go on after a run that stood still, and what each waits for: threads, queues that the kernel holds back, queues
     /// that engines hold back; then the fences that lost a process which could have signalled them.
     pub fn standstill(&self, report: &RunReport) -> Vec<String> {

@@ -54,7 +54,7 @@ fn wait(n: &Neighbour, fence: FenceValue) -> Result<(), Status> {
     n.kernel.wait_from_cpu(&[fence], tidegate::calls::WaitMode::All, None)
 }
 
-// spec: PRE-002, PRE-026, PRE-045, PRE-046
+// spec: PRE-002, PRE-026, PRE-046
 #[test]
 fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_order() {
     world().run(|w| {
@@ -105,6 +105,28 @@ fn whoever_stands_behind_the_hung_packet_goes_on_and_signals_as_if_nothing_had_b
         assert!(hung(w.kernel.device_state(w.device)));
         assert_eq!(w.machine.adapter().recoveries().len(), 1);
     });
+}
+
+// DxgkDdiPreemptCommand must succeed: whatever it answers instead, the adapter stops at once, and is not asked again.
+#[test]
+fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
+    for status in [Status::NOT_SUPPORTED, Status::GRAPHICS_ALLOCATION_BUSY, Status::GRAPHICS_TRY_AGAIN_LATER]
+    {
+        let (w, report) = world().run_to_report(move |w| {
+            let n = Neighbour::of(w, "guilty");
+            let context = n.context(0, 7);
+            w.hooked.fail_next("PreemptCommand", status);
+            n.submit_packet(context, &[Command::Hang]);
+            let fence = done(&n, context);
+            assert_eq!(wait(&n, fence), Err(Status::DEVICE_REMOVED));
+            assert_eq!(w.platform.now().0 / S, 2, "when the request was made");
+            w.pass(100 * S);
+        });
+        assert!(report.completed(), "{report:?}");
+        assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::PreemptCommandFailed(status)]);
+        assert_eq!(w.hooked.told().requests.len(), 1);
+        drop(w);
+    }
 }
 
 // spec: PRE-048

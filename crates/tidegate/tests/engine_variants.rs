@@ -247,7 +247,7 @@ fn the_queue_api_signals_by_kernel_call_for_an_engine_that_cannot() {
         });
         assert!(report.completed(), "{report:?}");
         assert_eq!(machine.adapter().bug_checks(), []);
-        assert_eq!(machine.driver().violations(), 0);
+        assert_eq!(machine.driver().violations(), []);
     }
 }
 

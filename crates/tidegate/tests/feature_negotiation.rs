@@ -262,10 +262,6 @@ fn caps_are_asked_for_when_their_feature_is_enabled() {
         let mut expected = supports.clone();
         expected.push("StartDevice".to_owned());
         expected.extend(after_start);
-        // With DRIVERCAPS, whatever the features: whether it has what its recovery of engines rests on.
-        let caps = expected.iter().position(|call| *call == driver).expect("it is asked for");
-        let asked = ["QueryDependentEngineGroup node 0", "QueryEngineStatus node 0"];
-        expected.splice(caps + 1..caps + 1, asked.map(str::to_owned));
         if off != Some(HWSCH) {
             expected.push("SetupPriorityBands NORMAL 10 %".to_owned());
         }

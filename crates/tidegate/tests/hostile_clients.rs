@@ -124,5 +124,5 @@ fn a_queue_that_ends_with_unread_logs_is_not_named_to_the_driver_any_more() {
         w.pass(100_000);
         w.kernel.destroy_device(w.device).unwrap();
     });
-    assert_eq!(w.machine.driver().violation_records().len(), 0);
+    assert_eq!(w.machine.driver().violations(), []);
 }

@@ -10,8 +10,8 @@ use tidegate::ddi::caps::AdapterCaps;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::fence::{CreateNativeFence as DdiCreate, OpenNativeFence};
 use tidegate::ddi::{
-    DdiVersion, Driver, DriverHandle, DriverLayer, EngineId, EngineStatus, FeatureId, NativeFenceCaps,
-    Passive, Status as DdiStatus, VidSchCaps,
+    DdiVersion, Driver, DriverHandle, DriverLayer, FeatureId, NativeFenceCaps, OptionalEntries, Passive,
+    Status as DdiStatus, VidSchCaps,
 };
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate::{MachineConfig, ddi};
@@ -228,11 +228,10 @@ fn a_driver_with_preemption_and_a_display_flips_at_vertical_syncs() {
     assert_eq!(refusal_with(with_display, timeless), Some(StartError::RefreshPeriod));
 }
 
-/// A driver that lacks an entry of the recovery of single engines.
+/// A driver without some entries.
 struct Lacks {
     inner: Arc<dyn Driver>,
-    group: bool,
-    status: bool,
+    entry: OptionalEntries,
 }
 
 impl DriverLayer for Lacks {
@@ -240,30 +239,94 @@ impl DriverLayer for Lacks {
         &*self.inner
     }
 
-    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, DdiStatus> {
-        let there = self.inner.query_dependent_engine_group(level, engine);
-        if self.group { Err(DdiStatus::NOT_SUPPORTED) } else { there }
-    }
-
-    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, DdiStatus> {
-        let there = self.inner.query_engine_status(level, engine);
-        if self.status { Err(DdiStatus::NOT_SUPPORTED) } else { there }
+    fn optional_entries(&self) -> OptionalEntries {
+        self.inner.optional_entries() - self.entry
     }
 }
 
-// spec: PRE-045
+// spec: PRE-045, PRE-091
 #[test]
-fn a_driver_that_recovers_single_engines_has_the_entries_for_it() {
-    let refusal_of = |(group, status), recovers| {
-        let declares: world::ChangeCaps = Box::new(move |caps| caps.per_engine_tdr = recovers);
-        why_not(start_with(|c| c, Some(declares), |inner| Arc::new(Lacks { inner, group, status })))
-    };
-    let lacks = |entry| Some(StartError::CapDependency("per-engine recovery", entry));
-    let (group, status) = ("DxgkDdiQueryDependentEngineGroup", "DxgkDdiQueryEngineStatus");
-    let cases = [((true, false), lacks(group)), ((false, true), lacks(status)), ((false, false), None)];
-    for (which, refused) in cases {
-        assert_eq!(refusal_of(which, true), refused);
-        assert_eq!(refusal_of(which, false), None, "nothing rests on them");
+fn a_driver_that_declares_a_capability_has_the_entries_that_it_rests_on() {
+    use OptionalEntries as E;
+    type Change = fn(&mut AdapterCaps);
+    let off: [(&str, &[(E, &str)], Change); 8] = [
+        ("PreemptionAware", &[(E::PREEMPT_COMMAND, "DxgkDdiPreemptCommand")], |caps| {
+            caps.scheduling -= VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
+        }),
+        ("CancelCommandAware", &[(E::CANCEL_COMMAND, "DxgkDdiCancelCommand")], |caps| {
+            caps.scheduling -= VidSchCaps::CANCEL_COMMAND_AWARE;
+        }),
+        (
+            "SupportPerEngineTDR",
+            &[
+                (E::QUERY_DEPENDENT_ENGINE_GROUP, "DxgkDdiQueryDependentEngineGroup"),
+                (E::QUERY_ENGINE_STATUS, "DxgkDdiQueryEngineStatus"),
+                (E::RESET_ENGINE, "DxgkDdiResetEngine"),
+            ],
+            |caps| caps.per_engine_tdr = false,
+        ),
+        (
+            "ContextSchedulingSupported on a node",
+            &[(E::RESET_HW_ENGINE, "DxgkDdiResetHwEngine"), (E::RESUME_HW_ENGINE, "DxgkDdiResumeHwEngine")],
+            |caps| {
+                caps.nodes.iter_mut().for_each(|node| {
+                    (node.context_scheduling, node.user_mode_submission) = (false, false);
+                });
+                caps.peer_signal = Default::default();
+                caps.scheduling -=
+                    VidSchCaps::NATIVE_GPU_FENCE | VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
+            },
+        ),
+        (
+            "MaxAllocationListSlotId without NoDmaPatching",
+            &[
+                (E::RENDER, "DxgkDdiRender"),
+                (E::PATCH, "DxgkDdiPatch"),
+                (E::SUBMIT_COMMAND, "DxgkDdiSubmitCommand"),
+            ],
+            |caps| caps.max_allocation_list_slot_id = 0,
+        ),
+        (
+            "a display",
+            &[
+                (E::SET_VID_PN_SOURCE_VISIBILITY, "DxgkDdiSetVidPnSourceVisibility"),
+                (E::CONTROL_INTERRUPT, "DxgkDdiControlInterrupt"),
+            ],
+            |caps| caps.display = None,
+        ),
+        (
+            "FlipOnVSyncMmIo on an adapter with a display",
+            &[(E::SET_VID_PN_SOURCE_ADDRESS, "DxgkDdiSetVidPnSourceAddress")],
+            |caps| caps.display = None,
+        ),
+        (
+            "a common doorbell",
+            &[
+                (E::COMMON_DOORBELL, "common_doorbell"),
+                (E::CONNECT_PEER, "connect_peer"),
+                (E::LINK_NATIVE_FENCE, "link_native_fence"),
+            ],
+            |caps| caps.peer_signal = Default::default(),
+        ),
+    ];
+    for (capability, entries, off) in off {
+        for &(entry, name) in entries {
+            let refusal_of = |declared: bool| {
+                let caps: world::ChangeCaps = Box::new(move |caps| {
+                    caps.scheduling |= VidSchCaps::CANCEL_COMMAND_AWARE;
+                    caps.scheduling -= VidSchCaps::NO_DMA_PATCHING;
+                    caps.peer_signal.common_doorbell = true;
+                    if !declared {
+                        off(caps);
+                    }
+                });
+                let with_display = |config: MachineConfig| config.with_display(1_000_000);
+                let lacks = |inner| -> Arc<dyn Driver> { Arc::new(Lacks { inner, entry }) };
+                why_not(start_with(with_display, Some(caps), lacks))
+            };
+            assert_eq!(refusal_of(true), Some(StartError::MissingEntry { capability, entry: name }));
+            assert_eq!(refusal_of(false), None, "nothing rests on {name}");
+        }
     }
 }
 

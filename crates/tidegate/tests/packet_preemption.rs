@@ -151,6 +151,18 @@ fn reports_that_make_no_sense_stop_the_adapter() {
     }
 }
 
+// spec: PRE-092
+#[test]
+fn what_follows_a_broken_contract_is_no_bug_check_of_its_own() {
+    let (w, _) = still(|config| config).run_to_report(|w| {
+        submit(w, w.context(0), &ANY);
+        report(w, &[completed(7), completed(8), preempted(9, 0)]);
+        report(w, &[completed(6)]);
+    });
+    let first = BugCheck::UnknownPacket { node: 0, adapter: 0, fence_id: 7 };
+    assert_eq!(w.machine.adapter().bug_checks(), [first]);
+}
+
 // spec: PRE-001, PRE-005, PRE-006
 #[test]
 fn only_a_driver_that_declares_preemption_is_asked() {
@@ -502,5 +514,5 @@ fn preemption_works_on_threads_too() {
     }
     w.wait(low_done.handle, 1).unwrap();
     assert_eq!(w.machine.adapter().bug_checks(), []);
-    assert_eq!(w.machine.driver().violations(), 0);
+    assert_eq!(w.machine.driver().violations(), []);
 }

@@ -113,8 +113,8 @@ fn execution_state(state: &DeviceState) -> u32 {
         DeviceState::Active => 1,
         DeviceState::Reset(_) => 2,
         DeviceState::Hung(_) => 3,
-        // Nobody of an ended process asks; the published numbers have none of its own.
-        DeviceState::Stopped | DeviceState::ProcessEnded => 4,
+        // The published numbers have none of its own for a removal or the end of a process.
+        DeviceState::Stopped | DeviceState::Removed | DeviceState::ProcessEnded => 4,
         DeviceState::Faulted(_) => 7,
     }
 }

@@ -305,6 +305,8 @@ pub(crate) fn wait_for_vertical_blank(adapter: &Arc<Adapter>) -> Result<(), Stat
         state.waiters.push(event.clone());
         state.flips.watch(true);
     }
+    // A removal releases the waiters that were there when it began.
+    adapter.check()?;
     run(adapter, display);
     match event.wait_for(None, "a vertical sync") {
         WaitEnd::Stopped => Err(Status::CANCELLED),

@@ -38,7 +38,7 @@ impl FenceHold {
     /// One more holder; `None` when the fence has ended already.
     pub(crate) fn new(fence: &Arc<Fence>) -> Option<FenceHold> {
         let mut holders = fence.holders.lock();
-        *holders = holders.checked_add(1)?;
+        *holders = holders.checked_add(1).filter(|more| *more < REMOVED)?;
         Some(FenceHold(fence.clone()))
     }
 
@@ -49,12 +49,14 @@ impl FenceHold {
 
 /// In the place of the number of holders: the fence has ended.
 const ENDED: u32 = u32::MAX;
+/// The same: it has ended with its adapter, and NT handles that are left have nothing to end.
+const REMOVED: u32 = u32::MAX - 1;
 
 impl Drop for FenceHold {
     fn drop(&mut self) {
         let last = {
             let mut holders = self.0.holders.lock();
-            if *holders != ENDED {
+            if *holders < REMOVED {
                 *holders -= 1;
             }
             let last = matches!(*holders, 0 | ENDED);
@@ -324,6 +326,19 @@ fn close_waiters(fence: &Fence) {
     if fence.cross_adapter.as_ref().is_none_or(|shared| shared.leave(fence)) {
         cpu::let_all_pass(fence);
     }
+}
+
+/// The adapter is removed: a fence that NT handles keep ends for the driver, once.
+pub(crate) fn end_with_adapter(fence: &Arc<Fence>) {
+    {
+        let mut holders = fence.holders.lock();
+        // An agent that drops the last hold ends it.
+        if matches!(*holders, 0 | ENDED | REMOVED) {
+            return;
+        }
+        *holders = REMOVED;
+    }
+    end(fence);
 }
 
 /// The last holder is gone.

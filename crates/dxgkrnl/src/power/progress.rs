@@ -120,8 +120,9 @@ fn next_look(adapter: &Adapter) -> Option<CpuTime> {
 }
 
 // spec: UMS-049
-fn look(adapter: &Arc<Adapter>) {
+fn look(adapter: &Arc<Adapter>) -> bool {
     let watched = adapter.power.state.lock().check.begin_look(adapter.platform.now());
+    let changed = !watched.is_empty();
     for number in watched {
         let engine = adapter.caps.engine(number as u32);
         let progress = adapter.user_mode_progress(engine);
@@ -130,4 +131,5 @@ fn look(adapter: &Arc<Adapter>) {
             power_down(adapter, engine, announced);
         }
     }
+    changed
 }

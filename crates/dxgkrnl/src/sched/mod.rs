@@ -300,15 +300,19 @@ fn carry_out_all(adapter: &Arc<Adapter>) {
     }
 }
 
-/// When decisions are to be asked for although nothing has happened.
+/// When decisions are due although nothing has happened; `None` while an agent carries decisions out, which arms the timer itself
+/// when it is done.
 fn next_deadline(adapter: &Adapter) -> Option<CpuTime> {
     if adapter.config.supervised { adapter.sched.lock().next_deadline() } else { None }
 }
 
-/// Somebody's turn may be over, or some packet have run for too long. The answer of the hardware is asked for first: a completion whose
-/// interrupt was lost is one all the same.
-fn look(adapter: &Arc<Adapter>) {
-    let overdue = adapter.sched.lock().overdue(now(adapter).at);
+/// A quantum may be over, or a packet may have run for too long. DxgkDdiQueryCurrentFence comes first: a completion whose interrupt
+/// was lost counts all the same.
+fn look(adapter: &Arc<Adapter>) -> bool {
+    let (due, overdue) = {
+        let sched = adapter.sched.lock();
+        (sched.next_deadline(), sched.overdue(now(adapter).at))
+    };
     for number in overdue {
         let engine = adapter.caps.engine(number);
         let Ok(fence_id) = adapter.driver().query_current_fence(&Dispatch::enter(), engine) else { continue };
@@ -319,6 +323,7 @@ fn look(adapter: &Arc<Adapter>) {
         }
     }
     run(adapter);
+    adapter.sched.lock().next_deadline() != due
 }
 
 fn carry_out(adapter: &Arc<Adapter>, decision: Decision<FenceTarget>) {

@@ -324,8 +324,11 @@ impl<F: Clone> VidSch<F> {
         }
     }
 
-    /// When decisions are to be asked for although nothing happens.
+    /// When decisions are due although nothing happens; `None` while they are being carried out.
     pub(crate) fn next_deadline(&self) -> Option<CpuTime> {
+        if self.running {
+            return None;
+        }
         self.engines.iter().filter_map(|engine| engine.deadline(&self.limits, self.seen)).min()
     }
 

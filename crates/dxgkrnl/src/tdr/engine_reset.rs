@@ -20,7 +20,6 @@ pub(super) fn reset(adapter: &Arc<Adapter>, engine: EngineId) -> Result<Reset, F
 
 /// One engine, and those that depend on it but for the nodes in `seen`, which are in hand already.
 // monster: the published list of an engine reset.
-// spec: PRE-045
 fn reset_one(adapter: &Arc<Adapter>, engine: EngineId, seen: &mut u64) -> Result<Reset, Failure> {
     let promoted = |ddi: &str, status| Failure::Promoted(format!("{ddi} failed with {status}"));
     if !adapter.caps.per_engine_tdr {
@@ -87,8 +86,10 @@ pub(super) fn resume(adapter: &Arc<Adapter>, engine: EngineId) {
 /// Packets whose engine counts as hung.
 pub(crate) const WATCH: Watch = Watch { name: "timeouts of packets", next: sched::next_timeout, look };
 
-fn look(adapter: &Arc<Adapter>) {
-    for engine in sched::take_timed_out(adapter) {
+fn look(adapter: &Arc<Adapter>) -> bool {
+    let timed_out = sched::take_timed_out(adapter);
+    let changed = !timed_out.is_empty();
+    for engine in timed_out {
         let what = match adapter.sched.lock().preempts() {
             true => format!("{engine} did not give back the packets that it was asked for"),
             false => format!("{engine} ran a packet for longer than TdrDelay"),
@@ -101,4 +102,5 @@ fn look(adapter: &Arc<Adapter>) {
             &Noticed { what, suspects: suspects.into_iter().collect(), packets: true },
         );
     }
+    changed
 }

@@ -30,7 +30,8 @@ fn next(adapter: &Adapter) -> Option<CpuTime> {
     if nobody_hangs { state.cadence.next() } else { Some(CpuTime(0)) }
 }
 
-fn look(adapter: &Arc<Adapter>) {
+fn look(adapter: &Arc<Adapter>) -> bool {
+    let mut changed = false;
     loop {
         let (whole, found) = {
             let mut state = adapter.tdr.state.lock();
@@ -41,6 +42,7 @@ fn look(adapter: &Arc<Adapter>) {
             }
             (whole, state.hanging.pop_first())
         };
+        changed |= whole.is_some() || found.is_some();
         if let Some(what) = whole {
             adapter_timed_out(adapter, what);
         }
@@ -49,11 +51,12 @@ fn look(adapter: &Arc<Adapter>) {
         engine_timed_out(adapter, engine, &Noticed::of_all_on(adapter, engine, what));
     }
     for (number, context) in answered(adapter) {
+        changed = true;
         end_probe(adapter, number, &context);
     }
     let tdr = &adapter.tdr;
     if !tdr.state.lock().cadence.take_due(adapter.platform.now()) {
-        return;
+        return changed;
     }
     // 1.
     tdr.watched.store(0);
@@ -67,6 +70,7 @@ fn look(adapter: &Arc<Adapter>) {
     if again {
         adapter.stir_watch();
     }
+    true
 }
 
 /// Engines, by number, whose probe was acknowledged, and the contexts that it suspended.

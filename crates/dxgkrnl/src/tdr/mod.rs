@@ -165,6 +165,12 @@ impl Tdr {
         self.state.lock().blocked.contains(&address_space)
     }
 
+    /// Makes `change` between recoveries: one that is under way is over before.
+    pub(crate) fn wait_for_recovery(&self, change: impl FnOnce()) {
+        let _between_recoveries = self.recovering.lock_device();
+        change();
+    }
+
     /// Forgets what it holds of processes: the adapter stops.
     pub(crate) fn forget(&self) {
         let asked = std::mem::take(&mut self.state.lock().asked);

@@ -1,7 +1,9 @@
-//! Owns how many recoveries are too many: pure policy, with the time as an argument.
+//! Counts recoveries: pure policy, with the time as an argument.
 //!
-//! Recoveries of the adapter (0x117) and of single engines (0x141) are counted apart. An engine's counts with the adapter's only
-//! when it is promoted: when resetting the engine was not enough. The one beyond the limit is fatal (0x116).
+//! TdrLimitCount is the number of recoveries that TdrLimitTime may have; the time-out that would need one more is fatal (0x116). With
+//! the default of 5, five resets of the adapter (0x117) are made and the sixth time-out is fatal. Engine time-outs (0x141) are
+//! counted apart, and their limit is one less: four engine resets are made and the fifth time-out is fatal. An engine
+//! time-out counts with the adapter's too when it is promoted to a reset of the adapter.
 
 use super::config::{TdrConfig, TdrDebugMode};
 use std::collections::VecDeque;
@@ -47,7 +49,6 @@ impl RecoveryWindow {
     }
 
     /// An adapter is about to be reset.
-    // spec: PRE-044
     pub(crate) fn adapter_timed_out(&mut self, now: CpuTime) -> Verdict {
         self.forget(now);
         self.adapter.push_back(now);
@@ -69,6 +70,8 @@ impl RecoveryWindow {
         !self.unconditional && of_it >= self.most_of_application
     }
 
+    /// `count` includes the time-out that is judged.
+    // spec: PRE-044
     fn verdict(&self, count: usize, most: usize) -> Verdict {
         if count > most && !self.unconditional { Verdict::Fatal } else { Verdict::Recover }
     }
@@ -117,6 +120,7 @@ mod tests {
         assert_eq!(window.adapter_timed_out(s(49 * 12 + 1)), Verdict::Fatal);
     }
 
+    // spec: PRE-044
     #[test]
     fn engines_have_one_fewer_and_a_count_of_their_own() {
         let mut window = window();

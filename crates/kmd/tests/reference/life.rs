@@ -162,7 +162,7 @@ fn a_start_that_fails_half_way_leaves_nothing_behind() {
     machine.driver.stop_device(&Passive::enter());
     assert!(!anything_placed(&machine));
     machine.start(ALL).unwrap();
-    assert_eq!(machine.driver.violations(), 0);
+    assert_eq!(machine.driver.violations(), []);
 }
 
 /// Whether anything of the driver's stands in system memory.
@@ -206,7 +206,7 @@ fn what_is_destroyed_in_order_leaves_nothing_and_breaks_nothing() {
     machine.driver.destroy_native_fence(&level, life.fence);
     machine.driver.destroy_device(&level, life.device);
     machine.driver.stop_device(&level);
-    assert_eq!(machine.driver.violation_records(), []);
+    assert_eq!(machine.driver.violations(), []);
     let destroyed =
         machine.commands().into_iter().filter(|c| matches!(c, AdminCommand::DestroyQueue { .. })).count();
     assert_eq!(destroyed, 4, "the queue's and the three nodes'");
@@ -230,12 +230,12 @@ fn a_parent_that_goes_first_is_written_down_and_its_children_can_still_go() {
     machine.driver.destroy_doorbell(&level, life.doorbell);
     machine.driver.close_native_fence(&level, life.local);
     let still = |parent, children| KmdError::StillInUse { parent, children };
-    let errors: Vec<_> = machine.driver.violation_records().iter().map(|v| v.error).collect();
+    let errors: Vec<_> = machine.driver.violations().iter().map(|v| v.error).collect();
     let expected =
         [still(Kind::Fence, 2), still(Kind::Device, 2), still(Kind::Context, 1), still(Kind::HwQueue, 1)];
     assert_eq!(errors, expected);
     machine.driver.stop_device(&level);
-    assert_eq!(machine.driver.violations(), 4);
+    assert_eq!(machine.driver.violation_count(), 4);
 }
 
 #[test]
@@ -247,9 +247,9 @@ fn a_stop_with_objects_left_takes_their_hardware_and_says_so() {
     machine.driver.stop_device(&Passive::enter());
     let destroyed: Vec<_> = [3, 4, 0, 1, 2].map(|n| AdminCommand::DestroyQueue { queue: QueueId(n) }).into();
     assert_eq!(machine.commands(), destroyed);
-    assert_eq!(machine.driver.violations(), 1);
+    assert_eq!(machine.driver.violation_count(), 1);
     machine.driver.stop_device(&Passive::enter());
-    assert_eq!(machine.driver.violation_records()[1].error, KmdError::NotStarted);
+    assert_eq!(machine.driver.violations()[1].error, KmdError::NotStarted);
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn no_handle_is_kept_after_its_destroy() {
     assert_eq!(driver.connect_doorbell(&level, old.doorbell, PLAIN).unwrap_err(), invalid);
     assert_eq!(driver.suspend_context(&level, old.context, 1), Err(invalid));
     assert_eq!(driver.resume_context(&level, old.context), Err(invalid));
-    assert_eq!(driver.violations(), 0);
+    assert_eq!(driver.violations(), []);
     driver.disconnect_doorbell(&level, old.doorbell);
     driver.destroy_doorbell(&level, old.doorbell);
     driver.notify_work_submission(&level, old.queue);
@@ -301,7 +301,7 @@ fn no_handle_is_kept_after_its_destroy() {
     driver.close_native_fence(&level, old.local);
     driver.destroy_native_fence(&level, old.fence);
     driver.destroy_device(&level, old.device);
-    assert_eq!(driver.violations(), 8);
+    assert_eq!(driver.violation_count(), 8);
     assert_eq!(machine.journal.take(), [], "the hardware heard of none of it");
 }
 

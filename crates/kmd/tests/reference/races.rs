@@ -125,7 +125,7 @@ fn is_named_in_time(platform: &Platform) -> bool {
         machine.driver.destroy_native_fence(&Passive::enter(), fence);
         destroyed.fetch_add(1);
         engine.join();
-        assert_eq!(machine.driver.violations(), 0);
+        assert_eq!(machine.driver.violations(), []);
     });
     assert!(report.completed(), "{report:?}");
     named.load() == 1

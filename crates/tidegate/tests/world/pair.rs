@@ -118,7 +118,7 @@ impl Adapters {
         assert!(report.completed(), "{report:?}");
         for adapter in 0..world.machine.adapter_count() {
             assert_eq!(world.machine.adapter_at(adapter).bug_checks(), []);
-            let records = world.machine.driver_at(adapter).violation_records();
+            let records = world.machine.driver_at(adapter).violations();
             assert!(records.is_empty(), "{records:?}");
         }
         world

@@ -1,0 +1,135 @@
+//! The end of an adapter: surprise removal, and a stop. Both are one list; see decision 46.
+//!
+//! Invariants: waiters are released by the maximum of their fences before their handles go. The driver hears of each object's end in
+//! the published order of an abnormal termination, and of DxgkDdiStopDevice last, alone. After that it is not called (`gone`).
+//!
+//! Lock order: `removing` is taken first, and is held over all of it.
+//!
+//! Entry points: [`Adapter::remove`], [`Adapter::stop`].
+
+use crate::adapter::Adapter;
+use crate::error::BugCheck;
+use crate::fence::create;
+use crate::process::Process;
+use crate::{sched, suspend};
+use std::sync::{Arc, Weak};
+use tidegate_calls::{DeviceState, Status};
+use tidegate_ddi::Passive;
+use tidegate_platform::WaitEnd;
+
+/// How often the end of calls that are under way is looked for.
+const LOOK_NS: u64 = 1_000_000;
+
+impl Adapter {
+    /// Removes the adapter while processes use it, as a surprise removal does. On return every device of it reads
+    /// [`DeviceState::Removed`], its fences read `u64::MAX`, everything that waited on it is released, and its driver has stopped.
+    /// Every later call on it returns DEVICE_REMOVED. A second removal waits for the first and does nothing.
+    ///
+    /// A shared fence that is made with NO_SIGNAL_MAX_VALUE_ON_TDR keeps its value on the other adapters, where its waiters wait on.
+    /// Blocks for calls that are under way in the adapter, for TdrDdiDelay at most.
+    // monster: the list of a removal.
+    #[doc(alias = "IRP_MN_SURPRISE_REMOVAL")]
+    pub fn remove(self: &Arc<Adapter>) {
+        let _one_at_a_time = self.removing.lock_device();
+        if self.is_stopped() {
+            return;
+        }
+        // 1. Nothing begins on the adapter: no call, no recovery. A recovery that is under way is over first.
+        self.tdr.wait_for_recovery(|| self.begin_removal());
+        // A thread that waits for a vertical sync waits for the hardware.
+        if let Some(display) = &self.display {
+            display.forget();
+        }
+        if self.has_processes() {
+            // 2. No engine is given anything, and what was reported is taken.
+            let _of_devices_that_are_lost_next = sched::stop_all_engines(self);
+            // 3. Devices are in error: doorbells read ABORT, contexts are suspended, queued work is given up, fences read their
+            // maximum. That releases the waiters, here and on other adapters.
+            // spec: PRE-093
+            self.lose_all_processes_devices(&DeviceState::Removed);
+            // No answer of the hardware is waited for.
+            suspend::settle_all(self, |_| true);
+            sched::end_kernel_s_packets(self);
+            sched::end_all_packets(self);
+            // 4. For each process and each of its queues: doorbell and queue are destroyed, and then contexts, fences, devices.
+            for process in self.processes() {
+                process.end_with_adapter();
+            }
+        }
+        // 5. The kernel's own agents and objects.
+        self.stop_agents();
+        // 6. Calls that were under way return, and drop what they held: with the last device the last instance of a fence is closed.
+        self.wait_until(|| self.devices.lock().len() == 0);
+        // 7. Fences that only NT handles keep end for the driver.
+        let left = self.fences.lock().matching(|_| true);
+        left.iter().for_each(create::end_with_adapter);
+        drop(left);
+        self.wait_until(|| self.fences.lock().len() == 0);
+        // 8. DxgkDdiStopDevice, alone in the driver.
+        let stopped = self.tdr.gate.alone(self.config.tdr.ddi_delay_ns, || {
+            self.driver_as_it_is().stop_device(&Passive::enter());
+            // spec: PRE-094
+            let _first = self.stopped.set(());
+        });
+        if stopped.is_none() {
+            self.note_stuck_in_driver(BugCheck::StuckInDriver);
+            let _first = self.stopped.set(());
+        }
+        self.dpc.forget();
+    }
+
+    /// Stops the adapter and its driver. A process that still has it open loses it as by [`Adapter::remove`], which this is.
+    #[doc(alias = "DxgkDdiStopDevice")]
+    pub fn stop(self: &Arc<Adapter>) {
+        self.remove();
+    }
+
+    /// A process has opened the adapter: it ends with it.
+    pub(crate) fn enter_process(&self, process: &Arc<Process>) -> Result<(), Status> {
+        {
+            let mut processes = self.processes.lock();
+            processes.retain(|known| known.strong_count() > 0);
+            processes.push(Arc::downgrade(process));
+        }
+        // A removal that began meanwhile has ended the processes that were in the table then.
+        self.check_present()
+    }
+
+    fn processes(&self) -> Vec<Arc<Process>> {
+        self.processes.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether a process has it open that did not end.
+    fn has_processes(&self) -> bool {
+        self.processes().iter().any(|process| !process.has_ended())
+    }
+
+    fn stop_agents(&self) {
+        self.supervisor.stop();
+        self.tdr.forget();
+        let worker = self.interrupt_worker.lock().take();
+        if let Some(worker) = worker {
+            worker.stop();
+        }
+        self.memory.stop();
+        let kept = self.sched.lock().forget_kept_areas();
+        drop(kept);
+        let (idle_contexts, system_process) =
+            (self.idle_contexts.lock().take(), self.system_process.lock().take());
+        drop(idle_contexts);
+        drop(system_process);
+    }
+
+    /// Waits for agents that are in a call, for TdrDdiDelay at most.
+    fn wait_until(&self, is_done: impl Fn() -> bool) {
+        let deadline = self.platform.now().after(self.config.tdr.ddi_delay_ns);
+        while !is_done() {
+            let now = self.platform.now();
+            if now >= deadline
+                || self.platform.sleep_until(now.after(LOOK_NS).min(deadline)) == WaitEnd::Stopped
+            {
+                return;
+            }
+        }
+    }
+}
