@@ -212,10 +212,13 @@ fn leave_out(
     Ok(())
 }
 
-/// The switch that begins next below an error that marks none: a `match` that lacks an arm is marked at its head.
+/// The switch that lies nearest to an error that marks none, and rather below it than above: a `match` that lacks an arm is
+/// marked at its head.
 fn nearest(error: &CompileError, switches: &[Numbered]) -> Option<u32> {
-    let below = switches.iter().filter(|n| n.file() == error.file && n.switch.line >= error.line());
-    below.min_by_key(|n| n.switch.line).map(|n| n.number)
+    let in_file = switches.iter().filter(|n| n.file() == error.file);
+    in_file
+        .min_by_key(|n| (n.switch.line < error.line(), n.switch.line.abs_diff(error.line())))
+        .map(|n| n.number)
 }
 
 /// Writes the tree with its switches below `copy`; files that stay the same keep their time, so that little is built anew.
