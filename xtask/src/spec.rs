@@ -347,15 +347,14 @@ mod tests {
     #[test]
     fn a_survivor_is_a_finding_until_it_is_put_off() {
         let (code, test) = ("// spec: NF-001\nfn a() {}", "// spec: NF-001\n#[test] fn b() {}");
-        let others = "[[exception]]\nid = \"NF-002\"\nreason = \"later\"\n";
-        let mut open = coverage(code, test, others);
+        let others = put_off("NF-002", "x");
+        let mut open = coverage(code, test, &others);
         assert!(whats(&open).is_empty());
         open.verdicts.survives.insert("NF-001".into(), "0".into());
         assert!(whats(&open)[0].contains("every tagged test of NF-001 passes"), "{:?}", whats(&open));
-        let both = format!("{others}[[exception]]\nid = \"NF-001\"\nreason = \"later\"\n");
-        let mut put_off = coverage(code, test, &both);
-        put_off.verdicts.survives.insert("NF-001".into(), "0".into());
-        assert!(whats(&put_off).is_empty() && put_off.stale().is_empty());
+        let mut excepted = coverage(code, test, &format!("{others}{}", put_off("NF-001", "y")));
+        excepted.verdicts.survives.insert("NF-001".into(), "0".into());
+        assert!(whats(&excepted).is_empty() && excepted.stale().is_empty());
     }
 
     #[test]

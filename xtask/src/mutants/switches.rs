@@ -8,6 +8,8 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use crate::source;
+
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Arm, BinOp, Block, Expr, FieldValue, Lit, Pat, ReturnType, Stmt, Type};
@@ -44,7 +46,15 @@ pub fn below(text: &str, line: usize) -> Result<Vec<Switch>, String> {
     let file = syn::parse_file(text).map_err(|e| format!("line {}: {e}", e.span().start().line))?;
     let mut search = Search { line, best: None };
     search.visit_file(&file);
-    Ok(search.best.map_or_else(Vec::new, |node| node.switches))
+    let first = first_code_line(text, line);
+    Ok(search.best.filter(|node| node.line == first).map_or_else(Vec::new, |node| node.switches))
+}
+
+/// The first line on or below `line` that holds more than comments and attributes.
+fn first_code_line(text: &str, line: usize) -> usize {
+    let lines = source::lines(text);
+    let code = |at: &usize| lines[at - 1].has_code() && !lines[at - 1].code.trim_start().starts_with("#[");
+    (line..=lines.len()).find(code).unwrap_or(line)
 }
 
 struct Node {
@@ -107,9 +117,16 @@ impl<'ast> Visit<'ast> for Search {
         visit::visit_stmt(self, node);
     }
 
-    fn visit_arm(&mut self, node: &'ast Arm) {
-        self.offer(node.pat.span().start().line, || with_inside(of_arm(node), |i| i.visit_arm(node)));
-        visit::visit_arm(self, node);
+    fn visit_expr_match(&mut self, node: &'ast syn::ExprMatch) {
+        // Without an arm for the rest, no arm can be left out.
+        let has_rest = node.arms.last().is_some_and(|arm| matches!(arm.pat, Pat::Wild(_) | Pat::Ident(_)));
+        for arm in &node.arms {
+            self.offer(line(&arm.pat), || {
+                let whole = if has_rest { of_arm(arm) } else { vec![default_instead(&arm.body)] };
+                with_inside(whole, |i| i.visit_arm(arm))
+            });
+        }
+        visit::visit_expr_match(self, node);
     }
 
     fn visit_field_value(&mut self, node: &'ast FieldValue) {
@@ -437,6 +454,9 @@ mod tests {
     fn what_has_no_behaviour_has_no_switch() {
         assert!(below("// spec: NF-001\nconst A: u8 = 1;", 1).unwrap().is_empty());
         assert!(below("// spec: NF-001\nstruct A { x: u8 }", 1).unwrap().is_empty());
+        let data = "layouts! {\n    // spec: NF-001\n    A = 5;\n}\nfn b() { c(); }";
+        assert!(below(data, 2).unwrap().is_empty());
+        assert!(!below("// spec: NF-001\n/// Words.\n#[inline]\nfn b() { c(); }", 1).unwrap().is_empty());
         assert!(below("fn {", 1).is_err());
     }
 
