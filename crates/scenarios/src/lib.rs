@@ -30,6 +30,7 @@
 //! | `page-against-d3` | memory that is paged against the loss of the adapter's power |
 //! | `suspend-against-signal` | a suspended context against a signal of its queue |
 //! | `priority-against-dispatch` | a context that loses its priority against the engine that serves its queue |
+//! | `packet-against-higher-band` | a queue of a higher band against an engine that may not leave a packet |
 //! | `completion-against-preemption` | packets that complete against the request for them |
 //! | `preemption-against-wait` | the request for a packet against the end of the wait behind it |
 //! | `completion-against-reset` | packets that complete against the reset of their engine |
@@ -70,6 +71,7 @@ mod hang_against_signal;
 mod hostile_client;
 mod log_write_against_log_read;
 mod one_event;
+mod packet_against_higher_band;
 mod page_against_d3;
 mod plan;
 mod preemption_against_wait;
@@ -100,7 +102,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 47] = [
+const RACES: [&Race; 48] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
@@ -133,6 +135,7 @@ const RACES: [&Race; 47] = [
     &page_against_d3::RACE,
     &suspend_against_signal::RACE,
     &priority_against_dispatch::RACE,
+    &packet_against_higher_band::RACE,
     &completion_against_preemption::RACE,
     &preemption_against_wait::RACE,
     &completion_against_reset::RACE,

@@ -8,16 +8,12 @@
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::{LeftOut, notes};
-use crate::world::{Setting, World, until_quiet};
+use crate::world::{Setting, World, allocate_bytes, hw_context, submit_commands, until_quiet};
 use std::sync::Arc;
 use tidegate::Platform;
-use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue, Handle, HwQueue,
-    Kernel, Placement, Priority, SubmitCommandToHwQueue,
-};
+use tidegate::calls::Kernel;
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
-use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
-use tidegate::platform::Bulk;
+use tidegate::gpu_abi::{Command, GpuVa};
 
 const AT_ONCE: &str = "the other queue comes before all work of the one that goes down";
 const BETWEEN: &str = "it comes between two command buffers";
@@ -49,52 +45,22 @@ pub(crate) const RACE: Race = Race {
 /// Command buffers of the queue that goes down.
 const BUFFERS: u64 = 2;
 
-fn context(kernel: &dyn Kernel, device: Handle) -> (Handle, HwQueue) {
-    let args = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
-    let hw_context = kernel.create_hw_context(args).expect("a context");
-    let (user_mode_submission, priority) = (false, Priority::Normal);
-    let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 0, lane: 0 };
-    (hw_context, kernel.create_hw_queue(args).expect("a queue"))
-}
-
-fn bytes(kernel: &dyn Kernel, device: Handle, bytes: u64) -> (Bulk, u64) {
-    let args = CreateAllocation { device, bytes, kind: AllocationKind::Bulk, placement: Placement::System };
-    let made = kernel.create_allocation(args).expect("memory");
-    let AllocationMemory::Bulk(memory) = made.memory else { panic!("bytes were asked for") };
-    (memory, made.gpu_va)
-}
-
-fn submit(kernel: &dyn Kernel, device: Handle, queue: &HwQueue, progress_fence_id: u64, command: &Command) {
-    let mut writer = CommandWriter::new();
-    writer.push(command);
-    let (memory, commands_gpu_va) = bytes(kernel, device, writer.bytes());
-    memory.write(0, &writer.to_bytes()).expect("it was made for them");
-    let args = SubmitCommandToHwQueue {
-        hw_queue: queue.handle,
-        progress_fence_id,
-        commands_gpu_va,
-        command_bytes: writer.bytes() as u32,
-        queued_ns: 0,
-    };
-    kernel.submit_command_to_hw_queue(args).expect("a submission");
-}
-
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out = if bug == Some("not-told") { LeftOut::Priority } else { LeftOut::Nothing };
     let setting = Setting { stale_places: bug == Some("stale-place"), ..Setting::default() };
     let world = World::new(platform, setting);
     let kernel: Arc<dyn Kernel> = world.machine.privileged_process("app").expect("a process");
     let device = kernel.create_device().expect("a device");
-    let (falling, first) = context(&*kernel, device);
-    let (_, other) = context(&*kernel, device);
+    let (falling, first) = hw_context(&*kernel, device);
+    let (_, other) = hw_context(&*kernel, device);
     kernel.set_context_scheduling_priority(falling, 1).expect("the FOCUS band");
     world.leave_out(left_out);
     for buffer in 1..=BUFFERS {
-        submit(&*kernel, device, &first, buffer, &Command::Label { name: 0 });
+        submit_commands(&*kernel, device, &first, buffer, &[Command::Label { name: 0 }]);
     }
-    let (copied, copied_at) = bytes(&*kernel, device, 8);
+    let (copied, copied_at) = allocate_bytes(&*kernel, device, 8);
     let (source, destination) = (GpuVa(first.progress_gpu_va), GpuVa(copied_at));
-    submit(&*kernel, device, &other, 1, &Command::Copy { source, destination, bytes: 8 });
+    submit_commands(&*kernel, device, &other, 1, &[Command::Copy { source, destination, bytes: 8 }]);
     let (clock, own, progress, probe) =
         (platform.clone(), kernel.clone(), first.progress_value.clone(), world.probe.clone());
     let main = move || {

@@ -6,15 +6,21 @@
 
 use crate::seam::{LeftOut, Monitored, Omission, QueuesMade, Routine, Seam, ToldAgain, Watched};
 use std::sync::{Arc, OnceLock};
-use tidegate::calls::Priority;
+use tidegate::calls::{
+    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue, Handle, HwQueue,
+    Kernel, Placement, Priority, SubmitCommandToHwQueue,
+};
 use tidegate::d3d12::{
     ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice, Queue, QueueDesc,
 };
+use tidegate::d3dukmdt::ComputePreemption;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::{EngineType, PeerSignalCaps};
 use tidegate::dxgkrnl::{InterruptDelivery, PowerManagement};
 use tidegate::explorer::{Probe, Verdict};
+use tidegate::gpu_abi::{Command, CommandWriter};
 use tidegate::kmd::{DoorbellModel, IdlePolicy, InterruptMode};
+use tidegate::platform::Bulk;
 use tidegate::softgpu::{Barriers, EngineClass};
 use tidegate::trace::LaneKind;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -64,6 +70,8 @@ pub(crate) struct Setting {
     pub(crate) power: PowerManagement,
     /// Whether the kernel has its timer, and counts who is inside the driver.
     pub(crate) supervised: bool,
+    /// Where engines may leave compute work.
+    pub(crate) compute_preemption: ComputePreemption,
 }
 
 impl Default for Setting {
@@ -90,6 +98,7 @@ impl Default for Setting {
             first_doorbell_lost: false,
             power: PowerManagement::AlwaysOn,
             supervised: false,
+            compute_preemption: ComputePreemption::ThreadGroup,
         }
     }
 }
@@ -148,7 +157,9 @@ impl Setting {
         config.driver.nodes.clear();
         for number in 0..setting.engines {
             let name = format!("copy {number}");
-            config.gpu.nodes.push(tidegate::softgpu::NodeConfig::new(name.clone(), EngineClass::Copy));
+            let mut node = tidegate::softgpu::NodeConfig::new(name.clone(), EngineClass::Copy);
+            node.preemption.compute = setting.compute_preemption;
+            config.gpu.nodes.push(node);
             config.driver.nodes.push(tidegate::kmd::NodeConfig {
                 engine_type: EngineType::Copy,
                 friendly_name: name,
@@ -186,6 +197,56 @@ pub(crate) fn queue_of(
         node_mask: 0,
     };
     device.create_queue(desc).expect("a queue")
+}
+
+/// A hardware context on engine 0 with a kernel-mode queue.
+pub(crate) fn hw_context(kernel: &dyn Kernel, device: Handle) -> (Handle, HwQueue) {
+    let args = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
+    let hw_context = kernel.create_hw_context(args).expect("a context");
+    let (user_mode_submission, priority) = (false, Priority::Normal);
+    let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 0, lane: 0 };
+    (hw_context, kernel.create_hw_queue(args).expect("a queue"))
+}
+
+/// Bytes that engines reach, and where.
+pub(crate) fn allocate_bytes(kernel: &dyn Kernel, device: Handle, bytes: u64) -> (Bulk, u64) {
+    let args = CreateAllocation { device, bytes, kind: AllocationKind::Bulk, placement: Placement::System };
+    let made = kernel.create_allocation(args).expect("memory");
+    let AllocationMemory::Bulk(memory) = made.memory else { panic!("bytes were asked for") };
+    (memory, made.gpu_va)
+}
+
+/// A command buffer for a kernel-mode hardware queue, to be submitted.
+pub(crate) fn command_buffer(
+    kernel: &dyn Kernel,
+    device: Handle,
+    queue: &HwQueue,
+    progress_fence_id: u64,
+    commands: &[Command],
+) -> SubmitCommandToHwQueue {
+    let mut writer = CommandWriter::new();
+    commands.iter().for_each(|command| writer.push(command));
+    let (memory, commands_gpu_va) = allocate_bytes(kernel, device, writer.bytes());
+    memory.write(0, &writer.to_bytes()).expect("it was made for them");
+    SubmitCommandToHwQueue {
+        hw_queue: queue.handle,
+        progress_fence_id,
+        commands_gpu_va,
+        command_bytes: writer.bytes() as u32,
+        queued_ns: 0,
+    }
+}
+
+/// Gives a command buffer to a kernel-mode hardware queue.
+pub(crate) fn submit_commands(
+    kernel: &dyn Kernel,
+    device: Handle,
+    queue: &HwQueue,
+    progress_fence_id: u64,
+    commands: &[Command],
+) {
+    let args = command_buffer(kernel, device, queue, progress_fence_id, commands);
+    kernel.submit_command_to_hw_queue(args).expect("a submission");
 }
 
 impl World {

@@ -243,6 +243,12 @@ fn a_context_that_loses_its_priority_gives_way_at_the_end_of_the_turn() {
     finds_its_bugs("priority-against-dispatch");
 }
 
+#[test]
+fn a_queue_of_a_higher_band_comes_between_packets_that_may_not_be_left() {
+    is_sampled("packet-against-higher-band");
+    finds_its_bugs("packet-against-higher-band");
+}
+
 // spec: UMS-009, UMS-084, UMS-095, UMS-097, UMS-098
 #[test]
 fn two_queues_with_one_doorbell_run_everything_once() {
