@@ -72,7 +72,6 @@ impl MachineConfig {
 }
 
 /// A configuration that contradicts itself.
-// spec: NF-302
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadConfig {
     /// Hardware and driver count nodes differently.
@@ -200,6 +199,7 @@ impl Machine {
         config: MachineConfig,
         wrap: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
     ) -> Result<Machine, MachineError> {
+        // spec: NF-302
         config.check()?;
         let system_memory = PhysicalMemory::new(platform, SYSTEM_MEMORY_BASE);
         let unit = Unit::start(platform, &system_memory, config, wrap)?;

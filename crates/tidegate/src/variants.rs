@@ -418,6 +418,7 @@ impl MachineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::{Machine, MachineError};
     use tidegate_platform::Platform;
 
     // spec: NF-302
@@ -445,22 +446,26 @@ mod tests {
     #[test]
     fn contradictions_are_told_apart() {
         let platform = Platform::host();
-        let outcome = |change: fn(&mut MachineConfig)| {
+        let refused = |change: fn(&mut MachineConfig)| {
             let mut config = MachineConfig::standard(&platform);
             change(&mut config);
-            config.check()
+            match Machine::new(&platform, config) {
+                Err(MachineError::Config(what)) => what,
+                Err(other) => panic!("started, and refused by the adapter: {other}"),
+                Ok(_) => panic!("nothing contradicts anything"),
+            }
         };
-        assert_eq!(outcome(|c| c.gpu.atomics_64bit = false), Err(BadConfig::NativeFencesWithout64BitAtomics));
-        assert_eq!(outcome(|c| c.driver.fence_stride_bytes = 24), Err(BadConfig::Stride(24)));
-        assert_eq!(outcome(|c| *c = c.clone().with_display(999)), Err(BadConfig::RefreshPeriod(999)));
-        assert_eq!(outcome(|c| *c = c.clone().with_display(1_000)), Ok(()));
+        assert_eq!(refused(|c| c.gpu.atomics_64bit = false), BadConfig::NativeFencesWithout64BitAtomics);
+        assert_eq!(refused(|c| c.driver.fence_stride_bytes = 24), BadConfig::Stride(24));
+        assert_eq!(refused(|c| *c = c.clone().with_display(999)), BadConfig::RefreshPeriod(999));
+        assert_eq!(MachineConfig::standard(&platform).with_display(1_000).check(), Ok(()));
         assert_eq!(
-            outcome(|c| c.driver.doorbells = DoorbellModel::Dedicated { physical: 0 }),
-            Err(BadConfig::NoDoorbell)
+            refused(|c| c.driver.doorbells = DoorbellModel::Dedicated { physical: 0 }),
+            BadConfig::NoDoorbell
         );
-        assert_eq!(outcome(|c| c.gpu.physical_gpus = 0), Err(BadConfig::PhysicalGpus(0)));
-        assert_eq!(outcome(|c| c.gpu.physical_gpus = 5), Err(BadConfig::PhysicalGpus(5)));
-        assert_eq!(outcome(|c| *c = c.clone().with_nodes(1, 1, 15).linked(3)), Err(BadConfig::Engines(51)));
-        assert_eq!(outcome(|c| drop(c.gpu.nodes.pop())), Err(BadConfig::Nodes { gpu: 2, driver: 3 }));
+        assert_eq!(refused(|c| c.gpu.physical_gpus = 0), BadConfig::PhysicalGpus(0));
+        assert_eq!(refused(|c| c.gpu.physical_gpus = 5), BadConfig::PhysicalGpus(5));
+        assert_eq!(refused(|c| *c = c.clone().with_nodes(1, 1, 15).linked(3)), BadConfig::Engines(51));
+        assert_eq!(refused(|c| drop(c.gpu.nodes.pop())), BadConfig::Nodes { gpu: 2, driver: 3 });
     }
 }

@@ -7,7 +7,7 @@ use tidegate::d3d12::{
     Heap, Queue, QueueDesc, UnknownPriority, queue_priority,
 };
 use tidegate::platform::{Event, Step, StepCosts, WaitEnd};
-use tidegate::{Machine, MachineConfig, Platform, Submission};
+use tidegate::{Machine, MachineConfig, Platform, Submission, variants};
 
 /// Work that keeps an engine for this long, in nanoseconds.
 const LONG_NS: u64 = 1_000_000;
@@ -465,6 +465,96 @@ fn an_application_has_as_many_queues_of_a_type_as_it_creates() {
             assert_eq!(tags.len(), 30);
         }
     });
+}
+
+// spec: ME-050
+#[test]
+fn fences_are_native_where_the_adapter_has_them_and_monitored_elsewhere() {
+    for (adapter, native) in [("standard", true), ("monitored", false)] {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let machine = Machine::new(&platform, variants::find(adapter).unwrap().config(&platform)).unwrap();
+        let device = machine.device(DeviceOptions::default()).unwrap();
+        let report = machine.run(move || {
+            let fence = device.create_fence("fence", 0).unwrap();
+            assert_eq!((fence.is_native(), device.makes_native_fences()), (native, native), "{adapter}");
+            let desc = QueueDesc {
+                name: "copy".into(),
+                list_type: CommandListType::Copy,
+                priority: Priority::Normal,
+                submission: Submission::Packet,
+                node: None,
+                node_mask: 0,
+            };
+            device.create_queue(desc).unwrap().signal(&fence, 1).unwrap();
+            fence.wait(1).unwrap();
+        });
+        assert!(report.completed(), "{adapter}: {report:?}");
+    }
+}
+
+// spec: UMS-001, NF-001
+#[test]
+fn a_user_mode_queue_submits_and_its_fence_is_followed_without_the_kernel() {
+    in_every_model(|api| {
+        let (queue, fence, buffer) = (api.queue(CommandListType::Compute), api.fence(0), api.buffer(4));
+        let round = |value: u64| {
+            let list = api.work(&queue, &buffer, 1_000, value as u32);
+            queue.wait(&fence, value - 1).unwrap();
+            queue.execute(&[&list]).unwrap();
+            queue.signal(&fence, value).unwrap();
+            while fence.completed_value() < value {
+                api.pass(1_000);
+            }
+        };
+        // The first round connects the doorbell.
+        round(1);
+        let before = api.device.counters().kernel_calls;
+        (2..=20).for_each(round);
+        let calls = api.device.counters().kernel_calls - before;
+        match api.submission {
+            Submission::User => assert_eq!(calls, 0),
+            Submission::Packet | Submission::Hardware => assert!(calls >= 19 * 3, "{calls}"),
+        }
+        assert_eq!(word(&buffer), 20);
+    });
+}
+
+// spec: ME-015
+#[test]
+fn queues_of_each_type_run_on_their_engine_by_priority() {
+    for submission in Submission::ALL {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
+        let device = machine.device(DeviceOptions::default()).unwrap();
+        let clock = platform.clone();
+        let report = machine.run(move || {
+            for list_type in [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy] {
+                let work = |priority| {
+                    let name = format!("{list_type} {priority:?}");
+                    let desc = QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 };
+                    let (queue, done) =
+                        (device.create_queue(desc).unwrap(), device.create_fence("done", 0).unwrap());
+                    let mut list = device.create_command_list(list_type);
+                    list.timed(LONG_NS).unwrap();
+                    let list = list.close().unwrap();
+                    (0..4).for_each(|_| queue.execute(&[&list]).unwrap());
+                    queue.signal(&done, 1).unwrap();
+                    (queue, done)
+                };
+                let start = clock.now().0;
+                let (normal, high) = (work(Priority::Normal), work(Priority::High));
+                high.1.wait(1).unwrap();
+                let behind = normal.1.completed_value() == 0;
+                normal.1.wait(1).unwrap();
+                assert!(behind, "{submission} {list_type}: normal work was done first");
+                assert_eq!(clock.now().0 - start, 8 * LONG_NS, "{submission} {list_type}: one engine");
+            }
+        });
+        assert!(report.completed(), "{submission}: {report:?}");
+        let busy: Vec<u64> = machine.gpu().stats().nodes.iter().map(|node| node.busy_ns).collect();
+        let its_own = busy.iter().all(|ns| (8 * LONG_NS..9 * LONG_NS).contains(ns));
+        assert!(busy.len() == 3 && its_own, "{submission}: each type on a node of its own: {busy:?}");
+    }
 }
 
 // spec: ME-017

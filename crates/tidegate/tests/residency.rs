@@ -87,7 +87,7 @@ fn used(w: &World) -> u64 {
     w.machine.adapter().local_memory_use().used_bytes
 }
 
-// spec: RES-001, RES-002, RES-003
+// spec: RES-001, RES-002, RES-003, RES-005
 #[test]
 fn what_is_made_resident_is_there_when_the_paging_fence_says_so() {
     small(2).run(|w| {
@@ -267,6 +267,7 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
     }
 }
 
+// spec: RES-004, RES-014
 #[test]
 fn too_much_at_once_is_refused_with_the_bytes_to_trim() {
     small(2).run(|w| {

@@ -6,12 +6,12 @@ mod world;
 use std::sync::Arc;
 use tidegate::calls::{
     Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, DeviceState,
-    Handle, Placement, Priority, Render, Status,
+    Handle, Placement, Priority, Render, SignalFlags, Status,
 };
 use tidegate::ddi::patch::{Patch, PatchLocation, Render as RenderDdi, SubmitCommandPhysical};
 use tidegate::ddi::{AdapterCaps, Dispatch, Driver, DriverLayer, Passive, SubmitCommandFlags, VidSchCaps};
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
-use tidegate::platform::{Bulk, Mutex, Platform};
+use tidegate::platform::{Bulk, Event, Mutex, Platform, Step, WaitEnd};
 use tidegate::trace::{Kind, LaneKind, NameId};
 use tidegate::{MachineConfig, variants};
 use world::World;
@@ -31,6 +31,8 @@ struct Meddler {
     repeats: bool,
     buffers: Mutex<Vec<(Bulk, Vec<u8>)>>,
     bulk: Mutex<Option<Bulk>>,
+    /// Set when the engine was given a part.
+    given: Mutex<Option<Event>>,
 }
 
 impl DriverLayer for Meddler {
@@ -65,6 +67,9 @@ impl DriverLayer for Meddler {
             bulk.read(0, &mut bytes).unwrap();
             self.buffers.lock().push((bulk, bytes));
         }
+        if let Some(event) = &*self.given.lock() {
+            event.set(Step::ThreadWake);
+        }
         self.inner.submit_command(level, args)
     }
 }
@@ -77,6 +82,7 @@ fn meddler(platform: &Platform, inner: Arc<dyn Driver>) -> Meddler {
         repeats: false,
         buffers: platform.mutex("buffers", Vec::new()),
         bulk: platform.mutex("the last buffer", None),
+        given: platform.mutex("the event of parts", None),
     }
 }
 
@@ -256,7 +262,7 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
     result.lock().clone()
 }
 
-// spec: PRE-004, PRE-006
+// spec: PRE-111
 #[test]
 fn without_preemption_nothing_but_paging_runs_between_two_parts() {
     let (others, paging) = between_parts(false);
@@ -319,6 +325,61 @@ fn what_the_first_part_sets_holds_in_every_part() {
         assert!(fills.iter().chain(&copies).all(|name| *name != foreign), "room for {room}");
         assert_eq!(of(Kind::Fill, 64), [foreign; 50]);
     }
+}
+
+#[test]
+fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
+    let mut made = None;
+    let unaware = |config| {
+        let mut config = patching(3)(config);
+        config.driver.preemption_aware = false;
+        config
+    };
+    let w = world::start_with(unaware, None, |driver| {
+        let driver = Arc::new(meddler(&Platform::host(), driver));
+        made = Some(driver.clone());
+        driver
+    });
+    let driver = made.unwrap();
+    w.unwrap().run(move |w| {
+        let all: Vec<Allocation> = (0..5).map(|_| on_demand(w)).collect();
+        let (split, other, gate) = (context(w, COPY, 0), context(w, COPY, 0), w.monitored(0));
+        // One allocation is used by a packet that waits, and leaves when that is complete.
+        let args = CreateAllocation {
+            device: w.device,
+            bytes: BYTES,
+            kind: AllocationKind::Bulk,
+            placement: Placement::Local,
+        };
+        let used = w.kernel.create_allocation(args).unwrap();
+        w.kernel.wait_from_gpu(other, &world::at(&gate, 1)).unwrap();
+        w.submit_packet(other, &[fill(&used, 5)]);
+        w.kernel.evict(w.device, &[used.handle]).unwrap();
+        // It can go when the engine is held: the first part needs two allocations, the second three.
+        let given = w.platform.event(false);
+        *driver.given.lock() = Some(given.clone());
+        let (kernel, open) = (w.kernel.clone(), world::at(&gate, 1));
+        let going = w.platform.spawn("gate", move || {
+            assert_eq!(given.wait(), WaitEnd::Woken);
+            kernel.signal_from_cpu(&open, SignalFlags::empty()).unwrap();
+        });
+        let commands = [
+            fill(&all[0], 9),
+            copy(&all[0], &all[1]),
+            fill(&all[2], 8),
+            copy(&all[2], &all[3]),
+            copy(&all[3], &all[4]),
+        ];
+        let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
+        render(w, &[split], &commands, &list).unwrap();
+        going.join();
+        done(w, split);
+        done(w, other);
+        let words = [&all[1], &all[4], &used].map(|a| word(a, 0));
+        assert_eq!(words, [twice(9), twice(8), twice(5)]);
+        assert_eq!(parts(w).len(), 2);
+        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+    });
 }
 
 #[test]

@@ -235,7 +235,6 @@ mod tests {
         }
     }
 
-    // spec: RES-005
     #[test]
     fn urgent_ones_pass_those_that_they_have_nothing_to_do_with() {
         let mut order = Order::new(100, &[]);

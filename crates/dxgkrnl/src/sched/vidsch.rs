@@ -448,6 +448,7 @@ impl<F: Clone> VidSch<F> {
         Some(Candidate { context, priority, lifted_since: None })
     }
 
+    // spec: PRE-111
     /// The context of the split buffer that an engine is held for: the parts of a buffer run back to back where the driver is not
     /// preemption aware. A wait that heads the context's queue lets others go on: they may be what it waits for.
     fn held_for_split(&self, index: usize) -> Option<OsHandle> {

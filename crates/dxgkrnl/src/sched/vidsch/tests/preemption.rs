@@ -133,7 +133,7 @@ fn a_driver_that_is_not_preemption_aware_is_asked_for_nothing() {
     assert_eq!(s.next_deadline(), None);
 }
 
-// spec: PRE-004
+// spec: PRE-111
 #[test]
 fn without_preemption_the_parts_of_a_buffer_run_back_to_back() {
     let part = |at, last| of_kind(at, CommandKind::Patched { last });
@@ -159,7 +159,7 @@ fn without_preemption_the_parts_of_a_buffer_run_back_to_back() {
     }
 }
 
-// spec: PRE-004
+// spec: PRE-111
 #[test]
 fn paging_a_wait_and_the_end_of_its_device_let_others_go_between_two_parts() {
     let begun = || {
