@@ -96,6 +96,9 @@ pub struct SetNativeFenceLogBuffer {
     pub notify_every: u32,
     /// LogBufferGpuVa: the header in the process's GPU address space. The entries follow it, at `LOG_HEADER_BYTES`.
     pub gpu_va: u64,
+    /// LogBufferSystemProcessGpuVa: the header in the address space of the system process, for the CMP. The entries follow it
+    /// there, too.
+    pub system_process_gpu_va: u64,
     /// The header word (index and wraparound count), kernel CPU address.
     pub header: Word,
     /// The header's place on the bus.

@@ -12,9 +12,10 @@ use tidegate::calls::{
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::memory::{AllocationSegments, StandardAllocationType};
 use tidegate::dxgkrnl::{BugCheck, StartError};
-use tidegate::gpu_abi::{Command, GpuVa, Pte, RingPacket, TraceWords};
-use tidegate::platform::{PhysicalAddress, Target};
+use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
+use tidegate::platform::PhysicalAddress;
 use tidegate::{MachineConfig, MachineError, Platform};
+use world::page_tables::{leads_to, own_space};
 use world::{UserQueue, World, at, signal_packet, start, start_on, store, wait_packet, world, world_with};
 
 const LOCAL: PhysicalAddress = PhysicalAddress(1 << 40);
@@ -48,30 +49,6 @@ fn intra(w: &World) -> FenceInstance {
 
 fn shareable() -> SyncObjectFlags {
     SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING
-}
-
-/// Where an address of an address space leads on the bus, and whether engines may store there.
-fn leads_to(w: &World, space: u32, va: u64) -> Option<(PhysicalAddress, bool)> {
-    let told = w.hooked.told();
-    let memory = w.hooked.start_info().system_memory;
-    let mut table = told.roots.iter().rev().find(|(of, _)| *of == space)?.1;
-    for level in 0..4 {
-        let Some(Target::Bulk(bytes, start)) = memory.resolve(table) else { return None };
-        let pte = Pte(bytes.read_u64(start + GpuVa(va).table_index(level) * 8).ok()?);
-        if !pte.is_valid() {
-            return None;
-        }
-        table = pte.address();
-        if level == 3 {
-            return Some((PhysicalAddress(table.0 + va % 4096), pte.is_writable()));
-        }
-    }
-    None
-}
-
-/// The address space of the world's process.
-fn own_space(w: &World) -> u32 {
-    w.hooked.told().roots.iter().find(|(space, _)| *space != 0).unwrap().0
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

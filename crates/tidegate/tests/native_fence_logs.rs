@@ -4,7 +4,7 @@
 mod world;
 
 use std::sync::Arc;
-use tidegate::calls::{DeviceState, FenceInstance, Handle};
+use tidegate::calls::{DeviceState, FenceInstance, FenceValue, Handle, WaitMode};
 use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, QueueDesc};
 use tidegate::d3dukmdt::layout::Raw;
 use tidegate::ddi::fence::{LogType, SetNativeFenceLogBuffer};
@@ -16,8 +16,9 @@ use tidegate::kmd::InterruptMode;
 use tidegate::platform::{Event, StepCosts, Target};
 use tidegate::trace::{Kind, LaneId, Record, Trace};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
+use world::page_tables::{leads_to, own_space};
 use world::{
-    Hooked, UserQueue, World, copy_word, inline, signal_packet, store, wait_packet, world, world_with,
+    Hooked, Neighbour, UserQueue, World, inline, signal_packet, store, wait_packet, world, world_with,
 };
 
 /// A machine whose interrupts name hardware queues, with logs of so many entries.
@@ -307,7 +308,28 @@ fn equal_and_zero_times_are_accepted() {
     });
 }
 
-// spec: NF-174, NF-191
+// spec: NF-174
+#[test]
+fn a_log_is_mapped_for_the_process_and_the_cmp_to_read_and_write() {
+    world().run(|w| {
+        let queue = w.user_queue(1);
+        let logs = logs(w);
+        let places = |log: &SetNativeFenceLogBuffer| {
+            [(own_space(w), log.gpu_va), (0, log.system_process_gpu_va)]
+                .map(|(space, header)| [header, header + 40].map(|va| leads_to(w, space, va)))
+        };
+        for log in &logs {
+            let mapped = [log.header_address, log.entries_address].map(|at| Some((at, true)));
+            assert_eq!(places(log), [mapped; 2], "{:?}: header and entries, in either space", log.log_type);
+        }
+        // The mappings end with the queue.
+        w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
+        w.kernel.destroy_hw_queue(queue.queue.handle).unwrap();
+        assert_eq!(logs.each_ref().map(places), [[[None; 2]; 2]; 2]);
+    });
+}
+
+// spec: NF-191
 #[test]
 fn a_log_stands_in_the_process_s_address_space_as_published() {
     world().run(|w| {
@@ -333,50 +355,36 @@ fn a_log_stands_in_the_process_s_address_space_as_published() {
     });
 }
 
-/// Has an engine of the process carry out a command with the header's address, and returns how the device stands then.
-fn against_the_header(command: impl Fn(u64, u64) -> Command + Send + 'static) {
-    world().run(move |w| {
-        let (victim, fence) = (w.connected_queue(1), w.native(0));
-        let [_, signals] = logs(w);
-        make(w, &victim, &[signal_packet(&fence, 1, 0)]);
-        let (_, bytes) = w.bytes(8);
-        let hostile = w.hw_queue();
-        w.submit(&hostile, 1, &[command(signals.gpu_va, bytes)]);
-        w.pass(1_000);
-        let state = w.kernel.device_state(w.device).unwrap();
-        let DeviceState::Faulted(report) = state else { panic!("no fault: {state:?}") };
-        assert_eq!((report.tag, report.gpu_va, report.write), (1, signals.gpu_va, true));
-        assert_eq!(header(w, &signals), [1, 2, 84, 0, 0], "nothing of it was changed");
-    });
-}
-
-// spec: NF-174
+// spec: NF-192
 #[test]
-fn no_command_stores_to_the_header_of_a_log() {
-    against_the_header(|header, _| store(header, u64::MAX));
-    against_the_header(copy_word);
-    world().run(|w| {
-        let queue = w.connected_queue(1);
-        let [waits, _] = logs(w);
-        // A signal whose CurrentValue is the index word.
-        let current_value = GpuVa(waits.gpu_va);
-        let (monitored_value, trace) = (GpuVa(0), TraceWords::default());
-        make(
-            w,
-            &queue,
-            &[RingPacket::Signal {
-                current_value,
-                monitored_value,
-                value: 9,
-                fence_handle: 1,
-                log_entry: 0,
-                trace,
-            }],
-        );
-        let state = w.kernel.device_state(w.device).unwrap();
-        assert!(matches!(&state, DeviceState::Faulted(report) if report.gpu_va == waits.gpu_va), "{state:?}");
-        assert_eq!(header(w, &waits)[0], 0);
-    });
+fn a_process_that_stores_to_the_header_of_its_log_harms_no_other() {
+    for index in [0, 1, 83, 84, u64::from(u32::MAX), 1 << 32, u64::MAX - 1, u64::MAX] {
+        named_queues(84).run(move |w| {
+            let neighbour = Neighbour::of(w, "neighbour");
+            let (hostile, beside) = (w.connected_queue(1), neighbour.ring(w, 2, 2));
+            let told = w.hooked.told();
+            let [.., signals, _, _] = &told.logs[..] else { panic!("two queues have four logs") };
+            let (header, writer) = (signals.gpu_va, w.hw_queue());
+            let fence = w.native(0);
+            for round in 1..=3 {
+                w.submit(&writer, round, &[store(header, index)]);
+                w.wait(writer.progress_fence, round).unwrap();
+                assert_eq!(signals.header.load(), index, "the process may");
+                make(w, &hostile, &[signal_packet(&fence, round, 7)]);
+                let theirs = neighbour.native(0);
+                let event = w.platform.event(true);
+                let awaited = [FenceValue { fence: theirs.handle, value: 1 }];
+                neighbour.kernel.wait_from_cpu(&awaited, WaitMode::All, Some(event.clone())).unwrap();
+                beside.push(&signal_packet(&theirs, 1, round as u32));
+                // Every log of the engines is read, the hostile one among them.
+                w.hooked.interrupt(interrupt_of(None));
+                w.pass(1_000_000);
+                assert!(event.is_set(), "{index:#x}: the neighbour's waiter is released");
+            }
+            assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+            assert_eq!(neighbour.state(), Ok(DeviceState::Active));
+        });
+    }
 }
 
 // spec: NF-190, NF-205, NF-206

@@ -10,8 +10,9 @@
 //! 3. the old one is read a last time; 4. it is taken off the address space and the bus. Numbers of entries that are on their
 //! way in rings stay right: see `numbers_for`.
 //!
-//! Payloads are a process's word and only hints: an index is bounded by the kernel's own capacity, a handle means something
-//! in the queue's own process alone, CurrentValue decides. Places are `log_place`'s, the timeline is `log_timeline`'s.
+//! What stands in a log is a process's word and only a hint, the index included. An index is bounded by the kernel's own capacity, a
+//! handle means something in the queue's own process alone, CurrentValue decides. Places are `log_place`'s, the timeline is
+//! `log_timeline`'s.
 
 use super::log_place::{Place, capacity_while_traced};
 use super::{log_timeline, signaled};
@@ -215,7 +216,7 @@ fn read(adapter: &Adapter, level: Option<&Dispatch>, queues: &[&HwQueue]) -> Vec
                 continue;
             }
             let Some(place) = log.place() else { continue };
-            let (from, to) = (log.reader.lock().word, place.header.load());
+            let (from, to) = (log.reader.lock().word, place.header.load_once());
             if from != to {
                 found.push(Found { queue: number, log, place, from, to });
             }
@@ -259,7 +260,7 @@ fn read_log(adapter: &Adapter, queue: &HwQueue, found: &Found<'_>) -> LogNews {
     // What the GPU has begun another lap over since: its new entries are read the next time, the old ones are gone. An entry
     // that is just being written over is not counted yet, so a whole lap is enough for doubt.
     adapter.platform.fence();
-    let by_now = LogIndex(place.header.load()).written_since(LogIndex(*from), place.capacity);
+    let by_now = LogIndex(place.header.load_once()).written_since(LogIndex(*from), place.capacity);
     let lost = by_now.saturating_sub(capacity).min(written);
     entries.retain(|(nth, _)| *nth >= lost);
     adapter.stats.add(Count::log_entries_lost, lost);

@@ -1,9 +1,13 @@
-//! Owns where a fence log stands: its memory, its three mappings, and how large it is.
+//! Purpose: where a fence log stands. Its memory, its mappings, and how large it is.
 //!
-//! The published buffer is a header of 40 bytes with the entries right behind it. Here the header is the end of a page of words
-//! and the entries begin the next page, in the process's GPU address space, so that the addresses are the published ones and
-//! yet commands cannot store to the header: its page is mapped for loads. The kernel's CPU has both as memory, the CMP by their
-//! places on the bus, through which alone the index is written; user mode's CPU has nothing.
+//! Mappings (decisions/0054): the kernel's CPU has header and entries as memory. The process's GPU address space and that of the system
+//! process, which is the CMP's, have both to read and write. User mode's CPU has nothing.
+//!
+//! Invariant: every word of a log may change at any moment, header included, since commands of the process store there. The kernel goes by
+//! its own copy of type and capacity.
+//!
+//! The published buffer is a header of 40 bytes with the entries right behind it. Here the header is the end of a page of words and
+//! the entries begin the next page. The addresses in both address spaces are the published ones.
 
 use crate::adapter::Adapter;
 use crate::memory::{Access, AddressSpace};
@@ -28,19 +32,60 @@ pub(crate) fn capacity_while_traced(standard: u32) -> u32 {
 
 /// A log's memory and mappings; they end with it.
 pub(crate) struct Place {
-    adapter: Arc<Adapter>,
-    space: Arc<AddressSpace>,
     pub(crate) capacity: u32,
     /// The index word.
-    pub(crate) header: Word,
-    header_page_at: PhysicalAddress,
-    /// Commands of the process store to them as they like.
+    pub(crate) header: Untrusted<Word>,
     pub(crate) entries: Untrusted<Bulk>,
-    entries_at: PhysicalAddress,
-    mapped_at: u64,
-    mapped_bytes: u64,
     /// LogBufferGpuVa.
     pub(crate) gpu_va: u64,
+    _in_process: Mapped,
+    in_system_process: Mapped,
+    /// Behind the mappings: what is mapped nowhere leaves the bus.
+    memory: Memory,
+}
+
+/// Header page and entries in an address space.
+struct Mapped {
+    space: Arc<AddressSpace>,
+    at: u64,
+    bytes: u64,
+}
+
+impl Mapped {
+    fn new(
+        space: &Arc<AddressSpace>,
+        header_page: (PhysicalAddress, u64),
+        entries: (PhysicalAddress, u64),
+    ) -> Result<Mapped, Status> {
+        let parts = [header_page, entries].map(|(at, bytes)| (at, bytes, Access::ReadWrite));
+        let at = space.map_parts(&parts)?;
+        Ok(Mapped { space: space.clone(), at, bytes: header_page.1 + entries.1 })
+    }
+
+    /// Where the header begins, at the end of its page.
+    fn header_va(&self, page_bytes: u64) -> u64 {
+        self.at + page_bytes - HEADER_BYTES
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        self.space.unmap(self.at, self.bytes);
+    }
+}
+
+/// Memory on the bus: the page with the header, and the entries.
+struct Memory {
+    adapter: Arc<Adapter>,
+    header_page_at: PhysicalAddress,
+    entries_at: PhysicalAddress,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.adapter.system_memory.remove(self.header_page_at);
+        self.adapter.system_memory.remove(self.entries_at);
+    }
 }
 
 impl Place {
@@ -60,22 +105,18 @@ impl Place {
         // spec: NF-183
         page.store(first_word + 1, log_type as u64);
         page.store(first_word + 2, u64::from(capacity));
-        let parts = [(header_page_at, page_bytes, Access::Read), (entries_at, bytes, Access::ReadWrite)];
-        let mapped_at = space.map_parts(&parts).inspect_err(|_| {
-            memory.remove(header_page_at);
-            memory.remove(entries_at);
-        })?;
+        let on_bus = Memory { adapter: adapter.clone(), header_page_at, entries_at };
+        let mapped_in = |space| Mapped::new(space, (header_page_at, page_bytes), (entries_at, bytes));
+        let in_process = mapped_in(space)?;
+        let in_system_process = mapped_in(&adapter.system_space()?)?;
         Ok(Place {
-            adapter: adapter.clone(),
-            space: space.clone(),
             capacity,
-            header: page.word(first_word),
-            header_page_at,
+            header: Untrusted::new(page.word(first_word)),
             entries: Untrusted::new(entries),
-            entries_at,
-            mapped_at,
-            mapped_bytes: page_bytes + bytes,
-            gpu_va: mapped_at + page_bytes - HEADER_BYTES,
+            gpu_va: in_process.header_va(page_bytes),
+            _in_process: in_process,
+            in_system_process,
+            memory: on_bus,
         })
     }
 
@@ -85,18 +126,20 @@ impl Place {
         log_type: LogType,
         notify_every: u32,
     ) -> SetNativeFenceLogBuffer {
-        let header_address =
-            PhysicalAddress(self.header_page_at.0 + self.adapter.shape.page_bytes - HEADER_BYTES);
+        let Memory { adapter, header_page_at, entries_at } = &self.memory;
+        let page_bytes = adapter.shape.page_bytes;
+        let header_address = PhysicalAddress(header_page_at.0 + page_bytes - HEADER_BYTES);
         SetNativeFenceLogBuffer {
             hw_queue,
             log_type,
             number_of_entries: self.capacity,
             notify_every,
             gpu_va: self.gpu_va,
-            header: self.header.clone(),
+            system_process_gpu_va: self.in_system_process.header_va(page_bytes),
+            header: self.header.trusted().clone(),
             header_address,
             entries: self.entries.trusted().clone(),
-            entries_address: self.entries_at,
+            entries_address: *entries_at,
         }
     }
 
@@ -112,19 +155,12 @@ impl Place {
             number_of_entries: 0,
             notify_every: 0,
             gpu_va: 0,
+            system_process_gpu_va: 0,
             header: adapter.platform.page(1).word(0),
             header_address: PhysicalAddress(0),
             entries: adapter.platform.bulk(0),
             entries_address: PhysicalAddress(0),
         }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.space.unmap(self.mapped_at, self.mapped_bytes);
-        self.adapter.system_memory.remove(self.header_page_at);
-        self.adapter.system_memory.remove(self.entries_at);
     }
 }
 

@@ -297,6 +297,7 @@ fn log(machine: &Machine, hw_queue: DriverHandle, log_type: LogType, at: u64) ->
         number_of_entries: 84,
         notify_every: 0,
         gpu_va: 0x9_0000,
+        system_process_gpu_va: 0xA_0000,
         header: machine.platform.page(5).word(0),
         header_address: PhysicalAddress(at),
         entries: machine.platform.bulk(4032),

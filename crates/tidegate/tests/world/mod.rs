@@ -6,6 +6,7 @@
 pub mod declaring;
 pub mod hooked;
 pub mod neighbour;
+pub mod page_tables;
 pub mod pair;
 pub mod save_areas;
 

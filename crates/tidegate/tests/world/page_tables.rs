@@ -1,0 +1,29 @@
+//! Purpose: a walk over the page tables that the kernel made, as the hardware walks them.
+
+use super::World;
+use tidegate::gpu_abi::{GpuVa, Pte};
+use tidegate::platform::{PhysicalAddress, Target};
+
+/// Where an address of an address space leads on the bus, and whether engines may store there.
+pub fn leads_to(w: &World, space: u32, va: u64) -> Option<(PhysicalAddress, bool)> {
+    let told = w.hooked.told();
+    let memory = w.hooked.start_info().system_memory;
+    let mut table = told.roots.iter().rev().find(|(of, _)| *of == space)?.1;
+    for level in 0..4 {
+        let Some(Target::Bulk(bytes, start)) = memory.resolve(table) else { return None };
+        let pte = Pte(bytes.read_u64(start + GpuVa(va).table_index(level) * 8).ok()?);
+        if !pte.is_valid() {
+            return None;
+        }
+        table = pte.address();
+        if level == 3 {
+            return Some((PhysicalAddress(table.0 + va % 4096), pte.is_writable()));
+        }
+    }
+    None
+}
+
+/// The address space of the world's process.
+pub fn own_space(w: &World) -> u32 {
+    w.hooked.told().roots.iter().find(|(space, _)| *space != 0).unwrap().0
+}
