@@ -445,8 +445,9 @@ fn each_side_is_named_by_the_handle_that_it_gave() {
 #[test]
 fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
     let w = world();
-    // Where storage may stand is asked once, before the first fence.
+    // Where storage may stand is asked once, before the first fence. The first log has the system process's address space made.
     w.native(0);
+    w.try_hw_queue(2, true).unwrap();
     for user_mode_submission in [false, true] {
         w.driver.take();
         let queue = w.try_hw_queue(2, user_mode_submission).unwrap();
