@@ -80,7 +80,7 @@ const FIGURES: &[(&str, Figure)] = &[
     ("doorbells taken away", Text(|r| of_doorbells(r, r.doorbell_victims))),
     ("rings repeated", Text(|r| of_doorbells(r, r.doorbell_retries))),
     ("ring slots", Text(|r| of_doorbells(r, r.ring_slots))),
-    ("slept for ring space", Time(|r| (r.ring_slots > 0).then_some(r.ring_wait_ns))),
+    ("rings full", Time(|r| (r.ring_slots > 0).then_some(r.ring_wait_ns))),
     ("preemptions answered", Text(preemptions_answered)),
     ("longest to preempt", Time(longest_to_preempt)),
     (

@@ -229,7 +229,7 @@ program = [
 "#;
 
 #[test]
-fn time_slept_for_ring_space_is_shown() {
+fn time_with_full_rings_is_shown() {
     let place = place("rings");
     std::fs::write(place.join("ahead.toml"), AHEAD).unwrap();
     let run = |more: &[&str]| {
@@ -238,16 +238,16 @@ fn time_slept_for_ring_space_is_shown() {
         assert_eq!(output.status.code(), Some(0), "{more:?}: {}", text(&output));
         output.stdout
     };
-    let slept = |more: &[&str]| {
+    let full = |more: &[&str]| {
         let report: Value = serde_json::from_slice(&run(&[more, &["--json", "-"]].concat())).unwrap();
         assert!(report["ring_slots"].is_u64() && report["queues"][0]["ring_wait_ns"].is_u64());
         (report["ring_slots"].clone(), report["ring_wait_ns"].as_u64().unwrap())
     };
-    assert_eq!(slept(&[]), (Value::from(1024), 0));
-    let (slots, ns) = slept(&["--ring-slots", "8"]);
+    assert_eq!(full(&[]), (Value::from(1024), 0));
+    let (slots, ns) = full(&["--ring-slots", "8"]);
     assert!(slots == 8 && ns > 0, "{slots} {ns}");
     let table = String::from_utf8(run(&["--ring-slots", "8"])).unwrap();
-    assert!(table.contains("slept for ring space"), "{table}");
+    assert!(table.contains("rings full"), "{table}");
     refused(
         &["run", "ahead.toml", "--ring-slots", "1000"],
         &["--ring-slots", "power of two", "8 to 1048576"],

@@ -21,10 +21,10 @@ pub struct QueueStats {
     pub retries: u64,
     /// Times it was made anew after it had lost its doorbell for good.
     pub recreations: u64,
-    /// Times that a call slept because the ring had no room for its submission. User-mode queues only: the software queues
+    /// Submissions that stood in the backlog because the ring had no room for them. User-mode queues only: the software queues
     /// behind packet and hardware queues take any number.
     pub ring_waits: u64,
-    /// How long those sleeps took together, in nanoseconds.
+    /// How long anything stood in the backlog, in nanoseconds.
     pub ring_wait_ns: u64,
 }
 

@@ -58,14 +58,10 @@ pub(crate) struct DeviceInner {
     handle: Owned,
 }
 
-/// The name of the records of threads that sleep for room in the ring of a queue.
-pub const RING_SPACE_NAME: &str = "ring space";
-
 /// Names of queued fence operations on the timeline.
 pub(crate) struct CallNames {
     pub(crate) wait: NameId,
     pub(crate) signal: NameId,
-    pub(crate) ring_space: NameId,
 }
 
 struct Queues {
@@ -135,11 +131,7 @@ impl Device {
             platform: platform.clone(),
             thunk,
             native_fences,
-            names: CallNames {
-                wait: platform.trace_name("wait"),
-                signal: platform.trace_name("signal"),
-                ring_space: platform.trace_name(RING_SPACE_NAME),
-            },
+            names: CallNames { wait: platform.trace_name("wait"), signal: platform.trace_name("signal") },
             info,
             queues: platform.mutex("queues of a device", queues),
             residency: platform.mutex("residency of submissions", ()),
@@ -424,7 +416,7 @@ impl fmt::Debug for Device {
     }
 }
 
-const WAIT_CALL: &str = "D3DKMTWaitForSynchronizationObjectFromCpu";
+pub(crate) const WAIT_CALL: &str = "D3DKMTWaitForSynchronizationObjectFromCpu";
 
 /// The error of a call that failed before there was a device.
 fn without_device(call: &'static str, object: String, status: Status) -> Error {

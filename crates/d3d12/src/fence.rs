@@ -12,11 +12,11 @@ use tidegate_calls::{
     CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, NativeFenceType, NtHandle,
     OpenSyncObject, ReadOnly, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
-use tidegate_d3dukmdt::fence_cell::{NO_EPOCH, REACHED};
+use tidegate_d3dukmdt::fence_cell::{FenceWait, NO_EPOCH, REACHED};
 use tidegate_platform::Event;
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
-/// A fence. It must live until every queue that was given it has passed it.
+/// A fence. Queued work that names it keeps it alive: its storage goes to no other fence before each queue has passed that work.
 #[derive(Clone)]
 pub struct Fence {
     pub(crate) inner: Arc<FenceInner>,
@@ -43,11 +43,11 @@ impl FenceInner {
         self.instance.engine_va(&self.device.info)
     }
 
-    /// What a ring's wait for `value` carries so that it latches from now on: the epoch, loaded before the value.
+    /// A wait for `value` that latches from now on: its epoch is loaded before the value.
     // spec: ME-043
-    pub(crate) fn wait_epoch(&self, value: u64) -> u64 {
+    pub(crate) fn wait_for(&self, value: u64) -> FenceWait {
         let epoch = self.instance.epoch.as_ref().map_or(NO_EPOCH, ReadOnly::load);
-        if self.value.load() >= value { REACHED } else { epoch }
+        FenceWait { value, epoch: if self.value.load() >= value { REACHED } else { epoch } }
     }
 
     /// The fence and a value as a record names them.

@@ -10,8 +10,7 @@
 //! Handles ([`Device`], [`Queue`], [`Fence`], [`Buffer`]) are cheap to clone. A clone can be bound to the timeline lane of a
 //! CPU thread ([`Device::with_lane`], [`Queue::on_lane`], ...), so that calls made through it are drawn there.
 //!
-//! It does not track resource states, and it does not keep a fence alive for work that is still queued on it: hold the
-//! [`Fence`] until the queue has passed it.
+//! Work that is queued keeps alive what it names: lists, their buffers, and fences. Resource states are not tracked.
 
 pub mod counters;
 pub mod device;
@@ -27,7 +26,7 @@ pub mod teardown;
 mod umd;
 
 pub use counters::{Counters, QueueStats};
-pub use device::{Device, RING_SPACE_NAME};
+pub use device::Device;
 pub use device_loss::{Fault, RemovedReason};
 pub use error::{Error, Result};
 pub use fence::Fence;

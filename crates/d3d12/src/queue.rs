@@ -1,8 +1,8 @@
 //! Owns queues as an application sees them: execute, wait and signal take effect in call order, and each returns at once.
 //!
 //! What is common to the three submission models stands here: the checks, the lane, the records. How work reaches the engine
-//! is the business of `umd::{packet_queue, hardware_queue, user_queue}`. A queue holds nothing back: what was executed is
-//! submitted before the call returns, and so before any wait or signal that follows.
+//! is the business of `umd::{packet_queue, hardware_queue, user_queue}`. What was executed is submitted before the call returns,
+//! or stands before any wait or signal that follows in the backlog of a user-mode queue whose ring is full.
 
 use crate::counters::QueueStats;
 use crate::device::Device;
@@ -83,15 +83,15 @@ impl QueueInner {
         match &self.path {
             Path::Packet(queue) => queue.stats(),
             Path::Hardware(queue) => queue.stats(),
-            Path::User(queue) => queue.stats(),
+            Path::User(queue) => queue.stats(&self.id),
         }
     }
 
-    pub(crate) fn wait_idle(&self) -> Result<()> {
+    pub(crate) fn wait_idle(self: &Arc<Self>) -> Result<()> {
         match &self.path {
             Path::Packet(queue) => queue.wait_idle(&self.id),
             Path::Hardware(queue) => queue.wait_idle(&self.id),
-            Path::User(queue) => queue.wait_idle(&self.id),
+            Path::User(queue) => queue.wait_idle(self),
         }
     }
 
@@ -100,11 +100,19 @@ impl QueueInner {
     pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result<()> {
         match &self.path {
             Path::Packet(queue) => queue.present(&self.id, args),
-            Path::Hardware(queue) => queue.present(&self.id, args),
+            Path::Hardware(queue) => queue.present(&self.id, args).map_err(|failure| self.id.error(failure)),
             Path::User(_) => Err(Error::NotSupported {
                 what: format!("a present on queue '{}'", self.id.name),
                 why: "a user-mode queue presents nothing; create the queue with packet or hardware submission",
             }),
+        }
+    }
+
+    /// The queue behind a worker of its backlog.
+    pub(crate) fn user_queue(&self) -> Option<&UserQueue> {
+        match &self.path {
+            Path::User(queue) => Some(queue),
+            Path::Packet(_) | Path::Hardware(_) => None,
         }
     }
 
@@ -233,8 +241,9 @@ impl Queue {
     }
 
     // spec: ME-021, ME-023, ME-027, ME-022
-    /// Submits lists as one ordered unit, behind everything that was queued before. Returns at once, except that a user-mode
-    /// queue whose ring is full waits for room.
+    /// Submits lists as one ordered unit, behind everything that was queued before. Returns at once: what the ring of a user-mode
+    /// queue has no room for is submitted as it drains. An error of such a submission is returned by a later call of the
+    /// queue; the work of that call is queued nonetheless.
     ///
     /// # Errors
     /// [`Error::WrongQueue`], [`Error::Foreign`], [`Error::TooManyLists`]; [`Error::DeviceRemoved`], [`Error::QueueAborted`],
@@ -259,8 +268,8 @@ impl Queue {
         let link = self.inner.record_queued(lists, queued_ns);
         let result = match path {
             Path::Packet(queue) => queue.execute(id, lists, queued_ns),
-            Path::Hardware(queue) => queue.execute(id, lists, queued_ns),
-            Path::User(queue) => queue.submit(id, &Unit::Execute(lists), queued_ns, self.lane),
+            Path::Hardware(queue) => queue.execute(id, lists, queued_ns).map_err(|failure| id.error(failure)),
+            Path::User(queue) => queue.submit(&self.inner, &Unit::Execute(lists), queued_ns),
         };
         let call =
             |record: Record| record.for_queue(self.timeline_lane()).linked(link).with_arg(lists.len() as u64);
@@ -280,8 +289,11 @@ impl Queue {
         let queued_ns = id.queued_ns();
         let result = match path {
             Path::Packet(queue) => queue.wait(id, &fence.inner, value),
-            Path::Hardware(queue) => queue.wait(id, &fence.inner, value),
-            Path::User(queue) => queue.submit(id, &Unit::Wait(&fence.inner, value), queued_ns, self.lane),
+            Path::Hardware(queue) => queue.wait(id, &fence.inner, value).map_err(|failure| id.error(failure)),
+            Path::User(queue) => {
+                let wait = fence.inner.wait_for(value);
+                queue.submit(&self.inner, &Unit::Wait(&fence.inner, wait), queued_ns)
+            }
         };
         let call = |record: Record| record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value));
         id.device.record_call(start, Kind::Submit, id.device.names.wait, call);
@@ -300,8 +312,10 @@ impl Queue {
         let queued_ns = id.queued_ns();
         let result = match path {
             Path::Packet(queue) => queue.signal(id, &fence.inner, value),
-            Path::Hardware(queue) => queue.signal(id, &fence.inner, value),
-            Path::User(queue) => queue.submit(id, &Unit::Signal(&fence.inner, value), queued_ns, self.lane),
+            Path::Hardware(queue) => {
+                queue.signal(id, &fence.inner, value).map_err(|failure| id.error(failure))
+            }
+            Path::User(queue) => queue.submit(&self.inner, &Unit::Signal(&fence.inner, value), queued_ns),
         };
         let call = |record: Record| record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value));
         id.device.record_call(start, Kind::Submit, id.device.names.signal, call);

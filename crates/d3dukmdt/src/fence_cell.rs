@@ -10,7 +10,8 @@
 //! 1. load the value; if the new one is not below it, compare-exchange: done, and that was the full barrier;
 //! 2. else it is a rewind. Make the epoch odd: rewinds of a cell are one after the other;
 //! 3. load the value (the peak), then give the rewind its label: the next odd number;
-//! 4. push label and peak; an older entry that is not larger is dropped, since the newer one satisfies whatever it did;
+//! 4. push label and peak; an older entry that is not larger is dropped, since the newer one satisfies whatever it did. What
+//!    finds no room in the page goes into an annex, up to [`MAX_ANNEX_PEAKS`];
 //! 5. compare-exchange the value; if somebody raised it meanwhile, go to 3;
 //! 6. make the epoch even, one above the label.
 //!
@@ -38,6 +39,13 @@ pub const VALUE_WORDS: usize = VALUE_BYTES as usize / 8;
 const HISTORY_WORDS_PER_VALUE: usize = 8;
 /// Words of a fence page: the values, then their histories.
 pub const PAGE_WORDS: usize = VALUE_WORDS * (1 + HISTORY_WORDS_PER_VALUE);
+
+/// Most peaks that a cell keeps beyond those that have room in its page. Behind that many pulses, each below the one before, the
+/// older half of the peaks is dropped and counted. The bound is on what a process can make its fences take: 256 KiB each, and the time
+/// of a look.
+pub const MAX_ANNEX_PEAKS: usize = 1 << 14;
+/// Peaks in one piece of an annex.
+const PIECE_PEAKS: usize = 512;
 
 /// The epoch that a wait carries when its value was reached at the call: it is satisfied, whatever comes.
 pub const REACHED: u64 = u64::MAX;
@@ -171,6 +179,7 @@ impl FenceCell {
         let epoch = history.lock_or_begin() + 1;
         let room = (stride_bytes as usize / 8 * HISTORY_WORDS_PER_VALUE).saturating_sub(at::PEAKS) / 2;
         history.word(at::DEPTH).store((room as u64) << 32);
+        self.value.drop_annexes();
         history.word(at::LOST).store(0);
         history.word(at::FIRST_EPOCH).store(epoch);
         self.value.exchange(value);
@@ -272,9 +281,9 @@ impl FenceCell {
         if !epoch.is_multiple_of(2) {
             return false;
         }
-        let peaks = history.peaks();
+        let peak = history.first_peak_since(wait.epoch);
         let steady = history.word(at::EPOCH).load() == epoch;
-        steady && Look { value: 0, epoch, first_epoch, peaks }.satisfies(wait)
+        steady && peak.is_some_and(|peak| wait.value <= peak.value)
     }
 
     /// What the cell is and has been. Waits out a rewind that is under way.
@@ -426,43 +435,87 @@ impl History<'_> {
         }
     }
 
-    fn peak(&self, number: usize) -> Peak {
-        let word = at::PEAKS + number * 2;
-        Peak { label: self.word(word).load() | EPOCH_MARK, value: self.word(word + 1).load() }
+    /// The label and the value of an entry; the first `room` stand in the page.
+    fn place(&self, number: usize, room: usize) -> [Word; 2] {
+        let Some(beyond) = number.checked_sub(room) else {
+            let word = at::PEAKS + number * 2;
+            return [self.word(word), self.word(word + 1)];
+        };
+        let (piece, word) = (beyond / PIECE_PEAKS, beyond % PIECE_PEAKS * 2);
+        let piece = self.of.annex(piece as u32, 2 * PIECE_PEAKS);
+        [piece.word(word), piece.word(word + 1)]
     }
 
-    fn set_peak(&self, number: usize, peak: Peak) {
-        let word = at::PEAKS + number * 2;
-        self.word(word).store(peak.label & !EPOCH_MARK);
-        self.word(word + 1).store(peak.value);
+    fn peak(&self, number: usize, room: usize) -> Peak {
+        let [label, value] = self.place(number, room);
+        Peak { label: label.load() | EPOCH_MARK, value: value.load() }
     }
 
-    /// Adds a peak. Without room the oldest goes, which served only the oldest waits; that is counted.
+    fn set_peak(&self, number: usize, room: usize, peak: Peak) {
+        let [label, value] = self.place(number, room);
+        label.store(peak.label & !EPOCH_MARK);
+        value.store(peak.value);
+    }
+
+    /// How many entries there are, and how many have room in the page.
+    fn depth(&self) -> (usize, usize) {
+        let word = self.word(at::DEPTH).load();
+        let (room, depth) = ((word >> 32) as usize, word as u32 as usize);
+        (depth.min(room + MAX_ANNEX_PEAKS), room)
+    }
+
+    /// Adds a peak. When the annex is full, the older half goes, which served only the oldest waits; that is counted.
     fn push(&self, peak: Peak) {
-        let depth_word = self.word(at::DEPTH).load();
-        let (room, mut depth) = ((depth_word >> 32) as usize, depth_word as u32 as usize);
-        while depth > 0 && self.peak(depth - 1).value <= peak.value {
+        let (before, room) = self.depth();
+        let mut depth = before;
+        while depth > 0 && self.peak(depth - 1, room).value <= peak.value {
             depth -= 1;
         }
-        if depth >= room {
+        if depth >= room + MAX_ANNEX_PEAKS {
+            let dropped = depth / 2;
             let lost = self.word(at::LOST);
-            lost.store(lost.load() + 1);
-            for number in 1..depth {
-                self.set_peak(number - 1, self.peak(number));
+            lost.store(lost.load() + dropped as u64);
+            for number in dropped..depth {
+                self.set_peak(number - dropped, room, self.peak(number, room));
             }
-            depth = depth.saturating_sub(1);
+            depth -= dropped;
         }
-        if room > 0 {
-            self.set_peak(depth, peak);
-            depth += 1;
+        if depth < room && before > room {
+            self.of.drop_annexes();
         }
-        self.word(at::DEPTH).store((room as u64) << 32 | depth as u64);
+        self.set_peak(depth, room, peak);
+        self.word(at::DEPTH).store((room as u64) << 32 | (depth as u64 + 1));
     }
 
     fn peaks(&self) -> Vec<Peak> {
-        let depth_word = self.word(at::DEPTH).load();
-        let depth = (depth_word as u32 as usize).min((depth_word >> 32) as usize);
-        (0..depth).map(|number| self.peak(number)).collect()
+        let (depth, room) = self.depth();
+        let mut peaks: Vec<Peak> = (0..depth.min(room)).map(|number| self.peak(number, room)).collect();
+        for (piece, from) in (0..).zip((room..depth).step_by(PIECE_PEAKS)) {
+            let piece = self.of.annex(piece, 2 * PIECE_PEAKS);
+            peaks.extend((0..PIECE_PEAKS.min(depth - from)).map(|number| Peak {
+                label: piece.word(2 * number).load() | EPOCH_MARK,
+                value: piece.word(2 * number + 1).load(),
+            }));
+        }
+        peaks
+    }
+
+    /// The first peak of an epoch that was closed after `epoch`, which is the largest since.
+    fn first_peak_since(&self, epoch: u64) -> Option<Peak> {
+        let (depth, room) = self.depth();
+        if depth <= room {
+            return self.peaks().into_iter().find(|peak| epoch < peak.label);
+        }
+        // Labels rise. A search that a rewind disturbs finds anything; the caller sees by the epoch that there was one.
+        let (mut from, mut to) = (0, depth);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            match self.peak(middle, room).label > epoch {
+                true => to = middle,
+                false => from = middle + 1,
+            }
+        }
+        (from < depth).then(|| self.peak(from, room))
     }
 }
 
@@ -542,20 +595,70 @@ mod tests {
         assert!(!cell.satisfies(new) && cell.load() == 2);
     }
 
+    /// Waits for `values`, each made before the pulse of its value.
+    fn pulses(cell: &FenceCell, values: impl Iterator<Item = u64>) -> Vec<FenceWait> {
+        let pulse = |value| {
+            let wait = cell.wait_for(value);
+            cell.store(value);
+            cell.store(0);
+            wait
+        };
+        values.map(pulse).collect()
+    }
+
+    // spec: ME-042, NF-008
     #[test]
-    fn a_full_history_drops_the_oldest_peak_and_counts_it() {
+    fn falling_pulses_beyond_the_room_in_the_page_latch_as_well() {
+        for stride_bytes in [8, 64, 2048] {
+            let cell = cell(stride_bytes);
+            let waits = pulses(&cell, (1..=5_000).rev());
+            let look = cell.look();
+            for wait in &waits {
+                assert!(cell.satisfies(*wait) && look.satisfies(*wait), "{wait:?} at stride {stride_bytes}");
+                let above = FenceWait { value: wait.value + 1, ..*wait };
+                assert!(!cell.satisfies(above) && !look.satisfies(above), "{above:?} was never reached");
+            }
+            // A peak above all of them stands for them all, and what comes after it begins in the page again.
+            cell.store(6_000);
+            cell.store(0);
+            assert_eq!((cell.look().peaks.len(), cell.satisfies(waits[4_999])), (1, true));
+            let again = pulses(&cell, (1..=100).rev());
+            assert!(again.iter().all(|wait| cell.satisfies(*wait)));
+            assert_eq!(cell.history_lost(), 0);
+        }
+    }
+
+    #[test]
+    fn a_full_annex_drops_the_older_half_and_counts_it() {
         let cell = cell(8);
-        let waits: Vec<FenceWait> = [9, 8, 7]
-            .into_iter()
-            .map(|value| {
-                let wait = cell.wait_for(value);
-                cell.store(value);
-                cell.store(0);
-                wait
-            })
-            .collect();
-        assert_eq!(waits.iter().map(|w| cell.satisfies(*w)).collect::<Vec<_>>(), [false, true, true]);
-        assert_eq!(cell.history_lost(), 1);
+        let most = 2 + MAX_ANNEX_PEAKS as u64;
+        let waits = pulses(&cell, (1..=most).rev());
+        assert!(cell.satisfies(waits[0]) && cell.history_lost() == 0);
+        let last = FenceWait { value: 1, epoch: cell.wait_for(2).epoch };
+        cell.store(1);
+        cell.store(0);
+        assert!(
+            cell.satisfies(last) && cell.history_lost() == 0,
+            "a peak that is not lower takes the place of another"
+        );
+        // The value before is the lowest that there is: only a fence that was never at 0 falls further.
+        let cell = self::cell(8);
+        let waits = pulses(&cell, (2..=most + 2).rev());
+        assert_eq!(cell.history_lost(), most / 2);
+        let satisfied = waits.iter().map(|wait| cell.satisfies(*wait));
+        assert_eq!(satisfied.filter(|s| !s).count() as u64, most / 2, "the oldest");
+        assert!(cell.satisfies(waits[waits.len() - 1]));
+    }
+
+    #[test]
+    fn a_new_fence_begins_without_the_annex_of_the_old_one() {
+        let cell = cell(8);
+        let old = pulses(&cell, (1..=1_000).rev());
+        cell.renew(0, 8);
+        assert!(cell.look().peaks.is_empty() && cell.satisfies(old[0]));
+        let new = pulses(&cell, (1..=20).rev());
+        let unreached = FenceWait { value: 21, ..new[0] };
+        assert!(new.iter().all(|wait| cell.satisfies(*wait)) && !cell.satisfies(unreached));
     }
 
     #[test]

@@ -218,6 +218,18 @@ impl Platform {
         AgentHandle { end: End::Thread(done) }
     }
 
+    /// Starts a straight-line agent that a run does not wait for, as it does not wait for services: the thread of a driver. It ends
+    /// by returning; when the run ends, it is released like every blocked agent.
+    pub fn spawn_worker(&self, name: impl Into<String>, body: impl FnOnce() + Send + 'static) {
+        let (name, body) = (name.into(), Box::new(body));
+        match self.inner.kind {
+            PlatformKind::Host => host::spawn(self, name, body),
+            _ => {
+                world::spawn(name, false, body);
+            }
+        }
+    }
+
     /// Starts a service: agents that take turns on one thread (or fiber) and park on `wake` when all are idle.
     pub fn spawn_service(
         &self,

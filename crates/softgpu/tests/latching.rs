@@ -2,7 +2,7 @@
 
 mod machine;
 
-use machine::{COMPUTE, COPY, THREE_D, everywhere};
+use machine::{COMPUTE, COPY, QueueOptions, THREE_D, everywhere};
 use tidegate_gpu_abi::{AdminCommand, QueueState};
 use tidegate_platform::PlatformKind;
 use tidegate_softgpu::Config;
@@ -28,6 +28,31 @@ fn a_wait_behind_a_blocked_head_passes_though_its_value_came_and_fell() {
         assert_eq!((gate.current.load(), late_done.current.load()), (0, 0));
         pulsing.submit(&[gate.signal(5), gate.signal(0)]);
         machine.await_signals(&late_done, 1);
+    });
+}
+
+/// More falling pulses than have room beside the value: the queue that waits stands behind its head all the time.
+#[test]
+fn pulses_that_fall_without_end_lose_no_wait() {
+    everywhere(Config::default(), |machine| {
+        let pulses: u64 = if machine.platform.kind() == PlatformKind::Explored { 34 } else { 500 };
+        let process = machine.process();
+        let [head, gate, done, over] =
+            [u64::MAX, u64::MAX, 0, 0].map(|monitored| process.fence(0, monitored));
+        let slots = QueueOptions { slots: 512, ..QueueOptions::default() };
+        let (mut waiter, mut pulsing) = (process.queue_with(THREE_D, slots), process.queue(COPY));
+        waiter.submit(&[head.wait(1)]);
+        for number in 0..pulses {
+            let value = 1_000 - number;
+            waiter.submit(&[gate.wait(value)]);
+            pulsing.submit(&[gate.signal(value), gate.signal(0), over.signal(number + 1)]);
+            machine.await_signals(&over, number as usize + 1);
+        }
+        waiter.submit(&[done.signal(1)]);
+        assert_eq!(done.current.load(), 0);
+        process.queue(COMPUTE).submit(&[head.signal(1)]);
+        machine.await_signals(&done, 1);
+        assert_eq!((gate.current.load(), gate.current.history_lost()), (0, 0));
     });
 }
 

@@ -4,6 +4,7 @@
 mod world;
 
 use tidegate::calls::{AllocationKind, FenceInstance, FenceValue, Handle, HwQueue, WaitMode};
+use tidegate::d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
 use tidegate::ddi::{Driver, DriverHandle, Passive};
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::kmd::{DoorbellModel, InterruptMode};
@@ -447,15 +448,16 @@ fn peaks_that_found_no_room_are_counted_when_the_fence_ends() {
     let fences = [w.native(0), w.monitored(0)];
     let lost = |w: &World| w.machine.adapter().stats().fence_history_lost;
     for (number, fence) in (0..).zip(&fences) {
-        // Each peak is below the one before, so none stands for another: there is room for 30.
-        let oldest = w.wait_event(fence, 1_000);
-        for value in (900..940).rev() {
+        // Each peak is below the one before, so none stands for another: 30 stand in the page, the others in the annex.
+        let most = 30 + MAX_ANNEX_PEAKS as u64;
+        let oldest = w.wait_event(fence, 1_000_000);
+        for value in (900_000 - most..=900_001).rev() {
             w.signal(fence, value);
         }
-        let reached = w.wait_event(fence, 900);
-        assert!(!oldest.is_set() && reached.is_set() && lost(&w) == number * 9);
+        let reached = w.wait_event(fence, 900_000 - most);
+        assert!(!oldest.is_set() && reached.is_set() && lost(&w) == number * most / 2);
         w.kernel.destroy_synchronization_object(fence.handle).unwrap();
-        assert_eq!(lost(&w), (number + 1) * 9, "39 peaks");
+        assert_eq!(lost(&w), (number + 1) * most / 2, "one peak more than there is room for");
     }
 }
 

@@ -217,7 +217,7 @@ fn waiting_until_idle_notices_as_well() {
 }
 
 #[test]
-fn whoever_sleeps_for_the_old_queue_wakes_and_goes_on_with_the_new_one() {
+fn a_thread_that_waits_for_the_old_queue_waits_on_for_the_new_one() {
     for (on_abort, becomes) in ANEW {
         world().run(move |w| {
             let app = Arc::new(app(w, on_abort));
@@ -227,7 +227,7 @@ fn whoever_sleeps_for_the_old_queue_wakes_and_goes_on_with_the_new_one() {
             app.queue.execute(&[&app.list(10, &buffer, 5)]).unwrap();
             let ends = w.platform.mutex("ends", 0u32);
             let ends = Arc::new(ends);
-            // One sleeps until the queue is idle, another one until its ring has room.
+            // One thread waits for an idle queue. Another one queues more than the ring holds.
             let (idle, idle_ends) = (app.clone(), ends.clone());
             let first = w.platform.spawn("idle", move || {
                 idle.queue.wait_idle().unwrap();
@@ -240,14 +240,17 @@ fn whoever_sleeps_for_the_old_queue_wakes_and_goes_on_with_the_new_one() {
                 }
                 *full_ends.lock() += 1;
             });
+            second.join();
             w.pass(SETTLED_NS);
-            assert_eq!(*ends.lock(), 0);
+            assert_eq!(*ends.lock(), 1);
             abort(w);
             app.queue.execute(&[&app.list(10, &buffer, 6)]).unwrap();
             assert_eq!(app.queue.submission(), becomes);
+            // Making the queue anew ended the progress fence of the old one, which the first thread sleeps on.
+            w.pass(SETTLED_NS);
+            assert_eq!(*ends.lock(), 1, "the gate holds the new queue as it held the old one");
             gate.signal(1).unwrap();
             first.join();
-            second.join();
             app.fence.wait(40).unwrap();
             app.queue.wait_idle().unwrap();
             assert_eq!(value(&buffer), 6);

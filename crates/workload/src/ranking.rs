@@ -138,18 +138,18 @@ pub struct Ranking {
     pub changes: Vec<Change>,
     /// Everything that was measured, the nominal machine first.
     pub measurements: Vec<Measurement>,
-    /// Runs that slept for ring space for a noticeable share of their makespan; the caller adds them.
+    /// Runs whose rings were full for a noticeable share of their makespan; the caller adds them.
     pub ring_space: Vec<RingSpace>,
 }
 
-/// A run whose makespan depends on the size of its rings. Times in nanoseconds.
+/// A run whose makespan may depend on the size of its rings. Times in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RingSpace {
     /// The machine.
     pub variation: String,
     /// The model.
     pub model: &'static str,
-    /// How long its threads slept for room in rings, all together.
+    /// How long submissions stood in the backlogs of full rings, summed over the queues.
     pub ring_wait_ns: u64,
 }
 
@@ -243,8 +243,7 @@ impl Ranking {
         }
         for RingSpace { variation, model, ring_wait_ns } in &self.ring_space {
             lines.push(format!(
-                "  with {variation} threads under {model} slept {} us for ring space: the place of {model} depends on \
-                 --ring-slots",
+                "  with {variation} rings under {model} were full for {} us: the place of {model} may depend on --ring-slots",
                 ring_wait_ns / 1_000
             ));
         }
@@ -340,7 +339,7 @@ mod tests {
         let mut ranking = judge(vec![measured("nominal", 300, 200, 100)]).unwrap();
         let (variation, ring_wait_ns) = ("high".to_owned(), 32_900_000);
         ranking.ring_space.push(RingSpace { variation, model: "user", ring_wait_ns });
-        let line = "  with high threads under user slept 32900 us for ring space: the place of user depends on --ring-slots";
+        let line = "  with high rings under user were full for 32900 us: the place of user may depend on --ring-slots";
         assert_eq!(ranking.lines()[1], line);
     }
 

@@ -36,9 +36,9 @@ pub struct QueueRow {
     pub doorbell_retries: u64,
     /// Slots of its ring; 0 for a queue without one.
     pub ring_slots: u64,
-    /// Times that a submission had to sleep for room in its ring.
+    /// Submissions that stood in the queue's backlog because its ring was full.
     pub ring_waits: u64,
-    /// How long those sleeps took together, in nanoseconds.
+    /// How long anything stood in the backlog, in nanoseconds.
     pub ring_wait_ns: u64,
     /// `idle`, `normal`, `high` or `realtime`.
     pub priority: &'static str,
@@ -148,10 +148,10 @@ pub struct Report {
     pub doorbell_retries: u64,
     /// Slots of the largest ring of the queues; 0 where no queue has one.
     pub ring_slots: u64,
-    /// Times that a submission had to sleep because its ring was full.
+    /// Submissions that stood in a backlog because a ring was full.
     pub ring_waits: u64,
-    /// How long threads slept for room in rings, all together, in nanoseconds. Where it is not 0, the makespan depends on the
-    /// size of the rings. Packet and hardware queues have none and never sleep for room.
+    /// How long submissions stood in backlogs, in nanoseconds, summed over the queues. Where it is not 0, the makespan may depend
+    /// on the size of the rings. Packet and hardware queues have none.
     pub ring_wait_ns: u64,
     /// Allocations brought in to local memory.
     pub page_ins: u64,

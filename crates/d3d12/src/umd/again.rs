@@ -77,10 +77,14 @@ pub(crate) fn succeed(
     let submitted = match &mut successor {
         Successor::User(user) => {
             user.submitter.stats = stats;
-            take_over(id, pager, &mut user.submitter, left)
+            let taken_over = take_over(id, pager, &mut user.submitter, left);
+            let written = user.submitter.ring.written();
+            user.submitter.named.take_over(&mut old.submitter.named, written);
+            taken_over
         }
         Successor::Hardware(queue) => {
             old.submitter.stats = stats;
+            queue.hold_fences(&mut old.submitter.named);
             left.iter().try_for_each(|l| queue.take_over(id, &l.packet, l.memory.as_ref()))
         }
     };
@@ -132,7 +136,8 @@ fn take_over(
         };
         if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait) {
             put_checkpoint(id, to);
-            let wait = encode::wait(id, fence, value, &mut to.wait_log, id.queued_ns());
+            to.named.hold(fence, to.ring.written() + 1);
+            let wait = encode::wait(id, fence, fence.wait_for(value), &mut to.wait_log, id.queued_ns());
             to.ring.put(&wait);
         }
         match &memory {

@@ -9,6 +9,7 @@ use crate::list::{ClosedList, CommandMemory};
 use crate::umd::QueueIdentity;
 use std::sync::Arc;
 use tidegate_calls::{ReadOnly, Status};
+use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
 use tidegate_platform::Step;
@@ -129,7 +130,7 @@ fn record_queued(
 pub(crate) fn wait(
     id: &QueueIdentity,
     fence: &FenceInner,
-    value: u64,
+    FenceWait { value, epoch }: FenceWait,
     log: &mut LogCursor,
     queued_ns: u64,
 ) -> RingPacket {
@@ -138,7 +139,7 @@ pub(crate) fn wait(
     RingPacket::Wait {
         current_value: GpuVa(fence.engine_va()),
         value,
-        epoch: fence.wait_epoch(value),
+        epoch,
         fence_handle: fence.instance.handle.0,
         log_entry,
         trace: trace_words(id, queued_ns, fence.instance.trace_fence),

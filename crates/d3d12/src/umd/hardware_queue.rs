@@ -2,13 +2,14 @@
 //! making; waits and signals are software commands that the scheduler keeps in order with them.
 
 use crate::counters::QueueStats;
-use crate::error::Result;
 use crate::fence::FenceInner;
 use crate::list::{ClosedList, CommandMemory};
 use crate::umd::in_flight::InFlight;
+use crate::umd::named::NamedFences;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::residency::Pager;
+use crate::umd::submit::Unit;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{
@@ -22,19 +23,24 @@ struct State {
     /// The progress value submitted last.
     progress: u64,
     in_flight: InFlight,
+    /// Fences that queued commands name, until a command buffer behind them is complete.
+    named: NamedFences,
     stats: QueueStats,
     /// The last command has a progress value: nothing is queued behind it.
     ends_with_progress: bool,
 }
 
 pub(crate) struct HardwareQueue {
-    state: Mutex<State>,
-    pager: Option<Pager>,
     progress: FenceReader,
     progress_fence: Handle,
     hw_queue: Owned,
     _hw_context: Owned,
+    pager: Option<Pager>,
+    /// Last: it holds what the engine may use until the queue has ended.
+    state: Mutex<State>,
 }
+
+type Result = std::result::Result<(), Failure>;
 
 impl HardwareQueue {
     pub(crate) fn new(
@@ -61,6 +67,7 @@ impl HardwareQueue {
         let state = State {
             progress: 0,
             in_flight: InFlight::new(),
+            named: NamedFences::new(),
             stats: QueueStats::default(),
             ends_with_progress: true,
         };
@@ -74,16 +81,47 @@ impl HardwareQueue {
         })
     }
 
-    pub(crate) fn execute(&self, id: &QueueIdentity, lists: &[&ClosedList], queued_ns: u64) -> Result<()> {
+    /// Submits what a user-mode queue was given, after that became this one.
+    pub(crate) fn submit_unit(&self, id: &QueueIdentity, unit: &Unit<'_>, queued_ns: u64) -> Result {
+        match unit {
+            Unit::Execute(lists) => self.execute(id, lists, queued_ns),
+            Unit::Wait(fence, wait) => self.wait(id, fence, wait.value),
+            Unit::Signal(fence, value) => self.signal(id, fence, *value),
+            Unit::Marker => Ok(()),
+        }
+    }
+
+    pub(crate) fn execute(&self, id: &QueueIdentity, lists: &[&ClosedList], queued_ns: u64) -> Result {
         let mut state = self.state.lock_device();
         state.in_flight.collect(&self.progress);
         state.stats.executes += 1;
-        let submitted = {
-            let memories: Vec<_> = lists.iter().map(|list| &list.memory).collect();
-            self.submit_resident(&mut state, id, &memories, queued_ns)
-        };
-        drop(state);
-        submitted.map_err(|failure| id.error(failure))
+        let memories: Vec<_> = lists.iter().map(|list| &list.memory).collect();
+        self.submit_resident(&mut state, id, &memories, queued_ns)
+    }
+
+    /// Takes over the fences that the queue before it held.
+    pub(crate) fn hold_fences(&self, named: &mut NamedFences) {
+        let mut state = self.state.lock_device();
+        let until = state.progress + 1;
+        state.named.take_over(named, until);
+    }
+
+    /// Keeps `fence` until a command buffer behind the command that is queued next is complete. When many are kept and none
+    /// follows, an empty one does.
+    fn hold(&self, state: &mut State, id: &QueueIdentity, fence: &Arc<FenceInner>) -> Result {
+        if state.named.is_due() {
+            state.named.collect(self.reached());
+            if state.named.want_marker(state.progress) {
+                self.submit(state, id, id.device.marker(), id.queued_ns())?;
+            }
+        }
+        state.named.hold(fence, state.progress + 1);
+        Ok(())
+    }
+
+    /// The progress that counts for what may be released: every fence of a lost device reads as the maximum.
+    fn reached(&self) -> u64 {
+        Some(self.progress.load()).filter(|reached| *reached != u64::MAX).unwrap_or(0)
     }
 
     fn submit_resident(
@@ -92,7 +130,7 @@ impl HardwareQueue {
         id: &QueueIdentity,
         memories: &[&Arc<CommandMemory>],
         queued_ns: u64,
-    ) -> std::result::Result<(), Failure> {
+    ) -> Result {
         let submit_all = |state: &mut State| {
             memories.iter().try_for_each(|memory| self.submit(state, id, memory, queued_ns))
         };
@@ -111,7 +149,7 @@ impl HardwareQueue {
         id: &QueueIdentity,
         packet: &RingPacket,
         memory: Option<&Arc<CommandMemory>>,
-    ) -> std::result::Result<(), Failure> {
+    ) -> Result {
         let mut state = self.state.lock_device();
         let at = |handle: u32, value| [FenceValue { fence: Handle(handle), value }];
         match (*packet, memory) {
@@ -128,23 +166,13 @@ impl HardwareQueue {
         }
     }
 
-    fn queue_wait(
-        &self,
-        state: &mut State,
-        id: &QueueIdentity,
-        fences: &[FenceValue],
-    ) -> std::result::Result<(), Failure> {
+    fn queue_wait(&self, state: &mut State, id: &QueueIdentity, fences: &[FenceValue]) -> Result {
         state.ends_with_progress = false;
         let done = id.device.thunk.enter().submit_wait_to_hw_queue(self.hw_queue.handle(), fences);
         done.map_err(|s| Failure::Refused("D3DKMTSubmitWaitForSyncObjectsToHwQueue", s))
     }
 
-    fn queue_signal(
-        &self,
-        state: &mut State,
-        id: &QueueIdentity,
-        fences: &[FenceValue],
-    ) -> std::result::Result<(), Failure> {
+    fn queue_signal(&self, state: &mut State, id: &QueueIdentity, fences: &[FenceValue]) -> Result {
         state.ends_with_progress = false;
         // An application may signal a lower value.
         let args = SubmitSignalToHwQueues {
@@ -162,7 +190,7 @@ impl HardwareQueue {
         id: &QueueIdentity,
         memory: &Arc<CommandMemory>,
         queued_ns: u64,
-    ) -> std::result::Result<(), Failure> {
+    ) -> Result {
         id.device.platform.spend(Step::UmdEncode);
         let progress = state.progress + 1;
         // Held before the call: the engine may run it before the call is back.
@@ -182,38 +210,29 @@ impl HardwareQueue {
         Ok(())
     }
 
-    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
-        let fences = [FenceValue { fence: fence.instance.handle, value }];
+    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &Arc<FenceInner>, value: u64) -> Result {
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
-        let done = self.queue_wait(&mut state, id, &fences);
-        drop(state);
-        done.map_err(|failure| id.error(failure))
+        self.hold(&mut state, id, fence)?;
+        self.queue_wait(&mut state, id, &[fence.at(value)])
     }
 
-    pub(crate) fn signal(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
-        let fences = [FenceValue { fence: fence.instance.handle, value }];
+    pub(crate) fn signal(&self, id: &QueueIdentity, fence: &Arc<FenceInner>, value: u64) -> Result {
         let mut state = self.state.lock_device();
         state.stats.signals += 1;
-        let done = self.queue_signal(&mut state, id, &fences);
-        drop(state);
-        done.map_err(|failure| id.error(failure))
+        self.hold(&mut state, id, fence)?;
+        self.queue_signal(&mut state, id, &[fence.at(value)])
     }
 
     /// Queues a flip behind all that the queue holds.
-    pub(crate) fn present(
-        &self,
-        id: &QueueIdentity,
-        args: impl FnOnce(PresentQueue) -> Present,
-    ) -> Result<()> {
+    pub(crate) fn present(&self, id: &QueueIdentity, args: impl FnOnce(PresentQueue) -> Present) -> Result {
         let mut state = self.state.lock_device();
         state.ends_with_progress = false;
         let done = id.device.thunk.enter().present(args(PresentQueue::HwQueue(self.hw_queue.handle())));
-        drop(state);
-        done.map_err(|s| id.error(Failure::Refused("D3DKMTSubmitPresentToHwQueue", s)))
+        done.map_err(|s| Failure::Refused("D3DKMTSubmitPresentToHwQueue", s))
     }
 
-    pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> Result<()> {
+    pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> crate::Result<()> {
         let (target, marked) = {
             let mut state = self.state.lock_device();
             let marked = match state.ends_with_progress {
@@ -224,7 +243,10 @@ impl HardwareQueue {
             (state.progress, marked)
         };
         marked.map_err(|failure| id.error(failure))?;
-        id.device.wait_for_progress(id, self.progress_fence, &self.progress, target)
+        id.device.wait_for_progress(id, self.progress_fence, &self.progress, target)?;
+        let reached = self.reached();
+        self.state.lock_device().named.collect(reached);
+        Ok(())
     }
 
     pub(crate) fn stats(&self) -> QueueStats {

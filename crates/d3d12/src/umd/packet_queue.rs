@@ -11,10 +11,12 @@ use crate::fence::FenceInner;
 use crate::list::ClosedList;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::in_flight::InFlight;
+use crate::umd::named::NamedFences;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::residency::Pager;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
+use std::sync::Arc;
 use tidegate_calls::{
     CreateContextVirtual, CreateMonitoredFence, FenceValue, Present, PresentQueue, Priority, SignalFlags,
     SignalFromGpu2, Status, SubmitCommand, SyncObjectFlags,
@@ -27,19 +29,22 @@ struct State {
     /// The progress value given out last.
     progress: u64,
     in_flight: InFlight,
+    /// Fences that queued commands name, until the queue has signalled its progress behind them.
+    named: NamedFences,
     stats: QueueStats,
     /// A software signal of the progress fence is queued behind everything else.
     ends_with_signal: bool,
 }
 
 pub(crate) struct PacketQueue {
-    state: Mutex<State>,
-    pager: Option<Pager>,
     progress: FenceReader,
     /// Where the engine stores progress; `None` when it cannot write a fence.
     progress_va: Option<GpuVa>,
     context: Owned,
     progress_fence: Owned,
+    pager: Option<Pager>,
+    /// Last: it holds what the engine may use until the context has ended.
+    state: Mutex<State>,
 }
 
 impl PacketQueue {
@@ -73,6 +78,7 @@ impl PacketQueue {
         let state = State {
             progress: 0,
             in_flight: InFlight::new(),
+            named: NamedFences::new(),
             stats: QueueStats::default(),
             ends_with_signal: true,
         };
@@ -159,29 +165,79 @@ impl PacketQueue {
         state.stats.submissions += 1;
         state.ends_with_signal = false;
         if self.progress_va.is_none() {
-            let value = FenceValue { fence: self.progress_fence.handle(), value: progress };
-            let signal = id.device.thunk.enter().signal_from_gpu(self.context.handle(), &[value]);
-            signal.map_err(refused("D3DKMTSignalSynchronizationObjectFromGpu"))?;
-            state.ends_with_signal = true;
+            self.signal_progress(state, id, progress)?;
         }
         Ok(())
     }
 
-    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
+    /// Queues a software signal of the progress fence behind everything else.
+    fn signal_progress(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        progress: u64,
+    ) -> std::result::Result<(), Failure> {
+        let value = FenceValue { fence: self.progress_fence.handle(), value: progress };
+        let signal = id.device.thunk.enter().signal_from_gpu(self.context.handle(), &[value]);
+        signal.map_err(|s| Failure::Refused("D3DKMTSignalSynchronizationObjectFromGpu", s))?;
+        state.progress = progress;
+        state.ends_with_signal = true;
+        Ok(())
+    }
+
+    /// Keeps `fence` until the progress that follows the command that is queued next. When many are kept and no packet follows, a
+    /// software signal does.
+    fn hold(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        fence: &Arc<FenceInner>,
+    ) -> std::result::Result<(), Failure> {
+        if state.named.is_due() {
+            state.named.collect(self.reached());
+            if state.named.want_marker(state.progress) {
+                let progress = state.progress + 1;
+                self.signal_progress(state, id, progress)?;
+            }
+        }
+        state.named.hold(fence, state.progress + 1);
+        Ok(())
+    }
+
+    /// The progress that counts for what may be released: every fence of a lost device reads as the maximum.
+    fn reached(&self) -> u64 {
+        Some(self.progress.load()).filter(|reached| *reached != u64::MAX).unwrap_or(0)
+    }
+
+    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &Arc<FenceInner>, value: u64) -> Result<()> {
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
-        let done = self.queue_wait(&mut state, id, fence, value);
+        let held = self.hold(&mut state, id, fence);
+        let done = held.and_then(|()| self.queue_wait(&mut state, id, fence, value));
         drop(state);
         done.map_err(|failure| id.error(failure))
     }
 
     // spec: MF-022
     /// Queues a software signal: an engine that gets packets does not write the fences of others by itself.
-    pub(crate) fn signal(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
+    pub(crate) fn signal(&self, id: &QueueIdentity, fence: &Arc<FenceInner>, value: u64) -> Result<()> {
         let mut state = self.state.lock_device();
         state.stats.signals += 1;
+        let done = self.queue_signal(&mut state, id, fence, value);
+        drop(state);
+        done.map_err(|failure| id.error(failure))
+    }
+
+    fn queue_signal(
+        &self,
+        state: &mut State,
+        id: &QueueIdentity,
+        fence: &Arc<FenceInner>,
+        value: u64,
+    ) -> std::result::Result<(), Failure> {
+        self.hold(state, id, fence)?;
         state.ends_with_signal = false;
-        let fences = [FenceValue { fence: fence.instance.handle, value }];
+        let fences = [fence.at(value)];
         // An application may signal a lower value.
         let args = SignalFromGpu2 {
             contexts: &[self.context.handle()],
@@ -190,8 +246,7 @@ impl PacketQueue {
             cpu_event: None,
         };
         let done = id.device.thunk.enter().signal_from_gpu2(args);
-        drop(state);
-        done.map_err(|s| id.error(Failure::Refused("D3DKMTSignalSynchronizationObjectFromGpu2", s)))
+        done.map_err(|s| Failure::Refused("D3DKMTSignalSynchronizationObjectFromGpu2", s))
     }
 
     /// Queues a flip behind all that the queue holds.
@@ -211,19 +266,18 @@ impl PacketQueue {
         let fence = self.progress_fence.handle();
         let (target, marked) = {
             let mut state = self.state.lock_device();
-            let mut marked = Ok(());
-            if !state.ends_with_signal {
-                let value = FenceValue { fence, value: state.progress + 1 };
-                marked = id.device.thunk.enter().signal_from_gpu(self.context.handle(), &[value]);
-                if marked.is_ok() {
-                    state.progress += 1;
-                    state.ends_with_signal = true;
-                }
-            }
+            let next = state.progress + 1;
+            let marked = match state.ends_with_signal {
+                true => Ok(()),
+                false => self.signal_progress(&mut state, id, next),
+            };
             (state.progress, marked)
         };
-        marked.map_err(|s| id.error(Failure::Refused("D3DKMTSignalSynchronizationObjectFromGpu", s)))?;
-        id.device.wait_for_progress(id, fence, &self.progress, target)
+        marked.map_err(|failure| id.error(failure))?;
+        id.device.wait_for_progress(id, fence, &self.progress, target)?;
+        let reached = self.reached();
+        self.state.lock_device().named.collect(reached);
+        Ok(())
     }
 
     pub(crate) fn stats(&self) -> QueueStats {

@@ -34,7 +34,7 @@ pub(crate) struct Held<'a> {
     _one_at_a_time: MutexGuard<'a, ()>,
     buffers: Vec<Handle>,
     /// The fence and the value that the submission waits for.
-    pub(crate) wait: Option<(&'a FenceInner, u64)>,
+    pub(crate) wait: Option<(&'a Arc<FenceInner>, u64)>,
 }
 
 impl Pager {

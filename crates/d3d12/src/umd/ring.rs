@@ -1,7 +1,6 @@
 //! Owns the ring of a user-mode queue: slots, the control area's two pointers, and how much room there is.
 //!
-//! When the ring is full the submitter must sleep, not look again and again, and all that it can sleep on is the progress
-//! fence. So every quarter of the ring holds a *checkpoint*: a slot that runs a command buffer and hence stores a progress
+//! When the ring is full, the worker of the backlog sleeps, and all that it can sleep on is the progress fence. So every quarter of the ring holds a *checkpoint*: a slot that runs a command buffer and hence stores a progress
 //! value. A quarter of waits and signals alone gets an empty command buffer in its last slot. Progress that has reached a
 //! checkpoint says that all slots up to it were taken.
 //!
@@ -90,6 +89,11 @@ impl Ring {
     /// The number of the next slot.
     pub(crate) fn written(&self) -> u64 {
         self.written
+    }
+
+    /// How many slots the engine has taken by now.
+    pub(crate) fn taken_now(&self) -> u64 {
+        self.read_pointer.load().min(self.written)
     }
 
     /// Whether the engine has taken every slot.

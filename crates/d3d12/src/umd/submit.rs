@@ -3,17 +3,20 @@
 //!
 //! Called under the queue's submitter lock, which is held to the end, over a connect too: were a queue connected anew
 //! between another thread's ring and its look at the status, that thread would take its lost ring for one that arrived.
-//! Calls the kernel only when the status asks for it. Does not wait for room in the ring; `user_queue` has done that.
+//! Calls the kernel only when the status asks for it. Does not wait for room in the ring; `user_queue` has seen to it.
 
 use crate::counters::QueueStats;
 use crate::fence::FenceInner;
 use crate::list::{ClosedList, CommandMemory};
 use crate::umd::encode::{self, LogCursor, VerboseLog};
 use crate::umd::in_flight::InFlight;
+use crate::umd::named::NamedFences;
+use crate::umd::progress::FenceReader;
 use crate::umd::ring::Ring;
 use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{Connection, Doorbell, DoorbellStatus, Status};
+use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate_platform::Step;
 
@@ -27,12 +30,24 @@ const RETRY_LIMIT: u32 = 8;
 pub(crate) enum Unit<'a> {
     /// Command buffers, in order.
     Execute(&'a [&'a ClosedList]),
-    /// A wait of the queue.
-    Wait(&'a FenceInner, u64),
+    /// A wait of the queue, as of its call.
+    Wait(&'a Arc<FenceInner>, FenceWait),
     /// A signal of the queue.
-    Signal(&'a FenceInner, u64),
+    Signal(&'a Arc<FenceInner>, u64),
     /// A command buffer that does nothing, for its progress value.
     Marker,
+}
+
+impl Unit<'_> {
+    /// Counts it by its kind.
+    pub(crate) fn count_in(&self, stats: &mut QueueStats) {
+        match self {
+            Unit::Execute(_) => stats.executes += 1,
+            Unit::Wait(..) => stats.waits += 1,
+            Unit::Signal(..) => stats.signals += 1,
+            Unit::Marker => {}
+        }
+    }
 }
 
 /// The state of one user-mode queue that its submitter lock orders.
@@ -47,6 +62,8 @@ pub(crate) struct Submitter {
     pub(crate) signal_log: LogCursor,
     pub(crate) verbose_log: VerboseLog,
     pub(crate) in_flight: InFlight,
+    /// Fences that packets of the ring name, until their slots were taken.
+    pub(crate) named: NamedFences,
     pub(crate) stats: QueueStats,
     /// The last slot stores a progress value: nothing is queued behind it.
     pub(crate) ends_with_progress: bool,
@@ -108,12 +125,14 @@ impl Submitter {
             self.put_buffer(id, &list.memory, next, queued_ns);
         }
         match *unit {
-            Unit::Wait(fence, value) => {
+            Unit::Wait(fence, wait) => {
                 platform.spend(Step::UmdEncode);
-                self.ring.put(&encode::wait(id, fence, value, &mut self.wait_log, queued_ns));
+                self.named.hold(fence, self.ring.written() + 1);
+                self.ring.put(&encode::wait(id, fence, wait, &mut self.wait_log, queued_ns));
             }
             Unit::Signal(fence, value) => {
                 platform.spend(Step::UmdEncode);
+                self.named.hold(fence, self.ring.written() + 1);
                 self.ring.put(&encode::signal(id, fence, value, &mut self.signal_log, queued_ns));
             }
             Unit::Execute(_) | Unit::Marker => {}
@@ -181,6 +200,20 @@ impl Submitter {
         let packet = encode::execute(id, memory, progress, queued_ns, &mut self.verbose_log);
         self.ring.put_execute(&packet, progress);
         self.stats.submissions += 1;
+    }
+
+    /// Releases what the engine is past, where enough is held to be worth a look.
+    #[inline]
+    pub(crate) fn collect(&mut self, progress: &FenceReader) {
+        self.in_flight.collect(progress);
+        if self.named.is_due() {
+            self.collect_named();
+        }
+    }
+
+    /// Releases the fences of the slots that the engine has taken.
+    pub(crate) fn collect_named(&mut self) {
+        self.named.collect(self.ring.taken_now());
     }
 
     /// Tells the driver of the work through the kernel.

@@ -1,13 +1,20 @@
-//! Owns user-mode queues: the submitter lock, the sleep when a ring is full, and what the queue is at present: a ring with its
-//! doorbell, or the hardware queue that came after it.
+//! Owns user-mode queues: the submitter lock, what the queue is at present (a ring with its doorbell, or the hardware queue that
+//! came after it), and the backlog of what the ring has no room for.
+//!
+//! No call that submits sleeps. What does not fit goes into the backlog, and so does everything behind it, until a worker or a
+//! later call has submitted it (`backlog`). A hardware queue takes any number, so it has no backlog.
 //!
 //! When the doorbell is gone for good, or cannot be connected, the queue makes itself anew if it was told so (`again`), under
-//! the submitter lock: no other thread's submission comes between what is carried over and what is new.
+//! the submitter lock: no other thread's submission comes between what is carried over and what is new, and the backlog follows
+//! both.
 
 use crate::counters::QueueStats;
+use crate::device::WAIT_CALL;
 use crate::error::{Error, Result};
 use crate::model::{OnAbort, Submission};
+use crate::queue::QueueInner;
 use crate::umd::again::{self, Successor};
+use crate::umd::backlog::Backlog;
 use crate::umd::hardware_queue::HardwareQueue;
 use crate::umd::progress::FenceReader;
 use crate::umd::residency::{Held, Pager, WAIT_SLOTS};
@@ -15,18 +22,23 @@ use crate::umd::ring::Room;
 use crate::umd::submit::Unit;
 use crate::umd::user_ring::UserRing;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
-use std::sync::Arc;
-use tidegate_calls::{Handle, Priority};
+use std::sync::{Arc, Weak};
+use tidegate_calls::{FenceValue, Handle, Priority, Status, WaitMode};
 use tidegate_platform::Mutex;
-use tidegate_trace::{Kind, LaneId};
 
 pub(crate) struct UserQueue {
-    present: Mutex<Present>,
+    state: Mutex<State>,
     pager: Option<Pager>,
     most_lists: u64,
     at: EngineChoice,
     priority: Priority,
     on_abort: OnAbort,
+}
+
+/// What the submitter lock orders.
+struct State {
+    present: Present,
+    backlog: Backlog,
 }
 
 enum Present {
@@ -36,45 +48,46 @@ enum Present {
 }
 
 impl Present {
-    /// Counts of the ring, also after it gave way to a hardware queue.
-    fn stats_mut(&mut self) -> &mut QueueStats {
+    /// How often the queue was made anew.
+    fn recreations(&self) -> u64 {
         match self {
-            Present::User(user) => &mut user.submitter.stats,
-            Present::Hardware(_, before) => before,
+            Present::User(user) => user.submitter.stats.recreations,
+            Present::Hardware(_, before) => before.recreations,
         }
     }
 }
 
-/// Sleeps of one call for room in the ring that the queue has not counted yet.
-#[derive(Default)]
-struct Sleeps {
-    count: u64,
-    ns: u64,
+/// A progress value of the queue, to sleep on.
+struct Target {
+    progress: FenceReader,
+    fence: Handle,
+    value: u64,
 }
 
-impl Sleeps {
-    fn add(&mut self, ns: u64) {
-        self.count += 1;
-        self.ns += ns;
-    }
-
-    fn count_into(&mut self, stats: &mut QueueStats) {
-        stats.ring_waits += std::mem::take(&mut self.count);
-        stats.ring_wait_ns += std::mem::take(&mut self.ns);
-    }
-}
-
-/// How a call goes on when the lock is dropped.
-enum Next {
+/// What became of a submission.
+enum Placed {
     Done(std::result::Result<(), Failure>),
-    /// The queue was made anew, with nothing of this call in it.
-    Anew(std::result::Result<(), Failure>),
+    /// The ring has room when this is reached.
+    Full(Target),
+}
+
+/// How a call that waits for an idle queue goes on when the lock is dropped.
+enum Idle {
+    Failed(Failure),
     Hardware(Arc<HardwareQueue>),
-    Wait {
-        progress: FenceReader,
-        fence: Handle,
-        value: u64,
-    },
+    /// Not all of what was queued stands in the ring; there is room when this is reached.
+    Room(Target),
+    /// Everything is complete when this is reached.
+    Last(Target),
+}
+
+/// The command buffer behind everything that was queued when a call began to wait for an idle queue: the last one of the
+/// application, or an empty one.
+struct Marker {
+    /// It is in the ring when so many submissions have left the backlog.
+    left: u64,
+    /// How often the queue had been made anew. An empty command buffer is not carried over.
+    recreations: u64,
 }
 
 impl UserQueue {
@@ -87,63 +100,47 @@ impl UserQueue {
         let ring = UserRing::new(id, at, priority, id.device.options.ring_slots);
         let ring = ring.map_err(|failure| id.error(failure))?;
         let most_lists = ring.submitter.ring.most_per_submission();
-        let present =
-            id.device.platform.mutex("submitter of a user-mode queue", Present::User(Box::new(ring)));
+        let state = State { present: Present::User(Box::new(ring)), backlog: Backlog::new() };
+        let state = id.device.platform.mutex("submitter of a user-mode queue", state);
         let pager = id.device.pager(id, priority).map_err(|failure| id.error(failure))?;
-        Ok(UserQueue { present, pager, most_lists, at, priority, on_abort })
+        Ok(UserQueue { state, pager, most_lists, at, priority, on_abort })
     }
 
-    /// Submits `unit` when the ring has room for it. The submitter lock is dropped while the caller sleeps for room, so that
-    /// a machine in which nobody can move is recognised; the unit itself is never divided.
-    /// Sleeps are recorded on `lane`, that of the calling thread.
-    pub(crate) fn submit(
-        &self,
-        id: &QueueIdentity,
-        unit: &Unit<'_>,
-        queued_ns: u64,
-        lane: Option<LaneId>,
-    ) -> Result<()> {
+    /// Submits `unit`, which is never divided, or puts it behind the backlog. `owner` is the queue that this one stands in.
+    pub(crate) fn submit(&self, owner: &Arc<QueueInner>, unit: &Unit<'_>, queued_ns: u64) -> Result<()> {
+        let id = &owner.id;
         if let Unit::Execute(lists) = unit
             && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
         {
             let (queue, lists) = (id.name.clone(), lists.len());
             return Err(Error::TooManyLists { queue, lists, most: self.most_lists });
         }
-        // A command buffer that was lost is told of when this call's work is queued.
-        let mut lost = None;
-        let mut slept = Sleeps::default();
-        loop {
-            match self.submit_if_room(id, unit, queued_ns, &mut slept) {
-                Next::Done(done) => {
-                    return done.and(lost.map_or(Ok(()), Err)).map_err(|failure| id.error(failure));
-                }
-                Next::Anew(Ok(())) => {}
-                Next::Anew(Err(failure @ Failure::Lost(_))) => lost = Some(failure),
-                Next::Anew(Err(failure)) => return Err(id.error(failure)),
-                Next::Hardware(queue) => {
-                    match unit {
-                        Unit::Execute(lists) => queue.execute(id, lists, queued_ns)?,
-                        Unit::Wait(fence, value) => queue.wait(id, fence, *value)?,
-                        Unit::Signal(fence, value) => queue.signal(id, fence, *value)?,
-                        Unit::Marker => {}
-                    }
-                    return lost.map_or(Ok(()), |failure| Err(id.error(failure)));
-                }
-                Next::Wait { progress, fence, value } => {
-                    let (since, start) = (id.device.platform.now(), id.device.stamp(lane));
-                    let waited = id.device.wait_for_progress(id, fence, &progress, value);
-                    id.device.record_call(start, Kind::CpuWait, id.device.names.ring_space, |record| record);
-                    // The marker is of `wait_idle`, which sleeps anyway.
-                    if !matches!(unit, Unit::Marker) {
-                        slept.add(id.device.platform.now().since(since));
-                    }
-                    if let Err(error) = waited {
-                        slept.count_into(self.present.lock_device().stats_mut());
-                        return Err(error);
-                    }
-                }
+        let mut state = self.state.lock_device();
+        let State { present, backlog } = &mut *state;
+        let full = self.drain(id, present, backlog);
+        // A failure of an earlier submission is told when this one is queued.
+        let mut earlier = backlog.take_failure();
+        let placed = match full {
+            Some(target) => Placed::Full(target),
+            None => self.place(id, present, unit, queued_ns, &mut earlier),
+        };
+        let done = match placed {
+            Placed::Done(Err(failure)) => {
+                backlog.keep_failure(earlier);
+                Err(failure)
             }
+            Placed::Done(Ok(())) => earlier.map_or(Ok(()), Err),
+            Placed::Full(_) => {
+                backlog.put(&id.device.platform, unit, queued_ns);
+                earlier.map_or(Ok(()), Err)
+            }
+        };
+        let wants_worker = backlog.wants_worker();
+        drop(state);
+        if wants_worker {
+            start_worker(owner);
         }
+        done.map_err(|failure| id.error(failure))
     }
 
     fn slots_of_residency(&self, unit: &Unit<'_>) -> u64 {
@@ -165,58 +162,96 @@ impl UserQueue {
         }
     }
 
-    fn submit_if_room(
+    /// Submits the backlog as far as there is room; returns when there will be more, if anything is left.
+    fn drain(&self, id: &QueueIdentity, present: &mut Present, backlog: &mut Backlog) -> Option<Target> {
+        while let Some(waiting) = backlog.pop() {
+            let mut earlier = None;
+            let placed =
+                waiting.with_unit(|unit| self.place(id, present, unit, waiting.queued_ns, &mut earlier));
+            backlog.keep_failure(earlier);
+            match placed {
+                Placed::Full(target) => {
+                    backlog.put_back(waiting);
+                    return Some(target);
+                }
+                Placed::Done(done) => {
+                    backlog.keep_failure(done.err());
+                    backlog.count_left(&id.device.platform);
+                }
+            }
+        }
+        None
+    }
+
+    /// Submits `unit` where there is room for it. A queue that is gone is made anew first; a command buffer that was lost thereby
+    /// goes to `lost`.
+    fn place(
         &self,
         id: &QueueIdentity,
+        present: &mut Present,
         unit: &Unit<'_>,
         queued_ns: u64,
-        slept: &mut Sleeps,
-    ) -> Next {
-        let mut present = self.present.lock_device();
-        slept.count_into(present.stats_mut());
-        let user = match &mut *present {
-            Present::User(user) => user,
-            Present::Hardware(queue, _) => return Next::Hardware(Arc::clone(queue)),
-        };
+        lost: &mut Option<Failure>,
+    ) -> Placed {
+        loop {
+            let user = match present {
+                Present::User(user) => user,
+                Present::Hardware(queue, _) => return Placed::Done(queue.submit_unit(id, unit, queued_ns)),
+            };
+            let (submitter, progress) = (&mut user.submitter, &user.progress);
+            let need = submitter.slots_of(unit) + self.slots_of_residency(unit);
+            let failure = if submitter.aborted && self.on_abort != OnAbort::Report {
+                Failure::Aborted
+            } else {
+                match submitter.ring.room(need, || progress.load()) {
+                    // A queue that is gone makes no more room.
+                    Room::AfterProgress(_) if submitter.is_gone() => Failure::Aborted,
+                    Room::AfterProgress(value) => {
+                        let (progress, fence) = (progress.clone(), user.progress_fence);
+                        return Placed::Full(Target { progress, fence, value });
+                    }
+                    Room::Enough => match self.submit_here(id, present, unit, queued_ns) {
+                        Ok(placed) => return placed,
+                        Err(failure) => failure,
+                    },
+                }
+            };
+            match self.make_anew(id, present, failure) {
+                Ok(()) => {}
+                Err(failure @ Failure::Lost(_)) => *lost = lost.take().or(Some(failure)),
+                Err(failure) => return Placed::Done(Err(failure)),
+            }
+        }
+    }
+
+    /// Submits `unit` to a ring that has room for it; fails when nothing of it stands in the ring.
+    fn submit_here(
+        &self,
+        id: &QueueIdentity,
+        present: &mut Present,
+        unit: &Unit<'_>,
+        queued_ns: u64,
+    ) -> std::result::Result<Placed, Failure> {
+        let Present::User(user) = &mut *present else { return Err(Failure::Aborted) };
         let (submitter, progress) = (&mut user.submitter, &user.progress);
-        if submitter.aborted && self.on_abort != OnAbort::Report {
-            return Next::Anew(self.make_anew(id, &mut present, Failure::Aborted));
-        }
-        let need = submitter.slots_of(unit) + self.slots_of_residency(unit);
-        match submitter.ring.room(need, || progress.load()) {
-            // A queue that is gone makes no more room.
-            Room::AfterProgress(_) if submitter.is_gone() => {
-                return Next::Anew(self.make_anew(id, &mut present, Failure::Aborted));
-            }
-            Room::AfterProgress(value) => {
-                return Next::Wait { progress: progress.clone(), fence: user.progress_fence, value };
-            }
-            Room::Enough => {}
-        }
-        submitter.in_flight.collect(progress);
+        submitter.collect(progress);
         let held = match self.hold(id, unit) {
             Ok(held) => held,
-            Err(failure) => return Next::Done(Err(failure)),
+            Err(failure) => return Ok(Placed::Done(Err(failure))),
         };
         if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait)
-            && let Err(failure) = submitter.submit(id, &Unit::Wait(fence, value), queued_ns)
+            && let Err(failure) = submitter.submit(id, &Unit::Wait(fence, fence.wait_for(value)), queued_ns)
         {
             // The wait stands in the ring, and nothing that needs the references. They are taken anew with the queue.
-            let released = held.map_or(Ok(()), |held| held.release(id));
-            return Next::Anew(self.make_anew(id, &mut present, failure).and(released));
+            held.map_or(Ok(()), |held| held.release(id))?;
+            return Err(failure);
         }
-        let stats = &mut submitter.stats;
-        match unit {
-            Unit::Execute(_) => stats.executes += 1,
-            Unit::Wait(..) => stats.waits += 1,
-            Unit::Signal(..) => stats.signals += 1,
-            Unit::Marker => {}
-        }
+        unit.count_in(&mut submitter.stats);
         let done = submitter.submit(id, unit, queued_ns);
         let released = held.map_or(Ok(()), |held| held.release(id));
         // What was submitted stands in the ring, and is carried over with the rest of it.
-        let done = done.or_else(|failure| self.make_anew(id, &mut present, failure));
-        Next::Done(done.and(released))
+        let done = done.or_else(|failure| self.make_anew(id, present, failure));
+        Ok(Placed::Done(done.and(released)))
     }
 
     /// Makes the queue anew if it was told so and that can help; else `failure` stands.
@@ -239,59 +274,116 @@ impl UserQueue {
         outcome
     }
 
-    pub(crate) fn wait_idle(&self, id: &QueueIdentity) -> Result<()> {
-        let mut marked = false;
+    pub(crate) fn wait_idle(&self, owner: &Arc<QueueInner>) -> Result<()> {
+        let id = &owner.id;
+        let mut marker = None;
         loop {
-            let (progress, fence, value) = match self.idle_after(id, marked) {
-                Next::Done(_) => {
-                    // Waits and signals have no progress value. When the engine has not taken them yet, an empty command
-                    // buffer behind them has.
-                    self.submit(id, &Unit::Marker, id.queued_ns(), None)?;
-                    marked = true;
-                    continue;
-                }
-                Next::Anew(anew) => {
-                    anew.map_err(|failure| id.error(failure))?;
-                    marked = false;
-                    continue;
-                }
-                Next::Hardware(queue) => return queue.wait_idle(id),
-                Next::Wait { progress, fence, value } => (progress, fence, value),
+            let mut state = self.state.lock_device();
+            let step = self.idle_step(id, &mut state, &mut marker);
+            let wants_worker = state.backlog.wants_worker();
+            drop(state);
+            if wants_worker {
+                start_worker(owner);
+            }
+            let (target, last) = match step {
+                Idle::Failed(failure) => return Err(id.error(failure)),
+                Idle::Hardware(queue) => return queue.wait_idle(id),
+                Idle::Room(target) => (target, false),
+                Idle::Last(target) => (target, true),
             };
-            id.device.wait_for_progress(id, fence, &progress, value)?;
+            id.device.wait_for_progress(id, target.fence, &target.progress, target.value)?;
+            if !last {
+                continue;
+            }
             // A queue that was made anew meanwhile is waited for anew.
-            match &*self.present.lock_device() {
-                Present::User(user) if user.progress_fence == fence => return Ok(()),
+            match &mut self.state.lock_device().present {
+                Present::User(user) if user.progress_fence == target.fence => {
+                    user.submitter.collect_named();
+                    return Ok(());
+                }
                 _ => {}
             }
         }
     }
 
-    /// What to wait for until nothing is queued any more; `Done` when there is nothing to wait for yet.
-    fn idle_after(&self, id: &QueueIdentity, marked: bool) -> Next {
-        let mut present = self.present.lock_device();
+    /// What to wait for until nothing is queued any more.
+    fn idle_step(&self, id: &QueueIdentity, state: &mut State, marker: &mut Option<Marker>) -> Idle {
+        let State { present, backlog } = state;
         if let Present::User(user) = &*present
             && self.on_abort != OnAbort::Report
             && user.submitter.is_gone()
+            && let Err(failure) = self.make_anew(id, present, Failure::Aborted)
         {
-            return Next::Anew(self.make_anew(id, &mut present, Failure::Aborted));
+            return Idle::Failed(failure);
         }
-        match &*present {
-            Present::Hardware(queue, _) => Next::Hardware(Arc::clone(queue)),
-            Present::User(user) => {
+        let mut full = self.drain(id, present, backlog);
+        if marker.as_ref().is_some_and(|marker| marker.recreations != present.recreations()) {
+            *marker = None;
+        }
+        // Waits and signals have no progress value. When the engine has not taken them yet, an empty command buffer behind them
+        // has.
+        if full.is_none() && marker.is_none() && needs_marker(present) {
+            let mut lost = None;
+            full = match self.place(id, present, &Unit::Marker, id.queued_ns(), &mut lost) {
+                Placed::Full(target) => Some(target),
+                Placed::Done(done) => {
+                    backlog.keep_failure(done.err());
+                    *marker = Some(Marker { left: backlog.left(), recreations: present.recreations() });
+                    None
+                }
+            };
+            backlog.keep_failure(lost);
+        }
+        if full.is_some() && marker.is_none() {
+            if !backlog.ends_with_progress() {
+                backlog.put(&id.device.platform, &Unit::Marker, id.queued_ns());
+            }
+            *marker = Some(Marker { left: backlog.end(), recreations: present.recreations() });
+        }
+        if let Some(failure) = backlog.take_failure() {
+            return Idle::Failed(failure);
+        }
+        match (&*present, full) {
+            (Present::Hardware(queue, _), _) => Idle::Hardware(Arc::clone(queue)),
+            (_, Some(target)) if marker.as_ref().is_some_and(|m| m.left > backlog.left()) => {
+                Idle::Room(target)
+            }
+            (Present::User(user), _) => {
                 let submitter = &user.submitter;
-                let value = match submitter.ends_with_progress || marked {
+                let value = match submitter.ends_with_progress || marker.is_some() {
                     true => submitter.progress,
-                    false if submitter.ring.is_drained() => 0,
-                    false => return Next::Done(Ok(())),
+                    false => 0,
                 };
-                Next::Wait { progress: user.progress.clone(), fence: user.progress_fence, value }
+                let (progress, fence) = (user.progress.clone(), user.progress_fence);
+                Idle::Last(Target { progress, fence, value })
             }
         }
     }
 
+    /// A turn of the worker, after a sleep on `slept` that ended with `refused` if the kernel refused it: submits what fits.
+    /// Returns what to sleep on next; `None` when the backlog is empty, and the worker ends.
+    fn work(&self, id: &QueueIdentity, slept: Option<(&Target, Status)>) -> Option<Target> {
+        let mut state = self.state.lock_device();
+        let State { present, backlog } = &mut *state;
+        let mut full = self.drain(id, present, backlog);
+        // A queue that was made anew ended the fence that was slept on. Where it is still the same, no sleep will end.
+        if let Some((target, status)) = slept
+            && full.as_ref().is_some_and(|next| next.fence == target.fence)
+        {
+            backlog.keep_failure(Some(Failure::Refused(WAIT_CALL, status)));
+            while backlog.pop().is_some() {
+                backlog.count_left(&id.device.platform);
+            }
+            full = None;
+        }
+        if full.is_none() {
+            backlog.worker_ended();
+        }
+        full
+    }
+
     pub(crate) fn submission(&self) -> Submission {
-        match &*self.present.lock_device() {
+        match &self.state.lock_device().present {
             Present::User(_) => Submission::User,
             Present::Hardware(..) => Submission::Hardware,
         }
@@ -299,27 +391,62 @@ impl UserQueue {
 
     /// Slots of its ring; `None` when it has become a hardware queue.
     pub(crate) fn ring_slots(&self) -> Option<u64> {
-        match &*self.present.lock_device() {
+        match &self.state.lock_device().present {
             Present::User(user) => Some(user.submitter.ring.slots()),
             Present::Hardware(..) => None,
         }
     }
 
-    pub(crate) fn stats(&self) -> QueueStats {
-        match &*self.present.lock_device() {
+    pub(crate) fn stats(&self, id: &QueueIdentity) -> QueueStats {
+        let state = self.state.lock_device();
+        let mut stats = match &state.present {
             Present::User(user) => user.submitter.stats,
             Present::Hardware(queue, before) => {
                 let mut stats = *before;
                 stats += queue.stats();
                 stats
             }
-        }
+        };
+        state.backlog.add_to(&id.device.platform, &mut stats);
+        stats
     }
 
     pub(crate) fn label_at(&self, position: u64) -> Option<String> {
-        match &*self.present.lock_device() {
+        match &self.state.lock_device().present {
             Present::User(user) => user.submitter.in_flight.label_at(position),
             Present::Hardware(..) => None,
         }
     }
+}
+
+/// Whether the ring ends with something that has no progress value and that the engine has not taken yet.
+fn needs_marker(present: &Present) -> bool {
+    match present {
+        Present::User(user) => !user.submitter.ends_with_progress && !user.submitter.ring.is_drained(),
+        Present::Hardware(..) => false,
+    }
+}
+
+/// Starts the worker of a backlog. It holds the queue only while it submits: a queue that is dropped takes its backlog with it, as it
+/// takes its ring, and ends the fence that the worker sleeps on.
+fn start_worker(owner: &Arc<QueueInner>) {
+    let device = &owner.id.device;
+    let (queue, thunk) = (Arc::downgrade(owner), Arc::clone(&device.thunk));
+    let work = move |slept: Option<(&Target, Status)>| {
+        let owner = Weak::upgrade(&queue)?;
+        owner.user_queue()?.work(&owner.id, slept)
+    };
+    device.platform.spawn_worker(format!("backlog of queue '{}'", owner.id.name), move || {
+        let mut target = work(None);
+        while let Some(Target { progress, fence, value }) = &target {
+            let fences = [FenceValue { fence: *fence, value: *value }];
+            let refused = match progress.load() >= *value {
+                true => None,
+                false => thunk.enter().wait_from_cpu(&fences, WaitMode::All, None).err(),
+            };
+            let refused = refused.filter(|_| progress.load() < *value);
+            let next = work(refused.and_then(|status| Some((target.as_ref()?, status))));
+            target = next;
+        }
+    });
 }

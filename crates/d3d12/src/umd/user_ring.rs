@@ -8,6 +8,7 @@ use crate::counters::QueueStats;
 use crate::device::DeviceInner;
 use crate::umd::encode::{LogCursor, VerboseLog};
 use crate::umd::in_flight::InFlight;
+use crate::umd::named::NamedFences;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::ring::Ring;
@@ -20,7 +21,6 @@ use tidegate_calls::{
 use tidegate_gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
 
 pub(crate) struct UserRing {
-    pub(crate) submitter: Submitter,
     pub(crate) progress: FenceReader,
     pub(crate) progress_fence: Handle,
     /// `None` when it was ended before the rest.
@@ -29,6 +29,8 @@ pub(crate) struct UserRing {
     _hw_context: Owned,
     _ring: Owned,
     _control: Owned,
+    /// Last: it holds what the engine may use until the rest has ended.
+    pub(crate) submitter: Submitter,
 }
 
 fn allocation(
@@ -100,12 +102,12 @@ impl UserRing {
             signal_log: LogCursor::new(logs.numbers),
             verbose_log: VerboseLog::new(logs.verbose, logs.numbers),
             in_flight: InFlight::new(),
+            named: NamedFences::new(),
             stats: QueueStats::default(),
             ends_with_progress: true,
             aborted: false,
         };
         Ok(UserRing {
-            submitter,
             progress: device.reader(queue.progress_value, 0),
             progress_fence: queue.progress_fence,
             doorbell: Some(owned_doorbell),
@@ -113,6 +115,7 @@ impl UserRing {
             _hw_context: hw_context,
             _ring: ring,
             _control: control,
+            submitter,
         })
     }
 

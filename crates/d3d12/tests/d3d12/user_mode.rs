@@ -188,7 +188,7 @@ fn a_doorbell_that_is_lost_every_time_is_told_of_through_the_kernel_in_the_end()
 }
 
 #[test]
-fn a_full_ring_sleeps_and_everything_runs_once_in_order() {
+fn a_full_ring_is_drained_and_everything_runs_once_in_order() {
     for slots in [8, 16] {
         let b =
             bench_with(&Platform::host(), DeviceOptions { ring_slots: slots, ..DeviceOptions::default() });

@@ -25,9 +25,10 @@ use crate::time::Deadline;
 use crate::time::Step;
 use crate::{CpuTime, Object, Platform, PlatformKind, WaitEnd, world};
 use cells::Cells;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Protocol words or bulk bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +52,18 @@ pub(crate) struct PageInner {
     hostile: AtomicBool,
     pub(crate) platform: Platform,
     cells: Cells,
+    annexes: OnceLock<Box<Mutex<Annexes>>>,
 }
 
+/// Annexes by the index of their word and their number; most pages have none.
+type Annexes = BTreeMap<(u32, u32), Page>;
+
 impl PageInner {
+    fn annexes<R>(&self, act: impl FnOnce(&mut Annexes) -> R) -> R {
+        let annexes = self.annexes.get_or_init(Box::default);
+        act(&mut annexes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The cell at `index`; panics beyond the end.
     #[inline]
     pub(crate) fn cell(&self, index: usize) -> &AtomicU64 {
@@ -73,7 +83,8 @@ impl Page {
         let id = if explored { world::next_object_id() } else { 0 };
         let cells = Cells::zeroed(words);
         let hostile = AtomicBool::new(false);
-        Page { inner: Arc::new(PageInner { id, explored, hostile, platform: platform.clone(), cells }) }
+        let (platform, annexes) = (platform.clone(), OnceLock::new());
+        Page { inner: Arc::new(PageInner { id, explored, hostile, platform, cells, annexes }) }
     }
 
     /// A hostile process writes it: on an explored platform each look at it as [`Untrusted`] may find any value from now on,
@@ -143,6 +154,14 @@ impl Page {
         self.len() == 0
     }
 
+    /// Takes over the annexes of all words of `from`, for the words of the same index here. Those that were here are dropped.
+    pub fn take_annexes(&self, from: &Page) {
+        if from.inner.annexes.get().is_some() || self.inner.annexes.get().is_some() {
+            let taken = from.inner.annexes(std::mem::take);
+            self.inner.annexes(|own| *own = taken);
+        }
+    }
+
     /// Whether both are the same memory.
     pub fn same(&self, other: &Page) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -209,6 +228,20 @@ impl Word {
     pub fn sibling(&self, index: usize) -> Word {
         assert!(index < self.page.cells.len(), "word {index} of a page of {} words", self.page.cells.len());
         Word { page: Arc::clone(&self.page), index: index as u32 }
+    }
+
+    /// An annex of the word: a page of `words` words that belongs to this word alone, zeroed when it is first reached. It is
+    /// for data that stands beside a word and outgrows the page. Every access by the same `number` reaches the same annex.
+    pub fn annex(&self, number: u32, words: usize) -> Page {
+        let make = || Page::new(&self.page.platform, words);
+        self.page.annexes(|annexes| annexes.entry((self.index, number)).or_insert_with(make).clone())
+    }
+
+    /// Drops all annexes of the word.
+    pub fn drop_annexes(&self) {
+        if self.page.annexes.get().is_some() {
+            self.page.annexes(|annexes| annexes.retain(|(word, _), _| *word != self.index));
+        }
     }
 
     /// Loads with acquire order.

@@ -2,7 +2,7 @@
 //! ends.
 //!
 //! The order of a move that loses nothing: 1. engines are held, and none is in a turn; 2. what stands in the page is copied,
-//! histories included; 3. waits are entered under their new place; 4. outside, page tables are written and translations
+//! histories and their annexes included; 3. waits are entered under their new place; 4. outside, page tables are written and translations
 //! forgotten; 5. engines are released, and every wait is looked at anew. Until 5 nobody stores to either place.
 //!
 //! The mailbox calls in.
@@ -55,6 +55,7 @@ impl Shared {
                 new.word(word).store(value);
             }
         }
+        new.take_annexes(&old);
         let range = from..PhysicalAddress(from.0 + VALUE_BYTES);
         let moved = cmp.waits.rekey(&self.armed, range, |at| {
             let offset = at.0 - from.0;

@@ -53,7 +53,7 @@ pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> Residen
 }
 
 /// Slots for the ring of each user-mode queue: as deep as the host ran ahead in the recording, [`RUN_AHEAD_HEADROOM`] times over and
-/// rounded up to a power of two, so that the replayed thread sleeps for room no more than the recorded one did. At least
+/// rounded up to a power of two, so that the replayed thread finds it full no more often than the recorded one did. At least
 /// [`DEFAULT_RING_SLOTS`], which a workload without a recording gets.
 pub fn ring_slots(workload: &Workload) -> u64 {
     let deepest = workload.recorded.as_ref().map_or(0, |recorded| recorded.report.deepest_run_ahead);

@@ -12,7 +12,6 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
-use tidegate_d3d12::RING_SPACE_NAME;
 use tidegate_trace::{Kind, LaneId, LaneKind, LinkId, Record, Trace};
 
 /// What a stretch of the critical path was spent on.
@@ -27,8 +26,6 @@ pub enum Part {
     Launch,
     /// Waits and signals: from the end of what a wait needed to its release, by engine, interrupt and scheduler to the thread.
     Sync,
-    /// A thread sleeps because the ring of its queue is full.
-    RingWait,
     /// The own time of CPU threads: sleeps, writes through mappings, and what a recorded host did between its calls.
     Host,
     /// Nothing that the timeline knows: gaps of a recording that are replayed, and waits for a display.
@@ -37,8 +34,7 @@ pub enum Part {
 
 impl Part {
     /// Every part, in the order in which reports show them.
-    pub const ALL: [Part; 7] =
-        [Part::Gpu, Part::Copy, Part::Launch, Part::Sync, Part::RingWait, Part::Host, Part::Idle];
+    pub const ALL: [Part; 6] = [Part::Gpu, Part::Copy, Part::Launch, Part::Sync, Part::Host, Part::Idle];
 
     /// The words of reports.
     pub fn label(self) -> &'static str {
@@ -47,7 +43,6 @@ impl Part {
             Part::Copy => "copies",
             Part::Launch => "launch",
             Part::Sync => "sync",
-            Part::RingWait => "ring space",
             Part::Host => "host",
             Part::Idle => "idle",
         }
@@ -60,7 +55,6 @@ impl Part {
             Part::Copy => "copy-bound",
             Part::Launch => "launch-bound",
             Part::Sync => "sync-bound",
-            Part::RingWait => "bound by ring space",
             Part::Host => "host-bound",
             Part::Idle => "mostly idle",
         }
@@ -78,13 +72,11 @@ pub struct Account {
     pub launch_ns: u64,
     /// [`Part::Sync`].
     pub sync_ns: u64,
-    /// [`Part::RingWait`].
-    pub ring_wait_ns: u64,
     /// [`Part::Host`].
     pub host_ns: u64,
     /// [`Part::Idle`].
     pub idle_ns: u64,
-    /// How long all threads together were in calls that submit, sleeps for ring space left out. On the critical path or not.
+    /// How long all threads together were in calls that submit. On the critical path or not.
     pub cpu_submission_ns: u64,
     /// How long all threads together waited for fences.
     pub cpu_waiting_ns: u64,
@@ -98,14 +90,13 @@ impl Account {
             Part::Copy => self.copy_ns,
             Part::Launch => self.launch_ns,
             Part::Sync => self.sync_ns,
-            Part::RingWait => self.ring_wait_ns,
             Part::Host => self.host_ns,
             Part::Idle => self.idle_ns,
         }
     }
 
     /// The parts with their times. They sum to the makespan.
-    pub fn parts(&self) -> [(Part, u64); 7] {
+    pub fn parts(&self) -> [(Part, u64); 6] {
         Part::ALL.map(|part| (part, self.of(part)))
     }
 
@@ -121,7 +112,6 @@ impl Account {
             Part::Copy => &mut self.copy_ns,
             Part::Launch => &mut self.launch_ns,
             Part::Sync => &mut self.sync_ns,
-            Part::RingWait => &mut self.ring_wait_ns,
             Part::Host => &mut self.host_ns,
             Part::Idle => &mut self.idle_ns,
         } += ns;
@@ -154,14 +144,13 @@ pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
     for lane in &index.lanes {
         let Lane::Thread(calls) = lane else { continue };
         let inside = |r: &Record| r.end_ns.saturating_sub(r.start_ns.max(run.started_ns));
-        let slept: u64 = index.sleeps(calls).map(inside).sum();
         let submitting = calls.iter().map(|r| &trace.records[*r]).filter(|r| r.kind == Kind::Submit);
-        account.cpu_submission_ns += submitting.map(inside).sum::<u64>().saturating_sub(slept);
+        account.cpu_submission_ns += submitting.map(inside).sum::<u64>();
         // A wait for several fences has a record for each, one behind the other.
         let mut waits: Vec<(u64, u64)> = calls
             .iter()
             .map(|r| &trace.records[*r])
-            .filter(|r| r.kind == Kind::CpuWait && !index.is_sleep(r))
+            .filter(|r| r.kind == Kind::CpuWait)
             .map(|r| (r.start_ns.max(run.started_ns), r.end_ns))
             .collect();
         waits.dedup();
@@ -278,14 +267,6 @@ impl<'a> Index<'a> {
         }
         self.ends.iter_mut().for_each(|ends| ends.sort_unstable());
         self.commands.iter_mut().for_each(|commands| commands.sort_unstable_by_key(|c| (c.0, c.1)));
-    }
-
-    fn is_sleep(&self, record: &Record) -> bool {
-        record.kind == Kind::CpuWait && self.trace.name_of(record) == RING_SPACE_NAME
-    }
-
-    fn sleeps<'b>(&'b self, calls: &'b [usize]) -> impl Iterator<Item = &'b Record> {
-        calls.iter().map(|r| &self.trace.records[*r]).filter(|r| self.is_sleep(r))
     }
 
     /// The call that submitted a record of a queue: that of its link, else the one that lasted when the record was queued.
@@ -492,8 +473,7 @@ impl Walk<'_> {
         let Lane::Thread(calls) = &self.index.lanes[lane.0 as usize] else { return None };
         let records = &self.index.trace.records;
         let begun = calls.partition_point(|r| records[*r].start_ns < self.at_ns);
-        // A sleep for ring space lies inside of its call.
-        let number = *calls[..begun].iter().rev().find(|r| !self.index.is_sleep(&records[**r]))?;
+        let number = *calls[..begun].last()?;
         let record = records[number];
         self.back_to(record.end_ns, Part::Host);
         match record.kind {
@@ -511,25 +491,11 @@ impl Walk<'_> {
                 }
                 self.back_to(record.start_ns, Part::Sync);
             }
-            Kind::Submit => self.submit(calls, &record),
+            Kind::Submit => self.back_to(record.start_ns, Part::Launch),
             Kind::CpuSignal => self.back_to(record.start_ns, Part::Sync),
             _ => self.back_to(record.start_ns, Part::Host),
         }
         Some(At::Thread(lane))
-    }
-
-    /// A call that submits, with its sleeps for ring space.
-    fn submit(&mut self, calls: &[usize], record: &Record) {
-        let records = &self.index.trace.records;
-        let begun = calls.partition_point(|r| records[*r].start_ns < self.at_ns);
-        let inside =
-            calls[..begun].iter().rev().map(|r| &records[*r]).take_while(|r| r.start_ns >= record.start_ns);
-        let sleeps: Vec<Record> = inside.filter(|r| self.index.is_sleep(r)).copied().collect();
-        for sleep in sleeps {
-            self.back_to(sleep.end_ns, Part::Launch);
-            self.back_to(sleep.start_ns, Part::RingWait);
-        }
-        self.back_to(record.start_ns, Part::Launch);
     }
 }
 
@@ -676,24 +642,6 @@ mod tests {
             sync_ns: 3 + 4,
             launch_ns: 2 + 1 + 2,
             cpu_submission_ns: 2,
-            ..Account::default()
-        };
-        assert_eq!(found, wanted);
-    }
-
-    #[test]
-    fn sleeps_for_ring_space_are_apart_from_submission() {
-        let mut scene = Scene::new();
-        let name = scene.builder.name(RING_SPACE_NAME);
-        let sleep = Record::span(scene.thread, Kind::CpuWait, name, 10, 40);
-        scene.submit(0, 50).add(sleep);
-        scene.execute(0, Kind::Timed, (45, 55, 67));
-        let found = scene.account(0, 67);
-        let wanted = Account {
-            gpu_ns: 10,
-            launch_ns: 20 + 5 + 2,
-            ring_wait_ns: 30,
-            cpu_submission_ns: 20,
             ..Account::default()
         };
         assert_eq!(found, wanted);

@@ -19,7 +19,7 @@ pub use words::{durations, percent};
 use crate::ranking::{self, Ranking, Relation, TIE_PARTS};
 use crate::report::Report;
 
-/// From this share of a makespan on, time slept for ring space is stated beside every claim: one part in so many.
+/// From this share of a makespan on, the time for which rings were too small is stated beside every claim: one part in so many.
 const RING_SPACE_PARTS: u64 = 100;
 
 /// How one model compares with the baseline.
@@ -54,20 +54,20 @@ pub struct ModelVerdict {
     pub interrupts: u64,
     /// Threads that slept in a wait and were woken.
     pub wake_ups: u64,
-    /// How long threads slept for room in rings, all together.
+    /// How long submissions stood in the backlogs of full rings, summed over the queues.
     pub ring_wait_ns: u64,
     /// How it compares with the baseline; `None` of the baseline itself, and where nothing is compared.
     pub against: Option<Against>,
 }
 
 impl ModelVerdict {
-    /// Whether the time slept for ring space is a noticeable share of the makespan: 1 % or more.
+    /// Whether rings were full for a noticeable share of the makespan: 1 % or more.
     pub fn rests_on_ring_space(&self) -> bool {
         rests_on_ring_space(self.ring_wait_ns, self.makespan_ns)
     }
 }
 
-/// Whether sleeps for ring space are a noticeable share of a makespan: 1 % or more.
+/// Whether rings were full for a noticeable share of a makespan: 1 % or more.
 pub fn rests_on_ring_space(ring_wait_ns: u64, makespan_ns: u64) -> bool {
     ring_wait_ns > 0 && ring_wait_ns.saturating_mul(RING_SPACE_PARTS) >= makespan_ns
 }

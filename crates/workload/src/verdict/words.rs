@@ -143,7 +143,7 @@ fn why(own: &Account, base: &Account) -> Option<String> {
 fn ring_space(model: &ModelVerdict) -> Option<String> {
     model.rests_on_ring_space().then(|| {
         format!(
-            "threads slept {} for ring space, so the makespan depends on the size of the rings (--ring-slots)",
+            "rings were full for {}, so some work was submitted late, as they drained (--ring-slots)",
             duration(model.ring_wait_ns)
         )
     })
@@ -173,7 +173,6 @@ fn differences(model: &ModelVerdict, baseline: &ModelVerdict) -> Vec<String> {
         differ("calls that submit take the CPU", base.cpu_submission_ns, own.cpu_submission_ns);
         differ("ready work waits for its engine for", base.launch_ns, own.launch_ns);
         differ("the way from signals to their waiters takes", base.sync_ns, own.sync_ns);
-        differ("threads sleep for ring space for", base.ring_wait_ns, own.ring_wait_ns);
         differ("copies on the critical path take", base.copy_ns, own.copy_ns);
     }
     if baseline.interrupts != model.interrupts {
@@ -258,6 +257,6 @@ mod tests {
         let user = Report { ring_wait_ns: 20_000, ..run("user", 999_000) };
         let said = judge(&[&packet, &user], &[], None, None).unwrap().sentences().remove(1);
         assert!(said.starts_with("user: 0.999 ms, no difference from packet;"), "{said}");
-        assert!(said.contains("threads slept 20.00 µs for ring space"), "{said}");
+        assert!(said.contains("rings were full for 20.00 µs"), "{said}");
     }
 }

@@ -1,0 +1,147 @@
+//! Owns the backlog of a user-mode queue: submissions that its ring had no room for, in call order.
+//!
+//! While anything stands in it, every later submission queues behind it. A worker submits it as the ring drains: it sleeps until
+//! the queue's progress has made room, and ends when nothing is left. Callers that come meanwhile submit what fits by then, so that a
+//! queue made anew goes on at once. The queue's submitter lock orders all of it (`user_queue`).
+//!
+//! An error of a submission that stood here has no call to return from. The next call of the queue returns it.
+
+use crate::counters::QueueStats;
+use crate::fence::FenceInner;
+use crate::list::ClosedList;
+use crate::umd::Failure;
+use crate::umd::submit::Unit;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tidegate_d3dukmdt::fence_cell::FenceWait;
+use tidegate_platform::{CpuTime, Platform};
+
+/// A submission that waits for room.
+pub(crate) struct Waiting {
+    work: Work,
+    pub(crate) queued_ns: u64,
+}
+
+enum Work {
+    Execute(Vec<ClosedList>),
+    Wait(Arc<FenceInner>, FenceWait),
+    Signal(Arc<FenceInner>, u64),
+    Marker,
+}
+
+impl Waiting {
+    /// Acts on the submission as it was made; a wait keeps the epoch of its call.
+    pub(crate) fn with_unit<R>(&self, act: impl FnOnce(&Unit<'_>) -> R) -> R {
+        match &self.work {
+            Work::Execute(lists) => act(&Unit::Execute(&lists.iter().collect::<Vec<_>>())),
+            Work::Wait(fence, wait) => act(&Unit::Wait(fence, *wait)),
+            Work::Signal(fence, value) => act(&Unit::Signal(fence, *value)),
+            Work::Marker => act(&Unit::Marker),
+        }
+    }
+}
+
+pub(crate) struct Backlog {
+    waiting: VecDeque<Waiting>,
+    /// Submissions that left it so far.
+    left: u64,
+    /// A worker has been started for it and has not ended.
+    has_worker: bool,
+    /// When it was last found without anything in it; set while something stands in it.
+    since: Option<CpuTime>,
+    /// What a call has still to be told.
+    failed: Option<Failure>,
+    /// Submissions of the application that stood in it, and how long anything did.
+    waits: u64,
+    wait_ns: u64,
+}
+
+impl Backlog {
+    pub(crate) fn new() -> Backlog {
+        Backlog {
+            waiting: VecDeque::new(),
+            left: 0,
+            has_worker: false,
+            since: None,
+            failed: None,
+            waits: 0,
+            wait_ns: 0,
+        }
+    }
+
+    /// Puts a submission at the end.
+    pub(crate) fn put(&mut self, platform: &Platform, unit: &Unit<'_>, queued_ns: u64) {
+        let work = match *unit {
+            Unit::Execute(lists) => Work::Execute(lists.iter().map(|list| (*list).clone()).collect()),
+            Unit::Wait(fence, wait) => Work::Wait(Arc::clone(fence), wait),
+            Unit::Signal(fence, value) => Work::Signal(Arc::clone(fence), value),
+            Unit::Marker => Work::Marker,
+        };
+        // The marker is of `wait_idle`, which waits for the queue anyway.
+        self.waits += u64::from(!matches!(work, Work::Marker));
+        self.since.get_or_insert_with(|| platform.now());
+        self.waiting.push_back(Waiting { work, queued_ns });
+    }
+
+    /// How many submissions will have left when all that stand in it have.
+    pub(crate) fn end(&self) -> u64 {
+        self.left + self.waiting.len() as u64
+    }
+
+    /// Whether its last submission has a progress value.
+    pub(crate) fn ends_with_progress(&self) -> bool {
+        self.waiting.back().is_some_and(|last| matches!(last.work, Work::Execute(_) | Work::Marker))
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Waiting> {
+        self.waiting.pop_front()
+    }
+
+    /// The ring has no room for it yet.
+    pub(crate) fn put_back(&mut self, waiting: Waiting) {
+        self.waiting.push_front(waiting);
+    }
+
+    /// A submission has left: it was submitted, or refused.
+    pub(crate) fn count_left(&mut self, platform: &Platform) {
+        self.left += 1;
+        if self.waiting.is_empty()
+            && let Some(since) = self.since.take()
+        {
+            self.wait_ns += platform.now().since(since);
+        }
+    }
+
+    /// How many submissions have left.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Keeps a failure for the next call, unless one is kept already.
+    pub(crate) fn keep_failure(&mut self, failure: Option<Failure>) {
+        self.failed = self.failed.take().or(failure);
+    }
+
+    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+        self.failed.take()
+    }
+
+    /// Whether a worker is to be started; it counts as started from then on.
+    pub(crate) fn wants_worker(&mut self) -> bool {
+        !self.waiting.is_empty() && !std::mem::replace(&mut self.has_worker, true)
+    }
+
+    /// The worker ends.
+    pub(crate) fn worker_ended(&mut self) {
+        self.has_worker = false;
+    }
+
+    /// Adds what stands in it, and what stood.
+    pub(crate) fn add_to(&self, platform: &Platform, stats: &mut QueueStats) {
+        stats.ring_waits += self.waits;
+        stats.ring_wait_ns += self.wait_ns + self.since.map_or(0, |since| platform.now().since(since));
+        for waiting in &self.waiting {
+            waiting.with_unit(|unit| unit.count_in(stats));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Owns the fences that queued work names: each stays alive until its queue is past its last use, so that a queued signal never
+//! reaches the next fence in the same storage.
+//!
+//! A use is numbered by the queue: ring slots, or progress values. Released lazily, when the list has grown and when the queue was
+//! found idle. Called under the queue's submitter lock.
+
+use crate::fence::FenceInner;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const COLLECT_FIRST: usize = 64;
+
+pub(crate) struct NamedFences {
+    /// By handle, with the number that the queue has to reach.
+    fences: BTreeMap<u32, (Arc<FenceInner>, u64)>,
+    collect_at: usize,
+}
+
+impl NamedFences {
+    pub(crate) fn new() -> NamedFences {
+        NamedFences { fences: BTreeMap::new(), collect_at: COLLECT_FIRST }
+    }
+
+    /// Keeps `fence` until the queue has reached `until`, which is not below that of any use before.
+    #[inline]
+    pub(crate) fn hold(&mut self, fence: &Arc<FenceInner>, until: u64) {
+        let entry = self.fences.entry(fence.instance.handle.0);
+        entry.or_insert_with(|| (Arc::clone(fence), until)).1 = until;
+    }
+
+    /// Whether so many fences are held that it is worth a look at the queue's progress.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.fences.len() >= self.collect_at
+    }
+
+    /// Releases the fences whose last use is behind the queue, which has reached `reached`.
+    pub(crate) fn collect(&mut self, reached: u64) {
+        self.fences.retain(|_, (_, until)| *until > reached);
+        self.collect_at = COLLECT_FIRST.max(2 * self.fences.len());
+    }
+
+    /// Whether many fences are held that the queue does not release by reaching `queued`, which was queued last.
+    pub(crate) fn want_marker(&self, queued: u64) -> bool {
+        self.fences.len() >= COLLECT_FIRST && self.fences.values().any(|(_, until)| *until > queued)
+    }
+
+    /// Takes over what another queue held, until this one has reached `until`.
+    pub(crate) fn take_over(&mut self, from: &mut NamedFences, until: u64) {
+        for (fence, _) in std::mem::take(&mut from.fences).into_values() {
+            self.hold(&fence, until);
+        }
+    }
+}
