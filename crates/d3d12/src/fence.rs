@@ -16,7 +16,7 @@ use tidegate_d3dukmdt::fence_cell::{FenceWait, NO_EPOCH, REACHED};
 use tidegate_platform::Event;
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
-/// A fence. Queued work that names it keeps it alive: its storage goes to no other fence before each queue has passed that work.
+/// A fence. Queued signals keep it alive when the last handle is dropped. Waits do not: they are released when it ends.
 #[derive(Clone)]
 pub struct Fence {
     pub(crate) inner: Arc<FenceInner>,

@@ -10,7 +10,8 @@
 //! Handles ([`Device`], [`Queue`], [`Fence`], [`Buffer`]) are cheap to clone. A clone can be bound to the timeline lane of a
 //! CPU thread ([`Device::with_lane`], [`Queue::on_lane`], ...), so that calls made through it are drawn there.
 //!
-//! Work that is queued keeps alive what it names: lists, their buffers, and fences. Resource states are not tracked.
+//! Queued work keeps alive what it uses: lists, their buffers, and the fences that it signals. A queued wait keeps no fence: it is
+//! released when the fence ends, and no queue signals a dropped fence any more by then. Resource states are not tracked.
 
 pub mod counters;
 pub mod device;

@@ -51,7 +51,9 @@ pub(crate) const TWO_REWINDERS: Race = Race {
         full: Plan::exhaustive(50_000_000),
         bugs: Plan::bounded(3, 5_000_000),
     },
-    prepare: |platform, bug| prepare(platform, bug, &Storers { initial: 2, first: &[7, 0], second: &[1] }),
+    prepare: |platform, bug| {
+        prepare(platform, bug, &Storers { initial: 2, first: &[7, 0], second: &[1] }, Past::None)
+    },
     bug: None,
 };
 
@@ -66,9 +68,36 @@ pub(crate) const RAISE_AGAINST_REWIND: Race = Race {
         full: Plan::exhaustive(5_000_000),
         bugs: Plan::bounded(3, 5_000_000),
     },
-    prepare: |platform, bug| prepare(platform, bug, &Storers { initial: 3, first: &[7], second: &[1] }),
+    prepare: |platform, bug| {
+        prepare(platform, bug, &Storers { initial: 3, first: &[7], second: &[1] }, Past::None)
+    },
     bug: None,
 };
+
+pub(crate) const RAISE_AGAINST_DEEP_REWIND: Race = Race {
+    name: "raise-against-deep-rewind",
+    about: "the same for a cell whose peaks fill the room in its page: those of the run go into the annex",
+    marks: &[LATCHED, MISSED, BY_VALUE],
+    agents: &["waiter", "raiser", "rewinder"],
+    planted: PLANTED,
+    plans: Plans {
+        short: Plan::bounded(2, 5_000_000),
+        full: Plan::exhaustive(5_000_000),
+        bugs: Plan::bounded(3, 5_000_000),
+    },
+    prepare: |platform, bug| {
+        prepare(platform, bug, &Storers { initial: 3, first: &[7], second: &[1] }, Past::FullPage)
+    },
+    bug: None,
+};
+
+/// What a cell has been before the run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Past {
+    None,
+    /// It has the smallest history, and two larger peaks stand in it.
+    FullPage,
+}
 
 pub(crate) const RENEW_AGAINST_PARK: Race = Race {
     name: "renew-against-park",
@@ -94,7 +123,7 @@ const NO_LOOK: &str = "no-look-at-the-end";
 
 /// The kernel's side: the fence ends, which is looked at; the new fence at 0, which is not.
 fn prepare_renewal(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let side = Side::new(platform, 0, bug);
+    let side = Side::new(platform, 0, bug, Past::None);
     let (queue, kernel, spawner) = (side.clone(), side.clone(), platform.clone());
     let wait = side.cell.wait_for(AWAITED);
     let main = move || {
@@ -151,10 +180,15 @@ struct Side {
 }
 
 impl Side {
-    fn new(platform: &Platform, initial: u64, bug: Option<&'static str>) -> Side {
+    fn new(platform: &Platform, initial: u64, bug: Option<&'static str>, past: Past) -> Side {
         let page = platform.page(VALUE_WORDS + 64).named("the fence page");
         let cell = FenceCell::in_fence_page(page.word(0).named("CurrentValue"), 0);
-        cell.renew(initial, 64);
+        if past == Past::FullPage {
+            cell.renew(90, 8);
+            [0, 80, initial].into_iter().for_each(|value| drop(cell.store(value)));
+        } else {
+            cell.renew(initial, 64);
+        }
         let words = platform.page(2);
         let (parked, parked_epoch) =
             (words.word(0).named("the parked wait"), words.word(1).named("its epoch"));
@@ -249,8 +283,8 @@ impl Side {
     }
 }
 
-fn prepare(platform: &Platform, bug: Option<&'static str>, storers: &Storers) -> Prepared {
-    let side = Side::new(platform, storers.initial, bug);
+fn prepare(platform: &Platform, bug: Option<&'static str>, storers: &Storers, past: Past) -> Prepared {
+    let side = Side::new(platform, storers.initial, bug, past);
     let (storers, spawner) = (*storers, platform.clone());
     let (waiter, first, second) = (side.clone(), side.clone(), side.clone());
     let main = move || {

@@ -5,7 +5,7 @@
 //! | scenario | race |
 //! |---|---|
 //! | `litmus`, `litmus-1x2` | CurrentValue and MonitoredValue alone (the explorer's own) |
-//! | `two-rewinders`, `raise-against-rewind` | the cell of a fence alone: rewinds, raises and a wait |
+//! | `two-rewinders`, `raise-against-rewind`, `raise-against-deep-rewind` | the cell of a fence alone: rewinds, raises and a wait |
 //! | `renew-against-park` | a new fence in a cell against a wait for the one before |
 //! | `seven-stations`, `-hardware`, `-packet` | a signal against a CPU wait, through each submission model |
 //! | `shadow-against-signal` | the first, on hardware that keeps a shadow of MonitoredValue and posts its stores |
@@ -25,6 +25,7 @@
 //! | `evict-against-submit` | memory that leaves against the submission that uses it |
 //! | `cross-adapter-relay` | a signal on one adapter against a queue that waits on another |
 //! | `gpu-to-gpu` | the same without the CPU: the GPUs tell each other |
+//! | `backlog-against-submit` | the worker of a full ring's backlog against callers that submit |
 //! | `ring-against-park`, `wake-word` | a ring against an engine that goes to sleep |
 //! | `ring-against-f1`, `ring-against-d3` | a ring against the loss of the engine's, or the adapter's, power |
 //! | `page-against-d3` | memory that is paged against the loss of the adapter's power |
@@ -49,6 +50,7 @@
 //! out) · `race` (the shape of a scenario) · `plan` (how far each is searched). The command line and the tests call in.
 
 mod arm_against_rewind;
+mod backlog_against_submit;
 mod broadcast_against_destroy;
 mod cancel_against_signal;
 mod completion_against_preemption;
@@ -105,6 +107,7 @@ use tidegate::explorer::{Litmus, Scenario};
 const RACES: [&Race; 48] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
+    &fence_cell::RAISE_AGAINST_DEEP_REWIND,
     &fence_cell::RENEW_AGAINST_PARK,
     &seven_stations::RACE,
     &seven_stations_hardware::RACE,
@@ -128,6 +131,7 @@ const RACES: [&Race; 48] = [
     &evict_against_submit::RACE,
     &cross_adapter_relay::RACE,
     &gpu_to_gpu::RACE,
+    &backlog_against_submit::RACE,
     &ring_against_park::RACE,
     &wake_word::RACE,
     &ring_against_f1::RACE,

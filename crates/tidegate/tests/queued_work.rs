@@ -326,6 +326,26 @@ fn a_wait_for_a_dropped_fence_ends_with_the_signal_that_is_queued_for_it() {
 }
 
 #[test]
+fn a_wait_for_a_dropped_fence_that_nothing_signals_is_released() {
+    everywhere(|w, submission| {
+        for ring_slots in [1024, 8] {
+            let app = App::new(w, ring_slots);
+            let queue = app.gated(submission);
+            // Without room in a small ring the wait stands in the backlog.
+            (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
+            let dropped = app.device.create_fence("dropped", 0).unwrap();
+            queue.wait(&dropped, 9).unwrap();
+            queue.signal(&app.done, 21).unwrap();
+            drop(dropped);
+            let next = app.device.create_fence("next", 3).unwrap();
+            app.gate.signal(1).unwrap();
+            app.done.wait(21).unwrap();
+            assert_eq!(next.completed_value(), 3, "{submission}");
+        }
+    });
+}
+
+#[test]
 fn dropped_fences_end_when_their_queue_is_past_them() {
     for submission in Submission::ALL {
         world().run(move |w| {

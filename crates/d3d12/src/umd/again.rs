@@ -79,12 +79,12 @@ pub(crate) fn succeed(
             user.submitter.stats = stats;
             let taken_over = take_over(id, pager, &mut user.submitter, left);
             let written = user.submitter.ring.written();
-            user.submitter.named.take_over(&mut old.submitter.named, written);
+            user.submitter.signalled.take_over(&mut old.submitter.signalled, written);
             taken_over
         }
         Successor::Hardware(queue) => {
             old.submitter.stats = stats;
-            queue.hold_fences(&mut old.submitter.named);
+            queue.hold_fences(&mut old.submitter.signalled);
             left.iter().try_for_each(|l| queue.take_over(id, &l.packet, l.memory.as_ref()))
         }
     };
@@ -136,7 +136,6 @@ fn take_over(
         };
         if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait) {
             put_checkpoint(id, to);
-            to.named.hold(fence, to.ring.written() + 1);
             let wait = encode::wait(id, fence, fence.wait_for(value), &mut to.wait_log, id.queued_ns());
             to.ring.put(&wait);
         }

@@ -5,10 +5,10 @@ use crate::counters::QueueStats;
 use crate::fence::FenceInner;
 use crate::list::{ClosedList, CommandMemory};
 use crate::umd::in_flight::InFlight;
-use crate::umd::named::NamedFences;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::residency::Pager;
+use crate::umd::signalled::SignalledFences;
 use crate::umd::submit::Unit;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ struct State {
     /// The progress value submitted last.
     progress: u64,
     in_flight: InFlight,
-    /// Fences that queued commands name, until a command buffer behind them is complete.
-    named: NamedFences,
+    /// Fences that signals are queued for, until a command buffer behind them is complete.
+    signalled: SignalledFences,
     stats: QueueStats,
     /// The last command has a progress value: nothing is queued behind it.
     ends_with_progress: bool,
@@ -67,7 +67,7 @@ impl HardwareQueue {
         let state = State {
             progress: 0,
             in_flight: InFlight::new(),
-            named: NamedFences::new(),
+            signalled: SignalledFences::new(),
             stats: QueueStats::default(),
             ends_with_progress: true,
         };
@@ -100,22 +100,22 @@ impl HardwareQueue {
     }
 
     /// Takes over the fences that the queue before it held.
-    pub(crate) fn hold_fences(&self, named: &mut NamedFences) {
+    pub(crate) fn hold_fences(&self, fences: &mut SignalledFences) {
         let mut state = self.state.lock_device();
         let until = state.progress + 1;
-        state.named.take_over(named, until);
+        state.signalled.take_over(fences, until);
     }
 
-    /// Keeps `fence` until a command buffer behind the command that is queued next is complete. When many are kept and none
+    /// Keeps `fence` until a command buffer behind the signal that is queued next is complete. When many are kept and none
     /// follows, an empty one does.
     fn hold(&self, state: &mut State, id: &QueueIdentity, fence: &Arc<FenceInner>) -> Result {
-        if state.named.is_due() {
-            state.named.collect(self.reached());
-            if state.named.want_marker(state.progress) {
+        if state.signalled.is_due() {
+            state.signalled.collect(self.reached());
+            if state.signalled.want_marker(state.progress) {
                 self.submit(state, id, id.device.marker(), id.queued_ns())?;
             }
         }
-        state.named.hold(fence, state.progress + 1);
+        state.signalled.hold(fence, state.progress + 1);
         Ok(())
     }
 
@@ -210,10 +210,9 @@ impl HardwareQueue {
         Ok(())
     }
 
-    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &Arc<FenceInner>, value: u64) -> Result {
+    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result {
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
-        self.hold(&mut state, id, fence)?;
         self.queue_wait(&mut state, id, &[fence.at(value)])
     }
 
@@ -245,7 +244,7 @@ impl HardwareQueue {
         marked.map_err(|failure| id.error(failure))?;
         id.device.wait_for_progress(id, self.progress_fence, &self.progress, target)?;
         let reached = self.reached();
-        self.state.lock_device().named.collect(reached);
+        self.state.lock_device().signalled.collect(reached);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Rooms: [`thunk`] (every kernel call, counted) · [`owned`] (kernel objects that end with their owner) · [`arena`] (command
 //! memory) · [`encode`] (ring packets, log entries, joined command buffers) · [`in_flight`] (what the GPU may still read) ·
-//! [`named`] (fences of queued work) · [`ring`] (slots and room) · [`backlog`] (what the ring has no room for yet) · [`submit`] (the published order of a user-mode submission) · [`user_ring`] (what a user-mode
+//! [`signalled`] (fences of queued signals) · [`ring`] (slots and room) · [`backlog`] (what the ring has no room for yet) · [`submit`] (the published order of a user-mode submission) · [`user_ring`] (what a user-mode
 //! queue is made of) · [`again`] (making it anew when its doorbell is gone for good) · [`user_queue`], [`hardware_queue`],
 //! [`packet_queue`] (the three models; they share no queueing code) · [`residency`] (more buffers than local memory holds).
 //!
@@ -15,12 +15,12 @@ pub(crate) mod backlog;
 pub(crate) mod encode;
 pub(crate) mod hardware_queue;
 pub(crate) mod in_flight;
-pub(crate) mod named;
 pub(crate) mod owned;
 pub(crate) mod packet_queue;
 pub(crate) mod progress;
 pub(crate) mod residency;
 pub(crate) mod ring;
+pub(crate) mod signalled;
 pub(crate) mod submit;
 pub(crate) mod thunk;
 pub(crate) mod user_queue;

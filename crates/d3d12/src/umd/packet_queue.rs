@@ -11,10 +11,10 @@ use crate::fence::FenceInner;
 use crate::list::ClosedList;
 use crate::umd::encode::{self, JOINED_EXTRA_BYTES};
 use crate::umd::in_flight::InFlight;
-use crate::umd::named::NamedFences;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::residency::Pager;
+use crate::umd::signalled::SignalledFences;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{
@@ -29,8 +29,8 @@ struct State {
     /// The progress value given out last.
     progress: u64,
     in_flight: InFlight,
-    /// Fences that queued commands name, until the queue has signalled its progress behind them.
-    named: NamedFences,
+    /// Fences that signals are queued for, until the queue has signalled its progress behind them.
+    signalled: SignalledFences,
     stats: QueueStats,
     /// A software signal of the progress fence is queued behind everything else.
     ends_with_signal: bool,
@@ -78,7 +78,7 @@ impl PacketQueue {
         let state = State {
             progress: 0,
             in_flight: InFlight::new(),
-            named: NamedFences::new(),
+            signalled: SignalledFences::new(),
             stats: QueueStats::default(),
             ends_with_signal: true,
         };
@@ -185,7 +185,7 @@ impl PacketQueue {
         Ok(())
     }
 
-    /// Keeps `fence` until the progress that follows the command that is queued next. When many are kept and no packet follows, a
+    /// Keeps `fence` until the progress that follows the signal that is queued next. When many are kept and no packet follows, a
     /// software signal does.
     fn hold(
         &self,
@@ -193,14 +193,14 @@ impl PacketQueue {
         id: &QueueIdentity,
         fence: &Arc<FenceInner>,
     ) -> std::result::Result<(), Failure> {
-        if state.named.is_due() {
-            state.named.collect(self.reached());
-            if state.named.want_marker(state.progress) {
+        if state.signalled.is_due() {
+            state.signalled.collect(self.reached());
+            if state.signalled.want_marker(state.progress) {
                 let progress = state.progress + 1;
                 self.signal_progress(state, id, progress)?;
             }
         }
-        state.named.hold(fence, state.progress + 1);
+        state.signalled.hold(fence, state.progress + 1);
         Ok(())
     }
 
@@ -209,11 +209,10 @@ impl PacketQueue {
         Some(self.progress.load()).filter(|reached| *reached != u64::MAX).unwrap_or(0)
     }
 
-    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &Arc<FenceInner>, value: u64) -> Result<()> {
+    pub(crate) fn wait(&self, id: &QueueIdentity, fence: &FenceInner, value: u64) -> Result<()> {
         let mut state = self.state.lock_device();
         state.stats.waits += 1;
-        let held = self.hold(&mut state, id, fence);
-        let done = held.and_then(|()| self.queue_wait(&mut state, id, fence, value));
+        let done = self.queue_wait(&mut state, id, fence, value);
         drop(state);
         done.map_err(|failure| id.error(failure))
     }
@@ -276,7 +275,7 @@ impl PacketQueue {
         marked.map_err(|failure| id.error(failure))?;
         id.device.wait_for_progress(id, fence, &self.progress, target)?;
         let reached = self.reached();
-        self.state.lock_device().named.collect(reached);
+        self.state.lock_device().signalled.collect(reached);
         Ok(())
     }
 

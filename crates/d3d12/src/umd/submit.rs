@@ -10,9 +10,9 @@ use crate::fence::FenceInner;
 use crate::list::{ClosedList, CommandMemory};
 use crate::umd::encode::{self, LogCursor, VerboseLog};
 use crate::umd::in_flight::InFlight;
-use crate::umd::named::NamedFences;
 use crate::umd::progress::FenceReader;
 use crate::umd::ring::Ring;
+use crate::umd::signalled::SignalledFences;
 use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{Connection, Doorbell, DoorbellStatus, Status};
@@ -62,8 +62,8 @@ pub(crate) struct Submitter {
     pub(crate) signal_log: LogCursor,
     pub(crate) verbose_log: VerboseLog,
     pub(crate) in_flight: InFlight,
-    /// Fences that packets of the ring name, until their slots were taken.
-    pub(crate) named: NamedFences,
+    /// Fences that the ring has signals for, until their slots were taken.
+    pub(crate) signalled: SignalledFences,
     pub(crate) stats: QueueStats,
     /// The last slot stores a progress value: nothing is queued behind it.
     pub(crate) ends_with_progress: bool,
@@ -127,12 +127,11 @@ impl Submitter {
         match *unit {
             Unit::Wait(fence, wait) => {
                 platform.spend(Step::UmdEncode);
-                self.named.hold(fence, self.ring.written() + 1);
                 self.ring.put(&encode::wait(id, fence, wait, &mut self.wait_log, queued_ns));
             }
             Unit::Signal(fence, value) => {
                 platform.spend(Step::UmdEncode);
-                self.named.hold(fence, self.ring.written() + 1);
+                self.signalled.hold(fence, self.ring.written() + 1);
                 self.ring.put(&encode::signal(id, fence, value, &mut self.signal_log, queued_ns));
             }
             Unit::Execute(_) | Unit::Marker => {}
@@ -206,14 +205,14 @@ impl Submitter {
     #[inline]
     pub(crate) fn collect(&mut self, progress: &FenceReader) {
         self.in_flight.collect(progress);
-        if self.named.is_due() {
-            self.collect_named();
+        if self.signalled.is_due() {
+            self.collect_signalled();
         }
     }
 
     /// Releases the fences of the slots that the engine has taken.
-    pub(crate) fn collect_named(&mut self) {
-        self.named.collect(self.ring.taken_now());
+    pub(crate) fn collect_signalled(&mut self) {
+        self.signalled.collect(self.ring.taken_now());
     }
 
     /// Tells the driver of the work through the kernel.

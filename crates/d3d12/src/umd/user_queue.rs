@@ -298,7 +298,7 @@ impl UserQueue {
             // A queue that was made anew meanwhile is waited for anew.
             match &mut self.state.lock_device().present {
                 Present::User(user) if user.progress_fence == target.fence => {
-                    user.submitter.collect_named();
+                    user.submitter.collect_signalled();
                     return Ok(());
                 }
                 _ => {}

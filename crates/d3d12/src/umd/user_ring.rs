@@ -8,10 +8,10 @@ use crate::counters::QueueStats;
 use crate::device::DeviceInner;
 use crate::umd::encode::{LogCursor, VerboseLog};
 use crate::umd::in_flight::InFlight;
-use crate::umd::named::NamedFences;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::progress::FenceReader;
 use crate::umd::ring::Ring;
+use crate::umd::signalled::SignalledFences;
 use crate::umd::submit::Submitter;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use tidegate_calls::{
@@ -102,7 +102,7 @@ impl UserRing {
             signal_log: LogCursor::new(logs.numbers),
             verbose_log: VerboseLog::new(logs.verbose, logs.numbers),
             in_flight: InFlight::new(),
-            named: NamedFences::new(),
+            signalled: SignalledFences::new(),
             stats: QueueStats::default(),
             ends_with_progress: true,
             aborted: false,

@@ -1,5 +1,5 @@
-//! Owns the fences that queued work names: each stays alive until its queue is past its last use, so that a queued signal never
-//! reaches the next fence in the same storage.
+//! Owns the fences that queued signals are for: each stays alive until its queue is past the last of them, so that a queued signal
+//! never reaches the next fence in the same storage. Queued waits hold no fence (`decisions/0044`).
 //!
 //! A use is numbered by the queue: ring slots, or progress values. Released lazily, when the list has grown and when the queue was
 //! found idle. Called under the queue's submitter lock.
@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 const COLLECT_FIRST: usize = 64;
 
-pub(crate) struct NamedFences {
+pub(crate) struct SignalledFences {
     /// By handle, with the number that the queue has to reach.
     fences: BTreeMap<u32, (Arc<FenceInner>, u64)>,
     collect_at: usize,
 }
 
-impl NamedFences {
-    pub(crate) fn new() -> NamedFences {
-        NamedFences { fences: BTreeMap::new(), collect_at: COLLECT_FIRST }
+impl SignalledFences {
+    pub(crate) fn new() -> SignalledFences {
+        SignalledFences { fences: BTreeMap::new(), collect_at: COLLECT_FIRST }
     }
 
     /// Keeps `fence` until the queue has reached `until`, which is not below that of any use before.
@@ -46,7 +46,7 @@ impl NamedFences {
     }
 
     /// Takes over what another queue held, until this one has reached `until`.
-    pub(crate) fn take_over(&mut self, from: &mut NamedFences, until: u64) {
+    pub(crate) fn take_over(&mut self, from: &mut SignalledFences, until: u64) {
         for (fence, _) in std::mem::take(&mut from.fences).into_values() {
             self.hold(&fence, until);
         }
