@@ -232,10 +232,10 @@ impl Queue {
         self.inner.stats()
     }
 
-    /// Blocks until the last work submitted to it is complete.
+    /// Blocks until everything that was queued before the call is complete.
     ///
     /// # Errors
-    /// [`Error::Stopped`], [`Error::DeviceRemoved`].
+    /// [`Error::Stopped`], [`Error::DeviceRemoved`]; an error of an earlier submission, as [`Queue::execute`].
     pub fn wait_idle(&self) -> Result<()> {
         self.inner.wait_idle()
     }

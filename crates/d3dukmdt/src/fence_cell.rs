@@ -488,7 +488,11 @@ impl History<'_> {
     }
 
     fn peaks(&self) -> Vec<Peak> {
-        let (depth, room) = self.depth();
+        self.first_peaks(self.depth())
+    }
+
+    /// The first `depth` peaks.
+    fn first_peaks(&self, (depth, room): (usize, usize)) -> Vec<Peak> {
         let mut peaks: Vec<Peak> = (0..depth.min(room)).map(|number| self.peak(number, room)).collect();
         for (piece, from) in (0..).zip((room..depth).step_by(PIECE_PEAKS)) {
             let piece = self.of.annex(piece, 2 * PIECE_PEAKS);
@@ -504,7 +508,7 @@ impl History<'_> {
     fn first_peak_since(&self, epoch: u64) -> Option<Peak> {
         let (depth, room) = self.depth();
         if depth <= room {
-            return self.peaks().into_iter().find(|peak| epoch < peak.label);
+            return self.first_peaks((depth, room)).into_iter().find(|peak| epoch < peak.label);
         }
         // Labels rise. A search that a rewind disturbs finds anything; the caller sees by the epoch that there was one.
         let (mut from, mut to) = (0, depth);

@@ -311,7 +311,7 @@ fn no_waiter_is_forgotten_by_a_log_that_is_read_while_it_is_written() {
 fn a_wait_latches_over_the_rewinds_of_a_cell() {
     is_exhausted_in("raise-against-rewind", 690_173);
     finds_its_bugs("raise-against-rewind");
-    is_exhausted_up_to(2, "raise-against-deep-rewind", 0);
+    is_exhausted_up_to(2, "raise-against-deep-rewind", 53_171);
     finds_its_bugs("raise-against-deep-rewind");
     is_exhausted_up_to(2, "two-rewinders", 335_071);
     finds_its_bugs("two-rewinders");
