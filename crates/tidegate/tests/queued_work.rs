@@ -16,7 +16,8 @@ use world::{World, start_on, world, world_with};
 const SETTLED_NS: u64 = 100_000;
 
 /// A machine on threads, and one in virtual time. A thread has one cooperative machine at a time.
-const PLATFORMS: [fn() -> Platform; 2] = [Platform::host, || Platform::virtual_time(StepCosts::free())];
+const PLATFORMS: [fn() -> Platform; 2] =
+    [Platform::closed_host, || Platform::virtual_time(StepCosts::free())];
 
 fn on(platform: fn() -> Platform) -> World {
     start_on(platform(), |config| config, None).unwrap()
