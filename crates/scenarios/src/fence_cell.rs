@@ -185,7 +185,9 @@ impl Side {
         let cell = FenceCell::in_fence_page(page.word(0).named("CurrentValue"), 0);
         if past == Past::FullPage {
             cell.renew(90, 8);
-            [0, 80, initial].into_iter().for_each(|value| drop(cell.store(value)));
+            for value in [0, 80, initial] {
+                cell.store(value);
+            }
         } else {
             cell.renew(initial, 64);
         }
