@@ -104,7 +104,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 48] = [
+const RACES: [&Race; 50] = [
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RAISE_AGAINST_DEEP_REWIND,
