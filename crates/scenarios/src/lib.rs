@@ -23,6 +23,7 @@
 //! | `broadcast-against-destroy` | signals over two hardware queues against each other and a queue's end |
 //! | `demote-against-signal` | fence storage that moves against a signal and a CPU wait |
 //! | `evict-against-submit` | memory that leaves against the submission that uses it |
+//! | `unmap-against-store` | memory that is unmapped against an engine that stores to it |
 //! | `cross-adapter-relay` | a signal on one adapter against a queue that waits on another |
 //! | `gpu-to-gpu` | the same without the CPU: the GPUs tell each other |
 //! | `backlog-against-submit` | the worker of a full ring's backlog against callers that submit |
@@ -95,6 +96,7 @@ mod terminate_against_ring;
 mod two_interrupts;
 mod two_signallers;
 mod two_waiters;
+mod unmap_against_store;
 mod wake_word;
 mod world;
 
@@ -104,7 +106,7 @@ use race::Race;
 use tidegate::explorer::{Litmus, Scenario};
 
 /// In the order of the table above.
-const RACES: [&Race; 50] = [
+const RACES: &[&Race] = &[
     &fence_cell::TWO_REWINDERS,
     &fence_cell::RAISE_AGAINST_REWIND,
     &fence_cell::RAISE_AGAINST_DEEP_REWIND,
@@ -129,6 +131,7 @@ const RACES: [&Race; 50] = [
     &broadcast_against_destroy::RACE,
     &demote_against_signal::RACE,
     &evict_against_submit::RACE,
+    &unmap_against_store::RACE,
     &cross_adapter_relay::RACE,
     &gpu_to_gpu::RACE,
     &backlog_against_submit::RACE,

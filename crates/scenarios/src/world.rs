@@ -46,6 +46,8 @@ pub(crate) struct Setting {
     pub(crate) double_fetch: bool,
     /// Whether engines give queues back at the place that they had when they were taken.
     pub(crate) stale_places: bool,
+    /// Whether the CMP invalidates translations without waiting for the turns that use them.
+    pub(crate) unawaited_turns: bool,
     /// What the driver leaves out.
     pub(crate) left_out: LeftOut,
     /// Physical doorbells.
@@ -86,6 +88,7 @@ impl Default for Setting {
             shadow_barrier: true,
             double_fetch: false,
             stale_places: false,
+            unawaited_turns: false,
             left_out: LeftOut::Nothing,
             doorbells: 64,
             local_monitored_values: false,
@@ -134,6 +137,7 @@ impl Setting {
             Barriers { signal_barrier: setting.signal_barrier, shadow_barrier: setting.shadow_barrier };
         config.gpu.double_fetch = setting.double_fetch;
         config.gpu.stale_places = setting.stale_places;
+        config.gpu.unawaited_turns = setting.unawaited_turns;
         config.gpu.shadow_entries = setting.shadow_entries;
         config.gpu.posted_fence_writes = setting.shadow_entries > 0;
         config.driver.doorbells = DoorbellModel::Dedicated { physical: setting.doorbells };

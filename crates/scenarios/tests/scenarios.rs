@@ -184,6 +184,13 @@ fn memory_in_use_stays_until_its_last_use() {
     finds_its_bugs("evict-against-submit");
 }
 
+// spec: RES-018
+#[test]
+fn no_store_lands_in_memory_whose_mapping_has_ended() {
+    is_exhausted_up_to(1, "unmap-against-store", 28_413);
+    finds_its_bugs("unmap-against-store");
+}
+
 // spec: NF-149, NF-150, NF-155
 #[test]
 fn a_signal_on_one_adapter_reaches_whoever_waits_on_another() {

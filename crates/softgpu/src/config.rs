@@ -131,6 +131,9 @@ pub struct Config {
     /// Whether an engine gives a queue back at the place among others that it had when it was taken, so that a change in between is
     /// lost. Another mistake for tests that have to find it.
     pub stale_places: bool,
+    /// Whether the CMP says that translations are invalidated while turns still use the old ones. Another mistake for tests that have to
+    /// find it.
+    pub unawaited_turns: bool,
     /// How long work takes on the virtual clock.
     pub rates: WorkRates,
 }
@@ -165,6 +168,7 @@ impl Default for Config {
             shadow_entries: 0,
             double_fetch: false,
             stale_places: false,
+            unawaited_turns: false,
             rates: WorkRates::default(),
         }
     }

@@ -169,7 +169,8 @@ impl Shared {
         let over = |cmp: &mut Cmp| {
             cmp.nodes[engines.clone()].iter().zip(&turns).all(|(n, t)| t % 2 == 0 || n.turns != *t)
         };
-        let mut cmp = self.await_turns(cmp, over);
+        // spec: RES-018
+        let mut cmp = if self.config.unawaited_turns { cmp } else { self.await_turns(cmp, over) };
         if root == Some(PhysicalAddress(0)) {
             cmp.forget_space((id, physical_gpu));
         }
