@@ -6,9 +6,9 @@
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
-use crate::seam::{LeftOut, Monitored, Omission, Routine, Seam, Watched};
+use crate::seam::{FirstDoorbell, LeftOut, Monitored, Omission, Routine, Seam, Watched};
 use crate::world::{Setting, queue_on, until_quiet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tidegate::d3d12::{Device, Fence, FenceFlags};
 use tidegate::explorer::{PlantedBug, Prepared, Probe, Verdict};
 use tidegate::{Machine, Platform, Submission};
@@ -65,8 +65,8 @@ impl Adapters {
                 watched,
                 left_out: Omission::new(left_out),
                 names_queues: None,
-                told_again: None,
-                kernel: OnceLock::new(),
+                first: FirstDoorbell::default(),
+                told_again: false,
                 routine: Routine::new(&platform),
                 late_end: Default::default(),
                 platform,

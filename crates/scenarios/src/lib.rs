@@ -40,6 +40,7 @@
 //! | `reset-against-doorbell`, `adapter-reset-against-doorbell` | a ring and a connect against a reset |
 //! | `remove-against-submit` | the removal of an adapter against a submission, a wait and a recovery |
 //! | `ring-against-victimise`, `doorbell-order` | a ring against the loss of its doorbell |
+//! | `ring-against-disconnect`, `ring-against-callback` | the same without a hint, by the kernel and by the driver |
 //! | `destroy-against-victimise` | the end of doorbells against the loss of one |
 //! | `destroy-against-lookup` | the end of doorbells and queues against callers that look through all of them |
 //! | `terminate-against-ring` | the end of a process against its own rings, and a neighbour's |
@@ -83,6 +84,7 @@ mod race;
 mod remove_against_submit;
 mod reset_against_doorbell;
 mod ring_against_d3;
+mod ring_against_disconnect;
 mod ring_against_f1;
 mod ring_against_park;
 mod ring_against_victimise;
@@ -151,6 +153,8 @@ const RACES: &[&Race] = &[
     &reset_against_doorbell::OF_ADAPTER,
     &ring_against_victimise::RACE,
     &doorbell_order::RACE,
+    &ring_against_disconnect::BY_KERNEL,
+    &ring_against_disconnect::BY_DRIVER,
     &destroy_against_victimise::RACE,
     &destroy_against_lookup::RACE,
     &remove_against_submit::RACE,

@@ -15,7 +15,8 @@ use tidegate::ddi::{
     PowerAction, PreemptCommand, RingHint, StartInfo, Status, SubmitCommandFlags,
 };
 use tidegate::explorer::Probe;
-use tidegate::platform::Word;
+use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
+use tidegate::platform::{Page, Word};
 
 /// The step that the wrapper leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,22 +147,28 @@ impl Monitored {
 /// A fence's value to look at when a context has been suspended.
 pub(crate) type Watched = Arc<OnceLock<CurrentValueView>>;
 
-/// The doorbell that was made first, which the kernel is told again and again to have lost: inside every connect, as a driver
-/// may that does not remember.
+/// The first doorbell of a world: its names in the kernel, and the page that it first had on the hardware.
+#[derive(Clone, Default)]
+pub(crate) struct FirstDoorbell(Arc<FirstDoorbellParts>);
+
 #[derive(Default)]
-pub(crate) struct ToldAgain {
+struct FirstDoorbellParts {
     callbacks: OnceLock<Arc<dyn Callbacks>>,
     queue: OnceLock<OsHandle>,
     doorbell: OnceLock<OsHandle>,
+    page: OnceLock<Page>,
 }
 
-impl ToldAgain {
-    fn tell(&self, level: &Passive) {
-        let known = (self.callbacks.get(), self.queue.get(), self.doorbell.get());
-        if let (Some(callbacks), Some(queue), Some(doorbell)) = known {
-            // One that is gone is refused, and that is right.
-            let _ = callbacks.disconnect_doorbell(level, *queue, *doorbell, DisconnectReason::Abort);
-        }
+impl FirstDoorbell {
+    /// The driver says that it takes the doorbell away. `None` while there is none.
+    pub(crate) fn take_away(&self, level: &Passive, reason: DisconnectReason) -> Option<Result<(), Status>> {
+        let FirstDoorbellParts { callbacks, queue, doorbell, .. } = &*self.0;
+        Some(callbacks.get()?.disconnect_doorbell(level, *queue.get()?, *doorbell.get()?, reason))
+    }
+
+    /// What was stored last to the page of its first connect.
+    pub(crate) fn rung(&self) -> Option<u64> {
+        self.0.page.get().map(|page| page.word(DOORBELL_VALUE_WORD).load())
     }
 }
 
@@ -175,10 +182,10 @@ pub(crate) struct Seam {
     pub(crate) left_out: Omission,
     /// Interrupts that name hardware queues name these all: the first ones that were made. `None` leaves interrupts alone.
     pub(crate) names_queues: Option<QueuesMade>,
-    /// The doorbell that is said to be lost inside every connect. `None` leaves connects alone.
-    pub(crate) told_again: Option<ToldAgain>,
-    /// The kernel, for answers of the wrapper's own.
-    pub(crate) kernel: OnceLock<Arc<dyn Callbacks>>,
+    /// The first doorbell.
+    pub(crate) first: FirstDoorbell,
+    /// Inside every connect the kernel is told that the first doorbell is lost, as a driver may that does not remember.
+    pub(crate) told_again: bool,
     pub(crate) routine: Routine,
     /// The first doorbell whose end was left out, and that it ended later.
     pub(crate) late_end: (OnceLock<DriverHandle>, OnceLock<()>),
@@ -343,10 +350,7 @@ impl DriverLayer for Seam {
     }
 
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
-        if let Some(told) = &self.told_again {
-            told.callbacks.get_or_init(|| start.callbacks.clone());
-        }
-        self.kernel.get_or_init(|| start.callbacks.clone());
+        self.first.0.callbacks.get_or_init(|| start.callbacks.clone());
         let callbacks = Callback {
             inner: start.callbacks,
             platform: self.platform.clone(),
@@ -360,9 +364,7 @@ impl DriverLayer for Seam {
     }
 
     fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
-        if let Some(told) = &self.told_again {
-            told.queue.get_or_init(|| args.os_handle);
-        }
+        self.first.0.queue.get_or_init(|| args.os_handle);
         let queue = self.inner.create_hw_queue(level, args)?;
         if let Some(made) = &self.names_queues
             && let Some(free) = made.iter().find(|place| place.get().is_none())
@@ -385,7 +387,7 @@ impl DriverLayer for Seam {
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
         self.probe.note(notes::ASKED, u64::from(args.preemption_fence_id));
         if self.left_out.now() == LeftOut::Preemption
-            && let Some(kernel) = self.kernel.get()
+            && let Some(kernel) = self.first.0.callbacks.get()
         {
             let EngineId { node_ordinal, engine_ordinal } = args.engine;
             let last_completed_fence_id = self.inner.query_current_fence(level, args.engine)?;
@@ -472,9 +474,7 @@ impl DriverLayer for Seam {
     }
 
     fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
-        if let Some(told) = &self.told_again {
-            told.doorbell.get_or_init(|| args.os_handle);
-        }
+        self.first.0.doorbell.get_or_init(|| args.os_handle);
         self.inner.create_doorbell(level, args)
     }
 
@@ -490,10 +490,12 @@ impl DriverLayer for Seam {
         {
             self.inner.destroy_doorbell(level, *late);
         }
-        if let Some(told) = &self.told_again {
-            told.tell(level);
+        if self.told_again {
+            // One that is gone is refused, and that is right.
+            let _refused_when_gone = self.first.take_away(level, DisconnectReason::Abort);
         }
         let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
+        self.first.0.page.get_or_init(|| connected.page.clone());
         if self.left_out.now() == LeftOut::RingHint {
             connected.hint = Arc::new(NoHint);
         }

@@ -4,8 +4,8 @@
 //! The order that matters: what a run uses is kept by the check too, so that the last handle of a queue or a fence is not
 //! dropped inside the run, where its teardown would be explored.
 
-use crate::seam::{LeftOut, Monitored, Omission, QueuesMade, Routine, Seam, ToldAgain, Watched};
-use std::sync::{Arc, OnceLock};
+use crate::seam::{FirstDoorbell, LeftOut, Monitored, Omission, QueuesMade, Routine, Seam, Watched};
+use std::sync::Arc;
 use tidegate::calls::{
     AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue, Handle, HwQueue,
     Kernel, Placement, Priority, SubmitCommandToHwQueue,
@@ -120,6 +120,8 @@ pub(crate) struct World {
     pub(crate) monitored: Monitored,
     /// What is looked at when a context was suspended.
     pub(crate) watched: Watched,
+    /// The doorbell that was made first.
+    pub(crate) first: FirstDoorbell,
     left_out: Omission,
 }
 
@@ -258,6 +260,8 @@ impl World {
         let config = setting.config(platform);
         let (probe, monitored, watched) = (Probe::new(), Monitored::default(), Watched::default());
         let looked_at = watched.clone();
+        let first = FirstDoorbell::default();
+        let first_doorbell = first.clone();
         let left_out = Omission::new(setting.left_out);
         let (seen, published, omission) = (probe.clone(), monitored.clone(), left_out.clone());
         let machine = Machine::with_driver(platform, config, |inner| {
@@ -270,8 +274,8 @@ impl World {
                 watched: looked_at,
                 left_out: omission,
                 names_queues,
-                told_again: setting.first_doorbell_lost.then(ToldAgain::default),
-                kernel: OnceLock::new(),
+                first: first_doorbell,
+                told_again: setting.first_doorbell_lost,
                 routine: Routine::new(platform),
                 late_end: Default::default(),
             })
@@ -281,7 +285,7 @@ impl World {
         if platform.tracing() {
             device = device.with_lane(platform.lane(LaneKind::CpuThread, "app", "main"));
         }
-        World { device, machine, probe, monitored, watched, left_out }
+        World { device, machine, probe, monitored, watched, first, left_out }
     }
 
     /// The driver leaves something out from here on; only for a world that leaves out nothing so far.

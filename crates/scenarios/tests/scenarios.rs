@@ -298,6 +298,12 @@ fn two_connects_that_take_the_doorbell_from_each_other_both_end() {
 
 // spec: UMS-083, UMS-101
 #[test]
+fn a_process_that_reads_connected_has_rung_the_hardware() {
+    is_sampled("ring-against-disconnect");
+    is_sampled("ring-against-callback");
+}
+
+#[test]
 fn the_status_goes_before_the_mapping() {
     is_exhausted_in("doorbell-order", 20);
     let published = scenario("doorbell-order").with_bug("rotate-before-status").unwrap();

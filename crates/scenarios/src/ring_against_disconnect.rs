@@ -1,0 +1,84 @@
+//! The race of a ring with the loss of its doorbell, by the code of the user-mode driver and of the kernel: the process stores to the
+//! doorbell through the mapping, has a full fence, and loads the status. The kernel stores the status and has a full fence before the
+//! mapping shows the dummy page. So a process that reads CONNECTED has rung the hardware.
+//!
+//! The same as a model is `doorbell-order`. Here there is no hint after the ring: its locked operations would hide a missing fence. The
+//! engine may sleep on, therefore nothing is said of the work.
+//!
+//! The kernel takes the doorbell away by itself, when it takes the power of an idle engine, or because the driver says so.
+
+use crate::plan::{Plan, Plans};
+use crate::race::{Prepare, Race};
+use crate::seam::LeftOut;
+use crate::world::{Setting, World, ends_well, until_quiet};
+use tidegate::ddi::{DisconnectReason, Passive};
+use tidegate::dxgkrnl::{Adapter, PowerManagement};
+use tidegate::explorer::{Prepared, Verdict};
+use tidegate::{Platform, Submission};
+
+const RANG: &str = "the ring met the hardware";
+const REPEATED: &str = "the process read RETRY and rang again";
+
+const PLANS: Plans = Plans {
+    short: Plan::sampled(40_000),
+    full: Plan::sampled(3_000_000),
+    bugs: Plan::sampled(1),
+};
+
+const fn race(name: &'static str, about: &'static str, prepare: Prepare) -> Race {
+    let marks = &[RANG, REPEATED];
+    let agents = &["engine", "main", "other"];
+    Race { name, about, marks, agents, planted: &[], plans: PLANS, prepare, bug: None }
+}
+
+pub(crate) const BY_KERNEL: Race = race(
+    "ring-against-disconnect",
+    "the kernel takes a doorbell away while it is rung: a process that reads CONNECTED has rung the hardware",
+    |platform, _| {
+        prepare(platform, |world| {
+            let adapter = world.machine.adapter().clone();
+            Box::new(move || Adapter::power_down_idle_engines(&adapter))
+        })
+    },
+);
+
+pub(crate) const BY_DRIVER: Race = race(
+    "ring-against-callback",
+    "the driver takes a doorbell away while it is rung: a process that reads CONNECTED has rung the hardware",
+    |platform, _| {
+        prepare(platform, |world| {
+            let first = world.first.clone();
+            Box::new(move || {
+                let told = first.take_away(&Passive::enter(), DisconnectReason::Retry);
+                assert_eq!(told, Some(Ok(())), "the kernel knows the doorbell");
+            })
+        })
+    },
+);
+
+/// What takes the doorbell away.
+type Other = Box<dyn FnOnce() + Send>;
+
+fn prepare(platform: &Platform, other: impl FnOnce(&World) -> Other) -> Prepared {
+    let setting =
+        Setting { left_out: LeftOut::RingHint, power: PowerManagement::Managed, ..Setting::default() };
+    let world = World::new(platform, setting);
+    let (queue, fence) = (world.queue("copy", Submission::User, 0), world.fence("done"));
+    queue.signal(&fence, 1).expect("a submission");
+    let (spawner, rings, other) = (platform.clone(), queue.clone(), other(&world));
+    let (before, signalled) = (queue.stats().retries, fence.clone());
+    let main = move || {
+        spawner.spawn("other", other);
+        ends_well(rings.signal(&signalled, 2));
+        until_quiet(&spawner);
+    };
+    Prepared::new(main, move |end: &mut Verdict<'_>| {
+        let repeated = queue.stats().retries > before;
+        let rung = world.first.rung() == Some(2);
+        end.always("a process that reads CONNECTED has rung the hardware", rung || repeated);
+        end.sometimes(RANG, rung && !repeated);
+        end.sometimes(REPEATED, repeated);
+        world.must_be_sound(end);
+        drop(fence);
+    })
+}
