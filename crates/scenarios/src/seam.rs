@@ -157,6 +157,9 @@ struct FirstDoorbellParts {
     queue: OnceLock<OsHandle>,
     doorbell: OnceLock<OsHandle>,
     page: OnceLock<Page>,
+    /// Set by a scenario that asks for `last_look`: to look is a step of its own.
+    looks: OnceLock<()>,
+    last_look: OnceLock<u64>,
 }
 
 impl FirstDoorbell {
@@ -164,6 +167,24 @@ impl FirstDoorbell {
     pub(crate) fn take_away(&self, level: &Passive, reason: DisconnectReason) -> Option<Result<(), Status>> {
         let FirstDoorbellParts { callbacks, queue, doorbell, .. } = &*self.0;
         Some(callbacks.get()?.disconnect_doorbell(level, *queue.get()?, *doorbell.get()?, reason))
+    }
+
+    /// From here on the page is looked at before the hardware looks at it for the last time.
+    pub(crate) fn look_at_the_end(&self) {
+        self.0.looks.get_or_init(|| ());
+    }
+
+    fn ends(&self) {
+        if self.0.looks.get().is_some()
+            && let Some(page) = self.0.page.get()
+        {
+            self.0.last_look.get_or_init(|| page.word(DOORBELL_VALUE_WORD).load());
+        }
+    }
+
+    /// What stood in the page when its first connect ended; `None` while it lasts.
+    pub(crate) fn last_look(&self) -> Option<u64> {
+        self.0.last_look.get().copied()
     }
 
     /// What was stored last to the page of its first connect.
@@ -504,6 +525,7 @@ impl DriverLayer for Seam {
 
     fn disconnect_doorbell(&self, level: &Passive, doorbell: DriverHandle) {
         self.probe.note(notes::DISCONNECTED, 1);
+        self.first.ends();
         if self.left_out.now() != LeftOut::Disconnection {
             self.inner.disconnect_doorbell(level, doorbell);
         }

@@ -6,14 +6,14 @@ mod world;
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{
-    CreateDoorbell, CreateDoorbellFlags, Doorbell, DoorbellStatus, Handle, ReadOnly, SignalFlags, Status,
-    SubmitCommandToHwQueue,
+    CreateDoorbell, CreateDoorbellFlags, DeviceState, Doorbell, DoorbellStatus, Handle, ReadOnly,
+    SignalFlags, Status, SubmitCommandToHwQueue,
 };
 use tidegate::ddi::{DisconnectReason, OsHandle, Passive};
 use tidegate::dxgkrnl::FeatureSetting;
 use tidegate::gpu_abi::{Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, TraceWords};
 use tidegate::kmd::DoorbellModel;
-use world::{UserQueue, World, at, signal_packet, wait_packet, world, world_with};
+use world::{UserQueue, World, at, inline_world, signal_packet, signalled, wait_packet, world, world_with};
 
 /// All connected queues share this many doorbells.
 fn with_doorbells(physical: u32) -> World {
@@ -421,6 +421,24 @@ fn a_fault_ends_all_doorbells_of_its_device_and_a_new_device_works() {
         assert_eq!(w.machine.driver().violations(), []);
     });
     assert!(report.completed(), "{report:?}");
+}
+
+// spec: UMS-040
+#[test]
+fn a_stop_of_the_adapter_ends_all_doorbells() {
+    let w = inline_world();
+    let queues = [w.connected_queue(0), w.connected_queue(1), w.user_queue(2)];
+    // The third shows its dummy page already.
+    let shown = queues.each_ref().map(|queue| queue.doorbell.mapping.page());
+    w.hooked.interrupt(signalled(&[OsHandle(0xDEAD_BEEF)]));
+    assert_eq!(w.machine.adapter().bug_checks().len(), 1, "the driver broke its contract");
+    assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Stopped));
+    for (n, (queue, before)) in queues.iter().zip(&shown).enumerate() {
+        assert_eq!(status(queue), DoorbellStatus::DisconnectedAbort);
+        assert_eq!(queue.connect(&w), Err(Status::DEVICE_REMOVED));
+        // No page of the hardware is shown any more.
+        assert_eq!(queue.doorbell.mapping.page().same(before), n == 2);
+    }
 }
 
 // spec: UMS-072, UMS-086

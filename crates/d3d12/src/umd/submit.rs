@@ -103,9 +103,8 @@ impl Submitter {
         let mut next = self.progress;
         self.progress += buffers;
 
-        // 2. The command buffers were filled when their lists were closed. Their last instruction, the store of the progress
-        //    value, is in the ring packet (`encode::execute`), so that a list can be submitted again with another value.
-        // spec: UMS-076
+        // 2. The command buffers were filled when their lists were closed. The ring packet carries the progress value
+        //    (`put_buffer`), so that a list can be submitted again with another value.
 
         // 3. The value queued last, before the command buffers become visible to the GPU with the write pointer: the kernel
         //    must not see an idle queue that is about to run.
@@ -196,6 +195,7 @@ impl Submitter {
     ) {
         id.device.platform.spend(Step::UmdEncode);
         self.in_flight.hold(memory, progress, self.ring.written());
+        // spec: UMS-076
         let packet = encode::execute(id, memory, progress, queued_ns, &mut self.verbose_log);
         self.ring.put_execute(&packet, progress);
         self.stats.submissions += 1;
