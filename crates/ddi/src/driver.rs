@@ -483,9 +483,9 @@ pub trait Callbacks: Send + Sync {
         reason: DisconnectReason,
     ) -> Result<(), Status>;
 
-    /// Memory for the state of a context, which the kernel keeps over eviction and moves; its first content is built by
-    /// DxgkDdiBuildPagingBuffer.
-    // spec: PRE-013
+    /// Memory for the state of a context, or of a device for all its contexts, which the kernel keeps over eviction and moves; its first
+    /// content is built by DxgkDdiBuildPagingBuffer. That of a device has it when the call returns, so the call waits for the GPU: it is
+    /// not made from a reset, from a change of power or from DxgkDdiCreateDevice, before which the kernel knows no device.
     #[doc(alias = "DxgkCbCreateContextAllocation")]
     fn create_context_allocation(
         &self,

@@ -52,8 +52,8 @@ pub use patch::{Patch, PatchLocation, Render, RenderAllocation, SubmitCommandPhy
 pub use peer::{LinkNativeFence, PeerDoorbell, PeerFence, PeerSignalCaps};
 pub use power::{ComponentState, DevicePowerState, PowerAction};
 pub use preemption::{
-    CancelCommand, ContextAllocation, CreateContextAllocation, PreemptCommand, PreemptionCaps,
-    SubmitCommandFlags,
+    CancelCommand, ContextAllocation, ContextAllocationOwner, CreateContextAllocation, PreemptCommand,
+    PreemptionCaps, SubmitCommandFlags,
 };
 pub use recording::Recording;
 pub use tidegate_d3dukmdt::{

@@ -64,10 +64,19 @@ bitflags::bitflags! {
 /// DXGKARGCB_CREATECONTEXTALLOCATION: where a context's state stands while it is not on an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateContextAllocation {
-    /// The kernel's handle of the context; the allocation lives no longer.
-    pub context: OsHandle,
+    /// The allocation lives no longer than its owner.
+    pub owner: ContextAllocationOwner,
     /// How many bytes; a multiple of the page size.
     pub bytes: u64,
+}
+
+/// What a context allocation keeps the state of; the published structure has a handle of each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContextAllocationOwner {
+    /// One GPU context, by the kernel's handle.
+    Context(OsHandle),
+    /// A device, for all its contexts, by the kernel's handle.
+    Device(OsHandle),
 }
 
 /// What the kernel gives for it.

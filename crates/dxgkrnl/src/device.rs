@@ -3,7 +3,7 @@
 use crate::adapter::Adapter;
 use crate::fence::Fence;
 use crate::fence::storage::FencePool;
-use crate::memory::AddressSpace;
+use crate::memory::{AddressSpace, context_allocation};
 use crate::objects::MonitoredFences;
 use crate::process::HandleLookup;
 use crate::stats::Count;
@@ -68,6 +68,7 @@ impl Device {
     /// The call that destroys the device begins: no list has it any more.
     pub(crate) fn retire(&self) {
         self.adapter.devices.lock().retire(self.os_handle);
+        context_allocation::end_of_device(&self.adapter, self.os_handle);
     }
 
     /// DEVICE_REMOVED when it is lost.

@@ -6,7 +6,9 @@ use crate::{Kind, KmdError, ReferenceDriver};
 use std::sync::Arc;
 use tidegate_ddi::queue::{CreateContext, CreateDevice};
 use tidegate_ddi::scheduling::SchedulingProperties;
-use tidegate_ddi::{CreateContextAllocation, DriverHandle, EngineId, OsHandle, Passive};
+use tidegate_ddi::{
+    ContextAllocationOwner, CreateContextAllocation, DriverHandle, EngineId, OsHandle, Passive,
+};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::ring::SAVE_AREA_BYTES;
 use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, AdminError, GpuVa, QueueId, Register};
@@ -75,7 +77,10 @@ impl ReferenceDriver {
 
     fn make_save_area(&self, level: &Passive, context: OsHandle) -> Result<SaveArea, KmdError> {
         let callbacks = Arc::clone(&self.objects.lock().started()?.callbacks);
-        let args = CreateContextAllocation { context, bytes: SAVE_AREA_BYTES };
+        let args = CreateContextAllocation {
+            owner: ContextAllocationOwner::Context(context),
+            bytes: SAVE_AREA_BYTES,
+        };
         let made = callbacks.create_context_allocation(level, args).map_err(KmdError::Kernel)?;
         Ok(SaveArea { os_handle: Some(made.os_handle), system_va: GpuVa(made.system_gpu_va) })
     }

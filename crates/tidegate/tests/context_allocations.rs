@@ -7,13 +7,15 @@ use tidegate::calls::{
     Allocation, AllocationKind, CreateAllocation, CreatePagingQueue, Handle, MakeResident, PagingPriority,
     PagingQueue, Placement, Residency, Status,
 };
-use tidegate::ddi::{ContextAllocation, CreateContextAllocation, DevicePowerState, OsHandle, Passive};
+use tidegate::ddi::{
+    ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DevicePowerState, OsHandle, Passive,
+};
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::ring::SAVED_STATE;
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::{MachineConfig, Platform};
-use world::World;
 use world::save_areas::SaveAreas;
+use world::{Neighbour, World};
 
 const AREA_BYTES: u64 = 4096;
 /// Of a test's allocations.
@@ -309,7 +311,8 @@ fn drivers_ask_for_whole_pages_of_contexts_that_are_there() {
         let (level, kernel) = (Passive::enter(), areas.callbacks());
         let known = areas.contexts()[0];
         let ask = |context, bytes| {
-            kernel.create_context_allocation(&level, CreateContextAllocation { context, bytes })
+            let owner = ContextAllocationOwner::Context(context);
+            kernel.create_context_allocation(&level, CreateContextAllocation { owner, bytes })
         };
         for bytes in [0, 1, AREA_BYTES + 8, 1 << 40] {
             assert_eq!(ask(known, bytes), Err(Status::INVALID_PARAMETER), "{bytes}");
@@ -323,6 +326,58 @@ fn drivers_ask_for_whole_pages_of_contexts_that_are_there() {
         assert_eq!(kernel.destroy_context_allocation(&level, later.os_handle), Ok(()));
         w.kernel.destroy_context(context).unwrap();
         assert_eq!(ask(known, AREA_BYTES), Err(Status::INVALID_HANDLE));
+    });
+}
+
+/// An area of a device is for all its contexts, and is there as long as one of them has a packet on an engine.
+// spec: PRE-013, PRE-014, PRE-015
+#[test]
+fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
+    let (w, areas) = narrow();
+    w.run(move |w| {
+        let guest = Neighbour::of(w, "guest");
+        let device = areas.devices().last().copied().unwrap();
+        let busy = guest.context(0, 7);
+        settled(w, &areas);
+        let before = counts(w);
+        let (level, kernel) = (Passive::enter(), areas.callbacks());
+        let ask = |device, bytes| {
+            let owner = ContextAllocationOwner::Device(device);
+            kernel.create_context_allocation(&level, CreateContextAllocation { owner, bytes })
+        };
+        let (kept, given_back) = (ask(device, AREA_BYTES).unwrap(), ask(device, 2 * AREA_BYTES).unwrap());
+        for area in [kept, given_back] {
+            assert_eq!(
+                areas.read(area.system_gpu_va),
+                Some([0; 64]),
+                "the call returns when it has its content"
+            );
+            assert!(areas.initialised().contains(&area.os_handle));
+        }
+        assert_eq!(counts(w), (before.0 + 2, before.1), "any context may use it: it does not move");
+        // Others want all of local memory.
+        areas.write(kept.system_gpu_va, &STATE);
+        let at = areas.at(kept.system_gpu_va);
+        press(w, BYTES);
+        assert_eq!((areas.at(kept.system_gpu_va), areas.read(kept.system_gpu_va)), (at, Some(STATE)));
+        assert_eq!(kernel.destroy_context_allocation(&level, given_back.os_handle), Ok(()));
+        assert_eq!(areas.at(given_back.system_gpu_va), None);
+        assert_eq!(ask(device, AREA_BYTES + 8), Err(Status::INVALID_PARAMETER));
+        assert_eq!(ask(OsHandle(1 << 62), AREA_BYTES), Err(Status::INVALID_HANDLE));
+        // The memory manager's own device: what gives an area its content would wait for itself.
+        let of_kernel: Vec<OsHandle> = areas.devices().into_iter().filter(|of| *of > device).collect();
+        assert!(!of_kernel.is_empty());
+        assert!(of_kernel.iter().all(|of| ask(*of, AREA_BYTES) == Err(Status::INVALID_HANDLE)));
+
+        guest.submit_packet(busy, &[Command::Timed { ns: 10_000 }]);
+        w.pass(1_000);
+        guest.kernel.destroy_device(guest.device).unwrap();
+        assert!(areas.at(kept.system_gpu_va).is_some(), "its packet may use it");
+        w.pass(20_000);
+        assert_eq!(areas.at(kept.system_gpu_va), None);
+        assert_eq!(ask(device, AREA_BYTES), Err(Status::INVALID_HANDLE));
+        let again = kernel.destroy_context_allocation(&level, kept.os_handle);
+        assert_eq!(again, Err(Status::INVALID_HANDLE));
     });
 }
 

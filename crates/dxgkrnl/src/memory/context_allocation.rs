@@ -1,4 +1,4 @@
-//! Owns context allocations: what drivers have for the state of their contexts, in the system process's GPU address space.
+//! Context allocations: what drivers have for the state of their contexts and devices, in the system process's GPU address space.
 //!
 //! The order that matters:
 //! 1. a context that is being made is entered here before the driver hears of it, so that the driver may ask for allocations in the
@@ -11,7 +11,10 @@
 //! Those of the memory manager's own context stand in system memory for ever: nobody could move them. So do those of hardware contexts,
 //! which are on their engine whenever the hardware likes.
 //!
-//! `interrupt` (the callbacks) and `context` call in. What stands in an allocation is the driver's business.
+//! Those of a device stand in system memory for ever too: any of its contexts may use them at any time. They have their content before the
+//! driver learns their address, and go with their device, but not before the last packet of its contexts is off its engine.
+//!
+//! `interrupt` (the callbacks), `context` and `device` call in. What stands in an allocation is the driver's business.
 
 use super::AllocationObject;
 use crate::adapter::Adapter;
@@ -20,14 +23,14 @@ use crate::device::Device;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_calls::Status;
-use tidegate_ddi::{ContextAllocation, CreateContextAllocation, OsHandle};
-use tidegate_platform::{Mutex, Platform};
+use tidegate_ddi::{ContextAllocation, ContextAllocationOwner, CreateContextAllocation, OsHandle};
+use tidegate_platform::{Mutex, Platform, WaitEnd};
 
 /// Largest context allocation, in bytes.
 const MAX_BYTES: u64 = 1 << 24;
 
-/// Most allocations of one context.
-const MAX_PER_CONTEXT: usize = 64;
+/// Most allocations of one context, and of one device.
+const MAX_PER_OWNER: usize = 64;
 
 /// The allocations of one context.
 struct OfContext {
@@ -38,17 +41,24 @@ struct OfContext {
     paging: bool,
     /// Its making is over: what comes now is given its content at once.
     made: bool,
-    areas: BTreeMap<OsHandle, Arc<AllocationObject>>,
+    areas: Areas,
 }
 
-/// All of an adapter, by context.
+/// The allocations of one owner, by their handles.
+type Areas = BTreeMap<OsHandle, Arc<AllocationObject>>;
+
+/// All of an adapter, by context and by device.
 pub(crate) struct ContextAllocations {
     contexts: Mutex<BTreeMap<OsHandle, OfContext>>,
+    devices: Mutex<BTreeMap<OsHandle, Areas>>,
 }
 
 impl ContextAllocations {
     pub(crate) fn new(platform: &Platform) -> ContextAllocations {
-        ContextAllocations { contexts: platform.mutex("context allocations", BTreeMap::new()) }
+        ContextAllocations {
+            contexts: platform.mutex("context allocations", BTreeMap::new()),
+            devices: platform.mutex("context allocations of devices", BTreeMap::new()),
+        }
     }
 
     /// Those of a context, with their handles.
@@ -60,10 +70,11 @@ impl ContextAllocations {
 
     /// How many there are, and how many of them are in local memory.
     pub(crate) fn census(&self) -> (usize, usize) {
-        let areas: Vec<Arc<AllocationObject>> = {
+        let mut areas: Vec<Arc<AllocationObject>> = {
             let contexts = self.contexts.lock();
             contexts.values().flat_map(|of| of.areas.values().cloned()).collect()
         };
+        areas.extend(self.devices.lock().values().flat_map(|areas| areas.values().cloned()));
         (areas.len(), areas.iter().filter(|area| area.is_local()).count())
     }
 }
@@ -101,14 +112,15 @@ fn give_content(
     area: &Arc<AllocationObject>,
 ) {
     adapter.sched.lock().area_lacks_content(context);
-    adapter.memory.give_content(adapter, allocation, context, area);
+    adapter.memory.give_content(adapter, allocation, context, area, None);
 }
 
 /// DxgkCbCreateContextAllocation.
 ///
 /// # Errors
-/// INVALID_PARAMETER for a size that is not whole pages, or too large; INVALID_HANDLE for a context that is not there;
-/// INSUFFICIENT_RESOURCES when it has too many.
+/// INVALID_PARAMETER for a size that is not whole pages, or too large; INVALID_HANDLE for an owner that is not there;
+/// INSUFFICIENT_RESOURCES when it has too many; CANCELLED when the machine stopped.
+// spec: PRE-013
 pub(crate) fn create(
     adapter: &Arc<Adapter>,
     args: CreateContextAllocation,
@@ -117,19 +129,30 @@ pub(crate) fn create(
     if !whole_pages || args.bytes == 0 || args.bytes > MAX_BYTES {
         return Err(Status::INVALID_PARAMETER);
     }
+    match args.owner {
+        ContextAllocationOwner::Context(context) => create_of_context(adapter, context, args.bytes),
+        ContextAllocationOwner::Device(device) => create_of_device(adapter, device, args.bytes),
+    }
+}
+
+fn create_of_context(
+    adapter: &Arc<Adapter>,
+    context: OsHandle,
+    bytes: u64,
+) -> Result<ContextAllocation, Status> {
     let (device, stays) = {
         let contexts = adapter.context_allocations.contexts.lock();
-        let of_context = contexts.get(&args.context).ok_or(Status::INVALID_HANDLE)?;
-        if of_context.areas.len() >= MAX_PER_CONTEXT {
+        let of_context = contexts.get(&context).ok_or(Status::INVALID_HANDLE)?;
+        if of_context.areas.len() >= MAX_PER_OWNER {
             return Err(Status::INSUFFICIENT_RESOURCES);
         }
         (of_context.device.clone(), of_context.stay)
     };
-    let area = AllocationObject::save_area(&device, args.bytes, args.context, stays)?;
+    let area = AllocationObject::save_area(&device, bytes, context, stays)?;
     let (os_handle, system_gpu_va) = (adapter.new_handle(), area.gpu_va);
     let at_once = {
         let mut contexts = adapter.context_allocations.contexts.lock();
-        match contexts.get_mut(&args.context) {
+        match contexts.get_mut(&context) {
             Some(of_context) => {
                 of_context.areas.insert(os_handle, area.clone());
                 of_context.made && !of_context.paging
@@ -139,9 +162,39 @@ pub(crate) fn create(
         }
     };
     if at_once {
-        give_content(adapter, args.context, os_handle, &area);
+        give_content(adapter, context, os_handle, &area);
     }
     Ok(ContextAllocation { os_handle, system_gpu_va })
+}
+
+/// Blocks until the allocation has its first content. The memory manager's own device has none: it would wait for itself.
+fn create_of_device(
+    adapter: &Arc<Adapter>,
+    owner: OsHandle,
+    bytes: u64,
+) -> Result<ContextAllocation, Status> {
+    let live = || adapter.devices.lock().get(owner);
+    let device = live().filter(|device| !device.is_of_kernel()).ok_or(Status::INVALID_HANDLE)?;
+    let of_device =
+        |adapter: &Adapter| adapter.context_allocations.devices.lock().get(&owner).map_or(0, Areas::len);
+    if of_device(adapter) >= MAX_PER_OWNER {
+        return Err(Status::INSUFFICIENT_RESOURCES);
+    }
+    let _awake = adapter.awake();
+    let area = AllocationObject::save_area(&device, bytes, owner, true)?;
+    let (os_handle, system_gpu_va) = (adapter.new_handle(), area.gpu_va);
+    adapter.context_allocations.devices.lock().entry(owner).or_default().insert(os_handle, area.clone());
+    // A device that ended meanwhile looked for its allocations before this one was there, or found it.
+    if live().is_none() {
+        end_of_device(adapter, owner);
+        return Err(Status::INVALID_HANDLE);
+    }
+    let done = adapter.platform.event(true);
+    adapter.memory.give_content(adapter, os_handle, owner, &area, Some(done.clone()));
+    match done.wait_for(None, "the first content of a context allocation") {
+        WaitEnd::Stopped => Err(Status::CANCELLED),
+        _ => Ok(ContextAllocation { os_handle, system_gpu_va }),
+    }
 }
 
 /// DxgkCbDestroyContextAllocation.
@@ -153,17 +206,51 @@ pub(crate) fn destroy(adapter: &Arc<Adapter>, allocation: OsHandle) -> Result<()
         let mut contexts = adapter.context_allocations.contexts.lock();
         contexts.iter_mut().find_map(|(context, of)| Some((*context, of.areas.remove(&allocation)?)))
     };
-    let (context, area) = found.ok_or(Status::INVALID_HANDLE)?;
-    let gone = adapter.sched.lock().let_go(context, area);
-    drop(gone);
+    if let Some((context, area)) = found {
+        let gone = adapter.sched.lock().let_go(context, area);
+        drop(gone);
+        return Ok(());
+    }
+    let found = {
+        let mut devices = adapter.context_allocations.devices.lock();
+        devices.iter_mut().find_map(|(device, areas)| Some((*device, areas.remove(&allocation)?)))
+    };
+    let (device, area) = found.ok_or(Status::INVALID_HANDLE)?;
+    let_go_of_device(adapter, device, vec![area]);
     Ok(())
+}
+
+/// The device ends: what its driver has not given back goes with it.
+pub(crate) fn end_of_device(adapter: &Arc<Adapter>, device: OsHandle) {
+    let areas = adapter.context_allocations.devices.lock().remove(&device);
+    let_go_of_device(adapter, device, areas.into_iter().flat_map(Areas::into_values).collect());
+}
+
+/// Areas of a device go when no packet of its contexts is on an engine.
+fn let_go_of_device(adapter: &Arc<Adapter>, device: OsHandle, areas: Vec<Arc<AllocationObject>>) {
+    let contexts: Vec<OsHandle> = {
+        let contexts = adapter.context_allocations.contexts.lock();
+        let of_device = contexts.iter().filter(|(_, of)| of.device.os_handle == device);
+        of_device.map(|(context, _)| *context).collect()
+    };
+    for area in areas {
+        for context in &contexts {
+            let gone = adapter.sched.lock().let_go(*context, area.clone());
+            drop(gone);
+        }
+    }
 }
 
 /// The context is gone, or was never made: what its driver has not given back goes with it.
 pub(crate) fn end(adapter: &Arc<Adapter>, context: OsHandle) {
     let of_context = adapter.context_allocations.contexts.lock().remove(&context);
     let Some(of_context) = of_context else { return };
-    for area in of_context.areas.into_values() {
+    let of_device = {
+        let devices = adapter.context_allocations.devices.lock();
+        devices.get(&of_context.device.os_handle).cloned().unwrap_or_default()
+    };
+    // Its last packet may use those of its device too.
+    for area in of_context.areas.into_values().chain(of_device.into_values()) {
         let gone = adapter.sched.lock().let_go(context, area);
         drop(gone);
     }

@@ -121,8 +121,11 @@ impl Member {
 /// A save area that has no content yet.
 struct Fresh {
     allocation: OsHandle,
+    /// The context that is held until then, or the device that it is of.
     context: OsHandle,
     area: Weak<AllocationObject>,
+    /// Set when it has its content.
+    done: Option<Event>,
 }
 
 struct State {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use tidegate::ddi::memory::PagingOperation;
-use tidegate::ddi::queue::{CreateContext, SetRootPageTable};
+use tidegate::ddi::queue::{CreateContext, CreateDevice, SetRootPageTable};
 use tidegate::ddi::{
     CallbackLayer, Callbacks, ContextAllocation, CreateContextAllocation, Driver, DriverHandle, DriverLayer,
     OsHandle, Passive, StartInfo, Status,
@@ -20,6 +20,7 @@ struct Seen {
     areas: Vec<ContextAllocation>,
     freed: Vec<OsHandle>,
     contexts: Vec<OsHandle>,
+    devices: Vec<OsHandle>,
     initialised: Vec<OsHandle>,
 }
 
@@ -54,6 +55,11 @@ impl SaveAreas {
     /// Contexts as the driver was told of them.
     pub fn contexts(&self) -> Vec<OsHandle> {
         self.seen.lock().contexts.clone()
+    }
+
+    /// Devices as the driver was told of them, the memory manager's among them.
+    pub fn devices(&self) -> Vec<OsHandle> {
+        self.seen.lock().devices.clone()
     }
 
     /// The kernel, as the driver calls it.
@@ -120,6 +126,11 @@ impl DriverLayer for SaveAreas {
         self.inner.set_root_page_table(level, args)
     }
 
+    fn create_device(&self, level: &Passive, args: CreateDevice) -> Result<DriverHandle, Status> {
+        self.seen.lock().devices.push(args.os_handle);
+        self.inner.create_device(level, args)
+    }
+
     fn create_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, Status> {
         self.seen.lock().contexts.push(args.os_handle);
         self.inner.create_context(level, args)
@@ -129,7 +140,10 @@ impl DriverLayer for SaveAreas {
         if let PagingOperation::InitContextResource { allocation, .. } = operation {
             let area = self.areas().into_iter().find(|area| area.os_handle == allocation);
             // Memory is all zero when it is new: what is filled must be seen to be.
-            self.write(area.expect("a save area that is there").system_gpu_va, &[self.rubbish; 64]);
+            // One of a device is not known yet: it gets its content before the driver learns its address.
+            if let Some(area) = area {
+                self.write(area.system_gpu_va, &[self.rubbish; 64]);
+            }
             self.seen.lock().initialised.push(allocation);
         }
         self.inner.build_paging_buffer(level, operation)

@@ -11,6 +11,7 @@ use crate::sched;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_ddi::OsHandle;
+use tidegate_platform::{Event, Step};
 
 impl LocalMemory {
     /// Gives save areas their first content; their contexts go on. `false` when the machine stopped meanwhile.
@@ -23,7 +24,7 @@ impl LocalMemory {
                 let waits = state.unpowered.is_some() || state.resetting;
                 if waits { None } else { state.fresh.pop_front() }
             };
-            let Some(Fresh { allocation, context, area }) = fresh else { return true };
+            let Some(Fresh { allocation, context, area, done }) = fresh else { return true };
             // Its driver or its process may have let go of it meanwhile.
             if let Some(area) = area.upgrade() {
                 let mut paging = self.context.lock_device();
@@ -33,7 +34,7 @@ impl LocalMemory {
                 // Once more when the reset is over, which is news.
                 if matches!(ran, Ok(Ran::CutOff)) {
                     let area = Arc::downgrade(&area);
-                    self.state.lock().fresh.push_front(Fresh { allocation, context, area });
+                    self.state.lock().fresh.push_front(Fresh { allocation, context, area, done });
                     return true;
                 }
                 if !self.is_done(adapter, ran.map(|ran| !matches!(ran, Ran::Stopped))) {
@@ -41,6 +42,9 @@ impl LocalMemory {
                 }
             }
             sched::area_has_content(adapter, context);
+            if let Some(done) = done {
+                done.set(Step::ThreadWake);
+            }
         }
     }
 
@@ -73,16 +77,17 @@ impl LocalMemory {
         true
     }
 
-    /// A save area is to get its first content; its context is held until then.
+    /// A save area is to get its first content; its context is held until then, and `done` is set.
     pub(crate) fn give_content(
         &self,
         adapter: &Arc<Adapter>,
         allocation: OsHandle,
         context: OsHandle,
         area: &Arc<AllocationObject>,
+        done: Option<Event>,
     ) {
         let mut state = self.state.lock();
-        state.fresh.push_back(Fresh { allocation, context, area: Arc::downgrade(area) });
+        state.fresh.push_back(Fresh { allocation, context, area: Arc::downgrade(area), done });
         self.see_to_it(adapter, state);
     }
 }
