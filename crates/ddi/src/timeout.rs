@@ -4,7 +4,7 @@ use crate::OsHandle;
 
 /// DXGKARG_QUERYENGINESTATUS, what comes out.
 #[doc(alias = "DXGK_ENGINESTATUS")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatus {
     /// The engine takes part.
     pub responsive: bool,
@@ -13,6 +13,10 @@ pub struct EngineStatus {
     pub hw_context: Option<OsHandle>,
     /// Ours, with it: another number as soon as the engine has done something more.
     pub progress: u64,
+    /// Ours: the hardware queues of the engine that have work and may not run it, by the kernel's handles: their heads wait for a
+    /// fence, they are suspended, or they faulted. Asked for where the engine works for no context; `None` from a driver that cannot
+    /// tell. A queue with accepted work that neither runs nor stands here has lost its work.
+    pub held_back: Option<Vec<OsHandle>>,
 }
 
 /// What a reset did to a hardware context.

@@ -9,6 +9,7 @@ use crate::declaration::Declaration;
 use crate::device::Device;
 use crate::display::Display;
 use crate::doorbell::{Doorbell, DoorbellTable, Victim};
+use crate::driver_fault::DriverFault;
 use crate::entry::{self, OpenGroups};
 use crate::error::{BugCheck, StartError};
 use crate::feature::{FeatureSetting, Features};
@@ -221,6 +222,7 @@ pub struct Adapter {
     pub(crate) tdr: Tdr,
     next_handle: Word,
     condition: Mutex<Condition>,
+    pub(crate) faults: Mutex<Vec<DriverFault>>,
     /// Processes that have it open.
     pub(crate) processes: Mutex<Vec<Weak<Process>>>,
     /// One removal at a time; held over all of it.
@@ -310,6 +312,7 @@ impl Adapter {
             tdr: Tdr::new(platform, &config.tdr, config.supervised),
             next_handle: platform.page(1).word(0),
             condition: platform.mutex("bug checks", Condition::default()),
+            faults: platform.mutex("faults of a driver", Vec::new()),
             processes: platform.mutex("processes of an adapter", Vec::new()),
             removing: platform.mutex("removal of an adapter", ()),
             stopped: OnceLock::new(),

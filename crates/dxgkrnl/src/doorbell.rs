@@ -13,6 +13,7 @@
 //! no ring reaches hardware, and the driver has let go of it (decision 51). What is left to others is memory.
 
 use crate::adapter::Adapter;
+use crate::driver_fault::DdiCall;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::memory::AllocationObject;
@@ -25,15 +26,19 @@ use tidegate_d3dukmdt::layout::DOORBELL_PRIVATE_DATA_BYTES;
 use tidegate_ddi::doorbell::{self, ConnectDoorbellFlags, CreateDoorbell, DisconnectReason};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{ConnectedDoorbell, DriverHandle, OsHandle, Passive};
-use tidegate_platform::{Mapping, Mutex, Page, Untrusted, Word};
+use tidegate_platform::{CpuTime, Mapping, Mutex, Page, Untrusted, Word};
 use tidegate_trace::{Kind, LaneId, Record};
 
+#[derive(Default)]
 struct State {
     /// What the process was told at the present connect.
     connection: Option<Connection>,
     aborted: bool,
     /// The driver has let go of it, or is about to.
     ended: bool,
+    /// The last connect and the last notification that the driver was told of, for reports.
+    connected: Option<CpuTime>,
+    notified: Option<CpuTime>,
 }
 
 /// An address of a doorbell, and the page that it shows while there is no hardware behind it.
@@ -230,9 +235,7 @@ impl Doorbell {
             secondary: secondary.map(|bytes| Window::new(adapter, bytes)),
             status,
             last_queued: Untrusted::new(queued),
-            state: adapter
-                .platform
-                .mutex("a doorbell", State { connection: None, aborted: false, ended: false }),
+            state: adapter.platform.mutex("a doorbell", State::default()),
         });
         adapter.doorbells.lock().insert(&doorbell);
         drop(transition);
@@ -356,7 +359,11 @@ impl Doorbell {
         // 4. Then say so.
         // spec: UMS-099
         let connection = Connection { value_base: connected.value_base, hint: connected.hint };
-        self.state.lock().connection = Some(connection.clone());
+        {
+            let mut state = self.state.lock();
+            state.connection = Some(connection.clone());
+            state.connected = Some(CpuTime(self.adapter.platform.stamp_ns()));
+        }
         self.status.store(connected.status as u64);
         Ok(connection)
     }
@@ -459,10 +466,29 @@ impl Doorbell {
         self.last_queued.load_once()
     }
 
+    /// Whether hardware stands behind it.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.state.lock().connection.is_some()
+    }
+
+    /// The last calls of the driver about it, for a report.
+    pub(crate) fn last_calls(&self) -> Vec<DdiCall> {
+        let state = self.state.lock();
+        let calls =
+            [("DxgkDdiConnectDoorbell", state.connected), ("DxgkDdiNotifyWorkSubmission", state.notified)];
+        let call =
+            |(entry, at): (&'static str, Option<CpuTime>)| Some(DdiCall { entry, number: None, at: at? });
+        calls.into_iter().filter_map(call).collect()
+    }
+
     /// D3DKMTNotifyWorkSubmission. It needs no hardware behind the doorbell; DEVICE_REMOVED after an ABORT.
     pub(crate) fn notify(&self) -> Result<(), Status> {
-        if self.state.lock().aborted {
-            return Err(Status::DEVICE_REMOVED);
+        {
+            let mut state = self.state.lock();
+            if state.aborted {
+                return Err(Status::DEVICE_REMOVED);
+            }
+            state.notified = Some(CpuTime(self.adapter.platform.stamp_ns()));
         }
         self.adapter.driver().notify_work_submission(&Passive::enter(), self.queue.driver);
         self.adapter.stir_watch();

@@ -7,6 +7,7 @@
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::display::{self, QueuedFlip};
+use crate::driver_fault::DdiCall;
 use crate::error::BugCheck;
 use crate::fence::log::{self, FenceLogs};
 use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Owner, Wakee, monitor};
@@ -18,12 +19,13 @@ use crate::sched::{FenceOperations, FenceTarget};
 use crate::scheduling;
 use crate::signal;
 use crate::stats::Count;
+use crate::suspend;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::{NativeFenceType, Priority, SignalFlags, Status, SyncObjectFlags};
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, QueuePrivateData, SubmitCommandToHwQueue};
 use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, Passive, VidSchCaps};
-use tidegate_platform::{Event, Mutex, Step};
+use tidegate_platform::{CpuTime, Event, Mutex, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
 
 /// What a hardware queue is made with.
@@ -159,6 +161,8 @@ struct SoftwareQueue {
     next_ticket: u64,
     /// The progress value of the last command given to the driver.
     submitted: u64,
+    /// When that was.
+    submitted_ns: u64,
     /// Commands with the driver that are not complete, oldest first.
     in_flight: VecDeque<u64>,
     /// How many of them there may be (MaxInFlightHwQueueBuffers).
@@ -245,6 +249,7 @@ impl HwQueue {
             items: VecDeque::new(),
             next_ticket: PROGRESS,
             submitted: 0,
+            submitted_ns: 0,
             in_flight: VecDeque::new(),
             most_in_flight: match node.max_in_flight_hw_queue_buffers {
                 0 => usize::MAX,
@@ -590,6 +595,22 @@ impl HwQueue {
         signals.flatten().collect()
     }
 
+    /// The last calls of the driver that were about it.
+    pub(crate) fn last_calls(&self, adapter: &Adapter) -> Vec<DdiCall> {
+        let mut calls = Vec::new();
+        if self.user_mode_submission {
+            let doorbells = adapter.doorbells_of_queue(self.os_handle);
+            calls.extend(doorbells.iter().flat_map(|doorbell| doorbell.last_calls()));
+        } else {
+            let software = self.software.lock();
+            let (number, at) = (Some(software.submitted), CpuTime(software.submitted_ns));
+            calls.push(DdiCall { entry: "DxgkDdiSubmitCommandToHwQueue", number, at });
+        }
+        calls.extend(suspend::last_call(&self.context));
+        calls.sort_by_key(|call| call.at);
+        calls
+    }
+
     /// Gives up what is queued: the device is lost, or the queue ends. Returns the fences of signals that stood in it.
     pub(crate) fn give_up(&self) -> Vec<FenceTarget> {
         let given_up = std::mem::take(&mut self.software.lock().items);
@@ -676,7 +697,7 @@ impl SoftwareQueue {
         }
         Some(match self.items.pop_front()?.work {
             Work::Command(command) => {
-                self.submitted = command.progress_fence_id;
+                (self.submitted, self.submitted_ns) = (command.progress_fence_id, now_ns);
                 self.in_flight.push_back(command.progress_fence_id);
                 Action::Submit(command)
             }

@@ -23,7 +23,9 @@ use tidegate_ddi::{
     Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, EngineId, HwContextLoss,
     InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
-use tidegate_platform::{Agent, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
+use tidegate_platform::{
+    Agent, CpuTime, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WakeWord, Word,
+};
 use tidegate_trace::{Kind, NameId, Record};
 
 /// Reported data that waits for the deferred routine. Handles are resolved when they are reported: from then on the object may
@@ -91,6 +93,8 @@ struct Reports {
     ignored: u64,
     /// The adapter has stopped: nothing takes what is reported.
     closed: bool,
+    /// When the oldest one was reported, and how many deferred routines had run by then; kept where the supervisor is there.
+    since: Option<(CpuTime, u64)>,
 }
 
 pub(crate) struct DpcQueue {
@@ -152,6 +156,9 @@ impl Callbacks for KernelCallbacks {
             let number = reported.engine_of_packets().and_then(|engine| adapter.caps.engine_number(engine));
             let mut reports = adapter.dpc.reported.lock();
             if number.is_none_or(|n| reports.ignored >> n & 1 == 0) {
+                if reports.list.is_empty() && adapter.supervisor.is_there() {
+                    reports.since = Some((adapter.platform.now(), adapter.stats().dpcs));
+                }
                 reports.list.push(reported);
             }
         }
@@ -330,6 +337,28 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::Stopped => adapter.lose_all_devices(),
         }
     }
+}
+
+/// Takes what was reported and stands untaken for half of the timeout delay: the driver asked for no deferred routine, or its routine
+/// did not call DxgkCbNotifyDpc. Returns whether there was any.
+// spec: PRE-098
+pub(crate) fn take_overdue(adapter: &Arc<Adapter>) -> bool {
+    let late_ns = adapter.config.tdr.delay_ns / 2;
+    let overdue = {
+        let reports = adapter.dpc.reported.lock();
+        let since = reports.since.filter(|_| !reports.list.is_empty());
+        since.filter(|(at, _)| adapter.platform.now() >= at.after(late_ns))
+    };
+    let Some((at, dpcs)) = overdue else { return false };
+    let (entry, why) = match adapter.stats().dpcs > dpcs {
+        true => ("DxgkDdiDpcRoutine", "the deferred routine ran and did not call DxgkCbNotifyDpc"),
+        false => ("DxgkDdiInterruptRoutine", "the interrupt routine did not call DxgkCbQueueDpc"),
+    };
+    let what = format!("an interrupt that was reported at {} ms was not taken: {why}", at.0 / 1_000_000);
+    adapter.count(Count::missed_dpcs);
+    adapter.note_driver_fault(entry, what);
+    take_reported(adapter, &Dispatch::enter());
+    true
 }
 
 /// From now on nothing counts that is said of this engine's packets; the interrupt lock is held. Returns what was reported before as

@@ -23,6 +23,7 @@ mod declaration;
 mod device;
 mod display;
 mod doorbell;
+mod driver_fault;
 mod entry;
 pub mod error;
 mod feature;
@@ -50,6 +51,7 @@ mod teardown;
 
 pub use adapter::{Adapter, AdapterConfig, InterruptDelivery, PendingWait};
 pub use display::DisplayStats;
+pub use driver_fault::{DdiCall, DriverFault, OutstandingWork};
 pub use error::{BugCheck, StartError};
 pub use feature::FeatureSetting;
 pub use fence::log::LogTimeFault;

@@ -124,6 +124,10 @@ counters! {
     stale_preemptions,
     /// Completions that no interrupt told of, and that were found when their packets had run for the timeout delay.
     lost_completions,
+    /// Fences whose waiters were satisfied and that no interrupt named: the periodic look released them.
+    missed_interrupts,
+    /// Times that reported interrupts stood untaken, and the periodic look took them.
+    missed_dpcs,
     /// Command buffers given to kernel-mode hardware queues.
     hw_queue_commands,
     /// UpdateMonitoredValues calls.

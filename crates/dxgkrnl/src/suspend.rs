@@ -19,6 +19,7 @@
 
 use crate::adapter::Adapter;
 use crate::context::Context;
+use crate::driver_fault::DdiCall;
 use crate::error::BugCheck;
 use crate::stats::Count;
 use crate::tdr;
@@ -128,6 +129,13 @@ pub(crate) fn ask(context: &Arc<Context>) {
         settle(context, fence);
     }
     // A driver that refuses acknowledges nothing either: whoever waits finds out.
+}
+
+/// The last request that was made of the driver for a context, for a report.
+pub(crate) fn last_call(context: &Context) -> Option<DdiCall> {
+    let state = context.suspension.state.lock();
+    let (number, at) = (Some(state.fence), CpuTime(state.since_ns));
+    (state.fence > 0).then_some(DdiCall { entry: "DxgkDdiSuspendContext", number, at })
 }
 
 /// Whether the last request for a context is answered.

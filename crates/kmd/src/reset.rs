@@ -30,7 +30,30 @@ impl ReferenceDriver {
     pub(crate) fn engine_status(&self, engine: EngineId) -> Result<EngineStatus, KmdError> {
         let answer = self.ask_engine(self.checked_number(engine)?)?;
         let hw_context = answer.queue.and_then(|queue| self.context_of(queue));
-        Ok(EngineStatus { responsive: answer.responsive, hw_context, progress: answer.progress })
+        let held_back = match hw_context {
+            Some(_) => None,
+            None => Some(self.held_back_on(engine)?),
+        };
+        Ok(EngineStatus { responsive: answer.responsive, hw_context, progress: answer.progress, held_back })
+    }
+
+    /// Queues of an engine whose work may not run.
+    fn held_back_on(&self, engine: EngineId) -> Result<Vec<OsHandle>, KmdError> {
+        let queues: Vec<(OsHandle, QueueId)> = {
+            let objects = self.objects.lock();
+            let handles = objects.hw_queues.handles();
+            let all = handles.filter_map(|handle| objects.hw_queues.get(handle).ok());
+            all.filter(|q| q.engine == engine).filter_map(|q| Some((q.os_handle, q.hardware?))).collect()
+        };
+        let mut held_back = Vec::new();
+        for (os_handle, queue) in queues {
+            let (state, _) = self.mailbox.ask_both(AdminCommand::QueryQueue { queue })?;
+            let state = QueueState::from_number(state);
+            if !matches!(state, Some(QueueState::Idle | QueueState::Ready)) {
+                held_back.push(os_handle);
+            }
+        }
+        Ok(held_back)
     }
 
     /// The kernel's handle of the context that a hardware queue belongs to; `None` for the driver's own.

@@ -368,6 +368,9 @@ impl Machine {
             lines.extend(waits.map(|w| format!("queue {} waits for {w}", w.tag)));
             let lost = unit.adapter.lost_signals().into_iter();
             lines.extend(lost.map(|lost| format!("fence '{}': {lost}", lost.fence)));
+            lines.extend(unit.adapter.outstanding_work().iter().map(ToString::to_string));
+            lines.extend(unit.adapter.driver_faults().iter().map(|fault| format!("the driver's {fault}")));
+            lines.extend(unit.adapter.bug_checks().iter().map(|bug| format!("the adapter stopped: {bug}")));
         }
         lines
     }

@@ -247,6 +247,7 @@ fn outcome_in_words(outcome: &RecoveryOutcome) -> String {
         RecoveryOutcome::Ignored => "nothing was done about it".to_owned(),
         RecoveryOutcome::NothingLeft => "the engine was done by itself, and nothing was reset".to_owned(),
         RecoveryOutcome::EngineReset => "the engine was reset".to_owned(),
+        RecoveryOutcome::DeviceLost => "the engine did not run the work, and nothing was reset".to_owned(),
         RecoveryOutcome::AdapterReset => "the adapter was reset".to_owned(),
         RecoveryOutcome::Fatal(why) => format!("the adapter is stopped: {why}"),
     }

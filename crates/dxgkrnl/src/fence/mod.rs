@@ -28,7 +28,7 @@ pub(crate) mod waiters;
 pub(crate) use create::{CreateFence, FenceInstanceObject};
 pub(crate) use events::Events;
 pub(crate) use signaled::{
-    Meant, Named, look_at_monitored, native_signaled, queue_ended, scan_monitored, what_is_meant,
+    Meant, Named, look_at_monitored, native_signaled, queue_ended, scan_monitored, unreleased, what_is_meant,
 };
 
 use crate::adapter::Adapter;

@@ -24,7 +24,9 @@ use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use tidegate_ddi::{Dispatch, DriverHandle, EngineId, OsHandle, VidSchCaps};
+use tidegate_ddi::{
+    Dispatch, DriverHandle, EngineId, MonitoredNotification, NodeMetadata, OsHandle, VidSchCaps,
+};
 
 /// What a report names.
 #[derive(Clone, Copy)]
@@ -109,6 +111,43 @@ pub(crate) fn native_signaled(adapter: &Arc<Adapter>, level: &Dispatch, meant: &
 /// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED: every monitored fence with waiters; returns whether anybody was released.
 pub(crate) fn scan_monitored(adapter: &Arc<Adapter>) -> bool {
     scan(adapter, |f| f.native.is_none())
+}
+
+/// Fences with satisfied waiters that are not released. Monitored fences count where every engine interrupts for its writes; elsewhere
+/// their waiters are released when a packet completes.
+pub(crate) fn unreleased(adapter: &Arc<Adapter>) -> Vec<Arc<Fence>> {
+    let advanced = |node: &NodeMetadata| node.monitored_notification == MonitoredNotification::Advanced;
+    let monitored = adapter.caps.nodes.iter().all(advanced);
+    let mut fences = adapter.fences.lock().matching(|fence| monitored || fence.native.is_some());
+    fences.retain(|fence| {
+        let look = fence.current.as_ref().map(|current| current.glance());
+        look.is_some_and(|look| fence.waiters.lock().has_satisfied(&look))
+    });
+    fences
+}
+
+impl Fence {
+    /// Why its satisfied waiters were not released: the driver's entry, and what was seen.
+    pub(crate) fn missed_text(&self) -> (&'static str, String) {
+        let published = self.waiters.lock().published();
+        let word =
+            self.native.as_ref().filter(|_| self.is_armed()).and_then(|native| native.monitored.word());
+        let (name, value) = (&self.name, self.value());
+        match word.map(|word| word.load()).filter(|seen| *seen != published) {
+            Some(seen) => (
+                "DxgkDdiUpdateMonitoredValues",
+                format!(
+                    "MonitoredValue of fence '{name}' is {seen} and was set to {published}: its waiters miss {value}"
+                ),
+            ),
+            None => (
+                "DxgkDdiInterruptRoutine",
+                format!(
+                    "fence '{name}' reached {value}, and no interrupt named it: its waiters were not released"
+                ),
+            ),
+        }
+    }
 }
 
 /// Looks at those of these monitored fences that have waiters: the basic scan after a completed packet.

@@ -135,6 +135,18 @@ impl<W> WaiterSet<W> {
         taken.map(|(_, waiter)| (waiter.who, waiter.ticket)).collect()
     }
 
+    /// Whether `look` satisfies a waiter.
+    pub(crate) fn has_satisfied(&self, look: &Look) -> bool {
+        let within = WaiterId { value: look.highest(), number: u64::MAX };
+        let mut waiters = self.by_value.range(..=within);
+        waiters.any(|(id, waiter)| look.satisfies(FenceWait { value: id.value, epoch: waiter.epoch }))
+    }
+
+    /// What was published last.
+    pub(crate) fn published(&self) -> u64 {
+        self.published
+    }
+
     /// Takes every waiter that goes with this owner. An instance is shut by that.
     pub(crate) fn take_of(&mut self, owner: Owner) -> Vec<(W, u64)> {
         if let Owner::Instance(instance) = owner {

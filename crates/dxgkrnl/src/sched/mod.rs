@@ -313,12 +313,19 @@ fn look(adapter: &Arc<Adapter>) -> bool {
         let sched = adapter.sched.lock();
         (sched.next_deadline(), sched.overdue(now(adapter).at))
     };
+    if !overdue.is_empty() {
+        interrupt::take_overdue(adapter);
+    }
     for number in overdue {
         let engine = adapter.caps.engine(number);
         let Ok(fence_id) = adapter.driver().query_current_fence(&Dispatch::enter(), engine) else { continue };
         let in_flight = adapter.sched.lock().context_of_packet(number, fence_id).is_some();
         if in_flight {
             adapter.count(Count::lost_completions);
+            let what = format!(
+                "no interrupt reported packet {fence_id} of {engine}, which DxgkDdiQueryCurrentFence says is complete"
+            );
+            adapter.note_driver_fault("DxgkDdiInterruptRoutine", what);
             dma_completed(adapter, engine, fence_id);
         }
     }

@@ -51,6 +51,8 @@ pub(super) struct Packet {
     pub(super) lifted_since: Option<CpuTime>,
     /// Since when it is the first one of its engine.
     pub(super) began: Option<CpuTime>,
+    /// When it was given to the driver.
+    pub(super) submitted: CpuTime,
 }
 
 impl Packet {
@@ -141,7 +143,7 @@ impl Engine {
             CommandKind::Patched { last: true } => self.end_split(context),
             CommandKind::Render | CommandKind::Paging | CommandKind::ContextSwitch => {}
         }
-        self.enter(Packet { id, context, command, priority, lifted_since, began: None }, now);
+        self.enter(Packet { id, context, command, priority, lifted_since, began: None, submitted: now }, now);
         id
     }
 
@@ -149,7 +151,7 @@ impl Engine {
     // spec: PRE-028, PRE-029, PRE-030
     pub(super) fn resubmit_paging(&mut self, now: CpuTime) -> Option<Packet> {
         // It begins anew, and has its time again.
-        let packet = Packet { began: None, ..self.returned.pop_front()? };
+        let packet = Packet { began: None, submitted: now, ..self.returned.pop_front()? };
         self.enter(packet.clone(), now);
         Some(packet)
     }

@@ -94,12 +94,15 @@ fn look(adapter: &Arc<Adapter>) -> bool {
             true => format!("{engine} did not give back the packets that it was asked for"),
             false => format!("{engine} ran a packet for longer than TdrDelay"),
         };
+        let work = adapter.outstanding_work().into_iter().filter(|work| work.engine == engine);
+        let calls: Vec<String> = work.map(|work| work.to_string()).collect();
+        let what = format!("{what}: {}", calls.join("; "));
         let first = sched::running_on(adapter, engine);
         let suspects = first.map(|context| context.device.clone()).filter(|d| !d.is_of_kernel());
         engine_timed_out(
             adapter,
             engine,
-            &Noticed { what, suspects: suspects.into_iter().collect(), packets: true },
+            &Noticed { what, suspects: suspects.into_iter().collect(), packets: true, unserved: false },
         );
     }
     changed

@@ -12,10 +12,13 @@ use super::hw_watch::{Judgement, Look};
 use super::{Blame, Failure, Noticed, Reset, TdrDebugMode, adapter_timed_out, engine_timed_out, naming};
 use crate::adapter::Adapter;
 use crate::context::Context;
+use crate::fence::{self, monitor};
+use crate::hwqueue::HwQueue;
+use crate::stats::Count;
 use crate::supervisor::Watch;
-use crate::suspend;
+use crate::{interrupt, suspend};
 use std::sync::Arc;
-use tidegate_ddi::{DevicePowerState, EngineId, OsHandle, Passive};
+use tidegate_ddi::{DevicePowerState, EngineId, EngineStatus, OsHandle, Passive};
 use tidegate_platform::CpuTime;
 
 /// The looks at engines, and the recoveries that are due.
@@ -27,7 +30,8 @@ fn next(adapter: &Adapter) -> Option<CpuTime> {
     }
     let state = adapter.tdr.state.lock();
     let nobody_hangs = state.hanging.is_empty() && state.adapter_hangs.is_none();
-    if nobody_hangs { state.cadence.next() } else { Some(CpuTime(0)) }
+    let recheck = state.unreleased.as_ref().map(|(at, _)| *at);
+    if nobody_hangs { state.cadence.next().into_iter().chain(recheck).min() } else { Some(CpuTime(0)) }
 }
 
 fn look(adapter: &Arc<Adapter>) -> bool {
@@ -54,6 +58,7 @@ fn look(adapter: &Arc<Adapter>) -> bool {
         changed = true;
         end_probe(adapter, number, &context);
     }
+    changed |= release_missed(adapter);
     let tdr = &adapter.tdr;
     if !tdr.state.lock().cadence.take_due(adapter.platform.now()) {
         return changed;
@@ -69,6 +74,36 @@ fn look(adapter: &Arc<Adapter>) -> bool {
     }
     if again {
         adapter.stir_watch();
+    }
+    interrupt::take_overdue(adapter);
+    note_unreleased(adapter);
+    true
+}
+
+/// How long an interrupt may be under way when a satisfied waiter is found that was not released.
+const GRACE_NS: u64 = 1_000_000;
+
+/// Remembers the fences that have satisfied waiters: the interrupt that releases them may be under way.
+fn note_unreleased(adapter: &Arc<Adapter>) {
+    let found = fence::unreleased(adapter);
+    if !found.is_empty() {
+        let recheck = adapter.platform.now().after(GRACE_NS);
+        let handles = found.iter().map(|fence| fence.os_handle).collect();
+        adapter.tdr.state.lock().unreleased = Some((recheck, handles));
+    }
+}
+
+/// Releases waiters that no interrupt has released within the grace. Returns whether a check was due.
+// spec: PRE-097
+fn release_missed(adapter: &Arc<Adapter>) -> bool {
+    let now = adapter.platform.now();
+    let due = adapter.tdr.state.lock().unreleased.take_if(|(at, _)| *at <= now);
+    let Some((_, handles)) = due else { return false };
+    for fence in fence::unreleased(adapter).iter().filter(|fence| handles.contains(&fence.os_handle)) {
+        let (entry, what) = fence.missed_text();
+        adapter.count(Count::missed_interrupts);
+        adapter.note_driver_fault(entry, what);
+        monitor::look(fence);
     }
     true
 }
@@ -111,14 +146,62 @@ fn look_at(adapter: &Arc<Adapter>, number: u32) -> bool {
         return true;
     }
     let look = observe(adapter, engine);
+    note_if_served(adapter, number);
     let judgement = adapter.tdr.state.lock().watches.entry(number).or_default().judge(look);
     match judgement {
         Judgement::Rest => false,
         Judgement::LookAgain => true,
         Judgement::Ask(context) => {
+            if look.unserved == Some(context) {
+                note_unserved(adapter, number, context);
+            }
             ask(adapter, number, context);
             true
         }
+        Judgement::Lost(context) => {
+            lost(adapter, number, (context, look));
+            true
+        }
+    }
+}
+
+/// Keeps what is known of unserved work, for the case that the request makes it run.
+fn note_unserved(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
+    let work = adapter.outstanding_work().into_iter().find(|work| work.context == context);
+    if let Some(work) = work {
+        adapter.tdr.state.lock().unserved.insert(number, work);
+    }
+}
+
+/// The request for unserved work made it run: the work was there, and the driver did not know of it.
+// spec: PRE-099
+fn note_if_served(adapter: &Arc<Adapter>, number: u32) {
+    let Some(work) = adapter.tdr.state.lock().unserved.remove(&number) else { return };
+    let of_work = |queue: &HwQueue| queue.context.os_handle == work.context && queue.tag == work.tag;
+    let moved =
+        |queue: &Arc<HwQueue>| queue.device.check().is_ok() && queue.progress.fence.value() > work.reported;
+    if let Some(call) = work.calls.last()
+        && adapter.hw_queues_of(of_work).iter().any(moved)
+    {
+        adapter.note_driver_fault(call.entry, format!("work ran only after DxgkDdiResumeContext: {work}"));
+    }
+}
+
+/// The driver accepted work of a context and neither runs it nor says why it may not run.
+fn lost(adapter: &Arc<Adapter>, number: u32, (context, look): (OsHandle, Look)) {
+    let found = adapter.hw_contexts.lock().get(context);
+    let Some(context) = found else { return };
+    let of_context = adapter.outstanding_work().into_iter().filter(|work| work.context == context.os_handle);
+    let calls: Vec<String> = of_context.map(|work| work.to_string()).collect();
+    let what = format!(
+        "{} works for no context, and DxgkDdiQueryEngineStatus counts work as neither running nor held back: {}",
+        context.engine,
+        calls.join("; ")
+    );
+    let noticed = Noticed { unserved: true, ..Noticed::new(what, vec![context.device.clone()]) };
+    engine_timed_out(adapter, context.engine, &noticed);
+    if adapter.config.tdr.debug_mode == TdrDebugMode::Ignore {
+        adapter.tdr.state.lock().watches.entry(number).or_default().ignore(look);
     }
 }
 
@@ -128,7 +211,7 @@ fn observe(adapter: &Arc<Adapter>, engine: EngineId) -> Look {
     };
     let queues = adapter.hw_queues_of(busy);
     let Some(first) = queues.first() else {
-        return Look { announced: 0, responsive: true, works_for: None, progress: 0 };
+        return Look { announced: 0, responsive: true, works_for: None, progress: 0, unserved: None };
     };
     let done: u64 = queues.iter().map(|q| q.progress.fence.value()).fold(0, u64::wrapping_add);
     let wanted: u64 = queues.iter().map(|q| q.announced_by_anyone(adapter)).fold(0, u64::wrapping_add);
@@ -142,12 +225,27 @@ fn observe(adapter: &Arc<Adapter>, engine: EngineId) -> Look {
             responsive: status.responsive,
             works_for: status.hw_context.filter(|context| !exempt(*context)),
             progress: status.progress,
+            unserved: unserved(adapter, &queues, &status),
         },
         // A driver that cannot tell who waits is asked about whoever stands still: who waits is let go of at once.
         Err(_) => {
-            Look { announced, responsive: true, works_for: Some(first.context.os_handle), progress: done }
+            let works_for = Some(first.context.os_handle);
+            Look { announced, responsive: true, works_for, progress: done, unserved: None }
         }
     }
+}
+
+/// The context of the first of these queues, which have work, that the driver does not count as held back while the engine works for no
+/// context. A ring without a connected doorbell is the process's to ring again.
+fn unserved(adapter: &Adapter, queues: &[Arc<HwQueue>], status: &EngineStatus) -> Option<OsHandle> {
+    let held_back = status.held_back.as_ref().filter(|_| status.hw_context.is_none())?;
+    let connected = |queue: &HwQueue| {
+        let doorbells = adapter.doorbells_of_queue(queue.os_handle);
+        !queue.user_mode_submission || doorbells.iter().any(|doorbell| doorbell.is_connected())
+    };
+    let mut unserved = queues.iter().filter(|queue| !held_back.contains(&queue.os_handle));
+    let queue = unserved.find(|queue| connected(queue))?;
+    Some(queue.context.os_handle)
 }
 
 /// The preemption request of hardware queues.

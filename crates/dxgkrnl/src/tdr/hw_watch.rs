@@ -1,10 +1,10 @@
-//! Owns when an engine of hardware queues counts as hung: pure policy, with the time as an argument.
+//! When an engine of hardware queues counts as hung: pure policy, with the time as an argument.
 //!
-//! Engines are looked at as often as the timeout delay says, while somebody may have announced work. An engine that works for a
-//! queue, and does not answer or has done nothing since the last look, is asked to let go of that queue's context: that is its
-//! preemption request. One that has not let go by the next look hangs. An engine that works for nobody is not looked at: whatever its
-//! queues wait for, a wait is no hang. When a look finds nothing that moved since the one before, there is none after it until
-//! somebody stirs the watch.
+//! Engines are looked at once per timeout delay while work may be announced. An engine that works for a context, and does not respond
+//! or made no progress since the last look, is asked to let go of that context: that is its preemption request. If it has not let go
+//! by the next look, it hangs. An engine that works for no context is not hung: its queues may wait legally. A queue with
+//! work that the driver counts as neither running nor held back is asked for likewise; if the request changes nothing, its work is
+//! lost. A look that finds no change since the one before is the last until the watch is stirred.
 
 use tidegate_ddi::OsHandle;
 use tidegate_platform::CpuTime;
@@ -20,6 +20,8 @@ pub(crate) struct Look {
     pub(crate) works_for: Option<OsHandle>,
     /// Another number as soon as it has done something.
     pub(crate) progress: u64,
+    /// The context of a queue with work that neither runs nor is held back, while the engine works for no context.
+    pub(crate) unserved: Option<OsHandle>,
 }
 
 /// What is to be done about an engine.
@@ -31,6 +33,8 @@ pub(crate) enum Judgement {
     LookAgain,
     /// Ask it to let go of this context, and see when the delay is over.
     Ask(OsHandle),
+    /// The driver accepted work of this context and lost it.
+    Lost(OsHandle),
 }
 
 /// One engine.
@@ -39,6 +43,8 @@ pub(crate) struct EngineWatch {
     seen: Option<Look>,
     /// A hang that is left alone: the context that the engine works for, and its progress.
     ignored: Option<(Option<OsHandle>, u64)>,
+    /// The look after which an unserved context was asked for.
+    asked_for_unserved: Option<Look>,
 }
 
 impl EngineWatch {
@@ -55,7 +61,18 @@ impl EngineWatch {
         match look.works_for {
             Some(context) if still || !look.responsive => Judgement::Ask(context),
             Some(_) => Judgement::LookAgain,
-            None if before == Some(look) => Judgement::Rest,
+            // spec: PRE-096
+            None if look.unserved.is_some() && self.asked_for_unserved == Some(look) => {
+                self.asked_for_unserved = None;
+                look.unserved.map_or(Judgement::Rest, Judgement::Lost)
+            }
+            None if before == Some(look) => match look.unserved {
+                Some(context) => {
+                    self.asked_for_unserved = Some(look);
+                    Judgement::Ask(context)
+                }
+                None => Judgement::Rest,
+            },
             None => Judgement::LookAgain,
         }
     }
@@ -109,7 +126,7 @@ mod tests {
     const A: OsHandle = OsHandle(1);
 
     fn works(progress: u64) -> Look {
-        Look { announced: 1, responsive: true, works_for: Some(A), progress }
+        Look { announced: 1, responsive: true, works_for: Some(A), progress, unserved: None }
     }
 
     // spec: PRE-027
@@ -121,6 +138,21 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(watch.judge(waits), Judgement::Rest);
         }
+    }
+
+    // spec: PRE-096
+    #[test]
+    fn work_that_neither_runs_nor_waits_is_asked_for_and_then_lost() {
+        let idle = |progress| Look { works_for: None, unserved: Some(A), ..works(progress) };
+        let mut watch = EngineWatch::default();
+        assert_eq!(watch.judge(idle(7)), Judgement::LookAgain);
+        assert_eq!(watch.judge(idle(8)), Judgement::LookAgain, "the engine has run something");
+        assert_eq!(watch.judge(idle(8)), Judgement::Ask(A));
+        watch.forget();
+        assert_eq!(watch.judge(idle(9)), Judgement::LookAgain, "the request helped");
+        assert_eq!(watch.judge(idle(9)), Judgement::Ask(A));
+        watch.forget();
+        assert_eq!(watch.judge(idle(9)), Judgement::Lost(A));
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub(crate) use hw_engine::WATCH as QUEUES;
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::device::Device;
+use crate::driver_fault::OutstandingWork;
 use crate::error::BugCheck;
 use crate::recovery;
 use crate::stats::Count;
@@ -39,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 use tidegate_calls::{DeviceState, Status, TdrTest};
 use tidegate_ddi::{DebugReason, EngineId, HwContextLoss, OsHandle};
-use tidegate_platform::{Mutex, Platform, Word};
+use tidegate_platform::{CpuTime, Mutex, Platform, Word};
 use tidegate_trace::{Kind, LaneId};
 use window::{RecoveryWindow, Verdict};
 
@@ -72,6 +73,10 @@ struct State {
     hanging: BTreeMap<u32, String>,
     /// The adapter is to be reset, as was found out where nobody could wait: what was noticed.
     adapter_hangs: Option<String>,
+    /// Engines, by number, whose unserved work was asked for: the work as it stood then.
+    unserved: BTreeMap<u32, OutstandingWork>,
+    /// Fences with satisfied waiters that are to be checked at this time: the interrupt may be under way.
+    unreleased: Option<(CpuTime, Vec<OsHandle>)>,
     /// What the driver names in the reset that is under way.
     naming: Option<Named>,
     /// Address spaces of processes that are blocked.
@@ -90,6 +95,8 @@ pub(crate) struct Noticed {
     pub(crate) suspects: Vec<Arc<Device>>,
     /// It is about packets, which may be complete by now: then nothing is reset, and nobody is to blame.
     pub(crate) packets: bool,
+    /// The engine does not run the work: a reset would not reach it, and could only cut off the work of others.
+    pub(crate) unserved: bool,
 }
 
 /// Whose work a reset cut off.
@@ -116,13 +123,13 @@ enum Failure {
 
 impl Noticed {
     fn new(what: String, suspects: Vec<Arc<Device>>) -> Noticed {
-        Noticed { what, suspects, packets: false }
+        Noticed { what, suspects, packets: false, unserved: false }
     }
 
     /// Whoever has work on the engine at this moment is suspected.
     fn of_all_on(adapter: &Arc<Adapter>, engine: EngineId, what: String) -> Noticed {
         let (suspects, packets) = recovery::busy_on(adapter, engine);
-        Noticed { what, suspects, packets }
+        Noticed { what, suspects, packets, unserved: false }
     }
 }
 
@@ -141,6 +148,8 @@ impl Tdr {
                     asked: BTreeMap::new(),
                     hanging: BTreeMap::new(),
                     adapter_hangs: None,
+                    unserved: BTreeMap::new(),
+                    unreleased: None,
                     naming: None,
                     blocked: BTreeSet::new(),
                     breaks: config.debug_mode == TdrDebugMode::Break,
@@ -249,6 +258,13 @@ pub(crate) fn engine_timed_out(adapter: &Arc<Adapter>, engine: EngineId, noticed
     }
     adapter.count(Count::engine_timeouts);
     adapter.record_recovery_step(&format!("detected: {}", noticed.what), start_ns);
+    if noticed.unserved {
+        let blame = Blame { culprits: noticed.suspects.clone(), bystanders: Vec::new() };
+        lose(adapter, &mut report, &blame, engine);
+        report.outcome = RecoveryOutcome::DeviceLost;
+        adapter.record_recovery(&format!("recovery of {engine}"), start_ns, u64::from(report.code));
+        return tdr.keep(report);
+    }
     // 4.
     let reset_ns = adapter.platform.stamp_ns();
     let number = adapter.caps.engine_number(engine);

@@ -50,6 +50,8 @@ pub enum RecoveryOutcome {
     NothingLeft,
     /// The engine was reset.
     EngineReset,
+    /// The device was lost and nothing was reset: the engine did not run its work.
+    DeviceLost,
     /// The adapter was reset.
     AdapterReset,
     /// The adapter is stopped: why.
@@ -112,6 +114,9 @@ impl fmt::Display for RecoveryReport {
             RecoveryOutcome::Ignored => write!(f, "\n  ignored, as TdrDebugMode says"),
             RecoveryOutcome::NothingLeft => write!(f, "\n  the engine was done: nothing was reset"),
             RecoveryOutcome::EngineReset => write!(f, "\n  the engine was reset"),
+            RecoveryOutcome::DeviceLost => {
+                write!(f, "\n  the device was lost: the engine did not run its work, so nothing was reset")
+            }
             RecoveryOutcome::AdapterReset => write!(f, "\n  the adapter was reset"),
             RecoveryOutcome::Fatal(why) => write!(f, "\n  the adapter is stopped: {why}"),
         }?;

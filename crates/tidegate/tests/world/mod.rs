@@ -119,7 +119,7 @@ pub fn start_with(
     start_around(Platform::virtual_time(StepCosts::free()), change, caps, layer)
 }
 
-fn start_around(
+pub fn start_around(
     platform: Platform,
     change: impl FnOnce(MachineConfig) -> MachineConfig,
     caps: Option<ChangeCaps>,

@@ -7,7 +7,8 @@
 use super::super::pending::{CommandKind, Now, Work};
 use super::super::preempt::{Aftermath, Reason};
 use super::VidSch;
-use tidegate_ddi::OsHandle;
+use crate::driver_fault::{DdiCall, OutstandingWork};
+use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::{CpuTime, Event};
 
 /// A packet that an engine has, for a report.
@@ -143,6 +144,35 @@ impl<F: Clone> VidSch<F> {
     pub(crate) fn next_timeout(&self, delay_ns: u64) -> Option<CpuTime> {
         let due = |engine: &super::Engine| Some(engine.times_out(&self.limits, delay_ns)?.1);
         self.engines.iter().filter_map(due).min()
+    }
+}
+
+impl<F: Clone> VidSch<F> {
+    /// The packets of an engine that are not reported, by context, with the calls that were made about them.
+    pub(crate) fn outstanding_on(&self, number: u32, engine: EngineId) -> Vec<OutstandingWork> {
+        let Some(e) = self.engines.get(number as usize) else { return Vec::new() };
+        let mut found: Vec<OutstandingWork> = Vec::new();
+        let request = e.request().map(|request| DdiCall {
+            entry: "DxgkDdiPreemptCommand",
+            number: Some(request.id.into()),
+            at: request.asked,
+        });
+        for packet in &e.in_flight {
+            let entry = match packet.command.kind {
+                CommandKind::Patched { .. } => "DxgkDdiSubmitCommand",
+                _ => "DxgkDdiSubmitCommandVirtual",
+            };
+            let submitted = DdiCall { entry, number: Some(packet.id.into()), at: packet.submitted };
+            if let Some(known) = found.iter_mut().find(|work| work.context == packet.context) {
+                known.calls.push(submitted);
+                continue;
+            }
+            let tag = self.contexts.get(&packet.context).map_or(0, |queue| queue.tag);
+            let (calls, reported, context) = (vec![submitted], e.last_completed().into(), packet.context);
+            found.push(OutstandingWork { tag, engine, calls, reported, context });
+        }
+        found.iter_mut().for_each(|work| work.calls.extend(request.clone()));
+        found
     }
 }
 

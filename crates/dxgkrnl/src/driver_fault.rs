@@ -1,0 +1,106 @@
+//! What the kernel knows against a driver: faults that it worked around, and work that the driver accepted and has not reported.
+//!
+//! Invariants: data only; text is made in `Display`. Faults are bounded; the first ones are kept.
+//!
+//! Entry points: [`Adapter::driver_faults`], [`Adapter::outstanding_work`].
+
+use crate::adapter::Adapter;
+use std::fmt;
+use tidegate_ddi::{EngineId, OsHandle};
+use tidegate_platform::CpuTime;
+
+/// Faults that are kept.
+const KEPT: usize = 64;
+
+/// An entry of the driver that did not do what it must, as the kernel found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverFault {
+    /// When it was found.
+    pub at: CpuTime,
+    /// The entry, by its official name.
+    pub entry: &'static str,
+    /// What was seen.
+    pub what: String,
+}
+
+impl fmt::Display for DriverFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.entry, self.what)
+    }
+}
+
+/// A call of a DDI that a report names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DdiCall {
+    /// The entry, by its official name.
+    pub entry: &'static str,
+    /// The packet, request, progress value or suspend fence that it named; `None` where it names none.
+    pub number: Option<u64>,
+    /// When it was made.
+    pub at: CpuTime,
+}
+
+impl fmt::Display for DdiCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.entry)?;
+        if let Some(number) = self.number {
+            write!(f, " {number}")?;
+        }
+        write!(f, " at {} ms", self.at.0 / 1_000_000)
+    }
+}
+
+/// Work of a queue that the driver accepted and has not reported as complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutstandingWork {
+    /// The tag of the context or hardware queue.
+    pub tag: u32,
+    /// Its engine.
+    pub engine: EngineId,
+    /// The last calls that were about it, in order.
+    pub calls: Vec<DdiCall>,
+    /// The last packet or progress value that was reported as complete.
+    pub reported: u64,
+    pub(crate) context: OsHandle,
+}
+
+impl fmt::Display for OutstandingWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calls: Vec<String> = self.calls.iter().map(DdiCall::to_string).collect();
+        let (tag, engine, calls) = (self.tag, self.engine, calls.join(", "));
+        write!(f, "queue {tag} has work on {engine}: last calls {calls}; reported up to {}", self.reported)
+    }
+}
+
+impl Adapter {
+    /// What entries of the driver did not do, the first 64. The kernel worked around each of them.
+    pub fn driver_faults(&self) -> Vec<DriverFault> {
+        self.faults.lock().clone()
+    }
+
+    pub(crate) fn note_driver_fault(&self, entry: &'static str, what: String) {
+        let at = self.platform.now();
+        let mut faults = self.faults.lock();
+        if faults.len() < KEPT {
+            faults.push(DriverFault { at, entry, what });
+        }
+    }
+
+    /// Work that the driver accepted and has not reported, by queue: for reports of machines that stand still.
+    pub fn outstanding_work(&self) -> Vec<OutstandingWork> {
+        let mut all = Vec::new();
+        for number in 0..self.caps.engine_count() {
+            let engine = self.caps.engine(number);
+            all.extend(self.sched.lock().outstanding_on(number, engine));
+        }
+        let queues = self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
+        all.extend(queues.iter().map(|queue| OutstandingWork {
+            tag: queue.tag,
+            engine: queue.engine(),
+            calls: queue.last_calls(self),
+            reported: queue.progress.fence.value(),
+            context: queue.context.os_handle,
+        }));
+        all
+    }
+}
