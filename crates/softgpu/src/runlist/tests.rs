@@ -263,6 +263,44 @@ fn nothing_is_kept_of_processes_that_come_and_go() {
     assert!(spare < 10, "{spare}");
 }
 
+// spec: HS-021
+#[test]
+fn a_packet_keeps_its_equals_waiting_for_a_slice_and_not_where_the_engine_may_not_leave_it() {
+    let bands = Bands { process_quantum_ns: [2 * MS; 4], normal_percent: 0 };
+    let rivals = [(place(2, 9, 1), 2 * MS), (place(1, 9, 1), 2 * MS), (place(1, 1, 1), 2 * MS)];
+    let unset = [(place(2, 9, 1), SLICE_NS), (place(1, 9, 1), SLICE_NS), (place(1, 1, 1), SLICE_NS)];
+    for (bands, rivals) in [(bands, rivals), (Bands::default(), unset)] {
+        for (rival, slice_ns) in rivals {
+            let mut list = RunList::default();
+            list.set_bands(bands);
+            let (long, own) = (QueueId(0), place(1, 1, 1));
+            let at = |ns: u64| move || CpuTime(ns);
+            list.push(long, own, false, at(0));
+            assert_eq!(list.pop(at(0)), Some(long));
+            // Alone in the middle of a packet: nothing asks how long that takes.
+            let never = || -> CpuTime { panic!("the clock was read") };
+            for _ in 0..3 {
+                list.turn_ended(true, true, never);
+                list.push(long, own, true, never);
+                assert_eq!(list.gives_way_at(), None);
+                assert_eq!(list.pop(never), Some(long));
+            }
+            // Time counts from the moment at which an equal has come.
+            list.turn_ended(true, true, never);
+            list.push(long, own, true, never);
+            list.push(QueueId(1), rival, false, at(MS));
+            let end = MS + slice_ns;
+            assert_eq!(list.gives_way_at(), Some(CpuTime(end)), "{rival:?}");
+            for (now, may_leave, next) in [(end - 10, true, 0), (end + 5, false, 0), (end + 6, true, 1)] {
+                assert_eq!(list.pop(at(now)), Some(long));
+                list.turn_ended(true, may_leave, at(now));
+                list.push(long, own, true, at(now));
+                assert_eq!(list.next(), Some(QueueId(next)), "{rival:?} {now}");
+            }
+        }
+    }
+}
+
 /// Whatever is entered and taken off in whatever order, nothing is lost and nothing comes twice.
 #[test]
 fn nothing_is_lost_and_nothing_comes_twice() {
