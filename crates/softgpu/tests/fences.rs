@@ -546,6 +546,35 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
     });
 }
 
+/// More peaks than have room in the page: the annex moves with it.
+#[test]
+fn a_page_of_fences_moves_with_a_history_that_outgrew_it() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (head, moving, done) =
+            (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
+        let mut queue = process.queue(COPY);
+        queue.submit(&[head.wait(1)]);
+        for value in (100..140).rev() {
+            queue.submit(&[moving.wait(value)]);
+            moving.current.store(value);
+            moving.current.store(0);
+        }
+        queue.submit(&[done.signal(1), moving.wait(100), done.signal(2)]);
+        let (to, page) = machine.system.protocol(PAGE_WORDS);
+        machine.tell(AdminCommand::HoldEngines).unwrap();
+        machine.tell(AdminCommand::MoveFencePage { from: moving.current_at, to }).unwrap();
+        process.map_fence_page(moving.current_va, to);
+        machine.tell(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 }).unwrap();
+        machine.tell(AdminCommand::ReleaseEngines).unwrap();
+        process.queue(COMPUTE).submit(&[head.signal(1)]);
+        machine.await_signals(&done, 1);
+        assert_eq!((page.word(0).load(), done.current.load()), (0, 1), "the last wait came after all pulses");
+        process.queue(COMPUTE).submit(&[moving.signal(100)]);
+        machine.await_signals(&done, 2);
+    });
+}
+
 #[test]
 fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
     everywhere(Config::default(), |machine| {
