@@ -6,7 +6,7 @@ mod world;
 use std::sync::Arc;
 use tidegate::d3d12::{
     Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, Heap, OnAbort,
-    Priority, Queue, QueueDesc, QueueOptions,
+    Priority, Queue, QueueDesc, QueueOptions, ResidencyChoice,
 };
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::platform::StepCosts;
@@ -40,7 +40,11 @@ struct App {
 
 impl App {
     fn new(w: &World, ring_slots: u64) -> App {
-        let device = w.machine.device(DeviceOptions { ring_slots, ..DeviceOptions::default() }).unwrap();
+        App::with(w, DeviceOptions { ring_slots, ..DeviceOptions::default() })
+    }
+
+    fn with(w: &World, options: DeviceOptions) -> App {
+        let device = w.machine.device(options).unwrap();
         let [gate, done] = ["gate", "done"].map(|name| device.create_fence(name, 0).unwrap());
         App { device, gate, done }
     }
@@ -237,6 +241,35 @@ fn a_queue_that_only_reports_its_end_reports_it_with_a_backlog_too() {
         let gone = Err(Error::QueueAborted { queue: "queue".to_owned() });
         assert_eq!(queue.wait_idle(), gone);
         assert_eq!(queue.signal(&app.done, 51), gone);
+    });
+}
+
+#[test]
+fn a_failure_in_the_backlog_is_told_by_the_next_call_whose_work_is_queued() {
+    const BYTES: u64 = 0x1_0000;
+    let little = world_with(|mut config: MachineConfig| {
+        config.gpu.local_memory_bytes = 2 * BYTES;
+        config
+    });
+    little.run(|w| {
+        let residency = ResidencyChoice::Automatic;
+        let app = App::with(w, DeviceOptions { ring_slots: 8, residency, ..DeviceOptions::default() });
+        let queue = app.gated(Submission::User);
+        (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
+        let mut list = app.device.create_command_list(CommandListType::Copy);
+        for number in 0..3 {
+            let desc = BufferDesc { name: format!("b{number}"), bytes: BYTES, heap: Heap::Default };
+            list.fill(&app.device.create_buffer(desc).unwrap(), 0, BYTES, 1).unwrap();
+        }
+        queue.execute(&[&list.close().unwrap()]).unwrap();
+        app.gate.signal(1).unwrap();
+        app.done.wait(20).unwrap();
+        w.pass(SETTLED_NS);
+        let late = queue.signal(&app.done, 21).unwrap_err();
+        assert!(matches!(late, Error::OverBudget { .. }), "{late}");
+        app.done.wait(21).unwrap();
+        queue.wait_idle().unwrap();
+        assert_eq!(queue.stats().executes, 0, "the list was left out");
     });
 }
 
