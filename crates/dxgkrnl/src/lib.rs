@@ -4,10 +4,13 @@
 //! `handle` · `device` · `memory` (allocations, GPU addresses) · `fence` (storage, waiters, the MonitoredValue protocol,
 //! logs) · `signal` (the rules that every signal keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode
 //! hardware queues) · `doorbell` · `suspend` (hardware contexts off the run list and back) · `power` (D-states, F-states) ·
-//! `registry` (how objects are found) · `interrupt` (interrupt and deferred routine) · `display` (flips) · `recovery` (a device in error) · `supervisor` (who looks when deadlines have come) · `teardown` (how processes end) · `feature`
-//! (what both sides can do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called) · `error`.
+//! `registry` (how objects are found) · `interrupt` (interrupt and deferred routine) · `display` (flips) · `recovery` (a device in
+//! error) · `supervisor` (the timer) · `teardown` (how processes end) · `removal` (how an adapter ends; `gone` stands in for its
+//! driver) · `driver_fault` (what the kernel knows against a driver) · `feature` (what both sides can do) · `declaration` (what the
+//! driver says it is) · `entry` (which of its entries may be called) · `error`.
 //!
-//! Locks. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a callback or a wake: decide, drop, call,
+//! Locks. A removal takes its lock before every other. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a
+//! callback or a wake: decide, drop, call,
 //! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: joining of a cross-adapter
 //! fence → moves of fence storage → page tables of a process, or CPU updates of a fence → interrupt lock. Who takes the power takes
 //! the doorbell transition inside. The transition otherwise, and the reading of fence logs, are taken alone: a log is mapped before

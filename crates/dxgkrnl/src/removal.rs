@@ -65,7 +65,8 @@ impl Adapter {
         left.iter().for_each(create::end_with_adapter);
         drop(left);
         self.wait_until(|| self.fences.lock().len() == 0);
-        // 8. DxgkDdiStopDevice, alone in the driver.
+        // 8. DxgkDdiStopDevice, alone in the driver, on a device that has power.
+        let _awake = self.awake();
         let stopped = self.tdr.gate.alone(self.config.tdr.ddi_delay_ns, || {
             self.driver_as_it_is().stop_device(&Passive::enter());
             // spec: PRE-094
