@@ -2,8 +2,8 @@
 //!
 //! The published order of a disconnect (rotate the mapping, then write the status) can lose a ring: it lands on the dummy page
 //! while the status still says CONNECTED. Here the status comes first, and the mapping turns to the
-//! doorbell's dummy page after it: a late store harms nobody, and whoever made it reads RETRY afterwards. A dedicated doorbell
-//! has a fresh page for each connect, so that a page kept from an ended one rings nobody. When the hardware is off, the
+//! doorbell's dummy page after it: a late store reaches no hardware, and its process reads RETRY afterwards. A dedicated
+//! doorbell has a fresh page for each connect, so that a page kept from an ended one rings no queue. When the hardware is off, the
 //! last-queued cell is compared with progress, and pending work goes to the driver as a notification.
 //!
 //! The transition lock orders every create, connect, disconnect and destroy of an adapter. The driver may call disconnect from inside
@@ -216,7 +216,7 @@ impl Doorbell {
             private_data: std::mem::take(private_data),
         };
         let driver = adapter.driver().create_doorbell(&Passive::enter(), &mut args)?;
-        // The caller's buffer is as long as he said, whatever the driver makes of it.
+        // The caller's buffer keeps its length, whatever the driver makes of it.
         // spec: UMS-172
         *private_data = args.private_data;
         private_data.resize(private_bytes, 0);
@@ -311,7 +311,7 @@ impl Doorbell {
         let victims = std::mem::take(&mut *adapter.victims.lock());
         let connected = connected.map_err(Some).and_then(|c| self.show(c));
         drop(transition);
-        // 5. Whoever lost hardware for it may have lost a ring, too: their disconnect is complete by now.
+        // 5. A doorbell that lost its hardware to this one may have lost a ring, too. Its disconnect is complete by now.
         take_up(victims);
         match connected {
             Err(None) => {
@@ -368,7 +368,7 @@ impl Doorbell {
         Ok(connection)
     }
 
-    /// Writes a DISCONNECTED status, so that whoever rings from now on reads it; `false` when it was disconnected already.
+    /// Writes a DISCONNECTED status, which every ring from now on reads; `false` when it was disconnected already.
     // spec: UMS-101
     // spec: UMS-038
     fn announce_disconnect(&self, reason: DisconnectReason) -> bool {
@@ -404,8 +404,8 @@ impl Doorbell {
         }
     }
 
-    /// Its process ends in good order: nobody connects it again, and what was announced before is with the driver, also when
-    /// its ring was lost and nobody is left who would repeat it.
+    /// Its process ends in good order: it is not connected again. What was announced before is with the driver, also when its ring
+    /// was lost and no thread is left to repeat it.
     pub(crate) fn close(&self) {
         self.take_hardware(DisconnectReason::Abort);
         // What is pending keeps the engine's power from then on.
@@ -439,7 +439,7 @@ impl Doorbell {
         if was_connected {
             self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
         }
-        // 3. The mapping: whoever rings from now on has read, or will read, that nobody hears it.
+        // 3. The mapping: a ring from now on meets the dummy page, and its process reads DISCONNECTED.
         if was_connected {
             self.hide();
         }

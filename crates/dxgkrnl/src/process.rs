@@ -115,7 +115,7 @@ macro_rules! lookup {
         fn $name(&self, handle: Handle) -> Result<Arc<$type>, Status> {
             let objects = self.objects.lock();
             match objects.get(handle) {
-                // Nobody calls in any more: what is left in the table is `teardown`'s.
+                // The process has ended: what is left in the table is `teardown`'s.
                 _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
                 Some(Object::$kind(object)) => Ok(object),
                 _ => Err(Status::INVALID_PARAMETER),

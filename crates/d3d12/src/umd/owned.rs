@@ -1,4 +1,4 @@
-//! Owns kernel objects on behalf of whoever made them: dropping the owner ends the object, so that a half-made queue leaves
+//! Owns the kernel objects of queues and resources: dropping the owner ends the object, so that a half-made queue leaves
 //! nothing behind. The order of the fields of a queue is the order in which its objects end.
 
 use crate::umd::thunk::Thunk;

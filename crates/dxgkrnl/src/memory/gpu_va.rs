@@ -426,7 +426,7 @@ impl AddressSpace {
         if cached && !self.adapter.caps.cache_coherent_memory {
             system.set_cache_type(from, CacheType::Uncached);
         }
-        // Local memory is nobody's to cache.
+        // No CPU caches local memory.
         let coherent = self.adapter.caps.cache_coherent_memory && system.cache_type(from).is_some();
         self.write_pages(tables, affinity, va, bytes.div_ceil(page).max(1), |i| {
             access.entry(PhysicalAddress(from.0 + i * page), coherent)
