@@ -75,7 +75,8 @@ pub struct AdapterConfig {
     /// Where interrupts run.
     pub interrupts: InterruptDelivery,
     /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests. Logging is mandatory: 0 makes
-    /// no logs and is outside of the contract, for measurements of what they cost and for explorations of other races.
+    /// no logs and is outside of the contract: for the bench that measures what a log entry costs, and for explorations whose
+    /// states would be too many.
     pub log_entries: u32,
     /// A signal below its fence's value that does not announce it is refused, instead of made, counted and reported.
     pub strict_fence_rewind: bool,

@@ -8,6 +8,7 @@ use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::{LeftOut, notes};
 use crate::world::{Setting, World, ends_well, until_quiet};
+use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::{Platform, Submission};
 
@@ -23,10 +24,10 @@ pub(crate) const RACE: Race = Race {
     name: "demote-against-signal",
     about: "MonitoredValue leaves local memory while an engine signals and the CPU begins to wait: the event is set",
     marks: &[INTERRUPTED, NOT_INTERRUPTED],
-    agents: &["engine", "main", "memory pressure"],
+    agents: &["interrupts", "engine", "main", "memory pressure"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::sampled(40_000),
+        short: Plan::sampled(30_000),
         full: Plan::bounded(1, 20_000_000),
         bugs: Plan::sampled(100_000),
     },
@@ -36,7 +37,8 @@ pub(crate) const RACE: Race = Race {
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out = if bug.is_some() { LeftOut::EngineHold } else { LeftOut::Nothing };
-    let setting = Setting { left_out, local_monitored_values: true, ..Setting::default() };
+    let interrupts = InterruptDelivery::Worker;
+    let setting = Setting { interrupts, left_out, local_monitored_values: true, ..Setting::default() };
     let world = World::new(platform, setting);
     let queue = world.queue("copy", Submission::User, 0);
     let fence = world.fence("moving");

@@ -26,7 +26,7 @@ pub(crate) const RACE: Race = Race {
     agents: &["engine of the producer", "engine of the consumer", "main"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::sampled(40_000),
+        short: Plan::sampled(30_000),
         full: Plan::exhaustive(20_000_000),
         bugs: Plan::sampled(100_000),
     },

@@ -9,6 +9,7 @@ use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::{LeftOut, notes};
 use crate::world::{Setting, World, ends_well, until_quiet};
+use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::kmd::InterruptMode;
 use tidegate::{Platform, Submission};
@@ -21,13 +22,13 @@ pub(crate) const RACE: Race = Race {
     name: "log-write-against-log-read",
     about: "an interrupt has the log of another engine's queue read while that engine writes it: no waiter is forgotten",
     marks: &[READ, BOTH],
-    agents: &["engine 0", "engine 1", "main", "other"],
+    agents: &["interrupts", "engine 0", "engine 1", "main", "other"],
     planted: &[PlantedBug {
         name: NO_FLUSH,
         about: "UpdateNativeFenceLogs does nothing: the index is believed before its entry is there",
     }],
     plans: Plans {
-        short: Plan::sampled(60_000),
+        short: Plan::sampled(45_000),
         full: Plan::bounded(2, 20_000_000),
         bugs: Plan::sampled(400_000),
     },
@@ -40,7 +41,7 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         platform,
         Setting {
             engines: 2,
-            log_entries: 8,
+            interrupts: InterruptDelivery::Worker,
             posted_log_entries: true,
             interrupt: InterruptMode::HwQueueArray,
             names_all_queues: true,

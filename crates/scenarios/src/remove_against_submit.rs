@@ -37,7 +37,7 @@ pub(crate) const RACE: Race = Race {
     agents: &["engine", "supervisor", "main", "submitter", "waiter", "debugger"],
     planted: PLANTED,
     plans: Plans {
-        short: Plan::sampled(40_000),
+        short: Plan::sampled(30_000),
         full: Plan::sampled(1_000_000),
         bugs: Plan::sampled(100_000),
     },

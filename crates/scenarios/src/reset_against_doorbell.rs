@@ -45,7 +45,7 @@ const PLANTED_IN_ADAPTER: &[PlantedBug] = &[
 ];
 
 const PLANS: Plans =
-    Plans { short: Plan::sampled(40_000), full: Plan::sampled(3_000_000), bugs: Plan::sampled(100_000) };
+    Plans { short: Plan::sampled(30_000), full: Plan::sampled(3_000_000), bugs: Plan::sampled(100_000) };
 
 pub(crate) const OF_ENGINE: Race = Race {
     name: "reset-against-doorbell",

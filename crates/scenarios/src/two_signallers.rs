@@ -5,6 +5,7 @@ use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::notes;
 use crate::world::{Setting, World, ends_well, until_quiet};
+use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::explorer::{Prepared, Verdict};
 use tidegate::{Platform, Submission};
 
@@ -16,10 +17,10 @@ pub(crate) const RACE: Race = Race {
     name: "two-signallers",
     about: "an engine and a CPU thread signal one fence while another thread begins to wait: it is released in every order",
     marks: &[CPU_LAST, GPU_LAST, INTERRUPTED],
-    agents: &["engine", "main", "signaller"],
+    agents: &["interrupts", "engine", "main", "signaller"],
     planted: &[],
     plans: Plans {
-        short: Plan::sampled(40_000),
+        short: Plan::sampled(30_000),
         full: Plan::bounded(1, 20_000_000),
         bugs: Plan::sampled(100_000),
     },
@@ -28,7 +29,8 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, _bug: Option<&'static str>) -> Prepared {
-    let world = World::new(platform, Setting::default());
+    let setting = Setting { interrupts: InterruptDelivery::Worker, ..Setting::default() };
+    let world = World::new(platform, setting);
     let queue = world.queue("copy", Submission::User, 0);
     let fence = world.fence("shared");
     queue.signal(&fence, 1).expect("a submission");

@@ -5,6 +5,7 @@ use crate::plan::{Plan, Plans};
 use crate::race::Race;
 use crate::seam::notes;
 use crate::world::{Setting, World, ends_well, until_quiet};
+use tidegate::dxgkrnl::InterruptDelivery;
 use tidegate::explorer::{Prepared, Verdict};
 use tidegate::{Platform, Submission};
 
@@ -15,11 +16,11 @@ pub(crate) const RACE: Race = Race {
     name: "two-waiters",
     about: "two CPU threads begin to wait for one value while an engine signals it: both are released",
     marks: &[INTERRUPTED, AT_ONCE],
-    agents: &["engine", "main", "second waiter"],
+    agents: &["interrupts", "engine", "main", "second waiter"],
     planted: &[],
     plans: Plans {
         // It takes two forced switches to lose a waiter.
-        short: Plan::sampled(40_000),
+        short: Plan::sampled(30_000),
         full: Plan::bounded(2, 20_000_000),
         bugs: Plan::sampled(100_000),
     },
@@ -28,7 +29,8 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, _bug: Option<&'static str>) -> Prepared {
-    let world = World::new(platform, Setting::default());
+    let setting = Setting { interrupts: InterruptDelivery::Worker, ..Setting::default() };
+    let world = World::new(platform, setting);
     let queue = world.queue("copy", Submission::User, 0);
     let fence = world.fence("shared");
     queue.signal(&fence, 1).expect("a submission");

@@ -67,7 +67,7 @@ fn finds_its_bugs(name: &str) {
 // spec: NF-050, NF-051, NF-054, NF-055
 #[test]
 fn a_signal_through_seven_stations_loses_no_waiter() {
-    is_exhausted_in("seven-stations", 8_006);
+    is_exhausted_in("seven-stations", 8_223);
     finds_its_bugs("seven-stations");
 }
 
@@ -92,7 +92,7 @@ fn a_signal_behind_a_packet_loses_no_waiter() {
 
 #[test]
 fn a_signal_against_a_shadow_of_monitored_value_loses_no_waiter() {
-    is_exhausted_in("shadow-against-signal", 75_172);
+    is_exhausted_in("shadow-against-signal", 75_508);
     finds_its_bugs("shadow-against-signal");
 }
 
@@ -143,14 +143,14 @@ fn a_queue_that_waits_for_another_engine_goes_on() {
 // spec: NF-003, NF-135
 #[test]
 fn a_queue_that_waits_for_the_cpu_goes_on() {
-    is_exhausted_in("cpu-signal-against-park", 17_548);
+    is_exhausted_in("cpu-signal-against-park", 25_194);
     finds_its_bugs("cpu-signal-against-park");
 }
 
 // spec: NF-015, NF-048, NF-053
 #[test]
 fn a_wait_that_is_taken_back_leaves_nothing_armed() {
-    is_exhausted_up_to(1, "cancel-against-signal", 35_128);
+    is_exhausted_up_to(1, "cancel-against-signal", 52_564);
     finds_its_bugs("cancel-against-signal");
 }
 
@@ -163,7 +163,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_end_while_it_is_signalled() {
-    is_exhausted_up_to(1, "destroy-against-signal", 28_074);
+    is_exhausted_up_to(1, "destroy-against-signal", 33_132);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_signal_on_one_gpu_reaches_a_queue_on_another_without_the_cpu() {
 // spec: UMS-004
 #[test]
 fn a_ring_reaches_an_engine_that_goes_to_sleep() {
-    is_exhausted_in("ring-against-park", 2_069);
+    is_exhausted_in("ring-against-park", 2_297);
     finds_its_bugs("ring-against-park");
     is_exhausted_in("wake-word", 13);
     finds_its_bugs("wake-word");
