@@ -186,7 +186,6 @@ impl Device {
         self.create_queue_with(desc, QueueOptions::default())
     }
 
-    // spec: ME-018
     /// The same with options.
     ///
     /// # Errors

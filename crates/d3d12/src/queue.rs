@@ -165,6 +165,7 @@ impl Queue {
         }
         let drawn = inner.platform.lane(LaneKind::Queue, &inner.options.process_name, &desc.name);
         // Lanes are numbered through the whole machine, so that tags of different processes differ too.
+        // spec: ME-018
         let number = drawn.0 + 1;
         let id = QueueIdentity { device: Arc::clone(inner), name: desc.name, tag: number, lane: number };
         let path = match desc.submission {

@@ -587,7 +587,6 @@ impl Kernel for Process {
         Ok(())
     }
 
-    // spec: MF-001
     fn create_monitored_fence(&self, args: CreateMonitoredFence<'_>) -> Result<FenceInstance, Status> {
         let create = CreateFence {
             name: args.name,
@@ -656,6 +655,7 @@ impl Kernel for Process {
     }
 
     // spec: NF-003
+    // spec: MF-001
     fn signal_from_cpu(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<(), Status> {
         // The others are about queues.
         check_flags(flags, SignalFlags::ALLOW_FENCE_REWIND)?;

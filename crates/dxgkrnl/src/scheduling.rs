@@ -92,6 +92,7 @@ fn ask(
         return Ok(());
     }
     let args = SetContextSchedulingProperties { context: context.driver, properties };
+    // spec: HS-002
     adapter.driver().set_context_scheduling_properties(&Passive::enter(), args)?;
     *context.standing.properties.lock() = properties;
     Ok(())

@@ -17,7 +17,6 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::SetBands { process_quantum_ns, normal_percent })
     }
 
-    // spec: HS-002
     pub(crate) fn set_scheduling(&self, args: SetContextSchedulingProperties) -> Result<(), KmdError> {
         let properties = args.properties;
         properties.check().map_err(|_| {

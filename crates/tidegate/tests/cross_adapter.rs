@@ -715,7 +715,7 @@ impl Surface {
     }
 }
 
-// spec: NF-142, NF-144
+// spec: NF-144
 #[test]
 fn creation_rules() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE, Kind::PLAIN]).run(|w| {
@@ -738,7 +738,7 @@ fn creation_rules() {
     });
 }
 
-// spec: NF-152, NF-153
+// spec: NF-142, NF-152, NF-153
 #[test]
 fn opening_on_another_adapter() {
     Adapters::new(&virtual_time(), &[Kind::CAPABLE, Kind::PLAIN]).run(|w| {

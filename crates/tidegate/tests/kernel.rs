@@ -35,6 +35,8 @@ fn a_wait_that_is_satisfied_never_arms() {
         assert!(w.wait_event(&fence, value).is_set());
     }
     assert_eq!(w.armed(), Vec::<String>::new());
+    assert!(!w.wait_event(&fence, 42).is_set());
+    assert_eq!(w.armed(), ["[41]"]);
 }
 
 // spec: NF-024

@@ -44,7 +44,7 @@ pub struct Switch {
 /// What the parser says about a file that is no Rust.
 pub fn below(text: &str, line: usize) -> Result<Vec<Switch>, String> {
     let file = syn::parse_file(text).map_err(|e| format!("line {}: {e}", e.span().start().line))?;
-    let mut search = Search { line, best: None };
+    let mut search = Search { text, line, best: None };
     search.visit_file(&file);
     let first = first_code_line(text, line);
     Ok(search.best.filter(|node| node.line == first).map_or_else(Vec::new, |node| node.switches))
@@ -63,12 +63,13 @@ struct Node {
 }
 
 /// Looks for the node that begins first on or below `line`; of those that begin together, the outermost.
-struct Search {
+struct Search<'t> {
+    text: &'t str,
     line: usize,
     best: Option<Node>,
 }
 
-impl Search {
+impl Search<'_> {
     fn offer(&mut self, line: usize, switches: impl FnOnce() -> Vec<Switch>) {
         if line >= self.line && self.best.as_ref().is_none_or(|best| line < best.line) {
             self.best = Some(Node { line, switches: switches() });
@@ -76,17 +77,19 @@ impl Search {
     }
 }
 
-impl<'ast> Visit<'ast> for Search {
+impl<'ast> Visit<'ast> for Search<'_> {
     fn visit_item_fn(&mut self, node: &'ast syn::ItemFn) {
+        let text = self.text;
         self.offer(node.sig.span().start().line, || {
-            with_inside(of_function(&node.sig.output, &node.block), |i| i.visit_block(&node.block))
+            with_inside(text, of_function(&node.sig.output, &node.block), |i| i.visit_block(&node.block))
         });
         visit::visit_item_fn(self, node);
     }
 
     fn visit_impl_item_fn(&mut self, node: &'ast syn::ImplItemFn) {
+        let text = self.text;
         self.offer(node.sig.span().start().line, || {
-            with_inside(of_function(&node.sig.output, &node.block), |i| i.visit_block(&node.block))
+            with_inside(text, of_function(&node.sig.output, &node.block), |i| i.visit_block(&node.block))
         });
         visit::visit_impl_item_fn(self, node);
     }
@@ -113,27 +116,32 @@ impl<'ast> Visit<'ast> for Search {
     }
 
     fn visit_stmt(&mut self, node: &'ast Stmt) {
-        self.offer(node.span().start().line, || with_inside(of_statement(node), |i| i.visit_stmt(node)));
+        let text = self.text;
+        self.offer(node.span().start().line, || {
+            with_inside(text, of_statement(node), |i| i.visit_stmt(node))
+        });
         visit::visit_stmt(self, node);
     }
 
     fn visit_expr_match(&mut self, node: &'ast syn::ExprMatch) {
+        let text = self.text;
         // Without an arm for the rest, no arm can be left out.
         let has_rest = node.arms.last().is_some_and(|arm| matches!(arm.pat, Pat::Wild(_) | Pat::Ident(_)));
         for arm in &node.arms {
             self.offer(line(&arm.pat), || {
                 let whole = if has_rest { of_arm(arm) } else { vec![default_instead(&arm.body)] };
-                with_inside(whole, |i| i.visit_arm(arm))
+                with_inside(text, whole, |i| i.visit_arm(arm))
             });
         }
         visit::visit_expr_match(self, node);
     }
 
     fn visit_field_value(&mut self, node: &'ast FieldValue) {
+        let text = self.text;
         self.offer(node.span().start().line, || {
             let whole =
                 if node.colon_token.is_some() { vec![default_instead(&node.expr)] } else { Vec::new() };
-            with_inside(whole, |i| i.visit_expr(&node.expr))
+            with_inside(text, whole, |i| i.visit_expr(&node.expr))
         });
         visit::visit_field_value(self, node);
     }
@@ -272,8 +280,8 @@ fn of_arm(arm: &Arm) -> Vec<Switch> {
 }
 
 /// Appends the switches of the conditions, comparisons and literals that `visit` comes to.
-fn with_inside(mut whole: Vec<Switch>, visit: impl FnOnce(&mut Inside)) -> Vec<Switch> {
-    let mut inside = Inside::default();
+fn with_inside(text: &str, mut whole: Vec<Switch>, visit: impl FnOnce(&mut Inside<'_>)) -> Vec<Switch> {
+    let mut inside = Inside { text, switches: Vec::new() };
     visit(&mut inside);
     inside.switches.truncate(MOST_INSIDE);
     inside.switches.retain(|switch| !whole.contains(switch));
@@ -281,13 +289,13 @@ fn with_inside(mut whole: Vec<Switch>, visit: impl FnOnce(&mut Inside)) -> Vec<S
     whole
 }
 
-/// The switches of conditions, comparisons and literals.
-#[derive(Default)]
-struct Inside {
+/// The switches of conditions, comparisons, arms and literals.
+struct Inside<'t> {
+    text: &'t str,
     switches: Vec<Switch>,
 }
 
-impl Inside {
+impl Inside<'_> {
     fn offer(&mut self, expression: &Expr, what: &'static str, instead: String) {
         let range = bytes(expression);
         let insertions = vec![
@@ -307,12 +315,18 @@ impl Inside {
     }
 }
 
-impl<'ast> Visit<'ast> for Inside {
+impl<'ast> Visit<'ast> for Inside<'_> {
     fn visit_item(&mut self, _: &'ast syn::Item) {}
 
     fn visit_expr(&mut self, node: &'ast Expr) {
         match node {
             Expr::If(_) | Expr::While(_) => self.switches.extend(of_condition(node)),
+            Expr::Match(choice) => {
+                for pair in choice.arms.windows(2) {
+                    let other = self.text[bytes(&*pair[1].body)].to_owned();
+                    self.offer(&pair[0].body, "the arm has the value of the next one", other);
+                }
+            }
             Expr::Binary(both) => match both.op {
                 BinOp::Eq(_) | BinOp::Ne(_) | BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) => {
                     self.offer_inverted(node, "the comparison is inverted");
@@ -448,6 +462,15 @@ mod tests {
         assert!(all[1].contains("b(((y < 3) != on(7)), false)"), "{}", all[1]);
         assert!(all[2].contains("b(y < (if on(7) { 3 + 1 } else { 3 }), false)"), "{}", all[2]);
         assert!(all[3].contains("(if on(7) { true } else { false })"), "{}", all[3]);
+    }
+
+    #[test]
+    fn an_arm_takes_the_value_of_the_next_one() {
+        let all = planted(
+            "// spec: NF-001\nfn a(x: A) -> B {\n    match x {\n        C => D,\n        E => F,\n    }\n}",
+            1,
+        );
+        assert!(all.iter().any(|text| text.contains("C => (if on(7) { F } else { D }),")), "{all:?}");
     }
 
     #[test]

@@ -102,6 +102,7 @@ impl FenceInstanceObject {
         check_flags(args.flags)?;
         // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits, or that every signal counts.
         let cross_adapter = args.flags.contains(SyncObjectFlags::CROSS_ADAPTER);
+        // spec: NF-142
         let cross_adapter = cross_adapter.then(|| CrossAdapterFence::new(adapter, args));
         let kind = StorageKind::choose(adapter, args.native, args.flags)?;
         let storage = match &cross_adapter {
@@ -128,7 +129,6 @@ impl FenceInstanceObject {
     ) -> Result<FenceInstanceObject, Status> {
         check_flags(flags)?;
         let fence = hold.fence().clone();
-        // spec: NF-083
         let may_signal = !flags.contains(SyncObjectFlags::NO_SIGNAL);
         let pool = device.fence_pool.on(affinity);
         let mapping = fence.storage.map(fence.os_handle, &pool, may_signal)?;
@@ -138,6 +138,7 @@ impl FenceInstanceObject {
             None => None,
             Some(native) => {
                 let open = OpenNativeFence {
+                    // spec: NF-083
                     global: native.driver_global,
                     os_handle: id,
                     device: device.driver,
@@ -320,8 +321,8 @@ fn close_waiters(fence: &Fence) {
     }
     // Waiters are released, and hold no reference: their wait ends with the fence. So do waits that stand in rings, those that
     // hold their queue and those that nobody has looked at yet.
-    // spec: NF-107
     let waiting = fence.waiters.lock().take_all();
+    // spec: NF-107
     monitor::release(waiting);
     if fence.cross_adapter.as_ref().is_none_or(|shared| shared.leave(fence)) {
         cpu::let_all_pass(fence);
@@ -346,8 +347,8 @@ fn end(fence: &Arc<Fence>) {
     close_waiters(fence);
     // Close came with the last instance; now Destroy. The slot goes back when the last reference drops the fence, after it.
     // Until Destroy has returned an interrupt may name the fence, so it stays in the table until then.
-    // spec: NF-089
     let still = fence.storage.hold_still(&fence.adapter);
+    // spec: NF-089
     if let Some(native) = &fence.native {
         fence.adapter.driver().destroy_native_fence(&Passive::enter(), native.driver_global);
     }

@@ -49,7 +49,6 @@ pub(crate) struct CrossAdapterFence {
 
 impl CrossAdapterFence {
     /// What a fence that is created on `adapter` will share.
-    // spec: NF-142
     pub(crate) fn new(adapter: &Adapter, args: &CreateFence<'_>) -> Arc<CrossAdapterFence> {
         let platform = &adapter.platform;
         Arc::new(CrossAdapterFence {

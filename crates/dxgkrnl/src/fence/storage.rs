@@ -246,7 +246,7 @@ impl ValuePage {
     }
 
     /// How engines of `adapter` may use it. What several adapters share may have histories that this one does not keep.
-    // spec: NF-012, MF-011, MF-012, ME-037
+    // spec: NF-012, MF-011, MF-012, ME-037, NF-113
     // spec: NF-018
     fn access(&self, adapter: &Adapter) -> Access {
         let kept = self.history && (self.is_movable() || adapter.caps.fence_history);
@@ -487,7 +487,6 @@ impl FenceStorage {
     /// The cells become those of a new fence. Where no CPU reaches them, hardware sees to that, nobody waits, and the user-mode
     /// driver stores the initial value with a GPU write.
     // spec: NF-099, MF-004
-    // spec: NF-113
     pub(crate) fn begin(&self, adapter: &Adapter, name: &str, (initial_value, monitored_value): (u64, u64)) {
         if let Some(cell) = self.current() {
             cell.word().clone().named_by(|| format!("CurrentValue of '{name}'"));
