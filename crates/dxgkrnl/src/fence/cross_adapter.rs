@@ -66,7 +66,7 @@ impl CrossAdapterFence {
     }
 
     /// The cells of the member on `adapter`: the one CurrentValue, and a MonitoredValue of its own.
-    // spec: NF-031, NF-145, NF-146
+    // spec: NF-031, NF-145, NF-146, NF-165
     pub(crate) fn storage_on(&self, adapter: &Arc<Adapter>) -> Result<FenceStorage, Status> {
         FenceStorage::around(adapter, StorageKind::Default, &self.current)
     }
@@ -167,7 +167,6 @@ impl CrossAdapterFence {
 }
 
 /// The value that `fence` shares with other adapters may have changed: they are told.
-// spec: NF-165
 pub(crate) fn propagate(fence: &Fence) {
     let Some(cross) = &fence.cross_adapter else { return };
     for other in cross.others(fence) {
