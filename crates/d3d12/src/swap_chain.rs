@@ -144,6 +144,7 @@ impl Device {
     fn presents_on(&self, queue: &Queue, name: &str) -> Result<()> {
         let what = || format!("swap chain '{name}' on queue '{}'", queue.name());
         self.inner.owns(&queue.inner.id.device, || format!("queue '{}'", queue.name()))?;
+        // spec: PRE-083
         if queue.submission() == Submission::User {
             let why =
                 "a user-mode queue presents nothing; create the queue with packet or hardware submission";

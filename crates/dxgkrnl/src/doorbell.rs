@@ -299,12 +299,12 @@ impl Doorbell {
         // spec: UMS-061
         let waking = adapter.awake_but_suspended();
         let _engine = adapter.engine_in_use(self.queue.engine());
-        // spec: UMS-063
         // 2. The driver finds hardware, and may take it from another doorbell by the callback.
         let flags = match self.secondary {
             Some(_) => ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS,
             None => ConnectDoorbellFlags::empty(),
         };
+        // spec: UMS-063
         let connected = adapter.driver().connect_doorbell(&Passive::enter(), self.driver, flags);
         // spec: UMS-062
         let _awake = waking.resume();
@@ -370,7 +370,7 @@ impl Doorbell {
 
     /// Writes a DISCONNECTED status, which every ring from now on reads; `false` when it was disconnected already.
     // spec: UMS-101
-    // spec: UMS-038
+    // spec: UMS-038, UMS-039
     fn announce_disconnect(&self, reason: DisconnectReason) -> bool {
         let mut state = self.state.lock();
         state.aborted |= reason == DisconnectReason::Abort;
@@ -394,7 +394,6 @@ impl Doorbell {
     }
 
     /// The kernel takes the hardware away.
-    // spec: UMS-039
     pub(crate) fn disconnect(&self, reason: DisconnectReason) {
         // 1, 2.
         let was_connected = self.take_hardware(reason);

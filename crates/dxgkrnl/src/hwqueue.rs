@@ -222,7 +222,6 @@ impl HwQueue {
         };
         let progress = Arc::new(FenceInstanceObject::create(device, &fence)?);
         let current = progress.mapping.current_va;
-        // spec: NF-300
         let (progress_fence, monitored) = match &progress.fence.native {
             // spec: NF-117
             Some(native) => (ProgressFence::Native(native.driver_global), progress.mapping.monitored_va),

@@ -105,7 +105,7 @@ pub(crate) fn resolve(adapter: &Adapter, reported: &HwQueueFault) -> Result<Opti
 }
 
 /// Whoever is named loses its device, and nobody else, unless more must be reset.
-// spec: HS-018
+// spec: HS-018, RES-007
 pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &HwQueueFault) {
     let HwQueueFault { engine, fence_id, slot, fault, .. } = *reported;
     let say = |tag| DeviceState::Faulted(FaultReport { fence_id, ..report(tag, engine, slot, &fault) });

@@ -757,7 +757,6 @@ impl Kernel for Process {
             PresentQueue::HwQueue(queue) => {
                 let queue = self.hw_queue(queue)?;
                 queue.device.check()?;
-                // spec: PRE-083
                 if queue.user_mode_submission {
                     return Err(Status::GRAPHICS_PRESENT_DENIED);
                 }

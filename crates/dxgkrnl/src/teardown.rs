@@ -88,11 +88,11 @@ impl Process {
             return self.terminate_now(of_process, Patience::Waits, start_ns);
         }
         // 3. Ring, control area, doorbell and queue of each are destroyed; and then the rest.
-        // spec: UMS-089
         for queue in of_process.queues {
             self.destroy_queue(queue);
         }
         drop((of_process.hw_contexts, of_process.contexts, of_process.fences, of_process.devices));
+        // spec: UMS-089
         self.destroy_rest();
         adapter.count(Count::processes_closed);
         adapter.record_process(&format!("process '{}' closed", self.name()), start_ns);

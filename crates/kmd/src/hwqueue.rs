@@ -68,6 +68,7 @@ impl ReferenceDriver {
                 objects.fences.get(fence)?;
                 (Some(fence), args.progress_current_gpu_va, args.progress_monitored_gpu_va)
             }
+            // spec: NF-300
             ProgressFence::Monitored { gpu_va } => (None, gpu_va, 0),
         };
         Ok(HwQueue {

@@ -45,7 +45,7 @@ impl ReferenceDriver {
     /// has loaded the index of each log of these queues, waits and signals alike; the register's read brings the entries that
     /// those count to memory, and behind the barrier the kernel's loads see them.
     pub(crate) fn flush_logs(&self, hw_queues: &[DriverHandle]) -> Vec<KmdError> {
-        // spec: NF-216, NF-218
+        // spec: NF-216
         self.device.read_register(Register::LOG_FLUSH);
         self.platform.fence();
         let objects = self.objects.lock();

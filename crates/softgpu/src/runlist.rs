@@ -355,7 +355,6 @@ impl RunList {
     }
 
     /// Whether somebody on the list comes before the queue that is on the engine, whatever that is in the middle of.
-    // spec: PRE-003
     pub(crate) fn is_outranked(&self) -> bool {
         let Some(served) = self.served.filter(|s| s.on_engine && self.kept.is_none()) else { return false };
         let place = served.place;

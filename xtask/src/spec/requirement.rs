@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::exception::FILE as EXCEPTIONS;
 use crate::finding::Finding;
+use crate::mutants::ledger::FILE as VERDICTS;
 use crate::tree;
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -56,7 +57,7 @@ const ORIGINS: [&str; 2] = ["reference", "decision"];
 impl Requirements {
     pub fn read(root: &Path) -> Result<Self, String> {
         let files = tree::files(root, "spec", &["toml"])?;
-        let files = files.into_iter().filter(|f| f.path != Path::new(EXCEPTIONS));
+        let files = files.into_iter().filter(|f| ![EXCEPTIONS, VERDICTS].map(Path::new).contains(&&*f.path));
         Self::parse(files.map(|f| (f.path, f.text)))
     }
 

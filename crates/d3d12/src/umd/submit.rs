@@ -96,10 +96,10 @@ impl Submitter {
         }
 
         // 1. A new progress value for each command buffer, one above the one before.
-        // spec: UMS-075
         let checkpoint = matches!(unit, Unit::Wait(..) | Unit::Signal(..)) && self.ring.needs_checkpoint();
         let lists = if let Unit::Execute(lists) = unit { lists } else { &[][..] };
         let buffers = lists.len() as u64 + u64::from(checkpoint || matches!(unit, Unit::Marker));
+        // spec: UMS-075
         let mut next = self.progress;
         self.progress += buffers;
 
@@ -147,9 +147,9 @@ impl Submitter {
         for attempt in 0.. {
             // 5. Ring: the write pointer, absolute. The store goes through the mapping, never to a page found before, which
             //    may be another queue's by now. The hint tells an engine that sleeps, or looks elsewhere.
-            // spec: UMS-079
             platform.spend(Step::DoorbellStore);
             let base = self.connection.as_ref().map_or(0, |c| c.value_base);
+            // spec: UMS-079
             self.doorbell.mapping.store(DOORBELL_VALUE_WORD, base + self.ring.written());
             self.stats.doorbell_rings += 1;
             if let Some(connection) = &self.connection {

@@ -208,8 +208,8 @@ pub(crate) fn read_news(adapter: &Adapter, level: &Dispatch, queues: &[Arc<HwQue
 fn read(adapter: &Adapter, level: Option<&Dispatch>, queues: &[&HwQueue]) -> Vec<LogNews> {
     let tracing = adapter.platform.tracing();
     // 1. The index of each log, as one word.
-    // spec: NF-214
     let mut found = Vec::new();
+    // spec: NF-214
     for (number, queue) in queues.iter().enumerate() {
         for log in queue.logs.iter().flat_map(FenceLogs::all) {
             if !tracing && log.log_type != LogType::Signals {
@@ -226,6 +226,7 @@ fn read(adapter: &Adapter, level: Option<&Dispatch>, queues: &[&HwQueue]) -> Vec
     // 2. The driver's barrier, once for all.
     // spec: NF-215
     let mut with_news: Vec<DriverHandle> = found.iter().map(|f| queues[f.queue].driver).collect();
+    // spec: NF-218
     with_news.dedup();
     if with_news.is_empty() {
         return news;

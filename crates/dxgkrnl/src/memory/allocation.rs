@@ -254,7 +254,6 @@ impl AllocationObject {
         self.space.remap_on(Affinity::ALL, self.gpu_va, at, self.bytes, Access::ReadWrite);
     }
 
-    // spec: RES-007
     /// Engines lose it: whoever uses its address faults.
     fn unmap(&self) {
         let Place::Moving { stands, .. } = &self.place else { return };

@@ -241,6 +241,10 @@ fn disconnect_destroy_and_notify_succeed_however_often_they_come() {
     let gone = Event::Admin(AdminCommand::DestroyQueue { queue: QueueId(3) });
     assert_eq!(machine.journal.take(), [hardware_off(0), gone], "drained, then off the run list");
     assert_eq!(machine.driver.violations(), []);
+    // A doorbell that is no more: the call still returns, and what it could not do is written down.
+    machine.driver.disconnect_doorbell(&level, doorbells[0]);
+    machine.driver.destroy_doorbell(&level, doorbells[0]);
+    assert_eq!(machine.driver.violations().len(), 2);
 }
 
 #[test]

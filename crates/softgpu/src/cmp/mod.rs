@@ -124,6 +124,7 @@ impl Resting {
 
 impl Node {
     /// What its run list asks for.
+    // spec: PRE-003
     fn asks(&self) -> u64 {
         match self.resting {
             _ if self.list.is_empty() || self.list.waits_for_kept() => 0,
