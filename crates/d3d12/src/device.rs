@@ -71,7 +71,7 @@ struct Queues {
     ended: QueueStats,
     /// Queue names by tag, kept for reports on queues that are gone.
     names: BTreeMap<u32, String>,
-    /// The default queue of each type and model that was asked for.
+    /// The default queues that exist, by list type and submission model.
     defaults: Vec<((CommandListType, Submission), Weak<QueueInner>)>,
 }
 
@@ -199,8 +199,8 @@ impl Device {
     }
 
     // spec: ME-080
-    /// The queue of normal priority that the components of an application share: the same queue for each caller that asks for this
-    /// type and submission model while a handle of it is held. The first call creates it.
+    /// Returns the queue of normal priority that the components of an application share. Each call with this type and submission
+    /// model returns the same queue while a handle of it is held. The first call creates it.
     ///
     /// # Errors
     /// As [`Device::create_queue`].
@@ -317,7 +317,8 @@ impl Device {
     }
 
     // spec: ME-079
-    /// The same; `initially_set` is how it starts. [`Event::wait_any`] waits for the first of several.
+    /// As [`Device::create_event`], with the event set from the start if `initially_set`. [`Event::wait_any`] waits for any of several
+    /// events.
     #[doc(alias = "CreateEvent")]
     pub fn create_event_with(&self, manual_reset: bool, initially_set: bool) -> Event {
         let event = self.inner.platform.event(manual_reset);

@@ -1,8 +1,8 @@
 //! Owns queues as an application sees them: execute, wait and signal take effect in call order, and each returns at once.
 //!
 //! What is common to the three submission models stands here: the checks, the lane, the records. How work reaches the engine
-//! is the business of `umd::{packet_queue, hardware_queue, user_queue}`. What was executed is submitted before the call returns,
-//! or stands before any wait or signal that follows in the backlog of a user-mode queue whose ring is full.
+//! is the business of `umd::{packet_queue, hardware_queue, user_queue}`. What was executed is submitted before the call returns.
+//! When the ring of a user-mode queue is full it goes into the backlog, before every later wait and signal.
 
 use crate::counters::QueueStats;
 use crate::device::Device;

@@ -1,7 +1,7 @@
 //! Owns what cannot be returned from a `Drop`: the kernel calls that end an object and were refused.
 //!
-//! A refusal leaves a kernel object behind, so it is a defect of this crate or of the kernel. One status is none: DEVICE_REMOVED says
-//! that the process has ended, and with it all of its objects.
+//! A refusal leaves a kernel object behind, so it is a defect of this crate or of the kernel. DEVICE_REMOVED does not count as a
+//! refusal: the process has ended, and with it all of its objects.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct RefusedDestroy {
     pub call: &'static str,
     /// The object.
     pub object: Handle,
-    /// What the kernel said.
+    /// The status that the kernel returned.
     pub status: Status,
 }
 
@@ -38,7 +38,7 @@ impl TeardownReport {
         TeardownReport(Arc::new(platform.mutex("refused destroy calls", Vec::new())))
     }
 
-    /// What was refused so far, oldest first; empty when all is well.
+    /// The calls refused so far, oldest first.
     pub fn refused(&self) -> Vec<RefusedDestroy> {
         self.0.lock().clone()
     }

@@ -40,9 +40,9 @@ const HISTORY_WORDS_PER_VALUE: usize = 8;
 /// Words of a fence page: the values, then their histories.
 pub const PAGE_WORDS: usize = VALUE_WORDS * (1 + HISTORY_WORDS_PER_VALUE);
 
-/// Most peaks that a cell keeps beyond those that have room in its page. Behind that many pulses, each below the one before, the
-/// older half of the peaks is dropped and counted. The bound is on what a process can make its fences take: 256 KiB each, and the time
-/// of a look.
+/// Most peaks that a cell keeps beyond those that have room in its page. After that many pulses, each below the one before, the
+/// older half of the peaks is dropped and counted. The bound limits what a process can make its fences cost: 256 KiB each, and the
+/// time to read the history.
 pub const MAX_ANNEX_PEAKS: usize = 1 << 14;
 /// Peaks in one piece of an annex.
 const PIECE_PEAKS: usize = 512;
@@ -464,7 +464,7 @@ impl History<'_> {
         (depth.min(room + MAX_ANNEX_PEAKS), room)
     }
 
-    /// Adds a peak. When the annex is full, the older half goes, which served only the oldest waits; that is counted.
+    /// Adds a peak. When the annex is full, the older half is dropped, which served only the oldest waits, and the loss is counted.
     fn push(&self, peak: Peak) {
         let (before, room) = self.depth();
         let mut depth = before;
@@ -510,7 +510,7 @@ impl History<'_> {
         if depth <= room {
             return self.first_peaks((depth, room)).into_iter().find(|peak| epoch < peak.label);
         }
-        // Labels rise. A search that a rewind disturbs finds anything; the caller sees by the epoch that there was one.
+        // Labels rise. A concurrent rewind may spoil the search; the caller detects it by the epoch.
         let (mut from, mut to) = (0, depth);
         while from < to {
             let middle = from + (to - from) / 2;
@@ -622,7 +622,7 @@ mod tests {
                 let above = FenceWait { value: wait.value + 1, ..*wait };
                 assert!(!cell.satisfies(above) && !look.satisfies(above), "{above:?} was never reached");
             }
-            // A peak above all of them stands for them all, and what comes after it begins in the page again.
+            // A peak above all others replaces them, and the next peaks stand in the page again.
             cell.store(6_000);
             cell.store(0);
             assert_eq!((cell.look().peaks.len(), cell.satisfies(waits[4_999])), (1, true));

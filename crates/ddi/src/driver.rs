@@ -50,8 +50,8 @@ pub trait Driver: Send + Sync {
     #[doc(alias = "DRIVER_INITIALIZATION_DATA")]
     fn ddi_version(&self) -> DdiVersion;
 
-    /// The optional entries that the driver has. An adapter whose driver declares a capability without the entries of it does not
-    /// start. By default none.
+    /// The optional entries that the driver has; none by default. An adapter whose driver declares a capability without the entries that
+    /// the capability needs does not start.
     #[doc(alias = "DRIVER_INITIALIZATION_DATA")]
     fn optional_entries(&self) -> OptionalEntries {
         OptionalEntries::empty()
@@ -483,9 +483,10 @@ pub trait Callbacks: Send + Sync {
         reason: DisconnectReason,
     ) -> Result<(), Status>;
 
-    /// Memory for the state of a context, or of a device for all its contexts, which the kernel keeps over eviction and moves; its first
-    /// content is built by DxgkDdiBuildPagingBuffer. That of a device has it when the call returns, so the call waits for the GPU: it is
-    /// not made from a reset, from a change of power or from DxgkDdiCreateDevice, before which the kernel knows no device.
+    /// Makes memory for the state of a context, or of a device for all its contexts. The kernel keeps it over eviction and moves; its first
+    /// content is built by DxgkDdiBuildPagingBuffer. Memory of a device has its content when the call returns, so the call waits for the
+    /// GPU. It must not be made from a reset or a change of power, nor from DxgkDdiCreateDevice, where the kernel does not know the
+    /// device yet.
     #[doc(alias = "DxgkCbCreateContextAllocation")]
     fn create_context_allocation(
         &self,

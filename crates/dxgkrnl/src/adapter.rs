@@ -75,8 +75,8 @@ pub struct AdapterConfig {
     /// Where interrupts run.
     pub interrupts: InterruptDelivery,
     /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests. Logging is mandatory: 0 makes
-    /// no logs and is outside of the contract: for the bench that measures what a log entry costs, and for explorations whose
-    /// states would be too many.
+    /// no logs and is outside of the contract. It is for the bench that measures the cost of a log entry, and for two exhausted
+    /// explorations (decision 14).
     pub log_entries: u32,
     /// A signal below its fence's value that does not announce it is refused, instead of made, counted and reported.
     pub strict_fence_rewind: bool,
@@ -158,7 +158,7 @@ pub struct Adapter {
     pub(crate) platform: Platform,
     /// With the entries that it lacks closed; see `entry`.
     driver: Arc<dyn Driver>,
-    /// In its place once the adapter has stopped.
+    /// Stands in for the driver once the adapter has stopped.
     gone: Gone,
     features: Arc<Features>,
     pub(crate) caps: AdapterCaps,
@@ -496,7 +496,7 @@ impl Adapter {
         self.condition.lock().removed = true;
     }
 
-    /// The driver did not let a removal stop it.
+    /// A call that stays in the driver has kept a removal from stopping it.
     pub(crate) fn note_stuck_in_driver(&self, bug: BugCheck) {
         self.condition.lock().bug_checks.push(bug);
     }

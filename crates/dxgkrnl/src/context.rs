@@ -35,7 +35,7 @@ pub(crate) struct Context {
     pub(crate) engine: EngineId,
     pub(crate) hardware_scheduled: bool,
     pub(crate) tag: u32,
-    /// Its process has no handle of it any more; of hardware contexts.
+    /// Set for a hardware context once its process has no handle of it.
     handle_closed: OnceLock<()>,
     /// Whether it is on the run list; of hardware contexts.
     pub(crate) suspension: Suspension,

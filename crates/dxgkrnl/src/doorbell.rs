@@ -36,7 +36,7 @@ struct State {
     aborted: bool,
     /// The driver has let go of it, or is about to.
     ended: bool,
-    /// The last connect and the last notification that the driver was told of, for reports.
+    /// The times of the last connect and of the last notification with the driver, for reports.
     connected: Option<CpuTime>,
     notified: Option<CpuTime>,
 }
@@ -109,7 +109,7 @@ impl DoorbellTable {
     }
 }
 
-/// A doorbell that the driver took away inside the present transition; its pending work is looked for when that is over.
+/// A doorbell that the driver victimised inside the present transition. Its pending work is checked when the transition is over.
 pub(crate) struct Victim {
     doorbell: Arc<Doorbell>,
     /// Whether it lost hardware, and may have lost a ring with it.
@@ -257,7 +257,7 @@ impl Doorbell {
         }
         // 1. No lookup finds it any more.
         adapter.doorbells.lock().remove(self.queue.os_handle, self.os_handle);
-        // 2. Status first, then the mapping. From here on no method of a holder asks the driver for this doorbell.
+        // 2. Status first, then the mapping. From here on no method of this doorbell calls the driver.
         if self.announce_disconnect(DisconnectReason::Abort) {
             self.hide();
         }
@@ -403,8 +403,8 @@ impl Doorbell {
         }
     }
 
-    /// Its process ends in good order: it is not connected again. What was announced before is with the driver, also when its ring
-    /// was lost and no thread is left to repeat it.
+    /// Keeps the doorbell disconnected when its process closes in good order. Work that was announced before reaches the driver, also
+    /// when its ring was lost and no thread is left to repeat the ring.
     pub(crate) fn close(&self) {
         self.take_hardware(DisconnectReason::Abort);
         // What is pending keeps the engine's power from then on.
@@ -495,7 +495,7 @@ impl Doorbell {
     }
 }
 
-/// The transition is over: pending work of the doorbells that the driver took away in it goes to the driver.
+/// Notifies the driver, after a transition, of pending work of the doorbells that it victimised in it.
 fn take_up(victims: Vec<Victim>) {
     victims.iter().filter(|victim| victim.lost).for_each(|victim| victim.doorbell.notify_pending_work());
 }

@@ -1,4 +1,4 @@
-//! What the kernel knows against a driver: faults that it worked around, and work that the driver accepted and has not reported.
+//! Faults of a driver that the kernel worked around, and work that the driver accepted and has not reported as complete.
 //!
 //! Invariants: data only; text is made in `Display`. Faults are bounded; the first ones are kept.
 //!

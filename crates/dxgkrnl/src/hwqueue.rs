@@ -54,7 +54,7 @@ impl HwQueueTable {
         self.of_contexts.insert((queue.context.os_handle, queue.os_handle));
     }
 
-    /// The driver has let go of the queue, which is retired.
+    /// Removes a retired queue that the driver has released.
     fn remove(&mut self, os_handle: OsHandle, driver: DriverHandle) {
         self.by_kernel.remove(os_handle);
         if self.by_driver.get(&driver).is_some_and(|(owner, _)| *owner == os_handle) {
@@ -730,7 +730,7 @@ impl Drop for HwQueue {
         adapter.hw_queues.lock().remove(self.os_handle, self.driver);
         log::read_last(adapter, self);
         fence::queue_ended(adapter, self);
-        // What a call that was under way has pushed after the queue was retired.
+        // Gives up what a concurrent call has pushed after the queue was retired.
         if !self.user_mode_submission {
             let _not_made = self.give_up();
         }

@@ -69,7 +69,7 @@ enum Reported {
     /// A cross-adapter fence was signalled on another adapter.
     Relayed(Arc<Fence>),
     Broken(BugCheck),
-    /// A broken contract was found by a caller that holds locks, and is noted.
+    /// A caller that holds locks has found and noted a broken contract.
     Stopped,
 }
 
@@ -339,8 +339,8 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
     }
 }
 
-/// Takes what was reported and stands untaken for half of the timeout delay: the driver asked for no deferred routine, or its routine
-/// did not call DxgkCbNotifyDpc. Returns whether there was any.
+/// Takes reports that stand untaken for half of the timeout delay. The driver did not call DxgkCbQueueDpc, or its deferred routine did
+/// not call DxgkCbNotifyDpc. Returns whether there was any report.
 // spec: PRE-098
 pub(crate) fn take_overdue(adapter: &Arc<Adapter>) -> bool {
     let late_ns = adapter.config.tdr.delay_ns / 2;
@@ -436,8 +436,8 @@ pub(crate) fn relay(fence: Arc<Fence>) {
     serve_reports(&adapter);
 }
 
-/// Has the deferred routine lose all devices, the next time that it runs; wakes the interrupt agent for that where there is one. Any
-/// lock of the adapter may be held.
+/// Makes the next deferred routine lose all devices. Wakes the interrupt agent where there is one. Any lock of the adapter may be
+/// held.
 pub(crate) fn report_stop(adapter: &Adapter) {
     adapter.dpc.reported.lock().list.push(Reported::Stopped);
     adapter.dpc.wanted.exchange(1);

@@ -6,7 +6,7 @@
 //! hardware queues) · `doorbell` · `suspend` (hardware contexts off the run list and back) · `power` (D-states, F-states) ·
 //! `registry` (how objects are found) · `interrupt` (interrupt and deferred routine) · `display` (flips) · `recovery` (a device in
 //! error) · `supervisor` (the timer) · `teardown` (how processes end) · `removal` (how an adapter ends; `gone` stands in for its
-//! driver) · `driver_fault` (what the kernel knows against a driver) · `feature` (what both sides can do) · `declaration` (what the
+//! driver) · `driver_fault` (faults of a driver, and its outstanding work) · `feature` (what both sides can do) · `declaration` (what the
 //! driver says it is) · `entry` (which of its entries may be called) · `error`.
 //!
 //! Locks. A removal takes its lock before every other. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a

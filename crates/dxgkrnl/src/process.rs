@@ -115,7 +115,7 @@ macro_rules! lookup {
         fn $name(&self, handle: Handle) -> Result<Arc<$type>, Status> {
             let objects = self.objects.lock();
             match objects.get(handle) {
-                // The process has ended: what is left in the table is `teardown`'s.
+                // The process has ended: `teardown` ends what is left in the table.
                 _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
                 Some(Object::$kind(object)) => Ok(object),
                 _ => Err(Status::INVALID_PARAMETER),
@@ -347,7 +347,7 @@ impl Kernel for Process {
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
         let device = self.device(device)?;
         {
-            // What is being made for it is in the table before this, or finds the device retired and no place there.
+            // An object that is being made for the device either is in the table before this, or is refused a place there.
             let _objects = self.objects.lock();
             device.retire();
         }
@@ -551,7 +551,7 @@ impl Kernel for Process {
         let queue = self.hw_queue(hw_queue)?;
         let progress = self.handle_of_fence(&queue.progress);
         let removed = {
-            // A doorbell that is being made is there before this look, or finds the queue retired.
+            // A doorbell that is being made either is found here, or its creation finds the queue retired.
             let _transition = self.adapter.transition.lock_device();
             if !self.adapter.doorbells_of_queue(queue.os_handle).is_empty() {
                 return Err(Status::INVALID_PARAMETER);
@@ -688,7 +688,7 @@ impl Kernel for Process {
         let queue = self.hw_queue(args.hw_queue)?;
         queue.device.check()?;
         let (ring, control) = (self.allocation(args.ring)?, self.allocation(args.control)?);
-        // They end with their device, so they must be of the queue's.
+        // Ring and control area end with their device, so it must be the device of the queue.
         // spec: UMS-180
         if [&ring, &control].iter().any(|part| !Arc::ptr_eq(&part.device, &queue.device)) {
             return Err(Status::INVALID_PARAMETER);

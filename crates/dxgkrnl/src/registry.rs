@@ -1,8 +1,8 @@
 //! Owns the tables by which an adapter finds its objects. They hold weakly, since processes hold the objects.
 //!
 //! Invariants (decision 51): an object is entered when it is made, retired by the call that destroys it, and removed when the driver
-//! has let go of it. A retired object is in no list: no caller that looks for objects finds and holds it, so it ends with the calls
-//! that held it before. Its name stays known until the end, because an answer or an interrupt of the driver may still say it.
+//! has released it. A retired object is in no list: no caller that walks the objects holds it any more, so it ends with the calls
+//! that held it before. Its handle stays known until the end, because an answer or an interrupt of the driver may still name it.
 //! No object is dropped under the lock of its table.
 
 use std::collections::BTreeMap;
@@ -38,13 +38,13 @@ impl<T> Registry<T> {
         }
     }
 
-    /// The driver has let go of the object: its name is free.
+    /// Removes an object that the driver has released.
     pub(crate) fn remove(&mut self, handle: OsHandle) {
         self.entries.remove(&handle);
     }
 
-    /// The object that the driver names by `handle`, retired or not. `None` for a name that nothing has. A name that cannot be
-    /// upgraded is that of an object whose end is under way.
+    /// The object that the driver names by `handle`, retired or not; `None` for an unknown handle. A reference that cannot be
+    /// upgraded is of an object whose end is under way.
     pub(crate) fn named(&self, handle: OsHandle) -> Option<Weak<T>> {
         self.entries.get(&handle).map(|entry| entry.object.clone())
     }
@@ -85,7 +85,7 @@ mod tests {
         assert!(registry.is_live(handle));
         registry.retire(handle);
         assert_eq!((registry.live(), registry.is_live(handle)), (vec![kept.clone()], false));
-        // The driver may still name it, until the driver has let go.
+        // The driver may still name it, until the driver has released it.
         assert_eq!((registry.get(handle), registry.len()), (Some(held.clone()), 2));
         drop(held);
         assert_eq!((registry.get(handle), registry.named(handle).is_some()), (None, true));

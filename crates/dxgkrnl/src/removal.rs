@@ -1,7 +1,7 @@
 //! The end of an adapter: surprise removal, and a stop. Both are one list; see decision 46.
 //!
-//! Invariants: waiters are released by the maximum of their fences before their handles go. The driver hears of each object's end in
-//! the published order of an abnormal termination, and of DxgkDdiStopDevice last, alone. After that it is not called (`gone`).
+//! Invariants: waiters are released by the maximum of their fences before their handles go. The driver ends each object in
+//! the published order of an abnormal termination. DxgkDdiStopDevice comes last, alone. After that the driver is not called (`gone`).
 //!
 //! Lock order: `removing` is taken first, and is held over all of it.
 //!
@@ -17,7 +17,7 @@ use tidegate_calls::{DeviceState, Status};
 use tidegate_ddi::Passive;
 use tidegate_platform::WaitEnd;
 
-/// How often the end of calls that are under way is looked for.
+/// How often calls that are under way are checked for their end.
 const LOOK_NS: u64 = 1_000_000;
 
 impl Adapter {
@@ -79,13 +79,13 @@ impl Adapter {
         self.dpc.forget();
     }
 
-    /// Stops the adapter and its driver. A process that still has it open loses it as by [`Adapter::remove`], which this is.
+    /// Stops the adapter and its driver. The same as [`Adapter::remove`]: a process that still has the adapter open loses it.
     #[doc(alias = "DxgkDdiStopDevice")]
     pub fn stop(self: &Arc<Adapter>) {
         self.remove();
     }
 
-    /// A process has opened the adapter: it ends with it.
+    /// Enters a process that has opened the adapter, so that a removal ends it.
     pub(crate) fn enter_process(&self, process: &Arc<Process>) -> Result<(), Status> {
         {
             let mut processes = self.processes.lock();

@@ -1,13 +1,13 @@
 //! The kernel's timer: one agent that runs a watch when its deadline has come. A watch is a policy that names its next deadline, and
 //! the protocol that acts on it.
 //!
-//! Invariants: no timer is due on an adapter that stopped. A deadline that is due a second time, after a look that changed nothing, is
+//! Invariants: no timer is due on an adapter that stopped. A deadline that is due a second time, after a check that changed nothing, is
 //! a bug check.
 //!
 //! Order: a caller that changes a policy, under the policy's lock, arms afterwards. The agent 1. publishes that it has no deadline;
 //! 2. reads the deadline of every watch, under their locks; 3. publishes the earliest and sleeps until then. A deadline armed in
-//! between either was read in 2, or finds the word of 1 and wakes the agent. A deadline is not taken back: the agent wakes,
-//! finds nothing due, and sleeps again.
+//! between was either read in step 2, or its caller reads the word of step 1 and wakes the agent. A deadline is not taken back:
+//! the agent wakes, finds nothing due, and sleeps again.
 //!
 //! Entry points: [`Supervisor::arm`]; [`WATCHES`]. Explored adapters run without the agent by default.
 
@@ -81,16 +81,16 @@ impl Supervisor {
     }
 }
 
-/// Finds a deadline that will never pass. One look that changes nothing is legal: the policy may have been served by another agent
-/// between the deadline and the look. A second one at the same deadline is not: the first look left the policy as it found it, so
-/// the timer would be due for ever.
+/// Finds a deadline that will never pass. One check that changes nothing is legal: another agent may have served the policy between the
+/// deadline and the check. A second one at the same deadline is not: the first check left the policy as it was, so the timer
+/// would be due for ever.
 #[derive(Default)]
 struct Repeats {
     idle: Option<(&'static str, CpuTime)>,
 }
 
 impl Repeats {
-    /// A watch looked at this deadline. Returns whether it is stuck.
+    /// A watch ran for this deadline. Returns whether it is stuck.
     // spec: PRE-090
     fn is_stuck(&mut self, watch: &'static str, deadline: CpuTime, changed: bool) -> bool {
         let due = Some((watch, deadline)).filter(|_| !changed);

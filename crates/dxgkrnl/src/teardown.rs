@@ -38,7 +38,7 @@ enum Patience {
     WaitsForNobody,
 }
 
-/// What a process that has left the kernel is told of its devices.
+/// The device states that a process reads once it has left the kernel.
 pub(crate) struct Left {
     /// Why it has left.
     pub(crate) reason: DeviceState,

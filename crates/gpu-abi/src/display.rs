@@ -1,8 +1,8 @@
 //! Owns the registers of the display: what is scanned out, from where, and what has been latched.
 //!
 //! Size, pitch and the moment of the flip are written first; the write of the address commits all four. A commit that waits for the
-//! vertical sync is scanned from the next one on, and the surface before it until then. A commit that does not wait is scanned from the
-//! next line on, in the middle of a refresh too. A commit that comes before the last one was latched takes its place.
+//! vertical sync is scanned from the next one on; until then the surface before it is scanned. A commit that does not wait is scanned from
+//! the next line on, in the middle of a refresh too. A commit before the last one was latched replaces it.
 
 use crate::Register;
 use tidegate_d3dukmdt::{PixelFormat, Surface};

@@ -1,8 +1,8 @@
 //! Owns the display's side of the driver: what it declares, flips, visibility, and the vertical sync interrupt.
 //!
 //! A flip is four register writes, of which the last, the address, commits. With FlipOnNextVSync the display latches the surface at its
-//! next vertical sync; without it, at once. The kernel has one flip under way at a time and holds the interrupt lock over it, so nothing is guarded here. The
-//! interrupt routine reads what was latched.
+//! next vertical sync; without it, at once. The kernel has one flip under way at a time and holds the interrupt lock over it, so nothing is
+//! guarded here. The interrupt routine reads what was latched.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::display::{SetVidPnSourceAddressFlags, VID_PN_SOURCE};

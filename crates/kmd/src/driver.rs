@@ -66,7 +66,7 @@ impl ReferenceDriver {
         })
     }
 
-    /// The calls that must succeed and could not, each with its reason: none on a machine that keeps the contract. The first 64 are
+    /// The calls that must succeed and failed, each with its reason; empty on a machine that keeps the contract. The first 64 are
     /// kept; [`ReferenceDriver::violation_count`] counts all.
     pub fn violations(&self) -> Vec<Violation> {
         self.violations.lock().kept.clone()

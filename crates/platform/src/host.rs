@@ -4,8 +4,8 @@
 //! Invariants: only a closed host declares standstill. On an open one, a thread that the platform does not know may still act
 //! (decisions/0048). A sleeper registers before it reads `stopped`, and `stop` wakes until no sleeper is registered.
 //!
-//! The watch sleeps without end while an agent can move. The thread that leaves none behind wakes it: the last to sleep, or to
-//! end. From then on the watch looks by the clock, since a woken thread counts as asleep until it runs.
+//! The watch sleeps without end while an agent can move. The last agent that sleeps or ends wakes it. From then on the watch checks
+//! periodically, since a woken thread counts as asleep until it runs.
 
 use crate::memory::Word;
 use crate::time::Deadline;
@@ -109,7 +109,7 @@ impl Threads {
 }
 
 pub(crate) struct Host {
-    /// Tells hosts apart, never 0.
+    /// Number of this host, never 0.
     number: u64,
     start: Instant,
     /// Every thread that acts on this host is one of its agents.
@@ -207,7 +207,7 @@ impl Host {
         let end = if self.is_stopped() {
             WaitEnd::Stopped
         } else {
-            // A wake-up at leisure is no movement for the watch.
+            // Only a sleep that ends by itself, or has no deadline, counts as movement for the watch.
             self.sleeps.fetch_add(u64::from(by_itself || deadline.is_none()), Ordering::Relaxed);
             os::futex_wait(word.cell(), expected, timeout);
             match deadline {
@@ -354,8 +354,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. One finds a sleeper that reads `stopped` too early in
-    /// most cases; the rounds make that certain enough.
+    /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. Most single rounds already find a sleeper that reads `stopped`
+    /// too early.
     const ROUNDS: u32 = 100;
 
     /// The registration lock is held while a thread comes to its sleep, so the stop falls between what the thread does before
@@ -375,7 +375,7 @@ mod tests {
             while !comes.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }
-            // The sleeper comes to the lock meanwhile. That takes a few of these; in no round is it needed.
+            // The sleeper reaches the lock meanwhile. The test passes also in a round where it does not.
             (0..200).for_each(|_| std::thread::yield_now());
             host.begin_stop();
             drop(registration);

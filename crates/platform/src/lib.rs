@@ -74,13 +74,13 @@ pub(crate) struct Inner {
 impl Platform {
     /// Threads, real atomics and the wall clock.
     ///
-    /// Threads of the application may call in and wait as agents do. A wait therefore never ends because no agent can move: a
-    /// thread that the platform does not know may still end it.
+    /// Threads of the application may call in and wait as agents do. A wait never ends with [`WaitEnd::Stopped`] because no agent can
+    /// move, since a thread that the platform does not know may still end it.
     pub fn host() -> Platform {
         Platform::new(PlatformKind::Host, None, host::Host::new(false))
     }
 
-    /// The same for programs that start every thread with [`Platform::spawn`] or [`Platform::spawn_service`].
+    /// As [`Platform::host`], for programs that start every thread with [`Platform::spawn`] or [`Platform::spawn_service`].
     ///
     /// When no agent of such a platform can move any more, [`Platform::run`] ends after a second and names the blocked agents, as
     /// it does on the cooperative platforms. Other threads that act on it go unnoticed: a wait that one of them would end may
@@ -244,7 +244,7 @@ impl Platform {
     /// agents until every straight-line agent has returned, or none can move any more.
     ///
     /// When nothing can move, [`RunReport::blocked`] names the blocked agents and what each waits for. They are then released
-    /// with [`WaitEnd::Stopped`] so that their calls return. [`Platform::host`] never comes to that: a thread that it does not
+    /// with [`WaitEnd::Stopped`] so that their calls return. [`Platform::host`] never does this: a thread that it does not
     /// know may still act. When `main` returns there, every wait on the platform ends, those of other threads included.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
         match self.inner.kind {

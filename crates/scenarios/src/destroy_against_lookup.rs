@@ -1,8 +1,8 @@
 //! The race of destroy calls with callers that look through all objects of the adapter: two processes make and destroy user-mode queues
 //! and their doorbells while the power of idle engines is taken, for which every doorbell of the engine is disconnected.
 //!
-//! A doorbell that has been destroyed is in no list and gone from the driver, whatever another caller still holds of it. Else the
-//! process is refused what comes next: another doorbell of the same queue, and the end of the queue.
+//! A destroyed doorbell is in no list and has ended with the driver, although another caller still holds a reference. Otherwise
+//! the next calls of the process are refused: another doorbell of the same queue, and the end of the queue.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;

@@ -1,5 +1,5 @@
 //! The race of a fence's end with its signal: a CPU thread registers an event for a value and destroys the fence while an engine
-//! signals it. The event is set, by the signal or by the fence's end; an interrupt that comes late harms nobody.
+//! signals it. The event is set, by the signal or by the fence's end; a late interrupt changes nothing.
 //!
 //! The signal stands in the ring before the run begins.
 

@@ -1,9 +1,9 @@
 //! The race of a queue of a higher band with an engine that may not leave a packet: its granularity is DMA_BUFFER_BOUNDARY. A command
-//! buffer of two commands is on the engine when the FOCUS queue's comes. The engine turns to that one before the buffer begins, or when
-//! it is done, and never between its two commands.
+//! buffer of two commands is on the engine when work of the FOCUS queue arrives. The engine runs that work before the buffer begins or
+//! after it is done, and never between its two commands.
 //!
-//! The buffers of the lower queue are submitted before the run begins. Each fills two words. The FOCUS queue's command copies both, so
-//! that it is known where it came in.
+//! The buffers of the lower queue are submitted before the run begins. Each fills two words. The FOCUS queue's command copies both words,
+//! which shows the place at which it ran.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;

@@ -3,10 +3,10 @@
 //! hardware looks at the page for the last time and the mapping shows the dummy page. So a process that reads CONNECTED has rung the
 //! hardware.
 //!
-//! The same as a model is `doorbell-order`. Here there is no hint after the ring: its locked operations would hide a missing fence. The
-//! engine may sleep on, therefore nothing is said of the work.
+//! `doorbell-order` is a model of the same race. Here there is no hint after the ring: its locked operations would hide a missing fence.
+//! Without the hint the engine may stay asleep, so the scenario asserts nothing about the work.
 //!
-//! The kernel takes the doorbell away by itself, when it takes the power of an idle engine, or because the driver says so.
+//! The kernel disconnects the doorbell when it takes the power of an idle engine, or because the driver victimises it.
 
 use crate::plan::{Plan, Plans};
 use crate::race::{Prepare, Race};

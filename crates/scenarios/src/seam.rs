@@ -66,8 +66,8 @@ pub(crate) enum LeftOut {
     Restart,
     /// Taking hardware from a doorbell whose device is lost: the driver says nothing, and keeps it.
     Disconnection,
-    /// The driver's part in the end of a doorbell, until the next doorbell is connected: whoever destroys the first one is told that
-    /// it is gone before it is.
+    /// The driver's part in the end of a doorbell, until the next doorbell is connected: the destroy call of the first doorbell returns
+    /// before the doorbell has ended.
     DoorbellEnd,
     /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes it, and the driver waits.
     CallbackOwner,
@@ -107,7 +107,7 @@ pub(crate) mod notes {
     pub(crate) const WENT_ON: usize = 14;
     /// Where CurrentValue of the native fence stands that was opened first, in its process.
     pub(crate) const FIRST_FENCE_AT: usize = 15;
-    /// The same of the second.
+    /// The same for the native fence that was opened second.
     pub(crate) const SECOND_FENCE_AT: usize = 16;
     /// The interrupt routine ran a second time.
     pub(crate) const INTERRUPTED_AGAIN: usize = 17;
@@ -157,7 +157,7 @@ struct FirstDoorbellParts {
     queue: OnceLock<OsHandle>,
     doorbell: OnceLock<OsHandle>,
     page: OnceLock<Page>,
-    /// Set by a scenario that asks for `last_look`: to look is a step of its own.
+    /// Set by a scenario that reads `last_look`, since the reading is a step of its own.
     looks: OnceLock<()>,
     last_look: OnceLock<u64>,
 }
@@ -205,7 +205,7 @@ pub(crate) struct Seam {
     pub(crate) names_queues: Option<QueuesMade>,
     /// The first doorbell.
     pub(crate) first: FirstDoorbell,
-    /// Inside every connect the kernel is told that the first doorbell is lost, as a driver may that does not remember.
+    /// Every connect victimises the first doorbell, as a driver may that keeps no record of what it has victimised.
     pub(crate) told_again: bool,
     pub(crate) routine: Routine,
     /// The first doorbell whose end was left out, and that it ended later.
@@ -228,7 +228,7 @@ impl Routine {
     }
 }
 
-/// An interrupt line that is deaf while the interrupt routine runs.
+/// An interrupt line that loses interrupts while the interrupt routine runs.
 struct DeafLine {
     inner: Arc<dyn InterruptService>,
     routine: Routine,

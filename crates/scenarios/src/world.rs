@@ -110,7 +110,7 @@ impl Default for Setting {
 /// Slots of a ring: so few that it is quickly made, so many that three submissions need no checkpoint among them.
 const RING_SLOTS: u64 = 16;
 
-/// Entries of a fence log: as few as no queue of a scenario fills, so that logs are quickly made.
+/// Entries of a fence log. No queue of a scenario fills so many, and so small a log is quickly made.
 const LOG_ENTRIES: u32 = 8;
 
 /// A machine with one process.

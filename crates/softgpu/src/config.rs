@@ -95,7 +95,7 @@ pub struct Config {
     /// Most thread groups that an engine runs in one turn.
     pub groups_per_turn: u32,
     /// Most threads, triangles, pixels or instructions that an engine runs in one turn, where it is preempted as finely as that: it may
-    /// then end its turn in the middle of a group. At the end of a turn an equal whose time has come is served.
+    /// then end its turn in the middle of a group. At the end of a turn the engine serves an equal queue if the slice is over.
     pub grains_per_turn: u32,
     /// Most ring slots and small commands that an engine takes in one turn. More of them spread the cost of a turn over
     /// more packets; a queue of higher priority, or another engine of the same service, waits no longer than these.
@@ -131,8 +131,7 @@ pub struct Config {
     /// Whether an engine gives a queue back at the place among others that it had when it was taken, so that a change in between is
     /// lost. Another mistake for tests that have to find it.
     pub stale_places: bool,
-    /// Whether the CMP says that translations are invalidated while turns still use the old ones. Another mistake for tests that have to
-    /// find it.
+    /// Whether the CMP reports translations as invalidated while turns still use the old ones. Another mistake that tests have to find.
     pub unawaited_turns: bool,
     /// How long work takes on the virtual clock.
     pub rates: WorkRates,

@@ -22,7 +22,7 @@
 //!
 //! Time is accounted for only while another queue wants what the served queue has: one of another process of its band, one of the
 //! other band of NORMAL and FOCUS, or one of its own process where contexts have quanta or the served queue is in the middle of a
-//! packet. A queue that is alone costs no reading of the clock, and owes nothing for its time.
+//! packet. A queue that is alone costs no reading of the clock, and its time is not accounted for.
 //!
 //! Pure policy: engines and CMP call in under the `cmp` lock with a clock that is read when it matters. Time is in nanoseconds.
 
@@ -310,7 +310,7 @@ impl RunList {
     }
 
     // spec: HS-008
-    /// The turn of the served queue is over, in the middle of a packet or not, and the engine may leave it there or not. Called
+    /// Ends the turn of the served queue: `in_packet` in the middle of a packet, `may_leave` where the engine may leave it. Called
     /// before the queue is entered again, if it is.
     pub(crate) fn turn_ended(&mut self, in_packet: bool, may_leave: bool, clock: impl Fn() -> CpuTime) {
         let Some(mut served) = self.settle(&clock) else { return };
@@ -440,8 +440,8 @@ impl RunList {
         }
     }
 
-    /// Whether the order among those that want the engine depends on how long a queue of this place, in the middle of a packet or
-    /// not, has it.
+    /// Whether the order of the waiting queues depends on how long a queue of this place has the engine. `in_packet`: it is in
+    /// the middle of a packet.
     fn is_wanted(&self, place: &Place, in_packet: bool) -> bool {
         let ready = &self.tiers[place.tier()].ready;
         let other_processes = ready.len() > usize::from(ready.contains(place.process));

@@ -168,13 +168,13 @@ impl Drop for Unit {
 pub struct Machine {
     platform: Platform,
     units: Vec<Unit>,
-    /// Of each device that was made by [`Machine::device`] and its like.
+    /// The report of each device that was made by [`Machine::device`] and the like.
     teardowns: Mutex<Vec<TeardownReport>>,
 }
 
 impl Drop for Machine {
     /// # Panics
-    /// In debug builds, when a destroy call of the user-mode driver was refused: that is a leak, and no caller was told.
+    /// In debug builds, when a destroy call of the user-mode driver was refused: that is a leak which no call has returned.
     fn drop(&mut self) {
         let refused = self.refused_destroys();
         debug_assert!(refused.is_empty() || current::is_panicking(), "{refused:?}");
@@ -251,7 +251,7 @@ impl Machine {
     }
 
     /// The destroy calls of this machine's devices, their queues and their resources that the kernel refused. Each left an object
-    /// behind; empty when all is well.
+    /// behind.
     pub fn refused_destroys(&self) -> Vec<RefusedDestroy> {
         let reports = self.teardowns.lock().clone();
         reports.iter().flat_map(TeardownReport::refused).collect()

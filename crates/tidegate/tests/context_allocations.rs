@@ -355,7 +355,7 @@ fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
             assert!(areas.initialised().contains(&area.os_handle));
         }
         assert_eq!(counts(w), (before.0 + 2, before.1), "any context may use it: it does not move");
-        // Others want all of local memory.
+        // Other allocations need all of local memory.
         areas.write(kept.system_gpu_va, &STATE);
         let at = areas.at(kept.system_gpu_va);
         press(w, BYTES);

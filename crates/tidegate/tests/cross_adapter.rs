@@ -129,7 +129,7 @@ fn only_the_waiter_native_every_waiter_hears_every_signaller() {
     every_pair([Kind::PLAIN, Kind::CAPABLE], virtual_time);
 }
 
-/// Lets everything else come to rest.
+/// Waits until all other agents are idle.
 fn settle(w: &Adapters) {
     w.machine.platform().sleep_until(w.machine.platform().now().after(1_000_000));
 }
@@ -165,7 +165,7 @@ fn both_native_a_gpu_wait_parks_in_its_gpu_until_the_kernel_has_the_run_list_sca
         let (_queue, done) = waiting_queue(w, Submission::User, &fences);
         assert_eq!(held(w, 1), (1, 0), "the GPU holds the queue");
         let (before, interrupts) = (w.updates(1).len(), w.machine.adapter_at(0).stats().interrupts);
-        // The value alone moves nothing: the waiting GPU does not hear of the store.
+        // The value alone releases no wait: the waiting GPU is not notified of the store.
         cell.store(10);
         settle(w);
         assert_eq!((held(w, 1), w.updates(1).len()), ((1, 0), before));
@@ -177,8 +177,8 @@ fn both_native_a_gpu_wait_parks_in_its_gpu_until_the_kernel_has_the_run_list_sca
     });
 }
 
-/// What releases a CPU waiter of adapter 1: a report of signalled fences of the kind in whose list the waiter is held, and no other;
-/// and the propagated signal of a GPU.
+/// Two things release a CPU waiter of adapter 1. One is a report of signalled fences, but only of the kind in whose list the waiter is
+/// held. The other is the propagated signal of a GPU.
 fn cpu_waiter_is_held_in_the_list_of(kinds: [Kind; 2], right: InterruptData, wrong: Option<InterruptData>) {
     Adapters::new(&virtual_time(), &kinds).run(move |w| {
         let (fences, _handle) = w.fence_from(0, 0);

@@ -230,7 +230,7 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
             Some(Status::INVALID_PARAMETER),
             "a queue has one"
         );
-        // The refusal is the kernel's own: the driver, which would refuse as well, hears only of the spare queue that `another` makes.
+        // The kernel itself refuses. The driver would refuse as well, but gets only the call for the spare queue that `another` makes.
         let made = w.driver.take_names().into_iter().filter(|name| *name == "CreateDoorbell").count();
         assert_eq!(made, 1);
         // A create that fails leaves the old one as it was.

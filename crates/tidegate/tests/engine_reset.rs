@@ -107,7 +107,7 @@ fn whoever_stands_behind_the_hung_packet_goes_on_and_signals_as_if_nothing_had_b
     });
 }
 
-// DxgkDdiPreemptCommand must succeed: whatever it answers instead, the adapter stops at once, and is not asked again.
+// DxgkDdiPreemptCommand must succeed. Any other status stops the adapter at once, and the call is not made again.
 #[test]
 fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
     for status in [Status::NOT_SUPPORTED, Status::GRAPHICS_ALLOCATION_BUSY, Status::GRAPHICS_TRY_AGAIN_LATER]

@@ -154,7 +154,7 @@ fn saying_of_native_fences(support: fn(QueryFeatureSupport) -> FeatureSupport) -
     world_saying(Says { support: Some((NATIVE_FENCE, support)), ..Says::default() })
 }
 
-// The kernel has one version of each feature, so that the highest of several is taken shows only in a test of the policy.
+// The kernel has one version of each feature, so the choice of the highest of several is visible only in a test of the policy.
 #[test]
 fn the_negotiated_version_is_within_both_ranges() {
     let negotiated = |support| {

@@ -338,7 +338,7 @@ fn a_picture_stays_in_its_place_while_others_want_its_memory() {
                 let desc = BufferDesc { name: name.into(), bytes: PICTURE_BYTES, heap: Heap::Default };
                 device.create_buffer(desc)
             };
-            // The application lets go of all its memory, and asks for more than is left.
+            // The application evicts all its memory, and makes more resident than there is room for.
             let buffers: Vec<&Buffer> = painter.chain.buffers().iter().collect();
             // One reference is the buffer's from its making, one is the chain's.
             (0..2).for_each(|_| device.evict(&buffers).unwrap());

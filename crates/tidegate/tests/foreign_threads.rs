@@ -1,5 +1,5 @@
-//! Threads that the platform does not know. On the host they call in, signal and wait as agents do, and no wait ends because the
-//! agents alone could not end it. A machine in virtual time belongs to its thread and refuses others.
+//! Threads that the platform does not know. On the host they call in, signal and wait as agents do. A wait of an agent that only such a
+//! thread can end does not end early. A machine in virtual time belongs to its thread and refuses others.
 
 #![allow(
     clippy::disallowed_methods,

@@ -413,7 +413,7 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
             assert_eq!(default(list_type).tag(), queue.tag());
             assert_ne!(api.queue(list_type).tag(), queue.tag(), "a queue of one's own is another");
         }
-        // Two components share its one order of work without knowing of each other.
+        // Two components that are independent of each other share its one order of work.
         let (gate, done) = (api.fence(0), api.fence(0));
         held[0].wait(&gate, 1).unwrap();
         default(CommandListType::Direct).signal(&done, 1).unwrap();
@@ -421,7 +421,7 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
         assert_eq!(done.completed_value(), 0);
         gate.signal(1).unwrap();
         done.wait(1).unwrap();
-        // Threads that ask at the same time get the same queue, also the first time.
+        // Concurrent calls return the same queue, also when the first of them creates it.
         drop(held);
         let device = api.device.clone();
         let (asked, submission) = (api.platform.page(4), api.submission);

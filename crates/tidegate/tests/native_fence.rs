@@ -445,7 +445,8 @@ fn each_side_is_named_by_the_handle_that_it_gave() {
 #[test]
 fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
     let w = world();
-    // Where storage may stand is asked once, before the first fence. The first log has the system process's address space made.
+    // The driver is queried once where storage may stand, before the first fence. The first log creates the system process's address
+    // space.
     w.native(0);
     w.try_hw_queue(2, true).unwrap();
     for user_mode_submission in [false, true] {

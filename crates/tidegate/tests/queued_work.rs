@@ -84,7 +84,7 @@ fn value(buffer: &Buffer) -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-/// The driver takes the doorbell that was made last away for good.
+/// Makes the driver end the newest doorbell for good (ABORT).
 fn abort(w: &World) {
     let told = w.hooked.told();
     let doorbell = &told.doorbells.last().unwrap().0;
@@ -160,7 +160,7 @@ fn waiting_for_an_idle_queue_ends_though_others_keep_its_ring_full() {
             }
         });
         w.pass(SETTLED_NS);
-        // Behind the call, and held back for longer than it.
+        // Queued behind the call, and held back for longer than the call lasts.
         queue.wait(&later, 1).unwrap();
         (51..=100).for_each(|number| queue.signal(&app.done, number).unwrap());
         app.gate.signal(1).unwrap();
@@ -347,7 +347,7 @@ fn a_wait_for_a_dropped_fence_ends_with_the_signal_that_is_queued_for_it() {
         signals.signal(&dropped, 4).unwrap();
         signals.signal(&dropped, 5).unwrap();
         drop(dropped);
-        // Whatever takes its place is no concern of theirs.
+        // The next fences at the same addresses are unchanged by them.
         let next: Vec<Fence> = (0..4).map(|_| app.device.create_fence("next", 9).unwrap()).collect();
         if w.platform.is_cooperative() {
             w.pass(SETTLED_NS);

@@ -1,5 +1,5 @@
-//! The removal of an adapter while processes use it: waiters are released, the driver hears of it in the published order, and later calls
-//! say what happened.
+//! The removal of an adapter while processes use it: waiters are released, the driver ends its objects in the published order, and later
+//! calls return the reason.
 
 mod world;
 
@@ -16,7 +16,7 @@ use tidegate::{Machine, MachineConfig, Platform, Submission};
 use world::*;
 
 const S: u64 = 1_000_000_000;
-/// As long as nothing that the tests do takes.
+/// Longer than any step of the tests takes.
 const SETTLED_NS: u64 = 1_000_000;
 
 fn fence(kernel: &Arc<dyn Kernel>, device: Handle, flags: SyncObjectFlags) -> FenceInstance {
@@ -97,7 +97,7 @@ fn a_process_of_another_adapter_that_waits_for_a_shared_fence_is_released() {
             assert_eq!(event.wait_for(None, "the wait of the other process"), WaitEnd::Woken);
             kernel.wait_from_cpu(&at(&done, 1), WaitMode::All, None).unwrap();
             assert_eq!(pair.shared.each_ref().map(|fence| fence.value.load()), [u64::MAX; 2]);
-            // A handle leads to the fence as it is now.
+            // An open by NT handle finds the fence at its maximum.
             let open = OpenSyncObject {
                 device: pair.devices[1],
                 nt_handle: &pair.handle,
@@ -185,7 +185,7 @@ fn every_later_call_says_that_the_device_was_removed() {
         for (number, outcome) in calls.into_iter().enumerate() {
             assert_eq!(outcome, removed, "call {number}");
         }
-        // A process ends twice without harm.
+        // Ending a process twice changes nothing.
         w.process.terminate();
         w.process.close();
         assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Removed));

@@ -227,7 +227,7 @@ fn who_waits_for_the_room_of_work_that_waits_is_resident_in_system_memory() {
     });
 }
 
-/// Work that waits keeps its room for too long, while others were promised that room and let go of it again.
+/// Waiting work keeps its room for too long. That room was promised to other allocations, which have been evicted since.
 // spec: RES-008
 #[test]
 fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promised() {
@@ -253,7 +253,7 @@ fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promise
             w.kernel.submit_signal_to_hw_queue(signals.handle, &at_gate).unwrap();
             w.wait(waits.progress_fence, 1).unwrap();
             assert_eq!((first_word(&held), first_word(&needed)), (3 << 32 | 3, 4 << 32 | 4));
-            // Another time there is room, and nothing is left of the promises.
+            // Later there is room again, and no promise is left.
             evict(w, &[&needed]);
             for allocation in others.iter().chain([&needed]) {
                 resident(w, &queue, &[allocation]);
@@ -362,7 +362,7 @@ fn a_doorbell_needs_its_ring_resident_and_keeps_it_so() {
     });
 }
 
-/// A surface of which a paging operation is still to move the bytes is not resident yet, although its process has asked for it.
+/// A surface that a pending paging operation will move is not resident yet, although its process has called MakeResident.
 // spec: PRE-082
 #[test]
 fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
@@ -386,7 +386,7 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
                 shown: Some(FenceValue { fence: shown.handle, value }),
             })
         };
-        // Work that waits uses the surface; it is to leave when that is done, and to come back after the other one.
+        // Waiting work uses the surface. It is evicted when that work is done, and comes back after the other one.
         let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
         w.kernel.submit_wait_to_hw_queue(busy.handle, &at_gate).unwrap();
         w.submit(&busy, 1, &[fill(&surface, 3)]);
@@ -401,7 +401,7 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
         w.wait(queue.fence.handle, paging_fence_value).unwrap();
         present(1).unwrap();
         w.wait(shown.handle, 1).unwrap();
-        // The screen shows it, so nothing else gets its room, whatever its process says.
+        // The screen shows it, so nothing else gets its room, although its process evicts it.
         evict(w, &[&surface]);
         assert_eq!(ask(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
     });

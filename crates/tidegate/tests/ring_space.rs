@@ -66,7 +66,7 @@ fn a_full_ring_is_measured_and_holds_no_thread() {
     assert_eq!(shallow.ring_slots, 1024);
     let packet = report(&workload, Submission::Packet, None);
     assert!(shallow.makespan_ns < packet.makespan_ns, "the size of a ring does not turn the ranking round");
-    // The thread comes to the other stream as early as with a deep ring.
+    // The thread reaches the other stream as early as with a deep ring.
     let later = shallow.makespan_ns.abs_diff(deep.makespan_ns);
     assert!(later < 1_000_000, "{later}");
     assert!(shallow.ring_waits > 0 && shallow.ring_wait_ns > 5_000_000, "{}", shallow.ring_wait_ns);

@@ -227,7 +227,7 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         let all: Vec<Allocation> = (0..6).map(|_| on_demand(w)).collect();
         let split = context(w, COPY, 0);
         let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
-        // Of another process: what this one has queued is not in the way of its own paging.
+        // It is of another process, so work queued by this one does not delay its paging.
         let neighbour = world::Neighbour::of(w, "another");
         let other = neighbour.context(COPY, 7);
         let platform = w.platform.clone();

@@ -1,5 +1,5 @@
-//! Time slices inside a band, in virtual time: work of one process that never ends by itself keeps equal work of another process waiting
-//! for slices, not for its end, where the engine may leave it. The same under all three ways of submission.
+//! Time slices inside a band, in virtual time and in all three submission models. Work of one process that never ends keeps equal work of
+//! another process waiting for one slice only, where the engine may leave it.
 
 mod world;
 

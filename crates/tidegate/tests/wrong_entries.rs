@@ -1,4 +1,4 @@
-//! Drivers with one wrong entry each: work is not lost in silence, waiters are released, and the kernel names the entry.
+//! Drivers with one wrong entry each: lost work is reported, waiters are released, and the kernel names the entry.
 
 mod world;
 
@@ -22,13 +22,13 @@ const S: u64 = 1_000_000_000;
 /// The entry that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
-    /// Packets and requests for them are accepted, and nothing becomes of them.
+    /// Packets and preemption requests for them are accepted and dropped.
     Packets,
     /// The same, and a reset of the engine says that no packet was cut off.
     PacketsAndReset,
-    /// Command buffers of hardware queues are accepted, and nothing becomes of them.
+    /// Command buffers of hardware queues are accepted and dropped.
     HwQueueCommands,
-    /// The page of a connected doorbell is watched by no hardware.
+    /// No hardware watches the page of a connected doorbell.
     Doorbells,
     /// The interrupt routine reports nothing.
     InterruptRoutine,
@@ -179,7 +179,7 @@ fn packets_that_are_accepted_and_never_run_are_a_time_out_that_names_the_calls()
     });
 }
 
-// Packets that no reset cut off are submitted again, and lost again, until there were too many time-outs.
+// Packets that no reset cut off are submitted again and lost again, until the limit of time-outs is reached.
 #[test]
 fn packets_that_a_driver_loses_again_and_again_stop_the_adapter_and_name_the_calls() {
     let (w, report) = wrong_world(Wrong::PacketsAndReset, |config| config).run_to_report(|w| {

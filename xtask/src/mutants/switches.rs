@@ -384,7 +384,7 @@ struct Place {
 }
 
 fn opening((start, end): (usize, usize), order: i64) -> Place {
-    // The end tells how much text is around, since the openings that are compared are at one place.
+    // The end shows how much text is around, since the openings that are compared are at one place.
     Place { at: start, opens: true, nesting: Reverse(end), order }
 }
 

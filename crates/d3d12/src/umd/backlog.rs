@@ -1,8 +1,8 @@
 //! Owns the backlog of a user-mode queue: submissions that its ring had no room for, in call order.
 //!
 //! While anything stands in it, every later submission queues behind it. A worker submits it as the ring drains: it sleeps until
-//! the queue's progress has made room, and ends when nothing is left. Callers that come meanwhile submit what fits by then, so that a
-//! queue made anew goes on at once. The queue's submitter lock orders all of it (`user_queue`).
+//! the queue's progress has made room, and ends when nothing is left. A later call also submits what fits at that time, so that a
+//! queue made anew continues at once. The queue's submitter lock orders all of it (`user_queue`).
 //!
 //! An error of a submission that stood here has no call to return from. The next call of the queue returns it.
 
@@ -49,9 +49,9 @@ pub(crate) struct Backlog {
     has_worker: bool,
     /// When it was last found without anything in it; set while something stands in it.
     since: Option<CpuTime>,
-    /// What a call has still to be told.
+    /// The failure that the next call returns.
     failed: Option<Failure>,
-    /// Submissions of the application that stood in it, and how long anything did.
+    /// Submissions of the application that stood in it, and for how long it was not empty.
     waits: u64,
     wait_ns: u64,
 }

@@ -106,8 +106,8 @@ impl HardwareQueue {
         state.signalled.take_over(fences, until);
     }
 
-    /// Keeps `fence` until a command buffer behind the signal that is queued next is complete. When many are kept and none
-    /// follows, an empty one does.
+    /// Keeps `fence` until a command buffer behind the signal that is queued next is complete. When many fences are kept and no
+    /// command buffer follows, an empty one is queued.
     fn hold(&self, state: &mut State, id: &QueueIdentity, fence: &Arc<FenceInner>) -> Result {
         if state.signalled.is_due() {
             state.signalled.collect(self.reached());
@@ -119,7 +119,7 @@ impl HardwareQueue {
         Ok(())
     }
 
-    /// The progress that counts for what may be released: every fence of a lost device reads as the maximum.
+    /// The progress up to which fences may be released. It is the maximum for a lost device, as for all its fences.
     fn reached(&self) -> u64 {
         Some(self.progress.load()).filter(|reached| *reached != u64::MAX).unwrap_or(0)
     }

@@ -185,8 +185,8 @@ impl PacketQueue {
         Ok(())
     }
 
-    /// Keeps `fence` until the progress that follows the signal that is queued next. When many are kept and no packet follows, a
-    /// software signal does.
+    /// Keeps `fence` until the queue reaches the progress value behind the signal that is queued next. When many fences are kept and
+    /// no packet follows, a software signal of the progress fence is queued.
     fn hold(
         &self,
         state: &mut State,
@@ -204,7 +204,7 @@ impl PacketQueue {
         Ok(())
     }
 
-    /// The progress that counts for what may be released: every fence of a lost device reads as the maximum.
+    /// The progress up to which fences may be released. It is the maximum for a lost device, as for all its fences.
     fn reached(&self) -> u64 {
         Some(self.progress.load()).filter(|reached| *reached != u64::MAX).unwrap_or(0)
     }

@@ -1,8 +1,8 @@
 //! Owns the ring of a user-mode queue: slots, the control area's two pointers, and how much room there is.
 //!
-//! When the ring is full, the worker of the backlog sleeps, and all that it can sleep on is the progress fence. So every quarter of the ring holds a *checkpoint*: a slot that runs a command buffer and hence stores a progress
-//! value. A quarter of waits and signals alone gets an empty command buffer in its last slot. Progress that has reached a
-//! checkpoint says that all slots up to it were taken.
+//! When the ring is full, the worker of the backlog sleeps on the progress fence. So every quarter of the ring holds a *checkpoint*: a
+//! slot that runs a command buffer and hence stores a progress value. A quarter of waits and signals alone gets an empty command
+//! buffer in its last slot. Progress that has reached a checkpoint shows that all slots up to it were taken.
 //!
 //! Called under the queue's submitter lock. Order: [`Ring::put`] slots, then [`Ring::publish`]; the bytes of a slot are
 //! visible before the write pointer that covers it.

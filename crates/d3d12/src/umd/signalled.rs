@@ -1,8 +1,8 @@
 //! Owns the fences that queued signals are for: each stays alive until its queue is past the last of them, so that a queued signal
 //! never reaches the next fence in the same storage. Queued waits hold no fence (`decisions/0044`).
 //!
-//! A use is numbered by the queue: ring slots, or progress values. Released lazily, when the list has grown and when the queue was
-//! found idle. Called under the queue's submitter lock.
+//! The queue numbers each use: by ring slots, or by progress values. Fences are released lazily: when the list has grown, and when the
+//! queue was found idle. Called under the queue's submitter lock.
 
 use crate::fence::FenceInner;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ impl SignalledFences {
         entry.or_insert_with(|| (Arc::clone(fence), until)).1 = until;
     }
 
-    /// Whether so many fences are held that it is worth a look at the queue's progress.
+    /// Whether so many fences are held that the queue's progress is worth reading.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.fences.len() >= self.collect_at

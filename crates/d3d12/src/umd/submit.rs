@@ -3,7 +3,7 @@
 //!
 //! Called under the queue's submitter lock, which is held to the end, over a connect too: were a queue connected anew
 //! between another thread's ring and its look at the status, that thread would take its lost ring for one that arrived.
-//! Calls the kernel only when the status asks for it. Does not wait for room in the ring; `user_queue` has seen to it.
+//! Calls the kernel only when the status demands it. Does not wait for room in the ring: `user_queue` has checked that there is room.
 
 use crate::counters::QueueStats;
 use crate::fence::FenceInner;
@@ -201,7 +201,7 @@ impl Submitter {
         self.stats.submissions += 1;
     }
 
-    /// Releases what the engine is past, where enough is held to be worth a look.
+    /// Releases what the engine is past, where enough is held to be worth reading its progress.
     #[inline]
     pub(crate) fn collect(&mut self, progress: &FenceReader) {
         self.in_flight.collect(progress);

@@ -37,7 +37,7 @@ impl Thunk {
         &*self.kernel
     }
 
-    /// Where refusals go that no caller can be told of.
+    /// Keeps the refusals of destroy calls that a `Drop` makes.
     pub(crate) fn teardown(&self) -> &TeardownReport {
         &self.teardown
     }

@@ -118,7 +118,7 @@ impl UserQueue {
         let mut state = self.state.lock_device();
         let State { present, backlog } = &mut *state;
         let full = self.drain(id, present, backlog);
-        // A failure of an earlier submission is told when this one is queued.
+        // The failure of an earlier submission is returned once this one is queued.
         let mut earlier = backlog.take_failure();
         let placed = match full {
             Some(target) => Placed::Full(target),
@@ -321,7 +321,7 @@ impl UserQueue {
             *marker = None;
         }
         // Waits and signals have no progress value. When the engine has not taken them yet, an empty command buffer behind them
-        // has.
+        // provides one.
         if full.is_none() && marker.is_none() && needs_marker(present) {
             let mut lost = None;
             full = match self.place(id, present, &Unit::Marker, id.queued_ns(), &mut lost) {
@@ -366,7 +366,7 @@ impl UserQueue {
         let mut state = self.state.lock_device();
         let State { present, backlog } = &mut *state;
         let mut full = self.drain(id, present, backlog);
-        // A queue that was made anew ended the fence that was slept on. Where it is still the same, no sleep will end.
+        // Making a queue anew ends the fence that the worker slept on. If the fence is still the same one, no sleep will end.
         if let Some((target, status)) = slept
             && full.as_ref().is_some_and(|next| next.fence == target.fence)
         {

@@ -181,8 +181,8 @@ impl Display {
 ///
 /// # Errors
 /// NOT_SUPPORTED without a display; INVALID_PARAMETER for a source that is not there, an interval above 4, a surface that makes no
-/// sense or does not fit its allocation, or an allocation that is not resident or on its way to be; GRAPHICS_VIDPN_SOURCE_IN_USE; GRAPHICS_TRY_AGAIN_LATER
-/// when too many flips are queued.
+/// sense or does not fit its allocation, or an allocation that is not resident or that a paging operation will move;
+/// GRAPHICS_VIDPN_SOURCE_IN_USE; GRAPHICS_TRY_AGAIN_LATER when too many flips are queued.
 pub(crate) fn begin(device: &Arc<Device>, desc: FlipDesc) -> Result<Arc<QueuedFlip>, Status> {
     let adapter = &device.adapter;
     let display = adapter.display.as_ref().ok_or(Status::NOT_SUPPORTED)?;

@@ -10,9 +10,9 @@
 //! 3. the old one is read a last time; 4. it is taken off the address space and the bus. Numbers of entries that are on their
 //! way in rings stay right: see `numbers_for`.
 //!
-//! What stands in a log is a process's word and only a hint, the index included. An index is bounded by the kernel's own capacity, a
-//! handle means something in the queue's own process alone, CurrentValue decides. Places are `log_place`'s, the timeline is
-//! `log_timeline`'s.
+//! A process can write everything in a log, the index included, so it is only a hint. An index is bounded by the kernel's own capacity.
+//! A handle is looked up in the queue's own process alone. CurrentValue decides. `log_place` owns the places, `log_timeline` the
+//! timeline.
 
 use super::log_place::{Place, capacity_while_traced};
 use super::{log_timeline, signaled};

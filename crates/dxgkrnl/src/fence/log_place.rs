@@ -1,9 +1,9 @@
-//! Purpose: where a fence log stands. Its memory, its mappings, and how large it is.
+//! Purpose: the place of a fence log: its memory, its mappings and its size.
 //!
-//! Mappings (decisions/0054): the kernel's CPU has header and entries as memory. The process's GPU address space and that of the system
-//! process, which is the CMP's, have both to read and write. User mode's CPU has nothing.
+//! Mappings (decisions/0054): the kernel's CPU reaches header and entries as memory. Both are mapped to read and write in the process's GPU
+//! address space and in that of the system process, which the CMP uses. They are not mapped for the CPU in user mode.
 //!
-//! Invariant: every word of a log may change at any moment, header included, since commands of the process store there. The kernel goes by
+//! Invariant: every word of a log may change at any moment, header included, since commands of the process store there. The kernel uses
 //! its own copy of type and capacity.
 //!
 //! The published buffer is a header of 40 bytes with the entries right behind it. Here the header is the end of a page of words and
@@ -40,7 +40,7 @@ pub(crate) struct Place {
     pub(crate) gpu_va: u64,
     _in_process: Mapped,
     in_system_process: Mapped,
-    /// Behind the mappings: what is mapped nowhere leaves the bus.
+    /// Dropped after the mappings, so that memory leaves the bus once it is mapped nowhere.
     memory: Memory,
 }
 

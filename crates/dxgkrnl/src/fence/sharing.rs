@@ -62,8 +62,8 @@ pub(crate) fn open(
     FenceInstanceObject::open(hold, device, refused | refused_by(shared.access), affinity)
 }
 
-/// What the flags of an open take away from the instance: NO_SIGNAL, NO_WAIT, or neither. SHARED and NT_SECURITY_SHARING are
-/// accepted together and say nothing new. INVALID_PARAMETER for any other flag.
+/// Returns the rights that the flags of an open take from the instance: NO_SIGNAL, NO_WAIT, or neither. SHARED and
+/// NT_SECURITY_SHARING are accepted together and change nothing. INVALID_PARAMETER for any other flag.
 // spec: NF-340
 fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
     let shareable = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;

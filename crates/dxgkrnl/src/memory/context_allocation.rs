@@ -1,18 +1,18 @@
 //! Context allocations: what drivers have for the state of their contexts and devices, in the system process's GPU address space.
 //!
 //! The order that matters:
-//! 1. a context that is being made is entered here before the driver hears of it, so that the driver may ask for allocations in the
-//!    middle of DxgkDdiCreateContext;
+//! 1. a context that is being made is entered here before DxgkDdiCreateContext, so that the driver may create allocations inside that
+//!    call;
 //! 2. when the context is there, each of them is held back from use until the paging context has executed what the driver wrote for
 //!    its first content (InitContextResource): VidSch submits no packet of the context before;
 //! 3. from then on it is a member of local memory like any allocation: it leaves and comes with its content, and its address stays;
-//! 4. when the driver gives it back, or its context ends, it goes, but not before the last packet of the context is off its engine.
+//! 4. when the driver destroys it, or its context ends, it is freed, but not before the last packet of the context is off its engine.
 //!
-//! Those of the memory manager's own context stand in system memory for ever: nobody could move them. So do those of hardware contexts,
-//! which are on their engine whenever the hardware likes.
+//! Allocations of the memory manager's own context stay in system memory, since no other context could move them. Those of
+//! hardware contexts do so too, because the hardware may run such a context at any time.
 //!
-//! Those of a device stand in system memory for ever too: any of its contexts may use them at any time. They have their content before the
-//! driver learns their address, and go with their device, but not before the last packet of its contexts is off its engine.
+//! Those of a device stay in system memory too: any of its contexts may use them at any time. They have their content before the driver
+//! gets their address. They end with their device, but not before the last packet of its contexts is off its engine.
 //!
 //! `interrupt` (the callbacks), `context` and `device` call in. What stands in an allocation is the driver's business.
 
@@ -118,7 +118,7 @@ fn give_content(
 /// DxgkCbCreateContextAllocation.
 ///
 /// # Errors
-/// INVALID_PARAMETER for a size that is not whole pages, or too large; INVALID_HANDLE for an owner that is not there;
+/// INVALID_PARAMETER for a size that is not whole pages, or too large; INVALID_HANDLE for an unknown owner;
 /// INSUFFICIENT_RESOURCES when it has too many; CANCELLED when the machine stopped.
 // spec: PRE-013
 pub(crate) fn create(
@@ -184,7 +184,7 @@ fn create_of_device(
     let area = AllocationObject::save_area(&device, bytes, owner, true)?;
     let (os_handle, system_gpu_va) = (adapter.new_handle(), area.gpu_va);
     adapter.context_allocations.devices.lock().entry(owner).or_default().insert(os_handle, area.clone());
-    // A device that ended meanwhile looked for its allocations before this one was there, or found it.
+    // A device that ended meanwhile searched its allocations either before this one was entered, or found it.
     if live().is_none() {
         end_of_device(adapter, owner);
         return Err(Status::INVALID_HANDLE);
@@ -220,13 +220,13 @@ pub(crate) fn destroy(adapter: &Arc<Adapter>, allocation: OsHandle) -> Result<()
     Ok(())
 }
 
-/// The device ends: what its driver has not given back goes with it.
+/// Ends the allocations of a device that ends and that its driver has not destroyed.
 pub(crate) fn end_of_device(adapter: &Arc<Adapter>, device: OsHandle) {
     let areas = adapter.context_allocations.devices.lock().remove(&device);
     let_go_of_device(adapter, device, areas.into_iter().flat_map(Areas::into_values).collect());
 }
 
-/// Areas of a device go when no packet of its contexts is on an engine.
+/// Frees the areas of a device once no packet of its contexts is on an engine.
 fn let_go_of_device(adapter: &Arc<Adapter>, device: OsHandle, areas: Vec<Arc<AllocationObject>>) {
     let contexts: Vec<OsHandle> = {
         let contexts = adapter.context_allocations.contexts.lock();

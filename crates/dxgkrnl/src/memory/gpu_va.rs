@@ -7,8 +7,8 @@
 //! values, those and nothing else are mapped between them, in every address space. The lock orders page table updates. A caller wakes
 //! the device before it takes the lock, because waking changes tables for what power had taken out of local memory.
 //!
-//! A table exists while one of its entries leads somewhere. It is linked before anything that needs the link is returned to a caller.
-//! When its last entry goes, 1. its entry in the table above is made invalid, by an update that returns when no engine uses a cached
+//! A table exists while one of its entries is valid. It is linked before any address that needs the link is returned to a caller.
+//! When its last entry becomes invalid, 1. its entry in the table above is made invalid, by an update that returns when no engine uses a cached
 //! translation any more; 2. its memory is freed.
 //!
 //! On hardware that is coherent with the CPUs' caches every page of system memory is mapped as coherent. Elsewhere what is mapped for
@@ -100,7 +100,7 @@ struct Table {
     used: Used,
 }
 
-/// Which entries of a table lead somewhere, bit by bit.
+/// The valid entries of a table, one bit each.
 struct Used(Vec<u64>);
 
 impl Used {
@@ -276,7 +276,7 @@ impl AddressSpace {
             let written = self.write_region(tables, affinity, at, (from, bytes, access));
             at += self.pages_of(bytes) * page;
             if let Err(status) = written {
-                // Nothing of it is left, and what the driver says of that adds nothing to the status.
+                // Undo. A refusal here adds nothing to the status of the first failure.
                 let _as_before = self.clear(tables, va, (at - va) / page);
                 return Err(status);
             }
@@ -334,7 +334,7 @@ impl AddressSpace {
         self.must(done);
     }
 
-    /// Takes a mapping away: no engine reaches it any more when this returns. Its addresses are not given out again.
+    /// Removes a mapping: no engine reaches it any more when this returns. Its addresses are not given out again.
     pub(crate) fn unmap(&self, va: u64, bytes: u64) {
         let _awake = self.adapter.awake();
         let done = self.clear(&mut self.tables.lock_device(), va, self.pages_of(bytes));

@@ -6,9 +6,9 @@
 //! 3. no engine uses a member that it sends out;
 //! 4. there is room: an earlier one may have to send members out before.
 //!
-//! An operation that waits for 3 for too long makes do without the room: see `segment`. Later operations were decided with that room, so
-//! what they bring may not fit any more. Then it stays outside ([`PagingOrder::keep_outside`], [`Operation::keep_outside`]): never is
-//! more in than fits.
+//! An operation that waits for 3 for too long gives the room up: see `segment`. Later operations were decided with that room, so
+//! what they bring may not fit any more. What does not fit stays outside ([`PagingOrder::keep_outside`],
+//! [`Operation::keep_outside`]), so the segment never holds more than fits.
 //!
 //! Of those that may, the one of the paging queue with the highest priority is next, then the oldest. The oldest of all is never held
 //! by 1 or 2. When nothing else can run and it lacks room, it runs with what fits, so there is always one that only waits for engines.

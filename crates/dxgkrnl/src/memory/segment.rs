@@ -149,7 +149,7 @@ struct State {
 }
 
 impl State {
-    /// Whether a member changes its place although nothing is decided anew: it is on its way out or in, or is still to leave.
+    /// Whether an operation that is already decided moves the member: it is on its way out or in, or is still to leave.
     fn is_on_its_way(&self, id: u64) -> bool {
         let under_way = self.moving.as_ref().is_some_and(|plan| {
             plan.out.contains(&id) || plan.bring.contains(&id) && !self.inside.contains_key(&id)
@@ -163,8 +163,8 @@ impl State {
         self.most_bytes = self.most_bytes.max(self.inside.values().sum());
     }
 
-    /// Members that stayed took room that was promised to others: members that are yet to come stay outside, those of `operation` first,
-    /// then those of the newest ones, until what is decided fits.
+    /// Drops promises of room that members which stayed now occupy. Members that are yet to come stay outside until what is decided fits:
+    /// those of `operation` first, then those of the newest operations.
     fn keep_promises_that_fit(&mut self, operation: &mut Operation<u64, Says>) {
         while self.residency.is_over() {
             let is_out = |id: &u64| !self.inside.contains_key(id) && self.residency.is_in(*id);
@@ -174,7 +174,7 @@ impl State {
         }
     }
 
-    /// Of what an operation brings, as much stays outside as does not fit beside what is in now.
+    /// Keeps outside what an operation brings and does not fit beside what is in now.
     fn bring_what_fits(&mut self, operation: &mut Operation<u64, Says>) {
         loop {
             let occupied: u64 = self.inside.values().sum();

@@ -306,8 +306,8 @@ fn next_deadline(adapter: &Adapter) -> Option<CpuTime> {
     if adapter.config.supervised { adapter.sched.lock().next_deadline() } else { None }
 }
 
-/// A quantum may be over, or a packet may have run for too long. DxgkDdiQueryCurrentFence comes first: a completion whose interrupt
-/// was lost counts all the same.
+/// Checks for a quantum that is over and for a packet that has run for too long. DxgkDdiQueryCurrentFence comes first, so that a
+/// completion counts even if its interrupt was lost.
 fn look(adapter: &Arc<Adapter>) -> bool {
     let (due, overdue) = {
         let sched = adapter.sched.lock();

@@ -6,9 +6,9 @@
 //! 3. when a packet has run for the timeout delay, whoever waits: what does not come back then is a timeout.
 //!
 //! While a request is open nothing is submitted to its engine, so that everything with a number behind the last completed one came back.
-//! Paging packets that come back are next, in their order and under their numbers; they are not asked for but by 3, since nothing
-//! may go before them. Others go to the heads of their contexts and get new numbers. A driver that is not preemption aware is
-//! asked for nothing: its timeout is that the first packet has run for the delay. Its engine is held for the parts of a split buffer.
+//! Paging packets that come back are next, in their order and under their numbers; only 3 preempts them, since nothing
+//! may go before them. Others go to the heads of their contexts and get new numbers. A driver that is not preemption aware
+//! gets no request: its timeout is that the first packet has run for the delay. Its engine is held for the parts of a split buffer.
 
 use super::line::{FenceLine, is_after};
 use super::pending::{Command, CommandKind};

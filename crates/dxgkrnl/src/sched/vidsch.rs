@@ -431,8 +431,8 @@ impl<F: Clone> VidSch<F> {
         Some(self.submit(engine, idle, (Command::CONTEXT_SWITCH, false), now))
     }
 
-    /// Takes the context whose turn it is. While an engine is held for a split buffer these are the memory manager's, then the one
-    /// that the buffer is of.
+    /// Takes the context whose turn it is. While an engine is held for a split buffer, only the contexts of the memory manager and
+    /// then the context of the buffer have a turn.
     fn take_candidate(&mut self, index: usize, now: Now) -> Option<Candidate> {
         let Some(held) = self.held_for_split(index) else {
             return self.engines[index].ready.pop(self.limits.quantum_ns, now.at);
@@ -450,7 +450,7 @@ impl<F: Clone> VidSch<F> {
 
     // spec: PRE-111
     /// The context of the split buffer that an engine is held for: the parts of a buffer run back to back where the driver is not
-    /// preemption aware. A wait that heads the context's queue lets others go on: they may be what it waits for.
+    /// preemption aware. While a wait heads the context's queue other contexts run, because the wait may depend on them.
     fn held_for_split(&self, index: usize) -> Option<OsHandle> {
         let context = self.engines[index].split().filter(|_| !self.limits.preempts)?;
         let queue = self.contexts.get(&context)?;

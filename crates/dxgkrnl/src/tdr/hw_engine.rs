@@ -83,7 +83,7 @@ fn look(adapter: &Arc<Adapter>) -> bool {
 /// How long an interrupt may be under way when a satisfied waiter is found that was not released.
 const GRACE_NS: u64 = 1_000_000;
 
-/// Remembers the fences that have satisfied waiters: the interrupt that releases them may be under way.
+/// Notes the fences that have satisfied waiters, for a second check: the interrupt that releases them may be under way.
 fn note_unreleased(adapter: &Arc<Adapter>) {
     let found = fence::unreleased(adapter);
     if !found.is_empty() {
@@ -165,7 +165,7 @@ fn look_at(adapter: &Arc<Adapter>, number: u32) -> bool {
     }
 }
 
-/// Keeps what is known of unserved work, for the case that the request makes it run.
+/// Keeps the unserved work for a report, in case the preemption request makes it run.
 fn note_unserved(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
     let work = adapter.outstanding_work().into_iter().find(|work| work.context == context);
     if let Some(work) = work {
@@ -173,7 +173,7 @@ fn note_unserved(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
     }
 }
 
-/// The request for unserved work made it run: the work was there, and the driver did not know of it.
+/// Notes a driver fault where the preemption request made unserved work run: the driver had lost track of the work.
 // spec: PRE-099
 fn note_if_served(adapter: &Arc<Adapter>, number: u32) {
     let Some(work) = adapter.tdr.state.lock().unserved.remove(&number) else { return };
@@ -187,7 +187,7 @@ fn note_if_served(adapter: &Arc<Adapter>, number: u32) {
     }
 }
 
-/// The driver accepted work of a context and neither runs it nor says why it may not run.
+/// Loses the device of work that the driver accepted, does not run, and does not count as held back.
 fn lost(adapter: &Arc<Adapter>, number: u32, (context, look): (OsHandle, Look)) {
     let found = adapter.hw_contexts.lock().get(context);
     let Some(context) = found else { return };
@@ -235,8 +235,8 @@ fn observe(adapter: &Arc<Adapter>, engine: EngineId) -> Look {
     }
 }
 
-/// The context of the first of these queues, which have work, that the driver does not count as held back while the engine works for no
-/// context. A ring without a connected doorbell is the process's to ring again.
+/// Returns the context of the first queue that the driver does not count as held back, while the engine works for no context. All
+/// `queues` have work. A ring without a connected doorbell is left out: its process has to connect and ring again.
 fn unserved(adapter: &Adapter, queues: &[Arc<HwQueue>], status: &EngineStatus) -> Option<OsHandle> {
     let held_back = status.held_back.as_ref().filter(|_| status.hw_context.is_none())?;
     let connected = |queue: &HwQueue| {

@@ -1,10 +1,10 @@
 //! When an engine of hardware queues counts as hung: pure policy, with the time as an argument.
 //!
-//! Engines are looked at once per timeout delay while work may be announced. An engine that works for a context, and does not respond
-//! or made no progress since the last look, is asked to let go of that context: that is its preemption request. If it has not let go
-//! by the next look, it hangs. An engine that works for no context is not hung: its queues may wait legally. A queue with
-//! work that the driver counts as neither running nor held back is asked for likewise; if the request changes nothing, its work is
-//! lost. A look that finds no change since the one before is the last until the watch is stirred.
+//! Engines are checked once per timeout delay while work may be announced. An engine that works for a context, and does not respond
+//! or made no progress since the last check, gets a preemption request for that context. If it has not left the context by the next
+//! check, it hangs. An engine that works for no context is not hung: its queues may wait legally. A queue with work that the driver
+//! counts as neither running nor held back gets a preemption request as well. If the request changes nothing, the work is
+//! lost. A check that finds no change since the one before is the last until the watch is stirred.
 
 use tidegate_ddi::OsHandle;
 use tidegate_platform::CpuTime;
@@ -43,7 +43,7 @@ pub(crate) struct EngineWatch {
     seen: Option<Look>,
     /// A hang that is left alone: the context that the engine works for, and its progress.
     ignored: Option<(Option<OsHandle>, u64)>,
-    /// The look after which an unserved context was asked for.
+    /// The check after which an unserved context got its preemption request.
     asked_for_unserved: Option<Look>,
 }
 

@@ -73,7 +73,7 @@ struct State {
     hanging: BTreeMap<u32, String>,
     /// The adapter is to be reset, as was found out where nobody could wait: what was noticed.
     adapter_hangs: Option<String>,
-    /// Engines, by number, whose unserved work was asked for: the work as it stood then.
+    /// Unserved work at the time of its preemption request, by engine number.
     unserved: BTreeMap<u32, OutstandingWork>,
     /// Fences with satisfied waiters that are to be checked at this time: the interrupt may be under way.
     unreleased: Option<(CpuTime, Vec<OsHandle>)>,

@@ -230,7 +230,7 @@ impl Word {
         Word { page: Arc::clone(&self.page), index: index as u32 }
     }
 
-    /// An annex of the word: a page of `words` words that belongs to this word alone, zeroed when it is first reached. It is
+    /// An annex of the word: a page of `words` words that belongs to this word alone, zeroed when it is made. It is
     /// for data that stands beside a word and outgrows the page. Every access by the same `number` reaches the same annex.
     pub fn annex(&self, number: u32, words: usize) -> Page {
         let make = || Page::new(&self.page.platform, words);

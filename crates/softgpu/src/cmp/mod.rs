@@ -95,7 +95,7 @@ pub(crate) struct Node {
     pub(crate) asked: Option<Asked>,
     /// Counts packets, commands and parts of them.
     pub(crate) progress: u64,
-    /// The timed work that keeps the engine, and what it knew of others when it began to rest.
+    /// The timed work that keeps the engine, with the state of the run list when it began to rest.
     pub(crate) resting: Option<Resting>,
     /// How long the engine may be idle before it says so, in nanoseconds; 0 for ever.
     pub(crate) report_idle_ns: u64,
@@ -114,7 +114,7 @@ pub(crate) struct Resting {
 }
 
 impl Resting {
-    /// Whether the list still says what the engine rests by.
+    /// Whether the run list still has the state in which the engine began to rest.
     fn stands(&self, list: &RunList) -> bool {
         list.next() == Some(self.queue)
             && list.is_contended() == self.contended

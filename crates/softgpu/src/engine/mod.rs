@@ -388,8 +388,8 @@ impl Engine {
         }
     }
 
-    /// The engine stays with timed work that was entered again while no other queue comes before it; else it has left the queue.
-    /// Timed work that may not be left is not looked at before its end.
+    /// Keeps the engine on timed work that was entered again while no other queue comes before it. Otherwise the engine has left the
+    /// queue. Timed work that may not be left is not checked before its end.
     fn stay(
         &mut self,
         cmp: &mut Cmp,

@@ -277,7 +277,7 @@ fn a_packet_keeps_its_equals_waiting_for_a_slice_and_not_where_the_engine_may_no
             let at = |ns: u64| move || CpuTime(ns);
             list.push(long, own, false, at(0));
             assert_eq!(list.pop(at(0)), Some(long));
-            // Alone in the middle of a packet: nothing asks how long that takes.
+            // Alone in the middle of a packet: the clock is not read.
             let never = || -> CpuTime { panic!("the clock was read") };
             for _ in 0..3 {
                 list.turn_ended(true, true, never);

@@ -52,12 +52,12 @@ impl SaveAreas {
         self.seen.lock().initialised.clone()
     }
 
-    /// Contexts as the driver was told of them.
+    /// Contexts that the driver got in DxgkDdiCreateContext.
     pub fn contexts(&self) -> Vec<OsHandle> {
         self.seen.lock().contexts.clone()
     }
 
-    /// Devices as the driver was told of them, the memory manager's among them.
+    /// Devices that the driver got in DxgkDdiCreateDevice, the memory manager's among them.
     pub fn devices(&self) -> Vec<OsHandle> {
         self.seen.lock().devices.clone()
     }
@@ -140,7 +140,7 @@ impl DriverLayer for SaveAreas {
         if let PagingOperation::InitContextResource { allocation, .. } = operation {
             let area = self.areas().into_iter().find(|area| area.os_handle == allocation);
             // Memory is all zero when it is new: what is filled must be seen to be.
-            // One of a device is not known yet: it gets its content before the driver learns its address.
+            // An area of a device is not in the list yet: it gets its content before the call returns its address.
             if let Some(area) = area {
                 self.write(area.system_gpu_va, &[self.rubbish; 64]);
             }

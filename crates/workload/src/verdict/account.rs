@@ -76,7 +76,7 @@ pub struct Account {
     pub host_ns: u64,
     /// [`Part::Idle`].
     pub idle_ns: u64,
-    /// How long all threads together were in calls that submit. On the critical path or not.
+    /// The time of all threads in calls that submit, on the critical path or not.
     pub cpu_submission_ns: u64,
     /// How long all threads together waited for fences.
     pub cpu_waiting_ns: u64,

@@ -19,7 +19,7 @@ pub use words::{durations, percent};
 use crate::ranking::{self, Ranking, Relation, TIE_PARTS};
 use crate::report::Report;
 
-/// From this share of a makespan on, the time for which rings were too small is stated beside every claim: one part in so many.
+/// The share of a makespan from which on the time with full rings is stated beside every claim: one part in so many.
 const RING_SPACE_PARTS: u64 = 100;
 
 /// How one model compares with the baseline.

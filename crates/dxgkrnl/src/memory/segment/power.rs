@@ -17,14 +17,14 @@ use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
 use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::Step;
 
-/// What was moved for power. Its process may have let go of it meanwhile: to be dropped when others may call the driver again, since
-/// ends take locks that they may hold.
+/// Allocations that were moved for power. Each may be the last reference. They are dropped once other agents may call the driver
+/// again, since the end of an allocation takes locks that those agents may hold.
 #[derive(Default)]
 #[must_use = "what ends with it must not end in the middle of a change of power"]
 pub(crate) struct Moved(#[expect(dead_code, reason = "kept, not read")] Vec<Arc<AllocationObject>>);
 
 impl LocalMemory {
-    /// Moves them while nobody else moves anything and no engine uses anything.
+    /// Moves them while no paging operation is under way and no engine uses local memory.
     fn move_without_engines(&self, adapter: &Adapter, ids: &[u64], comes: bool) -> Moved {
         let Some(local) = &self.segment else { return Moved::default() };
         let all: Vec<Arc<AllocationObject>> = ids.iter().filter_map(|id| self.allocation(*id)).collect();
@@ -38,11 +38,11 @@ impl LocalMemory {
 }
 
 impl Adapter {
-    /// The adapter is reset: whatever stands in local memory leaves it without its content, of which the driver is told by a transfer
-    /// of 0 bytes each. Paging operations wait until [`Adapter::local_memory_goes_on`]. Returns whose it was, and what has to be
-    /// dropped when others may call the driver again.
+    /// Empties local memory for a reset of the adapter. The content is lost; a transfer of 0 bytes informs the driver of each allocation.
+    /// Paging operations wait until [`Adapter::local_memory_goes_on`]. Returns the devices that lost content, and the allocations
+    /// to be dropped once other agents may call the driver again.
     ///
-    /// Blocks for the operation that is under way, none of which may wait for an engine.
+    /// Blocks until the operation that is under way is over. That operation must not wait for an engine.
     pub(crate) fn lose_local_memory(&self) -> (Vec<Arc<Device>>, Moved) {
         let memory = &self.memory;
         let Some(local) = &memory.segment else { return Default::default() };
@@ -67,13 +67,13 @@ impl Adapter {
                 bytes: 0,
                 buffer: &nothing,
             };
-            // Nobody can make anything of a refusal: the content is lost all the same.
+            // A refusal changes nothing: the content is lost in any case.
             let _told = self.driver().build_paging_buffer(&Passive::enter(), transfer);
             allocation.lose_content(local);
             memory.note_moved(self, allocation, false, (start_ns, start_ns));
         }
-        // Operations about them are forgotten, and with those that their contexts are held. Whose packet had a state there has work, and
-        // is lost for that; an area without one is nobody's content.
+        // Operations about save areas are forgotten, and the holds of their contexts with them. A context with a saved packet is lost
+        // because of its work. A save area without a saved packet has no content to lose.
         let contexts: Vec<OsHandle> = all.iter().filter_map(|a| a.context()).collect();
         sched::forget_area_moves(self, &contexts);
         let contents = all.iter().filter(|a| a.context().is_none());
@@ -86,8 +86,8 @@ impl Adapter {
         self.memory.news.set(Step::ThreadWake);
     }
 
-    /// Power goes away: everything leaves local memory, whatever holds it. `None`, with everything where it was, while a paging
-    /// operation is under way. The caller has suspended all contexts and lets nobody else call the driver.
+    /// Empties local memory before power goes, held allocations included. Returns `None` and moves nothing while a paging
+    /// operation is under way. The caller has suspended all contexts and keeps other agents out of the driver.
     // spec: RES-015
     pub(crate) fn page_everything_out(&self) -> Option<Moved> {
         let out = {
@@ -102,8 +102,8 @@ impl Adapter {
         Some(self.memory.move_without_engines(self, &out, false))
     }
 
-    /// Power is there again, if it went: what is held returns, and what is still in use by work that was queued. The caller lets
-    /// nobody else call the driver, and no context on the run list.
+    /// Brings back, after a loss of power, what is held and what queued work still uses. The caller keeps other agents out of the
+    /// driver, and all contexts off the run list.
     pub(crate) fn page_held_in(&self) -> Moved {
         let back = {
             let mut state = self.memory.state.lock();
