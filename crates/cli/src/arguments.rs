@@ -101,8 +101,8 @@ pub(crate) struct Reading {
     /// the adapter has, 64 on most)
     #[arg(long, value_name = "N")]
     pub(crate) doorbells: Option<u32>,
-    /// Slots in the ring of each user-mode queue, a power of two from 8 to 1048576; a thread that submits to a full ring sleeps
-    /// (default: 1024; for traces 4 times the depth to which the recorded host ran ahead, rounded up to a power of two)
+    /// Slots in the ring of each user-mode queue, a power of two from 8 to 1048576; what a full ring has no room for is
+    /// submitted as it drains (default: 1024; for traces 4 times the depth to which the recorded host ran ahead, rounded up to a power of two)
     #[arg(long, value_name = "N", value_parser = ring_slots)]
     pub(crate) ring_slots: Option<u64>,
     /// Doorbells of the GPU: dedicated (one for each connected queue) or global (one location that all queues share)

@@ -1,4 +1,4 @@
-//! A wait for any of several events, exhausted: no set is lost between the waiter's last look and its sleep.
+//! A wait for any of several events, exhausted: no set is lost between the waiter's last check and its sleep.
 
 use tidegate_explorer::{Options, Platform, Prepared, Scenario, explore};
 use tidegate_platform::{Event, Step};

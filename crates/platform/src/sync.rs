@@ -262,7 +262,7 @@ impl Event {
     // spec: ME-064
     /// Blocks until one of `events` is set, and takes that one alone. Returns its index, the lowest where several are set.
     ///
-    /// The waiter counts as a sleeper of each event before it looks at them for the last time: a set after that look finds
+    /// The waiter counts as a sleeper of each event before it checks them for the last time. A set after that check finds
     /// its wake word.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ fn prepare(platform: &Platform, other: impl FnOnce(&World) -> Other) -> Prepared
     };
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let repeated = queue.stats().retries > before;
-        // Of a doorbell that the kernel has taken away, only what the hardware's last look found.
+        // A ring of a disconnected doorbell counts only if the hardware's last reading found it.
         let rung = world.first.last_look().or_else(|| world.first.rung()) == Some(2);
         end.always("a process that reads CONNECTED has rung the hardware", rung || repeated);
         end.sometimes(RANG, rung && !repeated);

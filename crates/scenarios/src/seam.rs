@@ -163,13 +163,13 @@ struct FirstDoorbellParts {
 }
 
 impl FirstDoorbell {
-    /// The driver says that it takes the doorbell away. `None` while there is none.
+    /// Makes the driver disconnect the doorbell. `None` while there is no doorbell.
     pub(crate) fn take_away(&self, level: &Passive, reason: DisconnectReason) -> Option<Result<(), Status>> {
         let FirstDoorbellParts { callbacks, queue, doorbell, .. } = &*self.0;
         Some(callbacks.get()?.disconnect_doorbell(level, *queue.get()?, *doorbell.get()?, reason))
     }
 
-    /// From here on the page is looked at before the hardware looks at it for the last time.
+    /// From here on the scenario reads the page before the hardware reads it for the last time.
     pub(crate) fn look_at_the_end(&self) {
         self.0.looks.get_or_init(|| ());
     }
@@ -512,7 +512,7 @@ impl DriverLayer for Seam {
             self.inner.destroy_doorbell(level, *late);
         }
         if self.told_again {
-            // One that is gone is refused, and that is right.
+            // The kernel refuses a doorbell that has ended, which is right.
             let _refused_when_gone = self.first.take_away(level, DisconnectReason::Abort);
         }
         let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;

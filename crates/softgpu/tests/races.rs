@@ -200,7 +200,7 @@ fn logged_signal(machine: &Arc<Machine>) -> (Fence, Word, Bulk) {
     (fence, header.word(LOG_INDEX_WORD), entries)
 }
 
-/// The CPU arms MonitoredValue and looks at the log instead of the value, while an engine signals. Either the engine sees the new
+/// The CPU arms MonitoredValue and reads the log instead of the value, while an engine signals. Either the engine sees the new
 /// MonitoredValue and interrupts, or its index word is visible.
 fn armed_reader_meets_logged_signal(machine: &Arc<Machine>) -> Body {
     let (fence, index, _entries) = logged_signal(machine);
@@ -212,7 +212,7 @@ fn armed_reader_meets_logged_signal(machine: &Arc<Machine>) -> Body {
     })
 }
 
-/// The CPU looks at index, entry and value, the last of the engine's stores first, while an engine signals. What is seen of a later
+/// The CPU reads index, entry and value, the last of the engine's stores first, while an engine signals. What is seen of a later
 /// store must be there of the stores before it.
 fn reader_meets_logged_signal(machine: &Arc<Machine>) -> Body {
     let (fence, index, entries) = logged_signal(machine);

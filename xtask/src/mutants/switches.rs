@@ -331,7 +331,7 @@ impl<'ast> Visit<'ast> for Inside<'_> {
                 BinOp::Eq(_) | BinOp::Ne(_) | BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) => {
                     self.offer_inverted(node, "the comparison is inverted");
                 }
-                // A chain with `let` is no value; its condition has a switch of its own.
+                // A chain with `let` has no value. Its condition has a switch of its own.
                 BinOp::And(_) | BinOp::Or(_) if !has_let(node) => {
                     self.offer_inverted(node, "the outcome is inverted");
                 }

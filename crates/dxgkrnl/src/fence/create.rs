@@ -47,9 +47,9 @@ impl FenceHold {
     }
 }
 
-/// In the place of the number of holders: the fence has ended.
+/// Stands for the number of holders when the fence has ended.
 const ENDED: u32 = u32::MAX;
-/// The same: it has ended with its adapter, and NT handles that are left have nothing to end.
+/// Stands for the number of holders when the fence has ended with its adapter. NT handles that are left have nothing to end.
 const REMOVED: u32 = u32::MAX - 1;
 
 impl Drop for FenceHold {

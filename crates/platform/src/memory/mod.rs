@@ -154,7 +154,7 @@ impl Page {
         self.len() == 0
     }
 
-    /// Takes over the annexes of all words of `from`, for the words of the same index here. Those that were here are dropped.
+    /// Takes over the annexes of all words of `from`, for the words of the same index here. The old ones here are dropped.
     pub fn take_annexes(&self, from: &Page) {
         if from.inner.annexes.get().is_some() || self.inner.annexes.get().is_some() {
             let taken = from.inner.annexes(std::mem::take);
