@@ -101,8 +101,8 @@ impl Adapters {
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let leaves_out = |which, what| match bug == Some(which) {
-        true => Setting { left_out: what, fence_logs: false, ..Setting::default() },
-        false => Setting { fence_logs: false, ..Setting::default() },
+        true => Setting { left_out: what, ..Setting::default() },
+        false => Setting::default(),
     };
     let settings =
         [leaves_out("no-relay", LeftOut::SignalReport), leaves_out("no-notification", LeftOut::Notification)];

@@ -38,7 +38,7 @@ pub(crate) const RACE: Race = Race {
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let peer_signal = PeerSignalCaps { common_doorbell: true, shared_fence_storage: true };
-    let consumer = Setting { peer_signal, fence_logs: false, ..Setting::default() };
+    let consumer = Setting { peer_signal, ..Setting::default() };
     let producer = Setting { signal_barrier: bug.is_none(), ..consumer };
     let world = Adapters::new(platform, [producer, consumer]);
     let [signalled, awaited] = world.fence();

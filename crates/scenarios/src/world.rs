@@ -56,9 +56,6 @@ pub(crate) struct Setting {
     pub(crate) local_monitored_values: bool,
     /// Bytes of local memory.
     pub(crate) local_memory_bytes: u64,
-    /// Whether user-mode queues have fence logs, as the contract demands. Without them the exhausted races of two adapters have a
-    /// quarter less states.
-    pub(crate) fence_logs: bool,
     /// Whether log entries may become visible after the index that counts them.
     pub(crate) posted_log_entries: bool,
     /// What the driver reports when a fence is signalled.
@@ -94,7 +91,6 @@ impl Default for Setting {
             doorbells: 64,
             local_monitored_values: false,
             local_memory_bytes: 1 << 36,
-            fence_logs: true,
             posted_log_entries: false,
             interrupt: InterruptMode::FenceArray,
             names_all_queues: false,
@@ -135,7 +131,7 @@ impl Setting {
         let setting = self;
         let mut config = MachineConfig::standard(platform);
         config.kernel.interrupts = setting.interrupts;
-        config.kernel.log_entries = if setting.fence_logs { LOG_ENTRIES } else { 0 };
+        config.kernel.log_entries = LOG_ENTRIES;
         config.gpu.posted_log_entries = setting.posted_log_entries;
         config.gpu.local_memory_bytes = setting.local_memory_bytes;
         config.driver.interrupt = setting.interrupt;

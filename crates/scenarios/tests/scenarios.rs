@@ -195,14 +195,14 @@ fn no_store_lands_in_memory_whose_mapping_has_ended() {
 #[test]
 fn a_signal_on_one_adapter_reaches_whoever_waits_on_another() {
     let report = holds("cross-adapter-relay");
-    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 32_696));
+    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 43_004));
     finds_its_bugs("cross-adapter-relay");
 }
 
 #[test]
 fn a_signal_on_one_gpu_reaches_a_queue_on_another_without_the_cpu() {
     let report = holds("gpu-to-gpu");
-    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 8_243));
+    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(1), 10_759));
     finds_its_bugs("gpu-to-gpu");
 }
 

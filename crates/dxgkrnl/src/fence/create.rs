@@ -322,8 +322,8 @@ fn close_waiters(fence: &Fence) {
     // Waiters are released, and hold no reference: their wait ends with the fence. So do waits that stand in rings, those that
     // hold their queue and those that nobody has looked at yet.
     let waiting = fence.waiters.lock().take_all();
-    // spec: NF-107
     monitor::release(waiting);
+    // spec: NF-107
     if fence.cross_adapter.as_ref().is_none_or(|shared| shared.leave(fence)) {
         cpu::let_all_pass(fence);
     }

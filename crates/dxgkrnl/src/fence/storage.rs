@@ -246,8 +246,6 @@ impl ValuePage {
     }
 
     /// How engines of `adapter` may use it. What several adapters share may have histories that this one does not keep.
-    // spec: NF-012, MF-011, MF-012, ME-037, NF-113
-    // spec: NF-018
     fn access(&self, adapter: &Adapter) -> Access {
         let kept = self.history && (self.is_movable() || adapter.caps.fence_history);
         match (self.value, kept) {
@@ -323,8 +321,10 @@ impl MappedPages {
     ) -> Result<MappedPages, Status> {
         let _still = pages.hold_still(adapter);
         let (current, monitored) = (&pages.current, &pages.monitored);
+        // spec: NF-012, MF-011, MF-012, ME-037, NF-113
         let access = if may_signal { current.access(adapter) } else { Access::Read };
         let current_va = space.map_fence_values(affinity, current.at(), VALUE_BYTES, access)?;
+        // spec: NF-018
         let monitored_va = space.map_fence_values(affinity, monitored.at(), VALUE_BYTES, Access::Read);
         let monitored_va = monitored_va.inspect_err(|_| space.unmap(current_va, VALUE_BYTES))?;
         current.note_mapped(space, affinity, current_va, access);

@@ -180,9 +180,9 @@ impl State {
             let occupied: u64 = self.inside.values().sum();
             let goes: u64 = operation.plan.out.iter().filter_map(|id| self.inside.get(id)).sum();
             let is_out = |id: &&u64| !self.inside.contains_key(*id);
-            let coming = operation.plan.bring.iter().filter(is_out);
+            let mut coming = operation.plan.bring.iter().filter(is_out);
             let comes: u64 = coming.clone().filter_map(|id| self.members.get(id)).map(|m| m.bytes).sum();
-            let last = coming.last().copied();
+            let last = coming.next_back().copied();
             match last.filter(|_| (occupied + comes).saturating_sub(goes) > self.residency.room()) {
                 Some(id) => self.keep_outside(operation, id),
                 None => return,
