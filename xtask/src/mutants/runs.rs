@@ -8,8 +8,12 @@ use std::time::Duration;
 use crate::spec::TestTag;
 use crate::test_programs::Program;
 
-/// A test that takes longer under a switch counts as failed: it was not seen to pass.
-const LIMIT: Duration = Duration::from_secs(120);
+/// The longest time of a test without a switch.
+const LIMIT: Duration = Duration::from_secs(300);
+/// A test that takes longer than this under a switch, and longer than `SLOWER` times its time without one, counts as failed:
+/// it was not seen to pass.
+const LIMIT_UNDER_SWITCH: Duration = Duration::from_secs(30);
+const SLOWER: u32 = 4;
 
 /// A tagged test, as its program names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +76,11 @@ impl<'p> Runs<'p> {
             return Ok(*known);
         }
         let environment = [("TIDEGATE_MUTANT", switch.to_string().into())];
-        let ended = self.programs[test.program].run_one(&test.name, &self.logs, LIMIT, &environment)?;
+        let limit = match self.times.get(test) {
+            Some(time) if switch != 0 => LIMIT_UNDER_SWITCH.max(*time * SLOWER),
+            _ => LIMIT,
+        };
+        let ended = self.programs[test.program].run_one(&test.name, &self.logs, limit, &environment)?;
         let outcome = match (ended.failure, ended.counts.passed) {
             (Some(_), _) => Outcome::Failed,
             (None, 0) => Outcome::NotRun,
