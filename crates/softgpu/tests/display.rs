@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use tidegate_d3dukmdt::{PixelFormat, Surface};
-use tidegate_gpu_abi::display::{DisplayControl, encode_surface};
+use tidegate_gpu_abi::display::{DisplayControl, DisplayFlip, encode_surface};
 use tidegate_gpu_abi::{Cause, Device, InterruptSink, Register};
 use tidegate_platform::{Bulk, CpuTime, Mutex, PhysicalAddress, PhysicalMemory, Platform, StepCosts};
 use tidegate_softgpu::{Config, DisplayConfig, DisplayStats, Frame, SoftGpu};
@@ -72,6 +72,11 @@ impl Scene {
     }
 
     fn flip(&self, to: PhysicalAddress) {
+        self.flip_when(DisplayFlip::AT_VSYNC, to);
+    }
+
+    fn flip_when(&self, when: DisplayFlip, to: PhysicalAddress) {
+        self.gpu.write_register(Register::DISPLAY_FLIP, when.bits());
         let (size, pitch) = encode_surface(&SURFACE);
         self.gpu.write_register(Register::DISPLAY_SIZE, size);
         self.gpu.write_register(Register::DISPLAY_PITCH, pitch);
@@ -126,6 +131,22 @@ fn a_surface_is_latched_at_the_vertical_sync_and_interrupts_say_which() {
     assert_eq!(scene.words(), [(1, true, vec![1]), (2, true, vec![2]), (3, false, vec![2])]);
     let stats = scene.gpu.display_stats();
     assert_eq!(stats, DisplayStats { vsyncs: 3, latched: 2, scanned: 3, unreadable_lines: 0 });
+}
+
+#[test]
+fn a_surface_that_does_not_wait_for_the_vertical_sync_is_latched_at_once() {
+    run(display(true), |s| {
+        let (one, two) = (s.picture(1).0, s.picture(2).0);
+        s.flip_when(DisplayFlip::empty(), one);
+        assert_eq!(s.gpu.display_stats().latched, 1);
+        // It also takes the place of one that waits.
+        s.flip(two);
+        s.flip_when(DisplayFlip::empty(), one);
+        assert_eq!(s.gpu.display_stats().latched, 2);
+        s.control(SCAN);
+        s.sleep_until(PERIOD * 5);
+        assert_eq!(s.gpu.display_stats().latched, 2);
+    });
 }
 
 #[test]
