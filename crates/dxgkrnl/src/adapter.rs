@@ -75,8 +75,7 @@ pub struct AdapterConfig {
     /// Where interrupts run.
     pub interrupts: InterruptDelivery,
     /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests. Logging is mandatory: 0 makes
-    /// no logs and is outside of the contract. It is for the bench that measures the cost of a log entry, and for two exhausted
-    /// explorations (decision 14).
+    /// no logs and is outside of the contract. It is for the bench that measures the cost of a log entry (decision 14).
     pub log_entries: u32,
     /// A signal below its fence's value that does not announce it is refused, instead of made, counted and reported.
     pub strict_fence_rewind: bool,

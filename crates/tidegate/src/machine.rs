@@ -157,8 +157,9 @@ impl Unit {
 
 impl Drop for Unit {
     fn drop(&mut self) {
-        self.gpu.stop();
+        // The engines run until the adapter has ended: a paging operation in flight ends by their interrupt.
         self.adapter.stop();
+        self.gpu.stop();
     }
 }
 

@@ -81,12 +81,15 @@ fn a_thread_of_the_application_waits_for_a_queue_of_the_run() {
 
 #[test]
 fn a_machine_on_the_host_needs_no_run() {
-    let platform = Platform::host();
-    let (_machine, device) = machine(&platform);
-    for submission in Submission::ALL {
-        let ([fence, _], queue) = (fences(&device), queue(&device, submission));
-        queue.signal(&fence, 1).unwrap();
-        assert_eq!(fence.wait(1), Ok(()), "{submission}");
+    // Often, because a machine may end while a thread of its kernel still fills the save areas of the last queue.
+    for _ in 0..40 {
+        let platform = Platform::host();
+        let (_machine, device) = machine(&platform);
+        for submission in Submission::ALL {
+            let ([fence, _], queue) = (fences(&device), queue(&device, submission));
+            queue.signal(&fence, 1).unwrap();
+            assert_eq!(fence.wait(1), Ok(()), "{submission}");
+        }
     }
 }
 
