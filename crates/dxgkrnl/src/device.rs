@@ -109,7 +109,8 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        self.adapter.devices.lock().remove(self.os_handle);
         self.adapter.driver().destroy_device(&Passive::enter(), self.driver);
+        // Last: a removal stops the driver when no device is left.
+        self.adapter.devices.lock().remove(self.os_handle);
     }
 }

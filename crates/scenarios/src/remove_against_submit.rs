@@ -26,15 +26,15 @@ const RESET: usize = notes::OWN + 2;
 const DONE: usize = notes::OWN + 3;
 
 const PLANTED: &[PlantedBug] = &[PlantedBug {
-    name: "not-suspended",
-    about: "the driver says that contexts are suspended and leaves them on the run list: work writes over the maximum of a fence",
+    name: "late-device",
+    about: "the end of a device is not waited for: DxgkDdiStopDevice comes while the driver still has the device",
 }];
 
 pub(crate) const RACE: Race = Race {
     name: "remove-against-submit",
     about: "an adapter is removed against a submission, a wait and a recovery: waits end, fences read the maximum, the driver stops last",
     marks: &[SIGNALLED, RELEASED, REFUSED, RECOVERED, TOO_LATE],
-    agents: &["engine", "supervisor", "main", "submitter", "waiter", "debugger"],
+    agents: &["engine", "supervisor", "main", "submitter", "waiter", "debugger", "driver"],
     planted: PLANTED,
     plans: Plans {
         short: Plan::sampled(30_000),
@@ -46,7 +46,7 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let left_out = if bug.is_some() { LeftOut::Suspension } else { LeftOut::Nothing };
+    let left_out = if bug.is_some() { LeftOut::DeviceEnd } else { LeftOut::Nothing };
     let world = World::new(platform, Setting { left_out, supervised: true, ..Setting::default() });
     let (queue, fence) = (world.queue("app", Submission::User, 0), world.fence("f"));
     let (spawner, probe, adapter) = (platform.clone(), world.probe.clone(), world.machine.adapter().clone());

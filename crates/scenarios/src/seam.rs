@@ -69,6 +69,8 @@ pub(crate) enum LeftOut {
     /// The driver's part in the end of a doorbell, until the next doorbell is connected: the destroy call of the first doorbell returns
     /// before the doorbell has ended.
     DoorbellEnd,
+    /// The wait for the end of the first device: its destroy call returns, and another agent makes the driver's call.
+    DeviceEnd,
     /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes it, and the driver waits.
     CallbackOwner,
 }
@@ -208,7 +210,7 @@ pub(crate) struct Seam {
     /// Every connect victimises the first doorbell, as a driver may that keeps no record of what it has victimised.
     pub(crate) told_again: bool,
     pub(crate) routine: Routine,
-    /// The first doorbell whose end was left out, and that it ended later.
+    /// The first doorbell or device whose end was left out, and that it ended later.
     pub(crate) late_end: (OnceLock<DriverHandle>, OnceLock<()>),
 }
 
@@ -529,6 +531,15 @@ impl DriverLayer for Seam {
         if self.left_out.now() != LeftOut::Disconnection {
             self.inner.disconnect_doorbell(level, doorbell);
         }
+    }
+
+    fn destroy_device(&self, level: &Passive, device: DriverHandle) {
+        if self.left_out.now() == LeftOut::DeviceEnd && self.late_end.0.set(device).is_ok() {
+            let driver = self.inner.clone();
+            self.platform.spawn("driver", move || driver.destroy_device(&Passive::enter(), device));
+            return;
+        }
+        self.inner.destroy_device(level, device);
     }
 
     fn destroy_doorbell(&self, level: &Passive, doorbell: DriverHandle) {

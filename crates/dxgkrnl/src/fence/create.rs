@@ -346,14 +346,15 @@ pub(crate) fn end_with_adapter(fence: &Arc<Fence>) {
 fn end(fence: &Arc<Fence>) {
     close_waiters(fence);
     // Close came with the last instance; now Destroy. The slot goes back when the last reference drops the fence, after it.
-    // Until Destroy has returned an interrupt may name the fence, so it stays in the table until then.
+    // Until Destroy has returned an interrupt may name the fence, so it stays in the table at least until then.
     let still = fence.storage.hold_still(&fence.adapter);
     // spec: NF-089
     if let Some(native) = &fence.native {
         fence.adapter.driver().destroy_native_fence(&Passive::enter(), native.driver_global);
     }
-    fence.adapter.fences.lock().remove(fence.os_handle);
     drop(still);
     let mapped = std::mem::take(&mut *fence.mappings.lock());
     drop(mapped);
+    // Last: a removal stops the driver when no fence is left.
+    fence.adapter.fences.lock().remove(fence.os_handle);
 }
