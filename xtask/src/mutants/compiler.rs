@@ -18,6 +18,9 @@ pub struct CompileError {
     text: String,
 }
 
+/// Whether a planted text may be what a mark is about.
+type Rule = fn(&Range<usize>, &Range<usize>) -> bool;
+
 impl CompileError {
     /// The first line that it marks, counted from 1.
     pub fn line(&self) -> usize {
@@ -27,7 +30,7 @@ impl CompileError {
     /// The switches that may be the cause, among the texts that were planted in the file: a text that the mark lies in,
     /// or else texts at the ends of the mark, or else texts inside the mark.
     pub fn blamed(&self, planted: &[Planted]) -> Vec<u32> {
-        let rules: [fn(&Range<usize>, &Range<usize>) -> bool; 3] = [
+        let rules: [Rule; 3] = [
             |text, mark| text.start <= mark.start && mark.end <= text.end,
             |text, mark| text.start == mark.start || text.end == mark.end,
             |text, mark| text.start < mark.end && mark.start < text.end,
