@@ -246,6 +246,7 @@ impl DriverLayer for Lacks {
 
 // spec: PRE-045, PRE-091
 #[test]
+#[allow(clippy::type_complexity, reason = "the rows of a table that is read once")]
 fn a_driver_that_declares_a_capability_has_the_entries_that_it_rests_on() {
     use OptionalEntries as E;
     type Change = fn(&mut AdapterCaps);
