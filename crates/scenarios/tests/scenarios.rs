@@ -163,7 +163,7 @@ fn two_signallers_release_the_waiter_in_every_order() {
 // spec: NF-089
 #[test]
 fn a_fence_can_end_while_it_is_signalled() {
-    is_exhausted_up_to(1, "destroy-against-signal", 40_792);
+    is_exhausted_up_to(1, "destroy-against-signal", 40_796);
 }
 
 #[test]

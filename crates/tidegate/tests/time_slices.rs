@@ -52,6 +52,7 @@ fn preempted_at(compute: ComputePreemption) -> World {
 }
 
 /// A queue or context of one process on node 0, and how it is given work.
+#[allow(clippy::large_enum_variant, reason = "three of them in a test")]
 enum Lane {
     Packets(Handle),
     Queue(HwQueue),
