@@ -475,6 +475,5 @@ fn asked_for_again_and_again(platform: &Platform) -> u32 {
         }
         assert!(disturbed.0.bytes() == alone.0.bytes(), "after {id} ids");
     });
-    let stops = *stops.lock();
-    stops
+    *stops.lock()
 }
