@@ -1,16 +1,17 @@
-//! Owns the hostile process: one device with a user-mode queue, connected, and all its memory in its own hands. It goes by the call
-//! surface's letter and by nothing else.
+//! Owns the hostile process: one device with a user-mode queue, connected, and all its memory in
+//! its own hands. It goes by the call surface's letter and by nothing else.
 
 use crate::input::Input;
 use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
-    CreateHwContext, CreateHwQueue, CreateNativeFence, Doorbell, FenceInstance, FenceValue, Handle, HwQueue,
-    Kernel, NativeFenceType, Placement, Priority, RingHint, SyncObjectFlags, WaitMode,
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell,
+    CreateDoorbellFlags, CreateHwContext, CreateHwQueue, CreateNativeFence, Doorbell,
+    FenceInstance, FenceValue, Handle, HwQueue, Kernel, NativeFenceType, Placement, Priority,
+    RingHint, SyncObjectFlags, WaitMode,
 };
 use tidegate::gpu_abi::{
-    AddressSpaceId, CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa,
-    QueueId, RingPacket, SLOT_BYTES, TraceWords, global_base,
+    AddressSpaceId, CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD,
+    GpuVa, QueueId, RingPacket, SLOT_BYTES, TraceWords, global_base,
 };
 use tidegate::platform::{Bulk, Page};
 use tidegate::{Machine, Platform};
@@ -19,8 +20,8 @@ use tidegate::{Machine, Platform};
 pub(crate) const SLOTS: u64 = 16;
 /// Bytes of its memory for commands and for whatever they move.
 pub(crate) const MEMORY_BYTES: u64 = 16 << 10;
-/// Longest that one piece of modelled work takes. Longer work keeps its engine from others of its rank until a watchdog ends it,
-/// which is not what is looked for here.
+/// Longest that one piece of modelled work takes. Longer work keeps its engine from others of its
+/// rank until a watchdog ends it, which is not what is looked for here.
 const LONGEST_WORK_NS: u64 = 1_000_000;
 
 /// The hostile process.
@@ -52,7 +53,12 @@ fn bytes_of(allocation: &Allocation) -> Bulk {
 }
 
 impl Client {
-    pub(crate) fn new(platform: &Platform, machine: &Machine, lane: u32, second_doorbell: bool) -> Client {
+    pub(crate) fn new(
+        platform: &Platform,
+        machine: &Machine,
+        lane: u32,
+        second_doorbell: bool,
+    ) -> Client {
         let kernel = machine.open("hostile").expect("a process");
         let device = kernel.create_device().expect("a device");
         let context = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
@@ -83,8 +89,11 @@ impl Client {
             private_data: Vec::new(),
         };
         let doorbell = kernel.create_doorbell(args).expect("a doorbell");
-        let logs = kernel.native_fence_log_detail(queue.handle).expect("a user-mode queue has logs");
-        let AllocationMemory::Protocol(pointers) = control.memory else { panic!("words were asked for") };
+        let logs =
+            kernel.native_fence_log_detail(queue.handle).expect("a user-mode queue has logs");
+        let AllocationMemory::Protocol(pointers) = control.memory else {
+            panic!("words were asked for")
+        };
         let mut client = Client {
             platform: platform.clone(),
             device,

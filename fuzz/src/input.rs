@@ -1,4 +1,5 @@
-//! Owns the way from bytes to choices. Any bytes are a valid input: when they are used up, everything is 0 and the program ends.
+//! Owns the way from bytes to choices. Any bytes are a valid input: when they are used up,
+//! everything is 0 and the program ends.
 
 /// What is left of an input.
 pub(crate) struct Input<'a> {

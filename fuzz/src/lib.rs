@@ -1,4 +1,5 @@
-//! Hostile clients: what an untrusted process can write or call, each surface with a target that takes it from bytes.
+//! Hostile clients: what an untrusted process can write or call, each surface with a target that
+//! takes it from bytes.
 //!
 //! | target | surface |
 //! |---|---|
@@ -10,12 +11,14 @@
 //! | `unsteady` | all that the hardware reads of a process, changing between two looks, under any schedule |
 //! | `files` | workload files and recorded traces |
 //!
-//! A target panics when anything of this fails: nobody panics, nobody hangs, the neighbour's work gets its results, its device and its
-//! memory stay as they are, the adapter sees no broken contract, and whoever faults loses the device with a reason. Targets run
-//! in virtual time on one thread, so an input that fails once fails always.
+//! A target panics when anything of this fails: nobody panics, nobody hangs, the neighbour's work
+//! gets its results, its device and its memory stay as they are, the adapter sees no broken
+//! contract, and whoever faults loses the device with a reason. Targets run in virtual time on one
+//! thread, so an input that fails once fails always.
 //!
-//! Rooms: `input` (bytes into choices) · `neighbour` (the machine, and the process that must notice nothing) · `client` (the hostile
-//! process) · `targets`. Called by the fuzzer (`bin/libfuzzer.rs`) and, with every input of the corpus, by an ordinary test.
+//! Rooms: `input` (bytes into choices) · `neighbour` (the machine, and the process that must notice
+//! nothing) · `client` (the hostile process) · `targets`. Called by the fuzzer (`bin/libfuzzer.rs`)
+//! and, with every input of the corpus, by an ordinary test.
 
 mod client;
 mod input;
@@ -58,7 +61,11 @@ pub const TARGETS: [Target; 7] = [
         about: "log payloads, which commands of the process overwrite and the kernel reads",
         run: targets::logs::run,
     },
-    Target { name: "calls", about: "handles and arguments of the kernel's calls", run: targets::calls::run },
+    Target {
+        name: "calls",
+        about: "handles and arguments of the kernel's calls",
+        run: targets::calls::run,
+    },
     Target {
         name: "unsteady",
         about: "all that the hardware reads of a process, changing between two looks, under any schedule",

@@ -1,16 +1,19 @@
-//! Owns the machine of a target and the process beside the hostile one: it goes on with its work, by packets and by doorbell, on
-//! the engine that the hostile process uses, and must notice nothing.
+//! Owns the machine of a target and the process beside the hostile one: it goes on with its work,
+//! by packets and by doorbell, on the engine that the hostile process uses, and must notice
+//! nothing.
 //!
-//! The order of a run: 1. both processes are made; 2. the hostile one does what the input says while the neighbour does its rounds;
-//! 3. the neighbour does one more round, when the other is done or stuck; 4. the hostile process ends, with whatever it left behind;
+//! The order of a run: 1. both processes are made; 2. the hostile one does what the input says
+//! while the neighbour does its rounds;
+//! 3. the neighbour does one more round, when the other is done or stuck; 4. the hostile process
+//!    ends, with whatever it left behind;
 //! 5. everything is looked at.
 
 use crate::client::Client;
 use std::sync::Arc;
 use tidegate::calls::{DeviceState, Priority};
 use tidegate::d3d12::{
-    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Fence, FenceChoice, Heap, Queue,
-    QueueDesc,
+    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Fence, FenceChoice,
+    Heap, Queue, QueueDesc,
 };
 use tidegate::kmd::DoorbellModel;
 use tidegate::platform::{Step, StepCosts};
@@ -88,7 +91,8 @@ impl Lane {
             node: Some(0),
         };
         let buffer = |name: &str| {
-            let desc = BufferDesc { name: name.to_owned(), bytes: BYTES as u64, heap: Heap::Upload };
+            let desc =
+                BufferDesc { name: name.to_owned(), bytes: BYTES as u64, heap: Heap::Upload };
             device.create_buffer(desc).expect("the neighbour's buffer")
         };
         let (from, to) = (buffer("from"), buffer("to"));
@@ -171,8 +175,12 @@ impl Outcome {
     }
 }
 
-/// Runs `act` as a process with a user-mode queue beside the neighbour, and asserts that nobody but itself is worse off.
-pub(crate) fn unharmed_by(setting: Setting, act: impl FnOnce(&mut Client) + Send + 'static) -> Outcome {
+/// Runs `act` as a process with a user-mode queue beside the neighbour, and asserts that nobody but
+/// itself is worse off.
+pub(crate) fn unharmed_by(
+    setting: Setting,
+    act: impl FnOnce(&mut Client) + Send + 'static,
+) -> Outcome {
     let platform = Platform::virtual_time(costs());
     if setting.traced {
         platform.enable_tracing();
@@ -180,7 +188,8 @@ pub(crate) fn unharmed_by(setting: Setting, act: impl FnOnce(&mut Client) + Send
     // 1.
     let machine = machine(&platform, setting);
     let neighbour = Arc::new(Neighbour::new(&machine));
-    let lane = if setting.traced { platform.lane(LaneKind::Queue, "hostile", "queue").0 + 1 } else { 0 };
+    let lane =
+        if setting.traced { platform.lane(LaneKind::Queue, "hostile", "queue").0 + 1 } else { 0 };
     let mut client = Client::new(&platform, &machine, lane, setting.second_doorbell);
     let (kernel, device) = (client.kernel.clone(), client.device);
     let (spawner, good) = (platform.clone(), neighbour.clone());
@@ -192,7 +201,8 @@ pub(crate) fn unharmed_by(setting: Setting, act: impl FnOnce(&mut Client) + Send
         // 3.
         spawner.sleep_until(spawner.now().after(1_000_000_000));
         good.round(ROUNDS + 1);
-        // 4. The process's thread may still hold it, blocked in a call of its own; its device goes all the same.
+        // 4. The process's thread may still hold it, blocked in a call of its own; its device goes
+        //    all the same.
         let _gone_already = ends_with.destroy_device(device);
         good.round(ROUNDS + 2);
     };

@@ -1,5 +1,6 @@
-//! Every input of the corpus through its target, without the fuzzer: what was once found stays mended, and what was once reached
-//! is still reached. Then short programs of random bytes, so that each target runs where there is no corpus yet.
+//! Every input of the corpus through its target, without the fuzzer: what was once found stays
+//! mended, and what was once reached is still reached. Then short programs of random bytes, so that
+//! each target runs where there is no corpus yet.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ const RANDOM_PROGRAMS: u64 = 40;
 fn inputs(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
     let Ok(entries) = fs::read_dir(&folder) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("a readable folder").path()).collect();
     paths.sort();
     let read = |path: PathBuf| {
         let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -83,6 +85,10 @@ fn files_mean_something_or_are_refused() {
 fn every_target_has_a_test() {
     let source = include_str!("corpus.rs");
     for target in TARGETS {
-        assert!(source.contains(&format!("replay(\"{}\")", target.name)), "{} has no test", target.name);
+        assert!(
+            source.contains(&format!("replay(\"{}\")", target.name)),
+            "{} has no test",
+            target.name
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! One thing that is wrong, and where. The scanners return findings; only the task that was called prints them.
+//! One thing that is wrong, and where. The scanners return findings; only the task that was called
+//! prints them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -54,8 +55,14 @@ mod tests {
 
     #[test]
     fn a_finding_prints_as_an_editor_wants_it() {
-        assert_eq!(Finding::at(Path::new("a/b.rs"), 6, "too long").to_string(), "a/b.rs:7: too long");
-        assert_eq!(Finding::of_file(Path::new("a/b.rs"), "no header").to_string(), "a/b.rs: no header");
+        assert_eq!(
+            Finding::at(Path::new("a/b.rs"), 6, "too long").to_string(),
+            "a/b.rs:7: too long"
+        );
+        assert_eq!(
+            Finding::of_file(Path::new("a/b.rs"), "no header").to_string(),
+            "a/b.rs: no header"
+        );
     }
 
     #[test]

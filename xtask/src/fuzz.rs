@@ -1,8 +1,10 @@
-//! `cargo xtask fuzz`: the fuzz targets of `fuzz/`, built with coverage counters and run for a while, some at a time.
+//! `cargo xtask fuzz`: the fuzz targets of `fuzz/`, built with coverage counters and run for a
+//! while, some at a time.
 //!
-//! The order: 1. the fuzzer is built, in a folder of its own, by the stable compiler: its counters are the compiler's own passes; 2.
-//! each target begins with its corpus of the repository and with what earlier runs of this machine found, and keeps what is new
-//! below the build folder; 3. an input that does harm ends its target, and its place is said. Whoever mends it copies the input
+//! The order: 1. the fuzzer is built, in a folder of its own, by the stable compiler: its counters
+//! are the compiler's own passes; 2. each target begins with its corpus of the repository and with
+//! what earlier runs of this machine found, and keeps what is new below the build folder; 3. an
+//! input that does harm ends its target, and its place is said. Whoever mends it copies the input
 //! into `fuzz/corpus/TARGET`, where an ordinary test replays it.
 //!
 //! A target's name is the name of its folder in the corpus.
@@ -52,7 +54,8 @@ pub fn request<'a>(words: &[&'a str]) -> Option<Request<'a>> {
     Some(request)
 }
 
-/// The bounded form, for every change: with the same draws each time, so that what one change is refused for is not luck.
+/// The bounded form, for every change: with the same draws each time, so that what one change is
+/// refused for is not luck.
 pub fn short(root: &Path) -> Result<(), String> {
     run(root, &Request { target: None, seconds: SHORT_SECONDS, seed: Some(1) })
 }
@@ -69,7 +72,10 @@ pub fn run(root: &Path, request: &Request<'_>) -> Result<(), String> {
         None => names,
         Some(name) if names.iter().any(|known| known == name) => vec![name.to_owned()],
         Some(name) => {
-            return Err(format!("no fuzz target is called '{name}'; use one of {}", names.join(", ")));
+            return Err(format!(
+                "no fuzz target is called '{name}'; use one of {}",
+                names.join(", ")
+            ));
         }
     };
     let folder = tree::build_folder(root);
@@ -83,7 +89,9 @@ pub fn run(root: &Path, request: &Request<'_>) -> Result<(), String> {
         let workers: Vec<_> = (0..at_once)
             .map(|first| {
                 let (mine, fuzzer) = (runs.iter().skip(first).step_by(at_once), &fuzzer);
-                scope.spawn(move || mine.filter_map(|run| run.go(fuzzer, request).err()).collect::<Vec<_>>())
+                scope.spawn(move || {
+                    mine.filter_map(|run| run.go(fuzzer, request).err()).collect::<Vec<_>>()
+                })
             })
             .collect();
         for worker in workers {
@@ -96,7 +104,8 @@ pub fn run(root: &Path, request: &Request<'_>) -> Result<(), String> {
 /// The folders of the corpus.
 fn targets(root: &Path) -> Result<Vec<String>, String> {
     let corpus = root.join("fuzz/corpus");
-    let entries = fs::read_dir(&corpus).map_err(|e| format!("{}: cannot list: {e}", corpus.display()))?;
+    let entries =
+        fs::read_dir(&corpus).map_err(|e| format!("{}: cannot list: {e}", corpus.display()))?;
     let folders = entries.flatten().filter(|entry| entry.path().is_dir());
     let mut names: Vec<String> =
         folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -104,7 +113,8 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Builds it for a target that is named, so that build scripts and macros, which run while it is built, go without counters.
+/// Builds it for a target that is named, so that build scripts and macros, which run while it is
+/// built, go without counters.
 fn build(root: &Path, folder: &Path) -> Result<PathBuf, String> {
     let machine = machine()?;
     let arguments = [
@@ -128,7 +138,8 @@ fn build(root: &Path, folder: &Path) -> Result<PathBuf, String> {
 /// The compiler's name for the machine that it runs on.
 fn machine() -> Result<String, String> {
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(compiler).arg("-vV").output().map_err(|e| format!("cannot run rustc: {e}"))?;
+    let output =
+        Command::new(compiler).arg("-vV").output().map_err(|e| format!("cannot run rustc: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
@@ -158,19 +169,23 @@ impl Run {
 
     fn go(&self, fuzzer: &Path, request: &Request<'_>) -> Result<(), String> {
         for folder in [&self.grown, &self.harmful] {
-            fs::create_dir_all(folder).map_err(|e| format!("{}: cannot make: {e}", folder.display()))?;
+            fs::create_dir_all(folder)
+                .map_err(|e| format!("{}: cannot make: {e}", folder.display()))?;
         }
         let cannot_write = |e| format!("{}: cannot write: {e}", self.log.display());
         let log = fs::File::create(&self.log).map_err(cannot_write)?;
         let mut command = Command::new(fuzzer);
         command.env("TIDEGATE_FUZZ_TARGET", &self.name).arg(&self.grown).args(&self.seeds);
         command.args(request.seed.map(|seed| format!("-seed={seed}")));
-        command.arg(format!("-max_total_time={}", request.seconds)).arg(format!("-timeout={HANG_SECONDS}"));
+        command
+            .arg(format!("-max_total_time={}", request.seconds))
+            .arg(format!("-timeout={HANG_SECONDS}"));
         command.arg(format!("-rss_limit_mb={MEMORY_MIB}")).arg(format!("-max_len={LONGEST_INPUT}"));
         command.arg("-len_control=0").arg("-print_final_stats=1");
         command.arg(format!("-artifact_prefix={}/", self.harmful.display()));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let status = command.status().map_err(|e| format!("cannot run {}: {e}", fuzzer.display()))?;
+        let status =
+            command.status().map_err(|e| format!("cannot run {}: {e}", fuzzer.display()))?;
         let told = String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned();
         if status.success() {
             println!("  {}: {}", self.name, summary(&told));
@@ -204,8 +219,9 @@ fn summary(log: &str) -> String {
 /// What the target said when it panicked, or what the fuzzer said for it.
 fn complaint(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
-    let start =
-        lines.iter().position(|line| line.contains("panicked at") || line.contains("ERROR: libFuzzer"));
+    let start = lines
+        .iter()
+        .position(|line| line.contains("panicked at") || line.contains("ERROR: libFuzzer"));
     start.map_or_else(String::new, |start| lines[start..lines.len().min(start + 4)].join("\n"))
 }
 
@@ -231,7 +247,8 @@ mod tests {
 
     #[test]
     fn a_log_is_summed_up() {
-        let log = "#9 DONE\nstat::number_of_executed_units: 12\nstat::average_exec_per_sec:     6\n";
+        let log =
+            "#9 DONE\nstat::number_of_executed_units: 12\nstat::average_exec_per_sec:     6\n";
         assert_eq!(summary(log), "12 inputs, 6 a second");
         let log = "x\nthread panicked at a.rs:1:\nwhy\nstack\nTest unit written to /f/crash-1\n";
         assert_eq!((complaint(log).lines().nth(1), saved(log)), (Some("why"), "/f/crash-1"));

@@ -1,8 +1,8 @@
 //! Functions and test regions of a Rust file, found from its braces.
 //!
-//! What counts as a test: a function with an attribute `test` (or one that ends in `::test`), and everything inside an
-//! item under `cfg(test)`. A module under `cfg(test)` that lies in a file of its own is named in `test_modules`, since
-//! only the caller knows the files.
+//! What counts as a test: a function with an attribute `test` (or one that ends in `::test`), and
+//! everything inside an item under `cfg(test)`. A module under `cfg(test)` that lies in a file of
+//! its own is named in `test_modules`, since only the caller knows the files.
 
 use crate::source::Line;
 
@@ -31,12 +31,16 @@ pub struct Items {
 impl Items {
     /// Whether the line belongs to a test.
     pub fn is_test(&self, index: usize) -> bool {
-        self.whole_file || self.test_ranges.iter().any(|&(first, last)| (first..=last).contains(&index))
+        self.whole_file
+            || self.test_ranges.iter().any(|&(first, last)| (first..=last).contains(&index))
     }
 
     /// The innermost function whose comments, attributes or body hold the line.
     pub fn function_at(&self, index: usize) -> Option<&Function> {
-        self.functions.iter().filter(|f| (f.first..=f.end).contains(&index)).min_by_key(|f| f.end - f.first)
+        self.functions
+            .iter()
+            .filter(|f| (f.first..=f.end).contains(&index))
+            .min_by_key(|f| f.end - f.first)
     }
 }
 
@@ -63,7 +67,9 @@ struct Pending {
 
 impl Pending {
     fn is_test_function(&self) -> bool {
-        self.attributes.iter().any(|a| a == "test" || a.ends_with("::test") || a.starts_with("test_case"))
+        self.attributes
+            .iter()
+            .any(|a| a == "test" || a.ends_with("::test") || a.starts_with("test_case"))
     }
 
     fn is_cfg_test(&self) -> bool {
@@ -113,7 +119,13 @@ pub fn scan(lines: &[Line]) -> Items {
             Token::Mark('(' | '[') => brackets += 1,
             Token::Mark(')' | ']') => brackets = brackets.saturating_sub(1),
             Token::Mark('{') => {
-                open.push(open_block(&mut items, std::mem::take(&mut pending), lines, *line, brackets));
+                open.push(open_block(
+                    &mut items,
+                    std::mem::take(&mut pending),
+                    lines,
+                    *line,
+                    brackets,
+                ));
                 brackets = 0;
             }
             Token::Mark('}') => {
@@ -136,7 +148,13 @@ pub fn scan(lines: &[Line]) -> Items {
     items
 }
 
-fn open_block(items: &mut Items, item: Pending, lines: &[Line], line: usize, brackets: usize) -> Open {
+fn open_block(
+    items: &mut Items,
+    item: Pending,
+    lines: &[Line],
+    line: usize,
+    brackets: usize,
+) -> Open {
     let first = above(lines, item.first.unwrap_or(line));
     let is_test = item.is_test_function();
     let test_from = (is_test || item.is_cfg_test()).then_some(first);
@@ -158,11 +176,13 @@ fn close_block(items: &mut Items, block: &Open, line: usize) {
 
 /// The first of the comment lines that stand directly above `line`.
 fn above(lines: &[Line], line: usize) -> usize {
-    let comments = lines[..line].iter().rev().take_while(|l| l.is_comment() && !l.comment.starts_with("//!"));
+    let comments =
+        lines[..line].iter().rev().take_while(|l| l.is_comment() && !l.comment.starts_with("//!"));
     line - comments.count()
 }
 
-/// The attribute that starts at the hash: its text without spaces, whether it is an inner one, and its length.
+/// The attribute that starts at the hash: its text without spaces, whether it is an inner one, and
+/// its length.
 fn attribute(tokens: &[(usize, Token)]) -> Option<(String, bool, usize)> {
     let inner = matches!(tokens.get(1)?.1, Token::Mark('!'));
     let start = if inner { 2 } else { 1 };
@@ -223,8 +243,9 @@ mod tests {
 
     #[test]
     fn functions_cover_their_bodies() {
-        let items =
-            scanned("// above\n#[inline]\npub fn a<T>(x: [u8; 2]) -> u8 {\n    b(|| { 1 })\n}\nfn c() {}");
+        let items = scanned(
+            "// above\n#[inline]\npub fn a<T>(x: [u8; 2]) -> u8 {\n    b(|| { 1 })\n}\nfn c() {}",
+        );
         let found: Vec<_> =
             items.functions.iter().map(|f| (f.name.as_str(), f.first, f.start, f.end)).collect();
         assert_eq!(found, [("a", 0, 2, 4), ("c", 5, 5, 5)]);
@@ -232,8 +253,11 @@ mod tests {
 
     #[test]
     fn test_functions_are_found() {
-        let items = scanned("#[test]\n// spec: NF-001\nfn a() {\n}\n#[tokio::test]\nfn b() {}\nfn c() {}");
-        assert!(items.functions[0].is_test && items.functions[1].is_test && !items.functions[2].is_test);
+        let items =
+            scanned("#[test]\n// spec: NF-001\nfn a() {\n}\n#[tokio::test]\nfn b() {}\nfn c() {}");
+        assert!(
+            items.functions[0].is_test && items.functions[1].is_test && !items.functions[2].is_test
+        );
         assert!(items.is_test(1) && items.is_test(5) && !items.is_test(6));
         assert_eq!(items.function_at(1).unwrap().name, "a");
     }

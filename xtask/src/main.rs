@@ -1,9 +1,10 @@
 //! The tasks of the repository, run as `cargo xtask TASK`.
 //!
-//! `spec` compares the requirements of `spec/*.toml` with the tags on tests and code. `tidy` checks the laws that the
-//! compiler does not check. `fuzz` builds and runs the fuzz targets. `test_programs` runs the tests under a limit. `stages`
-//! runs all of these in order. `source` and `items` read Rust as far as the other rooms need, and `tree` finds the files.
-//! The product does not depend on this program, and this program does not depend on the product.
+//! `spec` compares the requirements of `spec/*.toml` with the tags on tests and code. `tidy` checks
+//! the laws that the compiler does not check. `fuzz` builds and runs the fuzz targets.
+//! `test_programs` runs the tests under a limit. `stages` runs all of these in order. `source` and
+//! `items` read Rust as far as the other rooms need, and `tree` finds the files. The product does
+//! not depend on this program, and this program does not depend on the product.
 
 mod finding;
 mod fuzz;

@@ -1,6 +1,8 @@
-//! What the tests want from the machine: a browser for the timeline, and a Python that can read Perfetto files.
+//! What the tests want from the machine: a browser for the timeline, and a Python that can read
+//! Perfetto files.
 //!
-//! Neither is needed to build. Whatever cannot be had is said in one line, and the tests that want it skip themselves.
+//! Neither is needed to build. Whatever cannot be had is said in one line, and the tests that want
+//! it skip themselves.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -68,8 +70,8 @@ fn perfetto_python(root: &Path) -> Result<PathBuf, String> {
     python(root, "perfetto-python", &["perfetto", "protobuf"], &format!("import {module}"))
 }
 
-/// A Python with packages, in a virtual environment of this name below the build folder. `test` is a program that fails without
-/// them.
+/// A Python with packages, in a virtual environment of this name below the build folder. `test` is
+/// a program that fails without them.
 ///
 /// # Errors
 ///
@@ -119,6 +121,10 @@ mod tests {
     #[test]
     fn a_program_is_found_on_the_path() {
         assert!(on_path("sh") && !on_path("surely-no-such-program"));
-        assert!(succeeds("true", &[]) && !succeeds("false", &[]) && !succeeds("surely-no-such-program", &[]));
+        assert!(
+            succeeds("true", &[])
+                && !succeeds("false", &[])
+                && !succeeds("surely-no-such-program", &[])
+        );
     }
 }

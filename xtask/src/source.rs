@@ -1,7 +1,8 @@
 //! Rust source, line by line, with code and comments told apart.
 //!
-//! This is no parser: it knows strings, characters, lifetimes and nested comments, which is all that a scanner needs so
-//! as not to take a word in a string for code. String contents are left out of the code; what remains keeps its line.
+//! This is no parser: it knows strings, characters, lifetimes and nested comments, which is all
+//! that a scanner needs so as not to take a word in a string for code. String contents are left out
+//! of the code; what remains keeps its line.
 
 /// One line of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,7 +88,9 @@ pub fn lines(text: &str) -> Vec<Line> {
                 }
             }
             // The line break behind a backslash is left to the loop, which counts lines.
-            State::Text if c == '\\' => 1 + usize::from(chars.get(at + 1).is_some_and(|&n| n != '\n')),
+            State::Text if c == '\\' => {
+                1 + usize::from(chars.get(at + 1).is_some_and(|&n| n != '\n'))
+            }
             State::Text => {
                 if c == '"' {
                     line.code.push('"');
@@ -133,13 +136,15 @@ fn code_step(chars: &[char], at: usize, line: &mut Line) -> (State, usize) {
             }
             None => push(line, c),
         },
-        'b' | 'c' if !ends_in_word(&line.code) && next == Some('r') => match raw_hashes(chars, at + 2) {
-            Some(hashes) => {
-                line.code.push('"');
-                (State::RawText(hashes), hashes + 3)
+        'b' | 'c' if !ends_in_word(&line.code) && next == Some('r') => {
+            match raw_hashes(chars, at + 2) {
+                Some(hashes) => {
+                    line.code.push('"');
+                    (State::RawText(hashes), hashes + 3)
+                }
+                None => push(line, c),
             }
-            None => push(line, c),
-        },
+        }
         '\'' => match char_literal(chars, at) {
             Some(used) => {
                 line.code.push_str("''");

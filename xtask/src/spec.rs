@@ -1,13 +1,15 @@
-//! `cargo xtask spec`: every *must* of `spec/*.toml` is claimed by a test and by code, or its exception says what is missing.
+//! `cargo xtask spec`: every *must* of `spec/*.toml` is claimed by a test and by code, or its
+//! exception says what is missing.
 //!
-//! A tag is a comment `// spec: NF-031` or `// spec: NF-031, NF-032`, one line each. On the test side it stands in or
-//! directly above a test; on the code side it stands on the one place that meets the requirement. Everything under
-//! `tests` folders, in test functions, under `cfg(test)` and in the scenarios crate is the test side. A workload in
-//! `workloads/*.toml` may carry `# spec: ...`, which counts as code: there the programs are data. A requirement whose
-//! tagged test passes with the tagged code switched off (`spec/mutants.toml`) is a finding too.
+//! A tag is a comment `// spec: NF-031` or `// spec: NF-031, NF-032`, one line each. On the test
+//! side it stands in or directly above a test; on the code side it stands on the one place that
+//! meets the requirement. Everything under `tests` folders, in test functions, under `cfg(test)`
+//! and in the scenarios crate is the test side. A workload in `workloads/*.toml` may carry `# spec:
+//! ...`, which counts as code: there the programs are data. A requirement whose tagged test passes
+//! with the tagged code switched off (`spec/mutants.toml`) is a finding too.
 //!
-//! This room compares; `requirement` reads what is asked, `tag` finds what is claimed, `exception` reads and rewrites
-//! what is put off.
+//! This room compares; `requirement` reads what is asked, `tag` finds what is claimed, `exception`
+//! reads and rewrites what is put off.
 
 mod exception;
 mod requirement;
@@ -115,7 +117,8 @@ impl Coverage {
     fn stale(&self) -> Vec<String> {
         let claims = self.claims();
         let met = |id: &&String| {
-            claims.get(id.as_str()).is_some_and(|c| c.is_met()) && !self.verdicts.survives.contains_key(*id)
+            claims.get(id.as_str()).is_some_and(|c| c.is_met())
+                && !self.verdicts.survives.contains_key(*id)
         };
         self.exceptions.ids().filter(met).cloned().collect()
     }
@@ -141,8 +144,9 @@ impl Coverage {
 
     /// Requirements whose tagged tests pass when the tagged code is switched off.
     fn survivors(&self) -> Vec<Finding> {
-        let survives =
-            |r: &&Requirement| self.verdicts.survives.contains_key(&r.id) && !self.exceptions.has(&r.id);
+        let survives = |r: &&Requirement| {
+            self.verdicts.survives.contains_key(&r.id) && !self.exceptions.has(&r.id)
+        };
         let finding = |r: &Requirement| {
             let id = &r.id;
             let what = format!(
@@ -155,16 +159,20 @@ impl Coverage {
         self.requirements.list.iter().filter(survives).map(finding).collect()
     }
 
-    /// Faults of the tags themselves: malformed, unknown, too many for one test, or met in two places.
+    /// Faults of the tags themselves: malformed, unknown, too many for one test, or met in two
+    /// places.
     fn tag_findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut places: BTreeMap<&str, &Tag> = BTreeMap::new();
         let mut tests: BTreeMap<(&Path, usize), Vec<&Tag>> = BTreeMap::new();
         for tag in &self.tags {
-            findings.extend(tag.fault.iter().map(|what| Finding::at(&tag.file, tag.line, what.clone())));
+            findings.extend(
+                tag.fault.iter().map(|what| Finding::at(&tag.file, tag.line, what.clone())),
+            );
             for id in &tag.ids {
                 if self.requirements.get(id).is_none() {
-                    let what = format!("{id} is in no spec file: correct the id, or add the requirement");
+                    let what =
+                        format!("{id} is in no spec file: correct the id, or add the requirement");
                     findings.push(Finding::at(&tag.file, tag.line, what));
                 }
             }
@@ -183,7 +191,8 @@ impl Coverage {
         findings
     }
 
-    /// One line for each spec file: how many of its requirements are claimed, and how many are put off.
+    /// One line for each spec file: how many of its requirements are claimed, and how many are put
+    /// off.
     fn summary(&self) -> String {
         let claims = self.claims();
         let mut table = format!(
@@ -206,8 +215,9 @@ impl Coverage {
             }
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
             let [must, met, test, code, excepted, other] = row;
-            table +=
-                &format!("{name:<24} {must:>5} {met:>5} {test:>9} {code:>9} {excepted:>8} {other:>12}\n");
+            table += &format!(
+                "{name:<24} {must:>5} {met:>5} {test:>9} {code:>9} {excepted:>8} {other:>12}\n"
+            );
         }
         table
     }
@@ -262,7 +272,9 @@ pub fn check(root: &Path) -> Result<(), String> {
     print!("{}", coverage.summary());
     let stale = coverage.stale().len();
     if stale > 0 {
-        println!("{stale} exceptions are no longer needed: `cargo xtask spec --prune` removes them");
+        println!(
+            "{stale} exceptions are no longer needed: `cargo xtask spec --prune` removes them"
+        );
     }
     report("spec", coverage.findings())
 }
@@ -307,7 +319,8 @@ mod tests {
         let mut tags = tag::in_rust(Path::new("crates/x/src/lib.rs"), code, false);
         tags.extend(tag::in_rust(Path::new("crates/x/tests/t.rs"), test, true));
         Coverage {
-            requirements: Requirements::parse([(PathBuf::from("spec/nf.toml"), SPEC.to_owned())]).unwrap(),
+            requirements: Requirements::parse([(PathBuf::from("spec/nf.toml"), SPEC.to_owned())])
+                .unwrap(),
             tags,
             exceptions: Exceptions::parse(exceptions).unwrap(),
             verdicts: Ledger::default(),
@@ -315,7 +328,9 @@ mod tests {
     }
 
     fn put_off(id: &str, missing: &str) -> String {
-        format!("[[exception]]\nid = \"{id}\"\nmissing = \"{missing}\"\nbrought_by = \"later work\"\n")
+        format!(
+            "[[exception]]\nid = \"{id}\"\nmissing = \"{missing}\"\nbrought_by = \"later work\"\n"
+        )
     }
 
     fn whats(coverage: &Coverage) -> Vec<String> {
@@ -326,20 +341,28 @@ mod tests {
     fn a_must_needs_both_tags_or_an_exception() {
         let open = coverage("", "// spec: NF-001\n#[test]\nfn a() {}", "");
         assert_eq!(open.missing().len(), 2);
-        assert!(whats(&open)[0].starts_with("spec/nf.toml:4: NF-001 is a must and lacks a code tag"));
-        let put_off = [("NF-001", "x"), ("NF-002", "y")].map(|(id, missing)| put_off(id, missing)).concat();
+        assert!(
+            whats(&open)[0].starts_with("spec/nf.toml:4: NF-001 is a must and lacks a code tag")
+        );
+        let put_off =
+            [("NF-001", "x"), ("NF-002", "y")].map(|(id, missing)| put_off(id, missing)).concat();
         assert!(whats(&coverage("", "", &put_off)).is_empty());
         let tags = "// spec: NF-001, NF-002";
         assert!(
-            whats(&coverage(&format!("{tags}\nfn a() {{}}"), &format!("{tags}\n#[test] fn b() {{}}"), ""))
-                .is_empty()
+            whats(&coverage(
+                &format!("{tags}\nfn a() {{}}"),
+                &format!("{tags}\n#[test] fn b() {{}}"),
+                ""
+            ))
+            .is_empty()
         );
     }
 
     #[test]
     fn an_exception_that_is_met_is_stale() {
         let put_off = &put_off("NF-001", "x");
-        let met = coverage("// spec: NF-001\nfn a() {}", "// spec: NF-001\n#[test] fn b() {}", put_off);
+        let met =
+            coverage("// spec: NF-001\nfn a() {}", "// spec: NF-001\n#[test] fn b() {}", put_off);
         assert_eq!(met.stale(), ["NF-001"]);
         assert!(coverage("// spec: NF-001\nfn a() {}", "", put_off).stale().is_empty());
     }
@@ -351,7 +374,11 @@ mod tests {
         let mut open = coverage(code, test, &others);
         assert!(whats(&open).is_empty());
         open.verdicts.survives.insert("NF-001".into(), "0".into());
-        assert!(whats(&open)[0].contains("every tagged test of NF-001 passes"), "{:?}", whats(&open));
+        assert!(
+            whats(&open)[0].contains("every tagged test of NF-001 passes"),
+            "{:?}",
+            whats(&open)
+        );
         let mut excepted = coverage(code, test, &format!("{others}{}", put_off("NF-001", "y")));
         excepted.verdicts.survives.insert("NF-001".into(), "0".into());
         assert!(whats(&excepted).is_empty() && excepted.stale().is_empty());
@@ -368,14 +395,17 @@ mod tests {
 
     #[test]
     fn a_requirement_is_met_in_one_place() {
-        let found = whats(&coverage("// spec: NF-001\nfn a() {}\n// spec: NF-001\nfn b() {}", "", ""));
-        assert!(found.iter().any(|w| w.contains("lib.rs:3: NF-001 is claimed by code at")), "{found:?}");
+        let found =
+            whats(&coverage("// spec: NF-001\nfn a() {}\n// spec: NF-001\nfn b() {}", "", ""));
+        assert!(
+            found.iter().any(|w| w.contains("lib.rs:3: NF-001 is claimed by code at")),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn a_test_claims_at_most_five() {
-        let six =
-            "#[test]\n// spec: NF-001, NF-002, NF-003, NF-004\nfn a() {\n    // spec: NF-005, NF-006\n}";
+        let six = "#[test]\n// spec: NF-001, NF-002, NF-003, NF-004\nfn a() {\n    // spec: NF-005, NF-006\n}";
         let found = whats(&coverage("", six, ""));
         assert!(found.iter().any(|w| w.contains("this test claims 6 requirements")), "{found:?}");
     }

@@ -1,8 +1,12 @@
-//! `cargo xtask test` and `cargo xtask full`: everything that has to pass, in order, cheap things first.
+//! `cargo xtask test` and `cargo xtask full`: everything that has to pass, in order, cheap things
+//! first.
 //!
-//! The first stage that fails ends the run, and the last line names it. Times are printed as information; no stage passes
-//! or fails by them.
-#![allow(clippy::disallowed_types, reason = "the explorer never runs this: it times what a person waits for")]
+//! The first stage that fails ends the run, and the last line names it. Times are printed as
+//! information; no stage passes or fails by them.
+#![allow(
+    clippy::disallowed_types,
+    reason = "the explorer never runs this: it times what a person waits for"
+)]
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -32,13 +36,29 @@ const TEST: &[Stage] = &[
     Stage { name: "spec", task: Task::Own(spec::check) },
     Stage {
         name: "clippy",
-        task: Task::Cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
+        task: Task::Cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ]),
     },
     Stage { name: "tests", task: Task::TestPrograms },
     Stage { name: "mutants --touched", task: Task::Own(mutants::run_touched) },
     Stage {
         name: "exploration, bounded",
-        task: Task::Cargo(&["run", "--release", "--quiet", "--package", "tidegate-cli", "--", "explore"]),
+        task: Task::Cargo(&[
+            "run",
+            "--release",
+            "--quiet",
+            "--package",
+            "tidegate-cli",
+            "--",
+            "explore",
+        ]),
     },
     Stage { name: "fuzz", task: Task::Own(fuzz::short) },
 ];
@@ -66,7 +86,15 @@ const LONG: &[Stage] = &[
     Stage { name: "tables", task: Task::Own(tables::check) },
     Stage {
         name: "bench",
-        task: Task::Cargo(&["run", "--release", "--quiet", "--package", "tidegate-cli", "--", "bench"]),
+        task: Task::Cargo(&[
+            "run",
+            "--release",
+            "--quiet",
+            "--package",
+            "tidegate-cli",
+            "--",
+            "bench",
+        ]),
     },
 ];
 
@@ -126,14 +154,19 @@ fn command_line(stage: &Stage) -> String {
 }
 
 /// Runs cargo in `root`.
-pub fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) -> Result<(), String> {
+pub fn cargo(
+    root: &Path,
+    arguments: &[&str],
+    environment: &[(&str, OsString)],
+) -> Result<(), String> {
     let mut command = cargo_command(root, arguments, environment);
     let line = format!("cargo {}", arguments.join(" "));
     let status = command.status().map_err(|e| format!("cannot run {line}: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
 }
 
-/// Runs cargo in `root`; returns whether it succeeded, and what it prints on standard output. `errors` takes the other stream.
+/// Runs cargo in `root`; returns whether it succeeded, and what it prints on standard output.
+/// `errors` takes the other stream.
 pub fn cargo_output(
     root: &Path,
     arguments: &[&str],
@@ -149,7 +182,10 @@ pub fn cargo_output(
 fn cargo_command(root: &Path, arguments: &[&str], environment: &[(&str, OsString)]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(root).envs(environment.iter().map(|(name, value)| (name, value)));
+    command
+        .args(arguments)
+        .current_dir(root)
+        .envs(environment.iter().map(|(name, value)| (name, value)));
     // Variables that cargo set for this program would mislead the programs that it starts.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR" {
@@ -178,7 +214,8 @@ mod tests {
     fn the_first_failing_stage_ends_the_run() {
         let good = Stage { name: "good", task: Task::Own(|_| Ok(())) };
         let bad = Stage { name: "bad", task: Task::Own(|_| Err("broken".to_owned())) };
-        let never = Stage { name: "never", task: Task::Own(|_| panic!("ran behind a failed stage")) };
+        let never =
+            Stage { name: "never", task: Task::Own(|_| panic!("ran behind a failed stage")) };
         let root = Path::new(".");
         assert!(run_stages(root, "test", &[&good, &good], &[]).is_ok());
         let message = run_stages(root, "test", &[&good, &bad, &never], &[]).unwrap_err();

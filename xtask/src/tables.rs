@@ -1,5 +1,5 @@
-//! Checks what other programs do with the tables of kernels: the queries of `docs/tables.md` in DuckDB, and
-//! `scripts/trace_folder.py` on a local Ray cluster.
+//! Checks what other programs do with the tables of kernels: the queries of `docs/tables.md` in
+//! DuckDB, and `scripts/trace_folder.py` on a local Ray cluster.
 //!
 //! Entry point: [`check`]. Without Python or its packages the check is skipped with one line.
 
@@ -15,20 +15,38 @@ use crate::{setup, tree};
 ///
 /// A build or a check that fails.
 pub fn check(root: &Path) -> Result<(), String> {
-    let python = match setup::python(root, "tables-python", &["duckdb", "ray"], "import duckdb, ray") {
+    let python = match setup::python(
+        root,
+        "tables-python",
+        &["duckdb", "ray"],
+        "import duckdb, ray",
+    ) {
         Ok(python) => python,
         Err(why) => {
-            println!("{why}: the queries of docs/tables.md and scripts/trace_folder.py are not checked");
+            println!(
+                "{why}: the queries of docs/tables.md and scripts/trace_folder.py are not checked"
+            );
             return Ok(());
         }
     };
-    let features =
-        ["--package", "tidegate-workload", "--features", "tidegate-workload/columns", "--lib", "columns"];
+    let features = [
+        "--package",
+        "tidegate-workload",
+        "--features",
+        "tidegate-workload/columns",
+        "--lib",
+        "columns",
+    ];
     cargo(root, &[&["test", "--quiet"], &features[..]].concat(), &[])?;
     cargo(root, &["build", "--quiet", "--package", "tidegate-cli", "--features", "columns"], &[])?;
     let program = tree::build_folder(root).join("debug/tidegate");
     let mut script = Command::new(python);
-    script.arg(root.join("scripts/check_tables.py")).arg("--tidegate").arg(program).arg("--parquet");
-    let status = script.current_dir(root).status().map_err(|e| format!("cannot run python: {e}"))?;
+    script
+        .arg(root.join("scripts/check_tables.py"))
+        .arg("--tidegate")
+        .arg(program)
+        .arg("--parquet");
+    let status =
+        script.current_dir(root).status().map_err(|e| format!("cannot run python: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("scripts/check_tables.py: {status}")) }
 }

@@ -1,8 +1,10 @@
-//! The stage `tests`: builds the test programs of the workspace, runs them under a limit, and prints each as it ends.
+//! The stage `tests`: builds the test programs of the workspace, runs them under a limit, and
+//! prints each as it ends.
 //!
-//! A program that finishes no test for [`QUIET_LIMIT`] is killed, and the tests that it was running are named. As many
-//! programs run at once as there are processors, because many of them end with one long test on one processor.
-//! What a program printed stays in `test-logs` below the build folder.
+//! A program that finishes no test for [`QUIET_LIMIT`] is killed, and the tests that it was running
+//! are named. As many programs run at once as there are processors, because many of them end with
+//! one long test on one processor. What a program printed stays in `test-logs` below the build
+//! folder.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -20,8 +22,8 @@ use serde::Deserialize;
 
 use crate::{stages, tree};
 
-/// The longest time without a finished test before a program is killed. The longest test takes a tenth of it on an idle
-/// machine.
+/// The longest time without a finished test before a program is killed. The longest test takes a
+/// tenth of it on an idle machine.
 const QUIET_LIMIT: Duration = Duration::from_secs(300);
 /// How often the running programs are looked at.
 const POLL_EVERY: Duration = Duration::from_millis(50);
@@ -55,7 +57,8 @@ struct Profile {
 pub struct Program {
     /// Package folder and target, as `tidegate/flips`.
     pub name: String,
-    /// Whether it holds the tests inside a library or binary, and not those of a file below `tests`.
+    /// Whether it holds the tests inside a library or binary, and not those of a file below
+    /// `tests`.
     pub of_source: bool,
     executable: PathBuf,
     package: PathBuf,
@@ -67,8 +70,8 @@ impl Program {
     /// The tests that the program lists, with their modules.
     pub fn tests(&self) -> Vec<String> {
         let listed = Command::new(&self.executable).args(["--list", "--format", "terse"]).output();
-        let listed =
-            listed.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
+        let listed = listed
+            .map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
         listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
     }
 
@@ -122,18 +125,32 @@ pub fn run(root: &Path, environment: &[(&str, OsString)]) -> Result<(), String> 
     let mut ended = run_all(&programs, &logs, environment)?;
     stages::cargo(root, &["test", "--workspace", "--doc", "--quiet"], environment)?;
     ended.sort_by_key(|e| std::cmp::Reverse(e.took));
-    let slowest: Vec<String> =
-        ended.iter().take(SLOWEST).map(|e| format!("{} {:.1} s", e.name, e.took.as_secs_f64())).collect();
+    let slowest: Vec<String> = ended
+        .iter()
+        .take(SLOWEST)
+        .map(|e| format!("{} {:.1} s", e.name, e.took.as_secs_f64()))
+        .collect();
     println!("slowest test programs: {}", slowest.join(", "));
     let sum = |of: fn(&Counts) -> u64| ended.iter().map(|e| of(&e.counts)).sum::<u64>();
-    println!("{} passed, {} failed, {} skipped", sum(|c| c.passed), sum(|c| c.failed), sum(|c| c.ignored));
+    println!(
+        "{} passed, {} failed, {} skipped",
+        sum(|c| c.passed),
+        sum(|c| c.failed),
+        sum(|c| c.ignored)
+    );
     let failures: Vec<&str> = ended.iter().filter_map(|e| e.failure.as_deref()).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n\n")) }
 }
 
 fn build(root: &Path, environment: &[(&str, OsString)]) -> Result<Vec<Program>, String> {
-    let arguments =
-        ["test", "--workspace", "--no-run", "--quiet", "--message-format", "json-render-diagnostics"];
+    let arguments = [
+        "test",
+        "--workspace",
+        "--no-run",
+        "--quiet",
+        "--message-format",
+        "json-render-diagnostics",
+    ];
     let (built, output) = stages::cargo_output(root, &arguments, environment, Stdio::inherit())?;
     if !built {
         return Err("the test programs do not build".to_owned());
@@ -151,7 +168,8 @@ pub fn programs(output: &str) -> Vec<Program> {
         let (test, target) = (artifact.profile?.test, artifact.target?);
         let of_source = !target.kind.iter().any(|kind| kind == "test");
         let name = format!("{folder}/{}", target.name);
-        let made = |executable| Program { name, of_source, executable, package, quiet_limit: QUIET_LIMIT };
+        let made =
+            |executable| Program { name, of_source, executable, package, quiet_limit: QUIET_LIMIT };
         artifact.executable.filter(|_| test).map(made)
     };
     output.lines().filter_map(program).collect()
@@ -224,13 +242,24 @@ impl<'p> Running<'p> {
         let file = fs::File::create(&log).map_err(cannot_write)?;
         let both = file.try_clone().map_err(cannot_write)?;
         let mut command = Command::new(&program.executable);
-        command.args(arguments).current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
+        command
+            .args(arguments)
+            .current_dir(&program.package)
+            .env("CARGO_MANIFEST_DIR", &program.package);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(file).stderr(both);
-        let child =
-            command.spawn().map_err(|e| format!("cannot run {}: {e}", program.executable.display()))?;
+        let child = command
+            .spawn()
+            .map_err(|e| format!("cannot run {}: {e}", program.executable.display()))?;
         let now = Instant::now();
-        Ok(Running { program, child, log, begun: now, finished: (0, now), quiet_limit: program.quiet_limit })
+        Ok(Running {
+            program,
+            child,
+            log,
+            begun: now,
+            finished: (0, now),
+            quiet_limit: program.quiet_limit,
+        })
     }
 
     /// The end of the program, if it has ended or has to be killed.
@@ -238,8 +267,8 @@ impl<'p> Running<'p> {
         let status = self.child.try_wait().map_err(|e| format!("{}: {e}", self.program.name))?;
         if let Some(status) = status {
             let said = self.said();
-            let failure =
-                (!status.success()).then(|| format!("{} failed ({status}):\n{said}", self.program.name));
+            let failure = (!status.success())
+                .then(|| format!("{} failed ({status}):\n{said}", self.program.name));
             return Ok(Some(self.ended(&said, failure)));
         }
         let finished = finished(&self.said());
@@ -272,7 +301,8 @@ impl<'p> Running<'p> {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Tests that have not finished: those that libtest reports as slow, or else all that it lists and has not reported.
+    /// Tests that have not finished: those that libtest reports as slow, or else all that it lists
+    /// and has not reported.
     fn unfinished(&self) -> Vec<String> {
         let said = self.said();
         let slow = slow(&said);

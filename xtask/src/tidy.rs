@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the laws that the compiler does not check.
 //!
-//! `layers` holds the laws of dependency, `rust` those of a Rust file, `prose` those of names and documents.
+//! `layers` holds the laws of dependency, `rust` those of a Rust file, `prose` those of names and
+//! documents.
 
 mod layers;
 mod prose;

@@ -1,4 +1,5 @@
-//! The files of the repository, as the tasks see them: no build output, no version control, nothing generated.
+//! The files of the repository, as the tasks see them: no build output, no version control, nothing
+//! generated.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ pub fn root() -> PathBuf {
 
 /// The folder that cargo builds into.
 pub fn build_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |given| root.join(given))
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root.join("target"), |given| root.join(given))
 }
 
 /// Every file below `folder` (relative to `root`) with one of the extensions, in order of path.
@@ -38,7 +40,8 @@ pub fn files(root: &Path, folder: &str, extensions: &[&str]) -> Result<Vec<TextF
         if !path.extension().and_then(|e| e.to_str()).is_some_and(|e| extensions.contains(&e)) {
             continue;
         }
-        let text = fs::read_to_string(&path).map_err(|e| format!("{}: cannot read: {e}", path.display()))?;
+        let text = fs::read_to_string(&path)
+            .map_err(|e| format!("{}: cannot read: {e}", path.display()))?;
         let path = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
         found.push(TextFile { path, text });
     }
@@ -57,7 +60,8 @@ pub fn paths(root: &Path, folder: &str) -> Result<Vec<PathBuf>, String> {
 }
 
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
-    let entries = fs::read_dir(folder).map_err(|e| format!("{}: cannot list: {e}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).map_err(|e| format!("{}: cannot list: {e}", folder.display()))?;
     for entry in entries {
         let entry = entry.map_err(|e| format!("{}: cannot list: {e}", folder.display()))?;
         let name = entry.file_name();

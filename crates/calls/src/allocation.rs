@@ -1,4 +1,5 @@
-//! Owns allocations: memory of a device that engines reach by GPU address and, where it is CPU visible, processes by lock.
+//! Owns allocations: memory of a device that engines reach by GPU address and, where it is CPU
+//! visible, processes by lock.
 
 use crate::Handle;
 use tidegate_platform::{Bulk, BulkWindow, Page};
@@ -17,17 +18,20 @@ pub enum AllocationKind {
 pub enum Placement {
     /// System memory.
     System,
-    /// The adapter's local memory, CPU visible; that of the first physical adapter. Bytes only: words that a CPU looks at one by one
-    /// cannot move under it.
+    /// The adapter's local memory, CPU visible; that of the first physical adapter. Bytes only:
+    /// words that a CPU looks at one by one cannot move under it.
     Local,
-    /// The same, and not resident yet: it stands in system memory, engines do not reach it, and MakeResident brings it in.
+    /// The same, and not resident yet: it stands in system memory, engines do not reach it, and
+    /// MakeResident brings it in.
     LocalOnDemand,
-    /// The local memory of this physical adapter. Beyond the first it stays there: one segment is paged.
+    /// The local memory of this physical adapter. Beyond the first it stays there: one segment is
+    /// paged.
     LocalOf(u32),
 }
 
-/// D3DKMTCreateAllocation2, MakeResident and MapGpuVirtualAddress in one: the allocation is resident, with one reference, and
-/// mapped. One that is made on demand has no reference yet, and an address that leads nowhere until it is resident.
+/// D3DKMTCreateAllocation2, MakeResident and MapGpuVirtualAddress in one: the allocation is
+/// resident, with one reference, and mapped. One that is made on demand has no reference yet, and
+/// an address that leads nowhere until it is resident.
 #[derive(Clone, Copy, Debug)]
 pub struct CreateAllocation {
     /// The device.
@@ -47,7 +51,8 @@ pub enum AllocationMemory {
     Bulk(Bulk),
     /// Words.
     Protocol(Page),
-    /// Bytes that move between local and system memory: the window stays, and shows them where they are.
+    /// Bytes that move between local and system memory: the window stays, and shows them where they
+    /// are.
     Window(BulkWindow),
 }
 

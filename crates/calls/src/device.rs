@@ -24,7 +24,8 @@ pub enum DeviceState {
 /// What put a device into error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultReport {
-    /// The tag of the queue (see [`CreateHwQueue::tag`]); 0 where the hardware did not know which it was.
+    /// The tag of the queue (see [`CreateHwQueue::tag`]); 0 where the hardware did not know which
+    /// it was.
     pub tag: u32,
     /// The engine that ran it: its node.
     pub node_ordinal: u32,
@@ -32,7 +33,8 @@ pub struct FaultReport {
     pub engine_ordinal: u32,
     /// Which command: the slot or packet number, counted from the queue's birth.
     pub position: u64,
-    /// The progress value of the command buffer, or the packet's number; 0 where it was none, or nobody knew.
+    /// The progress value of the command buffer, or the packet's number; 0 where it was none, or
+    /// nobody knew.
     pub fence_id: u64,
     /// The address that was used.
     pub gpu_va: u64,
@@ -61,7 +63,8 @@ pub struct CreateContextVirtual {
     pub device: Handle,
     /// Which engine: its node.
     pub node_ordinal: u32,
-    /// And its physical adapter, by its bit; 0 is the first one. More bits than one are none that a context can run on.
+    /// And its physical adapter, by its bit; 0 is the first one. More bits than one are none that a
+    /// context can run on.
     pub engine_affinity: u32,
     /// Its priority.
     pub priority: Priority,
@@ -71,12 +74,14 @@ pub struct CreateContextVirtual {
     pub lane: u32,
 }
 
-/// D3DKMTRender: commands that the driver checks, copies and patches, for hardware that uses physical addresses. They mean each
-/// allocation by its GPU address, and reach none that is not listed. The kernel pages in what they need, and runs them in parts where
-/// they need more than there is.
+/// D3DKMTRender: commands that the driver checks, copies and patches, for hardware that uses
+/// physical addresses. They mean each allocation by its GPU address, and reach none that is not
+/// listed. The kernel pages in what they need, and runs them in parts where they need more than
+/// there is.
 #[derive(Clone, Copy, Debug)]
 pub struct Render<'a> {
-    /// The context; several of one device, on different physical adapters, run the same buffer (BroadcastContext).
+    /// The context; several of one device, on different physical adapters, run the same buffer
+    /// (BroadcastContext).
     pub contexts: &'a [Handle],
     /// The commands; at most 1 MiB.
     pub commands: &'a [u8],
@@ -86,7 +91,8 @@ pub struct Render<'a> {
     pub queued_ns: u64,
 }
 
-/// D3DKMTSubmitCommand: one command buffer for a context. It runs after everything that was queued before it.
+/// D3DKMTSubmitCommand: one command buffer for a context. It runs after everything that was queued
+/// before it.
 #[derive(Clone, Copy, Debug)]
 pub struct SubmitCommand {
     /// The context.
@@ -155,7 +161,8 @@ pub struct SubmitCommandToHwQueue {
     pub queued_ns: u64,
 }
 
-/// D3DKMT_TDRDBGCTRLTYPE: a test of timeout detection and recovery, see D3DKMTEscape (D3DKMT_ESCAPE_TDRDBGCTRL).
+/// D3DKMT_TDRDBGCTRLTYPE: a test of timeout detection and recovery, see D3DKMTEscape
+/// (D3DKMT_ESCAPE_TDRDBGCTRL).
 #[doc(alias = "D3DKMT_TDRDBGCTRLTYPE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TdrTest {

@@ -1,4 +1,5 @@
-//! Owns the arguments of presents: which picture is shown, behind what, and how it is told that it was.
+//! Owns the arguments of presents: which picture is shown, behind what, and how it is told that it
+//! was.
 
 use crate::{FenceValue, Handle};
 use tidegate_d3dukmdt::Surface;
@@ -17,16 +18,18 @@ pub enum PresentQueue {
 pub struct Present {
     /// Behind everything that this queue has now.
     pub queue: PresentQueue,
-    /// Where the picture is; resident, and of the queue's device. It stays in its place until another picture was latched.
+    /// Where the picture is; resident, and of the queue's device. It stays in its place until
+    /// another picture was latched.
     pub allocation: Handle,
     /// What it looks like, from the allocation's first byte on.
     pub surface: Surface,
     /// Which display; 0 is the one that there is.
     pub vid_pn_source_id: u32,
-    /// Vertical syncs from the picture before to this one, at least: 1 to 4; 0 to give way to a newer one.
+    /// Vertical syncs from the picture before to this one, at least: 1 to 4; 0 to give way to a
+    /// newer one.
     pub sync_interval: u32,
-    /// A fence that is signalled when a vertical sync has latched the picture, and the one before it is free. A picture that gave way
-    /// signals nothing.
+    /// A fence that is signalled when a vertical sync has latched the picture, and the one before
+    /// it is free. A picture that gave way signals nothing.
     pub shown: Option<FenceValue>,
 }
 

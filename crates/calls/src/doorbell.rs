@@ -15,11 +15,13 @@ pub struct CreateDoorbell {
     pub ring: Handle,
     /// The control area: a protocol allocation.
     pub control: Handle,
-    /// REQUIRE_SECONDARY_CPU_VA: NOT_SUPPORTED where the adapter has no secondary doorbells. RESIZE_RING_BUFFER_OPERATION: the
-    /// queue's live doorbell, if it has one, gets DISCONNECTED_ABORT when this call succeeds, and is to be destroyed. What
-    /// stands in its ring then and was not taken does not run: wait for it first.
+    /// REQUIRE_SECONDARY_CPU_VA: NOT_SUPPORTED where the adapter has no secondary doorbells.
+    /// RESIZE_RING_BUFFER_OPERATION: the queue's live doorbell, if it has one, gets
+    /// DISCONNECTED_ABORT when this call succeeds, and is to be destroyed. What stands in its ring
+    /// then and was not taken does not run: wait for it first.
     pub flags: CreateDoorbellFlags,
-    /// For the driver, which may answer in [`Doorbell::private_data`]: at most 16 bytes (D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES).
+    /// For the driver, which may answer in [`Doorbell::private_data`]: at most 16 bytes
+    /// (D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES).
     pub private_data: Vec<u8>,
 }
 
@@ -35,7 +37,8 @@ pub struct Doorbell {
     /// DoorbellStatusCPUVirtualAddress.
     // spec: UMS-028
     pub status: ReadOnly,
-    /// HwQueueProgressFenceLastQueuedValueCPUVirtualAddress: the process stores its latest queued progress value here.
+    /// HwQueueProgressFenceLastQueuedValueCPUVirtualAddress: the process stores its latest queued
+    /// progress value here.
     // spec: UMS-072
     pub last_queued: Word,
     /// The private data as the driver left it, as many bytes as were given.
@@ -48,11 +51,12 @@ impl fmt::Debug for Doorbell {
     }
 }
 
-/// What D3DKMTConnectDoorbell gives back beside success. It is the vendor's business, which the published call leaves to its
-/// user-mode and kernel-mode driver.
+/// What D3DKMTConnectDoorbell gives back beside success. It is the vendor's business, which the
+/// published call leaves to its user-mode and kernel-mode driver.
 #[derive(Clone)]
 pub struct Connection {
-    /// What is added to a write pointer to make the value that is stored to the doorbell, until the next connect.
+    /// What is added to a write pointer to make the value that is stored to the doorbell, until the
+    /// next connect.
     pub value_base: u64,
     /// How to find the engine after a ring.
     pub hint: Arc<dyn RingHint>,

@@ -7,7 +7,8 @@ bitflags::bitflags! {
     /// D3DDDICB_SIGNALFLAGS. A bit without a name here is reserved: a call that has one is refused.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SignalFlags: u32 {
-        /// Queued signals: made when everything before it is with the GPU, and not when that is complete.
+        /// Queued signals: made when everything before it is with the GPU, and not when that is
+        /// complete.
         const SIGNAL_AT_SUBMISSION = 1;
         /// [`SignalFromGpu2`] only: the packet sets a CPU event and touches no fence.
         const ENQUEUE_CPU_EVENT = 1 << 1;
@@ -101,16 +102,18 @@ pub struct FenceInstance {
     pub handle: Handle,
     /// The value, for polling.
     pub value: CurrentValueView,
-    /// The epoch of the fence's cell, which a ring's wait packet carries; `None` where the hardware keeps no history, or keeps it
-    /// where no CPU reaches it.
+    /// The epoch of the fence's cell, which a ring's wait packet carries; `None` where the hardware
+    /// keeps no history, or keeps it where no CPU reaches it.
     pub epoch: Option<ReadOnly>,
-    /// FenceValueCPUVirtualAddress, CurrentValueCpuVa: where the process's CPU has the value, read only. On an adapter behind an IoMmu
-    /// engines find it there too, and may store. 0 for a fence that the CPU does not reach.
+    /// FenceValueCPUVirtualAddress, CurrentValueCpuVa: where the process's CPU has the value, read
+    /// only. On an adapter behind an IoMmu engines find it there too, and may store. 0 for a fence
+    /// that the CPU does not reach.
     pub value_cpu_va: u64,
-    /// How the CPU has it mapped: write-back where every adapter that reaches it is coherent with the CPU's caches, else uncached.
+    /// How the CPU has it mapped: write-back where every adapter that reaches it is coherent with
+    /// the CPU's caches, else uncached.
     pub cache_type: CacheType,
-    /// FenceValueGPUVirtualAddress, CurrentValueGpuVa: where engines find the value, unless the adapter is behind an IoMmu; there
-    /// nothing is mapped at this address.
+    /// FenceValueGPUVirtualAddress, CurrentValueGpuVa: where engines find the value, unless the
+    /// adapter is behind an IoMmu; there nothing is mapped at this address.
     pub current_value_gpu_va: u64,
     /// Where engines find MonitoredValue; 0 for a monitored fence.
     pub monitored_value_gpu_va: u64,
@@ -125,7 +128,11 @@ pub struct FenceInstance {
 impl FenceInstance {
     /// The address by which engines of `adapter` reach the value.
     pub fn engine_va(&self, adapter: &AdapterInfo) -> u64 {
-        if adapter.io_mmu && self.value_cpu_va != 0 { self.value_cpu_va } else { self.current_value_gpu_va }
+        if adapter.io_mmu && self.value_cpu_va != 0 {
+            self.value_cpu_va
+        } else {
+            self.current_value_gpu_va
+        }
     }
 }
 
@@ -151,7 +158,8 @@ pub struct SignalFromGpu2<'a> {
     pub cpu_event: Option<Event>,
 }
 
-/// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet for one or several kernel-mode hardware queues.
+/// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet for one or several kernel-mode hardware
+/// queues.
 #[derive(Clone, Copy, Debug)]
 pub struct SubmitSignalToHwQueues<'a> {
     /// 1 to 64 queues of one device, each once.
@@ -173,8 +181,8 @@ pub enum WaitMode {
 }
 
 // spec: NF-175
-/// D3DKMT_GETNATIVEFENCELOGDETAIL: where a user-mode queue's logs stand for its engine, and how their entries are numbered. All 0
-/// for a queue without logs. The CPU of user mode reaches no log.
+/// D3DKMT_GETNATIVEFENCELOGDETAIL: where a user-mode queue's logs stand for its engine, and how
+/// their entries are numbered. All 0 for a queue without logs. The CPU of user mode reaches no log.
 #[derive(Clone, Debug, Default)]
 pub struct LogDetail {
     /// WaitLogNumberOfEntries: entries of the wait log as it is now.
@@ -185,10 +193,11 @@ pub struct LogDetail {
     pub wait_log_gpu_va: u64,
     /// SignalLogGpuBaseAddress: the header of the signal log in the process's GPU address space.
     pub signal_log_gpu_va: u64,
-    /// The user-mode driver numbers the entries of each log from 0 up to here, and begins again. The GPU takes a number modulo the
-    /// entries of the log that is in place by then, so a log may become larger or smaller under numbers in flight. It holds for
-    /// the life of the queue.
+    /// The user-mode driver numbers the entries of each log from 0 up to here, and begins again.
+    /// The GPU takes a number modulo the entries of the log that is in place by then, so a log may
+    /// become larger or smaller under numbers in flight. It holds for the life of the queue.
     pub numbers: u32,
-    /// 1 while the kernel asks for verbose entries about command buffers. Look before each submission.
+    /// 1 while the kernel asks for verbose entries about command buffers. Look before each
+    /// submission.
     pub verbose: Option<ReadOnly>,
 }

@@ -1,9 +1,11 @@
-//! The D3DKMT call surface as data: what a process may ask of the graphics kernel, and nothing about how it is done.
+//! The D3DKMT call surface as data: what a process may ask of the graphics kernel, and nothing
+//! about how it is done.
 //!
-//! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel itself; the service's
-//! socket end will be the other. Rooms: [`adapter`] · [`allocation`] · [`device`] (devices, contexts, hardware queues) ·
-//! [`display`] (presents) ·
-//! [`doorbell`] · [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`] · [`layout`] (the C structures of these calls).
+//! [`Kernel`] is the surface of one process. Its in-process implementation is the graphics kernel
+//! itself; the service's socket end will be the other. Rooms: [`adapter`] · [`allocation`] ·
+//! [`device`] (devices, contexts, hardware queues) · [`display`] (presents) · [`doorbell`] ·
+//! [`fence`] · [`paging`] (residency) · [`share`] · [`handle`] · [`view`] · [`layout`] (the C
+//! structures of these calls).
 //!
 //! CPU addresses come back as typed views of memory: [`ReadOnly`] where the process may only look.
 
@@ -23,19 +25,20 @@ pub mod view;
 pub use adapter::{AdapterInfo, NodeInfo};
 pub use allocation::{Allocation, AllocationKind, AllocationMemory, CreateAllocation, Placement};
 pub use device::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, FaultReport, HwQueue, Render,
-    SubmitCommand, SubmitCommandToHwQueue, TdrTest,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, DeviceState, FaultReport, HwQueue,
+    Render, SubmitCommand, SubmitCommandToHwQueue, TdrTest,
 };
 pub use display::{DisplayInfo, Present, PresentQueue};
 pub use doorbell::{Connection, CreateDoorbell, CreateDoorbellFlags, Doorbell};
 pub use fence::{
-    CreateMonitoredFence, CreateNativeFence, CurrentValueView, FenceInstance, FenceValue, LogDetail,
-    SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,
+    CreateMonitoredFence, CreateNativeFence, CurrentValueView, FenceInstance, FenceValue,
+    LogDetail, SignalFlags, SignalFromGpu2, SubmitSignalToHwQueues, WaitMode,
 };
 pub use handle::Handle;
 pub use kernel::Kernel;
 pub use paging::{
-    CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, SegmentGroup, VideoMemoryInfo,
+    CreatePagingQueue, MakeResident, PagingPriority, PagingQueue, Residency, SegmentGroup,
+    VideoMemoryInfo,
 };
 pub use share::{NtHandle, OpenSyncObject, SyncObjectAccess};
 pub use tidegate_d3dukmdt::{

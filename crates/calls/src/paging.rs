@@ -1,4 +1,5 @@
-//! Owns the arguments of residency calls: paging queues, MakeResident, Evict, and what memory there is.
+//! Owns the arguments of residency calls: paging queues, MakeResident, Evict, and what memory there
+//! is.
 
 use crate::{FenceInstance, Handle};
 
@@ -29,8 +30,8 @@ pub struct CreatePagingQueue {
 pub struct PagingQueue {
     /// Its handle.
     pub handle: Handle,
-    /// Its fence: at a value when every operation up to it is done. Native where the adapter has native fences. Nobody but the
-    /// kernel signals it.
+    /// Its fence: at a value when every operation up to it is done. Native where the adapter has
+    /// native fences. Nobody but the kernel signals it.
     pub fence: FenceInstance,
 }
 
@@ -39,7 +40,8 @@ pub struct PagingQueue {
 pub struct MakeResident<'a> {
     /// Whose fence says when it is done.
     pub paging_queue: Handle,
-    /// 1 to 4096 allocations of the paging queue's device. Each gets a reference; one that is named twice gets two.
+    /// 1 to 4096 allocations of the paging queue's device. Each gets a reference; one that is named
+    /// twice gets two.
     pub allocations: &'a [Handle],
 }
 
@@ -48,12 +50,14 @@ pub struct MakeResident<'a> {
 pub enum Residency {
     /// All are resident. What the paging fence was asked for last is no longer needed for them.
     Resident,
-    /// STATUS_PENDING: they are when the paging fence has reached this value. Whoever uses them before faults.
+    /// STATUS_PENDING: they are when the paging fence has reached this value. Whoever uses them
+    /// before faults.
     Pending {
         /// PagingFenceValue.
         paging_fence_value: u64,
     },
-    /// There is no room, and nothing was changed. So many bytes must lose their references first (NumBytesToTrim).
+    /// There is no room, and nothing was changed. So many bytes must lose their references first
+    /// (NumBytesToTrim).
     OverBudget {
         /// NumBytesToTrim.
         bytes_to_trim: u64,

@@ -1,4 +1,5 @@
-//! Owns sharing: handles by which an object goes from one process to another, and the arguments of opening it there.
+//! Owns sharing: handles by which an object goes from one process to another, and the arguments of
+//! opening it there.
 
 use crate::Handle;
 use std::any::Any;
@@ -6,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use tidegate_d3dukmdt::SyncObjectFlags;
 
-/// An NT handle: keeps what was shared alive, and can be given to another process. Each clone is one more handle.
+/// An NT handle: keeps what was shared alive, and can be given to another process. Each clone is
+/// one more handle.
 #[derive(Clone)]
 pub struct NtHandle(Arc<dyn Any + Send + Sync>);
 
@@ -29,7 +31,8 @@ impl fmt::Debug for NtHandle {
 }
 
 bitflags::bitflags! {
-    /// What whoever opens a handle of a synchronisation object may do: D3DDDI_SYNC_OBJECT_WAIT, D3DDDI_SYNC_OBJECT_SIGNAL.
+    /// What whoever opens a handle of a synchronisation object may do: D3DDDI_SYNC_OBJECT_WAIT,
+    /// D3DDDI_SYNC_OBJECT_SIGNAL.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct SyncObjectAccess: u32 {
         /// Wait for it.
@@ -46,8 +49,9 @@ pub struct OpenSyncObject<'a> {
     pub device: Handle,
     /// What to open.
     pub nt_handle: &'a NtHandle,
-    /// What the new instance may not do: NO_SIGNAL or NO_WAIT, or neither. SHARED and NT_SECURITY_SHARING, which every shareable
-    /// fence was made with, may be repeated together and change nothing. INVALID_PARAMETER for any other flag.
+    /// What the new instance may not do: NO_SIGNAL or NO_WAIT, or neither. SHARED and
+    /// NT_SECURITY_SHARING, which every shareable fence was made with, may be repeated together and
+    /// change nothing. INVALID_PARAMETER for any other flag.
     pub flags: SyncObjectFlags,
     /// The physical adapters whose engines reach it; 0 for all.
     pub engine_affinity: u32,

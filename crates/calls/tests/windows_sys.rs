@@ -1,5 +1,6 @@
-//! Holds our structures against the public bindings of the same headers, where those are not of an older draft: sizes, offsets of
-//! fields and numbers. The bindings are types alone, so this runs anywhere.
+//! Holds our structures against the public bindings of the same headers, where those are not of an
+//! older draft: sizes, offsets of fields and numbers. The bindings are types alone, so this runs
+//! anywhere.
 
 use std::mem::offset_of;
 use tidegate_calls::layout::*;
@@ -82,7 +83,10 @@ fn residency_calls_agree() {
         wdk::D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL,
         tidegate_calls::PagingPriority::BelowNormal as i32
     );
-    assert_eq!(wdk::D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL, tidegate_calls::SegmentGroup::NonLocal as i32);
+    assert_eq!(
+        wdk::D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL,
+        tidegate_calls::SegmentGroup::NonLocal as i32
+    );
 }
 
 // spec: MF-082, MF-083, MF-084, MF-085, MF-086
@@ -206,7 +210,10 @@ fn doorbells_agree_where_the_bindings_are_not_stale() {
     for (ours, theirs) in statuses {
         assert_eq!(ours as i32, theirs);
     }
-    assert_eq!(DOORBELL_PRIVATE_DATA_BYTES as u32, wdk::D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES_WDDM3_1);
+    assert_eq!(
+        DOORBELL_PRIVATE_DATA_BYTES as u32,
+        wdk::D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES_WDDM3_1
+    );
 }
 
 // spec: NF-073, UMS-134, PRE-070

@@ -79,7 +79,11 @@ impl Row {
         let no = |set: bool, what: &str| if set { what.to_owned() } else { format!("no {what}") };
         let engines = self.nodes;
         vec![
-            if self.physical_gpus == 1 { "1 GPU".to_owned() } else { format!("{} GPUs", self.physical_gpus) },
+            if self.physical_gpus == 1 {
+                "1 GPU".to_owned()
+            } else {
+                format!("{} GPUs", self.physical_gpus)
+            },
             no(self.native_fences, "native fences"),
             format!("{}-bit atomics", self.atomics_bits),
             format!("interrupts: {}", self.interrupts),
@@ -117,8 +121,11 @@ impl Row {
 /// What each adapter is, and in what it differs from the first.
 fn print(rows: &[Row]) {
     let Some(first) = rows.first() else { return };
-    let mut table =
-        table(["adapter", "submission", &format!("what it is, and where it is not as {}", first.name)]);
+    let mut table = table([
+        "adapter",
+        "submission",
+        &format!("what it is, and where it is not as {}", first.name),
+    ]);
     for row in rows {
         let differences = row.differences(first);
         let about = if differences.is_empty() {

@@ -9,8 +9,8 @@ use tidegate::variants::{self, UnknownVariant, Variant};
 use tidegate::workload::model::Submission;
 use tidegate::workload::what_if::WhatIf;
 
-/// GPU synchronisation and submission, in user space: run multi-engine workloads under three submission models, see every wait
-/// and signal, explore every interleaving.
+/// GPU synchronisation and submission, in user space: run multi-engine workloads under three
+/// submission models, see every wait and signal, explore every interleaving.
 #[derive(Parser)]
 #[command(
     name = "tidegate",
@@ -84,28 +84,32 @@ pub(crate) enum Gaps {
 /// How a workload is read.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Reading {
-    /// Clock: wall runs on threads, virtual models time (default: virtual for compare and for traces, else wall)
+    /// Clock: wall runs on threads, virtual models time (default: virtual for compare and for
+    /// traces, else wall)
     #[arg(long, value_enum)]
     pub(crate) clock: Option<Clock>,
     /// Traces: idle time that no recorded dependency explains
     #[arg(long, value_enum, default_value = "keep")]
     pub(crate) gaps: Gaps,
-    /// Recordings: the submission model under which the program ran: packet, hardware or user (default: user, as runtimes on Linux
-    /// submit)
+    /// Recordings: the submission model under which the program ran: packet, hardware or user
+    /// (default: user, as runtimes on Linux submit)
     #[arg(long, value_name = "MODEL", value_parser = submission)]
     pub(crate) recorded_as: Option<Submission>,
-    /// Local memory of the GPU in bytes, or with K, M or G behind the number; buffers that do not fit are paged
+    /// Local memory of the GPU in bytes, or with K, M or G behind the number; buffers that do not
+    /// fit are paged
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) local_memory: Option<Bytes>,
-    /// Physical doorbells of the GPU; when user-mode queues outnumber them, the least recently rung one is victimised (default: as
-    /// the adapter has, 64 on most)
+    /// Physical doorbells of the GPU; when user-mode queues outnumber them, the least recently rung
+    /// one is victimised (default: as the adapter has, 64 on most)
     #[arg(long, value_name = "N")]
     pub(crate) doorbells: Option<u32>,
-    /// Slots in the ring of each user-mode queue, a power of two from 8 to 1048576; what a full ring has no room for is
-    /// submitted as it drains (default: 1024; for traces 4 times the depth to which the recorded host ran ahead, rounded up to a power of two)
+    /// Slots in the ring of each user-mode queue, a power of two from 8 to 1048576; what a full
+    /// ring has no room for is submitted as it drains (default: 1024; for traces 4 times the depth
+    /// to which the recorded host ran ahead, rounded up to a power of two)
     #[arg(long, value_name = "N", value_parser = ring_slots)]
     pub(crate) ring_slots: Option<u64>,
-    /// Doorbells of the GPU: dedicated (one for each connected queue) or global (one location that all queues share)
+    /// Doorbells of the GPU: dedicated (one for each connected queue) or global (one location that
+    /// all queues share)
     #[arg(long, value_enum, value_name = "MODEL")]
     pub(crate) doorbell_model: Option<DoorbellKind>,
     /// One of the named adapters; `tidegate adapters` lists them (default: standard)
@@ -124,9 +128,12 @@ impl Reading {
         self.recorded_as.unwrap_or(Submission::User)
     }
 
-    /// How the GPU shall give out doorbells, for runs under `submissions`; `None` leaves it to the adapter. The error says which
-    /// flag makes no sense, and why.
-    pub(crate) fn doorbells(&self, submissions: &[Submission]) -> Result<Option<DoorbellModel>, String> {
+    /// How the GPU shall give out doorbells, for runs under `submissions`; `None` leaves it to the
+    /// adapter. The error says which flag makes no sense, and why.
+    pub(crate) fn doorbells(
+        &self,
+        submissions: &[Submission],
+    ) -> Result<Option<DoorbellModel>, String> {
         let flag = match (self.doorbells, self.doorbell_model) {
             (None, None) => return Ok(None),
             (Some(number), Some(DoorbellKind::Global)) => {
@@ -136,7 +143,9 @@ impl Reading {
                 ));
             }
             (Some(0), _) => {
-                return Err("--doorbells 0: a queue cannot be rung without one; say 1 or more".to_owned());
+                return Err(
+                    "--doorbells 0: a queue cannot be rung without one; say 1 or more".to_owned()
+                );
             }
             (Some(_), _) => "--doorbells",
             (None, Some(_)) => "--doorbell-model",
@@ -157,7 +166,9 @@ impl Reading {
         }
         Ok(Some(match (self.doorbell_model, self.doorbells) {
             (Some(DoorbellKind::Global), _) => DoorbellModel::Global,
-            (_, number) => DoorbellModel::Dedicated { physical: number.unwrap_or(STANDARD_DOORBELLS) },
+            (_, number) => {
+                DoorbellModel::Dedicated { physical: number.unwrap_or(STANDARD_DOORBELLS) }
+            }
         }))
     }
 }
@@ -175,16 +186,18 @@ Takes well under a second for the workloads here, and about a second for a trace
 pub(crate) struct Run {
     /// The workload
     pub(crate) workload: PathBuf,
-    /// Submission model of all queues: packet, hardware or user (default: what the workload says, else user)
+    /// Submission model of all queues: packet, hardware or user (default: what the workload says,
+    /// else user)
     #[arg(long, value_name = "MODEL", value_parser = submission)]
     pub(crate) submission: Option<Submission>,
-    /// Run this workload at the same time on the same machine, as a process of its own; it gets a report of its own, and what hangs
-    /// is in the first one
+    /// Run this workload at the same time on the same machine, as a process of its own; it gets a
+    /// report of its own, and what hangs is in the first one
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) beside: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    /// Write every picture that a presenting workload shows into this folder, as frame-0001.png and so on
+    /// Write every picture that a presenting workload shows into this folder, as frame-0001.png and
+    /// so on
     #[arg(long, value_name = "DIR")]
     pub(crate) frames: Option<PathBuf>,
     /// Write a timeline as one HTML page
@@ -196,7 +209,8 @@ pub(crate) struct Run {
     /// Write the timeline as Chrome trace events
     #[arg(long, value_name = "F.json")]
     pub(crate) chrome: Option<PathBuf>,
-    /// Write a row for each kernel and copy: CSV, or Parquet for a name in .parquet (docs/tables.md)
+    /// Write a row for each kernel and copy: CSV, or Parquet for a name in .parquet
+    /// (docs/tables.md)
     #[arg(long, value_name = "F")]
     pub(crate) kernels: Option<PathBuf>,
     /// Print count, total, mean, shortest, longest and share of the kernels by name
@@ -217,16 +231,19 @@ Examples:
 Takes a second or two for most workloads here and for a trace, and about a minute for the frame graph, which draws a
 real picture 39 times.")]
 pub(crate) struct Compare {
-    /// The workload (default: the ring buffer of workloads/ring-buffer.toml, which is part of the program)
+    /// The workload (default: the ring buffer of workloads/ring-buffer.toml, which is part of the
+    /// program)
     pub(crate) workload: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    /// Recordings: run a changed form beside the recording; can be given several times. ring=N: rings of N slots; streams=N: the work
-    /// on N streams; graphs=on: launches in a row are one; graphs=off: each piece of work has its own launch; sync=gpu: streams
-    /// wait in place of the host
+    /// Recordings: run a changed form beside the recording; can be given several times. ring=N:
+    /// rings of N slots; streams=N: the work on N streams; graphs=on: launches in a row are one;
+    /// graphs=off: each piece of work has its own launch; sync=gpu: streams wait in place of the
+    /// host
     #[arg(long, value_name = "CHANGE")]
     pub(crate) what_if: Vec<WhatIf>,
-    /// Write the verdict and the timelines of all models as one HTML page (default: compare.html in the working directory)
+    /// Write the verdict and the timelines of all models as one HTML page (default: compare.html in
+    /// the working directory)
     #[arg(long, visible_alias = "timeline", value_name = "F.html")]
     pub(crate) html: Option<PathBuf>,
     /// Write the reports as JSON (- for standard output)
@@ -262,7 +279,8 @@ Examples:
 
 Takes several minutes for everything, at most one minute a search; with --full hours, at most one hour a search.")]
 pub(crate) struct Explore {
-    /// A scenario, a scenario and one of its planted bugs (NAME+BUG), a part of names, or a pattern with * and ? (default: all)
+    /// A scenario, a scenario and one of its planted bugs (NAME+BUG), a part of names, or a pattern
+    /// with * and ? (default: all)
     #[arg(value_name = "NAME")]
     pub(crate) filter: Option<String>,
     /// List what NAME selects, with planted bugs, and run nothing
@@ -274,7 +292,8 @@ pub(crate) struct Explore {
     /// Write the results as JSON (- for standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) json: Option<PathBuf>,
-    /// Write the results as JUnit XML, a test case for each scenario and each planted bug (- for standard output)
+    /// Write the results as JUnit XML, a test case for each scenario and each planted bug (- for
+    /// standard output)
     #[arg(long, value_name = "F|-")]
     pub(crate) junit: Option<PathBuf>,
 }
@@ -342,7 +361,8 @@ Examples:
   tidegate man | man -l -
   tidegate man ~/.local/share/man/man1")]
 pub(crate) struct Man {
-    /// Write tidegate.1, tidegate-run.1 and so on into this folder (default: the page of tidegate on standard output)
+    /// Write tidegate.1, tidegate-run.1 and so on into this folder (default: the page of tidegate
+    /// on standard output)
     #[arg(value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 }
@@ -395,7 +415,10 @@ mod tests {
     #[test]
     fn bytes_are_numbers_with_or_without_a_unit() {
         let read = |word| bytes(word).map(|b| b.0).ok();
-        assert_eq!(["4096", "64K", "2m", "1G"].map(read), [4096, 65_536, 2 << 20, 1 << 30].map(Some));
+        assert_eq!(
+            ["4096", "64K", "2m", "1G"].map(read),
+            [4096, 65_536, 2 << 20, 1 << 30].map(Some)
+        );
         assert_eq!(["", "K", "-1", "0", "1T", "99999999999G"].map(read), [None; 6]);
     }
 }

@@ -1,11 +1,13 @@
-//! `tidegate bench`: measures the stack, each row beside the physical floor of what it does, in the same run.
+//! `tidegate bench`: measures the stack, each row beside the physical floor of what it does, in the
+//! same run.
 //!
-//! Absolute times move by a factor of two with the machine's other guests, so what counts is the ratio of a row to its floor.
-//! The order: pass by pass, and in each pass row by row; a row's floor is measured directly before the row. Of all passes the
-//! one with the median ratio counts. `docs/performance.md` says what the rows mean and why some are off their goals.
+//! Absolute times move by a factor of two with the machine's other guests, so what counts is the
+//! ratio of a row to its floor. The order: pass by pass, and in each pass row by row; a row's floor
+//! is measured directly before the row. Of all passes the one with the median ratio counts.
+//! `docs/performance.md` says what the rows mean and why some are off their goals.
 //!
-//! Rooms: `rows` (what is measured) · `floors` (beside what) · `measure` (samples, counts, threads) · `report`. A goal that is
-//! missed is no failure of a run; a count that must not happen is.
+//! Rooms: `rows` (what is measured) · `floors` (beside what) · `measure` (samples, counts, threads)
+//! · `report`. A goal that is missed is no failure of a run; a count that must not happen is.
 
 mod floors;
 mod measure;
@@ -39,8 +41,11 @@ pub(crate) fn command(arguments: &arguments::Bench) -> Result<End, BadInput> {
         errln!("tidegate: {trouble}");
         return Ok(End::Wrong);
     }
-    let finished: Vec<Finished> =
-        wanted.into_iter().zip(passes).filter_map(|(row, passes)| Finished::new(row, passes)).collect();
+    let finished: Vec<Finished> = wanted
+        .into_iter()
+        .zip(passes)
+        .filter_map(|(row, passes)| Finished::new(row, passes))
+        .collect();
     if let Some(path) = &arguments.json {
         output::write_json(path, &Results::of(&finished, arguments.passes))?;
     }
@@ -66,13 +71,16 @@ fn chosen(filter: &str) -> Result<Vec<&'static Row>, BadInput> {
     let wanted: Vec<&Row> = ROWS.iter().filter(|row| row.name.contains(filter)).collect();
     if wanted.is_empty() {
         let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-        return Err(BadInput(format!("no row's name contains '{filter}'; rows: {}", names.join(", "))));
+        return Err(BadInput(format!(
+            "no row's name contains '{filter}'; rows: {}",
+            names.join(", ")
+        )));
     }
     Ok(wanted)
 }
 
-/// Rows put the client on one processor and the engines on another: looking for a value on one processor only waits for
-/// the scheduler.
+/// Rows put the client on one processor and the engines on another: looking for a value on one
+/// processor only waits for the scheduler.
 fn needs_two_processors() -> Result<(), BadInput> {
     let bind = || pin(SERVICE_CPU).and_then(|()| pin(CLIENT_CPU));
     on_own_thread(bind).map_err(|trouble| {
@@ -80,7 +88,11 @@ fn needs_two_processors() -> Result<(), BadInput> {
     })
 }
 
-fn measure_all(wanted: &[&'static Row], count: u32, passes: &mut [Vec<Pass>]) -> Result<(), Trouble> {
+fn measure_all(
+    wanted: &[&'static Row],
+    count: u32,
+    passes: &mut [Vec<Pass>],
+) -> Result<(), Trouble> {
     let bar = ProgressBar::new(u64::from(count) * wanted.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
         bar.set_style(style);

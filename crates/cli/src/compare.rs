@@ -2,7 +2,9 @@
 
 use crate::arguments::{self, Gaps, Reading};
 use crate::output::{self, Outputs};
-use crate::run::{Read, check_outputs, clock, print_details, read, run_once, show_problems, write_frames};
+use crate::run::{
+    Read, check_outputs, clock, print_details, read, run_once, show_problems, write_frames,
+};
 use crate::streams::{errln, outln};
 use crate::{BadInput, End, tables};
 use serde::Serialize;
@@ -21,10 +23,12 @@ use tidegate::workload::what_if::WhatIf;
 /// Where the page goes when `--html` says nothing else.
 const DEFAULT_PAGE: &str = "compare.html";
 
-/// A run with more operations on queues than this is repeated at the ends of all ranges at once, and not for each constant.
+/// A run with more operations on queues than this is repeated at the ends of all ranges at once,
+/// and not for each constant.
 const LONG_RUN: u64 = 4_000;
 
-/// Submissions, waits and signals on queues. Unlike the time that a run takes, it is the same on every machine.
+/// Submissions, waits and signals on queues. Unlike the time that a run takes, it is the same on
+/// every machine.
 fn queue_operations(report: &Report) -> u64 {
     let submissions: u64 = report.queues.iter().map(|queue| queue.packets).sum();
     submissions + report.gpu_waits + report.gpu_signals
@@ -36,7 +40,8 @@ struct Comparison<'a> {
     /// How each model does against the first one, and why.
     verdict: Option<&'a Verdict>,
     runs: &'a [&'a Report],
-    /// Whether the order of the models by makespan holds over the ranges of the cost model; only in virtual time.
+    /// Whether the order of the models by makespan holds over the ranges of the cost model; only in
+    /// virtual time.
     ranking: Option<&'a Ranking>,
     /// The recording as it would be with each change that was asked for.
     what_ifs: &'a [WhatIfRow],
@@ -53,7 +58,8 @@ pub(crate) struct WhatIfRow {
 
 /// `tidegate compare`.
 pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
-    // What differs between the models is modelled; threads of this machine would take the same time under each.
+    // What differs between the models is modelled; threads of this machine would take the same time
+    // under each.
     let clock_asked = arguments.reading.clock.or(Some(arguments::Clock::Virtual));
     let reading = &Reading { clock: clock_asked, ..arguments.reading.clone() };
     let read = read(arguments.workload.as_deref(), reading)?;
@@ -75,7 +81,9 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     let poor = trust.as_ref().is_some_and(|trust| trust.grade == Grade::Poor);
     let ranking = match clock(workload, reading) {
         // What hangs takes as long as the timeout delay says, under each model.
-        Clock::Virtual if reading.preempting.inject.is_empty() && !poor => ranking(&read, reading, &reports)?,
+        Clock::Virtual if reading.preempting.inject.is_empty() && !poor => {
+            ranking(&read, reading, &reports)?
+        }
         Clock::Virtual | Clock::Wall => None,
     };
     let verdict = verdict::judge(&reports, &accounts, ranking.as_ref(), trust);
@@ -94,7 +102,10 @@ pub(crate) fn command(arguments: &arguments::Compare) -> Result<End, BadInput> {
     if !outputs.take_stdout() {
         outln!("{}: {}", workload.name, workload.description);
         verdict.iter().flat_map(Verdict::sentences).for_each(|sentence| outln!("{sentence}"));
-        verdict.iter().filter_map(|v| v.trust.as_ref()).for_each(|trust| outln!("{}", trust.line()));
+        verdict
+            .iter()
+            .filter_map(|v| v.trust.as_ref())
+            .for_each(|trust| outln!("{}", trust.line()));
         ranking.iter().flat_map(Ranking::lines).for_each(|line| outln!("{line}"));
         outln!("{}", tables::side_by_side(&reports, &accounts));
         if !what_ifs.is_empty() {
@@ -130,8 +141,8 @@ fn models(workload: &Workload, reading: &Reading) -> Vec<Submission> {
     models
 }
 
-/// Where the page goes: as asked for, or into the working directory. Where that cannot be written there is no page, and a line
-/// says so.
+/// Where the page goes: as asked for, or into the working directory. Where that cannot be written
+/// there is no page, and a line says so.
 fn page_path(arguments: &arguments::Compare, outputs: &mut Outputs) -> Option<PathBuf> {
     if let Some(path) = &arguments.html {
         return Some(path.clone());
@@ -159,7 +170,9 @@ fn write_files(
         output::write(path, |out| compare_page::write(&comparison_page(results, verdict), out))?;
         written.push(path.to_owned());
     }
-    written.iter_mut().for_each(|path| *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone()));
+    written
+        .iter_mut()
+        .for_each(|path| *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone()));
     Ok(written)
 }
 
@@ -175,21 +188,30 @@ fn comparison_page<'a>(results: &'a [RunResult], verdict: &Verdict) -> ComparePa
         Some(ComparedModel { name, makespan_ns, parts, trace: result.trace.as_ref()? })
     };
     ComparePage {
-        title: results.first().map(|result| result.outcome.report.workload.clone()).unwrap_or_default(),
+        title: results
+            .first()
+            .map(|result| result.outcome.report.workload.clone())
+            .unwrap_or_default(),
         verdict: verdict.sentences(),
         models: results.iter().zip(&verdict.models).filter_map(of).collect(),
         differences: verdict.differences(),
     }
 }
 
-/// Runs the models on machines with the cost model's constants at the ends of their ranges; [`LONG_RUN`] limits how many. The
-/// first machine of the plan is the nominal one, whose runs are there.
-fn ranking(read: &Read, reading: &Reading, nominal: &[&Report]) -> Result<Option<Ranking>, BadInput> {
+/// Runs the models on machines with the cost model's constants at the ends of their ranges;
+/// [`LONG_RUN`] limits how many. The first machine of the plan is the nominal one, whose runs are
+/// there.
+fn ranking(
+    read: &Read,
+    reading: &Reading,
+    nominal: &[&Report],
+) -> Result<Option<Ranking>, BadInput> {
     let Read { workload, costs } = read;
     let quiet = Reading { quiet: true, ..reading.clone() };
     let models = models(workload, reading);
     let long = nominal.iter().any(|report| queue_operations(report) > LONG_RUN);
-    let plan = if long { ranking::short_plan(costs) } else { ranking::plan(costs, &ranking::DECISIVE) };
+    let plan =
+        if long { ranking::short_plan(costs) } else { ranking::plan(costs, &ranking::DECISIVE) };
     let (mut measurements, mut ring_space) = (Vec::new(), Vec::new());
     for variation in plan {
         let mut makespans = Vec::new();
@@ -198,8 +220,13 @@ fn ranking(read: &Read, reading: &Reading, nominal: &[&Report]) -> Result<Option
                 true => (nominal.makespan_ns, nominal.ring_wait_ns),
                 // The makespan is read from a timeline, as on the nominal machine.
                 false => {
-                    let result =
-                        run_once(workload, Some(*submission), &quiet, true, variation.costs.clone())?;
+                    let result = run_once(
+                        workload,
+                        Some(*submission),
+                        &quiet,
+                        true,
+                        variation.costs.clone(),
+                    )?;
                     (result.outcome.report.makespan_ns, result.outcome.report.ring_wait_ns)
                 }
             };
@@ -214,7 +241,8 @@ fn ranking(read: &Read, reading: &Reading, nominal: &[&Report]) -> Result<Option
     Ok(ranking::judge(measurements).map(|ranking| Ranking { ring_space, ..ranking }))
 }
 
-/// How far the replay of a recording can be trusted. Gaps that are left out are kept for this one run.
+/// How far the replay of a recording can be trusted. Gaps that are left out are kept for this one
+/// run.
 fn trust(
     arguments: &arguments::Compare,
     reading: &Reading,
@@ -234,7 +262,10 @@ fn trust(
 }
 
 /// The workload with each change that is asked for.
-fn changed(what_if: &[WhatIf], workload: &Workload) -> Result<Vec<(WhatIf, Arc<Workload>)>, BadInput> {
+fn changed(
+    what_if: &[WhatIf],
+    workload: &Workload,
+) -> Result<Vec<(WhatIf, Arc<Workload>)>, BadInput> {
     let change = |what_if: &WhatIf| match what_if.apply(workload) {
         Ok(changed) => Ok((*what_if, Arc::new(changed))),
         Err(why) => Err(BadInput(format!("--what-if {why}"))),

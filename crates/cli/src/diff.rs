@@ -37,7 +37,10 @@ fn load(path: &Path) -> Result<Table, BadInput> {
     let result = run_both((&workload, None), None, &reading, keep, costs)?;
     if !result.outcome.report.is_right() {
         show_problems(&result.outcome);
-        return Err(BadInput(format!("{}: the workload does not run right; mend it first", path.display())));
+        return Err(BadInput(format!(
+            "{}: the workload does not run right; mend it first",
+            path.display()
+        )));
     }
     Ok(Table::of_run(result.outcome.kernels, &result.outcome.report))
 }
@@ -76,11 +79,15 @@ fn print(diff: &Diff, top: usize) {
 }
 
 fn print_both(rows: &[&DiffRow], top: usize) {
-    let mut table = table(["kernel", "count", "busy a", "busy b", "change", "queue delay", "launch latency"]);
+    let mut table =
+        table(["kernel", "count", "busy a", "busy b", "change", "queue delay", "launch latency"]);
     for row in rows.iter().take(top) {
         let (Some(a), Some(b)) = (row.a, row.b) else { continue };
-        let count =
-            if a.count == b.count { a.count.to_string() } else { format!("{} → {}", a.count, b.count) };
+        let count = if a.count == b.count {
+            a.count.to_string()
+        } else {
+            format!("{} → {}", a.count, b.count)
+        };
         table.add_row([
             short(&row.name),
             count,
@@ -103,7 +110,12 @@ fn print_one_side(name: &str, side: &Side, rows: &[(&str, Figures)], top: usize)
     let busy = rows.iter().map(|(_, figures)| figures.busy_ns).sum();
     outln!("only in {name} ({}): {} names, busy {}", side.file, rows.len(), duration(busy));
     for (kernel, figures) in rows.iter().take(top) {
-        outln!("  {:40}  {:>7} times  {:>8}", short(kernel), figures.count, duration(figures.busy_ns));
+        outln!(
+            "  {:40}  {:>7} times  {:>8}",
+            short(kernel),
+            figures.count,
+            duration(figures.busy_ns)
+        );
     }
     print_rest(rows.len(), top);
 }

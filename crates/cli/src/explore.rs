@@ -1,11 +1,12 @@
-//! `tidegate explore`: searches the scenarios for failures and looks for the planted bugs. `tidegate replay` runs a printed schedule
-//! again.
+//! `tidegate explore`: searches the scenarios for failures and looks for the planted bugs.
+//! `tidegate replay` runs a printed schedule again.
 //!
-//! The order of an exploration: 1. a scenario by its plan; 2. each of its planted bugs, which must be found; 3. a summary, then what
-//! failed with the line that replays it. A line is printed as each search ends. Every search is bounded by its plan and by the clock.
+//! The order of an exploration: 1. a scenario by its plan; 2. each of its planted bugs, which must
+//! be found; 3. a summary, then what failed with the line that replays it. A line is printed as
+//! each search ends. Every search is bounded by its plan and by the clock.
 //!
-//! Rooms: `selection` (which scenarios) · `lines` (what is printed, progress) · `junit` (the same as XML) ·
-//! `replay`.
+//! Rooms: `selection` (which scenarios) · `lines` (what is printed, progress) · `junit` (the same
+//! as XML) · `replay`.
 
 mod junit;
 mod lines;
@@ -37,8 +38,10 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
         selection.list();
         return Ok(End::Right);
     }
-    let outputs =
-        Outputs::check(&[("--json", arguments.json.as_deref()), ("--junit", arguments.junit.as_deref())])?;
+    let outputs = Outputs::check(&[
+        ("--json", arguments.json.as_deref()),
+        ("--junit", arguments.junit.as_deref()),
+    ])?;
     let progress = Progress::new(selection.searches.len(), !outputs.take_stdout());
     progress.head(&selection);
     let mut outcomes = Vec::new();
@@ -53,7 +56,10 @@ pub(crate) fn command(arguments: &arguments::Explore) -> Result<End, BadInput> {
         junit::write(path, &outcomes)?;
     }
     if let Some(path) = &arguments.json {
-        output::write_json(path, &Results { passed, results: outcomes.iter().map(Row::of).collect() })?;
+        output::write_json(
+            path,
+            &Results { passed, results: outcomes.iter().map(Row::of).collect() },
+        )?;
     }
     Ok(if passed { End::Right } else { End::Wrong })
 }
@@ -123,7 +129,12 @@ fn what_is_wrong(outcome: &Outcome) -> String {
     } else if let Some(found) = &report.failure {
         let _ = write!(text, "{}\n\n  tidegate replay '{}'\n", found.failure, found.shrunk_line);
     } else {
-        let _ = write!(text, "no run reached: {} ({})", report.never_reached.join("; "), report.coverage);
+        let _ = write!(
+            text,
+            "no run reached: {} ({})",
+            report.never_reached.join("; "),
+            report.coverage
+        );
     }
     text
 }

@@ -25,7 +25,8 @@ pub(crate) fn man(arguments: &arguments::Man) -> Result<End, BadInput> {
         return write(Path::new("-"), program).map(|()| End::Right);
     };
     Outputs::folder("DIR", folder)?;
-    let commands = program.get_subcommands().filter(|command| command.get_name() != "help").cloned();
+    let commands =
+        program.get_subcommands().filter(|command| command.get_name() != "help").cloned();
     let pages: Vec<Command> = std::iter::once(program.clone()).chain(commands).collect();
     let count = pages.len();
     for page in pages {

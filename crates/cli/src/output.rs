@@ -1,10 +1,12 @@
 //! Output files: checked before a command runs, written whole or not at all.
 //!
-//! - A regular file is replaced atomically: a temporary beside it is renamed over it. Links stay, and so do owner and permissions.
+//! - A regular file is replaced atomically: a temporary beside it is renamed over it. Links stay,
+//!   and so do owner and permissions.
 //! - Anything else (device node, FIFO, descriptor below /dev/fd) is written through.
 //! - `-`, /dev/stdout and /dev/fd/1 are standard output; tables are then left out.
 //!
-//! Entry points: [`Outputs::check`] before the run, [`write`] and [`write_json`] after it. Rooms: `place` (what a path leads to).
+//! Entry points: [`Outputs::check`] before the run, [`write`] and [`write_json`] after it. Rooms:
+//! `place` (what a path leads to).
 
 mod place;
 
@@ -23,7 +25,8 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Checks the outputs that were asked for, each by the flag that names it. Nothing is written or opened.
+    /// Checks the outputs that were asked for, each by the flag that names it. Nothing is written
+    /// or opened.
     ///
     /// # Errors
     ///
@@ -46,7 +49,9 @@ impl Outputs {
     pub(crate) fn add(&mut self, flag: &str, path: &Path) -> Result<(), BadInput> {
         let shown = path.display();
         let place = Place::of(path).map_err(|why| BadInput(format!("{flag} {shown}: {why}")))?;
-        if let Some((other, first, _)) = self.taken.iter().find(|(_, _, taken)| taken.is_same(&place)) {
+        if let Some((other, first, _)) =
+            self.taken.iter().find(|(_, _, taken)| taken.is_same(&place))
+        {
             return Err(BadInput(format!(
                 "{flag} {shown} and {other} {} lead to the same place; give each output a place of its own",
                 first.display()
@@ -87,10 +92,14 @@ pub(crate) fn write(
     let written = match place {
         Ok(Place::Stdout { .. }) => {
             let mut out = BufWriter::new(io::stdout().lock());
-            content(&mut out).and_then(|()| out.flush()).unwrap_or_else(|error| end_for_stdout(&error));
+            content(&mut out)
+                .and_then(|()| out.flush())
+                .unwrap_or_else(|error| end_for_stdout(&error));
             return Ok(());
         }
-        Ok(Place::Descriptor { number, .. }) => place::duplicate(number).and_then(|f| fill(f, content)),
+        Ok(Place::Descriptor { number, .. }) => {
+            place::duplicate(number).and_then(|f| fill(f, content))
+        }
         Ok(Place::Stream { path, .. }) => {
             OpenOptions::new().write(true).open(path).and_then(|f| fill(f, content))
         }
@@ -106,7 +115,8 @@ fn fill(file: File, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> i
     out.flush()
 }
 
-/// Replaces a regular file by a temporary beside it, or makes a new one. The temporary is removed on every error.
+/// Replaces a regular file by a temporary beside it, or makes a new one. The temporary is removed
+/// on every error.
 fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let temporary = tempfile::Builder::new()
@@ -115,7 +125,8 @@ fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder)?;
     if let Ok(old) = std::fs::metadata(path) {
-        // The owner can be kept by root alone; the permissions are set after it, because a change of owner clears some of them.
+        // The owner can be kept by root alone; the permissions are set after it, because a change
+        // of owner clears some of them.
         let _ = fchown(temporary.as_file(), Some(old.uid()), Some(old.gid()));
         temporary.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
     }

@@ -1,5 +1,6 @@
-//! Owns the flags about preemption and recovery: how finely engines are preempted, how long they may take, what is to hang. Each is
-//! read whole here, and its error says what there is; whether the queue of a hang exists only the workload knows.
+//! Owns the flags about preemption and recovery: how finely engines are preempted, how long they
+//! may take, what is to hang. Each is read whole here, and its error says what there is; whether
+//! the queue of a hang exists only the workload knows.
 
 use clap::Args;
 use std::str::FromStr;
@@ -9,17 +10,17 @@ use tidegate::workload::runner::HangAt;
 /// How engines are preempted, and what becomes of those that do not answer.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Preempting {
-    /// How finely engines are preempted: compute=none, dma-buffer, dispatch, thread-group, thread or shader; graphics=none,
-    /// dma-buffer, primitive, triangle, pixel or shader; one of them or both with a comma between (default: as the adapter has,
-    /// thread-group and triangle on most)
+    /// How finely engines are preempted: compute=none, dma-buffer, dispatch, thread-group, thread
+    /// or shader; graphics=none, dma-buffer, primitive, triangle, pixel or shader; one of them or
+    /// both with a comma between (default: as the adapter has, thread-group and triangle on most)
     #[arg(long, value_name = "KIND=GRANULARITY", value_parser = preemption)]
     pub(crate) preemption: Option<PreemptionChoice>,
-    /// How long the GPU may take to give up what it runs before it counts as hung: a number with ns, us, ms or s behind it
-    /// (default: 2s)
+    /// How long the GPU may take to give up what it runs before it counts as hung: a number with
+    /// ns, us, ms or s behind it (default: 2s)
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) tdr_delay: Option<Time>,
-    /// Have the Nth submission of a queue hang before its first command, to see the recovery; the device is lost, so the run ends
-    /// with exit code 1. May be said more than once
+    /// Have the Nth submission of a queue hang before its first command, to see the recovery; the
+    /// device is lost, so the run ends with exit code 1. May be said more than once
     #[arg(long, value_name = "hang:QUEUE@N", value_parser = injection)]
     pub(crate) inject: Vec<HangAt>,
 }
@@ -40,13 +41,21 @@ fn preemption(word: &str) -> Result<PreemptionChoice, String> {
         match kind {
             "compute" => set(&mut choice.compute, kind, granularity)?,
             "graphics" => set(&mut choice.graphics, kind, granularity)?,
-            _ => return Err(format!("no kind of work is called '{kind}'; there are compute and graphics")),
+            _ => {
+                return Err(format!(
+                    "no kind of work is called '{kind}'; there are compute and graphics"
+                ));
+            }
         }
     }
     Ok(choice)
 }
 
-fn set<G: FromStr<Err = String>>(place: &mut Option<G>, kind: &str, granularity: &str) -> Result<(), String> {
+fn set<G: FromStr<Err = String>>(
+    place: &mut Option<G>,
+    kind: &str,
+    granularity: &str,
+) -> Result<(), String> {
     match place.replace(granularity.parse()?) {
         None => Ok(()),
         Some(_) => Err(format!("{kind} is said twice; say it once")),
@@ -105,7 +114,10 @@ mod tests {
     #[test]
     fn times_have_units() {
         let ns = |word| time(word).map(|t| t.ns);
-        assert_eq!(["7ns", "3us", "500ms", "2s"].map(ns), [7, 3_000, 500_000_000, 2_000_000_000].map(Ok));
+        assert_eq!(
+            ["7ns", "3us", "500ms", "2s"].map(ns),
+            [7, 3_000, 500_000_000, 2_000_000_000].map(Ok)
+        );
         for word in ["", "5", "ms", "-1s", "1.5s", "2 s", "3min", "0ms", "99999999999999999999s"] {
             assert!(time(word).is_err(), "{word}");
         }
@@ -116,9 +128,15 @@ mod tests {
         let at = |queue: &str, submission| Ok(HangAt { queue: queue.to_owned(), submission });
         assert_eq!(injection("hang:render@3"), at("render", 3));
         assert_eq!(injection("hang:a:b@c@12"), at("a:b@c", 12));
-        for word in
-            ["render@3", "hang:render", "hang:@1", "hang:render@", "hang:render@x", "hang:render@0", ""]
-        {
+        for word in [
+            "render@3",
+            "hang:render",
+            "hang:@1",
+            "hang:render@",
+            "hang:render@x",
+            "hang:render@0",
+            "",
+        ] {
             assert!(injection(word).is_err(), "{word}");
         }
     }

@@ -1,4 +1,5 @@
-//! Owns the progress bar: on standard error, on a terminal only, and only for runs longer than two seconds.
+//! Owns the progress bar: on standard error, on a terminal only, and only for runs longer than two
+//! seconds.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -23,9 +24,11 @@ impl Progress {
         if quiet || !std::io::stderr().is_terminal() {
             return Progress { bar: None };
         }
-        let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} operations, {elapsed}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden()).with_style(style);
+        let style =
+            ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} operations, {elapsed}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar =
+            ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden()).with_style(style);
         Progress { bar: Some(bar.with_prefix(what.to_owned())) }
     }
 

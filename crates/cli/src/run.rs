@@ -30,8 +30,8 @@ pub(crate) struct Read {
     pub(crate) costs: CostModel,
 }
 
-/// Reads a workload, or the default one when there is no path. A recording is read twice: what the first reading says of the
-/// recorded machine, the second one takes off.
+/// Reads a workload, or the default one when there is no path. A recording is read twice: what the
+/// first reading says of the recorded machine, the second one takes off.
 pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadInput> {
     let gaps = match reading.gaps {
         Gaps::Keep => recording::Gaps::Keep,
@@ -39,7 +39,8 @@ pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadIn
     };
     let load = |import: recording::ImportOptions| match path {
         Some(path) => {
-            let options = workload::LoadOptions { import: recording::ImportOptions { gaps, ..import } };
+            let options =
+                workload::LoadOptions { import: recording::ImportOptions { gaps, ..import } };
             workload::load(path, &options).map(|(workload, _)| workload)
         }
         None => workload::toml_file::parse(DEFAULT_WORKLOAD.0, DEFAULT_WORKLOAD.1),
@@ -57,7 +58,8 @@ pub(crate) fn read(path: Option<&Path>, reading: &Reading) -> Result<Read, BadIn
     Ok(Read { workload: Arc::new(workload), costs })
 }
 
-/// The clock that was asked for, or that fits the workload: a recorded run is replayed in modelled time.
+/// The clock that was asked for, or that fits the workload: a recorded run is replayed in modelled
+/// time.
 pub(crate) fn clock(workload: &Workload, reading: &Reading) -> Clock {
     match reading.clock {
         Some(arguments::Clock::Wall) => Clock::Wall,
@@ -99,8 +101,8 @@ pub(crate) fn run_both(
 ) -> Result<RunResult, BadInput> {
     let submissions: Vec<Submission> =
         workload.queues.iter().map(|queue| submission_of(queue, submission)).collect();
-    let what =
-        submission.map_or_else(|| workload.name.clone(), |s| format!("{} ({})", workload.name, s.name()));
+    let what = submission
+        .map_or_else(|| workload.name.clone(), |s| format!("{} ({})", workload.name, s.name()));
     let progress = Progress::new(&what, reading.quiet);
     let request = RunRequest {
         workload: workload.clone(),
@@ -210,7 +212,8 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
         frames: arguments.frames.is_some(),
         kernels: arguments.kernels.is_some() || arguments.summary,
     };
-    let beside = arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
+    let beside =
+        arguments.beside.as_deref().map(|path| read(Some(path), &arguments.reading)).transpose()?;
     let beside = beside.map(|read| read.workload);
     let both = (&workload, beside.as_ref());
     let mut result = run_both(both, arguments.submission, &arguments.reading, keep, costs)?;
@@ -238,7 +241,8 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     if !outputs.take_stdout() {
         print_report(&workload, &result.outcome, &frames);
         if arguments.summary {
-            let table = Table::of_run(std::mem::take(&mut result.outcome.kernels), &result.outcome.report);
+            let table =
+                Table::of_run(std::mem::take(&mut result.outcome.kernels), &result.outcome.report);
             outln!("{}", kernels::summary(&summary(&table)));
         }
         if let (Some(workload), Some(report)) = (&beside, &result.outcome.report.beside) {
@@ -254,8 +258,8 @@ pub(crate) fn command(arguments: &arguments::Run) -> Result<End, BadInput> {
     Ok(if result.outcome.report.are_right() { End::Right } else { End::Wrong })
 }
 
-/// The lines below the tables: paging, display and preemption, and for a recorded run how near the replay is and what was found in
-/// the recording.
+/// The lines below the tables: paging, display and preemption, and for a recorded run how near the
+/// replay is and what was found in the recording.
 pub(crate) fn print_details(report: &Report) {
     let mut lines = Vec::new();
     lines.extend(report.paging_line());

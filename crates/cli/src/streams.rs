@@ -43,6 +43,8 @@ pub(crate) fn end_for_stdout(error: &io::Error) -> ! {
     if error.kind() == ErrorKind::BrokenPipe {
         std::process::exit(CLOSED_PIPE);
     }
-    errln!("tidegate: cannot write standard output: {error}; send it to a file or device with space left");
+    errln!(
+        "tidegate: cannot write standard output: {error}; send it to a file or device with space left"
+    );
     std::process::exit(2);
 }

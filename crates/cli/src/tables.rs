@@ -58,7 +58,8 @@ pub(crate) fn align_numbers(table: &mut Table) {
 
 /// A row of the table of runs.
 enum Figure {
-    /// Nanoseconds; `None` for a run that the row does not apply to. The durations of a row have one unit.
+    /// Nanoseconds; `None` for a run that the row does not apply to. The durations of a row have
+    /// one unit.
     Time(fn(&Report) -> Option<u64>),
     /// Text; empty for a run that the row does not apply to.
     Text(fn(&Report) -> String),
@@ -66,29 +67,32 @@ enum Figure {
 
 use Figure::{Text, Time};
 
-const FIGURES: &[(&str, Figure)] = &[
-    ("recorded makespan", Time(|r| r.recorded_ns)),
-    ("engines overlapped", Time(|r| Some(r.overlap_ns))),
-    ("kernel calls", Text(|r| r.kernel_calls.to_string())),
-    ("interrupts", Text(|r| r.interrupts.to_string())),
-    ("interrupts suppressed", Text(|r| r.interrupts_suppressed.to_string())),
-    ("CPU waits", Text(|r| r.cpu_waits.to_string())),
-    ("CPU wakes", Text(|r| r.cpu_wakes.to_string())),
-    ("GPU waits", Text(|r| r.gpu_waits.to_string())),
-    ("GPU signals", Text(|r| r.gpu_signals.to_string())),
-    ("doorbell connects", Text(|r| of_doorbells(r, r.doorbell_connects))),
-    ("doorbells taken away", Text(|r| of_doorbells(r, r.doorbell_victims))),
-    ("rings repeated", Text(|r| of_doorbells(r, r.doorbell_retries))),
-    ("ring slots", Text(|r| of_doorbells(r, r.ring_slots))),
-    ("rings full", Time(|r| (r.ring_slots > 0).then_some(r.ring_wait_ns))),
-    ("preemptions answered", Text(preemptions_answered)),
-    ("longest to preempt", Time(longest_to_preempt)),
-    (
-        "recoveries",
-        Text(|r| if r.recoveries.is_empty() { String::new() } else { r.recoveries.len().to_string() }),
-    ),
-    ("results", Text(|r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() })),
-];
+const FIGURES: &[(&str, Figure)] =
+    &[
+        ("recorded makespan", Time(|r| r.recorded_ns)),
+        ("engines overlapped", Time(|r| Some(r.overlap_ns))),
+        ("kernel calls", Text(|r| r.kernel_calls.to_string())),
+        ("interrupts", Text(|r| r.interrupts.to_string())),
+        ("interrupts suppressed", Text(|r| r.interrupts_suppressed.to_string())),
+        ("CPU waits", Text(|r| r.cpu_waits.to_string())),
+        ("CPU wakes", Text(|r| r.cpu_wakes.to_string())),
+        ("GPU waits", Text(|r| r.gpu_waits.to_string())),
+        ("GPU signals", Text(|r| r.gpu_signals.to_string())),
+        ("doorbell connects", Text(|r| of_doorbells(r, r.doorbell_connects))),
+        ("doorbells taken away", Text(|r| of_doorbells(r, r.doorbell_victims))),
+        ("rings repeated", Text(|r| of_doorbells(r, r.doorbell_retries))),
+        ("ring slots", Text(|r| of_doorbells(r, r.ring_slots))),
+        ("rings full", Time(|r| (r.ring_slots > 0).then_some(r.ring_wait_ns))),
+        ("preemptions answered", Text(preemptions_answered)),
+        ("longest to preempt", Time(longest_to_preempt)),
+        (
+            "recoveries",
+            Text(|r| {
+                if r.recoveries.is_empty() { String::new() } else { r.recoveries.len().to_string() }
+            }),
+        ),
+        ("results", Text(|r| if r.verified { "right".to_owned() } else { "WRONG".to_owned() })),
+    ];
 
 /// How many of all requests engines answered; nothing where nobody asked.
 fn preemptions_answered(report: &Report) -> String {
@@ -111,8 +115,9 @@ fn of_doorbells(report: &Report, figure: u64) -> String {
 
 /// One column per report. Of runs with an account the parts of the makespan have rows of their own.
 pub(crate) fn side_by_side(reports: &[&Report], accounts: &[Option<Account>]) -> Table {
-    let mut table =
-        table(std::iter::once(String::new()).chain(reports.iter().map(|r| r.submission.to_owned())));
+    let mut table = table(
+        std::iter::once(String::new()).chain(reports.iter().map(|r| r.submission.to_owned())),
+    );
     let mut row = |name: &str, figures: Vec<String>| {
         // What applies to no run has no row.
         if figures.iter().any(|f| !f.is_empty()) {
@@ -150,12 +155,15 @@ pub(crate) fn side_by_side(reports: &[&Report], accounts: &[Option<Account>]) ->
     table
 }
 
-/// One row per change, below the runs as they are: the makespan of each model, and its difference from that without the change.
+/// One row per change, below the runs as they are: the makespan of each model, and its difference
+/// from that without the change.
 pub(crate) fn what_ifs(reports: &[&Report], rows: &[WhatIfRow]) -> Table {
-    let header = std::iter::once("what if".to_owned()).chain(reports.iter().map(|r| r.submission.to_owned()));
+    let header = std::iter::once("what if".to_owned())
+        .chain(reports.iter().map(|r| r.submission.to_owned()));
     let mut table = table(header);
     let base: Vec<u64> = reports.iter().map(|r| r.makespan_ns).collect();
-    let all = base.iter().chain(rows.iter().flat_map(|row| row.makespans_ns.iter().map(|(_, ns)| ns)));
+    let all =
+        base.iter().chain(rows.iter().flat_map(|row| row.makespans_ns.iter().map(|(_, ns)| ns)));
     let mut words = durations(&all.copied().collect::<Vec<_>>()).into_iter();
     table.add_row(std::iter::once("as it is".to_owned()).chain(words.by_ref().take(base.len())));
     for row in rows {
@@ -193,7 +201,9 @@ fn measured(rows: &[Option<&MetricRow>]) -> Vec<String> {
     let values = rows.iter().map(|row| row.and_then(|metric| metric.value));
     let words = match is_time {
         true => times(values),
-        false => values.map(|value| value.map_or_else(String::new, |value| value.to_string())).collect(),
+        false => {
+            values.map(|value| value.map_or_else(String::new, |value| value.to_string())).collect()
+        }
     };
     let cell = |(row, word): (&Option<&MetricRow>, String)| match row {
         Some(metric) if metric.met == Some(false) => format!("{word} (not met)"),
@@ -203,8 +213,8 @@ fn measured(rows: &[Option<&MetricRow>]) -> Vec<String> {
     rows.iter().zip(words).map(cell).collect()
 }
 
-/// One row per queue; what its doorbell did only where somebody rang one, its priority where that mattered, and what became of it
-/// where not all went on.
+/// One row per queue; what its doorbell did only where somebody rang one, its priority where that
+/// mattered, and what became of it where not all went on.
 pub(crate) fn queues(report: &Report) -> Table {
     let mut header = vec!["queue", "engine", "packets", "busy", "blocked"];
     if report.doorbell_rings > 0 {

@@ -1,4 +1,5 @@
-//! The command line as a user meets it: every ready workload under every model, bad input, exit codes, JSON, files.
+//! The command line as a user meets it: every ready workload under every model, bad input, exit
+//! codes, JSON, files.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -33,12 +34,17 @@ fn tidegate(place: &Path, arguments: &[&str]) -> Output {
 }
 
 fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 fn ready_workloads() -> Vec<PathBuf> {
     let files = std::fs::read_dir(root().join("workloads")).unwrap().map(|e| e.unwrap().path());
-    let mut files: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+    let mut files: Vec<PathBuf> =
+        files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
     files.sort();
     assert!(files.len() >= 12, "{files:?}");
     files
@@ -49,16 +55,25 @@ fn run_all(clock: &str) {
     for workload in ready_workloads() {
         for model in ["packet", "hardware", "user"] {
             let path = workload.to_str().unwrap();
-            let output =
-                tidegate(&place, &["run", path, "--submission", model, "--clock", clock, "--json", "-"]);
+            let output = tidegate(
+                &place,
+                &["run", path, "--submission", model, "--clock", clock, "--json", "-"],
+            );
             if path.ends_with("presenting.toml") && model == "user" {
                 assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-                assert!(text(&output).contains("packet or hardware submission"), "{}", text(&output));
+                assert!(
+                    text(&output).contains("packet or hardware submission"),
+                    "{}",
+                    text(&output)
+                );
                 continue;
             }
             assert_eq!(output.status.code(), Some(0), "{path} under {model}: {}", text(&output));
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-            assert_eq!((&report["completed"], &report["verified"]), (&Value::Bool(true), &Value::Bool(true)));
+            assert_eq!(
+                (&report["completed"], &report["verified"]),
+                (&Value::Bool(true), &Value::Bool(true))
+            );
             assert_eq!(report["submission"], model);
         }
     }
@@ -80,7 +95,9 @@ fn compare_without_argument_says_first_what_user_mode_submission_changes() {
     let output = tidegate(&place, &["compare"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let said = text(&output);
-    for word in ["packet", "hardware", "user", "makespan", "kernel calls", "interrupts", "GPU work", "sync"] {
+    for word in
+        ["packet", "hardware", "user", "makespan", "kernel calls", "interrupts", "GPU work", "sync"]
+    {
         assert!(said.contains(word), "{word} is missing in {said}");
     }
     let line = |word: &str| said.lines().position(|line| line.contains(word)).expect(word);
@@ -98,7 +115,8 @@ fn compare_without_argument_says_first_what_user_mode_submission_changes() {
     assert_eq!(said, text(&tidegate(&place, &["compare"])), "virtual time is the same each time");
 }
 
-/// Every number of the verdict follows from the reports, the accounts and the measurements beside it.
+/// Every number of the verdict follows from the reports, the accounts and the measurements beside
+/// it.
 #[test]
 fn the_verdict_follows_from_the_json_beside_it() {
     let (said, json) = compared("verdict", "ring-buffer.toml");
@@ -108,10 +126,15 @@ fn the_verdict_follows_from_the_json_beside_it() {
     assert_eq!(verdict["baseline"], runs[0]["submission"]);
     for (model, run) in verdict["models"].as_array().unwrap().iter().zip(runs) {
         let makespan = number(&run["makespan_ns"]);
-        assert_eq!((&model["model"], number(&model["makespan_ns"])), (&run["submission"], makespan));
-        for (ours, theirs) in
-            [("kernel_calls", "kernel_calls"), ("interrupts", "interrupts"), ("wake_ups", "cpu_wakes")]
-        {
+        assert_eq!(
+            (&model["model"], number(&model["makespan_ns"])),
+            (&run["submission"], makespan)
+        );
+        for (ours, theirs) in [
+            ("kernel_calls", "kernel_calls"),
+            ("interrupts", "interrupts"),
+            ("wake_ups", "cpu_wakes"),
+        ] {
             assert_eq!(model[ours], run[theirs], "{ours}");
         }
         let account = model["account"].as_object().unwrap();
@@ -129,7 +152,10 @@ fn the_verdict_follows_from_the_json_beside_it() {
         assert_eq!(number(&against["settings"]), machines.len() as u64);
         let held = machines.len() - against["not_on"].as_array().unwrap().len();
         assert_eq!(number(&against["held_on"]), held as u64);
-        assert!(said.contains(&format!("holds on {held} of {} cost settings", machines.len())), "{said}");
+        assert!(
+            said.contains(&format!("holds on {held} of {} cost settings", machines.len())),
+            "{said}"
+        );
     }
 }
 
@@ -138,14 +164,23 @@ fn the_report_has_its_fields() {
     let place = place("fields");
     let workload = root().join("workloads/ring-buffer.toml");
     let files = ["t.html", "t.pftrace", "t.json"];
-    let arguments =
-        ["--timeline", files[0], "--perfetto", files[1], "--chrome", files[2], "--json", "report.json"];
+    let arguments = [
+        "--timeline",
+        files[0],
+        "--perfetto",
+        files[1],
+        "--chrome",
+        files[2],
+        "--json",
+        "report.json",
+    ];
     let output = tidegate(&place, &[&["run", workload.to_str().unwrap()][..], &arguments].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     for file in files {
         assert!(std::fs::metadata(place.join(file)).unwrap().len() > 500, "{file}");
     }
-    let report: Value = serde_json::from_slice(&std::fs::read(place.join("report.json")).unwrap()).unwrap();
+    let report: Value =
+        serde_json::from_slice(&std::fs::read(place.join("report.json")).unwrap()).unwrap();
     let numbers = [
         "elapsed_ns",
         "makespan_ns",
@@ -187,12 +222,16 @@ fn refused(arguments: &[&str], words: &[&str]) {
 fn adapters_are_listed_and_taken_by_name() {
     let place = place("adapters");
     let said = text(&tidegate(&place, &["adapters"]));
-    for word in ["standard", "32-bit", "monitored-advanced", "packet hardware user", "posted-logs"] {
+    for word in ["standard", "32-bit", "monitored-advanced", "packet hardware user", "posted-logs"]
+    {
         assert!(said.contains(word), "{word} is missing in {said}");
     }
     let output = tidegate(&place, &["adapters", "--json", "-"]);
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&rows[0]["name"], &rows[0]["native_fences"]), (&Value::from("standard"), &Value::Bool(true)));
+    assert_eq!(
+        (&rows[0]["name"], &rows[0]["native_fences"]),
+        (&Value::from("standard"), &Value::Bool(true))
+    );
     let workload = root().join("workloads/ring-buffer.toml");
     let path = workload.to_str().unwrap();
     for name in ["32-bit", "null-array", "packets-only"] {
@@ -203,7 +242,11 @@ fn adapters_are_listed_and_taken_by_name() {
         let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
         let models: Vec<&Value> =
             compared["runs"].as_array().unwrap().iter().map(|r| &r["submission"]).collect();
-        assert_eq!(models, row["submissions"].as_array().unwrap().iter().collect::<Vec<_>>(), "{name}");
+        assert_eq!(
+            models,
+            row["submissions"].as_array().unwrap().iter().collect::<Vec<_>>(),
+            "{name}"
+        );
     }
     refused(
         &["run", path, "--adapter", "one-dorbell"],
@@ -233,13 +276,15 @@ fn time_with_full_rings_is_shown() {
     let place = place("rings");
     std::fs::write(place.join("ahead.toml"), AHEAD).unwrap();
     let run = |more: &[&str]| {
-        let arguments = ["run", "ahead.toml", "--submission", "user", "--clock", "virtual", "--quiet"];
+        let arguments =
+            ["run", "ahead.toml", "--submission", "user", "--clock", "virtual", "--quiet"];
         let output = tidegate(&place, &[&arguments, more].concat());
         assert_eq!(output.status.code(), Some(0), "{more:?}: {}", text(&output));
         output.stdout
     };
     let full = |more: &[&str]| {
-        let report: Value = serde_json::from_slice(&run(&[more, &["--json", "-"]].concat())).unwrap();
+        let report: Value =
+            serde_json::from_slice(&run(&[more, &["--json", "-"]].concat())).unwrap();
         assert!(report["ring_slots"].is_u64() && report["queues"][0]["ring_wait_ns"].is_u64());
         (report["ring_slots"].clone(), report["ring_wait_ns"].as_u64().unwrap())
     };
@@ -298,7 +343,8 @@ fn doorbells_are_chosen_and_their_victims_shown() {
         output
     };
     let one = ["--submission", "user", "--doorbells", "1", "--doorbell-model", "dedicated"];
-    let said = text(&run(&[&one[..], &["--json", "one.json", "--chrome", "one.trace.json"]].concat()));
+    let said =
+        text(&run(&[&one[..], &["--json", "one.json", "--chrome", "one.trace.json"]].concat()));
     for word in ["doorbell connects", "doorbells taken away", "rings repeated", "connects"] {
         assert!(said.contains(word), "{word} is missing in {said}");
     }
@@ -308,15 +354,21 @@ fn doorbells_are_chosen_and_their_victims_shown() {
     assert!(number("doorbell_connects") >= 4 && number("doorbell_victims") >= 3, "{report}");
     assert!(number("doorbell_retries") >= 1, "{report}");
     let of_queue = |n: usize, name: &str| report["queues"][n][name].as_u64().unwrap();
-    assert!(of_queue(0, "doorbell_connects") >= 2 && of_queue(0, "doorbell_retries") >= 1, "{report}");
+    assert!(
+        of_queue(0, "doorbell_connects") >= 2 && of_queue(0, "doorbell_retries") >= 1,
+        "{report}"
+    );
     assert_eq!(of_queue(1, "doorbell_retries"), 0, "{report}");
     let trace = read("one.trace.json");
     for word in ["doorbell connected", "doorbell taken away", "ring repeated"] {
         assert!(trace.contains(word), "{word} is missing on the timeline");
     }
-    for more in
-        [&["--doorbell-model", "global"][..], &["--doorbells", "3"], &["--doorbell-model", "dedicated"], &[]]
-    {
+    for more in [
+        &["--doorbell-model", "global"][..],
+        &["--doorbells", "3"],
+        &["--doorbell-model", "dedicated"],
+        &[],
+    ] {
         run(&[more, &["--json", "roomy.json"]].concat());
         let report: Value = serde_json::from_str(&read("roomy.json")).unwrap();
         assert_eq!(
@@ -347,7 +399,10 @@ fn doorbells_that_make_no_sense_are_refused_by_the_name_of_the_flag() {
         }
     };
     run(&["--doorbells", "0"], &["--doorbells 0", "1 or more"]);
-    run(&["--doorbells", "3", "--doorbell-model", "global"], &["--doorbells 3", "--doorbell-model global"]);
+    run(
+        &["--doorbells", "3", "--doorbell-model", "global"],
+        &["--doorbells 3", "--doorbell-model global"],
+    );
     run(&["--doorbell-model", "shared"], &["--doorbell-model", "dedicated", "global"]);
     run(&["--doorbells", "2", "--submission", "packet"], &["--doorbells", "--submission user"]);
     run(
@@ -362,25 +417,46 @@ fn preemption_is_chosen_and_shown_in_words_as_data_and_on_the_timeline() {
     let place = place("preemption");
     let workload = root().join("workloads/priorities.toml");
     let run = |granularity: &str| {
-        let arguments =
-            ["run", workload.to_str().unwrap(), "--clock", "virtual", "--quiet", "--preemption", granularity];
+        let arguments = [
+            "run",
+            workload.to_str().unwrap(),
+            "--clock",
+            "virtual",
+            "--quiet",
+            "--preemption",
+            granularity,
+        ];
         let files = ["--json", "report.json", "--chrome", "trace.json"];
         let output = tidegate(&place, &[&arguments[..], &files].concat());
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
         let read = |name: &str| std::fs::read_to_string(place.join(name)).unwrap();
-        (text(&output), serde_json::from_str::<Value>(&read("report.json")).unwrap(), read("trace.json"))
+        (
+            text(&output),
+            serde_json::from_str::<Value>(&read("report.json")).unwrap(),
+            read("trace.json"),
+        )
     };
     let (said, report, trace) = run("compute=thread-group,graphics=primitive");
-    for word in ["preempted at thread-group and primitive", "12 times", "left it", "priority", "idle", "high"]
-    {
+    for word in [
+        "preempted at thread-group and primitive",
+        "12 times",
+        "left it",
+        "priority",
+        "idle",
+        "high",
+    ] {
         assert!(said.contains(word), "{word} is missing in {said}");
     }
     assert!(trace.contains("\"preempted\""), "the queue that was left says so");
     let engine = &report["engines"][0];
-    assert_eq!((&engine["engine"], &engine["preemptions_asked"]), (&Value::from("3D"), &Value::from(12)));
+    assert_eq!(
+        (&engine["engine"], &engine["preemptions_asked"]),
+        (&Value::from("3D"), &Value::from(12))
+    );
     assert_eq!(engine["preemptions"]["count"], 12);
-    let queue =
-        |name: &str| report["queues"].as_array().unwrap().iter().find(|q| q["name"] == name).unwrap().clone();
+    let queue = |name: &str| {
+        report["queues"].as_array().unwrap().iter().find(|q| q["name"] == name).unwrap().clone()
+    };
     assert_eq!(
         (&queue("urgent")["priority"], &queue("urgent")["fate"]),
         (&Value::from("high"), &Value::from("went_on"))
@@ -432,12 +508,17 @@ fn a_hang_is_recovered_from_and_explained_and_costs_its_own_process_alone() {
             "--chrome",
             "hang.trace",
         ];
-        let flags = ["run", workload.to_str().unwrap(), "--quiet", "--submission", model, "--clock", clock];
+        let flags =
+            ["run", workload.to_str().unwrap(), "--quiet", "--submission", model, "--clock", clock];
         let beside = ["--beside", "neighbour.toml"];
         let output = tidegate(&place, &[&flags[..], &hang, &beside, more].concat());
         assert_eq!(output.status.code(), Some(1), "{}", text(&output));
         let read = |name: &str| std::fs::read_to_string(place.join(name)).unwrap();
-        (text(&output), serde_json::from_str::<Value>(&read("hang.json")).unwrap(), read("hang.trace"))
+        (
+            text(&output),
+            serde_json::from_str::<Value>(&read("hang.json")).unwrap(),
+            read("hang.trace"),
+        )
     };
     let explained = [
         "recovery 0x141 of engine 3D",
@@ -459,8 +540,12 @@ fn a_hang_is_recovered_from_and_explained_and_costs_its_own_process_alone() {
         }
         assert_eq!(report["hangs"], Value::from(vec!["hang:frames@3"]));
         let recovery = &report["recoveries"][0];
-        assert_eq!((&recovery["code"], &recovery["engine"]), (&Value::from(0x141), &Value::from("3D")));
-        let fates: Vec<&Value> = report["queues"].as_array().unwrap().iter().map(|q| &q["fate"]).collect();
+        assert_eq!(
+            (&recovery["code"], &recovery["engine"]),
+            (&Value::from(0x141), &Value::from("3D"))
+        );
+        let fates: Vec<&Value> =
+            report["queues"].as_array().unwrap().iter().map(|q| &q["fate"]).collect();
         assert_eq!(fates, ["lost", "hung", "lost"], "{model} {clock}: one device has all three");
         let neighbour = &report["beside"];
         assert_eq!(
@@ -529,11 +614,13 @@ fn a_deadlock_is_reported_with_its_chain_and_ends() {
     }
 }
 
-/// Whoever runs a workload may have what stands in it: the process is opened with the privilege that realtime needs.
+/// Whoever runs a workload may have what stands in it: the process is opened with the privilege
+/// that realtime needs.
 #[test]
 fn a_workload_with_a_realtime_queue_runs() {
     let place = place("realtime");
-    let ready = std::fs::read_to_string(root().join("workloads/high-priority-compute.toml")).unwrap();
+    let ready =
+        std::fs::read_to_string(root().join("workloads/high-priority-compute.toml")).unwrap();
     let realtime = ready.replace("priority = \"high\"", "priority = \"realtime\"");
     assert_ne!(ready, realtime);
     std::fs::write(place.join("realtime.toml"), realtime).unwrap();
@@ -560,7 +647,8 @@ fn a_page_fault_names_queue_command_and_address() {
     }
 }
 
-/// Names and a label with the words of a fault report in them. The copy leaves its source, so it faults with a load.
+/// Names and a label with the words of a fault report in them. The copy leaves its source, so it
+/// faults with a load.
 const CONFUSING_NAMES: &str = r#"
 [[buffer]]
 name = "store"
@@ -588,7 +676,8 @@ fn names_do_not_change_what_a_page_fault_says() {
         std::fs::write(place.join(file), toml).unwrap();
         let (line, command) = culprit;
         for model in ["packet", "hardware", "user"] {
-            let output = tidegate(&place, &["run", file, "--submission", model, "--clock", "virtual"]);
+            let output =
+                tidegate(&place, &["run", file, "--submission", model, "--clock", "virtual"]);
             let said = text(&output);
             assert_eq!(output.status.code(), Some(1), "{said}");
             for part in [
@@ -613,7 +702,8 @@ fn real_traces_run_under_every_model() {
     };
     let place = place("traces");
     let traces = std::fs::read_dir(traces).unwrap().map(|e| e.unwrap().path());
-    let traces: Vec<PathBuf> = traces.filter(|p| p.extension().is_some_and(|e| e == "gz")).collect();
+    let traces: Vec<PathBuf> =
+        traces.filter(|p| p.extension().is_some_and(|e| e == "gz")).collect();
     assert!(!traces.is_empty());
     for trace in traces {
         for gaps in ["keep", "drop"] {
@@ -624,16 +714,23 @@ fn real_traces_run_under_every_model() {
             let trust = &comparison["verdict"]["trust"];
             assert_eq!(trust["recorded_as"], "user");
             assert!(trust["makespan_error_permille"].as_u64().unwrap() <= 10, "{path}: {trust}");
-            assert!(["good", "fair"].contains(&trust["grade"].as_str().unwrap()), "{path}: {trust}");
+            assert!(
+                ["good", "fair"].contains(&trust["grade"].as_str().unwrap()),
+                "{path}: {trust}"
+            );
             for run in comparison["runs"].as_array().unwrap() {
-                assert_eq!((&run["completed"], &run["clock"]), (&Value::Bool(true), &Value::from("virtual")));
+                assert_eq!(
+                    (&run["completed"], &run["clock"]),
+                    (&Value::Bool(true), &Value::from("virtual"))
+                );
                 assert!(run["recorded_ns"].as_u64().unwrap() > 0);
             }
         }
     }
 }
 
-/// Each picture has its own row of the horizon: which of `frames` it is, and that it is that one from top to bottom.
+/// Each picture has its own row of the horizon: which of `frames` it is, and that it is that one
+/// from top to bottom.
 fn sunrise(rgba: &[u8], width: usize, frames: std::ops::Range<usize>) -> usize {
     // The horizon is where the picture is brightest; above and below it gets darker.
     let rows: Vec<u64> =
@@ -650,12 +747,19 @@ fn a_presenting_workload_writes_the_pictures_that_were_shown() {
     let path = workload.to_str().unwrap();
     let output = tidegate(
         &place,
-        &["run", path, "--clock", "virtual", "--frames", "shown", "--json", "r.json", "--chrome", "t.json"],
+        &[
+            "run", path, "--clock", "virtual", "--frames", "shown", "--json", "r.json", "--chrome",
+            "t.json",
+        ],
     );
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let said = text(&output);
-    assert!(said.contains("display: 24 of 24 frames shown") && said.contains("wrote 24 pictures"), "{said}");
-    let report: Value = serde_json::from_slice(&std::fs::read(place.join("r.json")).unwrap()).unwrap();
+    assert!(
+        said.contains("display: 24 of 24 frames shown") && said.contains("wrote 24 pictures"),
+        "{said}"
+    );
+    let report: Value =
+        serde_json::from_slice(&std::fs::read(place.join("r.json")).unwrap()).unwrap();
     assert_eq!(
         (&report["display"]["frames_shown"], &report["display"]["missed_vsyncs"]),
         (&24.into(), &0.into())
@@ -669,7 +773,8 @@ fn a_presenting_workload_writes_the_pictures_that_were_shown() {
     files.sort();
     assert_eq!(files.len(), 24);
     for (number, file) in files.iter().enumerate() {
-        let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(file).unwrap()));
+        let decoder =
+            png::Decoder::new(std::io::BufReader::new(std::fs::File::open(file).unwrap()));
         let mut reader = decoder.read_info().unwrap();
         let mut rgba = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut rgba).unwrap();
@@ -688,7 +793,8 @@ fn a_presenting_workload_writes_the_pictures_that_were_shown() {
 fn compared(name: &str, workload: &str) -> (String, Value) {
     let place = place(name);
     let path = root().join("workloads").join(workload);
-    let arguments = ["compare", path.to_str().unwrap(), "--clock", "virtual", "--quiet", "--json", "c.json"];
+    let arguments =
+        ["compare", path.to_str().unwrap(), "--clock", "virtual", "--quiet", "--json", "c.json"];
     let output = tidegate(&place, &arguments);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let json = serde_json::from_slice(&std::fs::read(place.join("c.json")).unwrap()).unwrap();
@@ -698,7 +804,8 @@ fn compared(name: &str, workload: &str) -> (String, Value) {
 #[test]
 fn an_expectation_is_shown_with_the_value_of_the_model_that_it_is_for() {
     let (said, json) = compared("expectations", "stress-many-queues.toml");
-    let user = json["runs"].as_array().unwrap().iter().find(|run| run["submission"] == "user").unwrap();
+    let user =
+        json["runs"].as_array().unwrap().iter().find(|run| run["submission"] == "user").unwrap();
     let line = format!("interrupts = {} under user (at most 10)", user["interrupts"]);
     assert!(said.contains(&line), "{line} is missing in {said}");
     let bounded: Vec<&str> = said.lines().filter(|line| line.contains("(at most 10)")).collect();
@@ -726,8 +833,12 @@ fn the_ranking_follows_from_the_makespans_that_the_json_states() {
                 false => "slower",
             }
         };
-        let order: Vec<&str> =
-            ranking["order"].as_array().unwrap().iter().map(|model| model.as_str().unwrap()).collect();
+        let order: Vec<&str> = ranking["order"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|model| model.as_str().unwrap())
+            .collect();
         let mut same_everywhere = true;
         for (place, first) in order.iter().enumerate() {
             for second in &order[place + 1..] {

@@ -1,4 +1,5 @@
-//! Owns the numbers that a device and its queues count. They are counted where things happen (`umd`); here they are added.
+//! Owns the numbers that a device and its queues count. They are counted where things happen
+//! (`umd`); here they are added.
 
 use std::ops::AddAssign;
 
@@ -17,12 +18,13 @@ pub struct QueueStats {
     pub doorbell_rings: u64,
     /// Times the doorbell was connected.
     pub connects: u64,
-    /// Rings that were repeated because the doorbell had been taken away; the very first connect is not counted.
+    /// Rings that were repeated because the doorbell had been taken away; the very first connect is
+    /// not counted.
     pub retries: u64,
     /// Times it was made anew after it had lost its doorbell for good.
     pub recreations: u64,
-    /// Submissions that stood in the backlog because the ring had no room for them. User-mode queues only: the software queues
-    /// behind packet and hardware queues take any number.
+    /// Submissions that stood in the backlog because the ring had no room for them. User-mode
+    /// queues only: the software queues behind packet and hardware queues take any number.
     pub ring_waits: u64,
     /// How long anything stood in the backlog, in nanoseconds.
     pub ring_wait_ns: u64,
@@ -46,11 +48,13 @@ impl AddAssign for QueueStats {
 /// What a device did since it was made, with all its queues, ended ones too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Calls into the graphics kernel. Not counted in an explored machine, where counting would be a step of its own.
+    /// Calls into the graphics kernel. Not counted in an explored machine, where counting would be
+    /// a step of its own.
     pub kernel_calls: u64,
     /// Blocking CPU waits that the application made. Not counted in an explored machine.
     pub cpu_waits: u64,
-    /// Those of them that were not satisfied when they were made, and came back. Not counted in an explored machine.
+    /// Those of them that were not satisfied when they were made, and came back. Not counted in an
+    /// explored machine.
     pub cpu_wakes: u64,
     /// Command buffers submitted.
     pub submissions: u64,

@@ -1,7 +1,9 @@
-//! Owns devices: where queues, buffers, fences and lists are made, what removed a device, and blocking CPU waits.
+//! Owns devices: where queues, buffers, fences and lists are made, what removed a device, and
+//! blocking CPU waits.
 //!
-//! A [`Device`] is a cheap handle on one kernel device; everything made with it holds it, and it ends with the last of them.
-//! Locks: the list of queues is guarded by a lock of its own, never held over a kernel call or another lock.
+//! A [`Device`] is a cheap handle on one kernel device; everything made with it holds it, and it
+//! ends with the last of them. Locks: the list of queues is guarded by a lock of its own, never
+//! held over a kernel call or another lock.
 
 use crate::counters::{Counters, QueueStats};
 use crate::device_loss::{Fault, RemovedReason};
@@ -26,8 +28,9 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use tidegate_calls::layout::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::{
-    AdapterInfo, CreatePagingQueue, DeviceState, FaultReport, FenceValue, Handle, Kernel, MakeResident,
-    NtHandle, PagingPriority, Priority, ReadOnly, Residency, SegmentGroup, Status, VideoMemoryInfo, WaitMode,
+    AdapterInfo, CreatePagingQueue, DeviceState, FaultReport, FenceValue, Handle, Kernel,
+    MakeResident, NtHandle, PagingPriority, Priority, ReadOnly, Residency, SegmentGroup, Status,
+    VideoMemoryInfo, WaitMode,
 };
 use tidegate_gpu_abi::{Command, CommandWriter};
 use tidegate_platform::{Event, Mutex, Platform, Step};
@@ -86,9 +89,13 @@ impl Device {
     /// A device on the adapter behind `kernel`.
     ///
     /// # Errors
-    /// [`Error::BadValue`] for a ring size out of range, [`Error::NotSupported`] for native fences on an adapter that has
-    /// none, and what the kernel refuses.
-    pub fn new(platform: &Platform, kernel: Arc<dyn Kernel>, options: DeviceOptions) -> Result<Device> {
+    /// [`Error::BadValue`] for a ring size out of range, [`Error::NotSupported`] for native fences
+    /// on an adapter that has none, and what the kernel refuses.
+    pub fn new(
+        platform: &Platform,
+        kernel: Arc<dyn Kernel>,
+        options: DeviceOptions,
+    ) -> Result<Device> {
         if !ring::slots_are_valid(options.ring_slots) {
             let what = format!("ring_slots = {}", options.ring_slots);
             return Err(Error::BadValue {
@@ -131,7 +138,10 @@ impl Device {
             platform: platform.clone(),
             thunk,
             native_fences,
-            names: CallNames { wait: platform.trace_name("wait"), signal: platform.trace_name("signal") },
+            names: CallNames {
+                wait: platform.trace_name("wait"),
+                signal: platform.trace_name("signal"),
+            },
             info,
             queues: platform.mutex("queues of a device", queues),
             residency: platform.mutex("residency of submissions", ()),
@@ -144,8 +154,8 @@ impl Device {
         Ok(Device { inner: Arc::new(inner), lane: None })
     }
 
-    /// The same device for a CPU thread that is drawn on `lane`: calls through it, and through what is made with it, are
-    /// recorded there.
+    /// The same device for a CPU thread that is drawn on `lane`: calls through it, and through what
+    /// is made with it, are recorded there.
     pub fn with_lane(&self, lane: LaneId) -> Device {
         Device { inner: Arc::clone(&self.inner), lane: Some(lane) }
     }
@@ -166,11 +176,15 @@ impl Device {
         self.inner.info.physical_adapters
     }
 
-    /// The nodes made for lists of this type, by ordinal; the nodes that can also run them where there is none.
+    /// The nodes made for lists of this type, by ordinal; the nodes that can also run them where
+    /// there is none.
     pub fn nodes_for(&self, list_type: CommandListType) -> Vec<u32> {
         let of_type = |engine_type: u32| -> Vec<u32> {
             let nodes = self.inner.info.nodes.iter().zip(0u32..);
-            nodes.filter(|(node, _)| node.engine_type == engine_type).map(|(_, ordinal)| ordinal).collect()
+            nodes
+                .filter(|(node, _)| node.engine_type == engine_type)
+                .map(|(_, ordinal)| ordinal)
+                .collect()
         };
         let kinds = list_type.engine_types().iter().map(|engine_type| of_type(*engine_type));
         kinds.into_iter().find(|nodes| !nodes.is_empty()).unwrap_or_default()
@@ -180,8 +194,8 @@ impl Device {
     /// A queue.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] when no node, or not this one, can run it; what the kernel refuses, a priority that cannot be
-    /// had among it: it is never lowered.
+    /// [`Error::NotSupported`] when no node, or not this one, can run it; what the kernel refuses,
+    /// a priority that cannot be had among it: it is never lowered.
     pub fn create_queue(&self, desc: QueueDesc) -> Result<Queue> {
         self.create_queue_with(desc, QueueOptions::default())
     }
@@ -199,21 +213,33 @@ impl Device {
     }
 
     // spec: ME-080
-    /// Returns the queue of normal priority that the components of an application share. Each call with this type and submission
-    /// model returns the same queue while a handle of it is held. The first call creates it.
+    /// Returns the queue of normal priority that the components of an application share. Each call
+    /// with this type and submission model returns the same queue while a handle of it is held. The
+    /// first call creates it.
     ///
     /// # Errors
     /// As [`Device::create_queue`].
-    pub fn default_queue(&self, list_type: CommandListType, submission: Submission) -> Result<Queue> {
+    pub fn default_queue(
+        &self,
+        list_type: CommandListType,
+        submission: Submission,
+    ) -> Result<Queue> {
         let key = (list_type, submission);
         if let Some(inner) = self.inner.queues.lock().default_queue(key) {
             return Ok(Queue::of(inner, self.lane));
         }
         let name = format!("default {list_type} ({submission})");
         let priority = Priority::Normal;
-        let made =
-            self.create_queue(QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 })?;
-        // A call on another thread may have created the queue since: then that queue is the default, and this one ends.
+        let made = self.create_queue(QueueDesc {
+            name,
+            list_type,
+            priority,
+            submission,
+            node: None,
+            node_mask: 0,
+        })?;
+        // A call on another thread may have created the queue since: then that queue is the
+        // default, and this one ends.
         let mut queues = self.inner.queues.lock();
         let first = queues.default_queue(key);
         if first.is_none() {
@@ -232,8 +258,8 @@ impl Device {
         Buffer::new(&self.inner, desc, self.lane)
     }
 
-    /// Gives each buffer in the default heap a reference, and blocks until all of them are in local memory. They stay there until
-    /// as many references were taken back by [`Device::evict`].
+    /// Gives each buffer in the default heap a reference, and blocks until all of them are in local
+    /// memory. They stay there until as many references were taken back by [`Device::evict`].
     ///
     /// # Errors
     /// [`Error::OverBudget`], and nothing was done; [`Error::Foreign`]; as [`Fence::wait`].
@@ -243,8 +269,8 @@ impl Device {
         if allocations.is_empty() { Ok(()) } else { self.inner.make_resident(&allocations) }
     }
 
-    /// Takes a reference of each buffer in the default heap away. One without references may leave local memory when its room is
-    /// needed, and not before what is queued by now is complete.
+    /// Takes a reference of each buffer in the default heap away. One without references may leave
+    /// local memory when its room is needed, and not before what is queued by now is complete.
     ///
     /// # Errors
     /// What the kernel refuses: a buffer that has no reference; [`Error::Foreign`].
@@ -268,7 +294,8 @@ impl Device {
         asked.map_err(|s| self.inner.error("D3DKMTQueryVideoMemoryInfo", "local memory", s))
     }
 
-    /// A fence whose value is `initial` when the call returns; native or monitored as the device was told.
+    /// A fence whose value is `initial` when the call returns; native or monitored as the device
+    /// was told.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -285,7 +312,8 @@ impl Device {
         Fence::new(&self.inner, name, initial, flags, self.lane)
     }
 
-    /// A handle of a fence that was made SHARED. It keeps the fence, and each clone is one more handle.
+    /// A handle of a fence that was made SHARED. It keeps the fence, and each clone is one more
+    /// handle.
     ///
     /// # Errors
     /// [`Error::Foreign`] for a fence of another device; what the kernel refuses.
@@ -295,8 +323,9 @@ impl Device {
         fence.share()
     }
 
-    /// The fence behind a handle, opened on this device; `name` is what reports of this device call it. On another adapter than
-    /// its creator's it must have been made SHARED_CROSS_ADAPTER. It is native where the adapter has native fences.
+    /// The fence behind a handle, opened on this device; `name` is what reports of this device call
+    /// it. On another adapter than its creator's it must have been made SHARED_CROSS_ADAPTER. It is
+    /// native where the adapter has native fences.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -310,15 +339,15 @@ impl Device {
         CommandList::new(&self.inner, list_type)
     }
 
-    /// An event for [`Fence::set_event_on_completion`], which is not set. A manual-reset event stays set until it is reset; an
-    /// auto-reset event is reset by the wait that it releases.
+    /// An event for [`Fence::set_event_on_completion`], which is not set. A manual-reset event
+    /// stays set until it is reset; an auto-reset event is reset by the wait that it releases.
     pub fn create_event(&self, manual_reset: bool) -> Event {
         self.create_event_with(manual_reset, false)
     }
 
     // spec: ME-079
-    /// As [`Device::create_event`], with the event set from the start if `initially_set`. [`Event::wait_any`] waits for any of several
-    /// events.
+    /// As [`Device::create_event`], with the event set from the start if `initially_set`.
+    /// [`Event::wait_any`] waits for any of several events.
     #[doc(alias = "CreateEvent")]
     pub fn create_event_with(&self, manual_reset: bool, initially_set: bool) -> Event {
         let event = self.inner.platform.event(manual_reset);
@@ -329,7 +358,8 @@ impl Device {
     }
 
     // spec: ME-045
-    /// Waits for all or any of several fences: blocks, or, given an event, returns at once and has it set then.
+    /// Waits for all or any of several fences: blocks, or, given an event, returns at once and has
+    /// it set then.
     ///
     /// # Errors
     /// As [`Fence::wait`]; [`Error::BadValue`] for no fences at all, and for more than 4,096.
@@ -345,12 +375,16 @@ impl Device {
         }
         if fences.len() > MAX_OBJECTS_PER_CPU_WAIT {
             let what = format!("a wait for {} fences", fences.len());
-            return Err(Error::BadValue { what, why: "one wait names at most 4096 fences; divide it" });
+            return Err(Error::BadValue {
+                what,
+                why: "one wait names at most 4096 fences; divide it",
+            });
         }
         for (fence, _) in fences {
             self.inner.owns(&fence.inner.device, || format!("fence '{}'", fence.name()))?;
         }
-        let values: Vec<FenceValue> = fences.iter().map(|(fence, value)| fence.inner.at(*value)).collect();
+        let values: Vec<FenceValue> =
+            fences.iter().map(|(fence, value)| fence.inner.at(*value)).collect();
         if event.is_some() {
             let asked = self.inner.thunk.enter().wait_from_cpu(&values, mode, event);
             return asked.map_err(|s| self.inner.error(WAIT_CALL, "several fences", s));
@@ -366,13 +400,15 @@ impl Device {
         let start = self.inner.stamp(self.lane);
         let result = self.inner.block(&values, mode, || "several fences".to_owned(), reached, lost);
         for (fence, value) in fences {
-            self.inner
-                .record_call(start, Kind::CpuWait, NameId::NONE, |r| r.on(fence.inner.on_timeline(*value)));
+            self.inner.record_call(start, Kind::CpuWait, NameId::NONE, |r| {
+                r.on(fence.inner.on_timeline(*value))
+            });
         }
         result
     }
 
-    /// The destroy calls of this device, its queues and its resources that the kernel refused. It outlives the device.
+    /// The destroy calls of this device, its queues and its resources that the kernel refused. It
+    /// outlives the device.
     pub fn teardown_report(&self) -> TeardownReport {
         self.inner.thunk.teardown().clone()
     }
@@ -439,17 +475,23 @@ impl DeviceInner {
 
     /// The node that shall run lists of a type.
     pub(crate) fn node(&self, desc: &QueueDesc) -> Result<u32> {
-        let refused = |why| Err(Error::NotSupported { what: format!("queue '{}'", desc.name), why });
+        let refused =
+            |why| Err(Error::NotSupported { what: format!("queue '{}'", desc.name), why });
         let kinds = desc.list_type.engine_types();
         let nodes = &self.info.nodes;
         let first = |kind: &u32| nodes.iter().position(|node| node.engine_type == *kind);
-        let Some(ordinal) = desc.node.or_else(|| kinds.iter().find_map(first).map(|at| at as u32)) else {
+        let Some(ordinal) = desc.node.or_else(|| kinds.iter().find_map(first).map(|at| at as u32))
+        else {
             return refused("no node of the adapter runs such lists; choose another list type");
         };
         match nodes.get(ordinal as usize) {
             Some(node) if kinds.contains(&node.engine_type) => Ok(ordinal),
-            Some(_) => refused("its node does not run such lists; leave the node out or choose another"),
-            None => refused("the adapter has no node of this ordinal; leave the node out or choose another"),
+            Some(_) => {
+                refused("its node does not run such lists; leave the node out or choose another")
+            }
+            None => refused(
+                "the adapter has no node of this ordinal; leave the node out or choose another",
+            ),
         }
     }
 
@@ -481,13 +523,17 @@ impl DeviceInner {
 
     fn make_resident(&self, allocations: &[Handle]) -> Result<()> {
         let refused = |call| move |status| self.error(call, "several buffers", status);
-        let (paging_queue, fence) = self.paging_queue().map_err(refused("D3DKMTCreatePagingQueue"))?;
+        let (paging_queue, fence) =
+            self.paging_queue().map_err(refused("D3DKMTCreatePagingQueue"))?;
         let asked = self.thunk.enter().make_resident(MakeResident { paging_queue, allocations });
         match asked.map_err(refused("D3DKMTMakeResident"))? {
             Residency::Resident => Ok(()),
             Residency::Pending { paging_fence_value: value } => {
-                let waited =
-                    self.thunk.enter().wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None);
+                let waited = self.thunk.enter().wait_from_cpu(
+                    &[FenceValue { fence, value }],
+                    WaitMode::All,
+                    None,
+                );
                 waited.map_err(refused(WAIT_CALL))
             }
             Residency::OverBudget { bytes_to_trim: bytes } => {
@@ -496,14 +542,16 @@ impl DeviceInner {
         }
     }
 
-    /// The paging queue and its fence. Two threads that both find none make two, and one of them is kept.
+    /// The paging queue and its fence. Two threads that both find none make two, and one of them is
+    /// kept.
     fn paging_queue(&self) -> std::result::Result<(Handle, Handle), Status> {
         if let Some((queue, fence)) = &*self.paging.lock() {
             return Ok((queue.handle(), *fence));
         }
         let args = CreatePagingQueue { device: self.handle(), priority: PagingPriority::Normal };
         let made = self.thunk.enter().create_paging_queue(args)?;
-        let mut made = Some((Owned::new(&self.thunk, Object::PagingQueue, made.handle), made.fence.handle));
+        let mut made =
+            Some((Owned::new(&self.thunk, Object::PagingQueue, made.handle), made.fence.handle));
         let mut paging = self.paging.lock();
         let (queue, fence) = paging.get_or_insert_with(|| made.take().expect("it was just made"));
         let kept = (queue.handle(), *fence);
@@ -526,7 +574,11 @@ impl DeviceInner {
     }
 
     /// Refuses an object of another device.
-    pub(crate) fn owns(&self, device: &Arc<DeviceInner>, what: impl FnOnce() -> String) -> Result<()> {
+    pub(crate) fn owns(
+        &self,
+        device: &Arc<DeviceInner>,
+        what: impl FnOnce() -> String,
+    ) -> Result<()> {
         match std::ptr::eq(self, &**device) {
             true => Ok(()),
             false => Err(Error::Foreign { what: what() }),
@@ -544,8 +596,8 @@ impl DeviceInner {
         queues.live.remove(&tag);
     }
 
-    /// The error of a refused call. Ask without holding a queue's submitter lock: the reason of a removal names what the
-    /// queue was running.
+    /// The error of a refused call. Ask without holding a queue's submitter lock: the reason of a
+    /// removal names what the queue was running.
     pub(crate) fn error(&self, call: &'static str, object: &str, status: Status) -> Error {
         match status {
             Status::CANCELLED => Error::Stopped,
@@ -560,7 +612,9 @@ impl DeviceInner {
     pub(crate) fn removed_reason(&self) -> Option<RemovedReason> {
         match self.thunk.enter().device_state(self.handle()) {
             Ok(DeviceState::Active) => None,
-            Ok(DeviceState::Faulted(report)) => Some(RemovedReason::Faulted(Box::new(self.fault(report)))),
+            Ok(DeviceState::Faulted(report)) => {
+                Some(RemovedReason::Faulted(Box::new(self.fault(report))))
+            }
             Ok(DeviceState::Hung(what)) => Some(RemovedReason::Hung(what)),
             Ok(DeviceState::Reset(what)) => Some(RemovedReason::Reset(what)),
             Ok(DeviceState::Stopped) => Some(RemovedReason::AdapterStopped),
@@ -584,8 +638,8 @@ impl DeviceInner {
     }
 
     // spec: ME-036, ME-044
-    /// Blocks until `reached`. What user mode can see by itself needs no kernel call; `lost` says that a value was seen
-    /// which a removed device's fences have.
+    /// Blocks until `reached`. What user mode can see by itself needs no kernel call; `lost` says
+    /// that a value was seen which a removed device's fences have.
     pub(crate) fn block(
         &self,
         fences: &[FenceValue],
@@ -612,7 +666,8 @@ impl DeviceInner {
         }
     }
 
-    /// Blocks until a queue's progress has reached `value`. No wait of the application, so it is not counted as one.
+    /// Blocks until a queue's progress has reached `value`. No wait of the application, so it is
+    /// not counted as one.
     pub(crate) fn wait_for_progress(
         &self,
         id: &QueueIdentity,
@@ -621,12 +676,21 @@ impl DeviceInner {
         value: u64,
     ) -> Result<()> {
         if progress.load() < value {
-            let wait = self.thunk.enter().wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None);
-            // A queue that was made anew meanwhile has signalled its old progress fence, and may have ended it by now.
+            let wait = self.thunk.enter().wait_from_cpu(
+                &[FenceValue { fence, value }],
+                WaitMode::All,
+                None,
+            );
+            // A queue that was made anew meanwhile has signalled its old progress fence, and may
+            // have ended it by now.
             if let Err(status) = wait
                 && progress.load() < value
             {
-                return Err(self.error(WAIT_CALL, &format!("progress of queue '{}'", id.name), status));
+                return Err(self.error(
+                    WAIT_CALL,
+                    &format!("progress of queue '{}'", id.name),
+                    status,
+                ));
             }
         }
         self.still_there(|| progress.load() == u64::MAX)
@@ -653,6 +717,12 @@ impl DeviceInner {
         more: impl FnOnce(Record) -> Record,
     ) {
         let Some((lane, start_ns)) = start else { return };
-        self.platform.record(more(Record::span(lane, kind, name, start_ns, self.platform.stamp_ns())));
+        self.platform.record(more(Record::span(
+            lane,
+            kind,
+            name,
+            start_ns,
+            self.platform.stamp_ns(),
+        )));
     }
 }

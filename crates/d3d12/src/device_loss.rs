@@ -1,4 +1,5 @@
-//! Why a device was lost, as data: what the kernel reports, with the names that user mode knows. Text is made in `Display` alone.
+//! Why a device was lost, as data: what the kernel reports, with the names that user mode knows.
+//! Text is made in `Display` alone.
 
 use std::fmt;
 use tidegate_calls::{FaultReport, Status};
@@ -15,7 +16,8 @@ pub enum RemovedReason {
     Reset(String),
     /// The adapter stopped with a bug check (DXGI_ERROR_DEVICE_REMOVED).
     AdapterStopped,
-    /// The adapter was removed, or was stopped while the device was there (DXGI_ERROR_DEVICE_REMOVED).
+    /// The adapter was removed, or was stopped while the device was there
+    /// (DXGI_ERROR_DEVICE_REMOVED).
     AdapterRemoved,
     /// Its process was ended (DXGI_ERROR_DEVICE_REMOVED).
     ProcessEnded,
@@ -52,7 +54,9 @@ impl fmt::Display for RemovedReason {
             RemovedReason::AdapterStopped => f.write_str("DEVICE_REMOVED: the adapter stopped"),
             RemovedReason::AdapterRemoved => f.write_str("DEVICE_REMOVED: the adapter was removed"),
             RemovedReason::ProcessEnded => f.write_str("DEVICE_REMOVED: its process was ended"),
-            RemovedReason::Refused { call, object, status } => write!(f, "{call} for {object}: {status}"),
+            RemovedReason::Refused { call, object, status } => {
+                write!(f, "{call} for {object}: {status}")
+            }
         }
     }
 }

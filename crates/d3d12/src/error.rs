@@ -1,4 +1,5 @@
-//! Owns what can go wrong in a call of this crate: one enum, each message with what, where, and what to do.
+//! Owns what can go wrong in a call of this crate: one enum, each message with what, where, and
+//! what to do.
 
 use crate::device_loss::RemovedReason;
 use crate::model::CommandListType;
@@ -16,7 +17,8 @@ pub enum Error {
     /// The device was lost. It stays lost.
     #[error("the device was removed: {0}; drop it with everything in it and create it again")]
     DeviceRemoved(RemovedReason),
-    /// A user-mode queue lost its doorbell for good (DISCONNECTED_ABORT). What was queued may never run.
+    /// A user-mode queue lost its doorbell for good (DISCONNECTED_ABORT). What was queued may never
+    /// run.
     #[error(
         "queue '{queue}' lost its doorbell for good; drop the queue and create it again, or create it with packet or \
          hardware submission"
@@ -25,8 +27,9 @@ pub enum Error {
         /// The queue.
         queue: String,
     },
-    /// A user-mode queue was made anew (see [`crate::OnAbort`]) while the GPU was in the middle of a command buffer: that one does not
-    /// run to its end. Everything else that was queued was submitted again, what the failed call was given too.
+    /// A user-mode queue was made anew (see [`crate::OnAbort`]) while the GPU was in the middle of
+    /// a command buffer: that one does not run to its end. Everything else that was queued was
+    /// submitted again, what the failed call was given too.
     #[error(
         "queue '{queue}' was made anew after it had lost its doorbell for good, and its command buffer{} was interrupted; \
          what that one computes is incomplete, run it again",

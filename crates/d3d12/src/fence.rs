@@ -1,5 +1,6 @@
-//! Owns fences as an application sees them: a 64-bit value that CPU and queues signal and wait for. Native and monitored
-//! fences look the same here; what differs is who may use them, and `queue` says so.
+//! Owns fences as an application sees them: a 64-bit value that CPU and queues signal and wait for.
+//! Native and monitored fences look the same here; what differs is who may use them, and `queue`
+//! says so.
 
 use crate::device::DeviceInner;
 use crate::error::{Error, Result};
@@ -16,7 +17,8 @@ use tidegate_d3dukmdt::fence_cell::{FenceWait, NO_EPOCH, REACHED};
 use tidegate_platform::Event;
 use tidegate_trace::{FenceId, Kind, LaneId, NameId};
 
-/// A fence. Queued signals keep it alive when the last handle is dropped. Waits do not: they are released when it ends.
+/// A fence. Queued signals keep it alive when the last handle is dropped. Waits do not: they are
+/// released when it ends.
 #[derive(Clone)]
 pub struct Fence {
     pub(crate) inner: Arc<FenceInner>,
@@ -100,7 +102,13 @@ impl Fence {
             };
             ("D3DKMTCreateNativeFence", kernel.create_native_fence(args))
         } else {
-            let args = CreateMonitoredFence { device: owner, initial_value, flags, engine_affinity: 0, name };
+            let args = CreateMonitoredFence {
+                device: owner,
+                initial_value,
+                flags,
+                engine_affinity: 0,
+                name,
+            };
             ("D3DKMTCreateSynchronizationObject2", kernel.create_monitored_fence(args))
         };
         Fence::around(device, name, (call, made), (initial_value, cpu_access), lane)
@@ -116,7 +124,8 @@ impl Fence {
         let (owner, flags) = (device.handle(), SyncObjectFlags::empty());
         let args = OpenSyncObject { device: owner, nt_handle, flags, engine_affinity: 0 };
         let opened = device.thunk.enter().open_sync_object_from_nt_handle(args);
-        // Where engines update 32 bits, nobody tells whoever opens a fence how often it has gone round.
+        // Where engines update 32 bits, nobody tells whoever opens a fence how often it has gone
+        // round.
         Fence::around(device, name, ("D3DKMTOpenSyncObjectFromNtHandle2", opened), (0, true), lane)
     }
 
@@ -149,15 +158,23 @@ impl Fence {
         Some(Fence { inner: Arc::new(inner), lane })
     }
 
-    /// The fence of a paging queue, which the kernel alone signals; `None` when no CPU reaches its value.
-    pub(crate) fn of_paging_queue(device: &Arc<DeviceInner>, fence: FenceInstance) -> Option<Fence> {
+    /// The fence of a paging queue, which the kernel alone signals; `None` when no CPU reaches its
+    /// value.
+    pub(crate) fn of_paging_queue(
+        device: &Arc<DeviceInner>,
+        fence: FenceInstance,
+    ) -> Option<Fence> {
         Fence::with_value(device, "paging", fence, (0, true), None)
     }
 
-    /// A handle by which another device, also of another process or on another adapter, opens the fence.
+    /// A handle by which another device, also of another process or on another adapter, opens the
+    /// fence.
     pub(crate) fn share(&self) -> Result<NtHandle> {
         let device = &self.inner.device;
-        let made = device.thunk.enter().share_objects(&[self.inner.instance.handle], SyncObjectAccess::all());
+        let made = device
+            .thunk
+            .enter()
+            .share_objects(&[self.inner.instance.handle], SyncObjectAccess::all());
         made.map_err(|s| device.error("D3DKMTShareObjects", &self.what(), s))
     }
 
@@ -165,7 +182,10 @@ impl Fence {
         if self.inner.cpu_access {
             return Ok(());
         }
-        Err(Error::NotSupported { what: self.what(), why: "it was made NON_MONITORED: queues alone use it" })
+        Err(Error::NotSupported {
+            what: self.what(),
+            why: "it was made NON_MONITORED: queues alone use it",
+        })
     }
 
     /// The same fence for a CPU thread that is drawn on `lane`.
@@ -205,9 +225,13 @@ impl Fence {
         let device = &self.inner.device;
         let start = device.stamp(self.lane);
         let fences = [self.inner.at(value)];
-        let signalled = device.thunk.enter().signal_from_cpu(&fences, SignalFlags::ALLOW_FENCE_REWIND);
-        device.record_call(start, Kind::CpuSignal, NameId::NONE, |r| r.on(self.inner.on_timeline(value)));
-        signalled.map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))
+        let signalled =
+            device.thunk.enter().signal_from_cpu(&fences, SignalFlags::ALLOW_FENCE_REWIND);
+        device.record_call(start, Kind::CpuSignal, NameId::NONE, |r| {
+            r.on(self.inner.on_timeline(value))
+        });
+        signalled
+            .map_err(|s| device.error("D3DKMTSignalSynchronizationObjectFromCpu", &self.what(), s))
     }
 
     /// The fence and `value` as the records of a timeline name them; `None` without a timeline.
@@ -215,7 +239,8 @@ impl Fence {
         self.inner.on_timeline(value)
     }
 
-    /// Blocks until the value is at least `value`. A value that is reached already needs no kernel call.
+    /// Blocks until the value is at least `value`. A value that is reached already needs no kernel
+    /// call.
     ///
     /// # Errors
     /// [`crate::Error::DeviceRemoved`], [`crate::Error::Stopped`].
@@ -225,8 +250,11 @@ impl Fence {
         let start = device.stamp(self.lane);
         let reached = || self.completed_value() >= value;
         let lost = || self.completed_value() == u64::MAX;
-        let result = device.block(&[self.inner.at(value)], WaitMode::All, || self.what(), reached, lost);
-        device.record_call(start, Kind::CpuWait, NameId::NONE, |r| r.on(self.inner.on_timeline(value)));
+        let result =
+            device.block(&[self.inner.at(value)], WaitMode::All, || self.what(), reached, lost);
+        device.record_call(start, Kind::CpuWait, NameId::NONE, |r| {
+            r.on(self.inner.on_timeline(value))
+        });
         result
     }
 
@@ -238,9 +266,13 @@ impl Fence {
     pub fn set_event_on_completion(&self, value: u64, event: &Event) -> Result<()> {
         self.check_cpu_access()?;
         let device = &self.inner.device;
-        let asked =
-            device.thunk.enter().wait_from_cpu(&[self.inner.at(value)], WaitMode::All, Some(event.clone()));
-        asked.map_err(|s| device.error("D3DKMTWaitForSynchronizationObjectFromCpu", &self.what(), s))
+        let asked = device.thunk.enter().wait_from_cpu(
+            &[self.inner.at(value)],
+            WaitMode::All,
+            Some(event.clone()),
+        );
+        asked
+            .map_err(|s| device.error("D3DKMTWaitForSynchronizationObjectFromCpu", &self.what(), s))
     }
 
     fn what(&self) -> String {

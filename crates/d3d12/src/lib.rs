@@ -1,17 +1,22 @@
 //! Multi-engine queues in the manner of Direct3D 12: what an application sees of tidegate.
 //!
-//! Rooms: [`device`] (where everything is made) · [`device_loss`] (why one was lost) · [`queue`] (execute, wait, signal, in call order) · [`list`] (recording
-//! commands) · [`resource`] (buffers) · [`swap_chain`] (what is shown) · [`fence`] · [`model`] (the choices of an application) · [`counters`] · `umd`, the
-//! user-mode driver: command memory, encoding, and the three ways to submit.
+//! Rooms: [`device`] (where everything is made) · [`device_loss`] (why one was lost) · [`queue`]
+//! (execute, wait, signal, in call order) · [`list`] (recording commands) · [`resource`] (buffers)
+//! · [`swap_chain`] (what is shown) · [`fence`] · [`model`] (the choices of an application) ·
+//! [`counters`] · `umd`, the user-mode driver: command memory, encoding, and the three ways to
+//! submit.
 //!
-//! An application calls in. This crate calls the graphics kernel through [`tidegate_calls::Kernel`] and nobody else; with
-//! the GPU it shares memory whose layout `gpu-abi` gives: rings, control areas, command buffers, doorbells.
+//! An application calls in. This crate calls the graphics kernel through [`tidegate_calls::Kernel`]
+//! and nobody else; with the GPU it shares memory whose layout `gpu-abi` gives: rings, control
+//! areas, command buffers, doorbells.
 //!
-//! Handles ([`Device`], [`Queue`], [`Fence`], [`Buffer`]) are cheap to clone. A clone can be bound to the timeline lane of a
-//! CPU thread ([`Device::with_lane`], [`Queue::on_lane`], ...), so that calls made through it are drawn there.
+//! Handles ([`Device`], [`Queue`], [`Fence`], [`Buffer`]) are cheap to clone. A clone can be bound
+//! to the timeline lane of a CPU thread ([`Device::with_lane`], [`Queue::on_lane`], ...), so that
+//! calls made through it are drawn there.
 //!
-//! Queued work keeps alive what it uses: lists, their buffers, and the fences that it signals. A queued wait keeps no fence: it is
-//! released when the fence ends, and no queue signals a dropped fence any more by then. Resource states are not tracked.
+//! Queued work keeps alive what it uses: lists, their buffers, and the fences that it signals. A
+//! queued wait keeps no fence: it is released when the fence ends, and no queue signals a dropped
+//! fence any more by then. Resource states are not tracked.
 
 pub mod counters;
 pub mod device;
@@ -34,8 +39,8 @@ pub use fence::Fence;
 pub use list::{Arg, ClosedList, CommandList};
 pub use model::{
     BufferDesc, CommandListType, DEFAULT_RING_SLOTS, DeviceOptions, FenceChoice, FenceFlags, Heap,
-    MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc, QueueOptions, ResidencyChoice,
-    Submission, UnknownPriority, queue_priority,
+    MAX_RING_SLOTS, MIN_RING_SLOTS, NoQueueOfType, OnAbort, QueueDesc, QueueOptions,
+    ResidencyChoice, Submission, UnknownPriority, queue_priority,
 };
 pub use queue::Queue;
 pub use resource::Buffer;

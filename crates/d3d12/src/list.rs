@@ -1,12 +1,15 @@
-//! Owns command lists: recording, the rules of what a list takes, and closing, which puts the commands into GPU memory.
+//! Owns command lists: recording, the rules of what a list takes, and closing, which puts the
+//! commands into GPU memory.
 //!
-//! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that comes out can be
-//! executed, so that a list which is still open cannot be. A closed list can be executed any number of times, on any queue of
-//! its type, also while it is running: nothing in its memory depends on the submission. It may be dropped at once after
-//! `execute`; the queue keeps its memory until the GPU is done with it.
+//! A [`CommandList`] is open until [`CommandList::close`] consumes it; only the [`ClosedList`] that
+//! comes out can be executed, so that a list which is still open cannot be. A closed list can be
+//! executed any number of times, on any queue of its type, also while it is running: nothing in its
+//! memory depends on the submission. It may be dropped at once after `execute`; the queue keeps its
+//! memory until the GPU is done with it.
 //!
-//! Ranges are checked against their buffers while recording. The `_unchecked` calls take any address and leave the judgement
-//! to the GPU: an address that is not mapped is a page fault, which costs the device.
+//! Ranges are checked against their buffers while recording. The `_unchecked` calls take any
+//! address and leave the judgement to the GPU: an address that is not mapped is a page fault, which
+//! costs the device.
 
 use crate::device::DeviceInner;
 use crate::error::{Error, Result};
@@ -53,7 +56,10 @@ pub(crate) struct CommandMemory {
 
 impl CommandMemory {
     /// Puts commands into GPU memory; `commands` is not longer than the largest command buffer.
-    pub(crate) fn upload(arena: &Arc<Arena>, commands: &[u8]) -> std::result::Result<CommandMemory, Status> {
+    pub(crate) fn upload(
+        arena: &Arc<Arena>,
+        commands: &[u8],
+    ) -> std::result::Result<CommandMemory, Status> {
         let block = arena.take(commands.len() as u64)?;
         block.write(0, commands);
         let bytes = commands.len() as u32;
@@ -138,25 +144,45 @@ impl CommandList {
         source.check("a copy's source", source_offset, bytes)?;
         self.name(destination)?;
         self.name(source)?;
-        self.copy_unchecked(destination.gpu_va() + destination_offset, source.gpu_va() + source_offset, bytes)
+        self.copy_unchecked(
+            destination.gpu_va() + destination_offset,
+            source.gpu_va() + source_offset,
+            bytes,
+        )
     }
 
     /// Copies `bytes` between any two GPU addresses.
     ///
     /// # Errors
     /// [`Error::BadValue`] for 0 bytes.
-    pub fn copy_unchecked(&mut self, destination_va: u64, source_va: u64, bytes: u64) -> Result<()> {
+    pub fn copy_unchecked(
+        &mut self,
+        destination_va: u64,
+        source_va: u64,
+        bytes: u64,
+    ) -> Result<()> {
         if bytes == 0 {
             return Err(bad("a copy", "it copies 0 bytes; give a length or leave the copy out"));
         }
-        self.push(&Command::Copy { source: GpuVa(source_va), destination: GpuVa(destination_va), bytes })
+        self.push(&Command::Copy {
+            source: GpuVa(source_va),
+            destination: GpuVa(destination_va),
+            bytes,
+        })
     }
 
     /// Fills `bytes` of `destination` with a repeated 32-bit value. Every list takes it.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::BadValue`] for a length that is 0 or not a multiple of 4, [`Error::Foreign`].
-    pub fn fill(&mut self, destination: &Buffer, offset: u64, bytes: u64, value: u32) -> Result<()> {
+    /// [`Error::OutOfRange`], [`Error::BadValue`] for a length that is 0 or not a multiple of 4,
+    /// [`Error::Foreign`].
+    pub fn fill(
+        &mut self,
+        destination: &Buffer,
+        offset: u64,
+        bytes: u64,
+        value: u32,
+    ) -> Result<()> {
         destination.check("a fill", offset, bytes)?;
         self.name(destination)?;
         self.fill_unchecked(destination.gpu_va() + offset, bytes, value)
@@ -168,16 +194,20 @@ impl CommandList {
     /// [`Error::BadValue`] for a length that is 0 or not a multiple of 4.
     pub fn fill_unchecked(&mut self, destination_va: u64, bytes: u64, value: u32) -> Result<()> {
         if bytes == 0 || !bytes.is_multiple_of(4) {
-            return Err(bad("a fill", "its length is no multiple of 4 above 0; fill whole 32-bit words"));
+            return Err(bad(
+                "a fill",
+                "its length is no multiple of 4 above 0; fill whole 32-bit words",
+            ));
         }
         self.push(&Command::Fill { destination: GpuVa(destination_va), bytes, value })
     }
 
-    /// Runs a built-in program, by number, over `groups` thread groups. Compute and direct lists take it.
+    /// Runs a built-in program, by number, over `groups` thread groups. Compute and direct lists
+    /// take it.
     ///
     /// # Errors
-    /// [`Error::NotAccepted`], [`Error::BadValue`] for too many arguments or a grid without groups, [`Error::OutOfRange`] for
-    /// an argument that begins outside its buffer, [`Error::Foreign`].
+    /// [`Error::NotAccepted`], [`Error::BadValue`] for too many arguments or a grid without groups,
+    /// [`Error::OutOfRange`] for an argument that begins outside its buffer, [`Error::Foreign`].
     pub fn dispatch(&mut self, program: u32, groups: [u32; 3], args: &[Arg<'_>]) -> Result<()> {
         self.accepts("dispatch", "compute or direct", self.list_type != CommandListType::Copy)?;
         let args = self.arguments("a dispatch", groups, args)?;
@@ -194,8 +224,8 @@ impl CommandList {
         self.push(&Command::Draw { program, groups, args })
     }
 
-    /// Says that the list uses `buffer`, whose address goes into a call that takes any address: it is kept alive, and resident where
-    /// submissions see to that.
+    /// Says that the list uses `buffer`, whose address goes into a call that takes any address: it
+    /// is kept alive, and resident where submissions see to that.
     ///
     /// # Errors
     /// [`Error::Foreign`].
@@ -211,8 +241,8 @@ impl CommandList {
         self.push(&Command::Timed { ns })
     }
 
-    /// Keeps the engine without work for `ns` nanoseconds: a gap of a recording that is replayed. It is not counted as busy time. Every
-    /// list takes it.
+    /// Keeps the engine without work for `ns` nanoseconds: a gap of a recording that is replayed.
+    /// It is not counted as busy time. Every list takes it.
     ///
     /// # Errors
     /// [`Error::BadValue`] when the list is full.
@@ -220,8 +250,8 @@ impl CommandList {
         self.push(&Command::Gap { ns })
     }
 
-    /// Has the engine stop answering, as a program that hangs does: only a reset ends it, and the device is lost. For who wants to see
-    /// how a recovery comes out. Every list takes it.
+    /// Has the engine stop answering, as a program that hangs does: only a reset ends it, and the
+    /// device is lost. For who wants to see how a recovery comes out. Every list takes it.
     ///
     /// # Errors
     /// [`Error::BadValue`] when the list is full.
@@ -240,8 +270,8 @@ impl CommandList {
         if self.device.platform.tracing() { self.device.platform.trace_name(text).0 + 1 } else { 0 }
     }
 
-    /// What the following commands are called on the timeline. The first label also names a list that has no name yet. While
-    /// tracing is off it leaves no command.
+    /// What the following commands are called on the timeline. The first label also names a list
+    /// that has no name yet. While tracing is off it leaves no command.
     ///
     /// # Errors
     /// [`Error::BadValue`] when the list is full.
@@ -267,7 +297,8 @@ impl CommandList {
         }
         let what = self.label.as_deref().unwrap_or("a command list");
         let memory = CommandMemory::upload(&self.device.arena, &self.writer.to_bytes());
-        let mut memory = memory.map_err(|s| self.device.error("D3DKMTCreateAllocation2", what, s))?;
+        let mut memory =
+            memory.map_err(|s| self.device.error("D3DKMTCreateAllocation2", what, s))?;
         self.buffers.sort_by_key(Arc::as_ptr);
         self.buffers.dedup_by(|a, b| Arc::ptr_eq(a, b));
         memory.buffers = self.buffers;
@@ -285,9 +316,17 @@ impl CommandList {
         }
     }
 
-    fn arguments(&mut self, what: &'static str, groups: [u32; 3], args: &[Arg<'_>]) -> Result<Vec<u64>> {
+    fn arguments(
+        &mut self,
+        what: &'static str,
+        groups: [u32; 3],
+        args: &[Arg<'_>],
+    ) -> Result<Vec<u64>> {
         if groups.contains(&0) {
-            return Err(bad(what, "a dimension of its grid has 0 groups; give at least one in each"));
+            return Err(bad(
+                what,
+                "a dimension of its grid has 0 groups; give at least one in each",
+            ));
         }
         if args.len() > MAX_ARGS {
             return Err(bad(what, "it has more than 60 arguments; put them into a buffer"));
@@ -327,7 +366,10 @@ impl CommandList {
     fn write(&mut self, command: &Command) -> Result<()> {
         // The longest command has 64 words.
         if self.writer.bytes() + 512 > u64::from(MAX_LIST_BYTES) {
-            return Err(bad("a command list", "it holds 16 MiB of commands; close it and record another"));
+            return Err(bad(
+                "a command list",
+                "it holds 16 MiB of commands; close it and record another",
+            ));
         }
         self.writer.push(command);
         Ok(())
@@ -373,6 +415,12 @@ impl fmt::Debug for CommandList {
 
 impl fmt::Debug for ClosedList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClosedList({}, {} commands at {:#x})", self.list_type, self.commands, self.gpu_va())
+        write!(
+            f,
+            "ClosedList({}, {} commands at {:#x})",
+            self.list_type,
+            self.commands,
+            self.gpu_va()
+        )
     }
 }

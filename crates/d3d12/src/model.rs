@@ -1,5 +1,5 @@
-//! Owns the choices that an application makes: submission models, list types, heaps, fences, and the descriptions from which
-//! devices, queues and buffers are made. It decides nothing.
+//! Owns the choices that an application makes: submission models, list types, heaps, fences, and
+//! the descriptions from which devices, queues and buffers are made. It decides nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,15 @@ use tidegate_calls::Priority;
 pub use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 
 // spec: UMS-003
-/// How a queue's work reaches its engine. Chosen for each queue; queues of all three share engines and fences.
+/// How a queue's work reaches its engine. Chosen for each queue; queues of all three share engines
+/// and fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Submission {
-    /// Contexts with a software queue in the scheduler; waits are held on the CPU, packets handed to the engine.
+    /// Contexts with a software queue in the scheduler; waits are held on the CPU, packets handed
+    /// to the engine.
     Packet,
-    /// Hardware queues fed by kernel calls; waits and signals are software commands of the scheduler.
+    /// Hardware queues fed by kernel calls; waits and signals are software commands of the
+    /// scheduler.
     Hardware,
     /// Ring and doorbell: no kernel call per submission. Takes native fences only.
     User,
@@ -69,7 +72,8 @@ bitflags::bitflags! {
 }
 
 // spec: ME-016
-/// What a queue runs and a list holds (D3D12_COMMAND_LIST_TYPE). The number 1, bundles, has no queue and is left out.
+/// What a queue runs and a list holds (D3D12_COMMAND_LIST_TYPE). The number 1, bundles, has no
+/// queue and is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum CommandListType {
@@ -91,8 +95,8 @@ impl CommandListType {
         }
     }
 
-    /// Engine types (DXGK_ENGINE_TYPE) that can run such work, the one made for it first. A 3D engine runs everything, a
-    /// compute engine copies too.
+    /// Engine types (DXGK_ENGINE_TYPE) that can run such work, the one made for it first. A 3D
+    /// engine runs everything, a compute engine copies too.
     pub(crate) fn engine_types(self) -> &'static [u32] {
         const OTHER: u32 = 0;
         const THREE_D: u32 = 1;
@@ -126,7 +130,8 @@ impl TryFrom<u32> for CommandListType {
 pub struct UnknownPriority(pub i32);
 
 // spec: ME-017
-/// The priority that a number of D3D12_COMMAND_QUEUE_PRIORITY stands for. [`Priority::Idle`] has none.
+/// The priority that a number of D3D12_COMMAND_QUEUE_PRIORITY stands for. [`Priority::Idle`] has
+/// none.
 ///
 /// # Errors
 /// [`UnknownPriority`] for every other number.
@@ -163,7 +168,8 @@ pub enum ResidencyChoice {
     /// The application: a buffer is resident from its making on, until it is evicted.
     #[default]
     Explicit,
-    /// Each submission, for the buffers that its lists name; so there may be more of them than local memory holds.
+    /// Each submission, for the buffers that its lists name; so there may be more of them than
+    /// local memory holds.
     Automatic,
 }
 
@@ -179,13 +185,15 @@ pub struct DeviceOptions {
     pub process_name: String,
     /// Which fences it makes.
     pub fences: FenceChoice,
-    /// Slots in the ring of a user-mode queue: a power of two from [`MIN_RING_SLOTS`] to [`MAX_RING_SLOTS`]. Each command buffer,
-    /// wait and signal takes a slot until the engine has taken it.
+    /// Slots in the ring of a user-mode queue: a power of two from [`MIN_RING_SLOTS`] to
+    /// [`MAX_RING_SLOTS`]. Each command buffer, wait and signal takes a slot until the engine has
+    /// taken it.
     pub ring_slots: u64,
     /// Who looks after the residency of buffers.
     pub residency: ResidencyChoice,
-    /// Whether the process that is opened for it has the privilege to raise priorities (SE_INC_BASE_PRIORITY): its queues may be
-    /// of priority realtime. It says nothing where the process is there already.
+    /// Whether the process that is opened for it has the privilege to raise priorities
+    /// (SE_INC_BASE_PRIORITY): its queues may be of priority realtime. It says nothing where the
+    /// process is there already.
     pub may_raise_priority: bool,
 }
 
@@ -215,30 +223,33 @@ pub struct QueueDesc {
     /// The node (NodeOrdinal) that runs it; `None` takes the first node made for `list_type`, see
     /// [`crate::Device::nodes_for`].
     pub node: Option<u32>,
-    /// D3D12's NodeMask: the physical GPU that runs it, by its bit; 0 is the first one. It has nothing to do with `node`: every
-    /// physical GPU of a linked adapter has every node.
+    /// D3D12's NodeMask: the physical GPU that runs it, by its bit; 0 is the first one. It has
+    /// nothing to do with `node`: every physical GPU of a linked adapter has every node.
     pub node_mask: u32,
 }
 
-/// What a user-mode queue does when it has lost its doorbell for good (DISCONNECTED_ABORT), or cannot connect it, while its device
-/// lives. When the device is lost, nothing helps: calls say so.
+/// What a user-mode queue does when it has lost its doorbell for good (DISCONNECTED_ABORT), or
+/// cannot connect it, while its device lives. When the device is lost, nothing helps: calls say so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnAbort {
-    /// It makes itself anew from user mode: hardware queue, ring and doorbell. What was queued and had not run is submitted again,
-    /// in order; a command buffer that was in the middle is not, and is reported as [`crate::Error::WorkLost`].
+    /// It makes itself anew from user mode: hardware queue, ring and doorbell. What was queued and
+    /// had not run is submitted again, in order; a command buffer that was in the middle is not,
+    /// and is reported as [`crate::Error::WorkLost`].
     #[default]
     RecreateUser,
-    /// The same as a kernel-mode hardware queue, which needs no doorbell. Waits that are submitted again latch from then on.
+    /// The same as a kernel-mode hardware queue, which needs no doorbell. Waits that are submitted
+    /// again latch from then on.
     RecreateHardware,
-    /// It stays as it is and says so: [`crate::Error::QueueAborted`], or what the connect was refused with. What it had queued
-    /// may never run.
+    /// It stays as it is and says so: [`crate::Error::QueueAborted`], or what the connect was
+    /// refused with. What it had queued may never run.
     Report,
 }
 
 /// What a queue may be told beside its [`QueueDesc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// For user-mode queues. The loss is noticed by the next call that submits, or that waits for the queue to be idle.
+    /// For user-mode queues. The loss is noticed by the next call that submits, or that waits for
+    /// the queue to be idle.
     pub on_abort: OnAbort,
 }
 

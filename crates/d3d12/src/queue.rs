@@ -1,8 +1,10 @@
-//! Owns queues as an application sees them: execute, wait and signal take effect in call order, and each returns at once.
+//! Owns queues as an application sees them: execute, wait and signal take effect in call order, and
+//! each returns at once.
 //!
-//! What is common to the three submission models stands here: the checks, the lane, the records. How work reaches the engine
-//! is the business of `umd::{packet_queue, hardware_queue, user_queue}`. What was executed is submitted before the call returns.
-//! When the ring of a user-mode queue is full it goes into the backlog, before every later wait and signal.
+//! What is common to the three submission models stands here: the checks, the lane, the records.
+//! How work reaches the engine is the business of `umd::{packet_queue, hardware_queue,
+//! user_queue}`. What was executed is submitted before the call returns. When the ring of a
+//! user-mode queue is full it goes into the backlog, before every later wait and signal.
 
 use crate::counters::QueueStats;
 use crate::device::Device;
@@ -60,7 +62,8 @@ fn timeline_name(list: &ClosedList) -> NameId {
 }
 
 impl QueueInner {
-    /// Records that command buffers are given to the queue, each under the name of its first list. Returns what links them.
+    /// Records that command buffers are given to the queue, each under the name of its first list.
+    /// Returns what links them.
     fn record_queued(&self, lists: &[&ClosedList], queued_ns: u64) -> LinkId {
         let platform = &self.id.device.platform;
         let link = platform.new_link();
@@ -95,12 +98,14 @@ impl QueueInner {
         }
     }
 
-    /// Queues a flip behind everything that was queued before. Of a user-mode queue no swap chain is made; one that was made anew as a
-    /// hardware queue is still refused.
+    /// Queues a flip behind everything that was queued before. Of a user-mode queue no swap chain
+    /// is made; one that was made anew as a hardware queue is still refused.
     pub(crate) fn present(&self, args: impl FnOnce(PresentQueue) -> Present) -> Result<()> {
         match &self.path {
             Path::Packet(queue) => queue.present(&self.id, args),
-            Path::Hardware(queue) => queue.present(&self.id, args).map_err(|failure| self.id.error(failure)),
+            Path::Hardware(queue) => {
+                queue.present(&self.id, args).map_err(|failure| self.id.error(failure))
+            }
             Path::User(_) => Err(Error::NotSupported {
                 what: format!("a present on queue '{}'", self.id.name),
                 why: "a user-mode queue presents nothing; create the queue with packet or hardware submission",
@@ -116,8 +121,8 @@ impl QueueInner {
         }
     }
 
-    /// What the list at a position of the queue was called. Only user-mode queues know: positions of the others are numbers
-    /// that the scheduler gave.
+    /// What the list at a position of the queue was called. Only user-mode queues know: positions
+    /// of the others are numbers that the scheduler gave.
     pub(crate) fn label_at(&self, position: u64) -> Option<String> {
         match &self.path {
             Path::User(queue) => queue.label_at(position),
@@ -144,7 +149,8 @@ impl Queue {
         let node = inner.node(&desc)?;
         inner.check_node_mask(&desc)?;
         let at = EngineChoice { node_ordinal: node, engine_affinity: desc.node_mask };
-        if desc.submission == Submission::User && !device.adapter().nodes[node as usize].user_mode_submission
+        if desc.submission == Submission::User
+            && !device.adapter().nodes[node as usize].user_mode_submission
         {
             return Err(Error::NotSupported {
                 what: format!("user-mode submission for queue '{}'", desc.name),
@@ -157,24 +163,30 @@ impl Queue {
                 why: "the adapter has no hardware scheduling; create the queue with packet submission",
             });
         }
-        if desc.submission == Submission::Hardware && !device.adapter().nodes[node as usize].writes_fences {
+        if desc.submission == Submission::Hardware
+            && !device.adapter().nodes[node as usize].writes_fences
+        {
             return Err(Error::NotSupported {
                 what: format!("hardware submission for queue '{}'", desc.name),
                 why: "its node cannot write a progress fence; create the queue with packet submission",
             });
         }
         let drawn = inner.platform.lane(LaneKind::Queue, &inner.options.process_name, &desc.name);
-        // Lanes are numbered through the whole machine, so that tags of different processes differ too.
+        // Lanes are numbered through the whole machine, so that tags of different processes differ
+        // too.
         // spec: ME-018
         let number = drawn.0 + 1;
-        let id = QueueIdentity { device: Arc::clone(inner), name: desc.name, tag: number, lane: number };
+        let id =
+            QueueIdentity { device: Arc::clone(inner), name: desc.name, tag: number, lane: number };
         let path = match desc.submission {
             Submission::Packet => PacketQueue::new(&id, at, desc.priority).map(Path::Packet),
             Submission::Hardware => {
                 let queue = HardwareQueue::new(&id, at, desc.priority);
                 queue.map(Path::Hardware).map_err(|failure| id.error(failure))
             }
-            Submission::User => UserQueue::new(&id, at, desc.priority, options.on_abort).map(Path::User),
+            Submission::User => {
+                UserQueue::new(&id, at, desc.priority, options.on_abort).map(Path::User)
+            }
         };
         let path = path.map_err(|error| name_privilege(error, &id.name, desc.priority))?;
         Ok(Queue { inner: Arc::new(QueueInner { path, list_type: desc.list_type, id }), lane })
@@ -205,7 +217,8 @@ impl Queue {
         self.inner.list_type
     }
 
-    /// How its work reaches the engine now: a user-mode queue may have become a hardware queue, see [`crate::OnAbort`].
+    /// How its work reaches the engine now: a user-mode queue may have become a hardware queue, see
+    /// [`crate::OnAbort`].
     pub fn submission(&self) -> Submission {
         match &self.inner.path {
             Path::Packet(_) => Submission::Packet,
@@ -214,8 +227,8 @@ impl Queue {
         }
     }
 
-    /// Slots of its ring; `None` for a queue that has none: the software queues behind packet and hardware queues take any number
-    /// of submissions.
+    /// Slots of its ring; `None` for a queue that has none: the software queues behind packet and
+    /// hardware queues take any number of submissions.
     pub fn ring_slots(&self) -> Option<u64> {
         match &self.inner.path {
             Path::User(queue) => queue.ring_slots(),
@@ -236,25 +249,28 @@ impl Queue {
     /// Blocks until everything that was queued before the call is complete.
     ///
     /// # Errors
-    /// [`Error::Stopped`], [`Error::DeviceRemoved`]; an error of an earlier submission, as [`Queue::execute`].
+    /// [`Error::Stopped`], [`Error::DeviceRemoved`]; an error of an earlier submission, as
+    /// [`Queue::execute`].
     pub fn wait_idle(&self) -> Result<()> {
         self.inner.wait_idle()
     }
 
     // spec: ME-021, ME-023, ME-027, ME-022
-    /// Submits lists as one ordered unit, behind everything that was queued before. Returns at once: what the ring of a user-mode
-    /// queue has no room for is submitted as it drains. An error of such a submission is returned by a later call of the
-    /// queue; the work of that call is queued nonetheless.
+    /// Submits lists as one ordered unit, behind everything that was queued before. Returns at
+    /// once: what the ring of a user-mode queue has no room for is submitted as it drains. An error
+    /// of such a submission is returned by a later call of the queue; the work of that call is
+    /// queued nonetheless.
     ///
     /// # Errors
-    /// [`Error::WrongQueue`], [`Error::Foreign`], [`Error::TooManyLists`]; [`Error::DeviceRemoved`], [`Error::QueueAborted`],
-    /// [`Error::WorkLost`], [`Error::Stopped`].
+    /// [`Error::WrongQueue`], [`Error::Foreign`], [`Error::TooManyLists`];
+    /// [`Error::DeviceRemoved`], [`Error::QueueAborted`], [`Error::WorkLost`], [`Error::Stopped`].
     #[doc(alias = "ExecuteCommandLists")]
     pub fn execute(&self, lists: &[&ClosedList]) -> Result<()> {
         let QueueInner { path, list_type, id } = &*self.inner;
         for list in lists {
-            id.device
-                .owns(&list.device, || format!("the list '{}'", list.label().unwrap_or("without a label")))?;
+            id.device.owns(&list.device, || {
+                format!("the list '{}'", list.label().unwrap_or("without a label"))
+            })?;
             if list.list_type != *list_type {
                 return Err(Error::WrongQueue {
                     queue: id.name.clone(),
@@ -269,17 +285,21 @@ impl Queue {
         let link = self.inner.record_queued(lists, queued_ns);
         let result = match path {
             Path::Packet(queue) => queue.execute(id, lists, queued_ns),
-            Path::Hardware(queue) => queue.execute(id, lists, queued_ns).map_err(|failure| id.error(failure)),
+            Path::Hardware(queue) => {
+                queue.execute(id, lists, queued_ns).map_err(|failure| id.error(failure))
+            }
             Path::User(queue) => queue.submit(&self.inner, &Unit::Execute(lists), queued_ns),
         };
-        let call =
-            |record: Record| record.for_queue(self.timeline_lane()).linked(link).with_arg(lists.len() as u64);
+        let call = |record: Record| {
+            record.for_queue(self.timeline_lane()).linked(link).with_arg(lists.len() as u64)
+        };
         id.device.record_call(start, Kind::Submit, timeline_name(first), call);
         result
     }
 
     // spec: ME-026, MF-029, ME-025
-    /// Holds later work of the queue back until the fence is at least `value`. The caller goes on at once.
+    /// Holds later work of the queue back until the fence is at least `value`. The caller goes on
+    /// at once.
     ///
     /// # Errors
     /// [`Error::MonitoredFence`] on a user-mode queue, [`Error::Foreign`]; as [`Queue::execute`].
@@ -290,19 +310,24 @@ impl Queue {
         let queued_ns = id.queued_ns();
         let result = match path {
             Path::Packet(queue) => queue.wait(id, &fence.inner, value),
-            Path::Hardware(queue) => queue.wait(id, &fence.inner, value).map_err(|failure| id.error(failure)),
+            Path::Hardware(queue) => {
+                queue.wait(id, &fence.inner, value).map_err(|failure| id.error(failure))
+            }
             Path::User(queue) => {
                 let wait = fence.inner.wait_for(value);
                 queue.submit(&self.inner, &Unit::Wait(&fence.inner, wait), queued_ns)
             }
         };
-        let call = |record: Record| record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value));
+        let call = |record: Record| {
+            record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value))
+        };
         id.device.record_call(start, Kind::Submit, id.device.names.wait, call);
         result
     }
 
     // spec: ME-024
-    /// Sets the fence to `value` when all earlier work of the queue is complete. The caller goes on at once.
+    /// Sets the fence to `value` when all earlier work of the queue is complete. The caller goes on
+    /// at once.
     ///
     /// # Errors
     /// As [`Queue::wait`].
@@ -316,9 +341,13 @@ impl Queue {
             Path::Hardware(queue) => {
                 queue.signal(id, &fence.inner, value).map_err(|failure| id.error(failure))
             }
-            Path::User(queue) => queue.submit(&self.inner, &Unit::Signal(&fence.inner, value), queued_ns),
+            Path::User(queue) => {
+                queue.submit(&self.inner, &Unit::Signal(&fence.inner, value), queued_ns)
+            }
         };
-        let call = |record: Record| record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value));
+        let call = |record: Record| {
+            record.for_queue(self.timeline_lane()).on(fence.inner.on_timeline(value))
+        };
         id.device.record_call(start, Kind::Submit, id.device.names.signal, call);
         result
     }
@@ -328,9 +357,10 @@ impl Queue {
         let id = &self.inner.id;
         id.device.owns(&fence.inner.device, || format!("fence '{}'", fence.name()))?;
         match &self.inner.path {
-            Path::User(_) if !fence.is_native() => {
-                Err(Error::MonitoredFence { queue: id.name.clone(), fence: fence.name().to_owned() })
-            }
+            Path::User(_) if !fence.is_native() => Err(Error::MonitoredFence {
+                queue: id.name.clone(),
+                fence: fence.name().to_owned(),
+            }),
             _ => Ok(()),
         }
     }

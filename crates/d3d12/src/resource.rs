@@ -6,7 +6,9 @@ use crate::model::{BufferDesc, Heap, ResidencyChoice};
 use crate::umd::owned::{Object, Owned};
 use std::fmt;
 use std::sync::Arc;
-use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status};
+use tidegate_calls::{
+    AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status,
+};
 use tidegate_platform::{Bulk, BulkWindow, OutOfBounds, Step};
 use tidegate_trace::{Kind, LaneId};
 
@@ -62,7 +64,11 @@ impl BufferInner {
 }
 
 impl Buffer {
-    pub(crate) fn new(device: &Arc<DeviceInner>, desc: BufferDesc, lane: Option<LaneId>) -> Result<Buffer> {
+    pub(crate) fn new(
+        device: &Arc<DeviceInner>,
+        desc: BufferDesc,
+        lane: Option<LaneId>,
+    ) -> Result<Buffer> {
         let BufferDesc { name, bytes, heap } = desc;
         if bytes == 0 {
             let what = format!("buffer '{name}'");
@@ -76,9 +82,18 @@ impl Buffer {
             Heap::Upload | Heap::Readback => Placement::System,
         };
         let refused = |status| {
-            device.error("D3DKMTCreateAllocation2", &format!("buffer '{name}' of {bytes} bytes"), status)
+            device.error(
+                "D3DKMTCreateAllocation2",
+                &format!("buffer '{name}' of {bytes} bytes"),
+                status,
+            )
         };
-        let args = CreateAllocation { device: device.handle(), bytes, kind: AllocationKind::Bulk, placement };
+        let args = CreateAllocation {
+            device: device.handle(),
+            bytes,
+            kind: AllocationKind::Bulk,
+            placement,
+        };
         let allocation = device.thunk.enter().create_allocation(args).map_err(refused)?;
         let owned = Owned::new(&device.thunk, Object::Allocation, allocation.handle);
         let memory = match allocation.memory {
@@ -160,12 +175,22 @@ impl Buffer {
         }
     }
 
-    fn bounds(&self, command: &'static str, result: std::result::Result<(), OutOfBounds>) -> Result<()> {
+    fn bounds(
+        &self,
+        command: &'static str,
+        result: std::result::Result<(), OutOfBounds>,
+    ) -> Result<()> {
         result.map_err(|e| self.out_of_range(command, e.offset, e.len))
     }
 
     fn out_of_range(&self, command: &'static str, offset: u64, bytes: u64) -> Error {
-        Error::OutOfRange { command, buffer: self.name().to_owned(), offset, bytes, size: self.bytes() }
+        Error::OutOfRange {
+            command,
+            buffer: self.name().to_owned(),
+            offset,
+            bytes,
+            size: self.bytes(),
+        }
     }
 }
 

@@ -1,12 +1,16 @@
-//! Owns swap chains: buffers that are shown one after the other, each when its queue has rendered it.
+//! Owns swap chains: buffers that are shown one after the other, each when its queue has rendered
+//! it.
 //!
-//! Present number p, from 1 on, shows buffer (p - 1) mod n. The kernel signals the chain's fence with p when a vertical sync has latched
-//! it; then the buffer of present p - 1 is free. A present, in order: 1. the caller waits until fewer presents than the frame latency are
-//! under way; 2. the flip is queued behind what the queue holds; 3. the queue waits for the vertical sync that frees the buffer which
-//! comes next. So whatever is rendered on this queue after a present never touches a picture that is shown or about to be.
-//! Other queues that render into the buffers wait for [`SwapChain::fence`] themselves.
+//! Present number p, from 1 on, shows buffer (p - 1) mod n. The kernel signals the chain's fence
+//! with p when a vertical sync has latched it; then the buffer of present p - 1 is free. A present,
+//! in order: 1. the caller waits until fewer presents than the frame latency are under way; 2. the
+//! flip is queued behind what the queue holds; 3. the queue waits for the vertical sync that frees
+//! the buffer which comes next. So whatever is rendered on this queue after a present never touches
+//! a picture that is shown or about to be. Other queues that render into the buffers wait for
+//! [`SwapChain::fence`] themselves.
 //!
-//! It works on kernel-mode queues. The kernel decides when a flip is made; nothing here touches the display.
+//! It works on kernel-mode queues. The kernel decides when a flip is made; nothing here touches the
+//! display.
 
 use crate::device::{Device, DeviceInner};
 use crate::error::{Error, Result};
@@ -49,7 +53,8 @@ pub struct SwapChain {
     surface: Surface,
     frame_latency: u64,
     shown: Fence,
-    /// How many presents there were. Held over a present, so that presents of several threads have an order.
+    /// How many presents there were. Held over a present, so that presents of several threads have
+    /// an order.
     presented: Mutex<u64>,
     device: Arc<DeviceInner>,
 }
@@ -76,15 +81,17 @@ impl Device {
     /// A swap chain on a kernel-mode queue, with buffers of its own.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] on a user-mode queue, or without a display; [`Error::BadValue`] for a number out of range;
-    /// [`Error::Foreign`]; what the kernel refuses.
+    /// [`Error::NotSupported`] on a user-mode queue, or without a display; [`Error::BadValue`] for
+    /// a number out of range; [`Error::Foreign`]; what the kernel refuses.
     #[doc(alias = "CreateSwapChainForHwnd")]
     pub fn create_swap_chain(&self, queue: &Queue, desc: SwapChainDesc) -> Result<SwapChain> {
         let surface = Surface::packed(desc.width, desc.height, PixelFormat::A8B8G8R8);
-        let what = || format!("swap chain '{}' of {} by {} pixels", desc.name, desc.width, desc.height);
+        let what =
+            || format!("swap chain '{}' of {} by {} pixels", desc.name, desc.width, desc.height);
         let bad = |why| Error::BadValue { what: what(), why };
-        let bytes =
-            surface.bytes().ok_or_else(|| bad("give it from 1 to 16384 pixels in either direction"))?;
+        let bytes = surface
+            .bytes()
+            .ok_or_else(|| bad("give it from 1 to 16384 pixels in either direction"))?;
         if !BUFFERS.contains(&(desc.buffers as usize)) {
             return Err(bad(WRONG_BUFFERS));
         }
@@ -98,7 +105,8 @@ impl Device {
         self.create_swap_chain_of(queue, buffers, desc)
     }
 
-    /// The same of buffers that there are already, in the order in which they are shown; `buffers` of `desc` is not looked at.
+    /// The same of buffers that there are already, in the order in which they are shown; `buffers`
+    /// of `desc` is not looked at.
     ///
     /// # Errors
     /// As [`Device::create_swap_chain`]; [`Error::OutOfRange`] for a buffer that is too short.
@@ -112,13 +120,16 @@ impl Device {
         self.presents_on(queue, &name)?;
         let bad = |why| Error::BadValue { what: format!("swap chain '{name}'"), why };
         let surface = Surface::packed(width, height, PixelFormat::A8B8G8R8);
-        let bytes =
-            surface.bytes().ok_or_else(|| bad("give it from 1 to 16384 pixels in either direction"))?;
+        let bytes = surface
+            .bytes()
+            .ok_or_else(|| bad("give it from 1 to 16384 pixels in either direction"))?;
         if !BUFFERS.contains(&buffers.len()) {
             return Err(bad(WRONG_BUFFERS));
         }
         if !(1..=MAX_FRAME_LATENCY).contains(&frame_latency) {
-            return Err(bad("its frame latency is the number of presents under way: give it from 1 to 15"));
+            return Err(bad(
+                "its frame latency is the number of presents under way: give it from 1 to 15",
+            ));
         }
         for buffer in &buffers {
             self.inner.owns(&buffer.inner.device, || format!("buffer '{}'", buffer.name()))?;
@@ -146,8 +157,7 @@ impl Device {
         self.inner.owns(&queue.inner.id.device, || format!("queue '{}'", queue.name()))?;
         // spec: PRE-083
         if queue.submission() == Submission::User {
-            let why =
-                "a user-mode queue presents nothing; create the queue with packet or hardware submission";
+            let why = "a user-mode queue presents nothing; create the queue with packet or hardware submission";
             return Err(Error::NotSupported { what: what(), why });
         }
         if self.display().is_none() {
@@ -157,7 +167,8 @@ impl Device {
     }
 }
 
-const WRONG_BUFFERS: &str = "a swap chain has from 2 to 16 buffers: one is shown while another is rendered";
+const WRONG_BUFFERS: &str =
+    "a swap chain has from 2 to 16 buffers: one is shown while another is rendered";
 
 fn no_display(what: String) -> Error {
     Error::NotSupported { what, why: "the adapter has no display; give the machine one" }
@@ -180,7 +191,8 @@ impl SwapChain {
         (*self.presented.lock_device() % self.buffers.len() as u64) as usize
     }
 
-    /// The fence that reaches p when present number p, from 1 on, is on the screen, and the buffer before it is free.
+    /// The fence that reaches p when present number p, from 1 on, is on the screen, and the buffer
+    /// before it is free.
     pub fn fence(&self) -> &Fence {
         &self.shown
     }
@@ -191,18 +203,23 @@ impl SwapChain {
         *self.presented.lock_device()
     }
 
-    /// Shows the current buffer when the queue has done all that it holds now, `sync_interval` vertical syncs after the buffer before it
-    /// at the earliest (1 to 4), or as soon as can be and only if nothing newer is ready then (0). Blocks while as many presents are under
-    /// way as the frame latency says. Returns the present's number.
+    /// Shows the current buffer when the queue has done all that it holds now, `sync_interval`
+    /// vertical syncs after the buffer before it at the earliest (1 to 4), or as soon as can be and
+    /// only if nothing newer is ready then (0). Blocks while as many presents are under way as the
+    /// frame latency says. Returns the present's number.
     ///
-    /// With an interval of 0 pictures are left out where there are 4 buffers or more: with fewer, rendering waits for the screen.
+    /// With an interval of 0 pictures are left out where there are 4 buffers or more: with fewer,
+    /// rendering waits for the screen.
     ///
     /// # Errors
     /// [`Error::BadValue`] for an interval above 4; as [`Queue::execute`].
     #[doc(alias = "Present")]
     pub fn present(&self, sync_interval: u32) -> Result<u64> {
         if sync_interval > MAX_SYNC_INTERVAL {
-            let what = format!("a present of swap chain '{}' with sync interval {sync_interval}", self.name);
+            let what = format!(
+                "a present of swap chain '{}' with sync interval {sync_interval}",
+                self.name
+            );
             return Err(Error::BadValue { what, why: "give it from 0 to 4" });
         }
         let mut presented = self.presented.lock_device();

@@ -1,7 +1,9 @@
-//! Owns what cannot be returned from a `Drop`: the kernel calls that end an object and were refused.
+//! Owns what cannot be returned from a `Drop`: the kernel calls that end an object and were
+//! refused.
 //!
-//! A refusal leaves a kernel object behind, so it is a defect of this crate or of the kernel. DEVICE_REMOVED does not count as a
-//! refusal: the process has ended, and with it all of its objects.
+//! A refusal leaves a kernel object behind, so it is a defect of this crate or of the kernel.
+//! DEVICE_REMOVED does not count as a refusal: the process has ended, and with it all of its
+//! objects.
 
 use std::fmt;
 use std::sync::Arc;

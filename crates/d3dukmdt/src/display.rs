@@ -1,4 +1,5 @@
-//! Owns what a picture in memory looks like to whoever shows it: its size, its pitch, the order of its bytes.
+//! Owns what a picture in memory looks like to whoever shows it: its size, its pitch, the order of
+//! its bytes.
 
 /// A pixel's format (D3DDDIFORMAT); all of 4 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,8 +43,8 @@ impl Surface {
         Surface { width, height, pitch_bytes: width.saturating_mul(PixelFormat::BYTES), format }
     }
 
-    /// How many bytes it takes from its first pixel to its last; `None` when it makes no sense: no pixels, too many, or rows that
-    /// overlap or are not aligned to pixels.
+    /// How many bytes it takes from its first pixel to its last; `None` when it makes no sense: no
+    /// pixels, too many, or rows that overlap or are not aligned to pixels.
     pub fn bytes(&self) -> Option<u64> {
         let sizes = [self.width, self.height];
         let row = self.width.checked_mul(PixelFormat::BYTES)?;

@@ -47,8 +47,9 @@ impl TryFrom<u32> for DoorbellStatus {
     }
 }
 
-/// What a ringer does beside its store so that an engine that looks elsewhere, or sleeps, finds the ring. It travels from the
-/// kernel-mode driver to the user-mode driver of the same vendor, opaque to the kernel, and is valid for one connect.
+/// What a ringer does beside its store so that an engine that looks elsewhere, or sleeps, finds the
+/// ring. It travels from the kernel-mode driver to the user-mode driver of the same vendor, opaque
+/// to the kernel, and is valid for one connect.
 pub trait RingHint: Send + Sync {
     /// Call after the doorbell's store.
     fn rung(&self);

@@ -103,7 +103,8 @@ bitflags::bitflags! {
         const NO_GPU_ACCESS = 1 << 7;
         /// The kernel-mode driver may set the event; CPU notifications alone.
         const SIGNAL_BY_KMD = 1 << 8;
-        /// CPU waiters stay until the shared fence goes, also when the instance by which they wait is destroyed.
+        /// CPU waiters stay until the shared fence goes, also when the instance by which they wait
+        /// is destroyed.
         const UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY = 1 << 10;
         /// The operating system's own mark; no caller may set it.
         #[doc(alias = "Reserved0")]
@@ -112,7 +113,8 @@ bitflags::bitflags! {
 }
 
 impl SyncObjectFlags {
-    /// The flags of a caller. INVALID_PARAMETER for reserved bits (9, 11 to 30) and for the operating system's own.
+    /// The flags of a caller. INVALID_PARAMETER for reserved bits (9, 11 to 30) and for the
+    /// operating system's own.
     // spec: MF-080
     pub fn from_caller(bits: u32) -> Result<SyncObjectFlags, Status> {
         match SyncObjectFlags::from_bits(bits) {
@@ -132,7 +134,11 @@ mod tests {
         for bit in 0..32 {
             let known = matches!(bit, 0..=8 | 10 | 31);
             assert_eq!(SyncObjectFlags::from_bits(1 << bit).is_some(), known, "bit {bit}");
-            assert_eq!(SyncObjectFlags::from_caller(1 << bit).is_ok(), known && bit != 31, "bit {bit}");
+            assert_eq!(
+                SyncObjectFlags::from_caller(1 << bit).is_ok(),
+                known && bit != 31,
+                "bit {bit}"
+            );
         }
         assert_eq!(SyncObjectFlags::TOP_OF_PIPELINE.bits(), 0x8);
         assert_eq!(SyncObjectFlags::SIGNAL_BY_KMD.bits(), 0x100);

@@ -1,33 +1,41 @@
-//! Owns the cell in which a fence's value stands, as everybody stores and looks at it: engines, driver, graphics kernel.
+//! Owns the cell in which a fence's value stands, as everybody stores and looks at it: engines,
+//! driver, graphics kernel.
 //!
-//! A fence's value may go down as well as up, and a wait that was once satisfied stays so. Therefore a cell remembers what
-//! it has been: within an *epoch* its value only rises, and a store below the present value closes the epoch. Beside the value
-//! stand the number of the present epoch and the falling peaks of closed ones. A wait carries the epoch of its call, and is
-//! satisfied by the value, or by a peak of an epoch that was closed after the call. Nothing has to look at the right moment, so
-//! it does not matter whether the waiting queue was running, suspended or without a doorbell meanwhile.
+//! A fence's value may go down as well as up, and a wait that was once satisfied stays so.
+//! Therefore a cell remembers what it has been: within an *epoch* its value only rises, and a store
+//! below the present value closes the epoch. Beside the value stand the number of the present epoch
+//! and the falling peaks of closed ones. A wait carries the epoch of its call, and is satisfied by
+//! the value, or by a peak of an epoch that was closed after the call. Nothing has to look at the
+//! right moment, so it does not matter whether the waiting queue was running, suspended or without
+//! a doorbell meanwhile.
 //!
 //! A store, in order:
-//! 1. load the value; if the new one is not below it, compare-exchange: done, and that was the full barrier;
+//! 1. load the value; if the new one is not below it, compare-exchange: done, and that was the full
+//!    barrier;
 //! 2. else it is a rewind. Make the epoch odd: rewinds of a cell are one after the other;
 //! 3. load the value (the peak), then give the rewind its label: the next odd number;
-//! 4. push label and peak; an older entry that is not larger is dropped, since the newer one satisfies whatever it did. What
-//!    finds no room in the page goes into an annex, up to [`MAX_ANNEX_PEAKS`];
+//! 4. push label and peak; an older entry that is not larger is dropped, since the newer one
+//!    satisfies whatever it did. What finds no room in the page goes into an annex, up to
+//!    [`MAX_ANNEX_PEAKS`];
 //! 5. compare-exchange the value; if somebody raised it meanwhile, go to 3;
 //! 6. make the epoch even, one above the label.
 //!
-//! A wait, in order: 1. load the epoch; 2. load the value: reached already, or not. A wait satisfied by a peak has an epoch
-//! below the peak's label. A wait that read the very label came after step 3 and looked at the value after that: until step 5
-//! the value was the peak, so it has either seen the peak in step 2 or come after the rewind.
+//! A wait, in order: 1. load the epoch; 2. load the value: reached already, or not. A wait
+//! satisfied by a peak has an epoch below the peak's label. A wait that read the very label came
+//! after step 3 and looked at the value after that: until step 5 the value was the peak, so it has
+//! either seen the peak in step 2 or come after the rewind.
 //!
-//! Who stores looks at the waits of the cell afterwards (that is their room's work), so [`FenceCell::satisfies`] may answer no
-//! in the middle of a rewind: the one who rewinds will look again. [`FenceCell::look`] waits the few steps out instead. Who
-//! looks at the value alone must ask for the epoch after it ([`FenceCell::look_behind`]), or a rewind between the two hides
-//! the peak: an engine that rewinds tells the kernel nothing.
+//! Who stores looks at the waits of the cell afterwards (that is their room's work), so
+//! [`FenceCell::satisfies`] may answer no in the middle of a rewind: the one who rewinds will look
+//! again. [`FenceCell::look`] waits the few steps out instead. Who looks at the value alone must
+//! ask for the epoch after it ([`FenceCell::look_behind`]), or a rewind between the two hides the
+//! peak: an engine that rewinds tells the kernel nothing.
 //!
-//! Nobody looks after a cell was made anew, so a wait for the fence before passes also in the middle of that.
+//! Nobody looks after a cell was made anew, so a wait for the fence before passes also in the
+//! middle of that.
 //!
-//! A cell without a history is hardware's that stores values by itself. There a wait is judged by the value alone, as the
-//! documents allow.
+//! A cell without a history is hardware's that stores values by itself. There a wait is judged by
+//! the value alone, as the documents allow.
 
 use tidegate_platform::{Step, Word};
 
@@ -40,22 +48,24 @@ const HISTORY_WORDS_PER_VALUE: usize = 8;
 /// Words of a fence page: the values, then their histories.
 pub const PAGE_WORDS: usize = VALUE_WORDS * (1 + HISTORY_WORDS_PER_VALUE);
 
-/// Most peaks that a cell keeps beyond those that have room in its page. After that many pulses, each below the one before, the
-/// older half of the peaks is dropped and counted. The bound limits what a process can make its fences cost: 256 KiB each, and the
-/// time to read the history.
+/// Most peaks that a cell keeps beyond those that have room in its page. After that many pulses,
+/// each below the one before, the older half of the peaks is dropped and counted. The bound limits
+/// what a process can make its fences cost: 256 KiB each, and the time to read the history.
 pub const MAX_ANNEX_PEAKS: usize = 1 << 14;
 /// Peaks in one piece of an annex.
 const PIECE_PEAKS: usize = 512;
 
-/// The epoch that a wait carries when its value was reached at the call: it is satisfied, whatever comes.
+/// The epoch that a wait carries when its value was reached at the call: it is satisfied, whatever
+/// comes.
 pub const REACHED: u64 = u64::MAX;
 /// The epoch of a wait that nobody asked the cell for: it is judged by the value alone.
 pub const NO_EPOCH: u64 = 0;
 /// In the place of the first epoch: every wait passes and no store changes anything.
 const ALWAYS: u64 = u64::MAX;
-/// Set in every epoch, and in nothing else that stands in a history. A fence's history takes the room of all words up to the next
-/// fence, so where a word between two fences would have its epoch there stands a peak of the fence before it. Engines
-/// store to such words too, if a process wants it: what has no mark is no epoch, and such a word has no history.
+/// Set in every epoch, and in nothing else that stands in a history. A fence's history takes the
+/// room of all words up to the next fence, so where a word between two fences would have its epoch
+/// there stands a peak of the fence before it. Engines store to such words too, if a process wants
+/// it: what has no mark is no epoch, and such a word has no history.
 const EPOCH_MARK: u64 = 1 << 63;
 
 /// Words of a history, from its start.
@@ -136,8 +146,8 @@ impl Look {
 }
 
 impl FenceCell {
-    /// A cell whose history stands behind it; `value` is a word of the values of a fence page that begins at word `page_start`
-    /// of its memory.
+    /// A cell whose history stands behind it; `value` is a word of the values of a fence page that
+    /// begins at word `page_start` of its memory.
     pub fn in_fence_page(value: Word, page_start: usize) -> FenceCell {
         let index = value.index() - page_start;
         debug_assert!(index < VALUE_WORDS, "a value stands in the first part of a fence page");
@@ -173,11 +183,13 @@ impl FenceCell {
         FenceWait { value, epoch: if self.load() >= value { REACHED } else { epoch } }
     }
 
-    /// Makes the cell that of a new fence; waits for an earlier one pass. `stride_bytes` is the room of the fence in its page.
+    /// Makes the cell that of a new fence; waits for an earlier one pass. `stride_bytes` is the
+    /// room of the fence in its page.
     pub fn renew(&self, value: u64, stride_bytes: u64) {
         let Some(history) = self.history() else { return self.value.store(value) };
         let epoch = history.lock_or_begin() + 1;
-        let room = (stride_bytes as usize / 8 * HISTORY_WORDS_PER_VALUE).saturating_sub(at::PEAKS) / 2;
+        let room =
+            (stride_bytes as usize / 8 * HISTORY_WORDS_PER_VALUE).saturating_sub(at::PEAKS) / 2;
         history.word(at::DEPTH).store((room as u64) << 32);
         self.value.drop_annexes();
         history.word(at::LOST).store(0);
@@ -186,8 +198,9 @@ impl FenceCell {
         history.unlock(epoch);
     }
 
-    /// Every wait that was made passes, and no store makes the value fall any more. The value itself is left alone: whoever
-    /// shows it to readers makes it the maximum. Nothing where there is no history.
+    /// Every wait that was made passes, and no store makes the value fall any more. The value
+    /// itself is left alone: whoever shows it to readers makes it the maximum. Nothing where there
+    /// is no history.
     pub fn let_pass(&self) {
         if let Some(history) = self.history() {
             let epoch = history.lock_or_begin() + 1;
@@ -258,12 +271,14 @@ impl FenceCell {
         fell
     }
 
-    /// Step 2 alone, for those who try the other steps in another order; `None` where nothing can be rewound.
+    /// Step 2 alone, for those who try the other steps in another order; `None` where nothing can
+    /// be rewound.
     pub fn begin_rewind(&self) -> Option<Rewind<'_>> {
         Rewind::begin(self.history()?).ok()
     }
 
-    /// Whether the wait is satisfied; no in the middle of a rewind, whose maker looks again afterwards.
+    /// Whether the wait is satisfied; no in the middle of a rewind, whose maker looks again
+    /// afterwards.
     pub fn satisfies(&self, wait: FenceWait) -> bool {
         if self.value.load() >= wait.value || wait.epoch == REACHED {
             return true;
@@ -291,22 +306,25 @@ impl FenceCell {
         self.history().map_or_else(|| Look::at_value(self.load()), |history| history.look())
     }
 
-    /// The value alone, which may be held against waits that were called before this glance: a wait that comes after a rewind
-    /// has a later epoch.
+    /// The value alone, which may be held against waits that were called before this glance: a wait
+    /// that comes after a rewind has a later epoch.
     pub fn glance(&self) -> Look {
         let epoch = self.epoch_word().map_or(REACHED, |word| word.load());
-        // In the middle of a rewind, the value may be that before it, and a wait may have read the very label after it.
+        // In the middle of a rewind, the value may be that before it, and a wait may have read the
+        // very label after it.
         Look { value: self.load(), epoch: epoch & !1, first_epoch: 0, peaks: Vec::new() }
     }
 
-    /// What the cell has been, if it was rewound, or is being, since `epoch`: for a wait of that epoch that a glance before this
-    /// call did not satisfy.
+    /// What the cell has been, if it was rewound, or is being, since `epoch`: for a wait of that
+    /// epoch that a glance before this call did not satisfy.
     pub fn look_behind(&self, epoch: u64) -> Option<Look> {
-        // Only now: while the epoch is that of the wait, the value that the glance saw was the highest since the call.
+        // Only now: while the epoch is that of the wait, the value that the glance saw was the
+        // highest since the call.
         (self.epoch_word()?.load() > epoch).then(|| self.look())
     }
 
-    /// How many peaks were dropped for want of room since the fence was made: each may have lost a waiter.
+    /// How many peaks were dropped for want of room since the fence was made: each may have lost a
+    /// waiter.
     pub fn history_lost(&self) -> u64 {
         self.history().map_or(0, |history| history.word(at::LOST).load())
     }
@@ -316,8 +334,8 @@ impl FenceCell {
     }
 }
 
-/// A rewind under way: the steps that [`FenceCell::store`] takes, one by one, so that another order of them can be tried.
-/// It must [`end`](Rewind::end).
+/// A rewind under way: the steps that [`FenceCell::store`] takes, one by one, so that another order
+/// of them can be tried. It must [`end`](Rewind::end).
 pub struct Rewind<'a> {
     history: History<'a>,
     label: u64,
@@ -395,20 +413,24 @@ impl History<'_> {
         loop {
             match self.quiet_epoch() {
                 Ok(epoch) if word.compare_exchange(epoch, epoch + 1).is_ok() => return epoch + 1,
-                Err(other) if word.compare_exchange(other, EPOCH_MARK | 1).is_ok() => return EPOCH_MARK | 1,
+                Err(other) if word.compare_exchange(other, EPOCH_MARK | 1).is_ok() => {
+                    return EPOCH_MARK | 1;
+                }
                 _ => {}
             }
         }
     }
 
-    /// Makes the epoch even: `epoch`. A full barrier, since whoever rewinds looks at the waits next.
+    /// Makes the epoch even: `epoch`. A full barrier, since whoever rewinds looks at the waits
+    /// next.
     fn unlock(&self, epoch: u64) {
         let word = self.word(at::EPOCH);
         word.exchange(epoch);
         word.wake(u32::MAX, Step::ThreadWake);
     }
 
-    /// The epoch, once no rewind is under way; `Err` with what is in its place where no fence stands.
+    /// The epoch, once no rewind is under way; `Err` with what is in its place where no fence
+    /// stands.
     fn quiet_epoch(&self) -> Result<u64, u64> {
         let word = self.word(at::EPOCH);
         loop {
@@ -464,7 +486,8 @@ impl History<'_> {
         (depth.min(room + MAX_ANNEX_PEAKS), room)
     }
 
-    /// Adds a peak. When the annex is full, the older half is dropped, which served only the oldest waits, and the loss is counted.
+    /// Adds a peak. When the annex is full, the older half is dropped, which served only the oldest
+    /// waits, and the loss is counted.
     fn push(&self, peak: Peak) {
         let (before, room) = self.depth();
         let mut depth = before;
@@ -493,7 +516,8 @@ impl History<'_> {
 
     /// The first `depth` peaks.
     fn first_peaks(&self, (depth, room): (usize, usize)) -> Vec<Peak> {
-        let mut peaks: Vec<Peak> = (0..depth.min(room)).map(|number| self.peak(number, room)).collect();
+        let mut peaks: Vec<Peak> =
+            (0..depth.min(room)).map(|number| self.peak(number, room)).collect();
         for (piece, from) in (0..).zip((room..depth).step_by(PIECE_PEAKS)) {
             let piece = self.of.annex(piece, 2 * PIECE_PEAKS);
             peaks.extend((0..PIECE_PEAKS.min(depth - from)).map(|number| Peak {
@@ -510,7 +534,8 @@ impl History<'_> {
         if depth <= room {
             return self.first_peaks((depth, room)).into_iter().find(|peak| epoch < peak.label);
         }
-        // Labels rise. A concurrent rewind may spoil the search; the caller detects it by the epoch.
+        // Labels rise. A concurrent rewind may spoil the search; the caller detects it by the
+        // epoch.
         let (mut from, mut to) = (0, depth);
         while from < to {
             let middle = from + (to - from) / 2;
@@ -618,9 +643,15 @@ mod tests {
             let waits = pulses(&cell, (1..=5_000).rev());
             let look = cell.look();
             for wait in &waits {
-                assert!(cell.satisfies(*wait) && look.satisfies(*wait), "{wait:?} at stride {stride_bytes}");
+                assert!(
+                    cell.satisfies(*wait) && look.satisfies(*wait),
+                    "{wait:?} at stride {stride_bytes}"
+                );
                 let above = FenceWait { value: wait.value + 1, ..*wait };
-                assert!(!cell.satisfies(above) && !look.satisfies(above), "{above:?} was never reached");
+                assert!(
+                    !cell.satisfies(above) && !look.satisfies(above),
+                    "{above:?} was never reached"
+                );
             }
             // A peak above all others replaces them, and the next peaks stand in the page again.
             cell.store(6_000);
@@ -645,7 +676,8 @@ mod tests {
             cell.satisfies(last) && cell.history_lost() == 0,
             "a peak that is not lower takes the place of another"
         );
-        // The value before is the lowest that there is: only a fence that was never at 0 falls further.
+        // The value before is the lowest that there is: only a fence that was never at 0 falls
+        // further.
         let cell = self::cell(8);
         let waits = pulses(&cell, (2..=most + 2).rev());
         assert_eq!(cell.history_lost(), most / 2);
@@ -674,7 +706,9 @@ mod tests {
         // All the room for peaks is taken, by labels and by values that a process chose.
         for peak in (1..=40).rev() {
             for value in [peak * 3, 0] {
-                fence.iter().for_each(|cell| assert!(cell.store(value).is_none_or(|peak| peak > value)));
+                fence
+                    .iter()
+                    .for_each(|cell| assert!(cell.store(value).is_none_or(|peak| peak > value)));
             }
         }
         let looks = fence.each_ref().map(FenceCell::look);

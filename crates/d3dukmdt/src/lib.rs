@@ -1,6 +1,6 @@
-//! Types that user mode and kernel mode share, as the header of this name does: status codes, doorbell status, fence types and
-//! flags, priorities, and the cell that holds a fence's value. Both the call surface and the driver interface speak of them,
-//! and neither may see the other.
+//! Types that user mode and kernel mode share, as the header of this name does: status codes,
+//! doorbell status, fence types and flags, priorities, and the cell that holds a fence's value.
+//! Both the call surface and the driver interface speak of them, and neither may see the other.
 //!
 //! [`mod@layout`] states the C structures behind them.
 

@@ -1,10 +1,13 @@
-//! Owns how a fence is followed whose storage holds only the low half of its value: that of a GPU without 64-bit atomics.
+//! Owns how a fence is followed whose storage holds only the low half of its value: that of a GPU
+//! without 64-bit atomics.
 //!
-//! Storage says where the fence is within 32 bits, and whoever knows a recent value says which turn of them is meant: of all
-//! values with this low half, the nearest. That is the right one while every wait and signal lies within [`WINDOW`] of the
-//! value signalled last, which the kernel sees to. The formula is ours; the window is published.
+//! Storage says where the fence is within 32 bits, and whoever knows a recent value says which turn
+//! of them is meant: of all values with this low half, the nearest. That is the right one while
+//! every wait and signal lies within [`WINDOW`] of the value signalled last, which the kernel sees
+//! to. The formula is ours; the window is published.
 //!
-//! In the mapping, the upper half of such a word is 0, save for a fence that is over: that one reads as the maximum.
+//! In the mapping, the upper half of such a word is 0, save for a fence that is over: that one
+//! reads as the maximum.
 
 /// How far a wait or a signal may lie from the value signalled last (UINT_MAX / 2).
 pub const WINDOW: u64 = 0x7FFF_FFFF;
@@ -38,11 +41,20 @@ mod tests {
 
     #[test]
     fn every_value_in_the_window_is_found_again() {
-        for known in
-            [0, 1, WINDOW, 1 << 31, (1 << 32) - 1, 1 << 32, 0x1234_5678_9ABC_DEF0, u64::MAX - 1, u64::MAX]
-        {
+        for known in [
+            0,
+            1,
+            WINDOW,
+            1 << 31,
+            (1 << 32) - 1,
+            1 << 32,
+            0x1234_5678_9ABC_DEF0,
+            u64::MAX - 1,
+            u64::MAX,
+        ] {
             for distance in [0, 1, 2, 1000, WINDOW - 1, WINDOW] {
-                for value in [known.checked_add(distance), known.checked_sub(distance)].into_iter().flatten()
+                for value in
+                    [known.checked_add(distance), known.checked_sub(distance)].into_iter().flatten()
                 {
                     assert!(in_window(known, value));
                     assert_eq!(follow(known, value as u32), value, "{known:#x} to {value:#x}");
@@ -61,7 +73,10 @@ mod tests {
     #[test]
     fn the_window_is_half_of_32_bits_to_both_sides() {
         assert!(in_window(1 << 40, (1 << 40) + WINDOW) && in_window(1 << 40, (1 << 40) - WINDOW));
-        assert!(!in_window(1 << 40, (1 << 40) + WINDOW + 1) && !in_window(1 << 40, (1 << 40) - WINDOW - 1));
+        assert!(
+            !in_window(1 << 40, (1 << 40) + WINDOW + 1)
+                && !in_window(1 << 40, (1 << 40) - WINDOW - 1)
+        );
         assert!(!in_window(0, u64::MAX));
     }
 }

@@ -1,4 +1,5 @@
-//! Owns the words in which a page fault is described: the driver reports them, and a process whose device was lost reads them.
+//! Owns the words in which a page fault is described: the driver reports them, and a process whose
+//! device was lost reads them.
 
 use crate::Status;
 
@@ -91,7 +92,8 @@ pub enum GeneralErrorCode {
 pub struct FaultErrorCode(pub u32);
 
 impl FaultErrorCode {
-    /// Set when the code is the hardware's own (IsDeviceSpecificCode); the other 31 bits are the code.
+    /// Set when the code is the hardware's own (IsDeviceSpecificCode); the other 31 bits are the
+    /// code.
     const DEVICE_SPECIFIC: u32 = 1;
 
     /// One of the general codes.
@@ -129,7 +131,10 @@ mod tests {
         assert_eq!(PageFaultFlags::all().bits(), 0xFF);
         assert_eq!(PageFaultFlags::PROCESS_HANDLE_VALID.bits(), 0x80);
         assert_eq!(FaultErrorCode::default(), FaultErrorCode::general(GeneralErrorCode::PageFault));
-        assert_eq!(FaultErrorCode::general(GeneralErrorCode::InvalidInstruction), FaultErrorCode(2));
+        assert_eq!(
+            FaultErrorCode::general(GeneralErrorCode::InvalidInstruction),
+            FaultErrorCode(2)
+        );
         let own = FaultErrorCode::device_specific(6);
         assert_eq!((own, own.code(), own.is_device_specific()), (FaultErrorCode(13), 6, true));
     }

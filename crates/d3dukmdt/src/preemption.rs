@@ -1,4 +1,5 @@
-//! Owns how finely engines can be preempted, by the published numbers and by the names that people use for them.
+//! Owns how finely engines can be preempted, by the published numbers and by the names that people
+//! use for them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,6 @@
-//! Owns what everybody who stands between a driver and the kernel's callbacks has in common: each callback is passed on. A driver
-//! around a driver gives its inner one such callbacks, and says only what they do differently.
+//! Owns what everybody who stands between a driver and the kernel's callbacks has in common: each
+//! callback is passed on. A driver around a driver gives its inner one such callbacks, and says
+//! only what they do differently.
 
 use crate::doorbell::DisconnectReason;
 use crate::driver::Callbacks;
@@ -49,7 +50,11 @@ pub trait CallbackLayer: Send + Sync {
     }
 
     /// See [`Callbacks::destroy_context_allocation`].
-    fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle) -> Result<(), Status> {
+    fn destroy_context_allocation(
+        &self,
+        level: &Passive,
+        allocation: OsHandle,
+    ) -> Result<(), Status> {
         self.inner().destroy_context_allocation(level, allocation)
     }
 
@@ -95,7 +100,11 @@ impl<L: CallbackLayer> Callbacks for L {
         CallbackLayer::create_context_allocation(self, level, args)
     }
 
-    fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle) -> Result<(), Status> {
+    fn destroy_context_allocation(
+        &self,
+        level: &Passive,
+        allocation: OsHandle,
+    ) -> Result<(), Status> {
         CallbackLayer::destroy_context_allocation(self, level, allocation)
     }
 

@@ -1,5 +1,6 @@
-//! Owns what a driver declares: scheduling caps, nodes, native fence caps, user-mode submission caps. The caps of a feature are a
-//! query of their own, which is made only when the feature is declared.
+//! Owns what a driver declares: scheduling caps, nodes, native fence caps, user-mode submission
+//! caps. The caps of a feature are a query of their own, which is made only when the feature is
+//! declared.
 
 use crate::display::DisplayCaps;
 use crate::preemption::PreemptionCaps;
@@ -32,7 +33,8 @@ bitflags::bitflags! {
     }
 }
 
-/// DXGK_ENGINE_TYPE. There is no compute type: a compute-only node reports [`EngineType::Other`] and a friendly name.
+/// DXGK_ENGINE_TYPE. There is no compute type: a compute-only node reports [`EngineType::Other`]
+/// and a friendly name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum EngineType {
@@ -47,7 +49,8 @@ pub enum EngineType {
 /// How the kernel learns that an engine wrote a monitored fence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MonitoredNotification {
-    /// It does not: when a packet completes, the fences of its process that somebody waits for are read.
+    /// It does not: when a packet completes, the fences of its process that somebody waits for are
+    /// read.
     #[default]
     Basic,
     /// The engine raises DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED after each write.
@@ -61,15 +64,17 @@ pub struct NodeMetadata {
     pub engine_type: EngineType,
     /// A name for people.
     pub friendly_name: String,
-    /// DXGK_NODEMETADATA_FLAGS::ContextSchedulingSupported: hardware scheduling, so that the node takes hardware queues.
+    /// DXGK_NODEMETADATA_FLAGS::ContextSchedulingSupported: hardware scheduling, so that the node
+    /// takes hardware queues.
     pub context_scheduling: bool,
     /// DXGK_NODEMETADATA_FLAGS::UserModeSubmission.
     // spec: UMS-010
     pub user_mode_submission: bool,
     /// MaxInFlightHwQueueBuffers; 0 is no limit.
     pub max_in_flight_hw_queue_buffers: u16,
-    /// Whether its command streams can write a fence. Without it signals are software packets, and the node has no hardware
-    /// queues, whose progress is a fence. No published field says it; user-mode drivers know their hardware.
+    /// Whether its command streams can write a fence. Without it signals are software packets, and
+    /// the node has no hardware queues, whose progress is a fence. No published field says it;
+    /// user-mode drivers know their hardware.
     pub writes_fences: bool,
     /// How writes to monitored fences are heard of.
     pub monitored_notification: MonitoredNotification,
@@ -84,7 +89,8 @@ pub struct NativeFenceCaps {
     pub map_to_gpu_system_process: bool,
     /// Lowest GPU virtual address at which fence values may be mapped, if the driver cares.
     pub minimum_address: Option<u64>,
-    /// Highest GPU virtual address at which fence values may be mapped, itself included, if the driver cares.
+    /// Highest GPU virtual address at which fence values may be mapped, itself included, if the
+    /// driver cares.
     pub maximum_address: Option<u64>,
 }
 
@@ -104,12 +110,13 @@ impl Default for NativeFenceCaps {
 pub struct UserModeSubmissionCaps {
     /// How many bytes a doorbell takes.
     pub doorbell_size_bytes: u32,
-    /// How many a secondary doorbell takes (SecondaryDoorbellSizeInBytes); `None` where there is none
-    /// (SecondaryDoorbellSupported not set).
+    /// How many a secondary doorbell takes (SecondaryDoorbellSizeInBytes); `None` where there is
+    /// none (SecondaryDoorbellSupported not set).
     pub secondary_doorbell_size_bytes: Option<u32>,
 }
 
-/// DXGK_QUERYADAPTERINFOTYPE: the numbers under which DxgkDdiQueryAdapterInfo is asked. Each is an entry of [`crate::Driver`] here.
+/// DXGK_QUERYADAPTERINFOTYPE: the numbers under which DxgkDdiQueryAdapterInfo is asked. Each is an
+/// entry of [`crate::Driver`] here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AdapterInfoType {
@@ -122,7 +129,8 @@ pub enum AdapterInfoType {
     UserModeSubmissionCaps = 38,
 }
 
-/// An engine: a node of a physical adapter. Where one physical adapter is all there is, its ordinal is 0.
+/// An engine: a node of a physical adapter. Where one physical adapter is all there is, its ordinal
+/// is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EngineId {
     /// NodeOrdinal.
@@ -152,14 +160,16 @@ pub struct AdapterCaps {
     pub hw_queue_packet_cap: u32,
     /// How finely its engines are preempted, the coarsest of them (D3DKMDT_PREEMPTION_CAPS).
     pub preemption: PreemptionCaps,
-    /// The hardware keeps the context that it worked for last until it gets a packet of another one: the kernel has engines that fall
-    /// idle turned away from it by a zero-length packet. Ours; no cap of the documents.
+    /// The hardware keeps the context that it worked for last until it gets a packet of another
+    /// one: the kernel has engines that fall idle turned away from it by a zero-length packet.
+    /// Ours; no cap of the documents.
     pub lazy_context_switch: bool,
     /// Highest row of the binding table that patch lists name (MaxAllocationListSlotId).
     pub max_allocation_list_slot_id: u32,
     /// SupportPerEngineTDR: the three entries of engine recovery are there.
     pub per_engine_tdr: bool,
-    /// DXGK_FLIPCAPS::FlipOnVSyncMmIo: flips are memory-mapped and latched at the next vertical sync.
+    /// DXGK_FLIPCAPS::FlipOnVSyncMmIo: flips are memory-mapped and latched at the next vertical
+    /// sync.
     pub flip_on_vsync_mmio: bool,
     /// The display; `None` for an adapter that only renders.
     pub display: Option<DisplayCaps>,
@@ -167,18 +177,22 @@ pub struct AdapterCaps {
     pub nodes: Vec<NodeMetadata>,
     /// Physical adapters (GPUs) behind this one, from 1 to 4: as many bits has an engine affinity.
     pub physical_adapters: u32,
-    /// The signalled interrupt names hardware queues in an array ([`crate::InterruptData::HwQueuesSignaled`]). Ours, beyond the
-    /// published caps; it rests on OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT, whose form without a queue stays in use.
+    /// The signalled interrupt names hardware queues in an array
+    /// ([`crate::InterruptData::HwQueuesSignaled`]). Ours, beyond the published caps; it rests on
+    /// OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT, whose form without a queue stays in use.
     pub signaled_hw_queue_array: bool,
-    /// Whether the hardware keeps what a fence's value has been, so that waits latch over a rewind. Ours; no cap of the
-    /// documents. Without it a wait that hardware holds is judged by the value at the moment of the look.
+    /// Whether the hardware keeps what a fence's value has been, so that waits latch over a rewind.
+    /// Ours; no cap of the documents. Without it a wait that hardware holds is judged by the value
+    /// at the moment of the look.
     pub fence_history: bool,
     /// What it can do with other adapters of its kind. Ours.
     pub peer_signal: crate::peer::PeerSignalCaps,
-    /// DXGK_GPUMMUCAPS::CacheCoherentMemorySupported: page table entries may ask for accesses that are coherent with the CPUs' caches.
-    /// Without it the kernel keeps what engines reach out of those caches.
+    /// DXGK_GPUMMUCAPS::CacheCoherentMemorySupported: page table entries may ask for accesses that
+    /// are coherent with the CPUs' caches. Without it the kernel keeps what engines reach out of
+    /// those caches.
     pub cache_coherent_memory: bool,
-    /// DXGK_VIDMMCAPS::IoMmuSupported: its engines use a process's CPU addresses. Here all of its contexts do (UseIoMmu).
+    /// DXGK_VIDMMCAPS::IoMmuSupported: its engines use a process's CPU addresses. Here all of its
+    /// contexts do (UseIoMmu).
     pub io_mmu: bool,
 }
 
@@ -188,7 +202,8 @@ impl AdapterCaps {
         self.nodes.len() as u32 * self.physical_adapters
     }
 
-    /// The number of an engine among all, the nodes of physical adapter 0 first; `None` for one that is not there.
+    /// The number of an engine among all, the nodes of physical adapter 0 first; `None` for one
+    /// that is not there.
     pub fn engine_number(&self, engine: EngineId) -> Option<u32> {
         let nodes = self.nodes.len() as u32;
         let there = engine.node_ordinal < nodes && engine.engine_ordinal < self.physical_adapters;

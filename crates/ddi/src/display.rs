@@ -1,6 +1,8 @@
-//! Owns the arguments of the display's entries: where a driver scans a picture from, and what a display is like.
+//! Owns the arguments of the display's entries: where a driver scans a picture from, and what a
+//! display is like.
 //!
-//! There is one video present source and one target, both numbered 0: several displays, modes and overlays are not driven.
+//! There is one video present source and one target, both numbered 0: several displays, modes and
+//! overlays are not driven.
 
 use tidegate_d3dukmdt::Surface;
 use tidegate_platform::PhysicalAddress;
@@ -10,7 +12,8 @@ pub const VID_PN_SOURCE: u32 = 0;
 /// The number of the one target (D3DDDI_VIDEO_PRESENT_TARGET_ID).
 pub const VID_PN_TARGET: u32 = 0;
 
-/// What a driver says about the display of its adapter. The published contract has it in the modes of a VidPN.
+/// What a driver says about the display of its adapter. The published contract has it in the modes
+/// of a VidPN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DisplayCaps {
     /// How long a refresh takes, in nanoseconds; not 0.
@@ -30,7 +33,8 @@ bitflags::bitflags! {
     }
 }
 
-/// DXGKARG_SETVIDPNSOURCEADDRESS. The published structure names the allocation, from which a driver knows the surface.
+/// DXGKARG_SETVIDPNSOURCEADDRESS. The published structure names the allocation, from which a driver
+/// knows the surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetVidPnSourceAddress {
     /// Whose picture it is.

@@ -25,10 +25,11 @@ pub struct CreateDoorbell {
     pub os_handle: OsHandle,
     /// Ring and control area.
     pub ring: RingAllocations,
-    /// With RESIZE_RING_BUFFER_OPERATION the queue has a doorbell already, which the kernel aborts and disconnects when this
-    /// call has succeeded.
+    /// With RESIZE_RING_BUFFER_OPERATION the queue has a doorbell already, which the kernel aborts
+    /// and disconnects when this call has succeeded.
     pub flags: CreateDoorbellFlags,
-    /// From the user-mode driver, at most 16 bytes, and back to it as the driver leaves them: as many as came.
+    /// From the user-mode driver, at most 16 bytes, and back to it as the driver leaves them: as
+    /// many as came.
     pub private_data: Vec<u8>,
 }
 
@@ -37,10 +38,12 @@ pub struct CreateDoorbell {
 pub struct ConnectedDoorbell {
     /// The doorbell's page, to be shown through the process's mapping.
     pub page: Page,
-    /// The page of the secondary doorbell; there must be one when it was asked for (RequireSecondaryAddress).
+    /// The page of the secondary doorbell; there must be one when it was asked for
+    /// (RequireSecondaryAddress).
     pub secondary: Option<Page>,
-    /// What is added to a write pointer to make the value that is stored to the doorbell: 0 for a doorbell of the queue's own,
-    /// the queue's number in the high bits for a location that all queues share.
+    /// What is added to a write pointer to make the value that is stored to the doorbell: 0 for a
+    /// doorbell of the queue's own, the queue's number in the high bits for a location that all
+    /// queues share.
     pub value_base: u64,
     /// CONNECTED or CONNECTED_NOTIFY.
     pub status: DoorbellStatus,

@@ -1,7 +1,8 @@
 //! The entries of DRIVER_INITIALIZATION_DATA that a driver may leave out.
 //!
-//! A driver states the ones that it has ([`crate::Driver::optional_entries`]); the kernel checks at start that each declared
-//! capability has the entries that it rests on. The other entries are methods without a default.
+//! A driver states the ones that it has ([`crate::Driver::optional_entries`]); the kernel checks at
+//! start that each declared capability has the entries that it rests on. The other entries are
+//! methods without a default.
 
 bitflags::bitflags! {
     /// Entries that are NULL in the table of a driver that leaves them out.

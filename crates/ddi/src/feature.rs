@@ -1,13 +1,15 @@
-//! Owns feature negotiation, both ways: the kernel's interface ([`FeatureInterface`], DXGK_FEATURE_INTERFACE) and the arguments of
-//! the driver's (DXGKDDI_FEATURE_INTERFACE: [`crate::Driver::query_feature_support`] and
-//! [`crate::Driver::query_feature_interface`]).
+//! Owns feature negotiation, both ways: the kernel's interface ([`FeatureInterface`],
+//! DXGK_FEATURE_INTERFACE) and the arguments of the driver's (DXGKDDI_FEATURE_INTERFACE:
+//! [`crate::Driver::query_feature_support`] and [`crate::Driver::query_feature_interface`]).
 //!
-//! Order: 1. before the driver starts, the kernel asks it for the versions that it supports; 2. while it starts, the driver asks
-//! whether a feature is enabled, and at which version; 3. each side may then fetch the other's table of that version; 4. only
-//! what is enabled is declared. All of it happens at PASSIVE level, which the token demands.
+//! Order: 1. before the driver starts, the kernel asks it for the versions that it supports; 2.
+//! while it starts, the driver asks whether a feature is enabled, and at which version; 3. each
+//! side may then fetch the other's table of that version; 4. only what is enabled is declared. All
+//! of it happens at PASSIVE level, which the token demands.
 //!
-//! A table is a typed value here. The size that the caller has room for travels with the request all the same, so that a caller
-//! that was built against a smaller table is told instead of cut off.
+//! A table is a typed value here. The size that the caller has room for travels with the request
+//! all the same, so that a caller that was built against a smaller table is told instead of cut
+//! off.
 
 use crate::{Passive, Status};
 use std::fmt;
@@ -91,7 +93,8 @@ impl FeatureSupport {
     }
 }
 
-/// DXGKARGCB_QUERYFEATUREINTERFACE and DXGKARG_QUERYFEATUREINTERFACE: one side asks for the other's table.
+/// DXGKARGCB_QUERYFEATUREINTERFACE and DXGKARG_QUERYFEATUREINTERFACE: one side asks for the other's
+/// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryFeatureInterface {
     /// Which feature.
@@ -107,7 +110,8 @@ bitflags::bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     // spec: NF-064
     pub struct NativeFenceOsCaps: u32 {
-        /// SupportOptimizedDefaultFenceType: DEFAULT fences whose MonitoredValue stands in local memory.
+        /// SupportOptimizedDefaultFenceType: DEFAULT fences whose MonitoredValue stands in local
+        /// memory.
         const OPTIMIZED_DEFAULT_FENCE_TYPE = 1;
         /// SupportIntraGpuFenceType: INTRA_GPU fences.
         const INTRA_GPU_FENCE_TYPE = 1 << 1;
@@ -142,7 +146,8 @@ impl NativeFenceTable1 {
     }
 }
 
-/// The kernel's table of a feature at a version. A further version is a further variant, and those that stand here stay.
+/// The kernel's table of a feature at a version. A further version is a further variant, and those
+/// that stand here stay.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum KernelFeatureTable {
@@ -156,7 +161,8 @@ pub enum KernelFeatureTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverFeatureTable {
-    /// The feature has no table of its own: its entries stand in [`crate::Driver`], as those of all features known here do.
+    /// The feature has no table of its own: its entries stand in [`crate::Driver`], as those of all
+    /// features known here do.
     Empty,
 }
 
@@ -168,9 +174,11 @@ pub trait FeatureInterface: Send + Sync {
     // spec: NF-067
     fn is_feature_enabled(&self, level: &Passive, feature: FeatureId) -> FeatureState;
 
-    /// The kernel's table of an enabled feature. At the negotiated version and with room for the table this succeeds.
+    /// The kernel's table of an enabled feature. At the negotiated version and with room for the
+    /// table this succeeds.
     ///
-    /// NOT_SUPPORTED: not enabled here. INVALID_PARAMETER: another version than the negotiated one. BUFFER_TOO_SMALL: no room.
+    /// NOT_SUPPORTED: not enabled here. INVALID_PARAMETER: another version than the negotiated one.
+    /// BUFFER_TOO_SMALL: no room.
     #[doc(alias = "DXGKCB_QUERYFEATUREINTERFACE")]
     fn query_feature_interface(
         &self,

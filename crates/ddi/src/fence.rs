@@ -11,8 +11,8 @@ pub struct CreateNativeFence {
     pub os_handle: OsHandle,
     /// DEFAULT or INTRA_GPU.
     pub fence_type: NativeFenceType,
-    /// CurrentValue and MonitoredValue in the system process's address space, if the caps asked for it; on the original, zeros
-    /// if not.
+    /// CurrentValue and MonitoredValue in the system process's address space, if the caps asked for
+    /// it; on the original, zeros if not.
     pub system_process_va: Option<(u64, u64)>,
     /// Private driver data, in and out.
     pub private_data: [u8; 64],
@@ -33,7 +33,8 @@ pub struct OpenNativeFence {
     pub monitored_value_gpu_va: u64,
 }
 
-/// One element of DXGKARG_UPDATEMONITOREDVALUES. It borrows the address: a driver cannot keep the element beyond the call.
+/// One element of DXGKARG_UPDATEMONITOREDVALUES. It borrows the address: a driver cannot keep the
+/// element beyond the call.
 ///
 /// ```compile_fail,E0521
 /// use tidegate_ddi::fence::UpdateMonitoredValue;
@@ -57,14 +58,16 @@ pub struct UpdateMonitoredValue<'a> {
     pub monitored_value: &'a Word,
 }
 
-/// One element of DXGKARG_UPDATECURRENTVALUESFROMCPU. It borrows the address, like [`UpdateMonitoredValue`].
+/// One element of DXGKARG_UPDATECURRENTVALUESFROMCPU. It borrows the address, like
+/// [`UpdateMonitoredValue`].
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateCurrentValue<'a> {
     /// The driver's handle of the fence.
     pub fence: DriverHandle,
     /// What CurrentValue becomes.
     pub value: u64,
-    /// Kernel CPU address of CurrentValue, for the duration of the call; `None` for an INTRA_GPU fence, which no CPU reaches.
+    /// Kernel CPU address of CurrentValue, for the duration of the call; `None` for an INTRA_GPU
+    /// fence, which no CPU reaches.
     pub current_value: Option<&'a FenceCell>,
 }
 
@@ -75,8 +78,8 @@ pub enum UpdateCurrentMode {
     Write,
     /// Somebody else wrote it: only let waiting hardware queues look.
     NotificationOnly,
-    /// The parent device is in error: GPU waits on the fence pass from now on, signals do nothing. The value is left alone; the
-    /// kernel shows readers the maximum.
+    /// The parent device is in error: GPU waits on the fence pass from now on, signals do nothing.
+    /// The value is left alone; the kernel shows readers the maximum.
     AlwaysSignaled,
 }
 
@@ -91,13 +94,15 @@ pub struct SetNativeFenceLogBuffer {
     pub log_type: LogType,
     /// How many entries fit; 0 takes the log away, and the other members say nothing.
     pub number_of_entries: u32,
-    /// While a timeline is recorded: the hardware is to interrupt behind every so many entries, so that the log is read before
-    /// it runs over; 0 for never. A hint: the interrupt is a spurious one, which every kernel must take. Not published.
+    /// While a timeline is recorded: the hardware is to interrupt behind every so many entries, so
+    /// that the log is read before it runs over; 0 for never. A hint: the interrupt is a spurious
+    /// one, which every kernel must take. Not published.
     pub notify_every: u32,
-    /// LogBufferGpuVa: the header in the process's GPU address space. The entries follow it, at `LOG_HEADER_BYTES`.
+    /// LogBufferGpuVa: the header in the process's GPU address space. The entries follow it, at
+    /// `LOG_HEADER_BYTES`.
     pub gpu_va: u64,
-    /// LogBufferSystemProcessGpuVa: the header in the address space of the system process, for the CMP. The entries follow it
-    /// there, too.
+    /// LogBufferSystemProcessGpuVa: the header in the address space of the system process, for the
+    /// CMP. The entries follow it there, too.
     pub system_process_gpu_va: u64,
     /// The header word (index and wraparound count), kernel CPU address.
     pub header: Word,

@@ -1,4 +1,5 @@
-//! Owns handles. Kernel and driver each name their own objects; several DDIs swap one for the other.
+//! Owns handles. Kernel and driver each name their own objects; several DDIs swap one for the
+//! other.
 
 /// A handle that the kernel gave the driver: the driver only ever passes it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,8 @@
 //! Owns what a driver reports at interrupt level (DXGKARGCB_NOTIFY_INTERRUPT_DATA).
 
-use crate::layout::{EngineState, FaultErrorCode, InterruptType, PageFaultFlags, RenderPipelineStage};
+use crate::layout::{
+    EngineState, FaultErrorCode, InterruptType, PageFaultFlags, RenderPipelineStage,
+};
 use crate::{DriverHandle, OsHandle};
 use tidegate_platform::PhysicalAddress;
 
@@ -16,7 +18,8 @@ pub enum InterruptData {
         /// The last complete packet's id.
         submission_fence_id: u32,
     },
-    /// DXGK_INTERRUPT_DMA_PREEMPTED: a preemption is over, and everything behind `last_completed_fence_id` is back with the kernel.
+    /// DXGK_INTERRUPT_DMA_PREEMPTED: a preemption is over, and everything behind
+    /// `last_completed_fence_id` is back with the kernel.
     DmaPreempted {
         /// Which engine: its node.
         node_ordinal: u32,
@@ -27,7 +30,8 @@ pub enum InterruptData {
         /// The last complete packet's id.
         last_completed_fence_id: u32,
     },
-    /// DXGK_INTERRUPT_CRTC_VSYNC: a vertical sync. Reported after the packets that are complete by then: a flip may depend on one.
+    /// DXGK_INTERRUPT_CRTC_VSYNC: a vertical sync. Reported after the packets that are complete by
+    /// then: a flip may depend on one.
     CrtcVsync {
         /// VidPnTargetId: which display.
         vid_pn_target_id: u32,
@@ -41,30 +45,33 @@ pub enum InterruptData {
         /// And its physical adapter.
         engine_ordinal: u32,
     },
-    /// DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED. Which of `fences` and `hw_queue` counts is fixed by what the adapter declared
-    /// (OptimizedNativeFenceSignaledInterrupt); the other is not looked at.
+    /// DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED. Which of `fences` and `hw_queue` counts is fixed by
+    /// what the adapter declared (OptimizedNativeFenceSignaledInterrupt); the other is not looked
+    /// at.
     NativeFenceSignaled {
         /// Which engine: its node.
         node_ordinal: u32,
         /// And its physical adapter.
         engine_ordinal: u32,
-        /// The kernel's handles of fences whose signal passed MonitoredValue; `None` is the NULL array: any may be meant. An
-        /// empty array names as little as none and means the same.
+        /// The kernel's handles of fences whose signal passed MonitoredValue; `None` is the NULL
+        /// array: any may be meant. An empty array names as little as none and means the same.
         fences: Option<Vec<OsHandle>>,
-        /// Optimized mode: the driver's hardware queue whose logs tell; `None` is NULL: all of the engine.
+        /// Optimized mode: the driver's hardware queue whose logs tell; `None` is NULL: all of the
+        /// engine.
         hw_queue: Option<DriverHandle>,
         /// DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS::EvaluateLegacyMonitoredFences.
         evaluate_legacy_monitored_fences: bool,
     },
-    /// The form that the native fence document wishes for and leaves to future hardware: an array of hardware queues whose logs
-    /// tell. Ours, not published; only from an adapter that declares [`crate::AdapterCaps::signaled_hw_queue_array`].
+    /// The form that the native fence document wishes for and leaves to future hardware: an array
+    /// of hardware queues whose logs tell. Ours, not published; only from an adapter that declares
+    /// [`crate::AdapterCaps::signaled_hw_queue_array`].
     HwQueuesSignaled {
         /// Which engine: its node.
         node_ordinal: u32,
         /// And its physical adapter.
         engine_ordinal: u32,
-        /// The driver's handles of the hardware queues that signalled above a MonitoredValue; an empty array means all of the
-        /// engine.
+        /// The driver's handles of the hardware queues that signalled above a MonitoredValue; an
+        /// empty array means all of the engine.
         hw_queues: Vec<DriverHandle>,
         /// As in [`InterruptData::NativeFenceSignaled`].
         evaluate_legacy_monitored_fences: bool,
@@ -86,10 +93,12 @@ pub enum InterruptData {
         node_ordinal: u32,
         /// And its physical adapter.
         engine_ordinal: u32,
-        /// The kernel's handle of the one that faulted. The flags say whose: of the queue, where FENCE_INVALID is clear; else of the
-        /// context (HW_CONTEXT_VALID), of the process (PROCESS_HANDLE_VALID), or of nobody.
+        /// The kernel's handle of the one that faulted. The flags say whose: of the queue, where
+        /// FENCE_INVALID is clear; else of the context (HW_CONTEXT_VALID), of the process
+        /// (PROCESS_HANDLE_VALID), or of nobody.
         faulted: OsHandle,
-        /// The progress value of the command buffer that faulted; 0 where it was none, and where FENCE_INVALID is set.
+        /// The progress value of the command buffer that faulted; 0 where it was none, and where
+        /// FENCE_INVALID is set.
         faulted_fence_id: u64,
         /// Which ring slot, counted from the queue's birth. Ours, not published.
         slot: u64,
@@ -103,7 +112,8 @@ pub enum InterruptData {
         /// Which request is answered: what [`crate::Driver::suspend_context`] was given.
         suspend_fence: u64,
     },
-    /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE: the driver asks for a power action, or says that an engine makes no progress.
+    /// DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE: the driver asks for a power action, or says that an
+    /// engine makes no progress.
     // spec: UMS-050
     EngineStateChange {
         /// Which engine: its node.
@@ -116,17 +126,22 @@ pub enum InterruptData {
 }
 
 impl InterruptData {
-    /// The DXGK_INTERRUPT_TYPE under which a C driver would report it; `None` for the form that is not published.
+    /// The DXGK_INTERRUPT_TYPE under which a C driver would report it; `None` for the form that is
+    /// not published.
     pub fn interrupt_type(&self) -> Option<InterruptType> {
         match self {
             InterruptData::DmaCompleted { .. } => Some(InterruptType::DmaCompleted),
             InterruptData::DmaPreempted { .. } => Some(InterruptType::DmaPreempted),
             InterruptData::CrtcVsync { .. } => Some(InterruptType::CrtcVsync),
             InterruptData::DmaPageFaulted { .. } => Some(InterruptType::DmaPageFaulted),
-            InterruptData::MonitoredFenceSignaled { .. } => Some(InterruptType::MonitoredFenceSignaled),
+            InterruptData::MonitoredFenceSignaled { .. } => {
+                Some(InterruptType::MonitoredFenceSignaled)
+            }
             InterruptData::HwQueuePageFaulted { .. } => Some(InterruptType::HwQueuePageFaulted),
             InterruptData::NativeFenceSignaled { .. } => Some(InterruptType::NativeFenceSignaled),
-            InterruptData::SuspendContextCompleted { .. } => Some(InterruptType::SuspendContextCompleted),
+            InterruptData::SuspendContextCompleted { .. } => {
+                Some(InterruptType::SuspendContextCompleted)
+            }
             InterruptData::EngineStateChange { .. } => Some(InterruptType::GpuEngineStateChange),
             InterruptData::HwQueuesSignaled { .. } => None,
         }
@@ -150,8 +165,8 @@ pub struct PageFault {
     pub page_table_level: u32,
     /// The code.
     pub error_code: FaultErrorCode,
-    /// The same in words; a driver's own. What else it was than an address: a packet that makes no sense, arguments that a program
-    /// refused, a command that the engine cannot run.
+    /// The same in words; a driver's own. What else it was than an address: a packet that makes no
+    /// sense, arguments that a program refused, a command that the engine cannot run.
     pub what: &'static str,
 }
 
@@ -167,7 +182,12 @@ mod tests {
         let (fences, hw_queue) = (None, None);
         let published = [
             InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id: 0 },
-            InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id: 0, fault },
+            InterruptData::DmaPageFaulted {
+                node_ordinal,
+                engine_ordinal,
+                faulted_fence_id: 0,
+                fault,
+            },
             InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal },
             InterruptData::HwQueuePageFaulted {
                 node_ordinal,

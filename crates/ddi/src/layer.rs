@@ -1,19 +1,22 @@
-//! Owns what every driver around a driver has in common: it passes each call on. A recording or a faulty driver says only what it
-//! does differently.
+//! Owns what every driver around a driver has in common: it passes each call on. A recording or a
+//! faulty driver says only what it does differently.
 
 use crate::caps::{AdapterCaps, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
 use crate::display::SetVidPnSourceAddress;
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, InterruptService, StartInfo};
 use crate::entries::OptionalEntries;
-use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
+use crate::feature::{
+    DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
+};
 use crate::fence::{
-    CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
-    UpdateCurrentValue, UpdateMonitoredValue,
+    CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer,
+    UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
 use crate::layout::InterruptType;
 use crate::memory::{
-    AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
+    AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation,
+    UpdatePageTable,
 };
 use crate::patch::{Patch, PatchLocation, Render, SubmitCommandPhysical};
 use crate::peer::{LinkNativeFence, PeerDoorbell};
@@ -107,7 +110,11 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::build_paging_buffer`].
-    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+    fn build_paging_buffer(
+        &self,
+        level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), Status> {
         self.inner().build_paging_buffer(level, operation)
     }
 
@@ -152,7 +159,11 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::setup_priority_bands`].
-    fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+    fn setup_priority_bands(
+        &self,
+        level: &Passive,
+        args: SetupPriorityBands,
+    ) -> Result<(), Status> {
         self.inner().setup_priority_bands(level, args)
     }
 
@@ -166,7 +177,11 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::submit_command_virtual`].
-    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
         self.inner().submit_command_virtual(level, args)
     }
 
@@ -186,7 +201,11 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::create_hw_queue`].
-    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+    fn create_hw_queue(
+        &self,
+        level: &Passive,
+        args: CreateHwQueue,
+    ) -> Result<DriverHandle, Status> {
         self.inner().create_hw_queue(level, args)
     }
 
@@ -214,7 +233,11 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::open_native_fence`].
-    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+    fn open_native_fence(
+        &self,
+        level: &Passive,
+        args: OpenNativeFence,
+    ) -> Result<DriverHandle, Status> {
         self.inner().open_native_fence(level, args)
     }
 
@@ -234,7 +257,12 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::connect_peer`].
-    fn connect_peer(&self, level: &Passive, peer: u32, doorbell: PeerDoorbell) -> Result<(), Status> {
+    fn connect_peer(
+        &self,
+        level: &Passive,
+        peer: u32,
+        doorbell: PeerDoorbell,
+    ) -> Result<(), Status> {
         self.inner().connect_peer(level, peer, doorbell)
     }
 
@@ -274,7 +302,11 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::create_doorbell`].
-    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(
+        &self,
+        level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
         self.inner().create_doorbell(level, args)
     }
 
@@ -339,12 +371,20 @@ pub trait DriverLayer: Send + Sync {
     }
 
     /// See [`Driver::query_dependent_engine_group`].
-    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {
+    fn query_dependent_engine_group(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<u64, Status> {
         self.inner().query_dependent_engine_group(level, engine)
     }
 
     /// See [`Driver::query_engine_status`].
-    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+    fn query_engine_status(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<EngineStatus, Status> {
         self.inner().query_engine_status(level, engine)
     }
 
@@ -489,7 +529,11 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::get_standard_allocation_driver_data(self, level, args)
     }
 
-    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+    fn build_paging_buffer(
+        &self,
+        level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), Status> {
         DriverLayer::build_paging_buffer(self, level, operation)
     }
 
@@ -526,7 +570,11 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::resume_context(self, level, context)
     }
 
-    fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+    fn setup_priority_bands(
+        &self,
+        level: &Passive,
+        args: SetupPriorityBands,
+    ) -> Result<(), Status> {
         DriverLayer::setup_priority_bands(self, level, args)
     }
 
@@ -538,7 +586,11 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::set_context_scheduling_properties(self, level, args)
     }
 
-    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
         DriverLayer::submit_command_virtual(self, level, args)
     }
 
@@ -554,7 +606,11 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::submit_command(self, level, args)
     }
 
-    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+    fn create_hw_queue(
+        &self,
+        level: &Passive,
+        args: CreateHwQueue,
+    ) -> Result<DriverHandle, Status> {
         DriverLayer::create_hw_queue(self, level, args)
     }
 
@@ -578,7 +634,11 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::create_native_fence(self, level, args)
     }
 
-    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+    fn open_native_fence(
+        &self,
+        level: &Passive,
+        args: OpenNativeFence,
+    ) -> Result<DriverHandle, Status> {
         DriverLayer::open_native_fence(self, level, args)
     }
 
@@ -594,7 +654,12 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::common_doorbell(self, level)
     }
 
-    fn connect_peer(&self, level: &Passive, peer: u32, doorbell: PeerDoorbell) -> Result<(), Status> {
+    fn connect_peer(
+        &self,
+        level: &Passive,
+        peer: u32,
+        doorbell: PeerDoorbell,
+    ) -> Result<(), Status> {
         DriverLayer::connect_peer(self, level, peer, doorbell)
     }
 
@@ -627,7 +692,11 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::update_native_fence_logs(self, level, hw_queues);
     }
 
-    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(
+        &self,
+        level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
         DriverLayer::create_doorbell(self, level, args)
     }
 
@@ -682,11 +751,19 @@ impl<T: DriverLayer> Driver for T {
         DriverLayer::query_current_fence(self, level, engine)
     }
 
-    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {
+    fn query_dependent_engine_group(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<u64, Status> {
         DriverLayer::query_dependent_engine_group(self, level, engine)
     }
 
-    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+    fn query_engine_status(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<EngineStatus, Status> {
         DriverLayer::query_engine_status(self, level, engine)
     }
 

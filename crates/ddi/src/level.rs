@@ -1,7 +1,9 @@
-//! Owns the interrupt request levels, as tokens that a DDI demands. In user space: PASSIVE is an ordinary thread that may
-//! block; DISPATCH must not block; DIRQL holds the adapter's interrupt lock, so it is serialised with the interrupt routine.
+//! Owns the interrupt request levels, as tokens that a DDI demands. In user space: PASSIVE is an
+//! ordinary thread that may block; DISPATCH must not block; DIRQL holds the adapter's interrupt
+//! lock, so it is serialised with the interrupt routine.
 //!
-//! A token costs nothing; the kernel makes it where it enters the level, and a driver only passes it on.
+//! A token costs nothing; the kernel makes it where it enters the level, and a driver only passes
+//! it on.
 
 use std::marker::PhantomData;
 

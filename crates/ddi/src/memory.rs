@@ -1,7 +1,8 @@
-//! Owns the arguments by which the kernel's memory manager has page tables written in the driver's format, asks where fence
-//! storage may stand, and moves it.
+//! Owns the arguments by which the kernel's memory manager has page tables written in the driver's
+//! format, asks where fence storage may stand, and moves it.
 //!
-//! Segments are named by numbers from 1 on, in the order of the driver's report; in a set, bit 0 is segment 1.
+//! Segments are named by numbers from 1 on, in the order of the driver's report; in a set, bit 0 is
+//! segment 1.
 
 use crate::{DriverHandle, NativeFenceType, OsHandle, Status};
 use std::cell::Cell;
@@ -15,7 +16,8 @@ pub struct Segment {
     pub memory: PhysicalMemory,
     /// The physical adapter that it belongs to; linked ones reach it too.
     pub physical_adapter: u32,
-    /// Whether the CPU reaches it through the bus. Where it does not, the kernel gives out addresses and looks at nothing.
+    /// Whether the CPU reaches it through the bus. Where it does not, the kernel gives out
+    /// addresses and looks at nothing.
     pub cpu_visible: bool,
     /// How many bytes it has.
     pub bytes: u64,
@@ -60,8 +62,8 @@ pub enum PageTableEntry {
         at: PhysicalAddress,
         /// Whether engines may store through it.
         writable: bool,
-        /// Whether fence values stand in it, with their histories behind it on the bus (see `fence_cell`): the hardware keeps
-        /// them, if its caps say so.
+        /// Whether fence values stand in it, with their histories behind it on the bus (see
+        /// `fence_cell`): the hardware keeps them, if its caps say so.
         fence_values: bool,
         /// CacheCoherent: accesses look into the CPUs' caches.
         cache_coherent: bool,
@@ -85,7 +87,8 @@ pub struct UpdatePageTable<'a> {
     pub entries: &'a [PageTableEntry],
 }
 
-/// D3DKMDT_STANDARDALLOCATION_TYPE: allocations that the kernel makes for itself and the driver knows the place of.
+/// D3DKMDT_STANDARDALLOCATION_TYPE: allocations that the kernel makes for itself and the driver
+/// knows the place of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum StandardAllocationType {
@@ -158,7 +161,10 @@ impl PagingBuffer {
     pub fn append(&self, commands: &[u8]) -> Result<(), Status> {
         let at = self.used.get();
         let full = Status::GRAPHICS_INSUFFICIENT_DMA_BUFFER;
-        let end = u32::try_from(commands.len()).ok().and_then(|bytes| at.checked_add(bytes)).ok_or(full)?;
+        let end = u32::try_from(commands.len())
+            .ok()
+            .and_then(|bytes| at.checked_add(bytes))
+            .ok_or(full)?;
         self.memory.write(u64::from(at), commands).map_err(|_| full)?;
         self.used.set(end);
         Ok(())
@@ -170,25 +176,26 @@ impl PagingBuffer {
     }
 }
 
-/// DXGKARG_BUILDPAGINGBUFFER. An operation with a buffer is done when the kernel has had the commands in it executed; any other
-/// when the call returns.
+/// DXGKARG_BUILDPAGINGBUFFER. An operation with a buffer is done when the kernel has had the
+/// commands in it executed; any other when the call returns.
 #[derive(Clone, Copy, Debug)]
 pub enum PagingOperation<'a> {
-    /// No engine of the adapter begins a turn from now on, and none is in one. Ours; it stands for the suspension of every
-    /// context that may use what is moved. Counts: as many releases end it.
+    /// No engine of the adapter begins a turn from now on, and none is in one. Ours; it stands for
+    /// the suspension of every context that may use what is moved. Counts: as many releases end it.
     HoldEngines,
     /// The engines go on, and look at every wait anew.
     ReleaseEngines,
-    /// A page of fence values that no CPU reaches goes from one place to another, with what hardware knows of it: histories and
-    /// the queues that wait. Only while engines are held.
+    /// A page of fence values that no CPU reaches goes from one place to another, with what
+    /// hardware knows of it: histories and the queues that wait. Only while engines are held.
     TransferFenceValues {
         /// Where it stands.
         from: PhysicalAddress,
         /// Where it will stand; as large.
         to: PhysicalAddress,
     },
-    /// DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL: copies bytes. Addresses are of the kernel's paging process. Of 0 bytes, with nothing to be
-    /// written to the buffer: the adapter was reset, and what an allocation held in the device's memory is lost.
+    /// DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL: copies bytes. Addresses are of the kernel's paging
+    /// process. Of 0 bytes, with nothing to be written to the buffer: the adapter was reset, and
+    /// what an allocation held in the device's memory is lost.
     #[doc(alias = "DXGK_OPERATION_VIRTUAL_TRANSFER")]
     VirtualTransfer {
         /// From here.
@@ -212,8 +219,9 @@ pub enum PagingOperation<'a> {
         /// Where the commands go.
         buffer: &'a PagingBuffer,
     },
-    /// DXGK_BUILDPAGINGBUFFER_INITCONTEXTRESOURCE: gives a context allocation its first content, before any packet of its context is
-    /// submitted. The address is of the kernel's paging process.
+    /// DXGK_BUILDPAGINGBUFFER_INITCONTEXTRESOURCE: gives a context allocation its first content,
+    /// before any packet of its context is submitted. The address is of the kernel's paging
+    /// process.
     #[doc(alias = "DXGK_OPERATION_INIT_CONTEXT_RESOURCE")]
     InitContextResource {
         /// Which: the kernel's handle, as DxgkCbCreateContextAllocation returned it.
@@ -225,8 +233,8 @@ pub enum PagingOperation<'a> {
         /// Where the commands go.
         buffer: &'a PagingBuffer,
     },
-    /// DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY: these fences stand elsewhere now. A fence in local memory is told of when
-    /// it is made, too.
+    /// DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY: these fences stand elsewhere now. A fence in
+    /// local memory is told of when it is made, too.
     #[doc(alias = "NOTIFY_FENCE_RESIDENCY")]
     NotifyFenceResidency(&'a [FenceResidency<'a>]),
 }

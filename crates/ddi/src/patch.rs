@@ -1,12 +1,13 @@
-//! Owns the arguments of packets with physical addresses: what a process lists, what the driver makes of its commands, where it patches
-//! addresses in, and where the kernel may split a buffer.
+//! Owns the arguments of packets with physical addresses: what a process lists, what the driver
+//! makes of its commands, where it patches addresses in, and where the kernel may split a buffer.
 
 use crate::memory::PagingBuffer;
 use crate::{DriverHandle, SubmitCommandFlags};
 use tidegate_platform::{Bulk, PhysicalAddress};
 
-/// D3DDDI_PATCHLOCATIONLIST: from `split_offset` on the buffer uses an allocation in a slot, or does not use the slot any more. What was
-/// bound to a slot stays bound until the next entry for it.
+/// D3DDDI_PATCHLOCATIONLIST: from `split_offset` on the buffer uses an allocation in a slot, or
+/// does not use the slot any more. What was bound to a slot stays bound until the next entry for
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatchLocation {
     /// Index into the allocation list; `None` unbinds the slot.
@@ -17,7 +18,8 @@ pub struct PatchLocation {
     pub patch_offset: u32,
     /// Which byte of the allocation is meant.
     pub allocation_offset: u64,
-    /// Up to here the buffer can run without the allocation, in bytes. Rises strictly from entry to entry.
+    /// Up to here the buffer can run without the allocation, in bytes. Rises strictly from entry to
+    /// entry.
     pub split_offset: u32,
 }
 

@@ -1,9 +1,10 @@
-//! Owns the arguments by which GPUs are made to tell each other of signals, without the CPU. Ours: the documents announce
-//! common doorbell memory and shared fence storage for the future and say no more.
+//! Owns the arguments by which GPUs are made to tell each other of signals, without the CPU. Ours:
+//! the documents announce common doorbell memory and shared fence storage for the future and say no
+//! more.
 //!
-//! Order: 1. both adapters declare it ([`PeerSignalCaps`]); 2. each driver gives its common doorbell, and is given the other's,
-//! under a number that means that adapter from then on; 3. for each fence that both have open, each driver is told who else
-//! watches it.
+//! Order: 1. both adapters declare it ([`PeerSignalCaps`]); 2. each driver gives its common
+//! doorbell, and is given the other's, under a number that means that adapter from then on; 3. for
+//! each fence that both have open, each driver is told who else watches it.
 
 use crate::DriverHandle;
 use std::any::Any;
@@ -16,13 +17,14 @@ use tidegate_platform::PhysicalAddress;
 pub struct PeerSignalCaps {
     /// It has a common doorbell, and writes to those of others.
     pub common_doorbell: bool,
-    /// It loads other adapters' MonitoredValues and counts of waiting queues, and lets its own be loaded, so that a doorbell is
-    /// written only when somebody waits. Only together with `common_doorbell`.
+    /// It loads other adapters' MonitoredValues and counts of waiting queues, and lets its own be
+    /// loaded, so that a doorbell is written only when somebody waits. Only together with
+    /// `common_doorbell`.
     pub shared_fence_storage: bool,
 }
 
-/// A common doorbell, as one driver gives it and another takes it. The kernel hands it on and does not look inside: it is
-/// memory on the bus, in the format of the hardware that both drive.
+/// A common doorbell, as one driver gives it and another takes it. The kernel hands it on and does
+/// not look inside: it is memory on the bus, in the format of the hardware that both drive.
 #[derive(Clone)]
 pub struct PeerDoorbell(Arc<dyn Any + Send + Sync>);
 
@@ -62,7 +64,8 @@ pub struct LinkNativeFence {
     pub current_value: PhysicalAddress,
     /// Whether its history stands behind it.
     pub history: bool,
-    /// Where this adapter's MonitoredValue stands: what the GPU compares with when another one tells it of a signal.
+    /// Where this adapter's MonitoredValue stands: what the GPU compares with when another one
+    /// tells it of a signal.
     pub monitored_value: PhysicalAddress,
     /// All others, in the place of those of an earlier call; with none, the GPU forgets the fence.
     pub peers: Vec<PeerFence>,

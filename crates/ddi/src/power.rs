@@ -1,4 +1,5 @@
-//! Owns the states of power that the kernel asks a driver for: of the adapter as a whole (D-states) and of one engine (F-states).
+//! Owns the states of power that the kernel asks a driver for: of the adapter as a whole (D-states)
+//! and of one engine (F-states).
 
 /// Whether the adapter has power.
 #[doc(alias = "DEVICE_POWER_STATE")]

@@ -1,4 +1,5 @@
-//! Owns the arguments of the scheduler's entries: preempt, cancel, what a submission is flagged with, and the save areas of contexts.
+//! Owns the arguments of the scheduler's entries: preempt, cancel, what a submission is flagged
+//! with, and the save areas of contexts.
 
 use crate::caps::EngineId;
 use crate::{DriverHandle, OsHandle};
@@ -18,7 +19,8 @@ pub struct PreemptionCaps {
 pub struct PreemptCommand {
     /// Which engine is to give its packets back.
     pub engine: EngineId,
-    /// Comes back with [`crate::InterruptData::DmaPreempted`]; a number of the same line as submission fence ids.
+    /// Comes back with [`crate::InterruptData::DmaPreempted`]; a number of the same line as
+    /// submission fence ids.
     pub preemption_fence_id: u32,
 }
 
@@ -84,7 +86,8 @@ pub enum ContextAllocationOwner {
 pub struct ContextAllocation {
     /// The kernel's handle.
     pub os_handle: OsHandle,
-    /// Where it stands in the system process's GPU address space, wherever the memory manager moves it.
+    /// Where it stands in the system process's GPU address space, wherever the memory manager moves
+    /// it.
     pub system_gpu_va: u64,
 }
 

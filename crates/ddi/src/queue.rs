@@ -1,4 +1,5 @@
-//! Owns the arguments of context and hardware queue DDIs, of the packet path and of the hardware queue path.
+//! Owns the arguments of context and hardware queue DDIs, of the packet path and of the hardware
+//! queue path.
 
 use crate::{DriverHandle, OsHandle, SubmitCommandFlags};
 use tidegate_platform::{Bulk, Page, PhysicalAddress};
@@ -23,8 +24,8 @@ pub struct SetRootPageTable {
     pub root: Option<PhysicalAddress>,
 }
 
-/// What the user-mode driver says to the kernel-mode driver about a queue (its private driver data): under which number its
-/// work is counted, and its timeline lane plus one (0 for none).
+/// What the user-mode driver says to the kernel-mode driver about a queue (its private driver
+/// data): under which number its work is counted, and its timeline lane plus one (0 for none).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueuePrivateData {
     /// Number under which the work is counted.

@@ -1,13 +1,18 @@
-//! Owns a driver that wraps a driver and writes down who called what, in order. It changes nothing: faults are other wrappers.
+//! Owns a driver that wraps a driver and writes down who called what, in order. It changes nothing:
+//! faults are other wrappers.
 
-use crate::caps::{AdapterCaps, AdapterInfoType, EngineId, NativeFenceCaps, UserModeSubmissionCaps};
+use crate::caps::{
+    AdapterCaps, AdapterInfoType, EngineId, NativeFenceCaps, UserModeSubmissionCaps,
+};
 use crate::display::SetVidPnSourceAddress;
 use crate::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use crate::driver::{Driver, StartInfo};
-use crate::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
+use crate::feature::{
+    DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
+};
 use crate::fence::{
-    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
-    UpdateMonitoredValue,
+    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
+    UpdateCurrentValue, UpdateMonitoredValue,
 };
 use crate::layer::DriverLayer;
 use crate::layout::InterruptType;
@@ -124,7 +129,11 @@ impl DriverLayer for Recording {
         self.inner.get_standard_allocation_driver_data(level, args)
     }
 
-    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+    fn build_paging_buffer(
+        &self,
+        level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), Status> {
         let about = match operation {
             PagingOperation::NotifyFenceResidency(fences) => {
                 let at: Vec<_> =
@@ -172,7 +181,11 @@ impl DriverLayer for Recording {
         self.inner.suspend_context(level, context, suspend_fence)
     }
 
-    fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+    fn setup_priority_bands(
+        &self,
+        level: &Passive,
+        args: SetupPriorityBands,
+    ) -> Result<(), Status> {
         self.note("SetupPriorityBands", format!("NORMAL {} %", args.target_normal_band_percentage));
         self.inner.setup_priority_bands(level, args)
     }
@@ -184,7 +197,8 @@ impl DriverLayer for Recording {
     ) -> Result<(), Status> {
         let (context, p) = (args.context.0, args.properties);
         let (band, in_process) = (p.priority_band, p.in_process_priority);
-        let about = format!("context {context} {band:?} {} {in_process}", p.realtime_band_priority_level);
+        let about =
+            format!("context {context} {band:?} {} {in_process}", p.realtime_band_priority_level);
         self.note("SetContextSchedulingProperties", about);
         self.inner.set_context_scheduling_properties(level, args)
     }
@@ -194,13 +208,18 @@ impl DriverLayer for Recording {
         self.inner.resume_context(level, context)
     }
 
-    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
         self.note("SubmitCommandVirtual", format!("id {}", args.submission_fence_id));
         self.inner.submit_command_virtual(level, args)
     }
 
     fn render(&self, level: &Passive, args: Render<'_>) -> Result<Vec<PatchLocation>, Status> {
-        let about = format!("{} bytes, {} allocations", args.commands.len(), args.allocations.len());
+        let about =
+            format!("{} bytes, {} allocations", args.commands.len(), args.allocations.len());
         self.note("Render", about);
         self.inner.render(level, args)
     }
@@ -216,7 +235,11 @@ impl DriverLayer for Recording {
         self.inner.submit_command(level, args)
     }
 
-    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+    fn create_hw_queue(
+        &self,
+        level: &Passive,
+        args: CreateHwQueue,
+    ) -> Result<DriverHandle, Status> {
         self.note("CreateHwQueue", format!("{args:?}"));
         self.inner.create_hw_queue(level, args)
     }
@@ -246,7 +269,11 @@ impl DriverLayer for Recording {
         created
     }
 
-    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+    fn open_native_fence(
+        &self,
+        level: &Passive,
+        args: OpenNativeFence,
+    ) -> Result<DriverHandle, Status> {
         self.note("OpenNativeFence", format!("{args:?}"));
         self.inner.open_native_fence(level, args)
     }
@@ -279,7 +306,10 @@ impl DriverLayer for Recording {
     }
 
     fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
-        self.note("SetNativeFenceLogBuffer", format!("{:?} {}", args.log_type, args.number_of_entries));
+        self.note(
+            "SetNativeFenceLogBuffer",
+            format!("{:?} {}", args.log_type, args.number_of_entries),
+        );
         self.inner.set_native_fence_log_buffer(level, args);
     }
 
@@ -288,7 +318,11 @@ impl DriverLayer for Recording {
         self.inner.update_native_fence_logs(level, hw_queues);
     }
 
-    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(
+        &self,
+        level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
         self.note("CreateDoorbell", format!("{:?}", args.os_handle));
         self.inner.create_doorbell(level, args)
     }
@@ -353,12 +387,20 @@ impl DriverLayer for Recording {
         self.inner.query_current_fence(level, engine)
     }
 
-    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {
+    fn query_dependent_engine_group(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<u64, Status> {
         self.note("QueryDependentEngineGroup", engine.to_string());
         self.inner.query_dependent_engine_group(level, engine)
     }
 
-    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+    fn query_engine_status(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<EngineStatus, Status> {
         self.note("QueryEngineStatus", engine.to_string());
         self.inner.query_engine_status(level, engine)
     }
@@ -403,7 +445,10 @@ impl DriverLayer for Recording {
         level: &Dirql<'_>,
         args: SetVidPnSourceAddress,
     ) -> Result<(), Status> {
-        self.note("SetVidPnSourceAddress", format!("{:#x} {:?}", args.primary_address.0, args.flags));
+        self.note(
+            "SetVidPnSourceAddress",
+            format!("{:#x} {:?}", args.primary_address.0, args.flags),
+        );
         self.inner.set_vid_pn_source_address(level, args)
     }
 

@@ -1,5 +1,5 @@
-//! Owns the arguments by which the kernel tells a driver how its context management processor is to schedule: what holds for each
-//! band, and where a context stands. Times are in units of 100 ns.
+//! Owns the arguments by which the kernel tells a driver how its context management processor is to
+//! schedule: what holds for each band, and where a context stands. Times are in units of 100 ns.
 
 use crate::{DriverHandle, Priority, Status};
 
@@ -42,7 +42,8 @@ pub struct SetupPriorityBands {
     pub target_normal_band_percentage: u32,
 }
 
-/// The quanta are ours: 1 ms, so that processes of a band do not switch contexts at every packet; grace periods are 0.
+/// The quanta are ours: 1 ms, so that processes of a band do not switch contexts at every packet;
+/// grace periods are 0.
 impl Default for SetupPriorityBands {
     fn default() -> SetupPriorityBands {
         SetupPriorityBands {
@@ -62,7 +63,8 @@ impl SetupPriorityBands {
     }
 }
 
-/// Where a context stands among others: what DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES says besides the context.
+/// Where a context stands among others: what DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES says besides
+/// the context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulingProperties {
     /// Its band.
@@ -94,7 +96,8 @@ impl SchedulingProperties {
     }
 }
 
-/// What a queue or context is made with, as a place among others: HIGH is a matter of its process alone.
+/// What a queue or context is made with, as a place among others: HIGH is a matter of its process
+/// alone.
 impl From<Priority> for SchedulingProperties {
     fn from(priority: Priority) -> SchedulingProperties {
         let (priority_band, in_process_priority) = match priority {
@@ -103,7 +106,11 @@ impl From<Priority> for SchedulingProperties {
             Priority::High => (PriorityBand::Normal, 1),
             Priority::Realtime => (PriorityBand::Realtime, 0),
         };
-        SchedulingProperties { priority_band, in_process_priority, ..SchedulingProperties::default() }
+        SchedulingProperties {
+            priority_band,
+            in_process_priority,
+            ..SchedulingProperties::default()
+        }
     }
 }
 

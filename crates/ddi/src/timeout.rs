@@ -8,14 +8,16 @@ use crate::OsHandle;
 pub struct EngineStatus {
     /// The engine takes part.
     pub responsive: bool,
-    /// The hardware context that it works for, by the kernel's handle. Ours: the published structure has the bit above and nothing
-    /// else, which cannot tell an engine that works from one whose queues all wait, and a wait is no hang.
+    /// The hardware context that it works for, by the kernel's handle. Ours: the published
+    /// structure has the bit above and nothing else, which cannot tell an engine that works from
+    /// one whose queues all wait, and a wait is no hang.
     pub hw_context: Option<OsHandle>,
     /// Ours, with it: another number as soon as the engine has done something more.
     pub progress: u64,
-    /// Ours: the hardware queues of the engine that have work and may not run it, by the kernel's handles. Their heads wait for a
-    /// fence, they are suspended, or they faulted. The kernel reads it where the engine works for no context; `None` from a driver that
-    /// does not know. A queue with accepted work that neither runs nor stands here has lost its work.
+    /// Ours: the hardware queues of the engine that have work and may not run it, by the kernel's
+    /// handles. Their heads wait for a fence, they are suspended, or they faulted. The kernel reads
+    /// it where the engine works for no context; `None` from a driver that does not know. A queue
+    /// with accepted work that neither runs nor stands here has lost its work.
     pub held_back: Option<Vec<OsHandle>>,
 }
 

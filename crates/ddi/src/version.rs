@@ -1,8 +1,10 @@
-//! Owns the version of the contract that a driver is written for. Entries of a later version do not exist in its table.
+//! Owns the version of the contract that a driver is written for. Entries of a later version do not
+//! exist in its table.
 
 use std::fmt;
 
-/// DRIVER_INITIALIZATION_DATA::Version, by the number of the driver model instead of the header's encoding.
+/// DRIVER_INITIALIZATION_DATA::Version, by the number of the driver model instead of the header's
+/// encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DdiVersion {
     major: u8,

@@ -1,8 +1,10 @@
-//! Owns an adapter: one driver, what it declared, and all kernel state that hangs on it. Starts and stops it.
+//! Owns an adapter: one driver, what it declared, and all kernel state that hangs on it. Starts and
+//! stops it.
 //!
-//! Start, in order: 1. the driver's version; 2. features are negotiated; 3. StartDevice, in which the driver asks for them; 4. caps,
-//! of declared features too (a contradiction fails the start); 5. entries that the driver lacks are closed; 6. interrupt. A broken
-//! driver contract later is a [`BugCheck`]: it is kept, devices are lost, and calls return DEVICE_REMOVED.
+//! Start, in order: 1. the driver's version; 2. features are negotiated; 3. StartDevice, in which
+//! the driver asks for them; 4. caps, of declared features too (a contradiction fails the start);
+//! 5. entries that the driver lacks are closed; 6. interrupt. A broken driver contract later is a
+//! [`BugCheck`]: it is kept, devices are lost, and calls return DEVICE_REMOVED.
 
 use crate::context::Context;
 use crate::declaration::Declaration;
@@ -36,8 +38,8 @@ use tidegate_ddi::feature::NativeFenceOsCaps;
 use tidegate_ddi::memory::{PageTableShape, Segment};
 use tidegate_ddi::scheduling::SetupPriorityBands;
 use tidegate_ddi::{
-    AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive, StartInfo,
-    Status, UserModeSubmissionCaps, VidSchCaps,
+    AdapterCaps, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle, Passive,
+    StartInfo, Status, UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_platform::current;
 use tidegate_platform::{
@@ -48,7 +50,8 @@ use tidegate_trace::{Kind, LaneId, LaneKind, Record};
 /// Where the interrupt routine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptDelivery {
-    /// The interrupt routine on the raising agent at once, the deferred routine at the end of its turn.
+    /// The interrupt routine on the raising agent at once, the deferred routine at the end of its
+    /// turn.
     Inline,
     /// Both on an agent of their own, as on another processor.
     Worker,
@@ -63,21 +66,27 @@ pub struct AdapterConfig {
     pub native_fence: FeatureSetting,
     /// DXGK_FEATURE_USER_MODE_SUBMISSION; rests on native fences.
     pub user_mode_submission: FeatureSetting,
-    /// The fence types that this kernel makes, and says so. Without the optimised one DEFAULT fences stand in system memory,
-    /// whatever segments the driver names. Today's Windows answers GetOSCaps with neither.
+    /// The fence types that this kernel makes, and says so. Without the optimised one DEFAULT
+    /// fences stand in system memory, whatever segments the driver names. Today's Windows answers
+    /// GetOSCaps with neither.
     pub native_fence_os_caps: NativeFenceOsCaps,
-    /// Most bytes of fence storage in local memory; the oldest leaves for system memory when there would be more.
+    /// Most bytes of fence storage in local memory; the oldest leaves for system memory when there
+    /// would be more.
     pub fence_storage_budget_bytes: u64,
-    /// How long a paging operation waits for engines that use what it sends out, in nanoseconds, before it makes do without.
+    /// How long a paging operation waits for engines that use what it sends out, in nanoseconds,
+    /// before it makes do without.
     pub paging_patience_ns: u64,
-    /// Verification of drivers that patch addresses: a part of a split buffer that leaves a binding behind is refused.
+    /// Verification of drivers that patch addresses: a part of a split buffer that leaves a binding
+    /// behind is refused.
     pub verify_split_buffers: bool,
     /// Where interrupts run.
     pub interrupts: InterruptDelivery,
-    /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests. Logging is mandatory: 0 makes
-    /// no logs and is outside of the contract. It is for the bench that measures the cost of a log entry (decision 14).
+    /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests.
+    /// Logging is mandatory: 0 makes no logs and is outside of the contract. It is for the bench
+    /// that measures the cost of a log entry (decision 14).
     pub log_entries: u32,
-    /// A signal below its fence's value that does not announce it is refused, instead of made, counted and reported.
+    /// A signal below its fence's value that does not announce it is refused, instead of made,
+    /// counted and reported.
     pub strict_fence_rewind: bool,
     /// Whether adapter and engines may lose power.
     pub power: PowerManagement,
@@ -85,19 +94,20 @@ pub struct AdapterConfig {
     pub tdr: TdrConfig,
     /// What the driver is told of priority bands.
     pub priority_bands: SetupPriorityBands,
-    /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same priority wait for it.
+    /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same
+    /// priority wait for it.
     pub quantum_ns: u64,
-    /// Whether somebody looks when deadlines have come. Without, no quantum ends and nothing is found to hang: for explorations, where
-    /// time stands still as long as anybody can move.
+    /// Whether somebody looks when deadlines have come. Without, no quantum ends and nothing is
+    /// found to hang: for explorations, where time stands still as long as anybody can move.
     pub supervised: bool,
-    /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those of "GPU n"; `None` where
-    /// there is only one.
+    /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those
+    /// of "GPU n"; `None` where there is only one.
     pub ordinal: Option<u32>,
 }
 
 impl AdapterConfig {
-    /// All features and fence types on, without a budget; interrupts on a worker in virtual time (the engine is not held up by
-    /// them), else inline.
+    /// All features and fence types on, without a budget; interrupts on a worker in virtual time
+    /// (the engine is not held up by them), else inline.
     pub fn standard(platform: &Platform) -> AdapterConfig {
         let interrupts = match platform.kind() {
             PlatformKind::Virtual => InterruptDelivery::Worker,
@@ -172,7 +182,8 @@ pub struct Adapter {
     pub(crate) system_memory: PhysicalMemory,
     /// The interrupt lock: DIRQL. Serialises the interrupt routine with UpdateMonitoredValues.
     pub(crate) interrupt_lock: Mutex<()>,
-    /// The doorbell transition lock: every connect, disconnect and destroy; owned by an agent, see `doorbell`.
+    /// The doorbell transition lock: every connect, disconnect and destroy; owned by an agent, see
+    /// `doorbell`.
     pub(crate) transition: Mutex<()>,
     /// Fence storage in local memory.
     pub(crate) residency: Residency,
@@ -180,7 +191,8 @@ pub struct Adapter {
     pub(crate) memory: LocalMemory,
     /// What drivers have for the states of their contexts.
     pub(crate) context_allocations: ContextAllocations,
-    /// The system process's address space, once fences or save areas are mapped there; gone after stop.
+    /// The system process's address space, once fences or save areas are mapped there; gone after
+    /// stop.
     pub(crate) system_process: Mutex<Option<Arc<AddressSpace>>>,
     /// What is mapped where shareable fences stood that are over.
     grave: OnceLock<Grave>,
@@ -197,7 +209,8 @@ pub struct Adapter {
     pub(crate) victims: Mutex<Vec<Victim>>,
     /// Devices of all processes.
     pub(crate) devices: Mutex<Registry<Device>>,
-    /// Orders readings of fence logs among each other and with changes of their places; held over the DDI calls of both.
+    /// Orders readings of fence logs among each other and with changes of their places; held over
+    /// the DDI calls of both.
     pub(crate) log_reading: Mutex<()>,
     /// What fence logs are to be like.
     pub(crate) log_mode: Mutex<LogMode>,
@@ -252,7 +265,8 @@ impl Adapter {
         // 2. What can both sides do?
         let interface = entry::admit(&driver, OpenGroups::new(version, |_| false));
         let features = Arc::new(Features::negotiate(&level, &*interface, &config));
-        // 3. The kernel's side of the callbacks exists before the adapter does: the driver may keep it from its first call on.
+        // 3. The kernel's side of the callbacks exists before the adapter does: the driver may keep
+        //    it from its first call on.
         let callbacks = Arc::new(interrupt::KernelCallbacks::new());
         let start = StartInfo {
             callbacks: callbacks.clone(),
@@ -265,7 +279,8 @@ impl Adapter {
         let declared = declared.inspect_err(|_| driver.stop_device(&level))?;
         // 5. From here on it is called through what is open.
         let driver = entry::admit(&driver, declared.open_groups(version));
-        let priority_bands = declared.set_up_priority_bands(&level, &*driver, config.priority_bands);
+        let priority_bands =
+            declared.set_up_priority_bands(&level, &*driver, config.priority_bands);
         let priority_bands = priority_bands.inspect_err(|_| driver.stop_device(&level))?;
         let adapter = Arc::new(Adapter {
             platform: platform.clone(),
@@ -275,7 +290,8 @@ impl Adapter {
             residency: Residency::new(platform),
             context_allocations: ContextAllocations::new(platform),
             system_process: platform.mutex("system process", None),
-            sched: platform.mutex("VidSch", VidSch::new(&declared.caps, limits(&declared.caps, &config))),
+            sched: platform
+                .mutex("VidSch", VidSch::new(&declared.caps, limits(&declared.caps, &config))),
             idle_contexts: platform.mutex("idle contexts", None),
             power: Power::new(platform, &config, declared.caps.engine_count() as usize),
             display: declared.caps.display.map(|display| Display::new(platform, display)),
@@ -346,9 +362,12 @@ impl Adapter {
         Process::new(self, process_name, false)
     }
 
-    /// The same for a process with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its contexts may be in the bands FOCUS and
-    /// REALTIME.
-    pub fn open_privileged(self: &Arc<Adapter>, process_name: &str) -> Result<Arc<Process>, Status> {
+    /// The same for a process with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its
+    /// contexts may be in the bands FOCUS and REALTIME.
+    pub fn open_privileged(
+        self: &Arc<Adapter>,
+        process_name: &str,
+    ) -> Result<Arc<Process>, Status> {
         Process::new(self, process_name, true)
     }
 
@@ -373,12 +392,14 @@ impl Adapter {
         self.stats.read()
     }
 
-    /// The broken driver contract that stopped the adapter, if one did. What follows from it is not a bug check of its own.
+    /// The broken driver contract that stopped the adapter, if one did. What follows from it is not
+    /// a bug check of its own.
     pub fn bug_checks(&self) -> Vec<BugCheck> {
         self.condition.lock().bug_checks.clone()
     }
 
-    /// The driver, for a DDI call, on a device that has power until the call is over: no guard of policy state may be held.
+    /// The driver, for a DDI call, on a device that has power until the call is over: no guard of
+    /// policy state may be held.
     pub(crate) fn driver(&self) -> Powered<'_> {
         current::assert_no_guards("a DDI call");
         let awake = self.awake();
@@ -387,7 +408,8 @@ impl Adapter {
         Powered { driver: self.present_driver(), _awake: awake, _inside: inside }
     }
 
-    /// The driver, for a call that says itself whether the device has power, or that only comes from one that has.
+    /// The driver, for a call that says itself whether the device has power, or that only comes
+    /// from one that has.
     pub(crate) fn driver_as_it_is(&self) -> &dyn Driver {
         current::assert_no_guards("a DDI call");
         self.present_driver()
@@ -445,7 +467,8 @@ impl Adapter {
         self.record_on((&self.process_lane, "processes"), (Kind::Mark, what), start_ns, 0);
     }
 
-    /// Records what began at `start_ns` and ends now, on a lane of the adapter that is made with its first record.
+    /// Records what began at `start_ns` and ends now, on a lane of the adapter that is made with
+    /// its first record.
     pub(crate) fn record_on(
         &self,
         (lane, lane_name): (&OnceLock<LaneId>, &str),
@@ -459,11 +482,12 @@ impl Adapter {
         }
         let made = || platform.lane(LaneKind::Interrupt, &lane_group(self.config), lane_name);
         let (lane, name) = (*lane.get_or_init(made), platform.trace_name(what));
-        platform.record(Record::span(lane, kind, name, start_ns, platform.stamp_ns()).with_arg(arg));
+        platform
+            .record(Record::span(lane, kind, name, start_ns, platform.stamp_ns()).with_arg(arg));
     }
 
-    /// Keeps a broken contract and stops the adapter. What breaks on an adapter that has stopped already is a consequence of that, and
-    /// is not kept.
+    /// Keeps a broken contract and stops the adapter. What breaks on an adapter that has stopped
+    /// already is a consequence of that, and is not kept.
     // spec: PRE-054
     pub(crate) fn bug_check(self: &Arc<Adapter>, bug: BugCheck) {
         if self.keep_bug_check(bug) {
@@ -471,14 +495,16 @@ impl Adapter {
         }
     }
 
-    /// The same for a caller that holds locks: the contract counts as broken at once, and the deferred routine loses the devices.
+    /// The same for a caller that holds locks: the contract counts as broken at once, and the
+    /// deferred routine loses the devices.
     pub(crate) fn stop_later(&self, bug: BugCheck) {
         if self.keep_bug_check(bug) {
             interrupt::report_stop(self);
         }
     }
 
-    /// Keeps the first broken contract of an adapter that was not removed. Returns whether it was kept.
+    /// Keeps the first broken contract of an adapter that was not removed. Returns whether it was
+    /// kept.
     // spec: PRE-092
     fn keep_bug_check(&self, bug: BugCheck) -> bool {
         let mut condition = self.condition.lock();
@@ -512,8 +538,9 @@ impl Adapter {
         if self.condition.lock().removed { Err(Status::DEVICE_REMOVED) } else { Ok(()) }
     }
 
-    /// A handle that names a kernel object to the driver; never given twice, by no adapter of the platform: its upper part is
-    /// the number of the adapter's timeline lane, which nobody else has, so that a handle of another adapter is a foreign one.
+    /// A handle that names a kernel object to the driver; never given twice, by no adapter of the
+    /// platform: its upper part is the number of the adapter's timeline lane, which nobody else
+    /// has, so that a handle of another adapter is a foreign one.
     pub(crate) fn new_handle(&self) -> OsHandle {
         OsHandle(u64::from(self.interrupt_lane.0) << 40 | self.new_number())
     }
@@ -527,7 +554,8 @@ impl Adapter {
         self.next_handle.fetch_add(1) + 1
     }
 
-    /// What contexts and kernel-mode hardware queues did with fences in software until now, by their tags.
+    /// What contexts and kernel-mode hardware queues did with fences in software until now, by
+    /// their tags.
     pub fn fence_operations(&self) -> BTreeMap<u32, FenceOperations> {
         let now_ns = self.platform.stamp_ns();
         let mut all: BTreeMap<u32, FenceOperations> = BTreeMap::new();
@@ -547,9 +575,14 @@ impl Adapter {
         waits
     }
 
-    /// What a hardware queue waits for whose wait names the cell at `current_value` on the bus: for reports of machines that
-    /// stand still.
-    pub fn describe_wait(&self, tag: u32, current_value: PhysicalAddress, value: u64) -> Option<PendingWait> {
+    /// What a hardware queue waits for whose wait names the cell at `current_value` on the bus: for
+    /// reports of machines that stand still.
+    pub fn describe_wait(
+        &self,
+        tag: u32,
+        current_value: PhysicalAddress,
+        value: u64,
+    ) -> Option<PendingWait> {
         let fences = self.fences.lock().matching(|f| f.storage.current_at() == current_value);
         fences.first()?.pending(tag, value)
     }

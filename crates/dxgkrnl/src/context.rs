@@ -51,7 +51,9 @@ impl Context {
         let adapter = &device.adapter;
         let engine = engine_of(desc)?;
         let number = adapter.caps.engine_number(engine).ok_or(Status::INVALID_PARAMETER)?;
-        if desc.hardware_scheduled && !adapter.caps.nodes[desc.node_ordinal as usize].context_scheduling {
+        if desc.hardware_scheduled
+            && !adapter.caps.nodes[desc.node_ordinal as usize].context_scheduling
+        {
             return Err(Status::NOT_SUPPORTED);
         }
         let os_handle = adapter.new_handle();
@@ -90,8 +92,9 @@ impl Context {
 }
 
 impl Context {
-    /// The call that destroys the context begins. A context for packets is in no list from here on, and nothing that it holds back
-    /// is begun. A hardware context is needed as long as it has queues.
+    /// The call that destroys the context begins. A context for packets is in no list from here on,
+    /// and nothing that it holds back is begun. A hardware context is needed as long as it has
+    /// queues.
     pub(crate) fn retire(&self) {
         let adapter = &self.device.adapter;
         if self.hardware_scheduled {
@@ -103,12 +106,13 @@ impl Context {
         }
     }
 
-    /// A hardware context is in no list once its handle is closed and its last queue is retired. Whichever of the two comes last finds
-    /// both done, because each is done before the look at the other.
+    /// A hardware context is in no list once its handle is closed and its last queue is retired.
+    /// Whichever of the two comes last finds both done, because each is done before the look at the
+    /// other.
     pub(crate) fn retire_if_over(&self) {
         let adapter = &self.device.adapter;
-        let is_over =
-            self.handle_closed.get().is_some() && !adapter.hw_queues.lock().has_queue_of(self.os_handle);
+        let is_over = self.handle_closed.get().is_some()
+            && !adapter.hw_queues.lock().has_queue_of(self.os_handle);
         if is_over {
             adapter.hw_contexts.lock().retire(self.os_handle);
         }
@@ -131,13 +135,16 @@ impl Context {
     }
 }
 
-/// A context runs on one engine: of its node, that of the physical adapter whose bit is set; without a bit, of the first one.
+/// A context runs on one engine: of its node, that of the physical adapter whose bit is set;
+/// without a bit, of the first one.
 // spec: NF-320
 fn engine_of(desc: &ContextDesc) -> Result<EngineId, Status> {
     let node_ordinal = desc.node_ordinal;
     match desc.engine_affinity {
         0 => Ok(EngineId { node_ordinal, engine_ordinal: 0 }),
-        one if one.is_power_of_two() => Ok(EngineId { node_ordinal, engine_ordinal: one.trailing_zeros() }),
+        one if one.is_power_of_two() => {
+            Ok(EngineId { node_ordinal, engine_ordinal: one.trailing_zeros() })
+        }
         _ => Err(Status::INVALID_PARAMETER),
     }
 }

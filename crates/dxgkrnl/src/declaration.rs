@@ -1,7 +1,9 @@
-//! Owns what a driver declares when its adapter starts, and the rules between declarations: a contradiction fails the start.
+//! Owns what a driver declares when its adapter starts, and the rules between declarations: a
+//! contradiction fails the start.
 //!
-//! Order: 1. each enabled feature's table; 2. DRIVERCAPS, checked against the driver's version and the features; 3. the caps of the
-//! features that are declared, and of no others, checked in their turn.
+//! Order: 1. each enabled feature's table; 2. DRIVERCAPS, checked against the driver's version and
+//! the features; 3. the caps of the features that are declared, and of no others, checked in their
+//! turn.
 
 use crate::entry::{self, EntryGroup, OpenGroups};
 use crate::error::StartError;
@@ -36,15 +38,14 @@ impl Declaration {
         let version = driver.ddi_version();
         let open = OpenGroups::new(version, |f| features.is_enabled(f));
         let enabled = entry::admit(driver, open);
-        // 1. At the negotiated version there is a table, be it an empty one. Older drivers have no interface to ask by.
+        // 1. At the negotiated version there is a table, be it an empty one. Older drivers have no
+        //    interface to ask by.
         if open.has(EntryGroup::FeatureInterface) {
             for (feature, version) in features.enabled() {
                 let query = QueryFeatureInterface { feature, version, interface_size: 0 };
-                enabled.query_feature_interface(level, query).map_err(|status| StartError::FeatureTable {
-                    feature,
-                    version,
-                    status,
-                })?;
+                enabled
+                    .query_feature_interface(level, query)
+                    .map_err(|status| StartError::FeatureTable { feature, version, status })?;
             }
         }
         // 2. What the adapter is.
@@ -64,7 +65,8 @@ impl Declaration {
         Ok(Declaration { caps, shape, segments, native_fence, user_mode_submission })
     }
 
-    /// Tells a driver with hardware scheduling what holds for each band. Returns whether its hardware knows bands.
+    /// Tells a driver with hardware scheduling what holds for each band. Returns whether its
+    /// hardware knows bands.
     pub(crate) fn set_up_priority_bands(
         &self,
         level: &Passive,
@@ -81,7 +83,8 @@ impl Declaration {
         }
     }
 
-    /// The entries that may be called from now on: those of features that are enabled, checked above, and declared.
+    /// The entries that may be called from now on: those of features that are enabled, checked
+    /// above, and declared.
     pub(crate) fn open_groups(&self, version: DdiVersion) -> OpenGroups {
         OpenGroups::new(version, |feature| declares(&self.caps, feature))
     }
@@ -130,8 +133,13 @@ fn check(caps: &AdapterCaps, version: DdiVersion, features: &Features) -> Result
     if has(VidSchCaps::NO_DMA_PATCHING) && !has(VidSchCaps::PREEMPTION_AWARE) {
         return Err(StartError::CapDependency("NoDmaPatching", "PreemptionAware"));
     }
-    if has(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) && !has(VidSchCaps::NATIVE_GPU_FENCE) {
-        return Err(StartError::CapDependency("OptimizedNativeFenceSignaledInterrupt", "NativeGpuFence"));
+    if has(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT)
+        && !has(VidSchCaps::NATIVE_GPU_FENCE)
+    {
+        return Err(StartError::CapDependency(
+            "OptimizedNativeFenceSignaledInterrupt",
+            "NativeGpuFence",
+        ));
     }
     if caps.signaled_hw_queue_array && !has(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT) {
         return Err(StartError::CapDependency(
@@ -166,7 +174,8 @@ const fn rests(
     Rests { capability, declared, entries }
 }
 
-/// Every capability that rests on optional entries. An entry that the documents demand of every driver is a method without a default.
+/// Every capability that rests on optional entries. An entry that the documents demand of every
+/// driver is a method without a default.
 // spec: PRE-045, PRE-091
 const NEEDED_ENTRIES: [Rests; 8] = [
     rests(
@@ -193,8 +202,13 @@ const NEEDED_ENTRIES: [Rests; 8] = [
     ),
     rests(
         "MaxAllocationListSlotId without NoDmaPatching",
-        |caps| caps.max_allocation_list_slot_id > 0 && !caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING),
-        OptionalEntries::RENDER.union(OptionalEntries::PATCH).union(OptionalEntries::SUBMIT_COMMAND),
+        |caps| {
+            caps.max_allocation_list_slot_id > 0
+                && !caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING)
+        },
+        OptionalEntries::RENDER
+            .union(OptionalEntries::PATCH)
+            .union(OptionalEntries::SUBMIT_COMMAND),
     ),
     rests(
         "a display",

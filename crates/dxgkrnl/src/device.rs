@@ -1,4 +1,5 @@
-//! Owns devices: a process's container on the adapter. When one is lost, its calls return DEVICE_REMOVED.
+//! Owns devices: a process's container on the adapter. When one is lost, its calls return
+//! DEVICE_REMOVED.
 
 use crate::adapter::Adapter;
 use crate::fence::Fence;
@@ -55,7 +56,8 @@ impl Device {
         Ok(device)
     }
 
-    /// Whether it is the kernel's own: of no process, and never lost to anything but a broken contract.
+    /// Whether it is the kernel's own: of no process, and never lost to anything but a broken
+    /// contract.
     pub(crate) fn is_of_kernel(&self) -> bool {
         self.handles.is_nobodys()
     }
@@ -89,7 +91,8 @@ impl Device {
         first
     }
 
-    /// The fence that a handle means in the process that owns this device: how a log entry is understood.
+    /// The fence that a handle means in the process that owns this device: how a log entry is
+    /// understood.
     pub(crate) fn fence_of_handle(&self, handle: u32) -> Option<Arc<Fence>> {
         self.handles.fence(handle)
     }

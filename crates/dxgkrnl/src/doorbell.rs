@@ -1,16 +1,20 @@
-//! Owns doorbells: the address that a process rings, its status word, and the order in which hardware is given and taken.
+//! Owns doorbells: the address that a process rings, its status word, and the order in which
+//! hardware is given and taken.
 //!
-//! The published order of a disconnect (rotate the mapping, then write the status) can lose a ring: it lands on the dummy page
-//! while the status still says CONNECTED. Here the status comes first, and the mapping turns to the
-//! doorbell's dummy page after it: a late store reaches no hardware, and its process reads RETRY afterwards. A dedicated
-//! doorbell has a fresh page for each connect, so that a page kept from an ended one rings no queue. When the hardware is off, the
-//! last-queued cell is compared with progress, and pending work goes to the driver as a notification.
+//! The published order of a disconnect (rotate the mapping, then write the status) can lose a ring:
+//! it lands on the dummy page while the status still says CONNECTED. Here the status comes first,
+//! and the mapping turns to the doorbell's dummy page after it: a late store reaches no hardware,
+//! and its process reads RETRY afterwards. A dedicated doorbell has a fresh page for each connect,
+//! so that a page kept from an ended one rings no queue. When the hardware is off, the last-queued
+//! cell is compared with progress, and pending work goes to the driver as a notification.
 //!
-//! The transition lock orders every create, connect, disconnect and destroy of an adapter. The driver may call disconnect from inside
-//! connect (victimising): on the lock's owner that callback runs inside the owner's transition.
+//! The transition lock orders every create, connect, disconnect and destroy of an adapter. The
+//! driver may call disconnect from inside connect (victimising): on the lock's owner that callback
+//! runs inside the owner's transition.
 //!
-//! [`Doorbell::end`] is complete when the call that destroys the doorbell returns, whatever other callers hold it: no lookup finds it,
-//! no ring reaches hardware, and the driver has let go of it (decision 51). What is left to others is memory.
+//! [`Doorbell::end`] is complete when the call that destroys the doorbell returns, whatever other
+//! callers hold it: no lookup finds it, no ring reaches hardware, and the driver has let go of it
+//! (decision 51). What is left to others is memory.
 
 use crate::adapter::Adapter;
 use crate::driver_fault::DdiCall;
@@ -69,7 +73,8 @@ impl Window {
     }
 }
 
-/// The doorbells of an adapter that have not ended, by the kernel's handle and by hardware queue; weak, since processes hold them.
+/// The doorbells of an adapter that have not ended, by the kernel's handle and by hardware queue;
+/// weak, since processes hold them.
 #[derive(Default)]
 pub(crate) struct DoorbellTable {
     all: BTreeMap<OsHandle, Weak<Doorbell>>,
@@ -80,7 +85,8 @@ pub(crate) struct DoorbellTable {
 impl DoorbellTable {
     fn insert(&mut self, doorbell: &Arc<Doorbell>) {
         self.all.insert(doorbell.os_handle, Arc::downgrade(doorbell));
-        self.of_queues.insert((doorbell.queue.os_handle, doorbell.os_handle), Arc::downgrade(doorbell));
+        self.of_queues
+            .insert((doorbell.queue.os_handle, doorbell.os_handle), Arc::downgrade(doorbell));
     }
 
     fn remove(&mut self, hw_queue: OsHandle, doorbell: OsHandle) {
@@ -104,12 +110,14 @@ impl DoorbellTable {
 
     /// Those of one queue, in order of creation.
     pub(crate) fn of_queue(&self, hw_queue: OsHandle) -> Vec<Arc<Doorbell>> {
-        let of_queue = self.of_queues.range((hw_queue, OsHandle(0))..=(hw_queue, OsHandle(u64::MAX)));
+        let of_queue =
+            self.of_queues.range((hw_queue, OsHandle(0))..=(hw_queue, OsHandle(u64::MAX)));
         of_queue.filter_map(|(_, doorbell)| doorbell.upgrade()).collect()
     }
 }
 
-/// A doorbell that the driver victimised inside the present transition. Its pending work is checked when the transition is over.
+/// A doorbell that the driver victimised inside the present transition. Its pending work is checked
+/// when the transition is over.
 pub(crate) struct Victim {
     doorbell: Arc<Doorbell>,
     /// Whether it lost hardware, and may have lost a ring with it.
@@ -133,12 +141,16 @@ pub(crate) struct Doorbell {
     state: Mutex<State>,
 }
 
-/// Ring and control area, resident and kept so: made so by the process before, and of the queue's own process by their handles.
+/// Ring and control area, resident and kept so: made so by the process before, and of the queue's
+/// own process by their handles.
 #[derive(Default)]
 struct PinnedRings(Vec<Arc<AllocationObject>>);
 
 impl PinnedRings {
-    fn new(ring: &Arc<AllocationObject>, control: &Arc<AllocationObject>) -> Result<PinnedRings, Status> {
+    fn new(
+        ring: &Arc<AllocationObject>,
+        control: &Arc<AllocationObject>,
+    ) -> Result<PinnedRings, Status> {
         let mut pinned = PinnedRings(Vec::with_capacity(2));
         for allocation in [ring, control] {
             allocation.device.adapter.memory.pin(allocation)?;
@@ -157,8 +169,8 @@ impl Drop for PinnedRings {
 }
 
 impl Doorbell {
-    /// D3DKMTCreateDoorbell: disconnected, showing a dummy page. In a resize the queue's doorbell so far ends with ABORT, but only
-    /// when the new one is there.
+    /// D3DKMTCreateDoorbell: disconnected, showing a dummy page. In a resize the queue's doorbell
+    /// so far ends with ABORT, but only when the new one is there.
     // spec: UMS-025
     pub(crate) fn new(
         queue: &Arc<HwQueue>,
@@ -181,7 +193,8 @@ impl Doorbell {
         if !queue.user_mode_submission || private_data.len() > DOORBELL_PRIVATE_DATA_BYTES {
             return Err(Status::INVALID_PARAMETER);
         }
-        let (Some(slots), AllocationMemory::Protocol(pointers)) = (ring.bulk(), &control.memory) else {
+        let (Some(slots), AllocationMemory::Protocol(pointers)) = (ring.bulk(), &control.memory)
+        else {
             return Err(Status::INVALID_PARAMETER);
         };
         let rings = PinnedRings::new(&ring, &control)?;
@@ -222,8 +235,10 @@ impl Doorbell {
         private_data.resize(private_bytes, 0);
         all.iter().for_each(|old| old.supersede());
         let cells = adapter.platform.page(2);
-        let (status, queued) =
-            (cells.word(0).named("the doorbell's status"), cells.word(1).named("the last queued value"));
+        let (status, queued) = (
+            cells.word(0).named("the doorbell's status"),
+            cells.word(1).named("the last queued value"),
+        );
         status.store(DoorbellStatus::DisconnectedRetry as u64);
         let doorbell = Arc::new(Doorbell {
             adapter: adapter.clone(),
@@ -257,7 +272,8 @@ impl Doorbell {
         }
         // 1. No lookup finds it any more.
         adapter.doorbells.lock().remove(self.queue.os_handle, self.os_handle);
-        // 2. Status first, then the mapping. From here on no method of this doorbell calls the driver.
+        // 2. Status first, then the mapping. From here on no method of this doorbell calls the
+        //    driver.
         if self.announce_disconnect(DisconnectReason::Abort) {
             self.hide();
         }
@@ -294,8 +310,9 @@ impl Doorbell {
         }
         adapter.count(Count::doorbell_connects);
         adapter.stir_watch();
-        // A device that has none gets its power, and rings that were moved out of its memory come back, before the driver is
-        // asked; its contexts are resumed after that and before the process is told. An engine gets its power likewise.
+        // A device that has none gets its power, and rings that were moved out of its memory come
+        // back, before the driver is asked; its contexts are resumed after that and before the
+        // process is told. An engine gets its power likewise.
         // spec: UMS-061
         let waking = adapter.awake_but_suspended();
         let _engine = adapter.engine_in_use(self.queue.engine());
@@ -311,7 +328,8 @@ impl Doorbell {
         let victims = std::mem::take(&mut *adapter.victims.lock());
         let connected = connected.map_err(Some).and_then(|c| self.show(c));
         drop(transition);
-        // 5. A doorbell that lost its hardware to this one may have lost a ring, too. Its disconnect is complete by now.
+        // 5. A doorbell that lost its hardware to this one may have lost a ring, too. Its
+        //    disconnect is complete by now.
         take_up(victims);
         match connected {
             Err(None) => {
@@ -336,7 +354,8 @@ impl Doorbell {
         }
     }
 
-    /// What the driver connected becomes visible; `Err(None)` when it did not connect what was asked for.
+    /// What the driver connected becomes visible; `Err(None)` when it did not connect what was
+    /// asked for.
     fn show(&self, connected: ConnectedDoorbell) -> Result<Connection, Option<Status>> {
         let second = match (&self.secondary, &connected.secondary) {
             (Some(window), page) => page.as_ref().is_some_and(|page| window.takes(page)),
@@ -368,7 +387,8 @@ impl Doorbell {
         Ok(connection)
     }
 
-    /// Writes a DISCONNECTED status, which every ring from now on reads; `false` when it was disconnected already.
+    /// Writes a DISCONNECTED status, which every ring from now on reads; `false` when it was
+    /// disconnected already.
     // spec: UMS-101
     // spec: UMS-038, UMS-039
     fn announce_disconnect(&self, reason: DisconnectReason) -> bool {
@@ -403,8 +423,9 @@ impl Doorbell {
         }
     }
 
-    /// Keeps the doorbell disconnected when its process closes in good order. Work that was announced before reaches the driver, also
-    /// when its ring was lost and no thread is left to repeat the ring.
+    /// Keeps the doorbell disconnected when its process closes in good order. Work that was
+    /// announced before reaches the driver, also when its ring was lost and no thread is left to
+    /// repeat the ring.
     pub(crate) fn close(&self) {
         self.take_hardware(DisconnectReason::Abort);
         // What is pending keeps the engine's power from then on.
@@ -422,8 +443,8 @@ impl Doorbell {
         was_connected
     }
 
-    /// A resize made another doorbell for the queue. The driver is told even if this one was not connected: it has a ring to let
-    /// go of.
+    /// A resize made another doorbell for the queue. The driver is told even if this one was not
+    /// connected: it has a ring to let go of.
     fn supersede(&self) {
         if !self.disconnect_in_transition(DisconnectReason::Abort) {
             self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
@@ -438,14 +459,16 @@ impl Doorbell {
         if was_connected {
             self.adapter.driver().disconnect_doorbell(&Passive::enter(), self.driver);
         }
-        // 3. The mapping: a ring from now on meets the dummy page, and its process reads DISCONNECTED.
+        // 3. The mapping: a ring from now on meets the dummy page, and its process reads
+        //    DISCONNECTED.
         if was_connected {
             self.hide();
         }
         was_connected
     }
 
-    /// Work that the process announced and the GPU has not completed goes to the driver, in case its ring was lost.
+    /// Work that the process announced and the GPU has not completed goes to the driver, in case
+    /// its ring was lost.
     // spec: UMS-102
     fn notify_pending_work(&self) {
         self.adapter.platform.fence();
@@ -473,14 +496,18 @@ impl Doorbell {
     /// The last calls of the driver about it, for a report.
     pub(crate) fn last_calls(&self) -> Vec<DdiCall> {
         let state = self.state.lock();
-        let calls =
-            [("DxgkDdiConnectDoorbell", state.connected), ("DxgkDdiNotifyWorkSubmission", state.notified)];
-        let call =
-            |(entry, at): (&'static str, Option<CpuTime>)| Some(DdiCall { entry, number: None, at: at? });
+        let calls = [
+            ("DxgkDdiConnectDoorbell", state.connected),
+            ("DxgkDdiNotifyWorkSubmission", state.notified),
+        ];
+        let call = |(entry, at): (&'static str, Option<CpuTime>)| {
+            Some(DdiCall { entry, number: None, at: at? })
+        };
         calls.into_iter().filter_map(call).collect()
     }
 
-    /// D3DKMTNotifyWorkSubmission. It needs no hardware behind the doorbell; DEVICE_REMOVED after an ABORT.
+    /// D3DKMTNotifyWorkSubmission. It needs no hardware behind the doorbell; DEVICE_REMOVED after
+    /// an ABORT.
     pub(crate) fn notify(&self) -> Result<(), Status> {
         {
             let mut state = self.state.lock();
@@ -495,12 +522,17 @@ impl Doorbell {
     }
 }
 
-/// Notifies the driver, after a transition, of pending work of the doorbells that it victimised in it.
+/// Notifies the driver, after a transition, of pending work of the doorbells that it victimised in
+/// it.
 fn take_up(victims: Vec<Victim>) {
-    victims.iter().filter(|victim| victim.lost).for_each(|victim| victim.doorbell.notify_pending_work());
+    victims
+        .iter()
+        .filter(|victim| victim.lost)
+        .for_each(|victim| victim.doorbell.notify_pending_work());
 }
 
-/// DxgkCbDisconnectDoorbell: the driver takes the hardware away; it does so itself after this returns.
+/// DxgkCbDisconnectDoorbell: the driver takes the hardware away; it does so itself after this
+/// returns.
 pub(crate) fn disconnected_by_driver(
     adapter: &Arc<Adapter>,
     _level: &Passive,
@@ -515,7 +547,8 @@ pub(crate) fn disconnected_by_driver(
     let inside = adapter.transition.is_mine();
     let named = doorbell.queue.os_handle == hw_queue;
     let transition = (!inside).then(|| adapter.transition.lock_device());
-    // 1. Status first. 2. The mapping. 3. The driver takes the hardware away when this has returned.
+    // 1. Status first. 2. The mapping. 3. The driver takes the hardware away when this has
+    //    returned.
     // spec: UMS-096
     let was_connected = named && doorbell.announce_disconnect(reason);
     if was_connected {
@@ -524,7 +557,8 @@ pub(crate) fn disconnected_by_driver(
         adapter.count(Count::doorbell_victims);
     }
     drop(transition);
-    // Inside a connect the hardware goes after this returns, and the connect looks at what is pending then.
+    // Inside a connect the hardware goes after this returns, and the connect looks at what is
+    // pending then.
     if inside {
         let lost = was_connected && reason == DisconnectReason::Retry;
         adapter.victims.lock().push(Victim { doorbell, lost });

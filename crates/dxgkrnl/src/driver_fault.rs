@@ -1,4 +1,5 @@
-//! Faults of a driver that the kernel worked around, and work that the driver accepted and has not reported as complete.
+//! Faults of a driver that the kernel worked around, and work that the driver accepted and has not
+//! reported as complete.
 //!
 //! Invariants: data only; text is made in `Display`. Faults are bounded; the first ones are kept.
 //!
@@ -34,7 +35,8 @@ impl fmt::Display for DriverFault {
 pub struct DdiCall {
     /// The entry, by its official name.
     pub entry: &'static str,
-    /// The packet, request, progress value or suspend fence that it named; `None` where it names none.
+    /// The packet, request, progress value or suspend fence that it named; `None` where it names
+    /// none.
     pub number: Option<u64>,
     /// When it was made.
     pub at: CpuTime,
@@ -68,7 +70,11 @@ impl fmt::Display for OutstandingWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls: Vec<String> = self.calls.iter().map(DdiCall::to_string).collect();
         let (tag, engine, calls) = (self.tag, self.engine, calls.join(", "));
-        write!(f, "queue {tag} has work on {engine}: last calls {calls}; reported up to {}", self.reported)
+        write!(
+            f,
+            "queue {tag} has work on {engine}: last calls {calls}; reported up to {}",
+            self.reported
+        )
     }
 }
 
@@ -86,14 +92,16 @@ impl Adapter {
         }
     }
 
-    /// Work that the driver accepted and has not reported, by queue: for reports of machines that stand still.
+    /// Work that the driver accepted and has not reported, by queue: for reports of machines that
+    /// stand still.
     pub fn outstanding_work(&self) -> Vec<OutstandingWork> {
         let mut all = Vec::new();
         for number in 0..self.caps.engine_count() {
             let engine = self.caps.engine(number);
             all.extend(self.sched.lock().outstanding_on(number, engine));
         }
-        let queues = self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
+        let queues =
+            self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
         all.extend(queues.iter().map(|queue| OutstandingWork {
             tag: queue.tag,
             engine: queue.engine(),

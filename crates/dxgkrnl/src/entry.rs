@@ -1,32 +1,36 @@
-//! Owns which entries of a driver may be called: one table says for each group of entries since which version of the contract a
-//! driver has it, and to which feature it belongs.
+//! Owns which entries of a driver may be called: one table says for each group of entries since
+//! which version of the contract a driver has it, and to which feature it belongs.
 //!
-//! [`admit`] puts a gate before a driver that lacks a group, so that no room of the kernel can reach an entry that is not there,
-//! whatever it believes. A driver with all groups is called directly. Rooms refuse what needs a closed entry at the call surface;
-//! the gate is what makes the rule hold everywhere.
+//! [`admit`] puts a gate before a driver that lacks a group, so that no room of the kernel can
+//! reach an entry that is not there, whatever it believes. A driver with all groups is called
+//! directly. Rooms refuse what needs a closed entry at the call surface; the gate is what makes the
+//! rule hold everywhere.
 
 use std::sync::Arc;
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
-use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
+use tidegate_ddi::feature::{
+    DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
+};
 use tidegate_ddi::fence::{
-    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
-    UpdateMonitoredValue,
+    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
+    UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate_ddi::memory::{AllocationSegments, PagingOperation, StandardAllocation};
 use tidegate_ddi::queue::{CreateContext, CreateHwQueue, SubmitCommandToHwQueue};
 use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
-    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, FeatureId, NativeFenceCaps,
-    Passive, Status, UserModeSubmissionCaps,
+    DdiVersion, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, FeatureId,
+    NativeFenceCaps, Passive, Status, UserModeSubmissionCaps,
 };
 
 // spec: PRE-110
-/// The versions that this kernel drives. The oldest is above DXGKDDI_INTERFACE_VERSION_WIN8 (WDDM 1.2), which drivers that are
-/// preempted need.
+/// The versions that this kernel drives. The oldest is above DXGKDDI_INTERFACE_VERSION_WIN8 (WDDM
+/// 1.2), which drivers that are preempted need.
 pub(crate) const OLDEST: DdiVersion = DdiVersion::WDDM_2_0;
 pub(crate) const NEWEST: DdiVersion = DdiVersion::WDDM_3_2;
 
-/// Entries that came together and serve one feature. All others are there since [`OLDEST`], for every driver.
+/// Entries that came together and serve one feature. All others are there since [`OLDEST`], for
+/// every driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryGroup {
     /// DXGKDDI_FEATURE_INTERFACE.
@@ -37,7 +41,8 @@ pub(crate) enum EntryGroup {
     Doorbells,
     /// Native fences as they came first: create, destroy, MonitoredValue.
     NativeFences,
-    /// What makes native fences whole: their caps, storage in local memory, instances, updates from the CPU, logs.
+    /// What makes native fences whole: their caps, storage in local memory, instances, updates from
+    /// the CPU, logs.
     NativeFenceInstances,
 }
 
@@ -50,21 +55,25 @@ const GROUPS: [EntryGroup; 5] = [
 ];
 
 impl EntryGroup {
-    /// Since which version a driver has the group, and whose it is; the interface for features is nobody's.
+    /// Since which version a driver has the group, and whose it is; the interface for features is
+    /// nobody's.
     fn needs(self) -> (DdiVersion, Option<FeatureId>) {
         match self {
             EntryGroup::FeatureInterface => (DdiVersion::WDDM_3_2, None),
             EntryGroup::HwQueues => (DdiVersion::WDDM_2_7, Some(FeatureId::HWSCH)),
             EntryGroup::Doorbells => (DdiVersion::WDDM_3_1, Some(FeatureId::USER_MODE_SUBMISSION)),
             EntryGroup::NativeFences => (DdiVersion::WDDM_3_1, Some(FeatureId::NATIVE_FENCE)),
-            EntryGroup::NativeFenceInstances => (DdiVersion::WDDM_3_2, Some(FeatureId::NATIVE_FENCE)),
+            EntryGroup::NativeFenceInstances => {
+                (DdiVersion::WDDM_3_2, Some(FeatureId::NATIVE_FENCE))
+            }
         }
     }
 }
 
 /// The first version that has every entry of a feature.
 pub(crate) fn first_version_of(feature: FeatureId) -> DdiVersion {
-    let of_feature = GROUPS.iter().map(|group| group.needs()).filter(|(_, owner)| *owner == Some(feature));
+    let of_feature =
+        GROUPS.iter().map(|group| group.needs()).filter(|(_, owner)| *owner == Some(feature));
     of_feature.map(|(since, _)| since).max().unwrap_or(OLDEST)
 }
 
@@ -99,8 +108,9 @@ pub(crate) fn admit(driver: &Arc<dyn Driver>, open: OpenGroups) -> Arc<dyn Drive
     Arc::new(Gate { inner: driver.clone(), open })
 }
 
-/// Stands before a driver that lacks a group. Where an entry can fail, it fails with NOT_SUPPORTED; where it cannot, its argument
-/// names an object that only a closed entry makes, so there is nothing to do.
+/// Stands before a driver that lacks a group. Where an entry can fail, it fails with NOT_SUPPORTED;
+/// where it cannot, its argument names an object that only a closed entry makes, so there is
+/// nothing to do.
 struct Gate {
     inner: Arc<dyn Driver>,
     open: OpenGroups,
@@ -145,7 +155,11 @@ impl DriverLayer for Gate {
         self.inner.get_standard_allocation_driver_data(level, args)
     }
 
-    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+    fn build_paging_buffer(
+        &self,
+        level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), Status> {
         // Bytes are moved since the first version; what moves fence storage came with that.
         let moves_bytes = matches!(
             operation,
@@ -199,7 +213,11 @@ impl DriverLayer for Gate {
         self.inner.resume_hw_engine(level, engine)
     }
 
-    fn setup_priority_bands(&self, level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+    fn setup_priority_bands(
+        &self,
+        level: &Passive,
+        args: SetupPriorityBands,
+    ) -> Result<(), Status> {
         self.open.demand(EntryGroup::HwQueues)?;
         self.inner.setup_priority_bands(level, args)
     }
@@ -213,7 +231,11 @@ impl DriverLayer for Gate {
         self.inner.set_context_scheduling_properties(level, args)
     }
 
-    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+    fn create_hw_queue(
+        &self,
+        level: &Passive,
+        args: CreateHwQueue,
+    ) -> Result<DriverHandle, Status> {
         self.open.demand(EntryGroup::HwQueues)?;
         self.inner.create_hw_queue(level, args)
     }
@@ -242,7 +264,11 @@ impl DriverLayer for Gate {
         self.inner.create_native_fence(level, args)
     }
 
-    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+    fn open_native_fence(
+        &self,
+        level: &Passive,
+        args: OpenNativeFence,
+    ) -> Result<DriverHandle, Status> {
         self.open.demand(EntryGroup::NativeFenceInstances)?;
         self.inner.open_native_fence(level, args)
     }
@@ -288,7 +314,11 @@ impl DriverLayer for Gate {
         }
     }
 
-    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(
+        &self,
+        level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
         self.open.demand(EntryGroup::Doorbells)?;
         self.inner.create_doorbell(level, args)
     }
@@ -326,9 +356,12 @@ impl DriverLayer for Gate {
 mod tests {
     use super::*;
     use tidegate_ddi::NativeFenceType;
-    use tidegate_ddi::memory::{FenceStorageSurfaceData, FenceStorageValueType, StandardAllocationType};
+    use tidegate_ddi::memory::{
+        FenceStorageSurfaceData, FenceStorageValueType, StandardAllocationType,
+    };
 
-    const ALL: [FeatureId; 3] = [FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION];
+    const ALL: [FeatureId; 3] =
+        [FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION];
 
     fn open(version: DdiVersion, in_use: &[FeatureId]) -> Vec<EntryGroup> {
         let open = OpenGroups::new(version, |feature| in_use.contains(&feature));
@@ -353,7 +386,10 @@ mod tests {
         assert_eq!(open(newest, &[]), [FeatureInterface]);
         assert_eq!(open(newest, &[FeatureId::HWSCH]), [FeatureInterface, HwQueues]);
         let native = [FeatureId::HWSCH, FeatureId::NATIVE_FENCE];
-        assert_eq!(open(newest, &native), [FeatureInterface, HwQueues, NativeFences, NativeFenceInstances]);
+        assert_eq!(
+            open(newest, &native),
+            [FeatureInterface, HwQueues, NativeFences, NativeFenceInstances]
+        );
     }
 
     /// A driver in which nothing may be called.
@@ -379,9 +415,16 @@ mod tests {
             let gate = admit(&driver, open);
             let feature = FeatureId::NATIVE_FENCE;
             let query = QueryFeatureInterface { feature, version: 1, interface_size: 0 };
-            assert_eq!(gate.query_feature_interface(&level, query).err(), Some(Status::NOT_SUPPORTED));
-            let ask =
-                QueryFeatureSupport { feature, min_version: 1, max_version: 1, allow_experimental: true };
+            assert_eq!(
+                gate.query_feature_interface(&level, query).err(),
+                Some(Status::NOT_SUPPORTED)
+            );
+            let ask = QueryFeatureSupport {
+                feature,
+                min_version: 1,
+                max_version: 1,
+                allow_experimental: true,
+            };
             assert_eq!(gate.query_feature_support(&level, ask), FeatureSupport::default());
             assert_eq!(gate.query_native_fence_caps(&level), NativeFenceCaps::default());
             let surface = FenceStorageSurfaceData {
@@ -390,8 +433,10 @@ mod tests {
                 fence_type: NativeFenceType::Default,
                 private_driver_data: &[],
             };
-            let storage =
-                StandardAllocation { allocation_type: StandardAllocationType::FenceStorage, surface };
+            let storage = StandardAllocation {
+                allocation_type: StandardAllocationType::FenceStorage,
+                surface,
+            };
             let answer = gate.get_standard_allocation_driver_data(&level, storage);
             assert_eq!(answer.err(), Some(Status::NOT_SUPPORTED));
             assert_eq!(gate.build_paging_buffer(&level, PagingOperation::HoldEngines), refused);

@@ -1,4 +1,5 @@
-//! Owns what can go wrong with an adapter as a whole: it does not start, or its driver broke the contract.
+//! Owns what can go wrong with an adapter as a whole: it does not start, or its driver broke the
+//! contract.
 
 use tidegate_ddi::{DdiVersion, EngineId, FeatureId, Status};
 
@@ -70,7 +71,9 @@ pub enum StartError {
     )]
     NativeFenceWithoutHardwareScheduling,
     /// A stride that no page can be divided by.
-    #[error("the driver declares a fence stride of {0} bytes: it must be a power of two from 8 to 4096")]
+    #[error(
+        "the driver declares a fence stride of {0} bytes: it must be a power of two from 8 to 4096"
+    )]
     FenceStride(u32),
     /// Addresses that no fence could be mapped at.
     #[error(
@@ -95,7 +98,9 @@ pub enum StartError {
     )]
     UserModeSubmissionWithoutNativeFence(u32),
     /// A node takes user-mode submission and cannot write fences.
-    #[error("node {0} supports user-mode submission, whose rings signal fences, and cannot write a fence")]
+    #[error(
+        "node {0} supports user-mode submission, whose rings signal fences, and cannot write a fence"
+    )]
     UserModeSubmissionWithoutFenceWrites(u32),
     /// A node takes user-mode submission without hardware queues.
     #[error(
@@ -145,7 +150,9 @@ pub enum BugCheck {
     #[error("the signalled interrupt names fence {0:#x}, which this adapter does not have")]
     UnknownFence(u64),
     /// An interrupt reports a packet that was not submitted.
-    #[error("node {node} of physical adapter {adapter} reports packet {fence_id}, which is not in flight")]
+    #[error(
+        "node {node} of physical adapter {adapter} reports packet {fence_id}, which is not in flight"
+    )]
     UnknownPacket {
         /// The node.
         node: u32,
@@ -175,7 +182,9 @@ pub enum BugCheck {
     #[error("{0}, and there were as many recoveries as TdrLimitCount allows in TdrLimitTime")]
     TooManyTimeouts(String),
     /// A deadline of the kernel is due a second time, after a look that changed nothing.
-    #[error("the timer of {watch} is due at {deadline_ns} ns for the second time: no look changed anything")]
+    #[error(
+        "the timer of {watch} is due at {deadline_ns} ns for the second time: no look changed anything"
+    )]
     TimerStuck {
         /// The watch.
         watch: &'static str,
@@ -194,7 +203,9 @@ pub enum BugCheck {
         status: Status,
     },
     /// The engines that depend on one are without it.
-    #[error("DxgkDdiQueryDependentEngineGroup says {group:#x} of node {node}, which is not among them")]
+    #[error(
+        "DxgkDdiQueryDependentEngineGroup says {group:#x} of node {node}, which is not among them"
+    )]
     DependentEngines {
         /// The node.
         node: u32,
@@ -216,7 +227,9 @@ pub enum BugCheck {
         submitted: u32,
     },
     /// The commands that a driver wrote for a paging operation faulted.
-    #[error("the commands that DxgkDdiBuildPagingBuffer wrote faulted: memory is not where it should be")]
+    #[error(
+        "the commands that DxgkDdiBuildPagingBuffer wrote faulted: memory is not where it should be"
+    )]
     PagingAborted,
     /// The segments that a driver named for fence storage make no sense.
     #[error("DxgkDdiGetStandardAllocationDriverData {0}")]
@@ -245,7 +258,9 @@ pub enum BugCheck {
     )]
     PageFaultFlags(u32),
     /// A page fault of a queue or a context that runs elsewhere.
-    #[error("an interrupt reports a page fault of {faulted:#x} on {engine}, and it runs on {runs_on}")]
+    #[error(
+        "an interrupt reports a page fault of {faulted:#x} on {engine}, and it runs on {runs_on}"
+    )]
     FaultOnAnotherEngine {
         /// The engine that the interrupt names.
         engine: EngineId,
@@ -267,7 +282,9 @@ pub enum BugCheck {
         submitted: u64,
     },
     /// A page fault of a process that has no device here.
-    #[error("an interrupt names the process of address space {0:#x}, which has no device on this adapter")]
+    #[error(
+        "an interrupt names the process of address space {0:#x}, which has no device on this adapter"
+    )]
     UnknownProcess(u64),
     /// An interrupt of an engine that does not exist.
     #[error("an interrupt names node {0}, which this adapter does not have")]
@@ -279,7 +296,9 @@ pub enum BugCheck {
     #[error("an interrupt names video present target {0}, which this adapter does not have")]
     UnknownVidPnTarget(u32),
     /// A form of the signalled interrupt that the driver did not declare.
-    #[error("the signalled interrupt names an array of hardware queues, which the driver did not declare")]
+    #[error(
+        "the signalled interrupt names an array of hardware queues, which the driver did not declare"
+    )]
     QueueArrayNotDeclared,
     /// The status that a driver gave a connected doorbell is not a connected one.
     #[error("DxgkDdiConnectDoorbell returned a status that is not a connected one")]
@@ -287,7 +306,8 @@ pub enum BugCheck {
 }
 
 impl BugCheck {
-    /// The published code and its first parameter, where there is one for it: 0x119 is VIDEO_SCHEDULER_INTERNAL_ERROR.
+    /// The published code and its first parameter, where there is one for it: 0x119 is
+    /// VIDEO_SCHEDULER_INTERNAL_ERROR.
     pub fn code(&self) -> Option<(u32, u64)> {
         match self {
             BugCheck::PreemptCommandFailed(_) => Some((0x119, 0x2)),
@@ -302,6 +322,10 @@ impl BugCheck {
     }
 
     pub(crate) fn unknown_packet(engine: EngineId, fence_id: u32) -> BugCheck {
-        BugCheck::UnknownPacket { node: engine.node_ordinal, adapter: engine.engine_ordinal, fence_id }
+        BugCheck::UnknownPacket {
+            node: engine.node_ordinal,
+            adapter: engine.engine_ordinal,
+            fence_id,
+        }
     }
 }

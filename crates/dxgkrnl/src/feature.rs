@@ -1,22 +1,25 @@
-//! Owns which features are enabled on an adapter, at which version, and the interface by which the driver learns it.
+//! Owns which features are enabled on an adapter, at which version, and the interface by which the
+//! driver learns it.
 //!
-//! Negotiation, once, before the driver starts; for each feature that the kernel knows, those that it rests on first: 1. the
-//! driver says what it supports; 2. the highest version that both sides support and the settings allow is taken; 3. the feature is
-//! enabled when there is one, the settings say so and the feature below it is enabled. The chain is user-mode submission → native
+//! Negotiation, once, before the driver starts; for each feature that the kernel knows, those that
+//! it rests on first: 1. the driver says what it supports; 2. the highest version that both sides
+//! support and the settings allow is taken; 3. the feature is enabled when there is one, the
+//! settings say so and the feature below it is enabled. The chain is user-mode submission → native
 //! fences → hardware scheduling.
 
 use crate::adapter::AdapterConfig;
 use crate::entry::{self, EntryGroup, OpenGroups};
 use tidegate_ddi::feature::{
-    FeatureSupport, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1, QueryFeatureInterface,
-    QueryFeatureSupport,
+    FeatureSupport, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1,
+    QueryFeatureInterface, QueryFeatureSupport,
 };
 use tidegate_ddi::{Driver, FeatureId, FeatureInterface, FeatureState, Passive, Status};
 
 /// What is set for one feature: the overrides that a registry holds on the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeatureSetting {
-    /// Off means off, whatever both sides support. On forces nothing: a driver that does not support a feature has none.
+    /// Off means off, whatever both sides support. On forces nothing: a driver that does not
+    /// support a feature has none.
     pub enabled: bool,
     /// Lowest version that may be negotiated.
     pub min_version: u16,
@@ -28,8 +31,12 @@ pub struct FeatureSetting {
 
 impl FeatureSetting {
     /// Enabled, nothing overridden.
-    pub const ON: FeatureSetting =
-        FeatureSetting { enabled: true, min_version: 0, max_version: u16::MAX, allow_experimental: false };
+    pub const ON: FeatureSetting = FeatureSetting {
+        enabled: true,
+        min_version: 0,
+        max_version: u16::MAX,
+        allow_experimental: false,
+    };
     /// Not enabled.
     pub const OFF: FeatureSetting = FeatureSetting { enabled: false, ..FeatureSetting::ON };
 }
@@ -51,7 +58,8 @@ struct KnownFeature {
     setting: fn(&AdapterConfig) -> FeatureSetting,
 }
 
-/// In the order of the chain, which is decided here: no public document lists what a feature rests on.
+/// In the order of the chain, which is decided here: no public document lists what a feature rests
+/// on.
 const KNOWN: [KnownFeature; 3] = [
     KnownFeature {
         id: FeatureId::HWSCH,
@@ -82,14 +90,20 @@ pub(crate) struct Features {
 
 impl Features {
     /// Asks the driver and settles every feature.
-    pub(crate) fn negotiate(level: &Passive, driver: &dyn Driver, config: &AdapterConfig) -> Features {
+    pub(crate) fn negotiate(
+        level: &Passive,
+        driver: &dyn Driver,
+        config: &AdapterConfig,
+    ) -> Features {
         let mut features = Features { states: Vec::new(), os_caps: config.native_fence_os_caps };
         for known in &KNOWN {
             let setting = (known.setting)(config);
             // Both ends: what the kernel has and the settings allow.
             // spec: NF-283
-            let offered =
-                (known.versions.0.max(setting.min_version), known.versions.1.min(setting.max_version));
+            let offered = (
+                known.versions.0.max(setting.min_version),
+                known.versions.1.min(setting.max_version),
+            );
             let support = support_of(level, driver, known.id, offered, setting.allow_experimental);
             let base = known.rests_on.is_none_or(|id| features.is_enabled(id));
             features.states.push((known.id, settle(offered, support, setting.enabled && base)));
@@ -109,7 +123,10 @@ impl Features {
 
     /// The enabled features and their versions.
     pub(crate) fn enabled(&self) -> impl Iterator<Item = (FeatureId, u16)> {
-        self.states.iter().filter(|(_, state)| state.enabled).map(|(id, state)| (*id, state.version))
+        self.states
+            .iter()
+            .filter(|(_, state)| state.enabled)
+            .map(|(id, state)| (*id, state.version))
     }
 }
 
@@ -125,7 +142,8 @@ fn support_of(
     if version < entry::first_version_of(feature) {
         return FeatureSupport::default();
     }
-    // A driver from before the interface shows by its caps alone whether it makes use of a feature that it has the entries for.
+    // A driver from before the interface shows by its caps alone whether it makes use of a feature
+    // that it has the entries for.
     if !OpenGroups::new(version, |_| false).has(EntryGroup::FeatureInterface) {
         return FeatureSupport::of_versions(1, 1);
     }
@@ -136,7 +154,8 @@ fn support_of(
     )
 }
 
-/// The state that follows from both sides' versions. `allowed`: settings and the feature below agree.
+/// The state that follows from both sides' versions. `allowed`: settings and the feature below
+/// agree.
 fn settle(offered: Versions, support: FeatureSupport, allowed: bool) -> FeatureState {
     let common = highest_common(offered, (support.min_version, support.max_version));
     let version = common.filter(|_| support.supported_by_driver);
@@ -217,8 +236,14 @@ mod tests {
         let full = FeatureSupport::of_versions(1, 1);
         assert!(settle((1, 1), full, true).enabled);
         assert!(!settle((1, 1), full, false).enabled);
-        assert!(!settle((1, 1), FeatureSupport { supported_by_driver: false, ..full }, true).enabled);
-        let elsewhere = settle((1, 1), FeatureSupport { supported_on_current_config: false, ..full }, true);
-        assert_eq!((elsewhere.version, elsewhere.enabled, elsewhere.supported_by_driver), (1, false, true));
+        assert!(
+            !settle((1, 1), FeatureSupport { supported_by_driver: false, ..full }, true).enabled
+        );
+        let elsewhere =
+            settle((1, 1), FeatureSupport { supported_on_current_config: false, ..full }, true);
+        assert_eq!(
+            (elsewhere.version, elsewhere.enabled, elsewhere.supported_by_driver),
+            (1, false, true)
+        );
     }
 }

@@ -1,25 +1,30 @@
 //! The driver of an adapter that is gone: what the kernel calls after DxgkDdiStopDevice.
 //!
-//! Purpose: objects that outlive the adapter (fences of NT handles, calls that were under way) end without a call to a driver that
-//! has stopped. Every call is refused with DEVICE_REMOVED, and every call that cannot fail does nothing.
+//! Purpose: objects that outlive the adapter (fences of NT handles, calls that were under way) end
+//! without a call to a driver that has stopped. Every call is refused with DEVICE_REMOVED, and
+//! every call that cannot fail does nothing.
 
 use std::sync::Arc;
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
-use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
+use tidegate_ddi::feature::{
+    DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
+};
 use tidegate_ddi::fence::{
-    CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
-    UpdateCurrentValue, UpdateMonitoredValue,
+    CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer,
+    UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate_ddi::memory::{
-    AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
+    AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation,
+    UpdatePageTable,
 };
 use tidegate_ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
 use tidegate_ddi::{
-    AdapterCaps, ComponentState, DdiVersion, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle,
-    InterruptService, NativeFenceCaps, Passive, PowerAction, StartInfo, Status, UserModeSubmissionCaps,
+    AdapterCaps, ComponentState, DdiVersion, DevicePowerState, Dirql, Dispatch, Driver,
+    DriverHandle, InterruptService, NativeFenceCaps, Passive, PowerAction, StartInfo, Status,
+    UserModeSubmissionCaps,
 };
 
 /// Stands in the place of a driver that has stopped.
@@ -123,7 +128,11 @@ impl Driver for Gone {
 
     fn destroy_hw_queue(&self, _: &Passive, _: DriverHandle) {}
 
-    fn submit_command_to_hw_queue(&self, _: &Dispatch, _: SubmitCommandToHwQueue) -> Result<(), Status> {
+    fn submit_command_to_hw_queue(
+        &self,
+        _: &Dispatch,
+        _: SubmitCommandToHwQueue,
+    ) -> Result<(), Status> {
         Err(Status::DEVICE_REMOVED)
     }
 
@@ -180,11 +189,21 @@ impl Driver for Gone {
 
     fn notify_work_submission(&self, _: &Passive, _: DriverHandle) {}
 
-    fn set_power_state(&self, _: &Passive, _: DevicePowerState, _: PowerAction) -> Result<(), Status> {
+    fn set_power_state(
+        &self,
+        _: &Passive,
+        _: DevicePowerState,
+        _: PowerAction,
+    ) -> Result<(), Status> {
         Ok(())
     }
 
-    fn set_power_component_f_state(&self, _: &Dispatch, _: u32, _: ComponentState) -> Result<(), Status> {
+    fn set_power_component_f_state(
+        &self,
+        _: &Dispatch,
+        _: u32,
+        _: ComponentState,
+    ) -> Result<(), Status> {
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! Owns a process's handle table: typed, generation-checked, and slow to use a value again.
 //!
-//! A handle's low six bits are 0 and its upper two are 01; between them stand 6 bits of generation and 18 of index. A freed
-//! entry waits in line behind [`REUSE_DISTANCE`] others, and comes back with another generation. A closed table takes nothing
-//! in any more.
+//! A handle's low six bits are 0 and its upper two are 01; between them stand 6 bits of generation
+//! and 18 of index. A freed entry waits in line behind [`REUSE_DISTANCE`] others, and comes back
+//! with another generation. A closed table takes nothing in any more.
 
 use std::collections::VecDeque;
 use tidegate_calls::Handle;
@@ -40,7 +40,8 @@ impl<T: Clone> HandleTable<T> {
         self.closed
     }
 
-    /// Adds an object. A table that is full or closed hands it back: its end is a matter for the outside of the table's lock.
+    /// Adds an object. A table that is full or closed hands it back: its end is a matter for the
+    /// outside of the table's lock.
     pub(crate) fn insert(&mut self, object: T) -> Result<Handle, T> {
         if self.closed {
             return Err(object);
@@ -86,7 +87,10 @@ impl<T: Clone> HandleTable<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let object = entry.object.as_ref()?;
-            Some((Handle(1 << 30 | entry.generation << (6 + INDEX_BITS) | (index as u32) << 6), object))
+            Some((
+                Handle(1 << 30 | entry.generation << (6 + INDEX_BITS) | (index as u32) << 6),
+                object,
+            ))
         })
     }
 }

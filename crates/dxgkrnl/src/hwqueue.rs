@@ -1,6 +1,8 @@
-//! Owns hardware queues. A kernel-mode one takes commands, waits and signals through the kernel, in order: commands go to the
-//! driver at once, a wait is a software command that holds what stands behind it, a signal is made when the progress fence
-//! says that every earlier command is complete, on every queue that it was given to. A user-mode one takes work by doorbell only and has fence logs.
+//! Owns hardware queues. A kernel-mode one takes commands, waits and signals through the kernel, in
+//! order: commands go to the driver at once, a wait is a software command that holds what stands
+//! behind it, a signal is made when the progress fence says that every earlier command is complete,
+//! on every queue that it was given to. A user-mode one takes work by doorbell only and has fence
+//! logs.
 //!
 //! It shares fences and engines with the packet model, and no queueing code.
 
@@ -40,8 +42,8 @@ pub(crate) struct HwQueueDesc {
 #[derive(Default)]
 pub(crate) struct HwQueueTable {
     by_kernel: Registry<HwQueue>,
-    /// The driver gives a handle out again as soon as it has let go of a queue, which is before the kernel has; so each
-    /// entry says whose it is.
+    /// The driver gives a handle out again as soon as it has let go of a queue, which is before the
+    /// kernel has; so each entry says whose it is.
     by_driver: BTreeMap<DriverHandle, (OsHandle, Weak<HwQueue>)>,
     /// By hardware context and queue: those that no call destroys.
     of_contexts: BTreeSet<(OsHandle, OsHandle)>,
@@ -70,7 +72,10 @@ impl HwQueueTable {
 
     /// Whether the hardware context has a queue that no call destroys.
     pub(crate) fn has_queue_of(&self, context: OsHandle) -> bool {
-        self.of_contexts.range((context, OsHandle(0))..=(context, OsHandle(u64::MAX))).next().is_some()
+        self.of_contexts
+            .range((context, OsHandle(0))..=(context, OsHandle(u64::MAX)))
+            .next()
+            .is_some()
     }
 
     /// Whether the queue exists and no call destroys it.
@@ -224,7 +229,9 @@ impl HwQueue {
         let current = progress.mapping.current_va;
         let (progress_fence, monitored) = match &progress.fence.native {
             // spec: NF-117
-            Some(native) => (ProgressFence::Native(native.driver_global), progress.mapping.monitored_va),
+            Some(native) => {
+                (ProgressFence::Native(native.driver_global), progress.mapping.monitored_va)
+            }
             None => (ProgressFence::Monitored { gpu_va: current }, 0),
         };
         let os_handle = adapter.new_handle();
@@ -273,7 +280,8 @@ impl HwQueue {
             software: adapter.platform.mutex("a hardware queue", software),
         });
         adapter.hw_queues.lock().insert(&queue);
-        // What logs are to be like may have changed since they were made; from here on the queue is told.
+        // What logs are to be like may have changed since they were made; from here on the queue is
+        // told.
         log::follow_mode(adapter, &queue)?;
         Ok(queue)
     }
@@ -336,8 +344,10 @@ impl HwQueue {
                 self.condition_met(ticket);
             }
         }
-        // The queue's work may have been given up, by the loss of its device or by the queue's end, before these were entered.
-        if self.device.check().is_err() || !self.adapter().hw_queues.lock().is_live(self.os_handle) {
+        // The queue's work may have been given up, by the loss of its device or by the queue's end,
+        // before these were entered.
+        if self.device.check().is_err() || !self.adapter().hw_queues.lock().is_live(self.os_handle)
+        {
             fences.iter().for_each(|(fence, _)| monitor::forget(fence, self.os_handle));
         }
         self.run();
@@ -348,7 +358,8 @@ impl HwQueue {
         let platform = &self.adapter().platform;
         let (event, now) = (platform.event(true), platform.stamp_ns());
         let (fences, flags, together) = (Vec::new(), SignalFlags::empty(), None);
-        let signal = QueuedSignal { fences, flags, together, event: Some(event.clone()), flip: None };
+        let signal =
+            QueuedSignal { fences, flags, together, event: Some(event.clone()), flip: None };
         self.software.lock().push(Work::Signal { signal: Arc::new(signal), reached: false }, now);
         self.run();
         event
@@ -363,8 +374,13 @@ impl HwQueue {
         self.run();
     }
 
-    /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one adapter.
-    pub(crate) fn submit_signal(queues: &[Arc<HwQueue>], fences: Vec<FenceTarget>, flags: SignalFlags) {
+    /// D3DKMTSubmitSignalSyncObjectsToHwQueue: one packet on each of `queues`, which are of one
+    /// adapter.
+    pub(crate) fn submit_signal(
+        queues: &[Arc<HwQueue>],
+        fences: Vec<FenceTarget>,
+        flags: SignalFlags,
+    ) {
         let Some(first) = queues.first() else { return };
         let platform = &first.adapter().platform;
         let together = (queues.len() > 1).then(|| Together {
@@ -376,8 +392,8 @@ impl HwQueue {
         });
         let signal = Arc::new(QueuedSignal { fences, flags, together, event: None, flip: None });
         let now = platform.stamp_ns();
-        // All queues at once, always in the same order: two broadcasts stand in the same order on every queue, and cannot
-        // hold each other.
+        // All queues at once, always in the same order: two broadcasts stand in the same order on
+        // every queue, and cannot hold each other.
         let mut in_order: Vec<&Arc<HwQueue>> = queues.iter().collect();
         in_order.sort_by_key(|queue| queue.os_handle);
         {
@@ -409,7 +425,8 @@ impl HwQueue {
             let now = self.adapter().platform.stamp_ns();
             let next = {
                 let mut software = self.software.lock();
-                // Progress is looked at inside the lock: whoever was told of it and left because this agent runs, left before.
+                // Progress is looked at inside the lock: whoever was told of it and left because
+                // this agent runs, left before.
                 let completed = self.progress.fence.value();
                 software.next(completed, now)
             };
@@ -429,7 +446,8 @@ impl HwQueue {
                 self.record(Kind::Signal, &signal.fences, queued_ns, (at_ns, Some(at_ns)));
             }
             Action::Reach(signal) => {
-                let reached = signal.together.as_ref().map(|t| t.standing.lock().reach(self.os_handle));
+                let reached =
+                    signal.together.as_ref().map(|t| t.standing.lock().reach(self.os_handle));
                 if reached == Some(Standing::Complete) {
                     self.make_together(&signal);
                 }
@@ -437,7 +455,13 @@ impl HwQueue {
             Action::AwaitProgress(value) => {
                 let wakee = Arc::new(QueueWakee(Arc::downgrade(self)));
                 // When it is reached already, the next round of `run` sees it.
-                monitor::wait(&self.progress.fence, value, wakee, PROGRESS, Owner::Queue(self.os_handle));
+                monitor::wait(
+                    &self.progress.fence,
+                    value,
+                    wakee,
+                    PROGRESS,
+                    Owner::Queue(self.os_handle),
+                );
             }
         }
     }
@@ -454,9 +478,11 @@ impl HwQueue {
         }
     }
 
-    /// The last queue has reached a broadcast, or went away: it is made, and whoever it held goes on.
+    /// The last queue has reached a broadcast, or went away: it is made, and whoever it held goes
+    /// on.
     fn make_together(&self, signal: &Arc<QueuedSignal>) {
-        // The queues are of one device. When that is lost they leave one by one, and nothing is signalled for it.
+        // The queues are of one device. When that is lost they leave one by one, and nothing is
+        // signalled for it.
         let made_ns = self.adapter().platform.stamp_ns();
         if self.device.check().is_ok() {
             self.make(signal);
@@ -556,7 +582,8 @@ impl HwQueue {
         self.adapter().hw_queues.lock().retire(self.context.os_handle, self.os_handle);
     }
 
-    /// The call that destroys the queue begins: no list has it any more, and nothing that it holds back is begun.
+    /// The call that destroys the queue begins: no list has it any more, and nothing that it holds
+    /// back is begun.
     pub(crate) fn retire(&self) {
         self.unlist();
         // A user-mode queue holds no software commands. The signals among them are not made.
@@ -575,7 +602,10 @@ impl HwQueue {
     pub(crate) fn describe_work(&self, adapter: &Adapter) -> (String, (String, u64)) {
         let (done, announced) = (self.progress.fence.value(), self.announced_by_anyone(adapter));
         let command = match self.user_mode_submission {
-            true => format!("the command buffer of its ring that says progress {}", done.saturating_add(1)),
+            true => format!(
+                "the command buffer of its ring that says progress {}",
+                done.saturating_add(1)
+            ),
             false => {
                 let first = self.software.lock().in_flight.iter().find(|id| **id > done).copied();
                 format!("the command buffer that says progress {}", first.unwrap_or(announced))
@@ -610,7 +640,8 @@ impl HwQueue {
         calls
     }
 
-    /// Gives up what is queued: the device is lost, or the queue ends. Returns the fences of signals that stood in it.
+    /// Gives up what is queued: the device is lost, or the queue ends. Returns the fences of
+    /// signals that stood in it.
     pub(crate) fn give_up(&self) -> Vec<FenceTarget> {
         let given_up = std::mem::take(&mut self.software.lock().items);
         let mut signals = Vec::new();
@@ -629,7 +660,8 @@ impl HwQueue {
         signals
     }
 
-    /// The progress value of the last command that was given to the driver; kernel-mode queues know.
+    /// The progress value of the last command that was given to the driver; kernel-mode queues
+    /// know.
     pub(crate) fn last_submitted(&self) -> u64 {
         self.software.lock().submitted
     }
@@ -638,7 +670,9 @@ impl HwQueue {
     pub(crate) fn fence_operations(&self, now_ns: u64) -> FenceOperations {
         let software = self.software.lock();
         let mut done = software.done;
-        if let Some(Item { head_ns: Some(head_ns), work: Work::Wait { .. }, .. }) = software.items.front() {
+        if let Some(Item { head_ns: Some(head_ns), work: Work::Wait { .. }, .. }) =
+            software.items.front()
+        {
             done.block(*head_ns, now_ns);
         }
         done
@@ -680,7 +714,9 @@ impl SoftwareQueue {
             Work::Wait { remaining, .. } if *remaining > 0 => return None,
             // The others of a broadcast have not reached it.
             Work::Signal { reached: true, .. } => return None,
-            Work::Signal { signal, .. } if !signal.at_submission() && completed < self.submitted => {
+            Work::Signal { signal, .. }
+                if !signal.at_submission() && completed < self.submitted =>
+            {
                 return self.await_progress(self.submitted, completed);
             }
             Work::Signal { signal, reached } if signal.together.is_some() => {
@@ -688,7 +724,8 @@ impl SoftwareQueue {
                 return Some(Action::Reach(signal.clone()));
             }
             Work::Command(_) if self.in_flight.len() >= self.most_in_flight => {
-                // When half of them are complete there is room for as many, with one wake-up for all.
+                // When half of them are complete there is room for as many, with one wake-up for
+                // all.
                 let half = self.in_flight[self.in_flight.len() / 2];
                 return self.await_progress(half, completed);
             }
@@ -711,7 +748,8 @@ impl SoftwareQueue {
         })
     }
 
-    /// Asks to be run again when the progress fence reaches `value`, unless somebody is entered for less already.
+    /// Asks to be run again when the progress fence reaches `value`, unless somebody is entered for
+    /// less already.
     fn await_progress(&mut self, value: u64, completed: u64) -> Option<Action> {
         if self.awaiting > completed {
             return None;
@@ -725,7 +763,8 @@ impl Drop for HwQueue {
     fn drop(&mut self) {
         let adapter = self.adapter();
         log::read_before_end(adapter, self);
-        // Until the driver has let go of it an interrupt may name the queue: it stays in the table until then.
+        // Until the driver has let go of it an interrupt may name the queue: it stays in the table
+        // until then.
         adapter.driver().destroy_hw_queue(&Passive::enter(), self.driver);
         adapter.hw_queues.lock().remove(self.os_handle, self.driver);
         log::read_last(adapter, self);

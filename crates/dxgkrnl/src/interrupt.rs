@@ -1,11 +1,12 @@
 //! Owns the two halves of an interrupt, and the driver's way back into the kernel.
 //!
-//! 1. The line goes up: the interrupt routine runs under the interrupt lock; the driver reports data, which is queued here, and
-//!    asks for the deferred routine.
-//! 2. The deferred routine: the driver says NotifyDpc, and the kernel takes the queued data in order: completed packets,
-//!    signalled fences, faults.
+//! 1. The line goes up: the interrupt routine runs under the interrupt lock; the driver reports
+//!    data, which is queued here, and asks for the deferred routine.
+//! 2. The deferred routine: the driver says NotifyDpc, and the kernel takes the queued data in
+//!    order: completed packets, signalled fences, faults.
 //!
-//! Inline delivery runs 1 on the raising agent at once and 2 at the end of its turn; a worker does both on an agent of its own.
+//! Inline delivery runs 1 on the raising agent at once and 2 at the end of its turn; a worker does
+//! both on an agent of its own.
 
 use crate::adapter::{Adapter, InterruptDelivery};
 use crate::context::Context;
@@ -20,16 +21,16 @@ use std::sync::{Arc, OnceLock, Weak};
 use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::layout::EngineState;
 use tidegate_ddi::{
-    Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, EngineId, HwContextLoss,
-    InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
+    Callbacks, ContextAllocation, CreateContextAllocation, Dirql, Dispatch, EngineId,
+    HwContextLoss, InterruptData, InterruptService, OsHandle, PageFault, Passive, Status,
 };
 use tidegate_platform::{
     Agent, CpuTime, Mutex, PhysicalAddress, Platform, ServiceHandle, Step, Turn, WakeWord, Word,
 };
 use tidegate_trace::{Kind, NameId, Record};
 
-/// Reported data that waits for the deferred routine. Handles are resolved when they are reported: from then on the object may
-/// be destroyed, and the report is still about it.
+/// Reported data that waits for the deferred routine. Handles are resolved when they are reported:
+/// from then on the object may be destroyed, and the report is still about it.
 enum Reported {
     DmaCompleted {
         engine: EngineId,
@@ -93,7 +94,8 @@ struct Reports {
     ignored: u64,
     /// The adapter has stopped: nothing takes what is reported.
     closed: bool,
-    /// When the oldest one was reported, and how many deferred routines had run by then; kept where the supervisor is there.
+    /// When the oldest one was reported, and how many deferred routines had run by then; kept where
+    /// the supervisor is there.
     since: Option<(CpuTime, u64)>,
 }
 
@@ -116,7 +118,8 @@ impl DpcQueue {
         }
     }
 
-    /// Drops what was reported, and takes nothing more: the adapter has stopped. Reports hold fences, which hold the adapter.
+    /// Drops what was reported, and takes nothing more: the adapter has stopped. Reports hold
+    /// fences, which hold the adapter.
     pub(crate) fn forget(&self) {
         let left = {
             let mut reports = self.reported.lock();
@@ -153,7 +156,8 @@ impl Callbacks for KernelCallbacks {
         if let Some(adapter) = self.adapter()
             && let Some(reported) = resolve(&adapter, data)
         {
-            let number = reported.engine_of_packets().and_then(|engine| adapter.caps.engine_number(engine));
+            let number =
+                reported.engine_of_packets().and_then(|engine| adapter.caps.engine_number(engine));
             let mut reports = adapter.dpc.reported.lock();
             if number.is_none_or(|n| reports.ignored >> n & 1 == 0) {
                 if reports.list.is_empty() && adapter.supervisor.is_there() {
@@ -196,7 +200,11 @@ impl Callbacks for KernelCallbacks {
         context_allocation::create(&adapter, args)
     }
 
-    fn destroy_context_allocation(&self, _level: &Passive, allocation: OsHandle) -> Result<(), Status> {
+    fn destroy_context_allocation(
+        &self,
+        _level: &Passive,
+        allocation: OsHandle,
+    ) -> Result<(), Status> {
         let adapter = self.adapter().ok_or(Status::DEVICE_REMOVED)?;
         context_allocation::destroy(&adapter, allocation)
     }
@@ -212,7 +220,8 @@ impl Callbacks for KernelCallbacks {
     }
 }
 
-/// What a report is about; `None` when its object is being destroyed and nobody waits for it any more.
+/// What a report is about; `None` when its object is being destroyed and nobody waits for it any
+/// more.
 // spec: NF-131
 fn resolve(adapter: &Adapter, data: InterruptData) -> Option<Reported> {
     Some(match data {
@@ -300,9 +309,15 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
     let reported = std::mem::take(&mut adapter.dpc.reported.lock().list);
     for data in reported {
         match data {
-            Reported::DmaCompleted { engine, fence_id } => sched::dma_completed(adapter, engine, fence_id),
+            Reported::DmaCompleted { engine, fence_id } => {
+                sched::dma_completed(adapter, engine, fence_id)
+            }
             Reported::DmaPreempted { engine, preemption_fence_id, last_completed_fence_id } => {
-                sched::dma_preempted(adapter, engine, (preemption_fence_id, last_completed_fence_id));
+                sched::dma_preempted(
+                    adapter,
+                    engine,
+                    (preemption_fence_id, last_completed_fence_id),
+                );
             }
             Reported::DmaFaulted { engine, fence_id, fault } => {
                 recovery::dma_faulted(adapter, engine, fence_id, fault)
@@ -327,7 +342,11 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
             Reported::EngineState { engine, new_state } => match new_state {
                 // spec: UMS-053
                 EngineState::Hung => {
-                    tdr::engine_hangs(adapter, engine, format!("{engine} made no progress, says its driver"));
+                    tdr::engine_hangs(
+                        adapter,
+                        engine,
+                        format!("{engine} made no progress, says its driver"),
+                    );
                 }
                 EngineState::TransitionToF1 => power::engine_is_idle(adapter, engine),
                 EngineState::Active => {}
@@ -339,8 +358,9 @@ fn take_reported(adapter: &Arc<Adapter>, level: &Dispatch) {
     }
 }
 
-/// Takes reports that stand untaken for half of the timeout delay. The driver did not call DxgkCbQueueDpc, or its deferred routine did
-/// not call DxgkCbNotifyDpc. Returns whether there was any report.
+/// Takes reports that stand untaken for half of the timeout delay. The driver did not call
+/// DxgkCbQueueDpc, or its deferred routine did not call DxgkCbNotifyDpc. Returns whether there was
+/// any report.
 // spec: PRE-098
 pub(crate) fn take_overdue(adapter: &Arc<Adapter>) -> bool {
     let late_ns = adapter.config.tdr.delay_ns / 2;
@@ -354,15 +374,16 @@ pub(crate) fn take_overdue(adapter: &Arc<Adapter>) -> bool {
         true => ("DxgkDdiDpcRoutine", "the deferred routine ran and did not call DxgkCbNotifyDpc"),
         false => ("DxgkDdiInterruptRoutine", "the interrupt routine did not call DxgkCbQueueDpc"),
     };
-    let what = format!("an interrupt that was reported at {} ms was not taken: {why}", at.0 / 1_000_000);
+    let what =
+        format!("an interrupt that was reported at {} ms was not taken: {why}", at.0 / 1_000_000);
     adapter.count(Count::missed_dpcs);
     adapter.note_driver_fault(entry, what);
     take_reported(adapter, &Dispatch::enter());
     true
 }
 
-/// From now on nothing counts that is said of this engine's packets; the interrupt lock is held. Returns what was reported before as
-/// completed last and is not taken yet.
+/// From now on nothing counts that is said of this engine's packets; the interrupt lock is held.
+/// Returns what was reported before as completed last and is not taken yet.
 pub(crate) fn ignore(adapter: &Adapter, engine: EngineId) -> Option<u32> {
     let number = adapter.caps.engine_number(engine)?;
     let mut reports = adapter.dpc.reported.lock();
@@ -400,7 +421,8 @@ fn interrupt_routine(adapter: &Adapter) {
     let start_ns = adapter.platform.stamp_ns();
     {
         let held = adapter.interrupt_lock.lock_device();
-        // A device that interrupts has power, and its interrupt may come while that is about to change.
+        // A device that interrupts has power, and its interrupt may come while that is about to
+        // change.
         adapter.driver_as_it_is().interrupt_routine(&Dirql::enter(&held));
     }
     record(adapter, Kind::Interrupt, start_ns);
@@ -418,11 +440,12 @@ fn deferred_routine(adapter: &Adapter) -> bool {
     wanted
 }
 
-/// Tells the fence's adapter that the fence was signalled on another one: an item for its deferred routine, which runs on its
-/// interrupt agent, or, where interrupts run inline, here. Called with no lock of any adapter held.
+/// Tells the fence's adapter that the fence was signalled on another one: an item for its deferred
+/// routine, which runs on its interrupt agent, or, where interrupts run inline, here. Called with
+/// no lock of any adapter held.
 ///
-/// Adapters may answer each other without end; one that is in its routine already goes on there, so that nothing nests deeper
-/// than there are adapters.
+/// Adapters may answer each other without end; one that is in its routine already goes on there, so
+/// that nothing nests deeper than there are adapters.
 pub(crate) fn relay(fence: Arc<Fence>) {
     let adapter = fence.adapter.clone();
     {
@@ -436,8 +459,8 @@ pub(crate) fn relay(fence: Arc<Fence>) {
     serve_reports(&adapter);
 }
 
-/// Makes the next deferred routine lose all devices. Wakes the interrupt agent where there is one. Any lock of the adapter may be
-/// held.
+/// Makes the next deferred routine lose all devices. Wakes the interrupt agent where there is one.
+/// Any lock of the adapter may be held.
 pub(crate) fn report_stop(adapter: &Adapter) {
     adapter.dpc.reported.lock().list.push(Reported::Stopped);
     adapter.dpc.wanted.exchange(1);
@@ -446,13 +469,14 @@ pub(crate) fn report_stop(adapter: &Adapter) {
     }
 }
 
-/// Has the deferred routine run for what was reported by no interrupt of the line: on the interrupt agent, or, where interrupts run
-/// inline, here. Called with no lock of any adapter held.
+/// Has the deferred routine run for what was reported by no interrupt of the line: on the interrupt
+/// agent, or, where interrupts run inline, here. Called with no lock of any adapter held.
 pub(crate) fn serve_reports(adapter: &Arc<Adapter>) {
     if let Some(worker) = adapter.dpc.worker.get() {
         return worker.ring(Step::InterruptDelivery);
     }
-    // Whoever finds the mark set has asked before its owner clears it, and so before the owner's last look.
+    // Whoever finds the mark set has asked before its owner clears it, and so before the owner's
+    // last look.
     while adapter.dpc.wanted.load() != 0 && adapter.dpc.relaying.exchange(1) == 0 {
         while deferred_routine(adapter) {}
         adapter.dpc.relaying.exchange(0);

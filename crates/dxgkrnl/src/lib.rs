@@ -1,24 +1,30 @@
-//! The graphics kernel: what stands between processes (the D3DKMT calls) and one kernel-mode driver (the DDI).
+//! The graphics kernel: what stands between processes (the D3DKMT calls) and one kernel-mode driver
+//! (the DDI).
 //!
-//! Rooms: [`adapter`] (one driver and all that hangs on it) · `process` (handles, address space, the call surface) ·
-//! `handle` · `device` · `memory` (allocations, GPU addresses) · `fence` (storage, waiters, the MonitoredValue protocol,
-//! logs) · `signal` (the rules that every signal keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode
-//! hardware queues) · `doorbell` · `suspend` (hardware contexts off the run list and back) · `power` (D-states, F-states) ·
-//! `registry` (how objects are found) · `interrupt` (interrupt and deferred routine) · `display` (flips) · `recovery` (a device in
-//! error) · `supervisor` (the timer) · `teardown` (how processes end) · `removal` (how an adapter ends; `gone` stands in for its
-//! driver) · `driver_fault` (faults of a driver, and its outstanding work) · `feature` (what both sides can do) · `declaration` (what the
-//! driver says it is) · `entry` (which of its entries may be called) · `error`.
+//! Rooms: [`adapter`] (one driver and all that hangs on it) · `process` (handles, address space,
+//! the call surface) · `handle` · `device` · `memory` (allocations, GPU addresses) · `fence`
+//! (storage, waiters, the MonitoredValue protocol, logs) · `signal` (the rules that every signal
+//! keeps) · `sched` (VidSch: contexts and their packets) · `hwqueue` (kernel-mode hardware queues)
+//! · `doorbell` · `suspend` (hardware contexts off the run list and back) · `power` (D-states,
+//! F-states) · `registry` (how objects are found) · `interrupt` (interrupt and deferred routine) ·
+//! `display` (flips) · `recovery` (a device in error) · `supervisor` (the timer) · `teardown` (how
+//! processes end) · `removal` (how an adapter ends; `gone` stands in for its driver) ·
+//! `driver_fault` (faults of a driver, and its outstanding work) · `feature` (what both sides can
+//! do) · `declaration` (what the driver says it is) · `entry` (which of its entries may be called)
+//! · `error`.
 //!
-//! Locks. A removal takes its lock before every other. Guards of policy state (`Mutex::lock`) are never held over a DDI call, a
-//! callback or a wake: decide, drop, call,
-//! take, apply. Locks that order calls (`Mutex::lock_device`) may be, and are taken in this order: joining of a cross-adapter
-//! fence → moves of fence storage → page tables of a process, or CPU updates of a fence → interrupt lock. Who takes the power takes
-//! the doorbell transition inside. The transition otherwise, and the reading of fence logs, are taken alone: a log is mapped before
-//! its reading, and unmapped after it. Suspensions of a context may be taken inside any of them but the interrupt lock: a DDI call
-//! may be the one that wakes the device. A guard of policy state may be taken inside any of them.
+//! Locks. A removal takes its lock before every other. Guards of policy state (`Mutex::lock`) are
+//! never held over a DDI call, a callback or a wake: decide, drop, call, take, apply. Locks that
+//! order calls (`Mutex::lock_device`) may be, and are taken in this order: joining of a
+//! cross-adapter fence → moves of fence storage → page tables of a process, or CPU updates of a
+//! fence → interrupt lock. Who takes the power takes the doorbell transition inside. The transition
+//! otherwise, and the reading of fence logs, are taken alone: a log is mapped before its reading,
+//! and unmapped after it. Suspensions of a context may be taken inside any of them but the
+//! interrupt lock: a DDI call may be the one that wakes the device. A guard of policy state may be
+//! taken inside any of them.
 //!
-//! It does not know what a packet or a page table entry looks like: that is between the user-mode and the kernel-mode
-//! driver.
+//! It does not know what a packet or a page table entry looks like: that is between the user-mode
+//! and the kernel-mode driver.
 
 pub mod adapter;
 mod context;
@@ -65,5 +71,6 @@ pub use sched::FenceOperations;
 pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
 pub use suspend::Suspended;
 pub use tdr::{
-    HeldBack, RecoveryHook, RecoveryOutcome, RecoveryReport, TdrConfig, TdrDebugMode, TdrLevel, WorkAtReset,
+    HeldBack, RecoveryHook, RecoveryOutcome, RecoveryReport, TdrConfig, TdrDebugMode, TdrLevel,
+    WorkAtReset,
 };

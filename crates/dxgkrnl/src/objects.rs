@@ -1,9 +1,9 @@
 //! Owns the objects of a process by handle, and beside them the list of its monitored fences.
 //!
-//! Invariant: the list is dropped whenever a fence enters or leaves the table, so it names exactly the monitored fences that are
-//! open. It exists because the basic scan reads it after each completed packet; walking the table for that would cost each
-//! packet as much as the process has objects.
-//! Called under the table's lock.
+//! Invariant: the list is dropped whenever a fence enters or leaves the table, so it names exactly
+//! the monitored fences that are open. It exists because the basic scan reads it after each
+//! completed packet; walking the table for that would cost each packet as much as the process has
+//! objects. Called under the table's lock.
 
 use crate::fence::Fence;
 use crate::handle::HandleTable;
@@ -65,8 +65,8 @@ impl Objects {
         }
     }
 
-    /// The monitored fences that are open in the process, and how many objects were walked to find them: 0 while no fence came
-    /// or went.
+    /// The monitored fences that are open in the process, and how many objects were walked to find
+    /// them: 0 while no fence came or went.
     pub(crate) fn monitored_fences(&mut self) -> (MonitoredFences, u64) {
         if let Some(list) = &self.monitored {
             return (list.clone(), 0);

@@ -1,8 +1,11 @@
-//! Owns what a page fault of a hardware queue means: whom the report names, whether it makes sense, and whose device is lost.
+//! Owns what a page fault of a hardware queue means: whom the report names, whether it makes sense,
+//! and whose device is lost.
 //!
-//! The order that matters: 1. when it is reported, the flags, the engine and the handle are looked at, so that the object that is named
-//! cannot become another one; 2. in the deferred routine what can only be asked there; 3. the devices of those who are named are lost,
-//! with all that the driver said; 4. then what the flags say must be reset is, as after a timeout. A report that makes no sense stops the adapter.
+//! The order that matters: 1. when it is reported, the flags, the engine and the handle are looked
+//! at, so that the object that is named cannot become another one; 2. in the deferred routine what
+//! can only be asked there; 3. the devices of those who are named are lost, with all that the
+//! driver said; 4. then what the flags say must be reset is, as after a timeout. A report that
+//! makes no sense stops the adapter.
 //!
 //! Faults of packets are `recovery`'s, and so is what becomes of a lost device.
 
@@ -59,7 +62,10 @@ pub(crate) fn report(tag: u32, engine: EngineId, position: u64, fault: &PageFaul
 
 /// Who is named by a report. `None` when it is being destroyed: nobody is left to be told.
 // spec: HS-017
-pub(crate) fn resolve(adapter: &Adapter, reported: &HwQueueFault) -> Result<Option<Named>, BugCheck> {
+pub(crate) fn resolve(
+    adapter: &Adapter,
+    reported: &HwQueueFault,
+) -> Result<Option<Named>, BugCheck> {
     let (flags, handle) = (reported.fault.flags, reported.faulted);
     let arms = [
         !flags.contains(PageFaultFlags::FENCE_INVALID),
@@ -108,10 +114,12 @@ pub(crate) fn resolve(adapter: &Adapter, reported: &HwQueueFault) -> Result<Opti
 // spec: HS-018, RES-007
 pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &HwQueueFault) {
     let HwQueueFault { engine, fence_id, slot, fault, .. } = *reported;
-    let say = |tag| DeviceState::Faulted(FaultReport { fence_id, ..report(tag, engine, slot, &fault) });
+    let say =
+        |tag| DeviceState::Faulted(FaultReport { fence_id, ..report(tag, engine, slot, &fault) });
     match named {
         Named::Queue(queue) => {
-            // What a process writes into its ring nobody vouches for; what goes through the kernel is known.
+            // What a process writes into its ring nobody vouches for; what goes through the kernel
+            // is known.
             let submitted = queue.last_submitted();
             if !queue.user_mode_submission && fence_id > submitted {
                 return adapter.bug_check(BugCheck::UnknownFaultedFence {
@@ -122,7 +130,9 @@ pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &
             }
             let _first = recovery::lose_device(adapter, &queue.device, say(queue.tag));
         }
-        Named::Context(context) => _ = recovery::lose_device(adapter, &context.device, say(context.tag)),
+        Named::Context(context) => {
+            _ = recovery::lose_device(adapter, &context.device, say(context.tag))
+        }
         Named::Process(number) => {
             let devices = devices_of(adapter, number);
             if devices.is_empty() {
@@ -147,7 +157,11 @@ pub(crate) fn hw_queue_faulted(adapter: &Arc<Adapter>, named: Named, reported: &
         adapter.lose_all_processes_devices(&DeviceState::Reset(what.clone()));
         tdr::adapter_hangs(adapter, what);
     } else if fault.flags.contains(PageFaultFlags::ENGINE_RESET_REQUIRED) {
-        tdr::engine_hangs(adapter, engine, format!("{engine} faulted, and its driver wants it reset"));
+        tdr::engine_hangs(
+            adapter,
+            engine,
+            format!("{engine} faulted, and its driver wants it reset"),
+        );
     }
 }
 

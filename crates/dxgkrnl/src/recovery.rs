@@ -1,5 +1,6 @@
-//! Owns what happens to a device whose work faulted, or hangs, or was reset (`tdr`): it is lost, with a reason that names queue, command and address; its
-//! doorbells say ABORT, its queued work is given up, and the fences that it made read as their maximum, so nobody hangs.
+//! Owns what happens to a device whose work faulted, or hangs, or was reset (`tdr`): it is lost,
+//! with a reason that names queue, command and address; its doorbells say ABORT, its queued work is
+//! given up, and the fences that it made read as their maximum, so nobody hangs.
 
 use crate::adapter::Adapter;
 use crate::context::Context;
@@ -16,7 +17,12 @@ use tidegate_ddi::doorbell::DisconnectReason;
 use tidegate_ddi::{EngineId, FaultErrorCode, GeneralErrorCode, OsHandle, PageFault};
 
 /// A DMA packet faulted: its device is lost, and the packet counts as done.
-pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u32, fault: PageFault) {
+pub(crate) fn dma_faulted(
+    adapter: &Arc<Adapter>,
+    engine: EngineId,
+    fence_id: u32,
+    fault: PageFault,
+) {
     let number = adapter.caps.engine_number(engine);
     let context = number.and_then(|n| adapter.sched.lock().context_of_packet(n, fence_id));
     let Some(context) = context else {
@@ -31,8 +37,9 @@ pub(crate) fn dma_faulted(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u3
 }
 
 // spec: UMS-171
-/// The driver found commands that no process should have sent (their length, say) and did not take them. That is the process's doing,
-/// whose device is lost; a driver that fails otherwise has broken the contract.
+/// The driver found commands that no process should have sent (their length, say) and did not take
+/// them. That is the process's doing, whose device is lost; a driver that fails otherwise has
+/// broken the contract.
 pub(crate) fn commands_refused(
     adapter: &Arc<Adapter>,
     device: &Arc<Device>,
@@ -46,7 +53,12 @@ pub(crate) fn commands_refused(
 }
 
 /// The rest of a split buffer cannot run, and a part of it has.
-pub(crate) fn split_refused(adapter: &Arc<Adapter>, context: &Arc<Context>, offset: u32, what: String) {
+pub(crate) fn split_refused(
+    adapter: &Arc<Adapter>,
+    context: &Arc<Context>,
+    offset: u32,
+    what: String,
+) {
     let fault = PageFault { gpu_va: u64::from(offset), ..PageFault::default() };
     let mut report = report(context.tag, context.engine, 0, &fault);
     report.what = what;
@@ -69,7 +81,11 @@ pub(crate) fn busy_on(adapter: &Arc<Adapter>, engine: EngineId) -> (Vec<Arc<Devi
 }
 
 /// Puts a device into error; `false` when it was lost already.
-pub(crate) fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: DeviceState) -> bool {
+pub(crate) fn lose_device(
+    adapter: &Arc<Adapter>,
+    device: &Arc<Device>,
+    reason: DeviceState,
+) -> bool {
     if !device.lose(reason) {
         return false;
     }
@@ -81,7 +97,8 @@ pub(crate) fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: 
     for doorbell in doorbells {
         doorbell.disconnect(DisconnectReason::Abort);
     }
-    // 2. Its hardware queues leave the run list, so that none of them goes on when the fences pass; queued work is given up.
+    // 2. Its hardware queues leave the run list, so that none of them goes on when the fences pass;
+    //    queued work is given up.
     for context in adapter.hw_contexts_of(|c| of_device(c.device.os_handle)) {
         suspend::for_good(&context);
     }
@@ -106,7 +123,8 @@ pub(crate) fn lose_device(adapter: &Arc<Adapter>, device: &Arc<Device>, reason: 
 }
 
 impl Adapter {
-    /// The devices that have packets in `contexts`, or work in hardware queues, with the driver or held back.
+    /// The devices that have packets in `contexts`, or work in hardware queues, with the driver or
+    /// held back.
     pub(crate) fn devices_at_work(self: &Arc<Adapter>, contexts: &[OsHandle]) -> Vec<Arc<Device>> {
         let contexts = self.contexts_of(|c| contexts.contains(&c.os_handle));
         let queues = self.hw_queues_of(|q| q.has_work(self) || q.holds_back());

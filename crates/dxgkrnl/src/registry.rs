@@ -1,9 +1,11 @@
-//! Owns the tables by which an adapter finds its objects. They hold weakly, since processes hold the objects.
+//! Owns the tables by which an adapter finds its objects. They hold weakly, since processes hold
+//! the objects.
 //!
-//! Invariants (decision 51): an object is entered when it is made, retired by the call that destroys it, and removed when the driver
-//! has released it. A retired object is in no list: no caller that walks the objects holds it any more, so it ends with the calls
-//! that held it before. Its handle stays known until the end, because an answer or an interrupt of the driver may still name it.
-//! No object is dropped under the lock of its table.
+//! Invariants (decision 51): an object is entered when it is made, retired by the call that
+//! destroys it, and removed when the driver has released it. A retired object is in no list: no
+//! caller that walks the objects holds it any more, so it ends with the calls that held it before.
+//! Its handle stays known until the end, because an answer or an interrupt of the driver may still
+//! name it. No object is dropped under the lock of its table.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -43,8 +45,8 @@ impl<T> Registry<T> {
         self.entries.remove(&handle);
     }
 
-    /// The object that the driver names by `handle`, retired or not; `None` for an unknown handle. A reference that cannot be
-    /// upgraded is of an object whose end is under way.
+    /// The object that the driver names by `handle`, retired or not; `None` for an unknown handle.
+    /// A reference that cannot be upgraded is of an object whose end is under way.
     pub(crate) fn named(&self, handle: OsHandle) -> Option<Weak<T>> {
         self.entries.get(&handle).map(|entry| entry.object.clone())
     }

@@ -1,7 +1,8 @@
 //! The end of an adapter: surprise removal, and a stop. Both are one list; see decision 46.
 //!
-//! Invariants: waiters are released by the maximum of their fences before their handles go. The driver ends each object in
-//! the published order of an abnormal termination. DxgkDdiStopDevice comes last, alone. After that the driver is not called (`gone`).
+//! Invariants: waiters are released by the maximum of their fences before their handles go. The
+//! driver ends each object in the published order of an abnormal termination. DxgkDdiStopDevice
+//! comes last, alone. After that the driver is not called (`gone`).
 //!
 //! Lock order: `removing` is taken first, and is held over all of it.
 //!
@@ -21,12 +22,14 @@ use tidegate_platform::WaitEnd;
 const LOOK_NS: u64 = 1_000_000;
 
 impl Adapter {
-    /// Removes the adapter while processes use it, as a surprise removal does. On return every device of it reads
-    /// [`DeviceState::Removed`], its fences read `u64::MAX`, everything that waited on it is released, and its driver has stopped.
-    /// Every later call on it returns DEVICE_REMOVED. A second removal waits for the first and does nothing.
+    /// Removes the adapter while processes use it, as a surprise removal does. On return every
+    /// device of it reads [`DeviceState::Removed`], its fences read `u64::MAX`, everything that
+    /// waited on it is released, and its driver has stopped. Every later call on it returns
+    /// DEVICE_REMOVED. A second removal waits for the first and does nothing.
     ///
-    /// A shared fence that is made with NO_SIGNAL_MAX_VALUE_ON_TDR keeps its value on the other adapters, where its waiters wait on.
-    /// Blocks for calls that are under way in the adapter, for TdrDdiDelay at most.
+    /// A shared fence that is made with NO_SIGNAL_MAX_VALUE_ON_TDR keeps its value on the other
+    /// adapters, where its waiters wait on. Blocks for calls that are under way in the adapter, for
+    /// TdrDdiDelay at most.
     // monster: the list of a removal.
     #[doc(alias = "IRP_MN_SURPRISE_REMOVAL")]
     pub fn remove(self: &Arc<Adapter>) {
@@ -34,7 +37,8 @@ impl Adapter {
         if self.is_stopped() {
             return;
         }
-        // 1. Nothing begins on the adapter: no call, no recovery. A recovery that is under way is over first.
+        // 1. Nothing begins on the adapter: no call, no recovery. A recovery that is under way is
+        //    over first.
         self.tdr.wait_for_recovery(|| self.begin_removal());
         // A thread that waits for a vertical sync waits for the hardware.
         if let Some(display) = &self.display {
@@ -43,22 +47,25 @@ impl Adapter {
         if self.has_processes() {
             // 2. No engine is given anything, and what was reported is taken.
             let _of_devices_that_are_lost_next = sched::stop_all_engines(self);
-            // 3. Devices are in error: doorbells read ABORT, contexts are suspended, queued work is given up, fences read their
-            // maximum. That releases the waiters, here and on other adapters.
+            // 3. Devices are in error: doorbells read ABORT, contexts are suspended, queued work is
+            //    given up, fences read their maximum. That releases the waiters, here and on other
+            //    adapters.
             // spec: PRE-093
             self.lose_all_processes_devices(&DeviceState::Removed);
             // No answer of the hardware is waited for.
             suspend::settle_all(self, |_| true);
             sched::end_kernel_s_packets(self);
             sched::end_all_packets(self);
-            // 4. For each process and each of its queues: doorbell and queue are destroyed, and then contexts, fences, devices.
+            // 4. For each process and each of its queues: doorbell and queue are destroyed, and
+            //    then contexts, fences, devices.
             for process in self.processes() {
                 process.end_with_adapter();
             }
         }
         // 5. The kernel's own agents and objects.
         self.stop_agents();
-        // 6. Calls that were under way return, and drop what they held: with the last device the last instance of a fence is closed.
+        // 6. Calls that were under way return, and drop what they held: with the last device the
+        //    last instance of a fence is closed.
         self.wait_until(|| self.devices.lock().len() == 0);
         // 7. Fences that only NT handles keep end for the driver.
         let left = self.fences.lock().matching(|_| true);
@@ -79,7 +86,8 @@ impl Adapter {
         self.dpc.forget();
     }
 
-    /// Stops the adapter and its driver. The same as [`Adapter::remove`]: a process that still has the adapter open loses it.
+    /// Stops the adapter and its driver. The same as [`Adapter::remove`]: a process that still has
+    /// the adapter open loses it.
     #[doc(alias = "DxgkDdiStopDevice")]
     pub fn stop(self: &Arc<Adapter>) {
         self.remove();

@@ -1,7 +1,9 @@
-//! Owns where hardware contexts stand among others: what a process asks for, whether it may, and what the driver is told.
+//! Owns where hardware contexts stand among others: what a process asks for, whether it may, and
+//! what the driver is told.
 //!
-//! The order that matters: 1. calls for a context come one after the other; 2. what is asked for is checked as a whole; 3. the driver
-//! is told; 4. only then it counts, so that a refusal changes nothing. Queues that a context gets later take it over.
+//! The order that matters: 1. calls for a context come one after the other; 2. what is asked for is
+//! checked as a whole; 3. the driver is told; 4. only then it counts, so that a refusal changes
+//! nothing. Queues that a context gets later take it over.
 //!
 //! The order in which queues run is the hardware's; the packets of other contexts are `sched`'s.
 
@@ -35,15 +37,20 @@ impl Standing {
 /// The lowest number of D3DKMTSetContextSchedulingPriority that means the REALTIME band.
 const FIRST_REALTIME: i32 = 8;
 
-/// D3DKMTSetContextSchedulingPriority: below 0 is IDLE, 0 is NORMAL, up to 7 is FOCUS, and what is above are the levels of REALTIME.
+/// D3DKMTSetContextSchedulingPriority: below 0 is IDLE, 0 is NORMAL, up to 7 is FOCUS, and what is
+/// above are the levels of REALTIME.
 pub(crate) fn set_priority(context: &Arc<Context>, priority: i32) -> Result<(), Status> {
     let (priority_band, level) = match priority {
         -7..=-1 => (PriorityBand::Idle, 0),
         0 => (PriorityBand::Normal, 0),
         1..=7 => (PriorityBand::Focus, 0),
-        _ => (PriorityBand::Realtime, priority.checked_sub(FIRST_REALTIME).ok_or(Status::INVALID_PARAMETER)?),
+        _ => (
+            PriorityBand::Realtime,
+            priority.checked_sub(FIRST_REALTIME).ok_or(Status::INVALID_PARAMETER)?,
+        ),
     };
-    let realtime_band_priority_level = u32::try_from(level).map_err(|_| Status::INVALID_PARAMETER)?;
+    let realtime_band_priority_level =
+        u32::try_from(level).map_err(|_| Status::INVALID_PARAMETER)?;
     if realtime_band_priority_level > MAX_REALTIME_LEVEL {
         return Err(Status::INVALID_PARAMETER);
     }
@@ -61,7 +68,8 @@ pub(crate) fn set_in_process_priority(
     ask(context, |now| SchedulingProperties { in_process_priority, ..now })
 }
 
-/// A queue is made with a priority: its context gets that. Where hardware knows no bands all contexts are equal.
+/// A queue is made with a priority: its context gets that. Where hardware knows no bands all
+/// contexts are equal.
 pub(crate) fn adopt(context: &Arc<Context>, priority: Priority) -> Result<(), Status> {
     if priority == Priority::Normal {
         return Ok(());

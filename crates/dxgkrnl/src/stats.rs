@@ -1,6 +1,6 @@
-//! Owns the counters of the kernel, the last fence rewinds that nobody announced, and the signals that went with a process: what
-//! a report shows and a test asserts.
-//! Counting takes part in nothing.
+//! Owns the counters of the kernel, the last fence rewinds that nobody announced, and the signals
+//! that went with a process: what a report shows and a test asserts. Counting takes part in
+//! nothing.
 
 use crate::adapter::Adapter;
 use std::collections::VecDeque;
@@ -31,8 +31,8 @@ pub struct LostSignal {
     pub process: String,
     /// The fence's name.
     pub fence: String,
-    /// The largest value whose signal the process had queued with the kernel; `None` when there was none. What stood in the
-    /// rings of its user-mode queues nobody knows.
+    /// The largest value whose signal the process had queued with the kernel; `None` when there was
+    /// none. What stood in the rings of its user-mode queues nobody knows.
     pub queued: Option<u64>,
 }
 
@@ -65,8 +65,8 @@ pub struct Census {
     pub context_allocations: usize,
     /// ... and how many of them stand in local memory.
     pub local_context_allocations: usize,
-    /// Regions of system memory: allocations, page tables, pages of fences, logs, and what driver and kernel have for
-    /// themselves.
+    /// Regions of system memory: allocations, page tables, pages of fences, logs, and what driver
+    /// and kernel have for themselves.
     pub memory_regions: usize,
 }
 
@@ -122,9 +122,11 @@ counters! {
     packets_preempted,
     /// Answers to requests that nobody waited for any more.
     stale_preemptions,
-    /// Completions that no interrupt told of, and that were found when their packets had run for the timeout delay.
+    /// Completions that no interrupt told of, and that were found when their packets had run for
+    /// the timeout delay.
     lost_completions,
-    /// Fences whose waiters were satisfied and that no interrupt named: the periodic look released them.
+    /// Fences whose waiters were satisfied and that no interrupt named: the periodic look released
+    /// them.
     missed_interrupts,
     /// Times that reported interrupts stood untaken, and the periodic look took them.
     missed_dpcs,
@@ -136,13 +138,17 @@ counters! {
     fence_reads,
     /// Objects of processes that were walked to find the monitored fences for a basic scan.
     objects_walked,
-    /// Doorbells that were taken out of the adapter's table to find those of a queue, an engine, or all.
+    /// Doorbells that were taken out of the adapter's table to find those of a queue, an engine, or
+    /// all.
     doorbells_walked,
-    /// Signalled interrupts (types 11 and 19) that were served: one routine may report several, or none.
+    /// Signalled interrupts (types 11 and 19) that were served: one routine may report several, or
+    /// none.
     fence_interrupts,
-    /// Those of them that released nobody. They are allowed: the waiter was found by another look, or there was none.
+    /// Those of them that released nobody. They are allowed: the waiter was found by another look,
+    /// or there was none.
     spurious_fence_interrupts,
-    /// Peaks of fence values that histories had no room for, of fences that have ended: each may have lost a waiter.
+    /// Peaks of fence values that histories had no room for, of fences that have ended: each may
+    /// have lost a waiter.
     fence_history_lost,
     /// Fence log entries that were overwritten before they were read.
     log_entries_lost,
@@ -262,8 +268,8 @@ impl Adapter {
         self.stats.rewinds.lock().iter().cloned().collect()
     }
 
-    /// The last 64 shared fences that lost a process which could signal them, oldest first: whoever waits for one of them may
-    /// wait for ever.
+    /// The last 64 shared fences that lost a process which could signal them, oldest first: whoever
+    /// waits for one of them may wait for ever.
     pub fn lost_signals(&self) -> Vec<LostSignal> {
         self.stats.lost_signals.lock().iter().map(|(_, lost)| lost.clone()).collect()
     }

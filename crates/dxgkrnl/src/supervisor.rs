@@ -1,21 +1,26 @@
-//! The kernel's timer: one agent that runs a watch when its deadline has come. A watch is a policy that names its next deadline, and
-//! the protocol that acts on it.
+//! The kernel's timer: one agent that runs a watch when its deadline has come. A watch is a policy
+//! that names its next deadline, and the protocol that acts on it.
 //!
-//! Invariants: no timer is due on an adapter that stopped. A deadline that is due a second time, after a check that changed nothing, is
-//! a bug check.
+//! Invariants: no timer is due on an adapter that stopped. A deadline that is due a second time,
+//! after a check that changed nothing, is a bug check.
 //!
-//! Order: a caller that changes a policy, under the policy's lock, arms afterwards. The agent 1. publishes that it has no deadline;
-//! 2. reads the deadline of every watch, under their locks; 3. publishes the earliest and sleeps until then. A deadline armed in
-//! between was either read in step 2, or its caller reads the word of step 1 and wakes the agent. A deadline is not taken back:
-//! the agent wakes, finds nothing due, and sleeps again.
+//! Order: a caller that changes a policy, under the policy's lock, arms afterwards. The agent 1.
+//! publishes that it has no deadline;
+//! 2. reads the deadline of every watch, under their locks; 3. publishes the earliest and sleeps
+//!    until then. A deadline armed in between was either read in step 2, or its caller reads the
+//!    word of step 1 and wakes the agent. A deadline is not taken back: the agent wakes, finds
+//!    nothing due, and sleeps again.
 //!
-//! Entry points: [`Supervisor::arm`]; [`WATCHES`]. Explored adapters run without the agent by default.
+//! Entry points: [`Supervisor::arm`]; [`WATCHES`]. Explored adapters run without the agent by
+//! default.
 
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::{power, sched, tdr};
 use std::sync::{Arc, Weak};
-use tidegate_platform::{Agent, CpuTime, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word};
+use tidegate_platform::{
+    Agent, CpuTime, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word,
+};
 
 /// A policy with deadlines.
 pub(crate) struct Watch {
@@ -23,18 +28,21 @@ pub(crate) struct Watch {
     pub(crate) name: &'static str,
     /// The next deadline; `None` while there is nothing to wait for. A time that has passed is due.
     pub(crate) next: fn(&Adapter) -> Option<CpuTime>,
-    /// Acts on what is due. Returns whether anything changed: the deadline that was due must be gone then.
+    /// Acts on what is due. Returns whether anything changed: the deadline that was due must be
+    /// gone then.
     pub(crate) look: fn(&Arc<Adapter>) -> bool,
 }
 
 /// All watches of an adapter, but for those at leisure.
 const WATCHES: [Watch; 3] = [sched::WATCH, tdr::PACKETS, tdr::QUEUES];
-/// Watches that help nobody on when they look: they keep no machine going in which nobody else moves.
+/// Watches that help nobody on when they look: they keep no machine going in which nobody else
+/// moves.
 const AT_LEISURE: [Watch; 1] = [power::WATCH];
 
 /// The way to the agent.
 pub(crate) struct Supervisor {
-    /// When the agent will look by itself, in ns, whether anybody else moves or not; `u64::MAX`: any deadline is news to it.
+    /// When the agent will look by itself, in ns, whether anybody else moves or not; `u64::MAX`:
+    /// any deadline is news to it.
     until: Word,
     wake: WakeWord,
     is_there: bool,
@@ -81,9 +89,9 @@ impl Supervisor {
     }
 }
 
-/// Finds a deadline that will never pass. One check that changes nothing is legal: another agent may have served the policy between the
-/// deadline and the check. A second one at the same deadline is not: the first check left the policy as it was, so the timer
-/// would be due for ever.
+/// Finds a deadline that will never pass. One check that changes nothing is legal: another agent
+/// may have served the policy between the deadline and the check. A second one at the same deadline
+/// is not: the first check left the policy as it was, so the timer would be due for ever.
 #[derive(Default)]
 struct Repeats {
     idle: Option<(&'static str, CpuTime)>,
@@ -156,7 +164,8 @@ pub(crate) fn start(adapter: &Arc<Adapter>) {
     }
     let agent = SupervisorAgent { adapter: Arc::downgrade(adapter), repeats: Repeats::default() };
     let agent: Box<dyn Agent> = Box::new(agent);
-    let service = adapter.platform.spawn_service("supervisor", supervisor.wake.clone(), vec![agent]);
+    let service =
+        adapter.platform.spawn_service("supervisor", supervisor.wake.clone(), vec![agent]);
     *supervisor.service.lock() = Some(service);
 }
 
@@ -168,8 +177,14 @@ mod tests {
     #[test]
     fn a_deadline_that_is_due_again_after_a_look_that_changed_nothing_is_stuck() {
         let mut repeats = Repeats::default();
-        assert!((0..9).all(|at| !repeats.is_stuck("a", CpuTime(at), false)), "each deadline passed");
-        assert!((0..9).all(|_| !repeats.is_stuck("b", CpuTime(0), true)), "each look changed something");
+        assert!(
+            (0..9).all(|at| !repeats.is_stuck("a", CpuTime(at), false)),
+            "each deadline passed"
+        );
+        assert!(
+            (0..9).all(|_| !repeats.is_stuck("b", CpuTime(0), true)),
+            "each look changed something"
+        );
         assert!(!repeats.is_stuck("b", CpuTime(0), false));
         assert!(!repeats.is_stuck("a", CpuTime(0), false), "another watch");
         assert!(!repeats.is_stuck("b", CpuTime(0), false));

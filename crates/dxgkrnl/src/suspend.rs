@@ -1,21 +1,24 @@
-//! Owns the suspending and resuming of hardware contexts: whoever must have contexts off the run list holds them, and the
-//! driver hears of the first hold and of the end of the last.
+//! Owns the suspending and resuming of hardware contexts: whoever must have contexts off the run
+//! list holds them, and the driver hears of the first hold and of the end of the last.
 //!
 //! The order that matters, for a hold of some contexts:
-//! 1. each context that nobody holds gets the next value of its suspend fence, and what will be acknowledged is entered;
-//! 2. the driver is asked, outside of that entry's lock: it may be done when the call returns, or say so by an interrupt, which
-//!    may overtake the return;
-//! 3. when all are asked, each answer is waited for, at most for the TDR delay; the engine of who does not answer hangs (`tdr`).
-//!    The looks at engines ask as well and do not wait: an answer wakes the supervisor, which ends the hold.
+//! 1. each context that nobody holds gets the next value of its suspend fence, and what will be
+//!    acknowledged is entered;
+//! 2. the driver is asked, outside of that entry's lock: it may be done when the call returns, or
+//!    say so by an interrupt, which may overtake the return;
+//! 3. when all are asked, each answer is waited for, at most for the TDR delay; the engine of who
+//!    does not answer hangs (`tdr`). The looks at engines ask as well and do not wait: an answer
+//!    wakes the supervisor, which ends the hold.
 //!
-//! The value tells requests apart: a context may be suspended, resumed without waiting and suspended again, and then the
-//! acknowledgement of the first request says nothing about the second.
+//! The value tells requests apart: a context may be suspended, resumed without waiting and
+//! suspended again, and then the acknowledgement of the first request says nothing about the
+//! second.
 //!
-//! Suspended means that no reference to the context is left on the GPU. Doorbells stay connected and rings resident; what is
-//! rung meanwhile runs after the resume without another ring.
+//! Suspended means that no reference to the context is left on the GPU. Doorbells stay connected
+//! and rings resident; what is rung meanwhile runs after the resume without another ring.
 //!
-//! Power, the end of a process, `recovery` and `tdr` call in; `interrupt` brings acknowledgements; `tdr` is called where none
-//! comes. It knows nothing of doorbells and queues.
+//! Power, the end of a process, `recovery` and `tdr` call in; `interrupt` brings acknowledgements;
+//! `tdr` is called where none comes. It knows nothing of doorbells and queues.
 
 use crate::adapter::Adapter;
 use crate::context::Context;
@@ -64,7 +67,8 @@ pub struct Suspended {
 }
 
 impl Suspended {
-    /// Whether the driver has acknowledged every one. Those that it has not belong to devices that are lost by now.
+    /// Whether the driver has acknowledged every one. Those that it has not belong to devices that
+    /// are lost by now.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -84,8 +88,9 @@ impl Drop for Suspended {
     }
 }
 
-/// Takes `contexts`, which are of `adapter`, off the run list, and waits until no reference to them is left on the GPU. Blocks
-/// for the TDR delay at most: no lock may be held that the deferred routine needs.
+/// Takes `contexts`, which are of `adapter`, off the run list, and waits until no reference to them
+/// is left on the GPU. Blocks for the TDR delay at most: no lock may be held that the deferred
+/// routine needs.
 #[doc(alias = "DxgkDdiSuspendContext")]
 pub(crate) fn hold(adapter: &Adapter, contexts: Vec<Arc<Context>>) -> Suspended {
     contexts.iter().for_each(ask);
@@ -93,7 +98,8 @@ pub(crate) fn hold(adapter: &Adapter, contexts: Vec<Arc<Context>>) -> Suspended 
     let mut complete = true;
     for context in &contexts {
         if !is_acknowledged(context, deadline) {
-            // The reset lets go of it, and of all others on its engine: nobody waits for the same engine twice.
+            // The reset lets go of it, and of all others on its engine: nobody waits for the same
+            // engine twice.
             tdr::not_suspended(&context.device.adapter, context);
             complete &= is_settled(context) && context.device.check().is_ok();
         }
@@ -143,7 +149,8 @@ pub(crate) fn is_settled(context: &Context) -> bool {
     context.suspension.state.lock().pending.is_none()
 }
 
-/// The engines of these contexts were reset: no reference to them is left, and whoever waits for that need not wait any longer.
+/// The engines of these contexts were reset: no reference to them is left, and whoever waits for
+/// that need not wait any longer.
 pub(crate) fn settle_all(adapter: &Arc<Adapter>, which: impl Fn(&Context) -> bool) {
     for context in adapter.hw_contexts_of(which) {
         let fence = context.suspension.state.lock().fence;
@@ -166,7 +173,11 @@ pub(crate) fn acknowledge(context: &Arc<Context>, fence: u64) {
     let requested = context.suspension.state.lock().fence;
     if fence == 0 || fence > requested {
         let (context, acknowledged) = (context.os_handle.0, fence);
-        return adapter.bug_check(BugCheck::UnknownSuspendFence { context, acknowledged, requested });
+        return adapter.bug_check(BugCheck::UnknownSuspendFence {
+            context,
+            acknowledged,
+            requested,
+        });
     }
     if !settle(context, fence) {
         adapter.count(Count::stale_suspend_acknowledgements);
@@ -206,13 +217,15 @@ pub(crate) fn let_go(context: &Arc<Context>) {
     };
     match resumed {
         Ok(()) => adapter.record_power("resume context", adapter.platform.stamp_ns(), 0),
-        Err(status) => adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiResumeContext", status }),
+        Err(status) => {
+            adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiResumeContext", status })
+        }
     }
 }
 
 impl Adapter {
-    /// Takes every hardware context off the run list, as power and the end of a process do, until the returned hold ends. Blocks
-    /// until the driver has acknowledged, for the TDR delay at most.
+    /// Takes every hardware context off the run list, as power and the end of a process do, until
+    /// the returned hold ends. Blocks until the driver has acknowledged, for the TDR delay at most.
     ///
     /// # Errors
     /// DEVICE_REMOVED when a driver contract was broken.

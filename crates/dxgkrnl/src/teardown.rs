@@ -1,18 +1,20 @@
 //! Owns how processes end: in good order, when what they queued is done first, and otherwise.
 //!
-//! Either list begins with the process out of the kernel: its calls fail, what they are about to make finds no place in its table,
-//! and its threads that block in a wait come back with an error. A call that is under way keeps what it works on until it
-//! returns; everything else is gone when the list is through, and with the last of those calls all of it.
+//! Either list begins with the process out of the kernel: its calls fail, what they are about to
+//! make finds no place in its table, and its threads that block in a wait come back with an error.
+//! A call that is under way keeps what it works on until it returns; everything else is gone when
+//! the list is through, and with the last of those calls all of it.
 //!
-//! The end of a process is nobody's timeout. Its own fences go. A fence that others have open keeps its value and works on, armed
-//! for those who still wait; what the process had queued is not signalled, its waiters elsewhere wait on, and reports say why
-//! (`stats`).
+//! The end of a process is nobody's timeout. Its own fences go. A fence that others have open keeps
+//! its value and works on, armed for those who still wait; what the process had queued is not
+//! signalled, its waiters elsewhere wait on, and reports say why (`stats`).
 //!
-//! What of its work stands where: rings of user-mode queues are preempted with their contexts, and commands of kernel-mode
-//! queues with theirs; packets have no preemption here, so those that the driver has are waited for, and no other follows.
+//! What of its work stands where: rings of user-mode queues are preempted with their contexts, and
+//! commands of kernel-mode queues with theirs; packets have no preemption here, so those that the
+//! driver has are waited for, and no other follows.
 //!
-//! The facade and whoever owns a process call in; it calls `doorbell`, `suspend`, `sched`, `hwqueue`. It decides nothing about
-//! devices that fault or hang: that is `recovery`.
+//! The facade and whoever owns a process call in; it calls `doorbell`, `suspend`, `sched`,
+//! `hwqueue`. It decides nothing about devices that fault or hang: that is `recovery`.
 
 use crate::adapter::Adapter;
 use crate::context::Context;
@@ -64,24 +66,28 @@ struct Belongings {
 }
 
 impl Process {
-    /// The process ends in good order: everything that it queued is done first. Blocks for that, at most for the TDR delay; when
-    /// it is not done by then (a process may announce work that it never submits) the process is terminated.
+    /// The process ends in good order: everything that it queued is done first. Blocks for that, at
+    /// most for the TDR delay; when it is not done by then (a process may announce work that it
+    /// never submits) the process is terminated.
     ///
-    /// A ring's packets count as done when progress has reached the value that the process announced last: signals behind its
-    /// last command buffer need one more command buffer behind them. A process ends once; whoever comes second returns at once.
+    /// A ring's packets count as done when progress has reached the value that the process
+    /// announced last: signals behind its last command buffer need one more command buffer behind
+    /// them. A process ends once; whoever comes second returns at once.
     // monster: the published list of a normal termination.
     pub fn close(&self) {
         let Some(start_ns) = self.leave_kernel(DeviceState::ProcessEnded) else { return };
         let adapter = &self.adapter;
         let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
         let of_process = self.belongings();
-        // 1. For each hardware queue its doorbell is disconnected. For all of them, before any is waited for: what one of
-        // them waits for may stand behind a ring of another that was lost.
+        // 1. For each hardware queue its doorbell is disconnected. For all of them, before any is
+        //    waited for: what one of them waits for may stand behind a ring of another that was
+        //    lost.
         // spec: UMS-087
         for queue in &of_process.queues {
             adapter.doorbells_of_queue(queue.os_handle).iter().for_each(|d| d.close());
         }
-        // 2. Progress reaches the value queued last. Rings stay where they are, and everything else does.
+        // 2. Progress reaches the value queued last. Rings stay where they are, and everything else
+        //    does.
         // spec: UMS-088
         // spec: UMS-090
         if !is_done_by(adapter, &of_process, deadline) {
@@ -98,8 +104,9 @@ impl Process {
         adapter.record_process(&format!("process '{}' closed", self.name()), start_ns);
     }
 
-    /// The process is ended as it stands, whatever it does: what it queued is dropped, and what runs is preempted. Blocks until
-    /// the driver has acknowledged that, for the TDR delay at most, and as long again for packets that cannot be preempted.
+    /// The process is ended as it stands, whatever it does: what it queued is dropped, and what
+    /// runs is preempted. Blocks until the driver has acknowledged that, for the TDR delay at most,
+    /// and as long again for packets that cannot be preempted.
     ///
     /// A process ends once; whoever comes second returns at once.
     pub fn terminate(&self) {
@@ -108,7 +115,8 @@ impl Process {
         }
     }
 
-    /// Its adapter is removed: the process is ended without an answer of the hardware. Its devices are lost already.
+    /// Its adapter is removed: the process is ended without an answer of the hardware. Its devices
+    /// are lost already.
     pub(crate) fn end_with_adapter(&self) {
         if let Some(start_ns) = self.leave_kernel(DeviceState::Removed) {
             self.terminate_now(self.belongings(), Patience::WaitsForNobody, start_ns);
@@ -128,13 +136,15 @@ impl Process {
     // monster: the published list of an abnormal termination.
     fn terminate_now(&self, of_process: Belongings, patience: Patience, start_ns: u64) {
         let adapter = &self.adapter;
-        // 1. Its devices are in error. The first reason stays: one that was lost before was lost to that.
+        // 1. Its devices are in error. The first reason stays: one that was lost before was lost to
+        //    that.
         // spec: UMS-091
         for device in &of_process.devices {
             device.lose(DeviceState::ProcessEnded);
         }
         // What the kernel holds back for it is dropped, so that nothing of it begins any more.
-        let mut lost: Vec<FenceTarget> = of_process.queues.iter().flat_map(|q| q.give_up()).collect();
+        let mut lost: Vec<FenceTarget> =
+            of_process.queues.iter().flat_map(|q| q.give_up()).collect();
         let packets: Vec<OsHandle> = of_process.contexts.iter().map(|c| c.os_handle).collect();
         lost.extend(sched::give_up(adapter, &packets));
         self.note_lost_signals(&of_process.fences, &lost);
@@ -153,7 +163,8 @@ impl Process {
             let deadline = adapter.platform.now().after(adapter.config.tdr.delay_ns);
             is_set_by(&sched::drained(adapter, &of_process.contexts), deadline);
         }
-        // 3. Each queue's doorbell is disconnected, and ring, control area, doorbell and queue are destroyed; then the rest.
+        // 3. Each queue's doorbell is disconnected, and ring, control area, doorbell and queue are
+        //    destroyed; then the rest.
         // spec: UMS-093
         for queue in of_process.queues {
             let doorbells = adapter.doorbells_of_queue(queue.os_handle);
@@ -167,8 +178,8 @@ impl Process {
         adapter.record_process(&format!("process '{}' terminated", self.name()), start_ns);
     }
 
-    /// Nobody calls in any more, and threads that block in a wait go; `None` when the process has ended, or is about to. Returns
-    /// the time on the timeline.
+    /// Nobody calls in any more, and threads that block in a wait go; `None` when the process has
+    /// ended, or is about to. Returns the time on the timeline.
     fn leave_kernel(&self, reason: DeviceState) -> Option<u64> {
         let start_ns = self.adapter.platform.stamp_ns();
         let devices: Vec<_> = {
@@ -180,7 +191,11 @@ impl Process {
                 Object::Device(device) => Some((handle, device)),
                 _ => None,
             };
-            objects.iter().map(|(handle, object)| (handle, object.clone())).filter_map(device).collect()
+            objects
+                .iter()
+                .map(|(handle, object)| (handle, object.clone()))
+                .filter_map(device)
+                .collect()
         };
         let states = devices.into_iter().map(|(handle, device)| (handle, device.state()));
         let lost_before = states.filter(|(_, state)| *state != DeviceState::Active).collect();
@@ -213,14 +228,16 @@ impl Process {
         found
     }
 
-    /// The fences that others have open and that this process could signal: what it queued never comes.
+    /// The fences that others have open and that this process could signal: what it queued never
+    /// comes.
     fn note_lost_signals(&self, instances: &[Arc<FenceInstanceObject>], lost: &[FenceTarget]) {
         let stats = &self.adapter.stats;
         if !stats.on() {
             return;
         }
         let shared = |i: &&Arc<FenceInstanceObject>| {
-            i.fence.flags.contains(SyncObjectFlags::SHARED) && !i.flags.contains(SyncObjectFlags::NO_SIGNAL)
+            i.fence.flags.contains(SyncObjectFlags::SHARED)
+                && !i.flags.contains(SyncObjectFlags::NO_SIGNAL)
         };
         for instance in instances.iter().filter(shared) {
             let fence = &instance.fence;
@@ -241,8 +258,8 @@ impl Process {
         }
     }
 
-    /// Takes a hardware queue out of the table, with its doorbell, ring, control area and progress fence. The doorbell keeps
-    /// the ring until the driver has let go of it.
+    /// Takes a hardware queue out of the table, with its doorbell, ring, control area and progress
+    /// fence. The doorbell keeps the ring until the driver has let go of it.
     fn destroy_queue(&self, queue: Arc<HwQueue>) {
         let mut rings = Vec::new();
         for (_, object) in self.objects.lock().iter() {
@@ -253,7 +270,9 @@ impl Process {
             }
         }
         let of_queue = |object: &Object| match object {
-            Object::Allocation(allocation) => rings.iter().any(|ring| Arc::ptr_eq(ring, allocation)),
+            Object::Allocation(allocation) => {
+                rings.iter().any(|ring| Arc::ptr_eq(ring, allocation))
+            }
             Object::Doorbell(doorbell) => doorbell.queue.os_handle == queue.os_handle,
             Object::HwQueue(other) => Arc::ptr_eq(other, &queue),
             Object::Fence(instance) => Arc::ptr_eq(instance, &queue.progress),
@@ -271,8 +290,9 @@ impl Process {
         drop(ground);
     }
 
-    /// Takes objects out of the table: what holds others goes before what is held, doorbells first. A call that is under way
-    /// may keep one of them for a moment; what that one needs stays with it.
+    /// Takes objects out of the table: what holds others goes before what is held, doorbells first.
+    /// A call that is under way may keep one of them for a moment; what that one needs stays with
+    /// it.
     // spec: UMS-036
     pub(crate) fn destroy_objects(&self, which: impl Fn(&Object) -> bool) {
         let mut doomed: Vec<_> = {
@@ -294,8 +314,9 @@ impl Process {
 }
 
 impl Object {
-    /// The call that destroys it goes through here, with the object out of the handle table: no list of the adapter has it from here
-    /// on, and it ends with this call or with the last call that held it before.
+    /// The call that destroys it goes through here, with the object out of the handle table: no
+    /// list of the adapter has it from here on, and it ends with this call or with the last call
+    /// that held it before.
     pub(crate) fn end(self) {
         match &self {
             Object::Doorbell(doorbell) => doorbell.end(),
@@ -340,7 +361,9 @@ fn is_done_by(adapter: &Arc<Adapter>, of_process: &Belongings, deadline: CpuTime
         if queue.user_mode_submission {
             let doorbells = adapter.doorbells_of_queue(queue.os_handle);
             done.extend(
-                doorbells.iter().map(|d| progress_event(adapter, &queue.progress.fence, d.announced())),
+                doorbells
+                    .iter()
+                    .map(|d| progress_event(adapter, &queue.progress.fence, d.announced())),
             );
         } else {
             done.push(queue.drained());
@@ -358,7 +381,8 @@ impl Wakee for EventWakee {
     }
 }
 
-/// An event that is set when a progress fence has reached what its process says it queued last: a word that may say anything.
+/// An event that is set when a progress fence has reached what its process says it queued last: a
+/// word that may say anything.
 fn progress_event(adapter: &Arc<Adapter>, fence: &Arc<Fence>, value: u64) -> Event {
     let event = adapter.platform.event(true);
     let wakee = Arc::new(EventWakee(event.clone()));
@@ -369,7 +393,8 @@ fn progress_event(adapter: &Arc<Adapter>, fence: &Arc<Fence>, value: u64) -> Eve
 }
 
 fn is_set_by(event: &Event, deadline: CpuTime) -> bool {
-    event.try_take() || event.wait_for(Some(deadline), "the work of a process that ends") == WaitEnd::Woken
+    event.try_take()
+        || event.wait_for(Some(deadline), "the work of a process that ends") == WaitEnd::Woken
 }
 
 impl Drop for Process {

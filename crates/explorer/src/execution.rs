@@ -1,7 +1,9 @@
-//! Owns one run: a fresh machine, a strategy at its controls, the trail of what was chosen, the verdict.
+//! Owns one run: a fresh machine, a strategy at its controls, the trail of what was chosen, the
+//! verdict.
 //!
-//! The order that matters: 1. the machine is made and the scenario prepared; 2. run to its end; 3. judged; 4. everything of it is
-//! dropped, since a thread holds one machine at a time. Who calls: `explore`, `verify`, `shrink`.
+//! The order that matters: 1. the machine is made and the scenario prepared; 2. run to its end; 3.
+//! judged; 4. everything of it is dropped, since a thread holds one machine at a time. Who calls:
+//! `explore`, `verify`, `shrink`.
 
 use crate::property::{Failure, Verdict};
 use crate::quiet::Quiet;

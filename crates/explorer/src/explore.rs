@@ -1,7 +1,8 @@
-//! Owns the search: run after run under one strategy, until a failure, the end of the space, or the caller's limits.
+//! Owns the search: run after run under one strategy, until a failure, the end of the space, or the
+//! caller's limits.
 //!
-//! The order at a failure: 1. the schedule is run again and must lead to the same states; 2. it is made smaller; 3. both
-//! are printed as lines.
+//! The order at a failure: 1. the schedule is run again and must lead to the same states; 2. it is
+//! made smaller; 3. both are printed as lines.
 
 use crate::error::ExplorerError;
 use crate::execution::{Ran, Runner, Trail};
@@ -29,7 +30,8 @@ pub struct Options<'a> {
     pub seed: u64,
     /// Runs to spend at most on making a failing schedule smaller; 0 keeps it as it was found.
     pub shrink_runs: u64,
-    /// Asked between runs; the search ends when it says `false`. Here the caller's clock is looked at.
+    /// Asked between runs; the search ends when it says `false`. Here the caller's clock is looked
+    /// at.
     pub keep_going: &'a dyn Fn() -> bool,
     /// The caller's clock, in nanoseconds, for the share of set-up in the report.
     pub clock_ns: Option<&'a dyn Fn() -> u64>,
@@ -72,7 +74,9 @@ impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Coverage::Everything => f.write_str("exhausted"),
-            Coverage::UpToSwitches(switches) => write!(f, "exhausted up to {switches} forced switches"),
+            Coverage::UpToSwitches(switches) => {
+                write!(f, "exhausted up to {switches} forced switches")
+            }
             Coverage::Sampled => f.write_str("sampled"),
             Coverage::CutShort => f.write_str("cut short"),
         }
@@ -146,7 +150,8 @@ pub fn explore(scenario: &dyn Scenario, options: &Options<'_>) -> Result<Report,
     explore_with(scenario, options, options.strategy.build(options.seed))
 }
 
-/// [`explore`] with a strategy of the caller's own; `options.strategy` is what stands in the schedule.
+/// [`explore`] with a strategy of the caller's own; `options.strategy` is what stands in the
+/// schedule.
 pub fn explore_with(
     scenario: &dyn Scenario,
     options: &Options<'_>,
@@ -181,7 +186,11 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(scenario: &'a dyn Scenario, options: &'a Options<'a>, strategy: Box<dyn Strategy>) -> Search<'a> {
+    fn new(
+        scenario: &'a dyn Scenario,
+        options: &'a Options<'a>,
+        strategy: Box<dyn Strategy>,
+    ) -> Search<'a> {
         let start_ns = options.clock_ns.map_or(0, |clock| clock());
         let runner = Runner::new(strategy, options.model);
         Search {
@@ -252,12 +261,22 @@ impl<'a> Search<'a> {
         let found = blank.with(&trail.choices, trail.checksum());
         let smaller = shrink(self.scenario, &mut again, &failure, &trail, self.options);
         let shrunk = blank.with(&smaller.choices, smaller.checksum());
-        Ok(Found { failure, line: found.to_string(), shrunk_line: shrunk.to_string(), shrunk, at_run, steps })
+        Ok(Found {
+            failure,
+            line: found.to_string(),
+            shrunk_line: shrunk.to_string(),
+            shrunk,
+            at_run,
+            steps,
+        })
     }
 
     fn report(self, failure: Option<Found>) -> Report {
-        let coverage =
-            if self.over { self.runner.strategy(|s| s.coverage()) } else { self.cut_short(&failure) };
+        let coverage = if self.over {
+            self.runner.strategy(|s| s.coverage())
+        } else {
+            self.cut_short(&failure)
+        };
         let marks = self.scenario.marks().iter().copied();
         let never_reached = marks.filter(|m| !self.runner.reached.contains(m)).collect();
         let all_ns = self.options.clock_ns.map(|clock| clock().saturating_sub(self.start_ns));

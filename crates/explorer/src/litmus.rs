@@ -1,13 +1,14 @@
-//! Owns the race of CurrentValue and MonitoredValue as a scenario of its own: the smallest code in which a missing barrier
-//! loses a wake-up. It runs on all three platforms.
+//! Owns the race of CurrentValue and MonitoredValue as a scenario of its own: the smallest code in
+//! which a missing barrier loses a wake-up. It runs on all three platforms.
 //!
-//! The engine: 1. stores CurrentValue; 2. full barrier; 3. loads MonitoredValue; 4. raises the interrupt if the value passed
-//! it. The waiter: 1. stores MonitoredValue = value - 1; 2. full barrier; 3. looks at CurrentValue again; 4. sleeps until the
-//! interrupt, and looks again. Each is a store followed by a load of the other's word: without either barrier both loads
-//! can miss both stores, and without the second look the value can come before the waiter is armed.
+//! The engine: 1. stores CurrentValue; 2. full barrier; 3. loads MonitoredValue; 4. raises the
+//! interrupt if the value passed it. The waiter: 1. stores MonitoredValue = value - 1; 2. full
+//! barrier; 3. looks at CurrentValue again; 4. sleeps until the interrupt, and looks again. Each is
+//! a store followed by a load of the other's word: without either barrier both loads can miss both
+//! stores, and without the second look the value can come before the waiter is armed.
 //!
-//! `litmus` has one fence and one value. `litmus-FxV` has F fences, each with an engine that writes 1 to V and a waiter
-//! that waits for 1 to V in turn.
+//! `litmus` has one fence and one value. `litmus-FxV` has F fences, each with an engine that writes
+//! 1 to V and a waiter that waits for 1 to V in turn.
 
 use crate::planted::PlantedBug;
 use crate::probe::Probe;
@@ -145,7 +146,10 @@ impl Scenario for Litmus {
         };
         let values = self.values;
         Prepared::new(main, move |end: &mut Verdict<'_>| {
-            end.eventually("CurrentValue is the last value that was signaled", last.load() == values);
+            end.eventually(
+                "CurrentValue is the last value that was signaled",
+                last.load() == values,
+            );
             end.sometimes(INTERRUPTED, probe.seen(0).is_some());
             end.sometimes(RESAMPLED, probe.seen(1).is_some());
             end.sometimes(SUPPRESSED, probe.seen(2).is_some());
@@ -163,7 +167,8 @@ struct Fence {
 impl Fence {
     fn new(platform: &Platform) -> Fence {
         let page = platform.page(2);
-        let (current, monitored) = (page.word(0).named("CurrentValue"), page.word(1).named("MonitoredValue"));
+        let (current, monitored) =
+            (page.word(0).named("CurrentValue"), page.word(1).named("MonitoredValue"));
         monitored.store(u64::MAX);
         Fence { current, monitored, interrupt: platform.event(false) }
     }

@@ -1,5 +1,5 @@
-//! Owns bugs that are put in on purpose: each is a named variant of a scenario, and a search that does not find it is
-//! worth nothing.
+//! Owns bugs that are put in on purpose: each is a named variant of a scenario, and a search that
+//! does not find it is worth nothing.
 
 use crate::error::ExplorerError;
 use crate::explore::{Options, Report, explore};
@@ -44,7 +44,10 @@ pub fn explore_planted(
 }
 
 /// `scenario` with the planted bug `bug`.
-pub(crate) fn with_bug(scenario: &dyn Scenario, bug: &str) -> Result<Box<dyn Scenario>, ExplorerError> {
+pub(crate) fn with_bug(
+    scenario: &dyn Scenario,
+    bug: &str,
+) -> Result<Box<dyn Scenario>, ExplorerError> {
     scenario.with_bug(bug).ok_or_else(|| {
         let names: Vec<&str> = scenario.planted().iter().map(|b| b.name).collect();
         ExplorerError::UnknownBug {

@@ -1,12 +1,13 @@
-//! Owns what agents tell a scenario's check: a note that no agent reads is no part of the machine, so taking it is no
-//! step, makes no choice and adds no state.
+//! Owns what agents tell a scenario's check: a note that no agent reads is no part of the machine,
+//! so taking it is no step, makes no choice and adds no state.
 
 use std::sync::{Arc, OnceLock};
 
 /// How many notes a [`Probe`] holds.
 pub const NOTES: usize = 24;
 
-/// A few numbered notes, each written at most once in a run and read after it. Agents must not read them.
+/// A few numbered notes, each written at most once in a run and read after it. Agents must not read
+/// them.
 #[derive(Clone, Debug, Default)]
 pub struct Probe {
     notes: Arc<[OnceLock<u64>; NOTES]>,

@@ -1,8 +1,9 @@
-//! Owns the verdict on one run. Three kinds of property: `always` (in every run), `sometimes` (in at least one run, or the
-//! scenario is vacuous), `eventually` (by the end of every run that is not cut short).
+//! Owns the verdict on one run. Three kinds of property: `always` (in every run), `sometimes` (in
+//! at least one run, or the scenario is vacuous), `eventually` (by the end of every run that is not
+//! cut short).
 //!
-//! The order that matters: 1. agents left blocked; 2. panics; 3. the scenario's own properties, in its order. The first
-//! that fails is the run's failure.
+//! The order that matters: 1. agents left blocked; 2. panics; 3. the scenario's own properties, in
+//! its order. The first that fails is the run's failure.
 
 use crate::scenario::Check;
 use std::fmt;
@@ -73,14 +74,16 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// `happened` must be true in at least one run of the exploration. List `name` in [`crate::Scenario::marks`].
+    /// `happened` must be true in at least one run of the exploration. List `name` in
+    /// [`crate::Scenario::marks`].
     pub fn sometimes(&mut self, name: &'static str, happened: bool) {
         if happened && !self.reached.contains(&name) {
             self.reached.push(name);
         }
     }
 
-    /// `came` must be true at the end of every run. A run whose agents blocked or panicked fails for that instead.
+    /// `came` must be true at the end of every run. A run whose agents blocked or panicked fails
+    /// for that instead.
     pub fn eventually(&mut self, name: &'static str, came: bool) {
         if !came && self.failure.is_none() {
             self.failure = Some(Failure::Eventually(name.to_owned()));
@@ -91,7 +94,8 @@ impl<'a> Verdict<'a> {
         let result = catch_unwind(AssertUnwindSafe(|| check(&mut self)));
         if let (Err(payload), None) = (result, &self.failure) {
             let text = payload.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(no message)");
+            let text =
+                text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("(no message)");
             self.failure = Some(Failure::Panicked(format!("the check panicked: {text}")));
         }
         self.failure

@@ -1,6 +1,6 @@
-//! Owns silence: a search runs a failing schedule hundreds of times while it makes it smaller, and the panic of each would
-//! be printed. While a [`Quiet`] lives (during a run and its check), panics of this thread are not printed; they are in the
-//! report.
+//! Owns silence: a search runs a failing schedule hundreds of times while it makes it smaller, and
+//! the panic of each would be printed. While a [`Quiet`] lives (during a run and its check), panics
+//! of this thread are not printed; they are in the report.
 
 use std::cell::Cell;
 use std::panic;
@@ -16,7 +16,8 @@ pub(crate) struct Quiet(());
 impl Quiet {
     pub(crate) fn new() -> Quiet {
         if !INSTALLED.replace(true) {
-            // One layer for each thread that ever explored: each speaks for its own thread and asks the one below.
+            // One layer for each thread that ever explored: each speaks for its own thread and asks
+            // the one below.
             let below = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
                 if QUIET.try_with(Cell::get).unwrap_or(0) == 0 {

@@ -1,5 +1,5 @@
-//! Owns the random numbers of the sampling strategies: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), the same for the same
-//! seed on every machine.
+//! Owns the random numbers of the sampling strategies: SplitMix64 (Steele, Lea, Flood, OOPSLA
+//! 2014), the same for the same seed on every machine.
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]

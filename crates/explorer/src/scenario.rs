@@ -1,8 +1,9 @@
-//! Owns what is explored: a [`Scenario`] builds the same machine each time it is asked, and says what must hold at its
-//! end.
+//! Owns what is explored: a [`Scenario`] builds the same machine each time it is asked, and says
+//! what must hold at its end.
 //!
-//! A scenario must be deterministic but for the choices of the platform: no clock, no addresses, no hash map's order. Waits
-//! must sleep and not spin: a loop that waits by looking has no end of states.
+//! A scenario must be deterministic but for the choices of the platform: no clock, no addresses, no
+//! hash map's order. Waits must sleep and not spin: a loop that waits by looking has no end of
+//! states.
 
 use crate::planted::PlantedBug;
 use crate::property::Verdict;
@@ -16,8 +17,8 @@ pub trait Scenario {
     /// One sentence: who races with whom about what.
     fn about(&self) -> &str;
 
-    /// What at least one schedule must reach, or the scenario shows nothing: the names that [`Verdict::sometimes`] is
-    /// called with.
+    /// What at least one schedule must reach, or the scenario shows nothing: the names that
+    /// [`Verdict::sometimes`] is called with.
     fn marks(&self) -> &[&'static str] {
         &[]
     }
@@ -52,8 +53,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// A run of `main` as the first agent, then of `check`. A blocked agent or a panic is a failure before `check` is
-    /// asked; a panic of `check` is one as well.
+    /// A run of `main` as the first agent, then of `check`. A blocked agent or a panic is a failure
+    /// before `check` is asked; a panic of `check` is one as well.
     pub fn new(
         main: impl FnOnce() + Send + 'static,
         check: impl FnOnce(&mut Verdict<'_>) + 'static,
@@ -61,7 +62,8 @@ impl Prepared {
         Prepared { main: Box::new(main), check: Box::new(check), may_block: false }
     }
 
-    /// A run in which agents may be left blocked at the end; `check` can look at [`Verdict::report`].
+    /// A run in which agents may be left blocked at the end; `check` can look at
+    /// [`Verdict::report`].
     pub fn may_block(mut self) -> Prepared {
         self.may_block = true;
         self

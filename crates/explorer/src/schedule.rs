@@ -1,10 +1,11 @@
 //! Owns a schedule as data: the choices of one run, printed as one short line and read back.
 //!
-//! `litmus+no-gpu-barrier/tso/exhaustive:3A2B-1k9x2f` says: scenario `litmus` with the planted bug `no-gpu-barrier`, the
-//! memory model, the strategy that found it; then the choices: three times the first choice (the agent that moved last
-//! goes on), once the second (`A`), twice the first, once the third (`B`), from then on the first; then a checksum of
-//! the state at the last choice, so that a replay of changed code is noticed. Counts are in base 36; a choice above 25 is
-//! `Z`, the rest in base 36, and a full stop.
+//! `litmus+no-gpu-barrier/tso/exhaustive:3A2B-1k9x2f` says: scenario `litmus` with the planted bug
+//! `no-gpu-barrier`, the memory model, the strategy that found it; then the choices: three times
+//! the first choice (the agent that moved last goes on), once the second (`A`), twice the first,
+//! once the third (`B`), from then on the first; then a checksum of the state at the last choice,
+//! so that a replay of changed code is noticed. Counts are in base 36; a choice above 25 is `Z`,
+//! the rest in base 36, and a full stop.
 
 use crate::error::ExplorerError;
 use crate::scenario::Scenario;
@@ -36,7 +37,11 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    pub(crate) fn of(scenario: &dyn Scenario, model: MemoryModel, strategy: StrategyKind) -> Schedule {
+    pub(crate) fn of(
+        scenario: &dyn Scenario,
+        model: MemoryModel,
+        strategy: StrategyKind,
+    ) -> Schedule {
         let bug = scenario.bug().map(str::to_owned);
         Schedule {
             scenario: scenario.name().to_owned(),
@@ -141,7 +146,10 @@ impl FromStr for Schedule {
         let (moves, checksum) = match body.split_once('-') {
             Some((moves, sum)) => {
                 let number = u32::from_str_radix(sum, 36);
-                (moves, Some(number.map_err(|_| bad(format!("'{}' is no checksum", shortened(sum))))?))
+                (
+                    moves,
+                    Some(number.map_err(|_| bad(format!("'{}' is no checksum", shortened(sum))))?),
+                )
             }
             None => (body, None),
         };
@@ -160,8 +168,9 @@ fn read_moves(moves: &str) -> Result<Vec<u16>, String> {
     let mut choices = Vec::new();
     let mut rest = moves;
     while !rest.is_empty() {
-        let digits =
-            rest.find(|c: char| !c.is_ascii_digit() && !c.is_ascii_lowercase()).unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && !c.is_ascii_lowercase())
+            .unwrap_or(rest.len());
         let zeros = if digits == 0 { 0 } else { count(&rest[..digits])? };
         if choices.len() + zeros >= LONGEST {
             return Err(format!("it has more than {LONGEST} moves"));
@@ -172,7 +181,8 @@ fn read_moves(moves: &str) -> Result<Vec<u16>, String> {
             Some('Z') => {
                 let (number, rest) =
                     letters.as_str().split_once('.').ok_or("a 'Z' has no full stop after it")?;
-                let choice = u16::try_from(count(number)?).ok().and_then(|n| n.checked_add(LETTERS + 1));
+                let choice =
+                    u16::try_from(count(number)?).ok().and_then(|n| n.checked_add(LETTERS + 1));
                 choices.push(choice.ok_or("a choice is beyond 65,535")?);
                 rest
             }
@@ -188,8 +198,8 @@ fn read_moves(moves: &str) -> Result<Vec<u16>, String> {
 }
 
 fn count(digits: &str) -> Result<usize, String> {
-    let number =
-        usize::from_str_radix(digits, 36).map_err(|_| format!("'{}' is no count", shortened(digits)))?;
+    let number = usize::from_str_radix(digits, 36)
+        .map_err(|_| format!("'{}' is no count", shortened(digits)))?;
     if number < LONGEST { Ok(number) } else { Err(format!("a count is beyond {LONGEST}")) }
 }
 

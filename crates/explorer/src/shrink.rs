@@ -1,8 +1,9 @@
-//! Owns making a failing schedule smaller: fewer turns (choices that are not the first), then fewer choices before the
-//! last turn, then smaller choices. What is kept fails in the same way.
+//! Owns making a failing schedule smaller: fewer turns (choices that are not the first), then fewer
+//! choices before the last turn, then smaller choices. What is kept fails in the same way.
 //!
-//! Delta debugging (Zeller and Hildebrandt, 2002) on the turns: chunks of them are taken back, from halves down to single ones;
-//! then chunks of choices are cut out; then choices are made smaller; again until nothing helps or the runs are spent.
+//! Delta debugging (Zeller and Hildebrandt, 2002) on the turns: chunks of them are taken back, from
+//! halves down to single ones; then chunks of choices are cut out; then choices are made smaller;
+//! again until nothing helps or the runs are spent.
 
 use crate::execution::{Runner, Trail};
 use crate::explore::Options;
@@ -19,7 +20,8 @@ pub(crate) fn shrink(
     options: &Options<'_>,
 ) -> Trail {
     let best = trail.clone();
-    let mut work = Shrinking { scenario, runner, failure, best, runs_left: options.shrink_runs, options };
+    let mut work =
+        Shrinking { scenario, runner, failure, best, runs_left: options.shrink_runs, options };
     loop {
         let before = work.size();
         work.take_back_turns();
@@ -65,7 +67,8 @@ impl Shrinking<'_> {
         self.runner.strategy(|s| s.set(choices));
         let ran = self.runner.run(self.scenario);
         let trail = self.runner.trail(Trail::clone);
-        let better = ran.failure.as_ref() == Some(self.failure) && size(&trail.choices) < self.size();
+        let better =
+            ran.failure.as_ref() == Some(self.failure) && size(&trail.choices) < self.size();
         if better {
             self.best = trail;
         }
@@ -73,8 +76,9 @@ impl Shrinking<'_> {
     }
 
     fn take_back_turns(&mut self) {
-        let turns =
-            |choices: &[u16]| -> Vec<usize> { (0..choices.len()).filter(|i| choices[*i] != 0).collect() };
+        let turns = |choices: &[u16]| -> Vec<usize> {
+            (0..choices.len()).filter(|i| choices[*i] != 0).collect()
+        };
         let mut chunk = self.size().0;
         while chunk > 0 && self.may_go_on() {
             let (mut at, mut places) = (0, turns(&self.best.choices));

@@ -1,5 +1,6 @@
-//! Owns replay: a printed line is run again, twice, and must meet the same states both times and the line's own
-//! checksum at the end. The second run can be observed (a trace) and tells its moves.
+//! Owns replay: a printed line is run again, twice, and must meet the same states both times and
+//! the line's own checksum at the end. The second run can be observed (a trace) and tells its
+//! moves.
 
 use crate::error::ExplorerError;
 use crate::execution::{Runner, Trail};
@@ -17,7 +18,8 @@ use tidegate_platform::{AgentIx, Choice, Object, OpKind, Platform, Point, StepLo
 pub struct Move {
     /// What happened.
     pub choice: Choice,
-    /// What kind of step it was; for [`Choice::Flush`] the agent's own next step, which it does not take now.
+    /// What kind of step it was; for [`Choice::Flush`] the agent's own next step, which it does not
+    /// take now.
     pub op: OpKind,
     /// What the step touched.
     pub object: Object,
@@ -93,8 +95,8 @@ pub fn replay(
     replay_observed(line, lookup, &mut |_| {}, &mut |_| {})
 }
 
-/// [`replay`] with a look at the second run's platform `before` its machine is built (switch tracing on here) and `after`
-/// it has run (take the trace here).
+/// [`replay`] with a look at the second run's platform `before` its machine is built (switch
+/// tracing on here) and `after` it has run (take the trace here).
 pub fn replay_observed(
     line: &str,
     lookup: &dyn Fn(&str) -> Option<Box<dyn Scenario>>,
@@ -121,7 +123,14 @@ pub fn replay_observed(
     after(&platform);
     let moves = runner.strategy(|s| std::mem::take(&mut s.moves));
     let about = scenario.about().to_owned();
-    Ok(Replayed { schedule, about, failure: ran.failure, steps: ran.steps, moves, reached: runner.reached })
+    Ok(Replayed {
+        schedule,
+        about,
+        failure: ran.failure,
+        steps: ran.steps,
+        moves,
+        reached: runner.reached,
+    })
 }
 
 /// Runs the schedule once and holds it against the line.
@@ -135,7 +144,9 @@ fn first_run(scenario: &dyn Scenario, schedule: &Schedule) -> Result<Trail, Expl
     }
     let trail = runner.trail(Trail::clone);
     match schedule.checksum {
-        Some(sum) if sum != trail.checksum() => Err(does_not_fit("it ends in another state".to_owned())),
+        Some(sum) if sum != trail.checksum() => {
+            Err(does_not_fit("it ends in another state".to_owned()))
+        }
         _ => Ok(trail),
     }
 }

@@ -1,4 +1,5 @@
-//! A wait for any of several events, exhausted: no set is lost between the waiter's last check and its sleep.
+//! A wait for any of several events, exhausted: no set is lost between the waiter's last check and
+//! its sleep.
 
 use tidegate_explorer::{Options, Platform, Prepared, Scenario, explore};
 use tidegate_platform::{Event, Step};
@@ -29,7 +30,8 @@ impl Scenario for AnyOfTwo {
             for (name, event) in ["one", "two"].into_iter().zip(events.clone()) {
                 spawner.spawn(name, move || event.set(Step::ThreadWake));
             }
-            let any = || Event::wait_any(&events.each_ref(), "any of two").expect("the machine runs");
+            let any =
+                || Event::wait_any(&events.each_ref(), "any of two").expect("the machine runs");
             let order = [any(), any()];
             assert_ne!(order[0], order[1], "an auto-reset event was taken twice");
             taken.store(order[0] as u64 + 1);
@@ -45,7 +47,8 @@ impl Scenario for AnyOfTwo {
 
 #[test]
 fn a_wait_for_any_of_two_events_loses_no_set_in_any_schedule() {
-    let report = explore(&AnyOfTwo, &Options { max_runs: 1_000_000, ..Options::default() }).unwrap();
+    let report =
+        explore(&AnyOfTwo, &Options { max_runs: 1_000_000, ..Options::default() }).unwrap();
     assert!(report.exhausted && report.passed(), "{report:?}");
     // A change here is a change of the events, or of what a state is: explain it.
     assert_eq!(report.states, 8_410);

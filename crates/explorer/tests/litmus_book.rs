@@ -1,7 +1,8 @@
-//! The litmus book: small programs whose outcomes under total store order and under sequential consistency are known, so
-//! that the explorer finds all of them and no others.
+//! The litmus book: small programs whose outcomes under total store order and under sequential
+//! consistency are known, so that the explorer finds all of them and no others.
 //!
-//! What total store order allows is from Owens, Sarkar, Sewell, "A better x86 memory model: x86-TSO", 2009.
+//! What total store order allows is from Owens, Sarkar, Sewell, "A better x86 memory model:
+//! x86-TSO", 2009.
 
 mod worlds;
 
@@ -37,7 +38,11 @@ fn message_passing_needs_no_barrier() {
     for model in [TSO, SC] {
         let seen = outcomes(&program, model);
         let loads: BTreeSet<&[u64]> = seen.iter().map(|o| &o[..2]).collect();
-        assert_eq!(loads, BTreeSet::from([&[0, 0][..], &[0, 1], &[1, 1]]), "flag first, then the message");
+        assert_eq!(
+            loads,
+            BTreeSet::from([&[0, 0][..], &[0, 1], &[1, 1]]),
+            "flag first, then the message"
+        );
     }
 }
 
@@ -52,7 +57,8 @@ fn a_store_is_seen_by_its_own_agent_first() {
 
 #[test]
 fn independent_readers_agree_on_the_order_of_independent_writers() {
-    let iriw = Program::new(&[&[Store(0, 1)], &[Store(1, 1)], &[Load(0), Load(1)], &[Load(1), Load(0)]]);
+    let iriw =
+        Program::new(&[&[Store(0, 1)], &[Store(1, 1)], &[Load(0), Load(1)], &[Load(1), Load(0)]]);
     for model in [TSO, SC] {
         assert!(!reaches(&iriw, model, &[1, 0, 1, 0]), "{model:?}: memory is one for all");
         assert!(reaches(&iriw, model, &[1, 1, 1, 1]));
@@ -98,13 +104,19 @@ fn a_mutex_orders_what_is_in_it() {
 
 #[test]
 fn a_lost_wake_up_is_found_and_named() {
-    for strategy in
-        [StrategyKind::Exhaustive, StrategyKind::Bounded(2), StrategyKind::Random, StrategyKind::Pct(2)]
-    {
+    for strategy in [
+        StrategyKind::Exhaustive,
+        StrategyKind::Bounded(2),
+        StrategyKind::Random,
+        StrategyKind::Pct(2),
+    ] {
         let options = Options { strategy, max_runs: 5_000, ..Options::default() };
         let report = explore(&worlds::LostWakeUp, &options).unwrap();
         let found = report.failure.unwrap_or_else(|| panic!("{strategy} finds it"));
-        assert_eq!(found.failure.to_string(), "nobody can move any more: 'main' waits for the condition");
+        assert_eq!(
+            found.failure.to_string(),
+            "nobody can move any more: 'main' waits for the condition"
+        );
         assert!(found.shrunk.turns() <= 2, "{}", found.shrunk_line);
     }
 }
@@ -114,7 +126,8 @@ fn a_deadlock_of_two_locks_is_found_and_named() {
     let report = explore(&worlds::CrossedLocks, &Options::default()).unwrap();
     let text = report.failure.expect("found").failure.to_string();
     assert!(
-        text.contains("'main' waits for the lock 'b'") && text.contains("'other' waits for the lock 'a'"),
+        text.contains("'main' waits for the lock 'b'")
+            && text.contains("'other' waits for the lock 'a'"),
         "{text}"
     );
 }
@@ -130,7 +143,9 @@ fn what_sleeps_first_is_woken_first_whichever_slept_first() {
 fn a_scenario_that_a_hash_map_decides_is_reported() {
     let restless = worlds::Restless::default();
     match explore(&restless, &Options::default()) {
-        Err(ExplorerError::NotDeterministic { scenario, .. }) => assert_eq!(scenario, restless.name()),
+        Err(ExplorerError::NotDeterministic { scenario, .. }) => {
+            assert_eq!(scenario, restless.name())
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -145,11 +160,15 @@ fn a_mark_that_no_run_reaches_is_reported() {
 
 #[test]
 fn properties_and_panics_are_failures() {
-    let texts: Vec<String> =
-        [worlds::Broken::Always, worlds::Broken::Eventually, worlds::Broken::Panic, worlds::Broken::Check]
-            .iter()
-            .map(|b| explore(b, &Options::default()).unwrap().failure.expect("fails").failure.to_string())
-            .collect();
+    let texts: Vec<String> = [
+        worlds::Broken::Always,
+        worlds::Broken::Eventually,
+        worlds::Broken::Panic,
+        worlds::Broken::Check,
+    ]
+    .iter()
+    .map(|b| explore(b, &Options::default()).unwrap().failure.expect("fails").failure.to_string())
+    .collect();
     assert_eq!(
         texts,
         [

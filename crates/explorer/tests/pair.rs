@@ -1,5 +1,5 @@
-//! The race of CurrentValue and MonitoredValue: exhausted, its planted bugs found by every strategy and replayed from
-//! their printed lines, made smaller, run on all three platforms.
+//! The race of CurrentValue and MonitoredValue: exhausted, its planted bugs found by every strategy
+//! and replayed from their printed lines, made smaller, run on all three platforms.
 
 use tidegate_explorer::{
     Coverage, ExplorerError, Failure, Litmus, MemoryModel, Options, Platform, Scenario, Schedule,
@@ -7,8 +7,12 @@ use tidegate_explorer::{
 };
 use tidegate_platform::{Step, StepCosts};
 
-const STRATEGIES: [StrategyKind; 4] =
-    [StrategyKind::Exhaustive, StrategyKind::Bounded(2), StrategyKind::Random, StrategyKind::Pct(3)];
+const STRATEGIES: [StrategyKind; 4] = [
+    StrategyKind::Exhaustive,
+    StrategyKind::Bounded(2),
+    StrategyKind::Random,
+    StrategyKind::Pct(3),
+];
 
 fn lookup(name: &str) -> Option<Box<dyn Scenario>> {
     Litmus::named(name)
@@ -39,8 +43,12 @@ fn every_strategy_finds_every_planted_bug_within_1000_schedules() {
         let options = Options { strategy, max_runs: 1_000, ..Options::default() };
         for planted in explore_planted(&Litmus::pair(), &options).unwrap() {
             let (bug, report) = (planted.bug.name, &planted.report);
-            let found = report.failure.as_ref().unwrap_or_else(|| panic!("{strategy} misses {bug}"));
-            assert!(matches!(&found.failure, Failure::Blocked(who) if who[0].0 == "main"), "{found:?}");
+            let found =
+                report.failure.as_ref().unwrap_or_else(|| panic!("{strategy} misses {bug}"));
+            assert!(
+                matches!(&found.failure, Failure::Blocked(who) if who[0].0 == "main"),
+                "{found:?}"
+            );
             for line in [&found.line, &found.shrunk_line] {
                 assert!(line.starts_with(&format!("litmus+{bug}/tso/{strategy}:")), "{line}");
                 let again = replay(line, &lookup).unwrap();
@@ -59,8 +67,13 @@ fn sampling_finds_a_missing_barrier_soon_with_most_seeds() {
             let broken = Litmus::pair().with_bug(bug).unwrap();
             let mut runs: Vec<u64> = (0..100)
                 .map(|seed| {
-                    let options =
-                        Options { strategy, seed, max_runs: 1_000, shrink_runs: 0, ..Options::default() };
+                    let options = Options {
+                        strategy,
+                        seed,
+                        max_runs: 1_000,
+                        shrink_runs: 0,
+                        ..Options::default()
+                    };
                     let report = explore(broken.as_ref(), &options).unwrap();
                     assert!(report.failure.is_some(), "{strategy} misses {bug} with seed {seed}");
                     report.runs
@@ -92,7 +105,8 @@ fn bounded_search_finds_what_exhaustive_search_finds() {
     for bug in Litmus::pair().planted() {
         let broken = Litmus::pair().with_bug(bug.name).unwrap();
         let fewest = (0..4).find(|switches| {
-            let options = Options { strategy: StrategyKind::Bounded(*switches), ..Options::default() };
+            let options =
+                Options { strategy: StrategyKind::Bounded(*switches), ..Options::default() };
             explore(broken.as_ref(), &options).unwrap().failure.is_some()
         });
         println!("{}: {fewest:?} forced switches", bug.name);
@@ -114,7 +128,12 @@ fn a_smaller_schedule_fails_the_same_way() {
     let options = Options { strategy: StrategyKind::Random, seed: 7, ..Options::default() };
     let found = explore(broken.as_ref(), &options).unwrap().failure.expect("found");
     let long: Schedule = found.line.parse().unwrap();
-    assert!(found.shrunk.turns() < long.turns(), "{} is not smaller than {}", found.shrunk_line, found.line);
+    assert!(
+        found.shrunk.turns() < long.turns(),
+        "{} is not smaller than {}",
+        found.shrunk_line,
+        found.line
+    );
     assert_eq!(replay(&found.shrunk_line, &lookup).unwrap().failure, Some(found.failure));
 }
 
@@ -123,9 +142,16 @@ fn a_line_of_a_mended_or_changed_scenario_is_told_apart() {
     let broken = Litmus::pair().with_bug("no-gpu-barrier").unwrap();
     let found = explore(broken.as_ref(), &Options::default()).unwrap().failure.unwrap();
     let mended = found.line.replace("+no-gpu-barrier", "");
-    assert!(matches!(replay(&mended, &lookup), Err(ExplorerError::DoesNotFit { .. })), "the checksum tells");
+    assert!(
+        matches!(replay(&mended, &lookup), Err(ExplorerError::DoesNotFit { .. })),
+        "the checksum tells"
+    );
     let (without_sum, _) = mended.rsplit_once('-').unwrap();
-    assert_eq!(replay(without_sum, &lookup).unwrap().failure, None, "the barrier mends this very schedule");
+    assert_eq!(
+        replay(without_sum, &lookup).unwrap().failure,
+        None,
+        "the barrier mends this very schedule"
+    );
 }
 
 #[test]
@@ -134,7 +160,10 @@ fn what_cannot_be_replayed_says_why() {
     assert!(text("").contains("no ':'"), "{}", text(""));
     assert!(text("litmus/tso:A").contains("2 parts"), "{}", text("litmus/tso:A"));
     assert!(text("nothing/tso/random:A").contains("no scenario 'nothing'"));
-    assert!(text("litmus+typo/tso/random:A").contains("it has: no-resample, no-gpu-barrier, no-cpu-barrier"));
+    assert!(
+        text("litmus+typo/tso/random:A")
+            .contains("it has: no-resample, no-gpu-barrier, no-cpu-barrier")
+    );
     assert!(text("litmus/arm/random:A").contains("no memory model 'arm'"));
     assert!(text("litmus/tso/luck:A").contains("no strategy 'luck'"));
     assert!(text("litmus/tso/random:A!").contains("'!' stands among the moves"));
@@ -147,8 +176,11 @@ fn what_cannot_be_replayed_says_why() {
 
 #[test]
 fn the_pair_runs_on_the_host_and_in_virtual_time() {
-    let costs = StepCosts::free().with(Step::ThreadWake, 9_000).with(Step::InterruptDelivery, 3_000);
-    for (platform, values) in [(Platform::closed_host(), 20_000), (Platform::virtual_time(costs), 2_000)] {
+    let costs =
+        StepCosts::free().with(Step::ThreadWake, 9_000).with(Step::InterruptDelivery, 3_000);
+    for (platform, values) in
+        [(Platform::closed_host(), 20_000), (Platform::virtual_time(costs), 2_000)]
+    {
         let (report, failure) = Litmus::new(1, values).prepare(&platform).run(&platform);
         assert_eq!(failure, None, "{:?}", platform.kind());
         assert!(report.completed());

@@ -1,5 +1,6 @@
-//! Pruning hides nothing: on small random programs the search with pruning reaches exactly the outcomes that the search
-//! without pruning reaches. This guards the hashing of states, which lives with the platform.
+//! Pruning hides nothing: on small random programs the search with pruning reaches exactly the
+//! outcomes that the search without pruning reaches. This guards the hashing of states, which lives
+//! with the platform.
 
 mod worlds;
 
@@ -43,8 +44,8 @@ impl Dice {
 
     fn program(&mut self, lengths: &[u64], any: bool) -> Program {
         let agents = lengths.iter();
-        let agents =
-            agents.map(|l| (0..*l).map(|_| if any { self.any_op() } else { self.memory_op() }).collect());
+        let agents = agents
+            .map(|l| (0..*l).map(|_| if any { self.any_op() } else { self.memory_op() }).collect());
         Program::from(agents.collect())
     }
 }
@@ -117,8 +118,8 @@ fn locks_events_and_naps_of_three() {
 #[test]
 fn the_programs_that_once_slipped_through() {
     use Op::{Fence, Load, Store};
-    // Whether the second load of the first agent asks its buffer or memory depends on a flush, which is no part of what
-    // it observed before.
+    // Whether the second load of the first agent asks its buffer or memory depends on a flush,
+    // which is no part of what it observed before.
     let forwarded = Program::new(&[&[Store(0, 1), Load(1), Load(0), Load(1)], &[Store(0, 2)]]);
     same_outcomes(&forwarded, MemoryModel::TotalStoreOrder);
     let (seen, _) = search(&forwarded, MemoryModel::TotalStoreOrder, Box::new(Exhaustive::new()));

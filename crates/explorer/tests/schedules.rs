@@ -26,7 +26,8 @@ fn a_schedule_is_one_short_line() {
 fn what_is_printed_is_read_back() {
     let mut state = 1u64;
     let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state >> 33
     };
     for length in 0..300 {
@@ -40,10 +41,13 @@ fn what_is_printed_is_read_back() {
         while choices.last() == Some(&0) {
             choices.pop();
         }
-        for (bug, model) in
-            [(None, MemoryModel::TotalStoreOrder), (Some("no-barrier"), MemoryModel::SequentiallyConsistent)]
-        {
-            for strategy in [StrategyKind::Exhaustive, StrategyKind::Bounded(7), StrategyKind::Random] {
+        for (bug, model) in [
+            (None, MemoryModel::TotalStoreOrder),
+            (Some("no-barrier"), MemoryModel::SequentiallyConsistent),
+        ] {
+            for strategy in
+                [StrategyKind::Exhaustive, StrategyKind::Bounded(7), StrategyKind::Random]
+            {
                 let bug = bug.map(str::to_owned);
                 let before = Schedule { bug, model, strategy, ..schedule(choices.clone()) };
                 let line = before.to_string();

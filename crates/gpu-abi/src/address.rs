@@ -1,7 +1,8 @@
 //! Owns GPU addresses and the page table format.
 //!
-//! A virtual address has 48 bits: 4 levels of 9 bits, then 12 bits inside a page of 4 KiB. A table is 512 entries of 8
-//! bytes, one page. Tables stand in memory that the GPU reads by physical address.
+//! A virtual address has 48 bits: 4 levels of 9 bits, then 12 bits inside a page of 4 KiB. A table
+//! is 512 entries of 8 bytes, one page. Tables stand in memory that the GPU reads by physical
+//! address.
 
 use tidegate_platform::PhysicalAddress;
 
@@ -35,19 +36,23 @@ impl GpuVa {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressSpaceId(pub u32);
 
-/// A point on the GPU's clock, in nanoseconds since the adapter started. CPU time has a type of its own.
+/// A point on the GPU's clock, in nanoseconds since the adapter started. CPU time has a type of its
+/// own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuTime(pub u64);
 
 /// One page table entry.
 ///
-/// Bit 0 valid, bit 1 writable, bit 2 fence values and bit 3 coherent (last level only), bits 12 to 51 the physical page.
+/// Bit 0 valid, bit 1 writable, bit 2 fence values and bit 3 coherent (last level only), bits 12 to
+/// 51 the physical page.
 ///
-/// Fence values: the page holds values of fences, behind which their histories stand on the bus (see `fence_cell`). The
-/// hardware stores to such a page by words and keeps the histories; nothing else can reach them.
+/// Fence values: the page holds values of fences, behind which their histories stand on the bus
+/// (see `fence_cell`). The hardware stores to such a page by words and keeps the histories; nothing
+/// else can reach them.
 ///
-/// Coherent: accesses look into the CPUs' caches. Hardware that cannot stops a queue that comes to such an entry; one that
-/// comes to an entry without it stops when CPUs cache the page (see [`crate::regs::FaultKind::Incoherent`]).
+/// Coherent: accesses look into the CPUs' caches. Hardware that cannot stops a queue that comes to
+/// such an entry; one that comes to an entry without it stops when CPUs cache the page (see
+/// [`crate::regs::FaultKind::Incoherent`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pte(pub u64);
 

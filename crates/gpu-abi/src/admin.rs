@@ -1,4 +1,5 @@
-//! Owns what the driver asks of the context management processor (CMP) through the mailbox registers.
+//! Owns what the driver asks of the context management processor (CMP) through the mailbox
+//! registers.
 
 use crate::log::LogType;
 use crate::regs::MAILBOX_WORDS;
@@ -47,7 +48,8 @@ pub enum AdminCommand {
         kind: QueueKind,
         /// The process's address space.
         address_space: AddressSpaceId,
-        /// Where the ring stands: in the address space of the queue, or, for kernel rings, on the bus (a physical address).
+        /// Where the ring stands: in the address space of the queue, or, for kernel rings, on the
+        /// bus (a physical address).
         ring: GpuVa,
         /// How many slots it has; a power of two.
         slots: u64,
@@ -63,7 +65,8 @@ pub enum AdminCommand {
         tag: u32,
         /// Timeline lane plus one; 0 for none.
         lane: u32,
-        /// Which context it belongs to, by the driver's number; 0 for one of its own. Contexts of a process take turns.
+        /// Which context it belongs to, by the driver's number; 0 for one of its own. Contexts of a
+        /// process take turns.
         context: u32,
     },
     /// Takes a queue off the run list for good.
@@ -71,9 +74,10 @@ pub enum AdminCommand {
         /// Which.
         queue: QueueId,
     },
-    /// Takes a queue off the run list; its ring is not read until it is resumed. An engine that may not leave the queue where it
-    /// stands, as coarsely as it is preempted, or that hangs in it, has it refused with [`AdminError::Busy`]: the queue is then
-    /// suspended when the engine comes to a boundary, if it does, and [`crate::Cause::QUEUE_SUSPENDED`] says so.
+    /// Takes a queue off the run list; its ring is not read until it is resumed. An engine that may
+    /// not leave the queue where it stands, as coarsely as it is preempted, or that hangs in it,
+    /// has it refused with [`AdminError::Busy`]: the queue is then suspended when the engine comes
+    /// to a boundary, if it does, and [`crate::Cause::QUEUE_SUSPENDED`] says so.
     SuspendQueue {
         /// Which.
         queue: QueueId,
@@ -83,8 +87,8 @@ pub enum AdminCommand {
         /// Which.
         queue: QueueId,
     },
-    /// Gives a queue a doorbell. Result: the page is found with `Device::doorbell_page`, and the doorbell's bit number in its
-    /// process's summary.
+    /// Gives a queue a doorbell. Result: the page is found with `Device::doorbell_page`, and the
+    /// doorbell's bit number in its process's summary.
     ConnectDoorbell {
         /// Which.
         queue: QueueId,
@@ -115,7 +119,8 @@ pub enum AdminCommand {
         payload: PhysicalAddress,
         /// How many entries fit.
         entries: u32,
-        /// An interrupt is asked for whenever another so many entries are written, whoever waits; 0 for never.
+        /// An interrupt is asked for whenever another so many entries are written, whoever waits; 0
+        /// for never.
         notify_every: u32,
     },
     /// CurrentValue at this address was changed by the CPU: look at the queues that wait for it.
@@ -131,16 +136,17 @@ pub enum AdminCommand {
     HoldEngines,
     /// Ends a hold. After the last one every wait is looked at anew.
     ReleaseEngines,
-    /// Moves a page of fence values, or of MonitoredValues, to another place on the bus: what stands in it, and the waits that
-    /// are kept by its place. Refused unless engines are held, since what they store meanwhile would be lost.
+    /// Moves a page of fence values, or of MonitoredValues, to another place on the bus: what
+    /// stands in it, and the waits that are kept by its place. Refused unless engines are held,
+    /// since what they store meanwhile would be lost.
     MoveFencePage {
         /// Where the page begins.
         from: PhysicalAddress,
         /// Where it will; a page of as many words.
         to: PhysicalAddress,
     },
-    /// A new fence stands here, which no CPU reaches: CurrentValue becomes 0, MonitoredValue the maximum, and waits for the
-    /// fence that stood here before pass.
+    /// A new fence stands here, which no CPU reaches: CurrentValue becomes 0, MonitoredValue the
+    /// maximum, and waits for the fence that stood here before pass.
     RenewFence {
         /// Where CurrentValue stands on the bus.
         current_value: PhysicalAddress,
@@ -149,7 +155,8 @@ pub enum AdminCommand {
         /// Bytes of its page that the fence has.
         stride_bytes: u64,
     },
-    /// The fence here is over or its device is lost: every wait for it passes, and signals do nothing.
+    /// The fence here is over or its device is lost: every wait for it passes, and signals do
+    /// nothing.
     CondemnFence {
         /// Where CurrentValue stands on the bus.
         current_value: PhysicalAddress,
@@ -159,7 +166,8 @@ pub enum AdminCommand {
         /// Which.
         queue: QueueId,
     },
-    /// Gives an engine power or takes it. Without power it runs nothing; what was rung meanwhile is found when it has power again.
+    /// Gives an engine power or takes it. Without power it runs nothing; what was rung meanwhile is
+    /// found when it has power again.
     PowerEngine {
         /// Which.
         engine: u32,
@@ -172,17 +180,20 @@ pub enum AdminCommand {
     PowerDevice {
         /// Whether it gets power.
         on: bool,
-        /// Refused with [`AdminError::Busy`] when a queue has work, also one that is suspended, or waits.
+        /// Refused with [`AdminError::Busy`] when a queue has work, also one that is suspended, or
+        /// waits.
         if_idle: bool,
     },
-    /// Has an engine raise [`crate::Cause::ENGINE_IDLE`] when it had nothing to do for so long; once until it has worked again.
+    /// Has an engine raise [`crate::Cause::ENGINE_IDLE`] when it had nothing to do for so long;
+    /// once until it has worked again.
     ReportIdle {
         /// Which.
         engine: u32,
         /// Nanoseconds; 0 for never.
         after_ns: u64,
     },
-    /// Changes where a queue stands among the others of its engine. It begins in its band at level, priority and quantum 0.
+    /// Changes where a queue stands among the others of its engine. It begins in its band at level,
+    /// priority and quantum 0.
     SetScheduling {
         /// Which.
         queue: QueueId,
@@ -192,18 +203,21 @@ pub enum AdminCommand {
         realtime_level: u32,
         /// Among the contexts of its process, from -7 to 7; higher runs first.
         in_process: i32,
-        /// How long its context goes on while others of its process wait, in nanoseconds; 0 for a turn.
+        /// How long its context goes on while others of its process wait, in nanoseconds; 0 for a
+        /// turn.
         quantum_ns: u64,
     },
-    /// Changes what holds for all queues of all engines. At first quanta are 0 and the percentage is 10.
+    /// Changes what holds for all queues of all engines. At first quanta are 0 and the percentage
+    /// is 10.
     SetBands {
         /// By band: how long a process goes on while others wait, in nanoseconds; 0 for a turn.
         process_quantum_ns: [u64; 4],
         /// What NORMAL gets of the time of NORMAL and FOCUS when both want all of it, from 0 to 50.
         normal_percent: u32,
     },
-    /// Keeps a shadow of a fence's MonitoredValue, which begins as memory says. A fence that has one keeps it. Result: 1 if there is
-    /// a shadow, 0 if there was no room and its signals are compared with memory.
+    /// Keeps a shadow of a fence's MonitoredValue, which begins as memory says. A fence that has
+    /// one keeps it. Result: 1 if there is a shadow, 0 if there was no room and its signals are
+    /// compared with memory.
     KeepShadow {
         /// The driver's number for the fence: any, never used again.
         fence: u64,
@@ -219,8 +233,8 @@ pub enum AdminCommand {
         /// The driver's number for the fence.
         fence: u64,
     },
-    /// Other GPUs will tell this one when a fence was signalled: it then looks at the queues that wait for it, and compares
-    /// with its own MonitoredValue.
+    /// Other GPUs will tell this one when a fence was signalled: it then looks at the queues that
+    /// wait for it, and compares with its own MonitoredValue.
     WatchFence {
         /// Where CurrentValue stands on the bus.
         current_value: PhysicalAddress,
@@ -229,18 +243,20 @@ pub enum AdminCommand {
         /// Whether a history stands behind the page of CurrentValue.
         history: bool,
     },
-    /// The engine stops what it runs for its node's ring as soon as its granularity allows, keeps the state of a packet in the
-    /// middle in its save area, and drops every packet of the ring that is not complete. Answered by
-    /// [`crate::Cause::DMA_PREEMPTED`]; a second request before that is refused with [`AdminError::Busy`].
+    /// The engine stops what it runs for its node's ring as soon as its granularity allows, keeps
+    /// the state of a packet in the middle in its save area, and drops every packet of the ring
+    /// that is not complete. Answered by [`crate::Cause::DMA_PREEMPTED`]; a second request before
+    /// that is refused with [`AdminError::Busy`].
     PreemptNode {
         /// Which engine.
         engine: u32,
         /// Comes back in [`crate::Register::PREEMPTED_FENCE`].
         preemption_fence_id: u32,
     },
-    /// Takes an engine out of whatever it is in, also when it hangs, and drops all of its node's ring. Done when the engine is
-    /// empty and takes new work. Result: the submission fence id of the packet that was cut off, or of the last complete
-    /// one; then the queue of a process that was cut off plus one, 0 for none. That queue is stopped, as by a fault.
+    /// Takes an engine out of whatever it is in, also when it hangs, and drops all of its node's
+    /// ring. Done when the engine is empty and takes new work. Result: the submission fence id of
+    /// the packet that was cut off, or of the last complete one; then the queue of a process that
+    /// was cut off plus one, 0 for none. That queue is stopped, as by a fault.
     ResetEngine {
         /// Which engine.
         engine: u32,
@@ -256,7 +272,8 @@ pub enum AdminCommand {
         current_value: PhysicalAddress,
         /// The other GPU's number.
         peer: u32,
-        /// Where its MonitoredValue stands on the bus, if this GPU is to load it; 0 has it told of every signal.
+        /// Where its MonitoredValue stands on the bus, if this GPU is to load it; 0 has it told of
+        /// every signal.
         monitored_value: PhysicalAddress,
         /// `false` when it watches no more.
         linked: bool,
@@ -270,15 +287,18 @@ pub struct EngineAnswer {
     pub responsive: bool,
     /// The queue in whose commands it is, a node's ring among them.
     pub queue: Option<QueueId>,
-    /// Rises with every packet, command and part of a command that the engine does: standing still while there is a queue, it makes
-    /// no progress.
+    /// Rises with every packet, command and part of a command that the engine does: standing still
+    /// while there is a queue, it makes no progress.
     pub progress: u64,
 }
 
 impl EngineAnswer {
     /// The result words.
     pub fn encode(self) -> (u64, u64) {
-        (u64::from(self.responsive) | self.queue.map_or(0, |q| u64::from(q.0) + 1) << 1, self.progress)
+        (
+            u64::from(self.responsive) | self.queue.map_or(0, |q| u64::from(q.0) + 1) << 1,
+            self.progress,
+        )
     }
 
     /// Reads the result words.
@@ -342,7 +362,9 @@ pub enum AdminError {
 impl AdminError {
     /// The error with this number.
     pub fn from_number(number: u64) -> Option<AdminError> {
-        use AdminError::{Asleep, BadAddress, BadValue, Busy, Malformed, NoSuchEngine, NoSuchQueue};
+        use AdminError::{
+            Asleep, BadAddress, BadValue, Busy, Malformed, NoSuchEngine, NoSuchQueue,
+        };
         let all = [Malformed, NoSuchQueue, NoSuchEngine, BadAddress, BadValue, Asleep, Busy];
         all.into_iter().find(|e| *e as u64 == number)
     }
@@ -408,7 +430,8 @@ impl AdminCommand {
             }
             AdminCommand::QueryQueue { queue } => put(&[12, queue.0.into()]),
             AdminCommand::SetScheduling { queue, band, realtime_level, in_process, quantum_ns } => {
-                let (band, level, in_process) = (band.into(), realtime_level.into(), i64::from(in_process));
+                let (band, level, in_process) =
+                    (band.into(), realtime_level.into(), i64::from(in_process));
                 put(&[13, queue.0.into(), band, level, in_process.cast_unsigned(), quantum_ns]);
             }
             AdminCommand::SetBands {
@@ -485,7 +508,11 @@ impl AdminCommand {
             4 => AdminCommand::DestroyQueue { queue: queue()? },
             5 => AdminCommand::SuspendQueue { queue: queue()? },
             6 => AdminCommand::ResumeQueue { queue: queue()? },
-            7 => AdminCommand::ConnectDoorbell { queue: queue()?, global: m[2] != 0, secondary: m[3] != 0 },
+            7 => AdminCommand::ConnectDoorbell {
+                queue: queue()?,
+                global: m[2] != 0,
+                secondary: m[3] != 0,
+            },
             8 => AdminCommand::DisconnectDoorbell { queue: queue()? },
             9 => AdminCommand::KickQueue { queue: queue()? },
             10 => AdminCommand::SetLogBuffer {
@@ -513,10 +540,17 @@ impl AdminCommand {
                 normal_percent: narrow(m[5])?,
             },
             14 => AdminCommand::RescanWaits,
-            30 => AdminCommand::PowerEngine { engine: narrow(m[1])?, on: m[2] != 0, if_idle: m[3] != 0 },
+            30 => AdminCommand::PowerEngine {
+                engine: narrow(m[1])?,
+                on: m[2] != 0,
+                if_idle: m[3] != 0,
+            },
             31 => AdminCommand::PowerDevice { on: m[1] != 0, if_idle: m[2] != 0 },
             32 => AdminCommand::ReportIdle { engine: narrow(m[1])?, after_ns: m[2] },
-            40 => AdminCommand::PreemptNode { engine: narrow(m[1])?, preemption_fence_id: narrow(m[2])? },
+            40 => AdminCommand::PreemptNode {
+                engine: narrow(m[1])?,
+                preemption_fence_id: narrow(m[2])?,
+            },
             41 => AdminCommand::ResetEngine { engine: narrow(m[1])? },
             42 => AdminCommand::QueryEngine { engine: narrow(m[1])? },
             15 => AdminCommand::KeepShadow {
@@ -528,7 +562,10 @@ impl AdminCommand {
             16 => AdminCommand::DropShadow { fence: m[1] },
             17 => AdminCommand::HoldEngines,
             18 => AdminCommand::ReleaseEngines,
-            19 => AdminCommand::MoveFencePage { from: PhysicalAddress(m[1]), to: PhysicalAddress(m[2]) },
+            19 => AdminCommand::MoveFencePage {
+                from: PhysicalAddress(m[1]),
+                to: PhysicalAddress(m[2]),
+            },
             22 => AdminCommand::RenewFence {
                 current_value: PhysicalAddress(m[1]),
                 monitored_value: PhysicalAddress(m[2]),

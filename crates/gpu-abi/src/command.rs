@@ -1,7 +1,8 @@
-//! Owns command buffers: a stream of 64-bit words. The first word of each command holds its opcode and its length.
+//! Owns command buffers: a stream of 64-bit words. The first word of each command holds its opcode
+//! and its length.
 //!
-//! Command buffers are written by untrusted processes and may change while they are read: the engine copies a command out
-//! once, then decodes its copy.
+//! Command buffers are written by untrusted processes and may change while they are read: the
+//! engine copies a command out once, then decodes its copy.
 
 use crate::GpuVa;
 
@@ -57,7 +58,8 @@ pub enum Command {
         /// How long, in nanoseconds.
         ns: u64,
     },
-    /// Stop answering, as an engine does whose program hangs: no preemption ends it, only a reset of the engine.
+    /// Stop answering, as an engine does whose program hangs: no preemption ends it, only a reset
+    /// of the engine.
     Hang,
     /// Store a 64-bit value (how a GPU signals a monitored fence by itself).
     WriteValue {
@@ -162,7 +164,10 @@ impl CommandWriter {
             }
         };
         let words = self.words.len() - start;
-        assert!(words <= MAX_COMMAND_WORDS, "a command of {words} words: at most {MAX_ARGS} arguments");
+        assert!(
+            words <= MAX_COMMAND_WORDS,
+            "a command of {words} words: at most {MAX_ARGS} arguments"
+        );
         self.words[start] = u64::from(opcode) | (words as u64) << 16;
     }
 
@@ -211,7 +216,9 @@ impl CommandReader {
         Ok(match (opcode, body) {
             (COPY, &[source, destination, bytes]) => match bytes {
                 0 => return Err(operand("copies 0 bytes")),
-                _ => Command::Copy { source: GpuVa(source), destination: GpuVa(destination), bytes },
+                _ => {
+                    Command::Copy { source: GpuVa(source), destination: GpuVa(destination), bytes }
+                }
             },
             (FILL, &[destination, bytes, value]) => match bytes {
                 0 => return Err(operand("fills 0 bytes")),
@@ -219,7 +226,8 @@ impl CommandReader {
                 _ => Command::Fill { destination: GpuVa(destination), bytes, value: value as u32 },
             },
             (DISPATCH | DRAW, [a, b, args @ ..]) => {
-                let (program, groups) = (*a as u32, [*b as u32, (*b >> 32) as u32, (*a >> 32) as u32]);
+                let (program, groups) =
+                    (*a as u32, [*b as u32, (*b >> 32) as u32, (*a >> 32) as u32]);
                 if groups.contains(&0) {
                     return Err(operand("has no thread groups"));
                 }

@@ -1,8 +1,9 @@
 //! Owns the registers of the display: what is scanned out, from where, and what has been latched.
 //!
-//! Size, pitch and the moment of the flip are written first; the write of the address commits all four. A commit that waits for the
-//! vertical sync is scanned from the next one on; until then the surface before it is scanned. A commit that does not wait is scanned from
-//! the next line on, in the middle of a refresh too. A commit before the last one was latched replaces it.
+//! Size, pitch and the moment of the flip are written first; the write of the address commits all
+//! four. A commit that waits for the vertical sync is scanned from the next one on; until then the
+//! surface before it is scanned. A commit that does not wait is scanned from the next line on, in
+//! the middle of a refresh too. A commit before the last one was latched replaces it.
 
 use crate::Register;
 use tidegate_d3dukmdt::{PixelFormat, Surface};
@@ -30,7 +31,8 @@ bitflags::bitflags! {
     /// Bits of [`Register::DISPLAY_CONTROL`].
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct DisplayControl: u64 {
-        /// The latched surface is scanned out. Without it the screen is dark, and no surface is read, latched or pending.
+        /// The latched surface is scanned out. Without it the screen is dark, and no surface is
+        /// read, latched or pending.
         const SCAN_OUT = 1;
         /// Each vertical sync raises [`crate::Cause::VSYNC`].
         const VSYNC_INTERRUPT = 1 << 1;
@@ -41,7 +43,8 @@ bitflags::bitflags! {
     /// Bits of [`Register::DISPLAY_FLIP`].
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct DisplayFlip: u64 {
-        /// The commit waits for the next vertical sync. Without it the display takes the surface at once.
+        /// The commit waits for the next vertical sync. Without it the display takes the surface at
+        /// once.
         const AT_VSYNC = 1;
     }
 }
@@ -69,7 +72,8 @@ mod tests {
 
     #[test]
     fn a_surface_goes_through_the_registers() {
-        let surface = Surface { pitch_bytes: 1024, ..Surface::packed(200, 100, PixelFormat::A8R8G8B8) };
+        let surface =
+            Surface { pitch_bytes: 1024, ..Surface::packed(200, 100, PixelFormat::A8R8G8B8) };
         let (size, pitch) = encode_surface(&surface);
         assert_eq!(decode_surface(size, pitch), Some(surface));
         assert_eq!(decode_surface(0, pitch), None);

@@ -1,23 +1,29 @@
 //! Owns the doorbell page and how a ring finds an engine that looks elsewhere, or sleeps.
 //!
-//! A doorbell is one word of a page that is fresh for each connect: the write pointer, absolute, so that ringing twice is
-//! harmless. So that an engine need not look at thousands of idle doorbells, each process has, per engine, a [`Summary`]: a
-//! bitmap in two levels that the ringer sets after its doorbell's store, and a wake word. Order of a ring: 1. doorbell; 2.
-//! leaf bit; 3. root bit (both locked operations, hence barriers); 4. wake word. Order of a look: 1. take the root's bits;
-//! 2. take the leaves' bits; 3. load the doorbells. A bit that is set after its word was taken is found by the next look.
+//! A doorbell is one word of a page that is fresh for each connect: the write pointer, absolute, so
+//! that ringing twice is harmless. So that an engine need not look at thousands of idle doorbells,
+//! each process has, per engine, a [`Summary`]: a bitmap in two levels that the ringer sets after
+//! its doorbell's store, and a wake word. Order of a ring: 1. doorbell; 2. leaf bit; 3. root bit
+//! (both locked operations, hence barriers); 4. wake word. Order of a look: 1. take the root's
+//! bits;
+//! 2. take the leaves' bits; 3. load the doorbells. A bit that is set after its word was taken is
+//!    found by the next look.
 //!
-//! A global doorbell is one location of a process that all its queues share: the value names the queue, too. A word of memory
-//! keeps the last ring only, where a bus would deliver each; the summary tells whose ring was written over.
+//! A global doorbell is one location of a process that all its queues share: the value names the
+//! queue, too. A word of memory keeps the last ring only, where a bus would deliver each; the
+//! summary tells whose ring was written over.
 
 use crate::QueueId;
 use tidegate_platform::{Page, Platform, Step, WakeWord, Word};
 
 /// The word of a doorbell page that holds the write pointer.
 pub const DOORBELL_VALUE_WORD: usize = 0;
-/// Bits of a global doorbell's value that hold the write pointer; the queue's number stands above them.
+/// Bits of a global doorbell's value that hold the write pointer; the queue's number stands above
+/// them.
 pub const GLOBAL_POINTER_BITS: u32 = 44;
 
-/// What is added to the write pointer of `queue` to make the value for a global doorbell; `None` when its number does not fit.
+/// What is added to the write pointer of `queue` to make the value for a global doorbell; `None`
+/// when its number does not fit.
 // spec: UMS-005
 pub fn global_base(queue: QueueId) -> Option<u64> {
     (queue.0 >> (64 - GLOBAL_POINTER_BITS) == 0).then(|| u64::from(queue.0) << GLOBAL_POINTER_BITS)
@@ -31,11 +37,13 @@ pub fn global_parts(value: u64) -> (QueueId, u64) {
 /// Doorbells that one summary can tell apart.
 pub const SUMMARY_BITS: u32 = 64 * 64;
 
-/// Which doorbells of one process and one engine may have been rung, and whether that engine must be woken for it.
+/// Which doorbells of one process and one engine may have been rung, and whether that engine must
+/// be woken for it.
 #[derive(Clone, Debug)]
 pub struct Summary {
     root: Word,
-    /// From [`FIRST_LEAF`] on, behind the root: a ring of one of the first doorbells moves one cache line for both.
+    /// From [`FIRST_LEAF`] on, behind the root: a ring of one of the first doorbells moves one
+    /// cache line for both.
     leaves: Page,
     wake: WakeWord,
 }

@@ -1,19 +1,23 @@
-//! Owns the common doorbell: memory of one GPU that other GPUs write to when a fence that it watches was signalled, so that
-//! neither side needs the CPU.
+//! Owns the common doorbell: memory of one GPU that other GPUs write to when a fence that it
+//! watches was signalled, so that neither side needs the CPU.
 //!
-//! The payload is the place of the fence's CurrentValue on the bus: it means the same to every GPU, and it is what waiting
-//! queues are found by. There is a slot for each hash of it. A writer that meets another fence's payload in its slot leaves
-//! [`ANY_FENCE`] there instead: nothing is lost, and the reader looks at more than it must.
+//! The payload is the place of the fence's CurrentValue on the bus: it means the same to every GPU,
+//! and it is what waiting queues are found by. There is a slot for each hash of it. A writer that
+//! meets another fence's payload in its slot leaves [`ANY_FENCE`] there instead: nothing is lost,
+//! and the reader looks at more than it must.
 //!
-//! Order of a write: 1. CurrentValue is stored, with a full barrier (the stores go to different memories, which a bus does not
-//! order); 2. the payload is exchanged into its slot; 3. the slot's bit in the summary; 4. the wake. Order of a look: 1. the bits
-//! are taken; 2. the payload is exchanged out of its slot, a full barrier; 3. what it names is looked at. A payload that comes
+//! Order of a write: 1. CurrentValue is stored, with a full barrier (the stores go to different
+//! memories, which a bus does not order); 2. the payload is exchanged into its slot; 3. the slot's
+//! bit in the summary; 4. the wake. Order of a look: 1. the bits are taken; 2. the payload is
+//! exchanged out of its slot, a full barrier; 3. what it names is looked at. A payload that comes
 //! after step 2 has its bit set after, too, and so another look.
 //!
-//! Beside the slots stand the counts of waiting queues, by the same hash. They are the watching GPU's; one that shares its
-//! fence storage lets others load them, so that they write only when a queue waits.
+//! Beside the slots stand the counts of waiting queues, by the same hash. They are the watching
+//! GPU's; one that shares its fence storage lets others load them, so that they write only when a
+//! queue waits.
 //!
-//! On PCI this is a page of the watching device's BAR: a write is the wake, and 2 to 4 are one posted write.
+//! On PCI this is a page of the watching device's BAR: a write is the wake, and 2 to 4 are one
+//! posted write.
 
 use crate::Summary;
 use tidegate_platform::{Page, PhysicalAddress, Platform, WakeWord, Word};
@@ -38,7 +42,8 @@ pub struct CommonDoorbell {
 }
 
 impl CommonDoorbell {
-    /// For the watching GPU: a doorbell whose look is taken by an agent that sleeps on `wake`; `waiting` counts its queues.
+    /// For the watching GPU: a doorbell whose look is taken by an agent that sleeps on `wake`;
+    /// `waiting` counts its queues.
     pub fn new(platform: &Platform, wake: WakeWord, waiting: Page) -> CommonDoorbell {
         CommonDoorbell {
             slots: platform.page(COMMON_SLOTS).named("the common doorbell"),
@@ -67,7 +72,8 @@ impl CommonDoorbell {
         self.slots.exchange(slot as usize % COMMON_SLOTS, 0)
     }
 
-    /// Whether a queue of the watching GPU may wait for the fence. The signaller's store and a full barrier come before.
+    /// Whether a queue of the watching GPU may wait for the fence. The signaller's store and a full
+    /// barrier come before.
     pub fn may_hold(&self, current_value: PhysicalAddress) -> bool {
         self.waiting_at(current_value).load() != 0
     }
@@ -105,7 +111,8 @@ mod tests {
     fn two_fences_in_one_slot_become_any_fence() {
         let doorbell = doorbell();
         let one = PhysicalAddress(0x1000);
-        let other = (1..).map(|n| PhysicalAddress(0x1000 + n * 8)).find(|a| slot_of(*a) == slot_of(one));
+        let other =
+            (1..).map(|n| PhysicalAddress(0x1000 + n * 8)).find(|a| slot_of(*a) == slot_of(one));
         doorbell.ring(one);
         doorbell.ring(other.unwrap());
         doorbell.ring(one);

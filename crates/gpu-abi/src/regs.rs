@@ -1,4 +1,5 @@
-//! Owns the registers by which the driver reaches the GPU, the causes of an interrupt, and what a GPU says about itself.
+//! Owns the registers by which the driver reaches the GPU, the causes of an interrupt, and what a
+//! GPU says about itself.
 
 use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption, RenderPipelineStage};
 
@@ -22,8 +23,8 @@ impl Register {
     pub const MAILBOX_RESULT_HIGH: Register = Register(35);
     /// Reading takes the pending causes (see [`Cause`]); the line falls.
     pub const INTERRUPT_CAUSE: Register = Register(40);
-    /// Reading takes the next signalled fence: its queue number plus one in this register (0: none left), or
-    /// [`Register::SIGNALED_BY_CMP`] with an address space ...
+    /// Reading takes the next signalled fence: its queue number plus one in this register (0: none
+    /// left), or [`Register::SIGNALED_BY_CMP`] with an address space ...
     pub const SIGNALED_QUEUE: Register = Register(41);
     /// ... and the address of its CurrentValue in this one, to be read second.
     pub const SIGNALED_VA: Register = Register(42);
@@ -35,49 +36,60 @@ impl Register {
     pub const FAULT_VA: Register = Register(45);
     /// ... the slot number (user rings) or submission fence id (DMA packets) ...
     pub const FAULT_POSITION: Register = Register(46);
-    /// ... and what happened: see [`FaultInfo`]. Reading this one takes the record, with what else stands in [`Register::FAULT_FENCE`]
-    /// and [`Register::FAULT_COMMAND`].
+    /// ... and what happened: see [`FaultInfo`]. Reading this one takes the record, with what else
+    /// stands in [`Register::FAULT_FENCE`] and [`Register::FAULT_COMMAND`].
     pub const FAULT_INFO: Register = Register(47);
-    /// Reading makes every log entry visible that the GPU has counted in a log's header. Hardware whose entries may come later
-    /// than the index that counts them keeps the read waiting until they are there.
+    /// Reading makes every log entry visible that the GPU has counted in a log's header. Hardware
+    /// whose entries may come later than the index that counts them keeps the read waiting until
+    /// they are there.
     pub const LOG_FLUSH: Register = Register(48);
     /// Names the fence that [`Register::SHADOW_VALUE`] is about, as `AdminCommand::KeepShadow` did.
     pub const SHADOW_FENCE: Register = Register(49);
-    /// A write changes the CMP's shadow of that fence's MonitoredValue. When it is done, every signal whose CurrentValue is not in
-    /// memory yet will be compared with the new value; an interrupt comes if CurrentValue was above it already.
+    /// A write changes the CMP's shadow of that fence's MonitoredValue. When it is done, every
+    /// signal whose CurrentValue is not in memory yet will be compared with the new value; an
+    /// interrupt comes if CurrentValue was above it already.
     pub const SHADOW_VALUE: Register = Register(50);
-    /// Set in [`Register::SIGNALED_QUEUE`] when the CMP found a fence above its new MonitoredValue: no queue is known, and the low
-    /// half is the address space of the address.
+    /// Set in [`Register::SIGNALED_QUEUE`] when the CMP found a fence above its new MonitoredValue:
+    /// no queue is known, and the low half is the address space of the address.
     pub const SIGNALED_BY_CMP: u64 = 1 << 32;
-    /// Of the next fault record: the progress value of the command buffer that faulted; 0 when it was none.
+    /// Of the next fault record: the progress value of the command buffer that faulted; 0 when it
+    /// was none.
     pub const FAULT_FENCE: Register = Register(51);
-    /// Of the next fault record: the command's number in its buffer, counted from 1 and without labels; 0 when it was none.
+    /// Of the next fault record: the command's number in its buffer, counted from 1 and without
+    /// labels; 0 when it was none.
     pub const FAULT_COMMAND: Register = Register(52);
     /// First of one register per engine: the last completed submission fence id.
     pub const COMPLETED_FENCE: Register = Register(64);
-    /// First of one register per node, the same on every physical GPU: what is particular about it, see [`NodeTraits`].
+    /// First of one register per node, the same on every physical GPU: what is particular about it,
+    /// see [`NodeTraits`].
     pub const NODE_TRAITS: Register = Register(128);
     /// What is particular about the device, see [`DeviceTraits`].
     pub const DEVICE_TRAITS: Register = Register(192);
-    /// Reading takes the engines that wrote to a monitored fence, bit by bit; see [`Cause::MONITORED_SIGNALED`].
+    /// Reading takes the engines that wrote to a monitored fence, bit by bit; see
+    /// [`Cause::MONITORED_SIGNALED`].
     pub const MONITORED_ENGINES: Register = Register(193);
-    /// Reading takes the engines that were idle as long as they were told to be, bit by bit; see [`Cause::ENGINE_IDLE`].
+    /// Reading takes the engines that were idle as long as they were told to be, bit by bit; see
+    /// [`Cause::ENGINE_IDLE`].
     pub const IDLE_ENGINES: Register = Register(194);
 
-    /// Reading takes the engines whose preemption is over, bit by bit; see [`Cause::DMA_PREEMPTED`].
+    /// Reading takes the engines whose preemption is over, bit by bit; see
+    /// [`Cause::DMA_PREEMPTED`].
     pub const PREEMPTED_ENGINES: Register = Register(195);
-    /// Reading takes the next queue that was suspended after all, its number plus one; 0: none left. See [`Cause::QUEUE_SUSPENDED`].
+    /// Reading takes the next queue that was suspended after all, its number plus one; 0: none
+    /// left. See [`Cause::QUEUE_SUSPENDED`].
     pub const SUSPENDED_QUEUE: Register = Register(196);
-    /// First of one register per engine: the preemption fence id of the last request that was answered ...
+    /// First of one register per engine: the preemption fence id of the last request that was
+    /// answered ...
     pub const PREEMPTED_FENCE: Register = Register(256);
     /// ... and the last submission fence id that was complete then.
     pub const PREEMPTED_COMPLETED: Register = Register(320);
-    /// First of one register per node, the same on every physical GPU: how finely it is preempted. Low half: the number of its
-    /// graphics granularity; high half: that of its compute granularity.
+    /// First of one register per node, the same on every physical GPU: how finely it is preempted.
+    /// Low half: the number of its graphics granularity; high half: that of its compute
+    /// granularity.
     pub const NODE_PREEMPTION: Register = Register(384);
 
-    /// First of one register per queue: when its doorbell was connected or rung last. The number rises with each ring of any queue;
-    /// 0 for a queue that is not there.
+    /// First of one register per queue: when its doorbell was connected or rung last. The number
+    /// rises with each ring of any queue; 0 for a queue that is not there.
     pub const LAST_RING: Register = Register(1 << 24);
 
     /// The register `by` places further on.
@@ -99,7 +111,8 @@ impl Cause {
     pub const DMA_COMPLETED: Cause = Cause(4);
     /// A queue faulted and was stopped.
     pub const FAULT: Cause = Cause(8);
-    /// An engine that notifies of its fence writes made one; [`Register::MONITORED_ENGINES`] says which.
+    /// An engine that notifies of its fence writes made one; [`Register::MONITORED_ENGINES`] says
+    /// which.
     pub const MONITORED_SIGNALED: Cause = Cause(16);
 
     /// An engine was idle for the time that it was told; [`Register::IDLE_ENGINES`] says which.
@@ -115,7 +128,8 @@ impl Cause {
         Cause(1 << (8 + engine))
     }
 
-    /// A queue that could not be suspended at once is now; [`Register::SUSPENDED_QUEUE`] says which.
+    /// A queue that could not be suspended at once is now; [`Register::SUSPENDED_QUEUE`] says
+    /// which.
     pub const QUEUE_SUSPENDED: Cause = Cause(1 << 56);
 
     /// Whether any bit of `other` is set.
@@ -124,8 +138,8 @@ impl Cause {
     }
 }
 
-/// What a node does otherwise than most; bits of [`Register::NODE_TRAITS`]. 0 is an engine that writes fences by itself and
-/// tells nobody of a plain store to one.
+/// What a node does otherwise than most; bits of [`Register::NODE_TRAITS`]. 0 is an engine that
+/// writes fences by itself and tells nobody of a plain store to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeTraits(pub u64);
 
@@ -164,8 +178,10 @@ impl NodePreemption {
     /// Reads the register; a number that is not known is the coarsest.
     pub fn decode(word: u64) -> NodePreemption {
         NodePreemption {
-            graphics: GraphicsPreemption::from_number(word as u32).unwrap_or(GraphicsPreemption::None),
-            compute: ComputePreemption::from_number((word >> 32) as u32).unwrap_or(ComputePreemption::None),
+            graphics: GraphicsPreemption::from_number(word as u32)
+                .unwrap_or(GraphicsPreemption::None),
+            compute: ComputePreemption::from_number((word >> 32) as u32)
+                .unwrap_or(ComputePreemption::None),
         }
     }
 }
@@ -175,16 +191,20 @@ impl NodePreemption {
 pub struct DeviceTraits(pub u64);
 
 impl DeviceTraits {
-    /// It cannot tell a signal of a native fence from a write to a monitored one: both raise [`Cause::FENCE_COLLAPSED`], and
-    /// no list says more.
+    /// It cannot tell a signal of a native fence from a write to a monitored one: both raise
+    /// [`Cause::FENCE_COLLAPSED`], and no list says more.
     pub const FENCE_KINDS_ALIKE: DeviceTraits = DeviceTraits(1);
-    /// Its engines compare with a shadow of MonitoredValue that the CMP keeps: the CMP is to be told of every change.
+    /// Its engines compare with a shadow of MonitoredValue that the CMP keeps: the CMP is to be
+    /// told of every change.
     pub const MONITORED_SHADOW: DeviceTraits = DeviceTraits(2);
-    /// Its engines update only 32 bits atomically: the store of a fence's value lands as its low half, over an upper half of 0.
+    /// Its engines update only 32 bits atomically: the store of a fence's value lands as its low
+    /// half, over an upper half of 0.
     pub const NO_64BIT_ATOMICS: DeviceTraits = DeviceTraits(4);
-    /// Its accesses to system memory do not look into the CPUs' caches, whatever a page table entry asks for.
+    /// Its accesses to system memory do not look into the CPUs' caches, whatever a page table entry
+    /// asks for.
     pub const NOT_IO_COHERENT: DeviceTraits = DeviceTraits(8);
-    /// It is behind an IoMmu that shares the CPU's page tables: its engines use a process's CPU addresses.
+    /// It is behind an IoMmu that shares the CPU's page tables: its engines use a process's CPU
+    /// addresses.
     pub const IO_MMU: DeviceTraits = DeviceTraits(16);
 
     /// Whether any bit of `other` is set.
@@ -207,8 +227,9 @@ pub enum FaultKind {
     BadArguments = 4,
     /// A command that this engine cannot run.
     WrongEngine = 5,
-    /// An access that passes the CPUs' caches by: the page table entry asks for coherency that the hardware lacks, or asks for none
-    /// and CPUs cache the page. Real hardware would now and then see or leave old values; this one says so at once.
+    /// An access that passes the CPUs' caches by: the page table entry asks for coherency that the
+    /// hardware lacks, or asks for none and CPUs cache the page. Real hardware would now and then
+    /// see or leave old values; this one says so at once.
     Incoherent = 6,
 }
 
@@ -233,7 +254,8 @@ impl FaultKind {
 pub struct FaultInfo {
     /// What happened; `None` for a kind that this version does not know.
     pub kind: Option<FaultKind>,
-    /// The level of page tables that did not lead on, counted from the last one; 0 where it was not that.
+    /// The level of page tables that did not lead on, counted from the last one; 0 where it was not
+    /// that.
     pub page_table_level: u32,
     /// Where in the pipeline of a draw.
     pub stage: RenderPipelineStage,

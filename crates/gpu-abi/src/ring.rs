@@ -1,8 +1,10 @@
-//! Owns the ring: 64-byte slots that an engine takes in order, and the control area with its two pointers.
+//! Owns the ring: 64-byte slots that an engine takes in order, and the control area with its two
+//! pointers.
 //!
-//! Pointers count slots since the queue's birth and never wrap in practice; slot `n` stands at `n % slots`. Software fills
-//! slots, then stores the write pointer, then rings the doorbell with the same number. The engine stores the read pointer
-//! after a slot is no longer needed. A ring's size is a power of two.
+//! Pointers count slots since the queue's birth and never wrap in practice; slot `n` stands at `n %
+//! slots`. Software fills slots, then stores the write pointer, then rings the doorbell with the
+//! same number. The engine stores the read pointer after a slot is no longer needed. A ring's size
+//! is a power of two.
 
 use crate::{AddressSpaceId, GpuVa};
 
@@ -14,16 +16,18 @@ pub const CONTROL_WORDS: usize = 16;
 pub const CONTROL_WRITE_WORD: usize = 0;
 /// Word of the control area that the engine stores: slots taken. In a cache line of its own.
 pub const CONTROL_READ_WORD: usize = 8;
-/// Word of the control area that the hardware stores when a queue of a process is destroyed in the middle of a command buffer:
-/// the number of its slot plus one. Whoever submits the rest of the ring elsewhere must not run that one again.
+/// Word of the control area that the hardware stores when a queue of a process is destroyed in the
+/// middle of a command buffer: the number of its slot plus one. Whoever submits the rest of the
+/// ring elsewhere must not run that one again.
 pub const CONTROL_INTERRUPTED_WORD: usize = 9;
 /// Most slots that a ring may have.
 pub const MAX_RING_SLOTS: u64 = 1 << 20;
 /// The log entry number that says: write no log entry.
 pub const NO_LOG_ENTRY: u32 = u32::MAX;
 
-/// Two words of a slot that the hardware only copies into its records: when the operation was queued (CPU stamp, ns), and what
-/// it is called on a timeline (an interned name or fence, 0 for none).
+/// Two words of a slot that the hardware only copies into its records: when the operation was
+/// queued (CPU stamp, ns), and what it is called on a timeline (an interned name or fence, 0 for
+/// none).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceWords {
     /// CPU stamp of the submission, in nanoseconds.
@@ -38,9 +42,11 @@ bitflags::bitflags! {
     /// What is particular about a DMA packet.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct DmaFlags: u32 {
-        /// It was preempted: go on from the state in the save area, if there is one. One that had not been begun has none.
+        /// It was preempted: go on from the state in the save area, if there is one. One that had
+        /// not been begun has none.
         const RESUME = 1;
-        /// It has no commands and is there to have the engine take its context (lazy context switch).
+        /// It has no commands and is there to have the engine take its context (lazy context
+        /// switch).
         const CONTEXT_SWITCH = 1 << 1;
         /// Its addresses are physical ones: the driver has patched them.
         const PHYSICAL = 1 << 2;
@@ -49,8 +55,9 @@ bitflags::bitflags! {
 
 /// Bytes of a save area: a page.
 pub const SAVE_AREA_BYTES: u64 = 4096;
-/// The first word of a save area that holds a state: the format is the hardware's own. 0 there says that it holds none, which is how a
-/// save area begins and what it becomes when its state is loaded.
+/// The first word of a save area that holds a state: the format is the hardware's own. 0 there says
+/// that it holds none, which is how a save area begins and what it becomes when its state is
+/// loaded.
 pub const SAVED_STATE: u64 = 0x3145_5441_5453_4754;
 
 /// One ring slot.
@@ -69,7 +76,8 @@ pub enum RingPacket {
         /// For the timeline.
         trace: TraceWords,
     },
-    /// The same as `Execute`, and write an entry of the verbose log of command buffers with its begin and end.
+    /// The same as `Execute`, and write an entry of the verbose log of command buffers with its
+    /// begin and end.
     ExecuteLogged {
         /// Where the commands stand.
         commands: GpuVa,
@@ -82,7 +90,8 @@ pub enum RingPacket {
         /// For the timeline.
         trace: TraceWords,
     },
-    /// Run a DMA buffer of another process's context, then report `submission_fence_id`. Only in kernel-owned rings.
+    /// Run a DMA buffer of another process's context, then report `submission_fence_id`. Only in
+    /// kernel-owned rings.
     ExecuteDma {
         /// Where the commands stand.
         commands: GpuVa,
@@ -94,22 +103,25 @@ pub enum RingPacket {
         submission_fence_id: u32,
         /// Number under which the work of this context is counted.
         tag: u32,
-        /// Where the state of the packet is kept when it is preempted in the middle, in the system process's address space: a page.
-        /// 0: it cannot be kept, and the packet ends before its ring is given back.
+        /// Where the state of the packet is kept when it is preempted in the middle, in the system
+        /// process's address space: a page. 0: it cannot be kept, and the packet ends before its
+        /// ring is given back.
         save_area: GpuVa,
         /// What is particular about it.
         flags: DmaFlags,
         /// For the timeline.
         trace: TraceWords,
     },
-    /// Hold the queue until the fence's CurrentValue is at least `value`, or has been since `epoch`.
+    /// Hold the queue until the fence's CurrentValue is at least `value`, or has been since
+    /// `epoch`.
     Wait {
         /// Where CurrentValue stands.
         current_value: GpuVa,
         /// What is waited for.
         value: u64,
-        /// The epoch of the fence's cell when the wait was called (see `fence_cell`), so that the wait latches from then on,
-        /// also while it stands behind other packets. 0: the value alone decides, when the engine looks.
+        /// The epoch of the fence's cell when the wait was called (see `fence_cell`), so that the
+        /// wait latches from then on, also while it stands behind other packets. 0: the value alone
+        /// decides, when the engine looks.
         epoch: u64,
         /// The process's handle of the fence, for the log.
         fence_handle: u32,
@@ -118,7 +130,8 @@ pub enum RingPacket {
         /// For the timeline.
         trace: TraceWords,
     },
-    /// Store `value` to CurrentValue, write the log entry, then interrupt if the value is above MonitoredValue.
+    /// Store `value` to CurrentValue, write the log entry, then interrupt if the value is above
+    /// MonitoredValue.
     Signal {
         /// Where CurrentValue stands.
         current_value: GpuVa,
@@ -219,7 +232,14 @@ impl RingPacket {
                 ]);
                 trace
             }
-            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry, trace } => {
+            RingPacket::Signal {
+                current_value,
+                monitored_value,
+                value,
+                fence_handle,
+                log_entry,
+                trace,
+            } => {
                 w[..5].copy_from_slice(&[
                     head(SIGNAL) | u64::from(fence_handle) << 32,
                     current_value.0,
@@ -322,7 +342,13 @@ mod tests {
         let packets = [
             RingPacket::Nop,
             RingPacket::Execute { commands: GpuVa(0x1000), bytes: 64, progress: 7, trace },
-            RingPacket::ExecuteLogged { commands: GpuVa(8), bytes: 8, progress: 1, log_entry: 1_343, trace },
+            RingPacket::ExecuteLogged {
+                commands: GpuVa(8),
+                bytes: 8,
+                progress: 1,
+                log_entry: 1_343,
+                trace,
+            },
             RingPacket::ExecuteDma {
                 commands: GpuVa(0x2000),
                 bytes: 8,
@@ -364,7 +390,8 @@ mod tests {
         assert_eq!(RingPacket::decode(&slot), Err(PacketError::UnknownOpcode(77)));
         let trace = TraceWords::default();
         for bytes in [0, 7, MAX_COMMAND_BYTES + 8] {
-            let slot = RingPacket::Execute { commands: GpuVa(0), bytes, progress: 0, trace }.encode();
+            let slot =
+                RingPacket::Execute { commands: GpuVa(0), bytes, progress: 0, trace }.encode();
             assert_eq!(RingPacket::decode(&slot), Err(PacketError::Length(bytes)));
         }
     }

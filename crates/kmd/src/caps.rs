@@ -1,9 +1,10 @@
-//! Owns what the adapter declares, and the order in which that is settled: 1. the kernel asks what is supported; 2. the driver asks
-//! what is enabled, and for the kernel's table of native fences; 3. only what is enabled is declared. A driver that declares
-//! native fences unasked fails adapter start.
+//! Owns what the adapter declares, and the order in which that is settled: 1. the kernel asks what
+//! is supported; 2. the driver asks what is enabled, and for the kernel's table of native fences;
+//! 3. only what is enabled is declared. A driver that declares native fences unasked fails adapter
+//! start.
 //!
-//! User-mode submission needs native fences, native fences need hardware scheduling: a chain that is broken anywhere ends
-//! there, and the adapter starts with less.
+//! User-mode submission needs native fences, native fences need hardware scheduling: a chain that
+//! is broken anywhere ends there, and the adapter starts with less.
 
 use crate::{Config, InterruptMode, KmdError, patch};
 use tidegate_ddi::feature::{
@@ -11,8 +12,8 @@ use tidegate_ddi::feature::{
     NativeFenceTable1, QueryFeatureInterface,
 };
 use tidegate_ddi::{
-    AdapterCaps, DisplayCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata, Passive,
-    PeerSignalCaps, PreemptionCaps, UserModeSubmissionCaps, VidSchCaps,
+    AdapterCaps, DisplayCaps, FeatureId, MonitoredNotification, NativeFenceCaps, NodeMetadata,
+    Passive, PeerSignalCaps, PreemptionCaps, UserModeSubmissionCaps, VidSchCaps,
 };
 use tidegate_gpu_abi::regs::{DeviceTraits, NodeTraits};
 
@@ -22,7 +23,8 @@ const FEATURE_VERSION: u16 = 1;
 /// Bytes that a ring writes to a doorbell: one 64-bit write pointer.
 const DOORBELL_BYTES: u32 = 8;
 
-/// What this driver supports of a feature; as configured, it may be less than what it is written for.
+/// What this driver supports of a feature; as configured, it may be less than what it is written
+/// for.
 pub(crate) fn support(config: &Config, feature: FeatureId) -> FeatureSupport {
     let user_mode = config.nodes.iter().any(|node| node.user_mode_submission);
     let configured = match feature {
@@ -56,7 +58,8 @@ impl Negotiated {
     ) -> Result<Negotiated, KmdError> {
         let enabled = |feature| features.is_feature_enabled(level, feature).enabled;
         let hardware_scheduling = enabled(FeatureId::HWSCH);
-        let native_fence = config.native_fence && hardware_scheduling && enabled(FeatureId::NATIVE_FENCE);
+        let native_fence =
+            config.native_fence && hardware_scheduling && enabled(FeatureId::NATIVE_FENCE);
         let os_caps = match native_fence {
             true => os_caps(level, features)?,
             false => NativeFenceOsCaps::empty(),
@@ -69,8 +72,12 @@ impl Negotiated {
         })
     }
 
-    /// The driver's table of a feature: its entries stand in the DDI table, so an enabled one has an empty table.
-    pub(crate) fn table(&self, query: QueryFeatureInterface) -> Result<DriverFeatureTable, KmdError> {
+    /// The driver's table of a feature: its entries stand in the DDI table, so an enabled one has
+    /// an empty table.
+    pub(crate) fn table(
+        &self,
+        query: QueryFeatureInterface,
+    ) -> Result<DriverFeatureTable, KmdError> {
         let enabled = match query.feature {
             FeatureId::HWSCH => self.hardware_scheduling,
             FeatureId::NATIVE_FENCE => self.native_fence,
@@ -90,7 +97,10 @@ impl Negotiated {
 }
 
 /// GetOSCaps of the kernel's table.
-fn os_caps(level: &Passive, features: &dyn FeatureInterface) -> Result<NativeFenceOsCaps, KmdError> {
+fn os_caps(
+    level: &Passive,
+    features: &dyn FeatureInterface,
+) -> Result<NativeFenceOsCaps, KmdError> {
     let query = QueryFeatureInterface {
         feature: FeatureId::NATIVE_FENCE,
         version: features.is_feature_enabled(level, FeatureId::NATIVE_FENCE).version,
@@ -121,8 +131,9 @@ pub(crate) fn user_mode_submission_caps(config: &Config) -> UserModeSubmissionCa
     UserModeSubmissionCaps { doorbell_size_bytes: DOORBELL_BYTES, secondary_doorbell_size_bytes }
 }
 
-/// The declaration. Before start nothing is negotiated and the least is declared. `device` and `traits` are what the device said
-/// about itself and about its nodes, in their order, which are the same on all of its physical GPUs.
+/// The declaration. Before start nothing is negotiated and the least is declared. `device` and
+/// `traits` are what the device said about itself and about its nodes, in their order, which are
+/// the same on all of its physical GPUs.
 pub(crate) fn declare(
     config: &Config,
     with: Option<Negotiated>,
@@ -137,7 +148,8 @@ pub(crate) fn declare(
     let user_mode = with.is_some_and(|n| n.user_mode_submission);
     let mut scheduling = VidSchCaps::MULTI_ENGINE_AWARE;
     scheduling.set(VidSchCaps::PREEMPTION_AWARE, config.preemption_aware);
-    // Without patch lists no binding can be left behind. The documents have a driver say so only where it is preemption aware.
+    // Without patch lists no binding can be left behind. The documents have a driver say so only
+    // where it is preemption aware.
     scheduling.set(VidSchCaps::NO_DMA_PATCHING, config.preemption_aware && !config.dma_patching);
     scheduling.set(VidSchCaps::CANCEL_COMMAND_AWARE, config.cancel_command_aware);
     scheduling.set(VidSchCaps::NO_64BIT_ATOMICS, narrow);
@@ -146,7 +158,8 @@ pub(crate) fn declare(
     // spec: NF-221
     scheduling.set(
         VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT,
-        native_fence && matches!(config.interrupt, InterruptMode::HwQueue | InterruptMode::HwQueueArray),
+        native_fence
+            && matches!(config.interrupt, InterruptMode::HwQueue | InterruptMode::HwQueueArray),
     );
     let traits = traits.iter().copied().chain(std::iter::repeat(NodeTraits::default()));
     let nodes = config.nodes.iter().zip(traits).map(|(node, traits)| NodeMetadata {
@@ -157,9 +170,10 @@ pub(crate) fn declare(
         user_mode_submission: node.user_mode_submission
             && user_mode
             && !traits.has(NodeTraits::NO_FENCE_WRITES),
-        // Half of what the driver's own ring holds, so that the kernel never meets a full one: an engine stores the progress of
-        // a slot before it gives the slot back.
-        max_in_flight_hw_queue_buffers: u16::try_from(config.kernel_ring_slots / 2).unwrap_or(u16::MAX),
+        // Half of what the driver's own ring holds, so that the kernel never meets a full one: an
+        // engine stores the progress of a slot before it gives the slot back.
+        max_in_flight_hw_queue_buffers: u16::try_from(config.kernel_ring_slots / 2)
+            .unwrap_or(u16::MAX),
         writes_fences: !traits.has(NodeTraits::NO_FENCE_WRITES),
         monitored_notification: match traits.has(NodeTraits::NOTIFIES_FENCE_WRITES) {
             true => MonitoredNotification::Advanced,

@@ -1,6 +1,8 @@
-//! Owns what a reference driver can be told: which of the hardware models that the documents describe it plays.
+//! Owns what a reference driver can be told: which of the hardware models that the documents
+//! describe it plays.
 //!
-//! A configuration is checked once, when the adapter starts (`Config::check`); nothing else looks for mistakes in it.
+//! A configuration is checked once, when the adapter starts (`Config::check`); nothing else looks
+//! for mistakes in it.
 
 use crate::KmdError;
 use tidegate_ddi::{EngineType, PeerSignalCaps};
@@ -50,8 +52,8 @@ pub enum FaultNaming {
     Nobody,
 }
 
-/// What the driver says in a fence signalled interrupt. A device that cannot tell fence kinds apart says less whatever is
-/// chosen here: that any fence may be meant, monitored ones too.
+/// What the driver says in a fence signalled interrupt. A device that cannot tell fence kinds apart
+/// says less whatever is chosen here: that any fence may be meant, monitored ones too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptMode {
     /// The fences, one by one.
@@ -69,8 +71,9 @@ pub enum InterruptMode {
 pub struct IdlePolicy {
     /// An engine that had nothing to do for so many nanoseconds is offered for F1; 0 for never.
     pub engine_after_ns: u64,
-    /// Whether the driver looks at the hardware's queues when power is to be taken, and refuses when there is work. Without it the
-    /// kernel alone decides, by what processes have announced: a ring of waits and signals alone announces nothing.
+    /// Whether the driver looks at the hardware's queues when power is to be taken, and refuses
+    /// when there is work. Without it the kernel alone decides, by what processes have announced: a
+    /// ring of waits and signals alone announces nothing.
     pub looks_at_queues: bool,
 }
 
@@ -85,15 +88,18 @@ pub struct Config {
     pub doorbells: DoorbellModel,
     /// Whether a doorbell can have a second address (SecondaryDoorbellSupported).
     pub secondary_doorbells: bool,
-    /// Whether connected doorbells say CONNECTED_NOTIFY: the ring alone wakes nobody, the notification does.
+    /// Whether connected doorbells say CONNECTED_NOTIFY: the ring alone wakes nobody, the
+    /// notification does.
     pub notify_submissions: bool,
     /// Whether native fences are declared when the kernel has enabled them.
     pub native_fence: bool,
     /// Bytes between two fences packed into a page; a power of two from 8 to 4096.
     pub fence_stride_bytes: u32,
-    /// Whether the CMP finds fences in the system process's address space; else it takes the address of a process.
+    /// Whether the CMP finds fences in the system process's address space; else it takes the
+    /// address of a process.
     pub system_process_mapping: bool,
-    /// Where in every address space fence values may be mapped: from the first address up to the second, itself included.
+    /// Where in every address space fence values may be mapped: from the first address up to the
+    /// second, itself included.
     pub fence_window: (Option<u64>, Option<u64>),
     /// Whether MonitoredValues of DEFAULT fences may stand in local memory that the CPU sees.
     pub local_monitored_values: bool,
@@ -107,25 +113,29 @@ pub struct Config {
     pub peer_signal: PeerSignalCaps,
     /// When it asks for less power; never in the standard configuration.
     pub idle: IdlePolicy,
-    /// Whether it is written for preemption (PreemptionAware): without it the kernel asks for no packets.
+    /// Whether it is written for preemption (PreemptionAware): without it the kernel asks for no
+    /// packets.
     pub preemption_aware: bool,
     /// Whether it wants to be told of packets that it will never be given (CancelCommandAware).
     pub cancel_command_aware: bool,
-    /// Whether its engines keep the context that they worked for last, until the kernel turns them away from it.
+    /// Whether its engines keep the context that they worked for last, until the kernel turns them
+    /// away from it.
     pub lazy_context_switch: bool,
-    /// Whether it takes commands that name allocations and patches their physical addresses in, besides those with virtual addresses.
+    /// Whether it takes commands that name allocations and patches their physical addresses in,
+    /// besides those with virtual addresses.
     pub dma_patching: bool,
-    /// Whether a packet context of a node that stops in the middle of packets gets an area for its state. Without it packets of such
-    /// a node are given up where they end.
+    /// Whether a packet context of a node that stops in the middle of packets gets an area for its
+    /// state. Without it packets of such a node are given up where they end.
     pub save_areas: bool,
-    /// Slots in each ring that the driver writes (one per engine, one per kernel-mode hardware queue); a power of two, at least
-    /// 2, since the kernel keeps two packets on a node unless told otherwise.
+    /// Slots in each ring that the driver writes (one per engine, one per kernel-mode hardware
+    /// queue); a power of two, at least 2, since the kernel keeps two packets on a node unless told
+    /// otherwise.
     pub kernel_ring_slots: u32,
 }
 
 impl Config {
-    /// A 3D, a compute and a copy node, all with user-mode submission; 64 dedicated doorbells; native fences, reported one by
-    /// one.
+    /// A 3D, a compute and a copy node, all with user-mode submission; 64 dedicated doorbells;
+    /// native fences, reported one by one.
     pub fn standard() -> Config {
         Config {
             description: "tidegate reference GPU".into(),
@@ -156,7 +166,8 @@ impl Config {
         }
     }
 
-    /// Whether a device with these traits, and `device_nodes` nodes on each of its physical GPUs, can be driven like this.
+    /// Whether a device with these traits, and `device_nodes` nodes on each of its physical GPUs,
+    /// can be driven like this.
     pub(crate) fn check(
         &self,
         device_nodes: u32,
@@ -177,7 +188,9 @@ impl Config {
         if !self.kernel_ring_slots.is_power_of_two()
             || !(2..=MAX_RING_SLOTS).contains(&u64::from(self.kernel_ring_slots))
         {
-            return Err(KmdError::Argument("kernel_ring_slots must be a power of two, from 2 to 2^20"));
+            return Err(KmdError::Argument(
+                "kernel_ring_slots must be a power of two, from 2 to 2^20",
+            ));
         }
         if self.doorbells == (DoorbellModel::Dedicated { physical: 0 }) {
             return Err(KmdError::Argument("dedicated doorbells: there must be at least 1"));

@@ -1,5 +1,5 @@
-//! Owns devices and contexts with the areas for the state of their packets, and what happens to all hardware queues of a context at
-//! once: suspend and resume.
+//! Owns devices and contexts with the areas for the state of their packets, and what happens to all
+//! hardware queues of a context at once: suspend and resume.
 
 use crate::objects::{Context, DeviceObject, SaveArea};
 use crate::{Kind, KmdError, ReferenceDriver};
@@ -29,14 +29,22 @@ impl ReferenceDriver {
         }
     }
 
-    /// Makes a context. One for packets, on a node that stops in the middle of them, gets its save area last: the kernel is called for
-    /// it, with no lock held.
-    pub(crate) fn add_context(&self, level: &Passive, args: CreateContext) -> Result<DriverHandle, KmdError> {
+    /// Makes a context. One for packets, on a node that stops in the middle of them, gets its save
+    /// area last: the kernel is called for it, with no lock held.
+    pub(crate) fn add_context(
+        &self,
+        level: &Passive,
+        args: CreateContext,
+    ) -> Result<DriverHandle, KmdError> {
         if args.node_ordinal as usize >= self.config.nodes.len() {
-            return Err(KmdError::Argument("a context names a node that the adapter does not have"));
+            return Err(KmdError::Argument(
+                "a context names a node that the adapter does not have",
+            ));
         }
         let engine_ordinal = args.engine_affinity.trailing_zeros();
-        if !args.engine_affinity.is_power_of_two() || engine_ordinal >= self.device.physical_gpu_count() {
+        if !args.engine_affinity.is_power_of_two()
+            || engine_ordinal >= self.device.physical_gpu_count()
+        {
             return Err(KmdError::Argument(
                 "a context runs on one physical GPU: one bit of those that are there",
             ));
@@ -71,7 +79,8 @@ impl ReferenceDriver {
     /// Whether packets of the context are given up in the middle.
     fn saves_state_of(&self, args: &CreateContext) -> bool {
         let node = Register::NODE_PREEMPTION.offset(args.node_ordinal);
-        let stops = || NodePreemption::decode(self.device.read_register(node)).stops_in_the_middle();
+        let stops =
+            || NodePreemption::decode(self.device.read_register(node)).stops_in_the_middle();
         self.config.save_areas && !args.hardware_scheduled && stops()
     }
 
@@ -90,7 +99,11 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    pub(crate) fn remove_context(&self, level: &Passive, context: DriverHandle) -> Result<(), KmdError> {
+    pub(crate) fn remove_context(
+        &self,
+        level: &Passive,
+        context: DriverHandle,
+    ) -> Result<(), KmdError> {
         let (removed, callbacks) = {
             let mut objects = self.objects.lock();
             let removed = objects.contexts.remove(context)?;
@@ -108,12 +121,14 @@ impl ReferenceDriver {
         }
     }
 
-    /// Takes all hardware queues of the context off the run list: done when this returns, since the mailbox is synchronous, unless an engine
-    /// is where it may not leave one of them. Then the answer is `false`, and an interrupt says when it is done. Doorbells stay connected. A
-    /// queue whose ring comes later is born suspended.
+    /// Takes all hardware queues of the context off the run list: done when this returns, since the
+    /// mailbox is synchronous, unless an engine is where it may not leave one of them. Then the
+    /// answer is `false`, and an interrupt says when it is done. Doorbells stay connected. A queue
+    /// whose ring comes later is born suspended.
     ///
-    /// The order that matters: 1. what is waited for is entered, with every queue in it; 2. the hardware is asked; 3. queues that it took
-    /// off at once leave the entry, as others do with their interrupts; whoever empties it has the last word.
+    /// The order that matters: 1. what is waited for is entered, with every queue in it; 2. the
+    /// hardware is asked; 3. queues that it took off at once leave the entry, as others do with
+    /// their interrupts; whoever empties it has the last word.
     // spec: UMS-043
     pub(crate) fn suspend(&self, context: DriverHandle, fence: u64) -> Result<bool, KmdError> {
         // 1.
@@ -145,7 +160,11 @@ impl ReferenceDriver {
     }
 
     /// Returns the context's queues that the hardware has.
-    fn mark_suspended(&self, context: DriverHandle, suspended: bool) -> Result<Vec<QueueId>, KmdError> {
+    fn mark_suspended(
+        &self,
+        context: DriverHandle,
+        suspended: bool,
+    ) -> Result<Vec<QueueId>, KmdError> {
         let mut objects = self.objects.lock();
         let found = objects.contexts.get_mut(context)?;
         found.suspended = suspended;

@@ -1,8 +1,10 @@
-//! Owns the display's side of the driver: what it declares, flips, visibility, and the vertical sync interrupt.
+//! Owns the display's side of the driver: what it declares, flips, visibility, and the vertical
+//! sync interrupt.
 //!
-//! A flip is four register writes, of which the last, the address, commits. With FlipOnNextVSync the display latches the surface at its
-//! next vertical sync; without it, at once. The kernel has one flip under way at a time and holds the interrupt lock over it, so nothing is
-//! guarded here. The interrupt routine reads what was latched.
+//! A flip is four register writes, of which the last, the address, commits. With FlipOnNextVSync
+//! the display latches the surface at its next vertical sync; without it, at once. The kernel has
+//! one flip under way at a time and holds the interrupt lock over it, so nothing is guarded here.
+//! The interrupt routine reads what was latched.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::display::{SetVidPnSourceAddressFlags, VID_PN_SOURCE};
@@ -43,7 +45,10 @@ impl ReferenceDriver {
         }
         let (size, pitch) = encode_surface(&args.surface);
         let mut flip = DisplayFlip::empty();
-        flip.set(DisplayFlip::AT_VSYNC, args.flags.contains(SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC));
+        flip.set(
+            DisplayFlip::AT_VSYNC,
+            args.flags.contains(SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC),
+        );
         self.device.write_register(Register::DISPLAY_FLIP, flip.bits());
         self.device.write_register(Register::DISPLAY_SIZE, size);
         self.device.write_register(Register::DISPLAY_PITCH, pitch);
@@ -59,7 +64,11 @@ impl ReferenceDriver {
     }
 
     /// Turns the interrupt of vertical syncs on or off.
-    pub(crate) fn control_vsync(&self, interrupt_type: InterruptType, enable: bool) -> Result<(), KmdError> {
+    pub(crate) fn control_vsync(
+        &self,
+        interrupt_type: InterruptType,
+        enable: bool,
+    ) -> Result<(), KmdError> {
         self.check_source(VID_PN_SOURCE)?;
         if interrupt_type != InterruptType::CrtcVsync {
             return Err(KmdError::NotSupported(

@@ -1,11 +1,13 @@
 //! Owns doorbells: objects that are made without hardware, and get it when they are connected.
 //!
-//! Order of a connect when all physical doorbells are taken: 1. the least recently rung one gives its seat; 2. the kernel
-//! disconnects it (its process rings a dummy page from here on and reads RETRY); 3. the hardware drains it a last time and
-//! takes its page; 4. only now the hardware connects the new one, to a fresh page. No driver lock is held over 2.
+//! Order of a connect when all physical doorbells are taken: 1. the least recently rung one gives
+//! its seat; 2. the kernel disconnects it (its process rings a dummy page from here on and reads
+//! RETRY); 3. the hardware drains it a last time and takes its page; 4. only now the hardware
+//! connects the new one, to a fresh page. No driver lock is held over 2.
 //!
-//! The kernel calls connect, disconnect and destroy one at a time per adapter (its transition lock), and lets the callback of
-//! step 2 in on the stack of the connect that makes it; the driver leans on that for the order of two connects.
+//! The kernel calls connect, disconnect and destroy one at a time per adapter (its transition
+//! lock), and lets the callback of step 2 in on the stack of the connect that makes it; the driver
+//! leans on that for the order of two connects.
 
 use crate::hwqueue::RingPlace;
 use crate::objects::Doorbell;
@@ -15,12 +17,13 @@ use std::sync::Arc;
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
 use tidegate_ddi::queue::RingAllocations;
 use tidegate_ddi::{
-    Callbacks, ConnectedDoorbell, DisconnectReason, DoorbellStatus, DriverHandle, OsHandle, Passive, RingHint,
+    Callbacks, ConnectedDoorbell, DisconnectReason, DoorbellStatus, DriverHandle, OsHandle,
+    Passive, RingHint,
 };
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, CONTROL_WORDS, GpuVa, QueueId, QueueKind, Register, SLOT_BYTES, Summary,
-    global_base,
+    AdminCommand, AdminError, CONTROL_WORDS, GpuVa, QueueId, QueueKind, Register, SLOT_BYTES,
+    Summary, global_base,
 };
 
 /// Tells the engine that looks at this doorbell's process.
@@ -66,15 +69,20 @@ impl ReferenceDriver {
             let objects = self.objects.lock();
             let queue = objects.hw_queues.get(args.hw_queue)?;
             if !queue.user_mode {
-                return Err(KmdError::Argument("a doorbell needs a queue made for user-mode submission"));
+                return Err(KmdError::Argument(
+                    "a doorbell needs a queue made for user-mode submission",
+                ));
             }
             let resize = args.flags.contains(CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION);
             if !resize && (queue.hardware.is_some() || queue.doorbell.is_some()) {
-                return Err(KmdError::Argument("the queue has a live doorbell; destroy that one first"));
+                return Err(KmdError::Argument(
+                    "the queue has a live doorbell; destroy that one first",
+                ));
             }
             queue.os_handle
         };
-        // In a resize the old doorbell's hardware goes when the kernel disconnects it, which is next.
+        // In a resize the old doorbell's hardware goes when the kernel disconnects it, which is
+        // next.
         let hardware = self.make_hardware(args.hw_queue, &place)?;
         self.keep_doorbell(args, os_queue, hardware).or_else(|error| {
             self.retire_hardware(args.hw_queue, hardware)?;
@@ -119,8 +127,9 @@ impl ReferenceDriver {
         // 1. A seat, if need be another one's. A doorbell that is connected keeps what it has.
         let claim = self.claim_seat(handle)?;
         if let Some(victim) = claim.victim {
-            // 2. The kernel first: after this no ring of the victim's process reaches the hardware unseen. A refusal says that
-            // the kernel let go of the doorbell already, which is as good.
+            // 2. The kernel first: after this no ring of the victim's process reaches the hardware
+            //    unseen. A refusal says that the kernel let go of the doorbell already, which is as
+            //    good.
             // spec: UMS-095
             let _gone_already = claim.callbacks.disconnect_doorbell(
                 level,
@@ -136,8 +145,11 @@ impl ReferenceDriver {
         }
         // 4. The new one.
         if !claim.already_connected
-            && let Err(error) =
-                self.mailbox.ask(AdminCommand::ConnectDoorbell { queue: claim.hardware, global, secondary })
+            && let Err(error) = self.mailbox.ask(AdminCommand::ConnectDoorbell {
+                queue: claim.hardware,
+                global,
+                secondary,
+            })
         {
             self.objects.lock().seats.leave(handle);
             return Err(error);
@@ -146,34 +158,47 @@ impl ReferenceDriver {
         self.connected_as(claim.hardware)
     }
 
-    /// When each of those among whom a victim must be chosen was rung last. One alone needs no question.
+    /// When each of those among whom a victim must be chosen was rung last. One alone needs no
+    /// question.
     fn last_rings(&self) -> BTreeMap<DriverHandle, u64> {
         let candidates: Vec<(DriverHandle, Option<QueueId>)> = {
             let objects = self.objects.lock();
-            let hardware = |d: &DriverHandle| objects.doorbells.get(*d).ok().and_then(|bell| bell.hardware);
+            let hardware =
+                |d: &DriverHandle| objects.doorbells.get(*d).ok().and_then(|bell| bell.hardware);
             objects.seats.candidates().iter().map(|d| (*d, hardware(d))).collect()
         };
         if candidates.len() < 2 {
             return BTreeMap::new();
         }
-        let last_ring = |queue: QueueId| self.device.read_register(Register::LAST_RING.offset(queue.0));
-        candidates.into_iter().map(|(bell, hardware)| (bell, hardware.map_or(0, last_ring))).collect()
+        let last_ring =
+            |queue: QueueId| self.device.read_register(Register::LAST_RING.offset(queue.0));
+        candidates
+            .into_iter()
+            .map(|(bell, hardware)| (bell, hardware.map_or(0, last_ring)))
+            .collect()
     }
 
-    /// Who is victimised depends on nothing but the time of the last ring: a suspended queue's doorbell can be taken too.
+    /// Who is victimised depends on nothing but the time of the last ring: a suspended queue's
+    /// doorbell can be taken too.
     // spec: UMS-045
     fn claim_seat(&self, handle: DriverHandle) -> Result<Claim, KmdError> {
-        let last_rings =
-            if self.config.doorbells == DoorbellModel::Global { BTreeMap::new() } else { self.last_rings() };
+        let last_rings = if self.config.doorbells == DoorbellModel::Global {
+            BTreeMap::new()
+        } else {
+            self.last_rings()
+        };
         let mut objects = self.objects.lock();
         let callbacks = Arc::clone(&objects.started()?.callbacks);
         let doorbell = objects.doorbells.get(handle)?;
-        let hardware = doorbell.hardware.ok_or(KmdError::Argument("the doorbell's queue is destroyed"))?;
+        let hardware =
+            doorbell.hardware.ok_or(KmdError::Argument("the doorbell's queue is destroyed"))?;
         if doorbell.connected {
             return Ok(Claim { hardware, already_connected: true, victim: None, callbacks });
         }
-        let victim =
-            objects.seats.claim(handle, |d| last_rings.get(&d).copied().unwrap_or(0)).and_then(|victim| {
+        let victim = objects
+            .seats
+            .claim(handle, |d| last_rings.get(&d).copied().unwrap_or(0))
+            .and_then(|victim| {
                 let victim = objects.doorbells.get_mut(victim).ok()?;
                 victim.connected = false;
                 Some(Victim {
@@ -187,11 +212,11 @@ impl ReferenceDriver {
 
     /// Page, status and hint of a connected doorbell.
     fn connected_as(&self, hardware: QueueId) -> Result<ConnectedDoorbell, KmdError> {
-        let (page, summary, bit) = self
-            .device
-            .doorbell_page(hardware)
-            .ok_or(KmdError::Argument("the device shows no page for a doorbell that it connected"))?;
-        let (status, hint): (DoorbellStatus, Arc<dyn RingHint>) = if self.config.notify_submissions {
+        let (page, summary, bit) = self.device.doorbell_page(hardware).ok_or(
+            KmdError::Argument("the device shows no page for a doorbell that it connected"),
+        )?;
+        let (status, hint): (DoorbellStatus, Arc<dyn RingHint>) = if self.config.notify_submissions
+        {
             (DoorbellStatus::ConnectedNotify, Arc::new(NotifiedHint))
         } else {
             (DoorbellStatus::Connected, Arc::new(SummaryHint { summary, bit }))
@@ -201,8 +226,8 @@ impl ReferenceDriver {
             DoorbellModel::Global => global_base(hardware),
             DoorbellModel::Dedicated { .. } => Some(0),
         };
-        let value_base =
-            value_base.ok_or(KmdError::Argument("a global doorbell tells 2^20 queues apart, and no more"))?;
+        let value_base = value_base
+            .ok_or(KmdError::Argument("a global doorbell tells 2^20 queues apart, and no more"))?;
         let secondary = self.device.secondary_doorbell_page(hardware);
         Ok(ConnectedDoorbell { page, secondary, value_base, status, hint })
     }
@@ -215,7 +240,8 @@ impl ReferenceDriver {
         }
     }
 
-    /// Takes the hardware away, if there is any. The seat is free only when the hardware has drained the page.
+    /// Takes the hardware away, if there is any. The seat is free only when the hardware has
+    /// drained the page.
     pub(crate) fn disconnect(&self, handle: DriverHandle) -> Result<(), KmdError> {
         let (hw_queue, hardware, connected, superseded) = {
             let objects = self.objects.lock();
@@ -237,7 +263,8 @@ impl ReferenceDriver {
         drained.and(retired)
     }
 
-    /// Frees the object. The hardware queue goes with it: the kernel lets go of the ring after this.
+    /// Frees the object. The hardware queue goes with it: the kernel lets go of the ring after
+    /// this.
     pub(crate) fn remove_doorbell(&self, handle: DriverHandle) -> Result<(), KmdError> {
         let drained = self.disconnect(handle);
         let removed = {
@@ -249,14 +276,18 @@ impl ReferenceDriver {
             }
             removed
         };
-        let retired = removed.hardware.map_or(Ok(()), |id| self.retire_hardware(removed.hw_queue, id));
+        let retired =
+            removed.hardware.map_or(Ok(()), |id| self.retire_hardware(removed.hw_queue, id));
         drained.and(retired)
     }
 }
 
 fn ring_place(ring: &RingAllocations) -> Result<RingPlace, KmdError> {
     let slots = ring.ring.len() / SLOT_BYTES;
-    if !ring.ring.len().is_multiple_of(SLOT_BYTES) || !slots.is_power_of_two() || slots > MAX_RING_SLOTS {
+    if !ring.ring.len().is_multiple_of(SLOT_BYTES)
+        || !slots.is_power_of_two()
+        || slots > MAX_RING_SLOTS
+    {
         return Err(KmdError::Argument("a ring is a power of two of 64-byte slots, at most 2^20"));
     }
     if ring.control.len() < CONTROL_WORDS {

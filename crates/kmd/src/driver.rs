@@ -1,5 +1,6 @@
-//! Owns the DDI table: one entry per call, each of which charges the call, hands on to its room, and turns the outcome into a
-//! status or, where the call must succeed, into a recorded [`Violation`].
+//! Owns the DDI table: one entry per call, each of which charges the call, hands on to its room,
+//! and turns the outcome into a status or, where the call must succeed, into a recorded
+//! [`Violation`].
 
 use crate::isr::InterruptView;
 use crate::mailbox::Mailbox;
@@ -8,14 +9,17 @@ use crate::{Config, KmdError, Violation, caps, paging, segments};
 use std::sync::Arc;
 use tidegate_ddi::caps::{AdapterCaps, NativeFenceCaps, UserModeSubmissionCaps};
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
-use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
+use tidegate_ddi::feature::{
+    DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
+};
 use tidegate_ddi::fence::{
-    CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
-    UpdateCurrentValue, UpdateMonitoredValue,
+    CreateNativeFence, GpuClockCalibration, OpenNativeFence, SetNativeFenceLogBuffer,
+    UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate_ddi::layout::InterruptType;
 use tidegate_ddi::memory::{
-    AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation, UpdatePageTable,
+    AllocationSegments, PageTableShape, PagingOperation, Segment, StandardAllocation,
+    UpdatePageTable,
 };
 use tidegate_ddi::patch::{Patch, PatchLocation, Render, SubmitCommandPhysical};
 use tidegate_ddi::queue::{
@@ -24,9 +28,10 @@ use tidegate_ddi::queue::{
 };
 use tidegate_ddi::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 use tidegate_ddi::{
-    CancelCommand, ComponentState, DdiVersion, DebugReason, DevicePowerState, Dirql, Dispatch, Driver,
-    DriverHandle, EngineId, EngineStatus, InterruptService, LinkNativeFence, OptionalEntries, Passive,
-    PeerDoorbell, PowerAction, PreemptCommand, SetVidPnSourceAddress, StartInfo, Status,
+    CancelCommand, ComponentState, DdiVersion, DebugReason, DevicePowerState, Dirql, Dispatch,
+    Driver, DriverHandle, EngineId, EngineStatus, InterruptService, LinkNativeFence,
+    OptionalEntries, Passive, PeerDoorbell, PowerAction, PreemptCommand, SetVidPnSourceAddress,
+    StartInfo, Status,
 };
 use tidegate_gpu_abi::Device;
 use tidegate_platform::{Mutex, Platform, Step, current};
@@ -54,7 +59,11 @@ struct Violations {
 
 impl ReferenceDriver {
     /// A driver for `device`. `config` is checked when the adapter starts.
-    pub fn new(platform: &Platform, device: Arc<dyn Device>, config: Config) -> Arc<ReferenceDriver> {
+    pub fn new(
+        platform: &Platform,
+        device: Arc<dyn Device>,
+        config: Config,
+    ) -> Arc<ReferenceDriver> {
         Arc::new(ReferenceDriver {
             platform: platform.clone(),
             mailbox: Mailbox::new(platform, Arc::clone(&device)),
@@ -66,8 +75,8 @@ impl ReferenceDriver {
         })
     }
 
-    /// The calls that must succeed and failed, each with its reason; empty on a machine that keeps the contract. The first 64 are
-    /// kept; [`ReferenceDriver::violation_count`] counts all.
+    /// The calls that must succeed and failed, each with its reason; empty on a machine that keeps
+    /// the contract. The first 64 are kept; [`ReferenceDriver::violation_count`] counts all.
     pub fn violations(&self) -> Vec<Violation> {
         self.violations.lock().kept.clone()
     }
@@ -77,12 +86,14 @@ impl ReferenceDriver {
         self.violations.lock().count
     }
 
-    /// How many objects it keeps: devices, contexts, hardware queues, fences, instances of fences, doorbells, address spaces.
+    /// How many objects it keeps: devices, contexts, hardware queues, fences, instances of fences,
+    /// doorbells, address spaces.
     pub fn census(&self) -> [usize; 7] {
         self.objects.lock().census()
     }
 
-    /// Every DDI begins here: its price, and the law that the kernel holds no lock of policy state over it.
+    /// Every DDI begins here: its price, and the law that the kernel holds no lock of policy state
+    /// over it.
     fn enter(&self, ddi: &'static str) {
         current::assert_no_guards(ddi);
         self.platform.spend(Step::DdiCall);
@@ -194,7 +205,11 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiBuildPagingBuffer")]
-    fn build_paging_buffer(&self, _level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+    fn build_paging_buffer(
+        &self,
+        _level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), Status> {
         self.enter("DxgkDdiBuildPagingBuffer");
         Ok(self.page(operation)?)
     }
@@ -243,7 +258,11 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiSetupPriorityBands")]
-    fn setup_priority_bands(&self, _level: &Passive, args: SetupPriorityBands) -> Result<(), Status> {
+    fn setup_priority_bands(
+        &self,
+        _level: &Passive,
+        args: SetupPriorityBands,
+    ) -> Result<(), Status> {
         self.enter("DxgkDdiSetupPriorityBands");
         Ok(self.set_bands(args)?)
     }
@@ -265,7 +284,11 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiSubmitCommandVirtual")]
-    fn submit_command_virtual(&self, _level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+    fn submit_command_virtual(
+        &self,
+        _level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
         self.enter("DxgkDdiSubmitCommandVirtual");
         Ok(self.submit_packet(&args)?)
     }
@@ -307,7 +330,11 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiCreateHwQueue")]
-    fn create_hw_queue(&self, _level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+    fn create_hw_queue(
+        &self,
+        _level: &Passive,
+        args: CreateHwQueue,
+    ) -> Result<DriverHandle, Status> {
         self.enter("DxgkDdiCreateHwQueue");
         Ok(self.add_hw_queue(&args)?)
     }
@@ -339,7 +366,11 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiOpenNativeFence")]
-    fn open_native_fence(&self, _level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+    fn open_native_fence(
+        &self,
+        _level: &Passive,
+        args: OpenNativeFence,
+    ) -> Result<DriverHandle, Status> {
         self.enter("DxgkDdiOpenNativeFence");
         Ok(self.open_fence(args)?)
     }
@@ -380,7 +411,12 @@ impl Driver for ReferenceDriver {
         Ok(self.give_doorbell()?)
     }
 
-    fn connect_peer(&self, _level: &Passive, peer: u32, doorbell: PeerDoorbell) -> Result<(), Status> {
+    fn connect_peer(
+        &self,
+        _level: &Passive,
+        peer: u32,
+        doorbell: PeerDoorbell,
+    ) -> Result<(), Status> {
         self.enter("connect_peer");
         Ok(self.take_doorbell(peer, &doorbell)?)
     }
@@ -410,7 +446,11 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiCreateDoorbell")]
-    fn create_doorbell(&self, _level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(
+        &self,
+        _level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
         self.enter("DxgkDdiCreateDoorbell");
         Ok(self.add_doorbell(args)?)
     }
@@ -499,13 +539,21 @@ impl Driver for ReferenceDriver {
     }
 
     #[doc(alias = "DxgkDdiQueryDependentEngineGroup")]
-    fn query_dependent_engine_group(&self, _level: &Passive, engine: EngineId) -> Result<u64, Status> {
+    fn query_dependent_engine_group(
+        &self,
+        _level: &Passive,
+        engine: EngineId,
+    ) -> Result<u64, Status> {
         self.enter("DxgkDdiQueryDependentEngineGroup");
         Ok(self.dependent_nodes(engine)?)
     }
 
     #[doc(alias = "DxgkDdiQueryEngineStatus")]
-    fn query_engine_status(&self, _level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+    fn query_engine_status(
+        &self,
+        _level: &Passive,
+        engine: EngineId,
+    ) -> Result<EngineStatus, Status> {
         self.enter("DxgkDdiQueryEngineStatus");
         Ok(self.engine_status(engine)?)
     }

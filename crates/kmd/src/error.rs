@@ -1,7 +1,7 @@
 //! Owns what can go wrong in the driver, and which status the kernel gets for it.
 //!
-//! A DDI that may fail returns the status. A DDI that must succeed writes a [`Violation`] instead: either side broke the
-//! contract, and tests assert that nobody did.
+//! A DDI that may fail returns the status. A DDI that must succeed writes a [`Violation`] instead:
+//! either side broke the contract, and tests assert that nobody did.
 
 use crate::Kind;
 use tidegate_ddi::Status;
@@ -11,7 +11,8 @@ use tidegate_platform::OutOfBounds;
 /// Why the driver could not do what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KmdError {
-    /// A handle that the driver never gave out, has taken back, or gave out for another kind of object.
+    /// A handle that the driver never gave out, has taken back, or gave out for another kind of
+    /// object.
     #[error(
         "handle {handle:#x} names no live {kind:?}; pass one that the driver returned and that is not destroyed"
     )]
@@ -69,7 +70,9 @@ impl From<KmdError> for Status {
             | KmdError::Argument(_)
             | KmdError::OutOfBounds(_)
             | KmdError::Refused(_) => Status::INVALID_PARAMETER,
-            KmdError::TooManyObjects(_) | KmdError::RingFull { .. } => Status::INSUFFICIENT_RESOURCES,
+            KmdError::TooManyObjects(_) | KmdError::RingFull { .. } => {
+                Status::INSUFFICIENT_RESOURCES
+            }
             KmdError::Kernel(status) => status,
             KmdError::NotSupported(_) => Status::NOT_SUPPORTED,
             KmdError::Gone(_) | KmdError::NotStarted => Status::DEVICE_REMOVED,

@@ -1,14 +1,15 @@
 //! Owns native fences: objects, opened instances, and the two values as the CPU changes them.
 //!
-//! The driver keeps, per fence, at which addresses its CurrentValue stands: that is how an interrupt's records are turned into
-//! the kernel's handles, and how waiting queues are made to look again. It keeps no CPU address of a value: those are valid
-//! during one call only.
+//! The driver keeps, per fence, at which addresses its CurrentValue stands: that is how an
+//! interrupt's records are turned into the kernel's handles, and how waiting queues are made to
+//! look again. It keeps no CPU address of a value: those are valid during one call only.
 //!
-//! A device in error (AlwaysSignaled): the fence's history says that every wait passes; the value itself is not the driver's
-//! business then, the kernel shows readers the maximum. Hardware that keeps no histories has no such mark: there the kernel's
-//! maximum, which no wait exceeds, is all there is, and a GPU signal that a lost device still had in flight can lower it again;
-//! the kernel takes such a device's queues off the run list first. The values of an INTRA_GPU fence are out of the CPU's reach:
-//! there the CMP condemns the cell.
+//! A device in error (AlwaysSignaled): the fence's history says that every wait passes; the value
+//! itself is not the driver's business then, the kernel shows readers the maximum. Hardware that
+//! keeps no histories has no such mark: there the kernel's maximum, which no wait exceeds, is all
+//! there is, and a GPU signal that a lost device still had in flight can lower it again; the kernel
+//! takes such a device's queues off the run list first. The values of an INTRA_GPU fence are out of
+//! the CPU's reach: there the CMP condemns the cell.
 
 use crate::objects::{Fence, Instance, LocalFence};
 use crate::{Kind, KmdError, ReferenceDriver};
@@ -20,14 +21,19 @@ use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, Register};
 use tidegate_platform::PhysicalAddress;
 
 impl ReferenceDriver {
-    pub(crate) fn add_fence(&self, args: &CreateNativeFence) -> Result<(DriverHandle, [u8; 64]), KmdError> {
+    pub(crate) fn add_fence(
+        &self,
+        args: &CreateNativeFence,
+    ) -> Result<(DriverHandle, [u8; 64]), KmdError> {
         let mut objects = self.objects.lock();
         let started = objects.started()?;
         if !started.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE) {
             return Err(KmdError::NotSupported("native fences, which the kernel has not enabled"));
         }
         if args.fence_type == NativeFenceType::IntraGpu && !started.negotiated.intra_gpu_fences {
-            return Err(KmdError::NotSupported("INTRA_GPU fences, which the kernel does not offer"));
+            return Err(KmdError::NotSupported(
+                "INTRA_GPU fences, which the kernel does not offer",
+            ));
         }
         let fence = Fence {
             os_handle: args.os_handle,
@@ -48,7 +54,8 @@ impl ReferenceDriver {
         let current_value = GpuVa(args.current_value_gpu_va);
         let monitored_value = GpuVa(args.monitored_value_gpu_va);
         view.bind(&mut objects, args.global, address_space, (current_value, monitored_value))?;
-        let local = LocalFence { global: args.global, device: args.device, address_space, current_value };
+        let local =
+            LocalFence { global: args.global, device: args.device, address_space, current_value };
         let handle = objects.local_fences.insert(local);
         if handle.is_err() {
             view.unbind(&mut objects, args.global, address_space, current_value);
@@ -70,17 +77,23 @@ impl ReferenceDriver {
         handle
     }
 
-    /// Has the CMP keep a shadow of MonitoredValue, from the first instance on; it leaves further ones alone. Nobody waits for a
-    /// fence before its first instance is open.
+    /// Has the CMP keep a shadow of MonitoredValue, from the first instance on; it leaves further
+    /// ones alone. Nobody waits for a fence before its first instance is open.
     fn keep_shadow(&self, fence: DriverHandle, instance: Instance) -> Result<(), KmdError> {
         let Instance { address_space, current_value, monitored_value, .. } = instance;
         let fence = fence.0;
-        self.mailbox.run(AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value })
+        self.mailbox.run(AdminCommand::KeepShadow {
+            fence,
+            address_space,
+            current_value,
+            monitored_value,
+        })
     }
 
-    /// A fence stands elsewhere, and engines are held: the shadow at the old place, which may become another fence's, goes, and
-    /// the CMP keeps one at the new place, beginning with what memory says there. A value that is published between the two tells
-    /// nobody, but is in memory before. A fence that nobody has open gets its shadow when somebody opens it.
+    /// A fence stands elsewhere, and engines are held: the shadow at the old place, which may
+    /// become another fence's, goes, and the CMP keeps one at the new place, beginning with what
+    /// memory says there. A value that is published between the two tells nobody, but is in memory
+    /// before. A fence that nobody has open gets its shadow when somebody opens it.
     pub(crate) fn move_shadow(&self, fence: DriverHandle) -> Result<(), KmdError> {
         let instance = {
             let objects = self.objects.lock();
@@ -93,7 +106,8 @@ impl ReferenceDriver {
         instance.map_or(Ok(()), |instance| self.keep_shadow(fence, instance))
     }
 
-    /// When this returns, no interrupt routine reports the fence for a signal at the address of this instance.
+    /// When this returns, no interrupt routine reports the fence for a signal at the address of
+    /// this instance.
     pub(crate) fn close_fence(&self, local: DriverHandle) -> Result<(), KmdError> {
         let mut view = self.view.lock_device();
         let mut objects = self.objects.lock();
@@ -125,20 +139,24 @@ impl ReferenceDriver {
         }
     }
 
-    /// Publishes MonitoredValues. The contract: when this returns, whatever CurrentValue any processor reads was stored by a
-    /// signal that saw the new MonitoredValue, or was visible already.
+    /// Publishes MonitoredValues. The contract: when this returns, whatever CurrentValue any
+    /// processor reads was stored by a signal that saw the new MonitoredValue, or was visible
+    /// already.
     ///
     /// 1. Store each MonitoredValue.
-    /// 2. One full barrier. An engine's signal is: store CurrentValue, full barrier, load MonitoredValue. Of two barriers one
-    ///    comes first. If ours does, that load sees the new MonitoredValue and the signal interrupts if it must. If the
-    ///    engine's does, its CurrentValue is visible to every load behind our barrier, so to the kernel that looks again after
-    ///    this call.
+    /// 2. One full barrier. An engine's signal is: store CurrentValue, full barrier, load
+    ///    MonitoredValue. Of two barriers one comes first. If ours does, that load sees the new
+    ///    MonitoredValue and the signal interrupts if it must. If the engine's does, its
+    ///    CurrentValue is visible to every load behind our barrier, so to the kernel that looks
+    ///    again after this call.
     ///
-    /// 3. Hardware that compares with the memory itself is done. A CMP that keeps shadows is told each value, by registers of its
-    ///    own: the mailbox may wait for an engine's turn, and this runs at device interrupt level. It makes the same two steps
-    ///    with the shadow before the register is written, so the contract holds for whatever the engine compares with.
+    /// 3. Hardware that compares with the memory itself is done. A CMP that keeps shadows is told
+    ///    each value, by registers of its own: the mailbox may wait for an engine's turn, and this
+    ///    runs at device interrupt level. It makes the same two steps with the shadow before the
+    ///    register is written, so the contract holds for whatever the engine compares with.
     ///
-    /// Returns the fences that nobody knows, which were left alone: their storage may belong to somebody else by now.
+    /// Returns the fences that nobody knows, which were left alone: their storage may belong to
+    /// somebody else by now.
     pub(crate) fn publish_monitored(&self, fences: &[UpdateMonitoredValue<'_>]) -> Vec<KmdError> {
         let mut unknown = Vec::new();
         let mut told = Vec::new();
@@ -165,9 +183,10 @@ impl ReferenceDriver {
         unknown
     }
 
-    /// A CPU signal, or news of one: 1. what is to be stored, and where waiters look, is settled under the lock; 2. the
-    /// values are stored; 3. a full barrier, so that a queue that begins to wait now sees the new value, and the hardware,
-    /// looking for queues that wait already, does too; 4. the hardware looks.
+    /// A CPU signal, or news of one: 1. what is to be stored, and where waiters look, is settled
+    /// under the lock; 2. the values are stored; 3. a full barrier, so that a queue that begins to
+    /// wait now sees the new value, and the hardware, looking for queues that wait already, does
+    /// too; 4. the hardware looks.
     pub(crate) fn update_current(
         &self,
         fences: &[UpdateCurrentValue<'_>],
@@ -207,10 +226,11 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::CondemnFence { current_value })
     }
 
-    /// Makes the hardware look at the queues that wait for a fence. One address is enough, since it leads to the cell; if it
-    /// was unmapped since we looked, the next one serves. Where the fence is mapped for the CMP itself, that address does: it is
-    /// there as long as the fence. A fence that nobody has open may still have queues that wait, from before it was closed:
-    /// then all are looked at.
+    /// Makes the hardware look at the queues that wait for a fence. One address is enough, since it
+    /// leads to the cell; if it was unmapped since we looked, the next one serves. Where the fence
+    /// is mapped for the CMP itself, that address does: it is there as long as the fence. A fence
+    /// that nobody has open may still have queues that wait, from before it was closed: then all
+    /// are looked at.
     fn notify_fence(&self, lookup: &Lookup) -> Result<(), KmdError> {
         if let Some(current_value) = lookup.system {
             let address_space = SYSTEM_PROCESS;

@@ -1,7 +1,7 @@
 //! Owns the driver's handles: one table per kind of object, each slot with a generation.
 //!
-//! A handle is kind (8 bits), generation (32) and slot (24), so a handle of a destroyed object, of another kind, or one that
-//! nobody gave out is told from a live one, and 0 is never a handle.
+//! A handle is kind (8 bits), generation (32) and slot (24), so a handle of a destroyed object, of
+//! another kind, or one that nobody gave out is told from a live one, and 0 is never a handle.
 
 use crate::KmdError;
 use tidegate_ddi::DriverHandle;
@@ -72,7 +72,8 @@ impl<T> Table<T> {
         let (index, none) = (self.index(handle)?, self.none(handle));
         let slot = &mut self.slots[index];
         let value = slot.value.take().ok_or(none)?;
-        // A slot whose generations are used up is never given out again: an old handle must not come alive.
+        // A slot whose generations are used up is never given out again: an old handle must not
+        // come alive.
         if let Some(next) = slot.generation.checked_add(1) {
             slot.generation = next;
             self.free.push(index as u32);
@@ -99,7 +100,9 @@ impl<T> Table<T> {
     fn index(&self, handle: DriverHandle) -> Result<usize, KmdError> {
         let index = (handle.0 & (MAX_SLOTS as u64 - 1)) as usize;
         match self.slots.get(index) {
-            Some(slot) if handle == self::handle(self.kind, slot.generation, index as u32) => Ok(index),
+            Some(slot) if handle == self::handle(self.kind, slot.generation, index as u32) => {
+                Ok(index)
+            }
             _ => Err(self.none(handle)),
         }
     }
@@ -125,7 +128,11 @@ mod tests {
         assert_eq!(table.remove(first), Ok("first"));
         let second = table.insert("second").unwrap();
         assert_ne!(first, second);
-        assert!(table.get(first).is_err() && table.get_mut(first).is_err() && table.remove(first).is_err());
+        assert!(
+            table.get(first).is_err()
+                && table.get_mut(first).is_err()
+                && table.remove(first).is_err()
+        );
         assert_eq!(table.get(second), Ok(&"second"));
         assert_eq!(table.len(), 1);
     }

@@ -1,9 +1,11 @@
-//! Owns hardware queues. A kernel-mode queue is made whole at once: the driver owns its ring. A user-mode queue gets its
-//! hardware with its doorbell, because only the doorbell brings the ring; until then the driver keeps what it was told (log
-//! buffers, suspension) and applies it when the hardware is there.
+//! Owns hardware queues. A kernel-mode queue is made whole at once: the driver owns its ring. A
+//! user-mode queue gets its hardware with its doorbell, because only the doorbell brings the ring;
+//! until then the driver keeps what it was told (log buffers, suspension) and applies it when the
+//! hardware is there.
 //!
-//! The order that matters when one goes: 1. the interrupt view forgets it (a routine under way has ended, no later one names
-//! it); 2. the hardware lets go of it, and with it of ring and logs; 3. the ring leaves the bus.
+//! The order that matters when one goes: 1. the interrupt view forgets it (a routine under way has
+//! ended, no later one names it); 2. the hardware lets go of it, and with it of ring and logs; 3.
+//! the ring leaves the bus.
 
 use crate::isr::QueueView;
 use crate::kernel_ring::{KernelRing, check_command_bytes};
@@ -15,7 +17,9 @@ use tidegate_ddi::DriverHandle;
 use tidegate_ddi::queue::{CreateHwQueue, ProgressFence, SubmitCommandToHwQueue};
 use tidegate_ddi::scheduling::{PriorityBand, SchedulingProperties};
 use tidegate_gpu_abi::log::LogType;
-use tidegate_gpu_abi::{AdminCommand, AdminError, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
+use tidegate_gpu_abi::{
+    AdminCommand, AdminError, GpuVa, QueueId, QueueKind, RingPacket, TraceWords,
+};
 
 /// Where the hardware finds a ring: in the process's address space, or on the bus.
 pub(crate) struct RingPlace {
@@ -95,7 +99,8 @@ impl ReferenceDriver {
 
     fn give_kernel_ring(&self, handle: DriverHandle) -> Result<(), KmdError> {
         let memory = self.objects.lock().started()?.system_memory.clone();
-        let ring = Arc::new(KernelRing::new(&self.platform, &memory, self.config.kernel_ring_slots));
+        let ring =
+            Arc::new(KernelRing::new(&self.platform, &memory, self.config.kernel_ring_slots));
         let place = RingPlace {
             kind: QueueKind::Kernel,
             ring: ring.bytes_at(),
@@ -110,9 +115,13 @@ impl ReferenceDriver {
         Ok(())
     }
 
-    /// Makes the hardware's queue for `handle`, and brings it to where its object stands: known to the interrupt routine,
-    /// suspended with its context, with its logs.
-    pub(crate) fn make_hardware(&self, handle: DriverHandle, place: &RingPlace) -> Result<QueueId, KmdError> {
+    /// Makes the hardware's queue for `handle`, and brings it to where its object stands: known to
+    /// the interrupt routine, suspended with its context, with its logs.
+    pub(crate) fn make_hardware(
+        &self,
+        handle: DriverHandle,
+        place: &RingPlace,
+    ) -> Result<QueueId, KmdError> {
         let (command, view) = {
             let objects = self.objects.lock();
             let queue = objects.hw_queues.get(handle)?;
@@ -137,8 +146,8 @@ impl ReferenceDriver {
         Ok(id)
     }
 
-    /// From here on suspensions, priorities and logs reach the hardware directly. Returns the suspension and the logs that came
-    /// before.
+    /// From here on suspensions, priorities and logs reach the hardware directly. Returns the
+    /// suspension and the logs that came before.
     fn note_hardware(
         &self,
         handle: DriverHandle,
@@ -151,8 +160,8 @@ impl ReferenceDriver {
         Ok((objects.contexts.get(context)?.suspended, logs))
     }
 
-    /// Gives a new queue its context's place. A change that comes meanwhile may reach the hardware before what is told here, so this
-    /// looks again until it has told what holds.
+    /// Gives a new queue its context's place. A change that comes meanwhile may reach the hardware
+    /// before what is told here, so this looks again until it has told what holds.
     fn catch_up_with_priority(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
         let mut told = SchedulingProperties::default();
         loop {
@@ -169,7 +178,11 @@ impl ReferenceDriver {
     }
 
     /// Takes the hardware's queue away; the object stays.
-    pub(crate) fn retire_hardware(&self, handle: DriverHandle, id: QueueId) -> Result<(), KmdError> {
+    pub(crate) fn retire_hardware(
+        &self,
+        handle: DriverHandle,
+        id: QueueId,
+    ) -> Result<(), KmdError> {
         if let Ok(queue) = self.objects.lock().hw_queues.get_mut(handle) {
             queue.hardware = queue.hardware.filter(|present| *present != id);
         }
@@ -185,10 +198,15 @@ impl ReferenceDriver {
         if let (Some(ring), Some(memory)) = (queue.ring, memory) {
             ring.release(&memory);
         }
-        if orphan { Err(KmdError::StillInUse { parent: Kind::HwQueue, children: 1 }) } else { Ok(()) }
+        if orphan {
+            Err(KmdError::StillInUse { parent: Kind::HwQueue, children: 1 })
+        } else {
+            Ok(())
+        }
     }
 
-    /// Takes the queue out of every table. A doorbell that is still there loses its hardware and its seat, and is told about.
+    /// Takes the queue out of every table. A doorbell that is still there loses its hardware and
+    /// its seat, and is told about.
     fn forget_hw_queue(
         &self,
         handle: DriverHandle,
@@ -226,7 +244,9 @@ impl ReferenceDriver {
             let queue = objects.hw_queues.get(args.hw_queue)?;
             match (&queue.ring, queue.hardware) {
                 (Some(ring), Some(id)) => (Arc::clone(ring), id, queue.private_data.lane),
-                _ => return Err(KmdError::Argument("a user-mode queue takes no kernel submission")),
+                _ => {
+                    return Err(KmdError::Argument("a user-mode queue takes no kernel submission"));
+                }
             }
         };
         ring.publish(&RingPacket::Execute {
@@ -238,7 +258,8 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::KickQueue { queue: id })
     }
 
-    /// The hardware reads the queue's write pointer anew. A queue that has no ring yet has no work either.
+    /// The hardware reads the queue's write pointer anew. A queue that has no ring yet has no work
+    /// either.
     pub(crate) fn kick(&self, handle: DriverHandle) -> Result<(), KmdError> {
         let hardware = self.objects.lock().hw_queues.get(handle)?.hardware;
         let Some(queue) = hardware else { return Ok(()) };

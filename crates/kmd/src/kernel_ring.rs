@@ -1,10 +1,14 @@
-//! Owns a ring that the driver writes: bytes and control area in system memory, reached by the GPU by physical address.
+//! Owns a ring that the driver writes: bytes and control area in system memory, reached by the GPU
+//! by physical address.
 //!
-//! The order that matters: 1. the slot's bytes; 2. the write pointer (a release store); then, by the caller, 3. the kick.
+//! The order that matters: 1. the slot's bytes; 2. the write pointer (a release store); then, by
+//! the caller, 3. the kick.
 
 use crate::KmdError;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
-use tidegate_gpu_abi::{CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, GpuVa, RingPacket, SLOT_BYTES};
+use tidegate_gpu_abi::{
+    CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, GpuVa, RingPacket, SLOT_BYTES,
+};
 use tidegate_platform::{Bulk, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform};
 
 /// A ring of the driver's own.
@@ -23,16 +27,26 @@ impl KernelRing {
         let slots = u64::from(slots);
         let (bytes_at, bytes) = memory.bulk((slots * SLOT_BYTES) as usize);
         let (control_at, control) = memory.protocol(CONTROL_WORDS);
-        let (bytes, control) =
-            (bytes.named("the slots of a kernel ring"), control.named("the control area of a kernel ring"));
-        KernelRing { slots, bytes, bytes_at, control, control_at, written: platform.mutex("kmd ring", 0) }
+        let (bytes, control) = (
+            bytes.named("the slots of a kernel ring"),
+            control.named("the control area of a kernel ring"),
+        );
+        KernelRing {
+            slots,
+            bytes,
+            bytes_at,
+            control,
+            control_at,
+            written: platform.mutex("kmd ring", 0),
+        }
     }
 
     pub(crate) fn slots(&self) -> u64 {
         self.slots
     }
 
-    /// Where the slots stand on the bus, in the form that CreateQueue takes it for kernel-owned rings.
+    /// Where the slots stand on the bus, in the form that CreateQueue takes it for kernel-owned
+    /// rings.
     pub(crate) fn bytes_at(&self) -> GpuVa {
         GpuVa(self.bytes_at.0)
     }
@@ -65,7 +79,9 @@ impl KernelRing {
 /// Refuses a length that no packet can carry, before it is in a ring.
 pub(crate) fn check_command_bytes(bytes: u32) -> Result<u32, KmdError> {
     if bytes == 0 || !bytes.is_multiple_of(8) || bytes > MAX_COMMAND_BYTES {
-        return Err(KmdError::Argument("a command buffer has a multiple of 8 bytes, from 8 to 16 MiB"));
+        return Err(KmdError::Argument(
+            "a command buffer has a multiple of 8 bytes, from 8 to 16 MiB",
+        ));
     }
     Ok(bytes)
 }

@@ -1,5 +1,6 @@
-//! Owns the driver's part in fence logs: telling the hardware where they are, the barrier before the kernel reads them, and the
-//! relation of their times to the CPU's. The entries themselves are written by the hardware; the driver never looks at one.
+//! Owns the driver's part in fence logs: telling the hardware where they are, the barrier before
+//! the kernel reads them, and the relation of their times to the CPU's. The entries themselves are
+//! written by the hardware; the driver never looks at one.
 
 use crate::hwqueue::set_log;
 use crate::objects::LogPlace;
@@ -21,9 +22,9 @@ fn slot_of(kind: LogType) -> usize {
 }
 
 impl ReferenceDriver {
-    /// The new place is in use when this returns, and no operation writes the old one any more: the hardware changes it between
-    /// two turns of the queue. A user-mode queue that has no ring yet writes no log before its doorbell is made, and gets the
-    /// place with it.
+    /// The new place is in use when this returns, and no operation writes the old one any more: the
+    /// hardware changes it between two turns of the queue. A user-mode queue that has no ring yet
+    /// writes no log before its doorbell is made, and gets the place with it.
     pub(crate) fn place_log(&self, args: &SetNativeFenceLogBuffer) -> Result<(), KmdError> {
         let log = LogPlace {
             kind: args.log_type,
@@ -41,9 +42,10 @@ impl ReferenceDriver {
         hardware.map_or(Ok(()), |id| self.mailbox.run(set_log(id, log)))
     }
 
-    /// The hardware puts no barrier between an entry and the index that counts it; it stores both in this order. The kernel
-    /// has loaded the index of each log of these queues, waits and signals alike; the register's read brings the entries that
-    /// those count to memory, and behind the barrier the kernel's loads see them.
+    /// The hardware puts no barrier between an entry and the index that counts it; it stores both
+    /// in this order. The kernel has loaded the index of each log of these queues, waits and
+    /// signals alike; the register's read brings the entries that those count to memory, and behind
+    /// the barrier the kernel's loads see them.
     pub(crate) fn flush_logs(&self, hw_queues: &[DriverHandle]) -> Vec<KmdError> {
         // spec: NF-216
         self.device.read_register(Register::LOG_FLUSH);
@@ -52,7 +54,8 @@ impl ReferenceDriver {
         hw_queues.iter().filter_map(|queue| objects.hw_queues.get(*queue).err()).collect()
     }
 
-    /// GPU and CPU clock at one moment: of several readings the one between whose ends the least time went by.
+    /// GPU and CPU clock at one moment: of several readings the one between whose ends the least
+    /// time went by.
     pub(crate) fn read_clocks(&self) -> GpuClockCalibration {
         let reading = || {
             let before = self.platform.now();

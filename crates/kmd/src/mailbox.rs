@@ -1,11 +1,14 @@
 //! Owns the mailbox: how the driver asks something of the CMP.
 //!
-//! The order that matters, under one lock: 1. the command's words go to the mailbox registers; 2. a write to MAILBOX_RUN runs
-//! it; 3. the status is read, and the result if there is one. The command is done when this returns.
+//! The order that matters, under one lock: 1. the command's words go to the mailbox registers; 2. a
+//! write to MAILBOX_RUN runs it; 3. the status is read, and the result if there is one. The command
+//! is done when this returns.
 //!
-//! The lock orders register accesses and guards no policy state, so it is held over them, also while a command waits for the
-//! end of an engine's turn; a device runs no interrupt path inside a command, and the interrupt routine gives no command. A register write is ordered behind the stores to memory before it, as on any bus, so what a ring holds
-//! is there when the command that announces it arrives.
+//! The lock orders register accesses and guards no policy state, so it is held over them, also
+//! while a command waits for the end of an engine's turn; a device runs no interrupt path inside a
+//! command, and the interrupt routine gives no command. A register write is ordered behind the
+//! stores to memory before it, as on any bus, so what a ring holds is there when the command that
+//! announces it arrives.
 
 use crate::KmdError;
 use std::sync::Arc;
@@ -16,8 +19,9 @@ use tidegate_platform::{Mutex, Platform};
 /// The way to the CMP.
 pub(crate) struct Mailbox {
     device: Arc<dyn Device>,
-    /// What the mailbox registers hold; nothing is known before the first command. Registers keep what was written, so only
-    /// words that differ are written: a kick costs two or three register writes instead of seventeen.
+    /// What the mailbox registers hold; nothing is known before the first command. Registers keep
+    /// what was written, so only words that differ are written: a kick costs two or three register
+    /// writes instead of seventeen.
     held: Mutex<Option<Words>>,
 }
 
@@ -47,7 +51,8 @@ impl Mailbox {
         u32::try_from(number).map(QueueId).map_err(|_| KmdError::Gone(number))
     }
 
-    /// Runs a command, and reads as many registers as `last` says: status, result, and the result's second word.
+    /// Runs a command, and reads as many registers as `last` says: status, result, and the result's
+    /// second word.
     fn exchange(&self, command: &AdminCommand, last: Register) -> Result<[u64; 2], KmdError> {
         let words = command.encode();
         let mut held = self.held.lock_device();
@@ -63,7 +68,10 @@ impl Mailbox {
                 let results = [Register::MAILBOX_RESULT, Register::MAILBOX_RESULT_HIGH];
                 Ok(results.map(|r| if r.0 <= last.0 { self.device.read_register(r) } else { 0 }))
             }
-            number => Err(AdminError::from_number(number).map_or(KmdError::Gone(number), KmdError::Refused)),
+            number => {
+                Err(AdminError::from_number(number)
+                    .map_or(KmdError::Gone(number), KmdError::Refused))
+            }
         }
     }
 

@@ -1,7 +1,9 @@
-//! Owns the packet path: one ring per engine, into which DMA packets of all contexts go in the order of their submission.
+//! Owns the packet path: one ring per engine, into which DMA packets of all contexts go in the
+//! order of their submission.
 //!
-//! Called at DISPATCH level, so nothing here blocks. The kernel bounds how many packets stand on a node; a ring that is full
-//! all the same is an error that the kernel must take for a broken driver, and never a wait.
+//! Called at DISPATCH level, so nothing here blocks. The kernel bounds how many packets stand on a
+//! node; a ring that is full all the same is an error that the kernel must take for a broken
+//! driver, and never a wait.
 
 use crate::kernel_ring::{KernelRing, check_command_bytes};
 use crate::{KmdError, ReferenceDriver};
@@ -11,7 +13,9 @@ use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::scheduling::PriorityBand;
 use tidegate_ddi::{EngineId, SubmitCommandFlags};
 use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords};
+use tidegate_gpu_abi::{
+    AddressSpaceId, AdminCommand, GpuVa, QueueId, QueueKind, RingPacket, TraceWords,
+};
 use tidegate_platform::PhysicalMemory;
 
 /// An engine's ring and the hardware queue that runs it.
@@ -63,7 +67,8 @@ impl ReferenceDriver {
     /// The same for a part of a buffer with physical addresses, which are patched in by now.
     pub(crate) fn submit_part(&self, args: &SubmitCommandPhysical) -> Result<(), KmdError> {
         let bytes = args.end_offset.checked_sub(args.start_offset);
-        let bytes = bytes.ok_or(KmdError::Argument("a part of a buffer ends behind its beginning"))?;
+        let bytes =
+            bytes.ok_or(KmdError::Argument("a part of a buffer ends behind its beginning"))?;
         let at = GpuVa(args.dma_buffer.0).plus(u64::from(args.start_offset));
         let packet = SubmitCommandVirtual {
             context: args.context,
@@ -89,7 +94,8 @@ impl ReferenceDriver {
         let (node_ring, packet) = {
             let mut objects = self.objects.lock();
             let context = objects.contexts.get(args.context)?;
-            let engine = EngineId { node_ordinal: args.node_ordinal, engine_ordinal: args.engine_ordinal };
+            let engine =
+                EngineId { node_ordinal: args.node_ordinal, engine_ordinal: args.engine_ordinal };
             if context.hardware_scheduled || context.engine != engine {
                 return Err(KmdError::Argument(
                     "a DMA packet goes to the engine of its context, which has no queues",
@@ -103,7 +109,11 @@ impl ReferenceDriver {
                 tag: context.private_data.tag,
                 save_area: context.save_area.system_va,
                 flags,
-                trace: TraceWords { queued_ns: args.queued_ns, name: 0, lane: context.private_data.lane },
+                trace: TraceWords {
+                    queued_ns: args.queued_ns,
+                    name: 0,
+                    lane: context.private_data.lane,
+                },
             };
             let number = self.engine_number(engine);
             let ring = objects.node_rings.get(number as usize).ok_or(KmdError::NotStarted)?;

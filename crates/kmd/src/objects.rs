@@ -1,5 +1,5 @@
-//! Owns what the driver keeps about the kernel's objects. Policy state: one lock, held for look-ups and changes only, never
-//! over a register, a callback or a ring.
+//! Owns what the driver keeps about the kernel's objects. Policy state: one lock, held for look-ups
+//! and changes only, never over a register, a callback or a ring.
 
 use crate::caps::Negotiated;
 use crate::handle::{Kind, Table};
@@ -32,11 +32,13 @@ pub(crate) struct Context {
     pub(crate) hardware_scheduled: bool,
     pub(crate) private_data: QueuePrivateData,
     pub(crate) suspended: bool,
-    /// The suspension that is not complete: its fence, and the hardware's queues that are still on the run list.
+    /// The suspension that is not complete: its fence, and the hardware's queues that are still on
+    /// the run list.
     pub(crate) suspending: Option<(u64, Vec<QueueId>)>,
     pub(crate) scheduling: SchedulingProperties,
     pub(crate) queues: Vec<DriverHandle>,
-    /// Where the state of its packets stands while it is not on an engine; 0 where nothing is stopped in the middle.
+    /// Where the state of its packets stands while it is not on an engine; 0 where nothing is
+    /// stopped in the middle.
     pub(crate) save_area: SaveArea,
 }
 
@@ -59,8 +61,9 @@ pub(crate) struct LogPlace {
     pub(crate) notify_every: u32,
 }
 
-/// A hardware queue as the kernel made it. The hardware's own queue exists when `hardware` does: from the start for a
-/// kernel-mode queue, with the doorbell (which brings the ring) for a user-mode one.
+/// A hardware queue as the kernel made it. The hardware's own queue exists when `hardware` does:
+/// from the start for a kernel-mode queue, with the doorbell (which brings the ring) for a
+/// user-mode one.
 pub(crate) struct HwQueue {
     pub(crate) os_handle: OsHandle,
     pub(crate) context: DriverHandle,
@@ -85,7 +88,8 @@ pub(crate) struct Instance {
     pub(crate) address_space: AddressSpaceId,
     pub(crate) current_value: GpuVa,
     pub(crate) monitored_value: GpuVa,
-    /// Opened instances and progress fences there: several devices of one process share the address.
+    /// Opened instances and progress fences there: several devices of one process share the
+    /// address.
     pub(crate) opens: usize,
 }
 
@@ -130,7 +134,8 @@ pub(crate) struct Started {
     pub(crate) system_memory: PhysicalMemory,
     pub(crate) caps: AdapterCaps,
     pub(crate) negotiated: Negotiated,
-    /// Engines compare with a shadow of MonitoredValue: the CMP is told of fences and of every change.
+    /// Engines compare with a shadow of MonitoredValue: the CMP is told of fences and of every
+    /// change.
     pub(crate) monitored_shadow: bool,
 }
 
@@ -181,7 +186,8 @@ impl Objects {
         self.started.as_ref().is_some_and(|s| s.monitored_shadow)
     }
 
-    /// A queue of the context is off the run list. The suspend fence, when it was the last one that was waited for.
+    /// A queue of the context is off the run list. The suspend fence, when it was the last one that
+    /// was waited for.
     pub(crate) fn queue_left(&mut self, context: DriverHandle, queue: QueueId) -> Option<u64> {
         let found = self.contexts.get_mut(context).ok()?;
         let (fence, left) = found.suspending.as_mut()?;

@@ -1,7 +1,8 @@
-//! Owns page tables: the kernel decides what is mapped where, this room writes it in the hardware's format.
+//! Owns page tables: the kernel decides what is mapped where, this room writes it in the hardware's
+//! format.
 //!
-//! The order that matters: 1. the entries; 2. a barrier; 3. the forgetting of cached translations. Stale translations may be
-//! used until 3 returns, new ones from 1 on.
+//! The order that matters: 1. the entries; 2. a barrier; 3. the forgetting of cached translations.
+//! Stale translations may be used until 3 returns, new ones from 1 on.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::memory::{PageTableEntry, PageTableShape, UpdatePageTable};
@@ -42,7 +43,9 @@ fn encode(entry: PageTableEntry, level: u32) -> Result<Pte, KmdError> {
         }
     };
     if !aligned(at) || pte.address() != at {
-        return Err(KmdError::Argument("a page table entry points to a multiple of 4 KiB below 2^52"));
+        return Err(KmdError::Argument(
+            "a page table entry points to a multiple of 4 KiB below 2^52",
+        ));
     }
     Ok(pte)
 }
@@ -51,7 +54,9 @@ impl ReferenceDriver {
     pub(crate) fn write_page_table(&self, args: &UpdatePageTable<'_>) -> Result<(), KmdError> {
         let end = args.start_index.checked_add(args.entries.len() as u64);
         if args.level >= TABLE_LEVELS || end.is_none_or(|end| end > TABLE_ENTRIES) {
-            return Err(KmdError::Argument("the entries lie outside of a table, or the level is none"));
+            return Err(KmdError::Argument(
+                "the entries lie outside of a table, or the level is none",
+            ));
         }
         let mut bytes = Vec::with_capacity(args.entries.len() * ENTRY_BYTES);
         for entry in args.entries {
@@ -59,7 +64,8 @@ impl ReferenceDriver {
         }
         args.table.write(args.start_index * ENTRY_BYTES as u64, &bytes)?;
         self.platform.fence();
-        let (address_space, physical_gpu) = (AddressSpaceId(args.address_space), args.physical_adapter);
+        let (address_space, physical_gpu) =
+            (AddressSpaceId(args.address_space), args.physical_adapter);
         // Without a root nothing can have been translated, so nothing is cached.
         if self.objects.lock().rooted.contains(&(address_space, physical_gpu)) {
             self.mailbox.run(AdminCommand::InvalidateTlb { address_space, physical_gpu })?;
@@ -68,9 +74,12 @@ impl ReferenceDriver {
     }
 
     pub(crate) fn set_root(&self, args: SetRootPageTable) -> Result<(), KmdError> {
-        let (address_space, physical_gpu) = (AddressSpaceId(args.address_space), args.physical_adapter);
+        let (address_space, physical_gpu) =
+            (AddressSpaceId(args.address_space), args.physical_adapter);
         if physical_gpu >= self.device.physical_gpu_count() {
-            return Err(KmdError::Argument("a root page table names a physical GPU that is not there"));
+            return Err(KmdError::Argument(
+                "a root page table names a physical GPU that is not there",
+            ));
         }
         let replaced = {
             let mut objects = self.objects.lock();

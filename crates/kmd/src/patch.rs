@@ -1,14 +1,17 @@
-//! Owns buffers with physical addresses: commands of a process become a DMA buffer without addresses and a list of places where they
-//! go, and before each submission the kernel says where allocations stand.
+//! Owns buffers with physical addresses: commands of a process become a DMA buffer without
+//! addresses and a list of places where they go, and before each submission the kernel says where
+//! allocations stand.
 //!
-//! Commands mean an allocation by the address that the kernel gave it. Every operand must lie inside of an allocation that is listed,
-//! and a store inside of one that is listed for stores: nothing else is ever patched, so nothing else is reached.
+//! Commands mean an allocation by the address that the kernel gave it. Every operand must lie
+//! inside of an allocation that is listed, and a store inside of one that is listed for stores:
+//! nothing else is ever patched, so nothing else is reached.
 //!
-//! The binding table has two rows: what is read, and what is written. A command binds its rows, each at a place of its own where the
-//! buffer can be cut, and unbinds them behind it, so that no part of a buffer inherits what it does not use.
+//! The binding table has two rows: what is read, and what is written. A command binds its rows,
+//! each at a place of its own where the buffer can be cut, and unbinds them behind it, so that no
+//! part of a buffer inherits what it does not use.
 //!
-//! The state that commands leave to later ones is the label. Each part is a packet, which begins with none, so every place where the
-//! buffer can be cut sets the label that holds there.
+//! The state that commands leave to later ones is the label. Each part is a packet, which begins
+//! with none, so every place where the buffer can be cut sets the label that holds there.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::patch::{Patch, PatchLocation, Render, RenderAllocation};
@@ -54,18 +57,31 @@ impl Translation<'_> {
             (end <= a.bytes && (a.write || !write)).then_some(offset)
         };
         let found = (0..).zip(self.allocations).find_map(|(index, a)| Some((index, inside(a)?)));
-        found.ok_or(KmdError::Argument("a command reaches beyond the allocations that are listed for it"))
+        found.ok_or(KmdError::Argument(
+            "a command reaches beyond the allocations that are listed for it",
+        ))
     }
 
     fn bind(&mut self, slot_id: u32, found: (u32, u64), patch_offset: u32, split_offset: u32) {
         let (allocation, allocation_offset) = (Some(found.0), found.1);
-        self.list.push(PatchLocation { allocation, slot_id, patch_offset, allocation_offset, split_offset });
+        self.list.push(PatchLocation {
+            allocation,
+            slot_id,
+            patch_offset,
+            allocation_offset,
+            split_offset,
+        });
     }
 
     fn unbind(&mut self, slot_id: u32) {
         let split_offset = self.place();
-        let none =
-            PatchLocation { allocation: None, slot_id, patch_offset: 0, allocation_offset: 0, split_offset };
+        let none = PatchLocation {
+            allocation: None,
+            slot_id,
+            patch_offset: 0,
+            allocation_offset: 0,
+            split_offset,
+        };
         self.list.push(none);
     }
 
@@ -83,7 +99,8 @@ impl Translation<'_> {
     fn translate(&mut self, command: Command) -> Result<(), KmdError> {
         match command {
             Command::Copy { source, destination, bytes } => {
-                let (from, to) = (self.find((source, bytes), false)?, self.find((destination, bytes), true)?);
+                let (from, to) =
+                    (self.find((source, bytes), false)?, self.find((destination, bytes), true)?);
                 let (reads, writes) = (self.place(), self.place());
                 let at = self.here();
                 self.writer.push(&Command::Copy { source: GpuVa(0), destination: GpuVa(0), bytes });
@@ -93,10 +110,16 @@ impl Translation<'_> {
                 self.unbind(WRITE_SLOT);
             }
             Command::Fill { destination, bytes, value } => {
-                self.store(&Command::Fill { destination: GpuVa(0), bytes, value }, (destination, bytes))?;
+                self.store(
+                    &Command::Fill { destination: GpuVa(0), bytes, value },
+                    (destination, bytes),
+                )?;
             }
             Command::WriteValue { destination, value } => {
-                self.store(&Command::WriteValue { destination: GpuVa(0), value }, (destination, 8))?;
+                self.store(
+                    &Command::WriteValue { destination: GpuVa(0), value },
+                    (destination, 8),
+                )?;
             }
             Command::Dispatch { .. } | Command::Draw { .. } => {
                 return Err(KmdError::Argument(
@@ -107,7 +130,9 @@ impl Translation<'_> {
                 self.label = name;
                 self.writer.push(&Command::Label { name });
             }
-            other @ (Command::Timed { .. } | Command::Gap { .. } | Command::Hang) => self.writer.push(&other),
+            other @ (Command::Timed { .. } | Command::Gap { .. } | Command::Hang) => {
+                self.writer.push(&other)
+            }
         }
         Ok(())
     }
@@ -146,7 +171,8 @@ impl ReferenceDriver {
         for place in args.locations.iter().filter(|l| part.contains(&l.patch_offset)) {
             let Some(index) = place.allocation else { continue };
             let at = args.allocations.get(index as usize).copied().flatten();
-            let at = at.ok_or(KmdError::Argument("a part uses an allocation that is not paged in"))?;
+            let at =
+                at.ok_or(KmdError::Argument("a part uses an allocation that is not paged in"))?;
             let address = at.0 + place.allocation_offset;
             args.dma_buffer.write(u64::from(place.patch_offset), &address.to_le_bytes())?;
         }

@@ -1,8 +1,9 @@
-//! Owns the driver's part in signals from GPU to GPU: it connects common doorbells and tells the hardware which fences other
-//! GPUs watch.
+//! Owns the driver's part in signals from GPU to GPU: it connects common doorbells and tells the
+//! hardware which fences other GPUs watch.
 //!
-//! The order of a link: 1. the hardware watches the fence itself, so that whoever is linked may tell it at once; 2. it learns of
-//! each other that watches; 3. it forgets those that do no more. With nobody left it stops watching, last.
+//! The order of a link: 1. the hardware watches the fence itself, so that whoever is linked may
+//! tell it at once; 2. it learns of each other that watches; 3. it forgets those that do no more.
+//! With nobody left it stops watching, last.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::{LinkNativeFence, PeerDoorbell};
@@ -22,8 +23,9 @@ impl ReferenceDriver {
     }
 
     pub(crate) fn take_doorbell(&self, peer: u32, doorbell: &PeerDoorbell) -> Result<(), KmdError> {
-        let doorbell: &CommonDoorbell =
-            doorbell.of_kind().ok_or(KmdError::NotSupported("a common doorbell of another kind"))?;
+        let doorbell: &CommonDoorbell = doorbell
+            .of_kind()
+            .ok_or(KmdError::NotSupported("a common doorbell of another kind"))?;
         self.device.connect_common_doorbell(peer, doorbell.clone());
         Ok(())
     }
@@ -36,7 +38,8 @@ impl ReferenceDriver {
             std::mem::replace(&mut fence.peers, wanted.clone())
         };
         let (current_value, history) = (args.current_value, args.history);
-        let watch = |monitored_value| AdminCommand::WatchFence { current_value, monitored_value, history };
+        let watch =
+            |monitored_value| AdminCommand::WatchFence { current_value, monitored_value, history };
         // 1.
         if !wanted.is_empty() && before.is_empty() {
             self.mailbox.run(watch(args.monitored_value))?;
@@ -45,12 +48,22 @@ impl ReferenceDriver {
         for other in &args.peers {
             let (peer, monitored_value) = (other.peer, other.monitored_value.unwrap_or(NOWHERE));
             let linked = true;
-            self.mailbox.run(AdminCommand::LinkPeer { current_value, peer, monitored_value, linked })?;
+            self.mailbox.run(AdminCommand::LinkPeer {
+                current_value,
+                peer,
+                monitored_value,
+                linked,
+            })?;
         }
         // 3.
         for peer in before.iter().copied().filter(|peer| !wanted.contains(peer)) {
             let (monitored_value, linked) = (NOWHERE, false);
-            self.mailbox.run(AdminCommand::LinkPeer { current_value, peer, monitored_value, linked })?;
+            self.mailbox.run(AdminCommand::LinkPeer {
+                current_value,
+                peer,
+                monitored_value,
+                linked,
+            })?;
         }
         if wanted.is_empty() && !before.is_empty() {
             self.mailbox.run(watch(NOWHERE))?;

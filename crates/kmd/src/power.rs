@@ -1,12 +1,18 @@
-//! Owns power: what the hardware is told when the kernel gives or takes it, and which engines report that they are idle.
+//! Owns power: what the hardware is told when the kernel gives or takes it, and which engines
+//! report that they are idle.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::{ComponentState, DevicePowerState, PowerAction};
 use tidegate_gpu_abi::AdminCommand;
 
 impl ReferenceDriver {
-    /// D3 is refused when it is for idleness alone and the hardware has work. After D0 nothing is known of the registers.
-    pub(crate) fn power_device(&self, state: DevicePowerState, action: PowerAction) -> Result<(), KmdError> {
+    /// D3 is refused when it is for idleness alone and the hardware has work. After D0 nothing is
+    /// known of the registers.
+    pub(crate) fn power_device(
+        &self,
+        state: DevicePowerState,
+        action: PowerAction,
+    ) -> Result<(), KmdError> {
         let on = state == DevicePowerState::D0;
         if on {
             self.mailbox.forget();
@@ -24,6 +30,7 @@ impl ReferenceDriver {
     pub(crate) fn watch_idle_engines(&self) -> Result<(), KmdError> {
         let after_ns = self.config.idle.engine_after_ns;
         let engines = if after_ns == 0 { 0 } else { self.device.engine_count() };
-        (0..engines).try_for_each(|engine| self.mailbox.run(AdminCommand::ReportIdle { engine, after_ns }))
+        (0..engines)
+            .try_for_each(|engine| self.mailbox.run(AdminCommand::ReportIdle { engine, after_ns }))
     }
 }

@@ -1,8 +1,10 @@
-//! Owns the driver's part of preemption: a request for the packets of an engine, its answer, and what is known of complete packets.
+//! Owns the driver's part of preemption: a request for the packets of an engine, its answer, and
+//! what is known of complete packets.
 //!
-//! A request, in order: 1. with the interrupt view held: is everything that was submitted complete, and reported? Then the request is
-//! answered here, and the hardware hears of nothing; 2. else the hardware is asked, and answers by an interrupt, also when it finds the
-//! ring empty by then. The kernel submits nothing to the engine in between.
+//! A request, in order: 1. with the interrupt view held: is everything that was submitted complete,
+//! and reported? Then the request is answered here, and the hardware hears of nothing; 2. else the
+//! hardware is asked, and answers by an interrupt, also when it finds the ring empty by then. The
+//! kernel submits nothing to the engine in between.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::{CancelCommand, Dirql, EngineId, InterruptData, PreemptCommand};
@@ -79,8 +81,8 @@ impl ReferenceDriver {
     }
 }
 
-/// Preemptions that the hardware has answered, with what is complete by each answer: reported after completions and faults of the same
-/// routine, whose packets the answer counts as settled.
+/// Preemptions that the hardware has answered, with what is complete by each answer: reported after
+/// completions and faults of the same routine, whose packets the answer counts as settled.
 pub(crate) struct Answers {
     answers: Vec<InterruptData>,
 }
@@ -90,7 +92,9 @@ impl Answers {
     pub(crate) fn take(driver: &ReferenceDriver) -> Answers {
         let engines = driver.device.read_register(Register::PREEMPTED_ENGINES);
         let numbers = (0..driver.device.engine_count()).filter(|engine| engines >> engine & 1 != 0);
-        let read = |register: Register, engine| driver.device.read_register(register.offset(engine)) as u32;
+        let read = |register: Register, engine| {
+            driver.device.read_register(register.offset(engine)) as u32
+        };
         let answers = numbers.map(|number| {
             let EngineId { node_ordinal, engine_ordinal } = driver.engine(number);
             InterruptData::DmaPreempted {

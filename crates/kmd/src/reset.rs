@@ -1,9 +1,10 @@
-//! Owns what the driver does in timeout recovery: how an engine stands, its reset for packets and for hardware queues, and the reset of
-//! the whole adapter.
+//! Owns what the driver does in timeout recovery: how an engine stands, its reset for packets and
+//! for hardware queues, and the reset of the whole adapter.
 //!
-//! The order that matters in a reset for hardware queues: 1. the engine loses its power, so that it begins nothing; 2. it is taken out of
-//! what it is in; 3. contexts that the kernel wants suspended are, now that nothing holds them; 4. the kernel is told whose work was cut off. The
-//! engine gets its power back with DxgkDdiResumeHwEngine. What stood on it otherwise is in memory, and goes on.
+//! The order that matters in a reset for hardware queues: 1. the engine loses its power, so that it
+//! begins nothing; 2. it is taken out of what it is in; 3. contexts that the kernel wants suspended
+//! are, now that nothing holds them; 4. the kernel is told whose work was cut off. The engine gets
+//! its power back with DxgkDdiResumeHwEngine. What stood on it otherwise is in memory, and goes on.
 //!
 //! The engines of this hardware are reset one by one; none depends on another.
 
@@ -24,7 +25,9 @@ impl ReferenceDriver {
     }
 
     fn ask_engine(&self, number: u32) -> Result<EngineAnswer, KmdError> {
-        Ok(EngineAnswer::decode(self.mailbox.ask_both(AdminCommand::QueryEngine { engine: number })?))
+        Ok(EngineAnswer::decode(
+            self.mailbox.ask_both(AdminCommand::QueryEngine { engine: number })?,
+        ))
     }
 
     pub(crate) fn engine_status(&self, engine: EngineId) -> Result<EngineStatus, KmdError> {
@@ -34,7 +37,12 @@ impl ReferenceDriver {
             Some(_) => None,
             None => Some(self.held_back_on(engine)?),
         };
-        Ok(EngineStatus { responsive: answer.responsive, hw_context, progress: answer.progress, held_back })
+        Ok(EngineStatus {
+            responsive: answer.responsive,
+            hw_context,
+            progress: answer.progress,
+            held_back,
+        })
     }
 
     /// Queues of an engine whose work may not run.
@@ -43,7 +51,9 @@ impl ReferenceDriver {
             let objects = self.objects.lock();
             let handles = objects.hw_queues.handles();
             let all = handles.filter_map(|handle| objects.hw_queues.get(handle).ok());
-            all.filter(|q| q.engine == engine).filter_map(|q| Some((q.os_handle, q.hardware?))).collect()
+            all.filter(|q| q.engine == engine)
+                .filter_map(|q| Some((q.os_handle, q.hardware?)))
+                .collect()
         };
         let mut held_back = Vec::new();
         for (os_handle, queue) in queues {
@@ -56,7 +66,8 @@ impl ReferenceDriver {
         Ok(held_back)
     }
 
-    /// The kernel's handle of the context that a hardware queue belongs to; `None` for the driver's own.
+    /// The kernel's handle of the context that a hardware queue belongs to; `None` for the driver's
+    /// own.
     fn context_of(&self, queue: QueueId) -> Option<OsHandle> {
         let owner = self.view.lock_device().queues.get(&queue)?.owner;
         let Owner::Queue { driver, .. } = owner else { return None };
@@ -68,17 +79,26 @@ impl ReferenceDriver {
     /// For packets: nothing is on the engine when this returns, and it takes new ones.
     pub(crate) fn reset_node(&self, level: &Passive, engine: EngineId) -> Result<u32, KmdError> {
         let number = self.checked_number(engine)?;
-        let (aborted, cut_off) = self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
+        let (aborted, cut_off) =
+            self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
         self.suspend_again(engine)?;
         self.tell_cut_off(level, cut_off, HwContextLoss::Culprit)?;
         Ok(aborted as u32)
     }
 
     /// For hardware queues.
-    pub(crate) fn reset_queues_of(&self, level: &Passive, engine: EngineId) -> Result<(), KmdError> {
+    pub(crate) fn reset_queues_of(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<(), KmdError> {
         let number = self.checked_number(engine)?;
         // 1.
-        self.mailbox.run(AdminCommand::PowerEngine { engine: number, on: false, if_idle: false })?;
+        self.mailbox.run(AdminCommand::PowerEngine {
+            engine: number,
+            on: false,
+            if_idle: false,
+        })?;
         self.objects.lock().reset_engines.insert(number);
         // 2.
         let (_, cut_off) = self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
@@ -94,11 +114,13 @@ impl ReferenceDriver {
         self.mailbox.run(AdminCommand::PowerEngine { engine, on: true, if_idle: false })
     }
 
-    /// Every engine is taken out of what it is in, and none begins anything. Whoever was in the middle of something did nothing wrong.
+    /// Every engine is taken out of what it is in, and none begins anything. Whoever was in the
+    /// middle of something did nothing wrong.
     pub(crate) fn reset_all(&self, level: &Passive) -> Result<(), KmdError> {
         self.mailbox.run(AdminCommand::HoldEngines)?;
         for number in 0..self.device.engine_count() {
-            let (_, cut_off) = self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
+            let (_, cut_off) =
+                self.mailbox.ask_both(AdminCommand::ResetEngine { engine: number })?;
             self.suspend_again(self.engine(number))?;
             self.tell_cut_off(level, cut_off, HwContextLoss::Bystander)?;
         }
@@ -122,11 +144,18 @@ impl ReferenceDriver {
             let queues = contexts.flat_map(|c| &c.queues);
             queues.filter_map(|q| objects.hw_queues.get(*q).ok()?.hardware).collect()
         };
-        queues.into_iter().try_for_each(|queue| self.mailbox.run(AdminCommand::SuspendQueue { queue }))
+        queues
+            .into_iter()
+            .try_for_each(|queue| self.mailbox.run(AdminCommand::SuspendQueue { queue }))
     }
 
     /// `cut_off` is the number of a hardware queue plus one, 0 for none.
-    fn tell_cut_off(&self, level: &Passive, cut_off: u64, loss: HwContextLoss) -> Result<(), KmdError> {
+    fn tell_cut_off(
+        &self,
+        level: &Passive,
+        cut_off: u64,
+        loss: HwContextLoss,
+    ) -> Result<(), KmdError> {
         let Some(queue) = cut_off.checked_sub(1) else { return Ok(()) };
         let callbacks = std::sync::Arc::clone(&self.objects.lock().started()?.callbacks);
         if let Some(context) = self.context_of(QueueId(queue as u32)) {
@@ -160,10 +189,15 @@ impl ReferenceDriver {
         let _ = write!(text, "{engine} {stands}, progress {}", answer.progress);
         let (all, queues): (usize, Vec<(DriverHandle, QueueId, u32)>) = {
             let objects = self.objects.lock();
-            let here =
-                || objects.hw_queues.handles().filter_map(|h| Some((h, objects.hw_queues.get(h).ok()?)));
+            let here = || {
+                objects
+                    .hw_queues
+                    .handles()
+                    .filter_map(|h| Some((h, objects.hw_queues.get(h).ok()?)))
+            };
             let there = here().filter(|(_, q)| q.engine == engine);
-            let found = there.filter_map(|(handle, q)| Some((handle, q.hardware?, q.private_data.tag)));
+            let found =
+                there.filter_map(|(handle, q)| Some((handle, q.hardware?, q.private_data.tag)));
             let found: Vec<_> = found.collect();
             (found.len(), found.into_iter().take(QUEUES_TOLD).collect())
         };

@@ -1,8 +1,11 @@
-//! Owns what the driver does with priorities: it passes them on to the CMP, for the queues that a context has and for those that it
-//! gets. This hardware takes no grace: whoever must give way does so at the end of the present part of a packet.
+//! Owns what the driver does with priorities: it passes them on to the CMP, for the queues that a
+//! context has and for those that it gets. This hardware takes no grace: whoever must give way does
+//! so at the end of the present part of a packet.
 
 use crate::{KmdError, ReferenceDriver};
-use tidegate_ddi::scheduling::{SchedulingProperties, SetContextSchedulingProperties, SetupPriorityBands};
+use tidegate_ddi::scheduling::{
+    SchedulingProperties, SetContextSchedulingProperties, SetupPriorityBands,
+};
 use tidegate_gpu_abi::{AdminCommand, QueueId};
 
 /// The hardware counts nanoseconds.
@@ -10,17 +13,24 @@ const UNIT_NS: u64 = 100;
 
 impl ReferenceDriver {
     pub(crate) fn set_bands(&self, args: SetupPriorityBands) -> Result<(), KmdError> {
-        args.check().map_err(|_| KmdError::Argument("NORMAL can be promised 50 percent at most"))?;
+        args.check()
+            .map_err(|_| KmdError::Argument("NORMAL can be promised 50 percent at most"))?;
         self.objects.lock().started()?;
-        let process_quantum_ns = args.process_quantum_for_band.map(|quantum| quantum.saturating_mul(UNIT_NS));
+        let process_quantum_ns =
+            args.process_quantum_for_band.map(|quantum| quantum.saturating_mul(UNIT_NS));
         let normal_percent = args.target_normal_band_percentage;
         self.mailbox.run(AdminCommand::SetBands { process_quantum_ns, normal_percent })
     }
 
-    pub(crate) fn set_scheduling(&self, args: SetContextSchedulingProperties) -> Result<(), KmdError> {
+    pub(crate) fn set_scheduling(
+        &self,
+        args: SetContextSchedulingProperties,
+    ) -> Result<(), KmdError> {
         let properties = args.properties;
         properties.check().map_err(|_| {
-            KmdError::Argument("a level in REALTIME is from 0 to 31, an in-process priority from -7 to 7")
+            KmdError::Argument(
+                "a level in REALTIME is from 0 to 31, an in-process priority from -7 to 7",
+            )
         })?;
         let queues: Vec<QueueId> = {
             let mut objects = self.objects.lock();

@@ -1,8 +1,9 @@
-//! Owns who has one of the physical doorbells, and who gives way: the one that was rung least recently. Pure policy; the
-//! hardware knows when each was rung, and its answers are handed in.
+//! Owns who has one of the physical doorbells, and who gives way: the one that was rung least
+//! recently. Pure policy; the hardware knows when each was rung, and its answers are handed in.
 //!
-//! A seat passes straight from a victim to the doorbell that takes it, so there is never a moment at which a third one could
-//! slip in between. The hardware follows: the victim's connection ends before the new one is made (see `doorbell`).
+//! A seat passes straight from a victim to the doorbell that takes it, so there is never a moment
+//! at which a third one could slip in between. The hardware follows: the victim's connection ends
+//! before the new one is made (see `doorbell`).
 
 use crate::DoorbellModel;
 use tidegate_ddi::DriverHandle;
@@ -30,8 +31,9 @@ impl Seats {
         if full { &self.taken } else { &[] }
     }
 
-    /// Seats `doorbell`, which has none. Returns the victim whose seat it gets, if all were taken: the one whose last ring or
-    /// connect, as `last_ring` numbers them, is the oldest; among equals the one that connected first.
+    /// Seats `doorbell`, which has none. Returns the victim whose seat it gets, if all were taken:
+    /// the one whose last ring or connect, as `last_ring` numbers them, is the oldest; among equals
+    /// the one that connected first.
     // spec: UMS-007
     pub(crate) fn claim(
         &mut self,

@@ -1,14 +1,17 @@
-//! Owns the adapter's memory segments, where fence storage may stand in them, its moves, and the commands of paging operations.
+//! Owns the adapter's memory segments, where fence storage may stand in them, its moves, and the
+//! commands of paging operations.
 //!
-//! Local memory that the CPU sees comes first, a segment for each physical GPU, and last, where the device has it, local memory
-//! that it does not see. Fence storage stands in that of the first physical GPU: the others reach it. A MonitoredValue that the kernel publishes must stand where the CPU sees it; the values of INTRA_GPU fences stand where it does
-//! not. The kernel calls in; the mailbox is called.
+//! Local memory that the CPU sees comes first, a segment for each physical GPU, and last, where the
+//! device has it, local memory that it does not see. Fence storage stands in that of the first
+//! physical GPU: the others reach it. A MonitoredValue that the kernel publishes must stand where
+//! the CPU sees it; the values of INTRA_GPU fences stand where it does not. The kernel calls in;
+//! the mailbox is called.
 
 use crate::{KmdError, ReferenceDriver};
 use tidegate_ddi::NativeFenceType;
 use tidegate_ddi::memory::{
-    AllocationSegments, FenceResidency, FenceStorageSurfaceData, FenceStorageValueType, PagingBuffer,
-    PagingOperation, Segment,
+    AllocationSegments, FenceResidency, FenceStorageSurfaceData, FenceStorageValueType,
+    PagingBuffer, PagingOperation, Segment,
 };
 use tidegate_gpu_abi::{AdminCommand, Command, CommandWriter, Device, GpuVa};
 
@@ -18,7 +21,12 @@ const VISIBLE: u32 = 1;
 pub(crate) fn report(device: &dyn Device) -> Vec<Segment> {
     let visible = |physical_adapter| {
         let memory = device.local_memory(physical_adapter)?.clone();
-        Some(Segment { memory, physical_adapter, cpu_visible: true, bytes: device.local_memory_bytes() })
+        Some(Segment {
+            memory,
+            physical_adapter,
+            cpu_visible: true,
+            bytes: device.local_memory_bytes(),
+        })
     };
     // What stands there is fence storage, which has a budget of its own.
     let hidden = device.hidden_memory().map(|memory| Segment {
@@ -78,11 +86,17 @@ impl ReferenceDriver {
             }
             // What is lost with a reset nobody copies.
             PagingOperation::VirtualTransfer { bytes: 0, .. } => Ok(()),
-            PagingOperation::VirtualTransfer { source_gpu_va, destination_gpu_va, bytes, buffer } => {
+            PagingOperation::VirtualTransfer {
+                source_gpu_va,
+                destination_gpu_va,
+                bytes,
+                buffer,
+            } => {
                 let (source, destination) = (GpuVa(source_gpu_va), GpuVa(destination_gpu_va));
                 write(buffer, &Command::Copy { source, destination, bytes })
             }
-            // The engine fills whole words; allocations begin at a page of their own, and the rest of the last one is nobody's.
+            // The engine fills whole words; allocations begin at a page of their own, and the rest
+            // of the last one is nobody's.
             PagingOperation::VirtualFill { destination_gpu_va, bytes, value, buffer } => {
                 let (destination, bytes) = (GpuVa(destination_gpu_va), bytes.next_multiple_of(4));
                 write(buffer, &Command::Fill { destination, bytes, value })
@@ -98,8 +112,8 @@ impl ReferenceDriver {
         }
     }
 
-    /// Notes where a fence stands. One that no CPU reaches is made by the hardware at its first place. A shadow of MonitoredValue
-    /// goes along to any further one.
+    /// Notes where a fence stands. One that no CPU reaches is made by the hardware at its first
+    /// place. A shadow of MonitoredValue goes along to any further one.
     fn note_place(&self, place: &FenceResidency<'_>) -> Result<(), KmdError> {
         let now = [place.current_value, place.monitored_value];
         let (before, intra_gpu) = {

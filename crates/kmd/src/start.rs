@@ -1,8 +1,9 @@
 //! Owns start and stop of the adapter.
 //!
-//! Order of a start: 1. the configuration is checked against the device; 2. the kernel's features are asked for, and the device
-//! what is particular about it; 3. each engine gets its ring and its hardware queue; 4. the interrupt view learns them and the
-//! way to the kernel; 5. the adapter counts as started. A failure undoes what was done. A stop goes the same way back.
+//! Order of a start: 1. the configuration is checked against the device; 2. the kernel's features
+//! are asked for, and the device what is particular about it; 3. each engine gets its ring and its
+//! hardware queue; 4. the interrupt view learns them and the way to the kernel; 5. the adapter
+//! counts as started. A failure undoes what was done. A stop goes the same way back.
 
 use crate::caps::{Negotiated, declare};
 use crate::isr::{InterruptView, Owner, QueueView};
@@ -44,8 +45,9 @@ impl ReferenceDriver {
         self.mailbox.forget();
         let negotiated = Negotiated::ask(level, &self.config, info.features.as_ref())?;
         let nodes = 0..self.device.node_count();
-        let node_traits: Vec<NodeTraits> =
-            nodes.map(|n| NodeTraits(self.device.read_register(Register::NODE_TRAITS.offset(n)))).collect();
+        let node_traits: Vec<NodeTraits> = nodes
+            .map(|n| NodeTraits(self.device.read_register(Register::NODE_TRAITS.offset(n))))
+            .collect();
         let rings = self.create_node_rings(&info.system_memory)?;
         self.watch_idle_engines()?;
         let mut view = self.view.lock_device();
@@ -92,7 +94,11 @@ impl ReferenceDriver {
         Ok(rings)
     }
 
-    fn destroy_node_rings(&self, rings: &[Arc<NodeRing>], memory: &PhysicalMemory) -> Result<(), KmdError> {
+    fn destroy_node_rings(
+        &self,
+        rings: &[Arc<NodeRing>],
+        memory: &PhysicalMemory,
+    ) -> Result<(), KmdError> {
         for ring in rings {
             self.mailbox.run(AdminCommand::DestroyQueue { queue: ring.queue })?;
             ring.ring.release(memory);
@@ -105,8 +111,12 @@ impl ReferenceDriver {
         // From here on the interrupt routine reports nothing; a routine under way has ended.
         let view = std::mem::replace(&mut *self.view.lock_device(), InterruptView::new());
         let started = objects.started.as_ref().ok_or(KmdError::NotStarted)?;
-        let mut left: Vec<_> =
-            view.queues.iter().filter(|(_, q)| !matches!(q.owner, Owner::Node)).map(|(id, _)| *id).collect();
+        let mut left: Vec<_> = view
+            .queues
+            .iter()
+            .filter(|(_, q)| !matches!(q.owner, Owner::Node))
+            .map(|(id, _)| *id)
+            .collect();
         left.sort();
         for queue in left {
             self.mailbox.run(AdminCommand::DestroyQueue { queue })?;
@@ -144,8 +154,9 @@ impl ReferenceDriver {
     /// How finely the adapter is preempted: as finely as the engine that does it most coarsely.
     // spec: PRE-011
     fn preemption(&self) -> PreemptionCaps {
-        let nodes = (0..self.device.node_count())
-            .map(|n| NodePreemption::decode(self.device.read_register(Register::NODE_PREEMPTION.offset(n))));
+        let nodes = (0..self.device.node_count()).map(|n| {
+            NodePreemption::decode(self.device.read_register(Register::NODE_PREEMPTION.offset(n)))
+        });
         let (graphics, compute): (Vec<_>, Vec<_>) = nodes.map(|n| (n.graphics, n.compute)).unzip();
         PreemptionCaps {
             graphics: graphics.into_iter().min().unwrap_or(GraphicsPreemption::None),
@@ -165,7 +176,10 @@ impl ReferenceDriver {
         engine.engine_ordinal * self.device.node_count() + engine.node_ordinal
     }
 
-    pub(crate) fn feature_table(&self, query: QueryFeatureInterface) -> Result<DriverFeatureTable, KmdError> {
+    pub(crate) fn feature_table(
+        &self,
+        query: QueryFeatureInterface,
+    ) -> Result<DriverFeatureTable, KmdError> {
         let negotiated = self.objects.lock().started()?.negotiated;
         negotiated.table(query)
     }

@@ -1,7 +1,9 @@
-//! Owns turns: an [`Agent`] is anything that moves by itself, one bounded turn after the other (an engine: one packet).
-//! A service is a group of agents that share a thread or a fiber and park together.
+//! Owns turns: an [`Agent`] is anything that moves by itself, one bounded turn after the other (an
+//! engine: one packet). A service is a group of agents that share a thread or a fiber and park
+//! together.
 //!
-//! The order that matters when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one more turn each; 3. sleep.
+//! The order that matters when a service parks (see [`WakeWord`]): 1. announce the sleep; 2. one
+//! more turn each; 3. sleep.
 
 use crate::time::Deadline;
 use crate::{CpuTime, Event, Platform, PlatformKind, Step, WakeWord, fiber, host, world};
@@ -15,7 +17,8 @@ pub enum Turn {
     Park,
     /// It found nothing to do before this time.
     Until(CpuTime),
-    /// The same, and what it does then helps nobody on: a machine in which nobody else moves stands still, and does not wait for it.
+    /// The same, and what it does then helps nobody on: a machine in which nobody else moves stands
+    /// still, and does not wait for it.
     AtLeisure(CpuTime),
 }
 
@@ -38,7 +41,8 @@ impl ServiceHandle {
     pub fn stop(&self) {
         self.stop.store(1);
         let platform = self.stop.platform();
-        // Outside a run nobody moves: a cooperative service ends when it is next picked, or has ended with its run.
+        // Outside a run nobody moves: a cooperative service ends when it is next picked, or has
+        // ended with its run.
         if platform.is_cooperative() && !fiber::on_fiber() {
             return;
         }
@@ -47,8 +51,8 @@ impl ServiceHandle {
     }
 }
 
-/// How long a host service looks for work before it parks, in nanoseconds. It trades CPU time of an idle moment against
-/// two system calls and a wake-up of some 10 µs for the next ring.
+/// How long a host service looks for work before it parks, in nanoseconds. It trades CPU time of an
+/// idle moment against two system calls and a wake-up of some 10 µs for the next ring.
 const SPIN_NS: u64 = 20_000;
 
 pub(crate) fn spawn_service(
@@ -111,7 +115,8 @@ enum Pass {
 fn one_pass(agents: &mut [Box<dyn Agent>]) -> Pass {
     let mut busy = false;
     let mut deadline: Option<Deadline> = None;
-    let mut no_later_than = |next: Deadline| deadline = Some(deadline.map_or(next, |d| d.and(next)));
+    let mut no_later_than =
+        |next: Deadline| deadline = Some(deadline.map_or(next, |d| d.and(next)));
     for agent in agents {
         match agent.turn() {
             Turn::Again => busy = true,

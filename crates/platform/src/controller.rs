@@ -1,9 +1,11 @@
 //! What an explorer decides: at every visible step of an explored machine, who moves next.
 //!
-//! A *visible step* is a load that memory must answer, a barrier, a locked operation, a lock, a wait or a wake. A store
-//! goes into its agent's own store buffer, which nobody else can see, so it is no choice; that it leaves the buffer
-//! is one ([`Choice::Flush`]). What a look at a hostile process's memory finds is chosen too ([`Choice::Find`]), and only
-//! there: such a choice has no other kinds beside it, and its first entry is what memory holds. Who calls: `world`. Who implements: the explorer's strategies.
+//! A *visible step* is a load that memory must answer, a barrier, a locked operation, a lock, a
+//! wait or a wake. A store goes into its agent's own store buffer, which nobody else can see, so it
+//! is no choice; that it leaves the buffer is one ([`Choice::Flush`]). What a look at a hostile
+//! process's memory finds is chosen too ([`Choice::Find`]), and only there: such a choice has no
+//! other kinds beside it, and its first entry is what memory holds. Who calls: `world`. Who
+//! implements: the explorer's strategies.
 
 /// Index of an agent in the order of its spawning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +27,8 @@ pub enum Choice {
     Run(AgentIx),
     /// The oldest store in the agent's buffer reaches memory.
     Flush(AgentIx),
-    /// The agent's look at what a hostile process writes finds this value (of bytes, the first eight).
+    /// The agent's look at what a hostile process writes finds this value (of bytes, the first
+    /// eight).
     Find(AgentIx, u64),
 }
 
@@ -85,7 +88,8 @@ pub struct Point<'a> {
     pub choices: &'a [Choice],
     /// The agent that moved last, if it can go on.
     pub current: Option<AgentIx>,
-    /// Hash of the whole state: memory, store buffers, locks, and each agent's history of observed values.
+    /// Hash of the whole state: memory, store buffers, locks, and each agent's history of observed
+    /// values.
     pub state: u64,
     /// Visible steps taken so far in this run.
     pub step: u64,

@@ -1,7 +1,7 @@
 //! Owns what a running agent knows about itself: its name, the locks it holds, its recorder.
 //!
-//! On the host it is thread-local; in a cooperative machine the world switches it together with the fiber. Nothing
-//! here is shared between agents.
+//! On the host it is thread-local; in a cooperative machine the world switches it together with the
+//! fiber. Nothing here is shared between agents.
 
 use std::cell::RefCell;
 use tidegate_trace::Recorder;
@@ -48,7 +48,8 @@ pub fn name() -> String {
     with(|m| m.name.clone())
 }
 
-/// Whether the calling agent is unwinding from a panic: a destructor that takes locks had better not.
+/// Whether the calling agent is unwinding from a panic: a destructor that takes locks had better
+/// not.
 pub fn is_panicking() -> bool {
     std::thread::panicking()
 }
@@ -66,8 +67,8 @@ pub(crate) fn guard_dropped() {
     with(|m| m.guards -= 1);
 }
 
-/// Panics, with the agent's name, if the calling agent holds a platform lock: no guard of policy state is held over
-/// `what` (a DDI call, a callback).
+/// Panics, with the agent's name, if the calling agent holds a platform lock: no guard of policy
+/// state is held over `what` (a DDI call, a callback).
 #[inline]
 pub fn assert_no_guards(what: &str) {
     let held = guards_held();

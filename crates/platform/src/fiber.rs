@@ -1,7 +1,8 @@
-//! Owns stackful coroutines: an agent of a cooperative machine is a fiber, so blocking calls stay straight lines.
+//! Owns stackful coroutines: an agent of a cooperative machine is a fiber, so blocking calls stay
+//! straight lines.
 //!
-//! A hand-off is a few nanoseconds. Stacks are pooled per thread. A fiber is never unwound from outside: whoever
-//! abandons a run finishes it.
+//! A hand-off is a few nanoseconds. Stacks are pooled per thread. A fiber is never unwound from
+//! outside: whoever abandons a run finishes it.
 
 #![allow(unsafe_code)]
 
@@ -28,9 +29,9 @@ pub(crate) struct Fiber {
 impl Fiber {
     /// A fiber that will run `body`; `body` must not panic through.
     pub(crate) fn new(body: impl FnOnce() + 'static) -> Fiber {
-        let stack = STACKS
-            .with(|s| s.borrow_mut().pop())
-            .unwrap_or_else(|| DefaultStack::new(STACK_BYTES).expect("no memory for a fiber's stack"));
+        let stack = STACKS.with(|s| s.borrow_mut().pop()).unwrap_or_else(|| {
+            DefaultStack::new(STACK_BYTES).expect("no memory for a fiber's stack")
+        });
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
             CURRENT.set(std::ptr::from_ref(yielder));
             body();
@@ -77,7 +78,8 @@ pub(crate) fn suspend() {
         !yielder.is_null(),
         "only an agent of a cooperative machine can block here: call it inside Platform::run"
     );
-    // SAFETY: CURRENT holds the yielder of the fiber that runs now: `resume` sets it on entry and restores the outer
-    // one on return, and the yielder lives on that fiber's stack for as long as the fiber has not ended.
+    // SAFETY: CURRENT holds the yielder of the fiber that runs now: `resume` sets it on entry and
+    // restores the outer one on return, and the yielder lives on that fiber's stack for as long as
+    // the fiber has not ended.
     unsafe { (*yielder).suspend(()) };
 }

@@ -1,11 +1,13 @@
-//! Purpose: the host back end. Agents are threads that park on futexes, the clock is the wall clock, and a *closed* host has a
-//! watch that ends a run in which no agent can move any more.
+//! Purpose: the host back end. Agents are threads that park on futexes, the clock is the wall
+//! clock, and a *closed* host has a watch that ends a run in which no agent can move any more.
 //!
-//! Invariants: only a closed host declares standstill. On an open one, a thread that the platform does not know may still act
-//! (decisions/0048). A sleeper registers before it reads `stopped`, and `stop` wakes until no sleeper is registered.
+//! Invariants: only a closed host declares standstill. On an open one, a thread that the platform
+//! does not know may still act (decisions/0048). A sleeper registers before it reads `stopped`, and
+//! `stop` wakes until no sleeper is registered.
 //!
-//! The watch sleeps without end while an agent can move. The last agent that sleeps or ends wakes it. From then on the watch checks
-//! periodically, since a woken thread counts as asleep until it runs.
+//! The watch sleeps without end while an agent can move. The last agent that sleeps or ends wakes
+//! it. From then on the watch checks periodically, since a woken thread counts as asleep until it
+//! runs.
 
 use crate::memory::Word;
 use crate::time::Deadline;
@@ -43,7 +45,8 @@ struct Sleeper {
     what: String,
     /// It moves again by itself.
     deadline: bool,
-    /// The sleeping thread is an agent of this host. The sleep of another thread says nothing about standstill.
+    /// The sleeping thread is an agent of this host. The sleep of another thread says nothing about
+    /// standstill.
     agent_of_host: bool,
 }
 
@@ -56,7 +59,8 @@ struct Threads {
     agents_asleep: u64,
     /// How many agents among `sleepers` have a deadline, and so move again by themselves.
     with_deadline: u64,
-    /// How many agents among `sleepers` say what they wait for. The others are services, which may sleep for ever.
+    /// How many agents among `sleepers` say what they wait for. The others are services, which may
+    /// sleep for ever.
     with_reason: u64,
     /// The watch, while it waits for standstill.
     watch: Option<std::thread::Thread>,
@@ -121,7 +125,8 @@ pub(crate) struct Host {
     threads: Mutex<Threads>,
 }
 
-/// How often the watch looks once nobody can move, and how many looks in a row must find the same: a second in all.
+/// How often the watch looks once nobody can move, and how many looks in a row must find the same:
+/// a second in all.
 const WATCH_PERIOD: Duration = Duration::from_millis(50);
 const WATCH_QUIET_LOOKS: u32 = 20;
 /// Sleeping is only trusted to this much; the rest of a busy time is spun.
@@ -207,7 +212,8 @@ impl Host {
         let end = if self.is_stopped() {
             WaitEnd::Stopped
         } else {
-            // Only a sleep that ends by itself, or has no deadline, counts as movement for the watch.
+            // Only a sleep that ends by itself, or has no deadline, counts as movement for the
+            // watch.
             self.sleeps.fetch_add(u64::from(by_itself || deadline.is_none()), Ordering::Relaxed);
             os::futex_wait(word.cell(), expected, timeout);
             match deadline {
@@ -238,7 +244,8 @@ impl Host {
     /// Wakes until no sleeper is registered: one that registers later finds `stopped` set.
     fn release_sleepers(&self) {
         loop {
-            let sleeping: Vec<Word> = self.threads().sleepers.values().map(|s| s.word.clone()).collect();
+            let sleeping: Vec<Word> =
+                self.threads().sleepers.values().map(|s| s.word.clone()).collect();
             if sleeping.is_empty() {
                 return;
             }
@@ -254,7 +261,8 @@ impl Host {
         if self.closed { self.threads().blocked() } else { Vec::new() }
     }
 
-    /// Runs `main` here and ends with every agent joined. A closed host is watched for standstill meanwhile.
+    /// Runs `main` here and ends with every agent joined. A closed host is watched for standstill
+    /// meanwhile.
     pub(crate) fn run(&self, platform: &Platform, main: Box<dyn FnOnce() + Send>) -> RunReport {
         let outer = current::exchange(current::Belongings::named("main".to_owned()));
         let outer_host = AGENT_OF.replace(self.number);
@@ -287,7 +295,8 @@ impl Host {
         RunReport { blocked, panics, end: self.now(), steps: 0 }
     }
 
-    /// Whether the machine may yet move; if so, the calling thread is unparked when it stands still.
+    /// Whether the machine may yet move; if so, the calling thread is unparked when it stands
+    /// still.
     fn may_move(&self) -> bool {
         let mut threads = self.threads();
         let may_move = !threads.stands_still();
@@ -305,7 +314,8 @@ impl Host {
             if finished() {
                 break;
             }
-            // A look at once would mostly find a thread that is on its way; a period keeps it off those that hand work to and fro.
+            // A look at once would mostly find a thread that is on its way; a period keeps it off
+            // those that hand work to and fro.
             std::thread::park_timeout(WATCH_PERIOD);
             let (blocked, counts) = (self.blocked_agents(), self.parking_counts());
             quiet = if blocked.is_empty() || counts != seen { 0 } else { quiet + 1 };
@@ -335,8 +345,10 @@ pub(crate) fn spawn(platform: &Platform, name: String, body: Box<dyn FnOnce() + 
             threads.panics.push(panic_text(&name, payload.as_ref()));
         }
     };
-    let handle =
-        std::thread::Builder::new().name(thread_name).spawn(run).expect("the system gives no more threads");
+    let handle = std::thread::Builder::new()
+        .name(thread_name)
+        .spawn(run)
+        .expect("the system gives no more threads");
     platform.inner.host.threads().handles.push(handle);
 }
 
@@ -354,12 +366,13 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. Most single rounds already find a sleeper that reads `stopped`
-    /// too early.
+    /// Rounds of [`a_sleeper_that_registers_during_a_stop_is_released`]. Most single rounds already
+    /// find a sleeper that reads `stopped` too early.
     const ROUNDS: u32 = 100;
 
-    /// The registration lock is held while a thread comes to its sleep, so the stop falls between what the thread does before
-    /// it registers and what it does after. A released thread never begins to sleep once the stop is complete.
+    /// The registration lock is held while a thread comes to its sleep, so the stop falls between
+    /// what the thread does before it registers and what it does after. A released thread never
+    /// begins to sleep once the stop is complete.
     #[test]
     fn a_sleeper_that_registers_during_a_stop_is_released() {
         for round in 0..ROUNDS {
@@ -375,7 +388,8 @@ mod tests {
             while !comes.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }
-            // The sleeper reaches the lock meanwhile. The test passes also in a round where it does not.
+            // The sleeper reaches the lock meanwhile. The test passes also in a round where it does
+            // not.
             (0..200).for_each(|_| std::thread::yield_now());
             host.begin_stop();
             drop(registration);
@@ -388,7 +402,10 @@ mod tests {
             }
             assert_eq!(sleeper.join().expect("no panic"), WaitEnd::Stopped);
             let late = host.parking_counts().sleeps - sleeps;
-            assert_eq!(late, 0, "round {round}: a thread went to sleep after the stop was complete");
+            assert_eq!(
+                late, 0,
+                "round {round}: a thread went to sleep after the stop was complete"
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The seam: every shared access, lock, wait, agent and clock reading of tidegate goes through a [`Platform`] value.
+//! The seam: every shared access, lock, wait, agent and clock reading of tidegate goes through a
+//! [`Platform`] value.
 //!
-//! The platform is chosen when a machine is built, not when it is compiled, so the code that users run is the code
-//! that the explorer explores:
+//! The platform is chosen when a machine is built, not when it is compiled, so the code that users
+//! run is the code that the explorer explores:
 //!
 //! | platform | memory | agents | clock |
 //! |---|---|---|---|
@@ -9,10 +10,10 @@
 //! | [`Platform::virtual_time`] | the same | fibers on one thread, in order of time | virtual, with step costs |
 //! | [`Platform::explored`] | words behind store buffers | fibers, a [`Controller`] chooses who runs | virtual |
 //!
-//! Rooms: [`memory`] (Word, Page, Bulk, physical addresses) · [`mapping`] (a window that can be rotated) ·
-//! [`sync`] (Mutex, Event, WakeWord) · [`agent`] (turns and services) · [`time`] · [`controller`] (what an explorer
-//! decides) · `host`, `world` (the two ways to run agents) · `fiber`, `os` (the only rooms with `unsafe`, beside
-//! `memory`).
+//! Rooms: [`memory`] (Word, Page, Bulk, physical addresses) · [`mapping`] (a window that can be
+//! rotated) · [`sync`] (Mutex, Event, WakeWord) · [`agent`] (turns and services) · [`time`] ·
+//! [`controller`] (what an explorer decides) · `host`, `world` (the two ways to run agents) ·
+//! `fiber`, `os` (the only rooms with `unsafe`, beside `memory`).
 //!
 //! It knows nothing about graphics.
 
@@ -36,8 +37,8 @@ pub use agent::{Agent, ServiceHandle, Turn};
 pub use controller::{AgentIx, Choice, Controller, MemoryModel, Object, OpKind, Point};
 pub use mapping::Mapping;
 pub use memory::{
-    Bulk, BulkWindow, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory, Target,
-    Untrusted, Word,
+    Bulk, BulkWindow, CacheType, OutOfBounds, Page, PageKind, PhysicalAddress, PhysicalMemory,
+    Target, Untrusted, Word,
 };
 pub use steps::{Happened, StepEvent, StepLog};
 pub use sync::{Event, EventId, Mutex, MutexGuard, WaitEnd, WakeWord};
@@ -74,33 +75,39 @@ pub(crate) struct Inner {
 impl Platform {
     /// Threads, real atomics and the wall clock.
     ///
-    /// Threads of the application may call in and wait as agents do. A wait never ends with [`WaitEnd::Stopped`] because no agent can
-    /// move, since a thread that the platform does not know may still end it.
+    /// Threads of the application may call in and wait as agents do. A wait never ends with
+    /// [`WaitEnd::Stopped`] because no agent can move, since a thread that the platform does not
+    /// know may still end it.
     pub fn host() -> Platform {
         Platform::new(PlatformKind::Host, None, host::Host::new(false))
     }
 
-    /// As [`Platform::host`], for programs that start every thread with [`Platform::spawn`] or [`Platform::spawn_service`].
+    /// As [`Platform::host`], for programs that start every thread with [`Platform::spawn`] or
+    /// [`Platform::spawn_service`].
     ///
-    /// When no agent of such a platform can move any more, [`Platform::run`] ends after a second and names the blocked agents, as
-    /// it does on the cooperative platforms. Other threads that act on it go unnoticed: a wait that one of them would end may
-    /// return [`WaitEnd::Stopped`].
+    /// When no agent of such a platform can move any more, [`Platform::run`] ends after a second
+    /// and names the blocked agents, as it does on the cooperative platforms. Other threads that
+    /// act on it go unnoticed: a wait that one of them would end may return [`WaitEnd::Stopped`].
     pub fn closed_host() -> Platform {
         Platform::new(PlatformKind::Host, None, host::Host::new(true))
     }
 
     /// Fibers on the calling thread in order of virtual time; [`Platform::spend`] charges `costs`.
     ///
-    /// A thread holds at most one such machine; making another while one is alive panics. The machine stays on its thread: a call
-    /// from another thread panics there, and changes nothing.
+    /// A thread holds at most one such machine; making another while one is alive panics. The
+    /// machine stays on its thread: a call from another thread panics there, and changes nothing.
     pub fn virtual_time(costs: StepCosts) -> Platform {
         Platform::cooperative(PlatformKind::Virtual, world::World::open_virtual(costs))
     }
 
-    /// Fibers on the calling thread in the order that `controller` chooses; stores wait in store buffers as
-    /// `model` says. The machine stays on the calling thread, as that of [`Platform::virtual_time`].
+    /// Fibers on the calling thread in the order that `controller` chooses; stores wait in store
+    /// buffers as `model` says. The machine stays on the calling thread, as that of
+    /// [`Platform::virtual_time`].
     pub fn explored(controller: Box<dyn Controller>, model: MemoryModel) -> Platform {
-        Platform::cooperative(PlatformKind::Explored, world::World::open_explored(controller, model))
+        Platform::cooperative(
+            PlatformKind::Explored,
+            world::World::open_explored(controller, model),
+        )
     }
 
     fn cooperative(kind: PlatformKind, world: world::WorldId) -> Platform {
@@ -135,8 +142,9 @@ impl Platform {
         }
     }
 
-    /// The time to put on a timeline: the clock, or under exploration, where the clock stands still, the number of events in the
-    /// log of steps ([`Platform::take_steps`]). Without tracing that is the count of visible steps.
+    /// The time to put on a timeline: the clock, or under exploration, where the clock stands
+    /// still, the number of events in the log of steps ([`Platform::take_steps`]). Without tracing
+    /// that is the count of visible steps.
     pub fn stamp_ns(&self) -> u64 {
         match self.inner.kind {
             PlatformKind::Explored => world::steps(),
@@ -144,8 +152,9 @@ impl Platform {
         }
     }
 
-    /// Charges the modelled cost of one step to the calling agent. Costs nothing on the host, where the step itself
-    /// takes its time, and under exploration, where time only passes when nothing else can happen.
+    /// Charges the modelled cost of one step to the calling agent. Costs nothing on the host, where
+    /// the step itself takes its time, and under exploration, where time only passes when nothing
+    /// else can happen.
     #[inline]
     pub fn spend(&self, step: Step) {
         if self.inner.kind == PlatformKind::Virtual {
@@ -153,8 +162,8 @@ impl Platform {
         }
     }
 
-    /// Lets the calling agent be busy for `ns` nanoseconds: real time on the host (sleep for the most, then spin),
-    /// modelled time elsewhere.
+    /// Lets the calling agent be busy for `ns` nanoseconds: real time on the host (sleep for the
+    /// most, then spin), modelled time elsewhere.
     pub fn busy(&self, ns: u64) {
         match self.inner.kind {
             PlatformKind::Host => self.inner.host.busy(ns),
@@ -163,7 +172,8 @@ impl Platform {
         }
     }
 
-    /// Blocks the calling agent until `deadline`. Returns [`WaitEnd::Stopped`] early when the machine stops.
+    /// Blocks the calling agent until `deadline`. Returns [`WaitEnd::Stopped`] early when the
+    /// machine stops.
     pub fn sleep_until(&self, deadline: CpuTime) -> WaitEnd {
         match self.inner.kind {
             PlatformKind::Host => self.inner.host.sleep_until(deadline),
@@ -172,7 +182,8 @@ impl Platform {
     }
 
     // spec: NF-055
-    /// A full (sequentially consistent) memory barrier: every store of this agent is visible before its next load.
+    /// A full (sequentially consistent) memory barrier: every store of this agent is visible before
+    /// its next load.
     #[inline]
     pub fn fence(&self) {
         if self.inner.kind == PlatformKind::Explored {
@@ -202,8 +213,13 @@ impl Platform {
         Event::new(self, manual_reset)
     }
 
-    /// Starts a straight-line agent (an application thread). It blocks by calling, and ends by returning.
-    pub fn spawn(&self, name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> AgentHandle {
+    /// Starts a straight-line agent (an application thread). It blocks by calling, and ends by
+    /// returning.
+    pub fn spawn(
+        &self,
+        name: impl Into<String>,
+        body: impl FnOnce() + Send + 'static,
+    ) -> AgentHandle {
         let name = name.into();
         if self.is_cooperative() {
             return AgentHandle { end: End::Fiber(world::spawn(name, true, Box::new(body))) };
@@ -218,8 +234,9 @@ impl Platform {
         AgentHandle { end: End::Thread(done) }
     }
 
-    /// Starts a straight-line agent that a run does not wait for, as it does not wait for services: the thread of a driver. It ends
-    /// by returning; when the run ends, it is released like every blocked agent.
+    /// Starts a straight-line agent that a run does not wait for, as it does not wait for services:
+    /// the thread of a driver. It ends by returning; when the run ends, it is released like every
+    /// blocked agent.
     pub fn spawn_worker(&self, name: impl Into<String>, body: impl FnOnce() + Send + 'static) {
         let (name, body) = (name.into(), Box::new(body));
         match self.inner.kind {
@@ -230,7 +247,8 @@ impl Platform {
         }
     }
 
-    /// Starts a service: agents that take turns on one thread (or fiber) and park on `wake` when all are idle.
+    /// Starts a service: agents that take turns on one thread (or fiber) and park on `wake` when
+    /// all are idle.
     pub fn spawn_service(
         &self,
         name: impl Into<String>,
@@ -240,12 +258,14 @@ impl Platform {
         agent::spawn_service(self, name.into(), wake, agents)
     }
 
-    /// Runs `main` as the first agent. On the host it runs on the calling thread; on the others this call drives all
-    /// agents until every straight-line agent has returned, or none can move any more.
+    /// Runs `main` as the first agent. On the host it runs on the calling thread; on the others
+    /// this call drives all agents until every straight-line agent has returned, or none can move
+    /// any more.
     ///
-    /// When nothing can move, [`RunReport::blocked`] names the blocked agents and what each waits for. They are then released
-    /// with [`WaitEnd::Stopped`] so that their calls return. [`Platform::host`] never does this: a thread that it does not
-    /// know may still act. When `main` returns there, every wait on the platform ends, those of other threads included.
+    /// When nothing can move, [`RunReport::blocked`] names the blocked agents and what each waits
+    /// for. They are then released with [`WaitEnd::Stopped`] so that their calls return.
+    /// [`Platform::host`] never does this: a thread that it does not know may still act. When
+    /// `main` returns there, every wait on the platform ends, those of other threads included.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
         match self.inner.kind {
             PlatformKind::Host => self.inner.host.run(self, Box::new(main)),
@@ -253,7 +273,8 @@ impl Platform {
         }
     }
 
-    /// Releases every blocked agent with [`WaitEnd::Stopped`], and every blocking call made from now on.
+    /// Releases every blocked agent with [`WaitEnd::Stopped`], and every blocking call made from
+    /// now on.
     pub fn stop(&self) {
         match self.inner.kind {
             PlatformKind::Host => self.inner.host.stop(),
@@ -269,7 +290,8 @@ impl Platform {
         }
     }
 
-    /// What each blocked agent waits for, as (agent, what); empty while an agent can move, and always on [`Platform::host`].
+    /// What each blocked agent waits for, as (agent, what); empty while an agent can move, and
+    /// always on [`Platform::host`].
     pub fn blocked_agents(&self) -> Vec<(String, String)> {
         match self.inner.kind {
             PlatformKind::Host => self.inner.host.blocked_agents(),
@@ -277,7 +299,8 @@ impl Platform {
         }
     }
 
-    /// System calls made so far to put threads to sleep and to wake them (host), or their modelled equivalents.
+    /// System calls made so far to put threads to sleep and to wake them (host), or their modelled
+    /// equivalents.
     pub fn parking_counts(&self) -> ParkingCounts {
         self.inner.host.parking_counts()
     }

@@ -1,8 +1,9 @@
 //! Owns a window onto a page that can be turned to another page: what a doorbell's CPU address is.
 //!
-//! A store through the window is one step: it finds the page and stores to it with no rotation in between. After
-//! [`Mapping::rotate`] no store that starts later reaches the old page. In an explored machine a store that was made
-//! before the rotation may still sit in its agent's store buffer, and reaches the page that it was made to.
+//! A store through the window is one step: it finds the page and stores to it with no rotation in
+//! between. After [`Mapping::rotate`] no store that starts later reaches the old page. In an
+//! explored machine a store that was made before the rotation may still sit in its agent's store
+//! buffer, and reaches the page that it was made to.
 
 use crate::{Page, Platform, PlatformKind, world};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,7 +20,8 @@ pub struct Mapping {
 impl Mapping {
     /// A window onto `page`.
     pub fn new(platform: &Platform, page: Page) -> Mapping {
-        let id = if platform.kind() == PlatformKind::Explored { world::next_object_id() } else { 0 };
+        let id =
+            if platform.kind() == PlatformKind::Explored { world::next_object_id() } else { 0 };
         Mapping { platform: platform.clone(), shown: Arc::new(RwLock::new(page)), id }
     }
 
@@ -28,8 +30,9 @@ impl Mapping {
     pub fn store(&self, index: usize, value: u64) {
         if self.platform.kind() == PlatformKind::Explored {
             world::mapping_step(self.id, None);
-            // Without the guard: the store may let another agent run, and that one may rotate. The store goes to the page that it
-            // was made to, as if it had sat in its agent's store buffer.
+            // Without the guard: the store may let another agent run, and that one may rotate. The
+            // store goes to the page that it was made to, as if it had sat in its agent's store
+            // buffer.
             return self.page().store(index, value);
         }
         self.shown.read().unwrap_or_else(PoisonError::into_inner).store(index, value);

@@ -1,4 +1,5 @@
-//! Owns the system calls: futex wait and wake, and processor pause. One of the rooms where `unsafe` is allowed.
+//! Owns the system calls: futex wait and wake, and processor pause. One of the rooms where `unsafe`
+//! is allowed.
 
 #![allow(unsafe_code)]
 
@@ -11,15 +12,17 @@ fn low_half(word: &AtomicU64) -> *const u32 {
     std::ptr::from_ref(word).cast::<u32>()
 }
 
-/// Sleeps while the low 32 bits of `word` are `expected`; returns early on a wake, a signal or after `timeout`.
+/// Sleeps while the low 32 bits of `word` are `expected`; returns early on a wake, a signal or
+/// after `timeout`.
 pub(crate) fn futex_wait(word: &AtomicU64, expected: u32, timeout: Option<Duration>) {
     let spec = timeout.map(|t| libc::timespec {
         tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: i64::from(t.subsec_nanos()),
     });
     let spec_ptr = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the address is that of a live AtomicU64 borrowed for the call, the kernel only reads it, and the
-    // timespec lives on this stack until the call returns. Every outcome is a legal (spurious) wake to the caller.
+    // SAFETY: the address is that of a live AtomicU64 borrowed for the call, the kernel only reads
+    // it, and the timespec lives on this stack until the call returns. Every outcome is a legal
+    // (spurious) wake to the caller.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -33,9 +36,15 @@ pub(crate) fn futex_wait(word: &AtomicU64, expected: u32, timeout: Option<Durati
 
 /// Wakes up to `count` sleepers of `word`.
 pub(crate) fn futex_wake(word: &AtomicU64, count: i32) {
-    // SAFETY: the address is that of a live AtomicU64; FUTEX_WAKE does not dereference it beyond hashing.
+    // SAFETY: the address is that of a live AtomicU64; FUTEX_WAKE does not dereference it beyond
+    // hashing.
     unsafe {
-        libc::syscall(libc::SYS_futex, low_half(word), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count);
+        libc::syscall(
+            libc::SYS_futex,
+            low_half(word),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            count,
+        );
     }
 }
 
@@ -56,12 +65,14 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     if result != 0 {
         return 0;
     }
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// Pins the calling thread to one processor; returns whether the kernel agreed.
 pub fn pin_to_cpu(cpu: usize) -> bool {
-    // SAFETY: a zeroed cpu_set_t is the empty set; CPU_SET bounds-checks its index; the set lives for the call.
+    // SAFETY: a zeroed cpu_set_t is the empty set; CPU_SET bounds-checks its index; the set lives
+    // for the call.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);

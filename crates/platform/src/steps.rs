@@ -1,10 +1,12 @@
-//! What happened in an explored machine, in order, while tracing is on: visible steps, stores that entered a store buffer, and
-//! stores that left one. It is for people who look at a replayed schedule.
+//! What happened in an explored machine, in order, while tracing is on: visible steps, stores that
+//! entered a store buffer, and stores that left one. It is for people who look at a replayed
+//! schedule.
 //!
-//! Invariants: keeping the log is no step, and nothing in it goes into the state of the machine. While tracing is off nothing is
-//! kept.
+//! Invariants: keeping the log is no step, and nothing in it goes into the state of the machine.
+//! While tracing is off nothing is kept.
 //!
-//! Entry points: [`crate::Platform::take_steps`], [`StepLog::name_of`], [`crate::memory::Word::named`].
+//! Entry points: [`crate::Platform::take_steps`], [`StepLog::name_of`],
+//! [`crate::memory::Word::named`].
 
 use crate::controller::{AgentIx, Object, OpKind};
 use std::collections::{HashMap, VecDeque};
@@ -38,7 +40,8 @@ pub enum Happened {
 /// The events of a run and the names of what they touched.
 #[derive(Clone, Debug, Default)]
 pub struct StepLog {
-    /// In the order in which they happened: the time of a record of the same run is the number of events before it.
+    /// In the order in which they happened: the time of a record of the same run is the number of
+    /// events before it.
     pub events: Vec<StepEvent>,
     names: HashMap<Object, String>,
     pages: HashMap<u32, String>,
@@ -83,13 +86,29 @@ impl StepLog {
         }
     }
 
-    pub(crate) fn buffered(&mut self, agent: AgentIx, (object, value): (Object, Option<u64>), step: u64) {
+    pub(crate) fn buffered(
+        &mut self,
+        agent: AgentIx,
+        (object, value): (Object, Option<u64>),
+        step: u64,
+    ) {
         self.stores += 1;
         self.buffered.entry(agent).or_default().push_back(self.stores);
-        self.events.push(StepEvent { agent, what: Happened::Buffered(self.stores), object, value, step });
+        self.events.push(StepEvent {
+            agent,
+            what: Happened::Buffered(self.stores),
+            object,
+            value,
+            step,
+        });
     }
 
-    pub(crate) fn visible(&mut self, agent: AgentIx, (object, value): (Object, Option<u64>), step: u64) {
+    pub(crate) fn visible(
+        &mut self,
+        agent: AgentIx,
+        (object, value): (Object, Option<u64>),
+        step: u64,
+    ) {
         let store = self.buffered.get_mut(&agent).and_then(VecDeque::pop_front);
         let Some(store) = store else { return };
         self.events.push(StepEvent { agent, what: Happened::Visible(store), object, value, step });

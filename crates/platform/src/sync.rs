@@ -1,8 +1,8 @@
 //! Owns locks and waits: [`Mutex`], [`Event`], [`WakeWord`].
 //!
-//! The mutex knows its owner agent: taking it twice is a panic with names, not a hang. No guard may be held over a DDI
-//! call or a callback ([`crate::current::assert_no_guards`]). Event and wake word are made of protocol words, so their
-//! own races are explored like everybody's.
+//! The mutex knows its owner agent: taking it twice is a panic with names, not a hang. No guard may
+//! be held over a DDI call or a callback ([`crate::current::assert_no_guards`]). Event and wake
+//! word are made of protocol words, so their own races are explored like everybody's.
 
 use crate::memory::Word;
 use crate::time::Deadline;
@@ -35,7 +35,8 @@ pub struct Mutex<T> {
 
 impl<T> Mutex<T> {
     pub(crate) fn new(platform: &Platform, name: &'static str, value: T) -> Mutex<T> {
-        let id = if platform.kind() == PlatformKind::Explored { world::next_object_id() } else { 0 };
+        let id =
+            if platform.kind() == PlatformKind::Explored { world::next_object_id() } else { 0 };
         Mutex {
             platform: platform.clone(),
             name,
@@ -53,8 +54,9 @@ impl<T> Mutex<T> {
         MutexGuard { mutex: self, guard: Some(guard), counted: true }
     }
 
-    /// Takes the lock as one that orders calls rather than guards policy state, so it may be held over them: the interrupt
-    /// lock, a mailbox, the submitter lock of a queue. It does not count for [`current::assert_no_guards`].
+    /// Takes the lock as one that orders calls rather than guards policy state, so it may be held
+    /// over them: the interrupt lock, a mailbox, the submitter lock of a queue. It does not count
+    /// for [`current::assert_no_guards`].
     #[inline]
     pub fn lock_device(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, guard: Some(self.take()), counted: false }
@@ -89,7 +91,9 @@ impl<T> Mutex<T> {
                 world::lock(self.id, self.name);
                 self.value.try_lock().unwrap_or_else(|e| match e {
                     TryLockError::Poisoned(p) => p.into_inner(),
-                    TryLockError::WouldBlock => panic!("the world gave the lock '{}' twice", self.name),
+                    TryLockError::WouldBlock => {
+                        panic!("the world gave the lock '{}' twice", self.name)
+                    }
                 })
             }
         };
@@ -178,7 +182,8 @@ impl fmt::Debug for Watchers {
 
 impl Watchers {
     fn add(&self, word: &Word) {
-        let list = self.0.get_or_init(|| word.platform().mutex("waiters for several events", Vec::new()));
+        let list =
+            self.0.get_or_init(|| word.platform().mutex("waiters for several events", Vec::new()));
         list.lock().push(word.clone());
     }
 
@@ -209,8 +214,8 @@ impl Event {
         EventId(self.state.address())
     }
 
-    /// Sets the event and wakes who waits: all of them if it is manual-reset, else one. `step` is what their way back
-    /// costs in virtual time. Makes no system call when nobody sleeps.
+    /// Sets the event and wakes who waits: all of them if it is manual-reset, else one. `step` is
+    /// what their way back costs in virtual time. Makes no system call when nobody sleeps.
     pub fn set(&self, step: Step) {
         self.state.exchange(SET);
         if self.sleepers.load() > 0 {
@@ -231,7 +236,11 @@ impl Event {
 
     /// Takes the event if it is set, without waiting.
     pub fn try_take(&self) -> bool {
-        if self.manual_reset { self.is_set() } else { self.state.compare_exchange(SET, CLEAR).is_ok() }
+        if self.manual_reset {
+            self.is_set()
+        } else {
+            self.state.compare_exchange(SET, CLEAR).is_ok()
+        }
     }
 
     /// Blocks until the event is set.
@@ -239,7 +248,8 @@ impl Event {
         self.wait_for(None, "an event")
     }
 
-    /// Blocks until the event is set or `deadline` has passed; `what` says what for in deadlock reports.
+    /// Blocks until the event is set or `deadline` has passed; `what` says what for in deadlock
+    /// reports.
     pub fn wait_for(&self, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
         if self.try_take() {
             return WaitEnd::Woken;
@@ -260,10 +270,11 @@ impl Event {
     }
 
     // spec: ME-064
-    /// Blocks until one of `events` is set, and takes that one alone. Returns its index, the lowest where several are set.
+    /// Blocks until one of `events` is set, and takes that one alone. Returns its index, the lowest
+    /// where several are set.
     ///
-    /// The waiter counts as a sleeper of each event before it checks them for the last time. A set after that check finds
-    /// its wake word.
+    /// The waiter counts as a sleeper of each event before it checks them for the last time. A set
+    /// after that check finds its wake word.
     ///
     /// # Errors
     /// How the wait ended otherwise: the machine stopped.
@@ -303,10 +314,12 @@ impl Event {
 const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
 
-/// Tells who stores to a doorbell whether somebody must be woken for it (a doorbell store alone wakes nobody).
+/// Tells who stores to a doorbell whether somebody must be woken for it (a doorbell store alone
+/// wakes nobody).
 ///
-/// Ringer: store the doorbell, full barrier, load the wake word, wake if it says asleep. Sleeper: set the wake word, full
-/// barrier, one more pass over the doorbells, sleep. Either the ringer sees "asleep" or the pass sees the ring.
+/// Ringer: store the doorbell, full barrier, load the wake word, wake if it says asleep. Sleeper:
+/// set the wake word, full barrier, one more pass over the doorbells, sleep. Either the ringer sees
+/// "asleep" or the pass sees the ring.
 #[derive(Clone, Debug)]
 pub struct WakeWord {
     word: Word,

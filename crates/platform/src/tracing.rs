@@ -1,5 +1,6 @@
-//! Owns the platform's side of a trace: lanes, names and fences are registered here; agents record alone into their
-//! own recorder, and the parts are merged when an agent ends or the trace is taken.
+//! Owns the platform's side of a trace: lanes, names and fences are registered here; agents record
+//! alone into their own recorder, and the parts are merged when an agent ends or the trace is
+//! taken.
 
 use crate::{Platform, PlatformKind, StepLog, current, world};
 use std::sync::Mutex;
@@ -19,7 +20,12 @@ pub(crate) struct Tracing {
 
 impl Tracing {
     pub(crate) fn new(clock: ClockName) -> Tracing {
-        Tracing { on: AtomicBool::new(false), builder: Mutex::new(None), clock, links: AtomicU32::new(0) }
+        Tracing {
+            on: AtomicBool::new(false),
+            builder: Mutex::new(None),
+            clock,
+            links: AtomicU32::new(0),
+        }
     }
 
     fn with_builder<R>(&self, f: impl FnOnce(&mut TraceBuilder) -> R) -> R {
@@ -41,7 +47,8 @@ impl Tracing {
 }
 
 impl Platform {
-    /// Switches recording on. Lanes registered before stay valid. An explored machine keeps a log of its steps from now on.
+    /// Switches recording on. Lanes registered before stay valid. An explored machine keeps a log
+    /// of its steps from now on.
     pub fn enable_tracing(&self) {
         if self.kind() == PlatformKind::Explored {
             world::log_steps();
@@ -95,7 +102,8 @@ impl Platform {
     /// Merges what all ended agents (and the caller) recorded. Call it after [`Platform::run`].
     ///
     /// # Panics
-    /// In builds with debug assertions, when records contradict each other ([`Trace::contradictions`]).
+    /// In builds with debug assertions, when records contradict each other
+    /// ([`Trace::contradictions`]).
     pub fn take_trace(&self, title: &str) -> Trace {
         let tracing = &self.inner.tracing;
         tracing.collect();

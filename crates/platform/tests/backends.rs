@@ -1,11 +1,12 @@
-//! The same straight-line code on the three back ends: events, mutexes, services that park, deadlines, standing still.
+//! The same straight-line code on the three back ends: events, mutexes, services that park,
+//! deadlines, standing still.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use tidegate_platform::{
-    Agent, Controller, CpuTime, Event, MemoryModel, Mutex, Platform, PlatformKind, Point, Step, StepCosts,
-    Turn, WaitEnd, WakeWord, Word,
+    Agent, Controller, CpuTime, Event, MemoryModel, Mutex, Platform, PlatformKind, Point, Step,
+    StepCosts, Turn, WaitEnd, WakeWord, Word,
 };
 
 /// Always lets the first choice happen.
@@ -60,7 +61,8 @@ fn a_wait_for_any_of_several_events_takes_the_one_that_is_set_and_no_other() {
         let report = platform.run(move || {
             let events = [p.event(false), p.event(true), p.event(false)];
             let [first, manual, last] = events.clone();
-            // The lowest that is set already; an auto-reset event is taken, a manual-reset event stays.
+            // The lowest that is set already; an auto-reset event is taken, a manual-reset event
+            // stays.
             last.set(Step::ThreadWake);
             manual.set(Step::ThreadWake);
             let any = |events: &[Event; 3]| Event::wait_any(&events.each_ref(), "any of three");
@@ -113,7 +115,10 @@ fn a_mutex_excludes_and_names_who_takes_it_twice() {
             let _held = twice.lock();
             let _again = twice.lock();
         });
-        assert!(report.panics[0].contains("takes the lock 'twice', which it holds already"), "{report:?}");
+        assert!(
+            report.panics[0].contains("takes the lock 'twice', which it holds already"),
+            "{report:?}"
+        );
     }
 }
 
@@ -203,7 +208,8 @@ fn what_is_done_at_leisure_keeps_no_machine_going() {
         let (event, p) = (platform.event(false), platform.clone());
         let (busy, counted) = (looks.clone(), looks.clone());
         let report = platform.run(move || {
-            // It is done while an agent waits for the clock. Explored time passes only when nothing else can happen.
+            // It is done while an agent waits for the clock. Explored time passes only when nothing
+            // else can happen.
             match p.kind() {
                 PlatformKind::Virtual => assert_eq!(looks_in(&p, 20_000_000, &busy), 20),
                 PlatformKind::Explored => assert_eq!(looks_in(&p, 20_000_000, &busy), 1),
@@ -212,7 +218,11 @@ fn what_is_done_at_leisure_keeps_no_machine_going() {
             assert_eq!(event.wait_for(None, "a signal that never comes"), WaitEnd::Stopped);
         });
         assert_eq!(report.blocked, [("main".to_owned(), "a signal that never comes".to_owned())]);
-        assert!(platform.kind() == PlatformKind::Host || counted.load() <= 21, "{}", counted.load());
+        assert!(
+            platform.kind() == PlatformKind::Host || counted.load() <= 21,
+            "{}",
+            counted.load()
+        );
     }
 }
 
@@ -272,7 +282,8 @@ impl<T: Clone> LockOutside<T> for Mutex<T> {
     }
 }
 
-/// Depth-first over choices with pruning by state: the smallest possible explorer, to test the seam by itself.
+/// Depth-first over choices with pruning by state: the smallest possible explorer, to test the seam
+/// by itself.
 #[derive(Default)]
 struct Search {
     path: Vec<(usize, usize)>,

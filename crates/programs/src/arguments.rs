@@ -1,7 +1,7 @@
 //! The argument words of one dispatch, checked against a signature once and then read by place.
 //!
-//! Owns the meaning of a word: which bits hold a number, which must be zero. Called by the dispatch checks and by every
-//! program; calls nothing. Limits of sizes are the programs' own.
+//! Owns the meaning of a word: which bits hold a number, which must be zero. Called by the dispatch
+//! checks and by every program; calls nothing. Limits of sizes are the programs' own.
 
 use super::signature::{Access, ArgumentKind, Signature, Spans};
 use super::{MAX_ARGUMENTS, ProgramFault};
@@ -13,7 +13,10 @@ pub(super) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    pub(super) fn new(signature: &'static Signature, words: &'a [u64]) -> Result<Self, ProgramFault> {
+    pub(super) fn new(
+        signature: &'static Signature,
+        words: &'a [u64],
+    ) -> Result<Self, ProgramFault> {
         if words.len() > MAX_ARGUMENTS || words.len() != signature.arguments.len() {
             return Err(ProgramFault::bad("the number of arguments is not that of the program"));
         }

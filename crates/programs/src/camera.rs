@@ -1,8 +1,8 @@
 //! Matrices and cameras: how vertices and constants get their numbers.
 //!
-//! World space is right-handed with y up. Clip space is that of Direct3D: x and y in -w..w with y up, z in 0..w from the
-//! near to the far plane, and w is the distance along the direction of view. Called by those who fill buffers and by the
-//! vertex stage; calls nothing.
+//! World space is right-handed with y up. Clip space is that of Direct3D: x and y in -w..w with y
+//! up, z in 0..w from the near to the far plane, and w is the distance along the direction of view.
+//! Called by those who fill buffers and by the vertex stage; calls nothing.
 
 /// Four rows of four; applied to column vectors.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,8 +13,12 @@ pub struct Matrix(
 
 impl Matrix {
     /// The matrix that changes nothing.
-    pub const IDENTITY: Self =
-        Self([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]);
+    pub const IDENTITY: Self = Self([
+        [1.0, 0.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0],
+        [0.0, 0.0, 1.0, 0.0],
+        [0.0, 0.0, 0.0, 1.0],
+    ]);
 
     /// Moves by `offset`.
     #[must_use]
@@ -73,7 +77,9 @@ impl Matrix {
     /// Applies the matrix to a point.
     #[must_use]
     pub fn apply(&self, point: [f32; 4]) -> [f32; 4] {
-        self.0.map(|row| row[0] * point[0] + row[1] * point[1] + row[2] * point[2] + row[3] * point[3])
+        self.0.map(|row| {
+            row[0] * point[0] + row[1] * point[1] + row[2] * point[2] + row[3] * point[3]
+        })
     }
 
     /// Applies the 3 by 3 part to a direction.
@@ -114,8 +120,8 @@ impl Camera {
         lens.after(&self.view())
     }
 
-    /// World space to clip space, in parallel projection: the view of a sun. `half_height` is half the height of what
-    /// is seen at any distance.
+    /// World space to clip space, in parallel projection: the view of a sun. `half_height` is half
+    /// the height of what is seen at any distance.
     #[must_use]
     pub fn parallel_clip_from_world(&self) -> Matrix {
         let depth = 1.0 / (self.far - self.near);
@@ -134,7 +140,8 @@ impl Camera {
         let forward = normalised(difference(self.target, self.eye));
         // A view straight up or down has no right hand of its own.
         let vertical = forward[0].abs() + forward[2].abs() < 1e-6;
-        let right = normalised(cross(forward, if vertical { [0.0, 0.0, -1.0] } else { [0.0, 1.0, 0.0] }));
+        let right =
+            normalised(cross(forward, if vertical { [0.0, 0.0, -1.0] } else { [0.0, 1.0, 0.0] }));
         [right, cross(right, forward), forward]
     }
 
@@ -146,8 +153,8 @@ impl Camera {
     }
 }
 
-/// Sine and cosine, worked out in double precision: after rounding, what is left of the difference between one
-/// mathematical library and another is almost never seen.
+/// Sine and cosine, worked out in double precision: after rounding, what is left of the difference
+/// between one mathematical library and another is almost never seen.
 pub(super) fn sine_cosine(angle: f32) -> (f32, f32) {
     let (sine, cosine) = f64::from(angle).sin_cos();
     (sine as f32, cosine as f32)

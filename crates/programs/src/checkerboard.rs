@@ -1,6 +1,7 @@
 //! `checkerboard(dst, width, height, cell, colour_a, colour_b)`: a chequered RGBA8 image.
 //!
-//! The cell at the top left has `colour_a`. A colour is one word as it lies in memory: red in the lowest byte.
+//! The cell at the top left has `colour_a`. A colour is one word as it lies in memory: red in the
+//! lowest byte.
 
 use super::arguments::Arguments;
 use super::part::Part;

@@ -1,9 +1,10 @@
-//! `convolution_2d(src, dst, kernel, width, height, radius)`: a square filter over an image of single-precision numbers.
+//! `convolution_2d(src, dst, kernel, width, height, radius)`: a square filter over an image of
+//! single-precision numbers.
 //!
-//! `dst(x, y)` is the sum of `kernel(i, j) * src(x + i - radius, y + j - radius)` over the rows `j` and, within a row, the
-//! columns `i` of the kernel, in that order. The kernel has `(2 * radius + 1)^2` elements, row by row, and is not
-//! mirrored. Pixels outside the image are those of its nearest edge. A group makes one tile and reads a margin of
-//! `radius` pixels around it.
+//! `dst(x, y)` is the sum of `kernel(i, j) * src(x + i - radius, y + j - radius)` over the rows `j`
+//! and, within a row, the columns `i` of the kernel, in that order. The kernel has `(2 * radius +
+//! 1)^2` elements, row by row, and is not mirrored. Pixels outside the image are those of its
+//! nearest edge. A group makes one tile and reads a margin of `radius` pixels around it.
 
 use super::arguments::Arguments;
 use super::lanes::read_f32;
@@ -77,8 +78,15 @@ fn run(
     tile.store_f32_from(mem, args.va(1), 1, threads.start, &out[threads])
 }
 
-/// Row `y` of the source from `radius` pixels left of the tile on, with the edges of the image repeated outwards.
-fn clamped_row(pixels: &[f32], source: Tile, y: usize, tile: Tile, radius: usize) -> [f32; MAX_ROW] {
+/// Row `y` of the source from `radius` pixels left of the tile on, with the edges of the image
+/// repeated outwards.
+fn clamped_row(
+    pixels: &[f32],
+    source: Tile,
+    y: usize,
+    tile: Tile,
+    radius: usize,
+) -> [f32; MAX_ROW] {
     let mut row = [0.0f32; MAX_ROW];
     for (i, pixel) in row[..tile.width() + 2 * radius].iter_mut().enumerate() {
         let x = (tile.x0 + i).saturating_sub(radius).clamp(source.x0, source.x1 - 1);

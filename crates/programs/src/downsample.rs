@@ -1,8 +1,8 @@
-//! `downsample(src, dst, width, height)`: halves an RGBA8 image. `width` and `height` are those of `dst`; `src` has twice as
-//! many pixels each way.
+//! `downsample(src, dst, width, height)`: halves an RGBA8 image. `width` and `height` are those of
+//! `dst`; `src` has twice as many pixels each way.
 //!
-//! A pixel is the mean of four, taken as light (squared) for colour and as it is for alpha. This makes the next mip
-//! level of a texture, and resolves a target that was drawn at twice its size.
+//! A pixel is the mean of four, taken as light (squared) for colour and as it is for alpha. This
+//! makes the next mip level of a texture, and resolves a target that was drawn at twice its size.
 
 use super::arguments::Arguments;
 use super::layout::{decode_rgb, encode_rgb};
@@ -31,7 +31,9 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     let (width, height) = (args.u32(2), args.u32(3));
     check_image(width, height)?;
     if width > MAX_SIDE / 2 || height > MAX_SIDE / 2 {
-        return Err(ProgramFault::bad("the source of a downsample is wider or higher than 16,384 pixels"));
+        return Err(ProgramFault::bad(
+            "the source of a downsample is wider or higher than 16,384 pixels",
+        ));
     }
     Ok(args.span(0, image_len(2 * width, 2 * height, 4)).with(args, 1, image_len(width, height, 4)))
 }
@@ -52,7 +54,8 @@ fn run(
     let threads = part.threads(tile.pixels(), |threads| {
         for row in tile.rows(threads) {
             pixels.extend((row.x0..row.x1).map(|x| {
-                let (upper, lower) = (source.index(2 * x, 2 * row.y0), source.index(2 * x, 2 * row.y0 + 1));
+                let (upper, lower) =
+                    (source.index(2 * x, 2 * row.y0), source.index(2 * x, 2 * row.y0 + 1));
                 mean([texels[upper], texels[upper + 1], texels[lower], texels[lower + 1]])
             }));
         }
@@ -64,8 +67,9 @@ fn run(
 /// The mean of four RGBA8 colours, colour as light.
 pub(super) fn mean(texels: [u32; 4]) -> u32 {
     let colours = texels.map(decode_rgb);
-    let light =
-        std::array::from_fn(|channel| colours.iter().map(|colour| colour[channel]).sum::<f32>() / 4.0);
+    let light = std::array::from_fn(|channel| {
+        colours.iter().map(|colour| colour[channel]).sum::<f32>() / 4.0
+    });
     let alpha = (texels.iter().map(|texel| texel >> 24).sum::<u32>() + 2) / 4;
     encode_rgb(light) & 0x00ff_ffff | alpha << 24
 }

@@ -1,4 +1,5 @@
-//! `fill_pattern(dst, n, first, step)`: `dst[i] = first + i * step`, wrapping, over `n` 32-bit numbers.
+//! `fill_pattern(dst, n, first, step)`: `dst[i] = first + i * step`, wrapping, over `n` 32-bit
+//! numbers.
 
 use super::arguments::Arguments;
 use super::lanes::{BLOCK, THREADS, block, check_elements, elements_of, linear_grid, write_u32};
@@ -10,7 +11,12 @@ pub(super) static SIGNATURE: Signature = Signature {
     id: ProgramId::FILL_PATTERN,
     name: "fill_pattern",
     summary: "dst[i] = first + i * step",
-    arguments: &[Argument::write("dst"), Argument::u32("n"), Argument::u32("first"), Argument::u32("step")],
+    arguments: &[
+        Argument::write("dst"),
+        Argument::u32("n"),
+        Argument::u32("first"),
+        Argument::u32("step"),
+    ],
     threads_per_group: [THREADS as u32, 1, 1],
     grid: |args| linear_grid(args.u64(1)),
     spans,
@@ -31,7 +37,9 @@ fn run(
     let mut elements = [0u32; BLOCK];
     let threads = part.threads(THREADS, |threads| {
         let own = elements_of(threads, count);
-        for (element, index) in elements[own.clone()].iter_mut().zip(first as u32 + own.start as u32..) {
+        for (element, index) in
+            elements[own.clone()].iter_mut().zip(first as u32 + own.start as u32..)
+        {
             *element = args.u32(2).wrapping_add(index.wrapping_mul(args.u32(3)));
         }
         Ok(())

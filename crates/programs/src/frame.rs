@@ -1,11 +1,14 @@
-//! The frame that the frame-graph workload draws: what is in it, the light on it, and the eye that sees it.
+//! The frame that the frame-graph workload draws: what is in it, the light on it, and the eye that
+//! sees it.
 //!
-//! Owns the bytes of every buffer that a dispatch of the frame reads, and nothing of how they get to the GPU or in which
-//! order the dispatches run. The picture comes about so:
-//! 1. `draw` in [`DEPTH_ONLY`](super::draw::DEPTH_ONLY) of each object with its shadow constants into the shadow map;
+//! Owns the bytes of every buffer that a dispatch of the frame reads, and nothing of how they get
+//! to the GPU or in which order the dispatches run. The picture comes about so:
+//! 1. `draw` in [`DEPTH_ONLY`](super::draw::DEPTH_ONLY) of each object with its shadow constants
+//!    into the shadow map;
 //! 2. `draw` in [`PRE_PASS`](super::draw::PRE_PASS) of each object into rt1;
 //! 3. `shade` from rt1 into the light buffer;
-//! 4. `image_gradient` and then `draw` in [`COLOUR`](super::draw::COLOUR) of each object, over the depth of 2;
+//! 4. `image_gradient` and then `draw` in [`COLOUR`](super::draw::COLOUR) of each object, over the
+//!    depth of 2;
 //! 5. where the target has twice the size of the picture, `downsample`.
 
 use super::camera::{Camera, Matrix, along, normalised};
@@ -165,8 +168,14 @@ fn shade_constants(camera: &Camera, sun: &Camera) -> ShadeConstants {
 /// Spheres in a half circle around the knot.
 fn pearls() -> Mesh {
     let mut mesh = Mesh::default();
-    let colours =
-        [[214, 62, 48], [236, 152, 42], [240, 214, 86], [92, 178, 88], [52, 146, 190], [104, 84, 184]];
+    let colours = [
+        [214, 62, 48],
+        [236, 152, 42],
+        [240, 214, 86],
+        [92, 178, 88],
+        [52, 146, 190],
+        [104, 84, 184],
+    ];
     for (index, colour) in colours.into_iter().enumerate() {
         let (sine, cosine) = super::camera::sine_cosine(0.25 + 0.53 * index as f32);
         let at = [3.3 * cosine, 0.42, 2.2 * sine];

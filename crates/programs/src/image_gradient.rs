@@ -1,9 +1,9 @@
-//! `image_gradient(dst, width, height, top, horizon, bottom, horizon_row)`: a vertical gradient in an RGBA8 image, the sky
-//! behind a scene.
+//! `image_gradient(dst, width, height, top, horizon, bottom, horizon_row)`: a vertical gradient in
+//! an RGBA8 image, the sky behind a scene.
 //!
-//! Above `horizon_row` the colour goes from `top` to `horizon`, faster near the horizon as skies do; from there to the last
-//! row it goes evenly to `bottom`. Colours are mixed as light (squared), and a 4 by 4 pattern spreads the rounding, so
-//! that 256 steps do not show as bands. Alpha is 255.
+//! Above `horizon_row` the colour goes from `top` to `horizon`, faster near the horizon as skies
+//! do; from there to the last row it goes evenly to `bottom`. Colours are mixed as light (squared),
+//! and a 4 by 4 pattern spreads the rounding, so that 256 steps do not show as bands. Alpha is 255.
 
 use super::arguments::Arguments;
 use super::layout::{decode_rgb, encode_rgb_dithered};

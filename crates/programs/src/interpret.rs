@@ -1,11 +1,15 @@
-//! `interpret(code, instructions, input, input_words, data, words, n, a, b)`: a small program in a buffer, run by `n` threads.
+//! `interpret(code, instructions, input, input_words, data, words, n, a, b)`: a small program in a
+//! buffer, run by `n` threads.
 //!
-//! It is what a shader is to hardware that can be stopped at any instruction: a thread is sixteen registers and a place in the code.
-//! Thread `i` begins with register 0 = `i`, 1 = `n`, 2 = `a`, 3 = `b` and the others 0. It may load from `input` and from its own
-//! `words` words of `data`, which begin at word `i * words`, and store to the latter alone, so that threads know nothing of each other.
+//! It is what a shader is to hardware that can be stopped at any instruction: a thread is sixteen
+//! registers and a place in the code. Thread `i` begins with register 0 = `i`, 1 = `n`, 2 = `a`, 3
+//! = `b` and the others 0. It may load from `input` and from its own `words` words of `data`, which
+//! begin at word `i * words`, and store to the latter alone, so that threads know nothing of each
+//! other.
 //!
-//! An instruction is two words of 32 bits: operation, destination, and two sources in one byte each, the lowest first; then a number
-//! `k`. Arithmetic wraps; that on `f32` is IEEE single precision.
+//! An instruction is two words of 32 bits: operation, destination, and two sources in one byte
+//! each, the lowest first; then a number `k`. Arithmetic wraps; that on `f32` is IEEE single
+//! precision.
 //!
 //! | | operation | |
 //! |---|---|---|
@@ -19,10 +23,12 @@
 //! | 14, 15 | `load`, `store` | `d = data[x + k]`; `data[x + k] = y`, of the thread's own words |
 //! | 16 | `jump` | to instruction `k` if `x` is not 0 |
 //!
-//! A thread ends after [`MAX_STEPS`] instructions, wherever it is: loops are bounded. Code that names another operation, a register
-//! above 15 or a place behind its end is refused before any of it runs, and a word beyond a buffer where it is reached.
+//! A thread ends after [`MAX_STEPS`] instructions, wherever it is: loops are bounded. Code that
+//! names another operation, a register above 15 or a place behind its end is refused before any of
+//! it runs, and a word beyond a buffer where it is reached.
 //!
-//! A group is 64 threads. It reads their data and the code first and stores the data last, so that it can be run again after a fault.
+//! A group is 64 threads. It reads their data and the code first and stores the data last, so that
+//! it can be run again after a fault.
 
 use super::arguments::Arguments;
 use super::lanes::{read_u32, write_u32};
@@ -105,9 +111,13 @@ pub enum Operation {
 impl Operation {
     const ALL: [Operation; 17] = {
         use Operation::{
-            Add, And, End, FAdd, FMul, Float, Input, Jump, Load, Mul, Or, Set, Shl, Shr, Store, Sub, Xor,
+            Add, And, End, FAdd, FMul, Float, Input, Jump, Load, Mul, Or, Set, Shl, Shr, Store,
+            Sub, Xor,
         };
-        [End, Set, Add, Sub, Mul, And, Or, Xor, Shl, Shr, Float, FAdd, FMul, Input, Load, Store, Jump]
+        [
+            End, Set, Add, Sub, Mul, And, Or, Xor, Shl, Shr, Float, FAdd, FMul, Input, Load, Store,
+            Jump,
+        ]
     };
 }
 
@@ -181,10 +191,13 @@ impl Machine {
         let (head, rest) = words.split_first()?;
         let (at, steps) = (*head as u32, (*head >> 32) as u32);
         let mut registers = [0; REGISTERS];
-        for (pair, word) in registers.as_chunks_mut::<2>().0.iter_mut().zip(rest.get(..REGISTERS / 2)?) {
+        for (pair, word) in
+            registers.as_chunks_mut::<2>().0.iter_mut().zip(rest.get(..REGISTERS / 2)?)
+        {
             *pair = [*word as u32, (*word >> 32) as u32];
         }
-        // A place behind the end ends the thread, as it does when its code has become shorter meanwhile.
+        // A place behind the end ends the thread, as it does when its code has become shorter
+        // meanwhile.
         (at <= MAX_INSTRUCTIONS && steps <= MAX_STEPS).then_some(Machine { at, steps, registers })
     }
 
@@ -225,7 +238,8 @@ fn run(
             break;
         }
         touched += 1;
-        let machine = machine.take().unwrap_or_else(|| Machine::new(args, first as u32 + thread as u32));
+        let machine =
+            machine.take().unwrap_or_else(|| Machine::new(args, first as u32 + thread as u32));
         if let Some(machine) = group.thread(machine, data, part)? {
             part.stop(Cursor { at: thread as u32, machine: Some(machine), ..Cursor::default() });
             break;
@@ -235,7 +249,10 @@ fn run(
 }
 
 /// The whole code, checked.
-fn read_code(args: &Arguments<'_>, mem: &mut dyn ProgramMemory) -> Result<Vec<Instruction>, ProgramFault> {
+fn read_code(
+    args: &Arguments<'_>,
+    mem: &mut dyn ProgramMemory,
+) -> Result<Vec<Instruction>, ProgramFault> {
     let mut words = vec![0; 2 * args.u32(1) as usize];
     read_u32(mem, args.va(0), &mut words)?;
     words.as_chunks::<2>().0.iter().map(|words| Instruction::decode(*words, args.u32(1))).collect()
@@ -268,7 +285,8 @@ impl Group<'_> {
         machine: &mut Machine,
         data: &mut [u32],
     ) -> Result<(), ProgramFault> {
-        let beyond = ProgramFault::bad("the code reaches beyond the words of its thread or of its input");
+        let beyond =
+            ProgramFault::bad("the code reaches beyond the words of its thread or of its input");
         let registers = &mut machine.registers;
         let (x, y, d) = (registers[usize::from(x)], registers[usize::from(y)], usize::from(d));
         let (float_x, float_y) = (f32::from_bits(x), f32::from_bits(y));

@@ -1,9 +1,11 @@
 //! Typed bulk access to GPU memory, and the split of linear work into groups.
 //!
-//! Owns the size of a linear group's block, 1,024 elements: 256 threads with four elements each. A block of 32-bit
-//! elements is one page of 4 KiB and is moved by one access, because each access pays for a translation.
+//! Owns the size of a linear group's block, 1,024 elements: 256 threads with four elements each. A
+//! block of 32-bit elements is one page of 4 KiB and is moved by one access, because each access
+//! pays for a translation.
 //!
-//! Called by every program; calls [`ProgramMemory`]. Numbers are little endian, whatever the host is.
+//! Called by every program; calls [`ProgramMemory`]. Numbers are little endian, whatever the host
+//! is.
 
 use super::{MAX_GROUPS_PER_DIMENSION, ProgramFault, ProgramMemory};
 use std::ops::Range;
@@ -41,7 +43,11 @@ pub(super) fn check_elements(n: u64) -> Result<u64, ProgramFault> {
     Ok(n)
 }
 
-pub(super) fn read_u32(mem: &mut dyn ProgramMemory, va: u64, out: &mut [u32]) -> Result<(), ProgramFault> {
+pub(super) fn read_u32(
+    mem: &mut dyn ProgramMemory,
+    va: u64,
+    out: &mut [u32],
+) -> Result<(), ProgramFault> {
     let mut bytes = [0u8; 4 * BLOCK];
     let mut at = va;
     for part in out.chunks_mut(BLOCK) {
@@ -55,7 +61,11 @@ pub(super) fn read_u32(mem: &mut dyn ProgramMemory, va: u64, out: &mut [u32]) ->
     Ok(())
 }
 
-pub(super) fn read_f32(mem: &mut dyn ProgramMemory, va: u64, out: &mut [f32]) -> Result<(), ProgramFault> {
+pub(super) fn read_f32(
+    mem: &mut dyn ProgramMemory,
+    va: u64,
+    out: &mut [f32],
+) -> Result<(), ProgramFault> {
     let mut bytes = [0u8; 4 * BLOCK];
     let mut at = va;
     for part in out.chunks_mut(BLOCK) {
@@ -69,7 +79,11 @@ pub(super) fn read_f32(mem: &mut dyn ProgramMemory, va: u64, out: &mut [f32]) ->
     Ok(())
 }
 
-pub(super) fn write_u32(mem: &mut dyn ProgramMemory, va: u64, values: &[u32]) -> Result<(), ProgramFault> {
+pub(super) fn write_u32(
+    mem: &mut dyn ProgramMemory,
+    va: u64,
+    values: &[u32],
+) -> Result<(), ProgramFault> {
     let mut bytes = [0u8; 4 * BLOCK];
     let mut at = va;
     for part in values.chunks(BLOCK) {
@@ -83,7 +97,11 @@ pub(super) fn write_u32(mem: &mut dyn ProgramMemory, va: u64, values: &[u32]) ->
     Ok(())
 }
 
-pub(super) fn write_f32(mem: &mut dyn ProgramMemory, va: u64, values: &[f32]) -> Result<(), ProgramFault> {
+pub(super) fn write_f32(
+    mem: &mut dyn ProgramMemory,
+    va: u64,
+    values: &[f32],
+) -> Result<(), ProgramFault> {
     let mut bytes = [0u8; 4 * BLOCK];
     let mut at = va;
     for part in values.chunks(BLOCK) {

@@ -1,8 +1,9 @@
 //! What lies in the buffers of the drawing programs: colours, vertices and constants, as bytes.
 //!
-//! Owns these layouts in both directions, so that a field has its offset in one place. All numbers are little endian;
-//! matrices lie row by row and are applied to column vectors. Called by the drawing programs, which decode, and by those
-//! who fill buffers, who encode. Meshes and cameras are made elsewhere.
+//! Owns these layouts in both directions, so that a field has its offset in one place. All numbers
+//! are little endian; matrices lie row by row and are applied to column vectors. Called by the
+//! drawing programs, which decode, and by those who fill buffers, who encode. Meshes and cameras
+//! are made elsewhere.
 
 use super::camera::Matrix;
 
@@ -67,8 +68,8 @@ pub(super) fn position(bytes: &[u8; VERTEX_LEN]) -> [f32; 4] {
 pub struct DrawConstants {
     /// Offset 0: object space to clip space (x and y in -w..w, y up; z in 0..w).
     pub clip_from_object: Matrix,
-    /// Offset 64: object space to world space, of which the first three rows are stored. Normals pass through its
-    /// 3 by 3 part, which therefore may rotate and scale evenly.
+    /// Offset 64: object space to world space, of which the first three rows are stored. Normals
+    /// pass through its 3 by 3 part, which therefore may rotate and scale evenly.
     pub world_from_object: Matrix,
     /// Offset 112: factor on the colour.
     pub tint: [f32; 3],
@@ -85,7 +86,8 @@ pub struct DrawConstants {
 }
 
 impl Default for DrawConstants {
-    /// What a draw without constants uses: positions are in clip space already, colours stay as they are.
+    /// What a draw without constants uses: positions are in clip space already, colours stay as
+    /// they are.
     fn default() -> Self {
         Self {
             clip_from_object: Matrix::IDENTITY,
@@ -148,7 +150,8 @@ pub struct PointLight {
 pub struct ShadeConstants {
     /// Offset 0: the eye in world space.
     pub eye: [f32; 3],
-    /// Offset 16: from the middle of the image plane at distance 1 to its right edge, in world space.
+    /// Offset 16: from the middle of the image plane at distance 1 to its right edge, in world
+    /// space.
     pub right: [f32; 3],
     /// Offset 32: the same to its upper edge.
     pub up: [f32; 3],
@@ -240,7 +243,8 @@ fn rows<const N: usize>(words: &[f32], first: usize) -> [[f32; 4]; N] {
     std::array::from_fn(|row| std::array::from_fn(|column| words[first + 4 * row + column]))
 }
 
-/// Light of an RGBA8 colour, alpha left out. The display curve is a square: near enough to sRGB, and exact everywhere.
+/// Light of an RGBA8 colour, alpha left out. The display curve is a square: near enough to sRGB,
+/// and exact everywhere.
 #[must_use]
 pub fn decode_rgb(colour: u32) -> [f32; 3] {
     let [red, green, blue, _] = colour.to_le_bytes();
@@ -259,6 +263,7 @@ pub fn encode_rgb(light: [f32; 3]) -> u32 {
 /// As [`encode_rgb`], rounding up from `threshold` on instead of from one half.
 pub(super) fn encode_rgb_dithered(light: [f32; 3], threshold: f32) -> u32 {
     // The cast cuts off the fraction, and makes 0 of a NaN.
-    let [red, green, blue] = light.map(|channel| (channel.clamp(0.0, 1.0).sqrt() * 255.0 + threshold) as u8);
+    let [red, green, blue] =
+        light.map(|channel| (channel.clamp(0.0, 1.0).sqrt() * 255.0 + threshold) as u8);
     u32::from_le_bytes([red, green, blue, 255])
 }

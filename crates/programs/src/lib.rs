@@ -1,20 +1,23 @@
 //! Built-in programs: what a dispatch or a draw runs on the engines.
 //!
-//! Owns the table of programs (number, name, arguments, grid), the checks on the words that a command stream
-//! carries, and the programs themselves. A program sees GPU memory through [`ProgramMemory`] alone, by GPU virtual
-//! address, one thread group at a time.
+//! Owns the table of programs (number, name, arguments, grid), the checks on the words that a
+//! command stream carries, and the programs themselves. A program sees GPU memory through
+//! [`ProgramMemory`] alone, by GPU virtual address, one thread group at a time.
 //!
 //! The order that matters:
 //! 1. [`validate`] once, when the command is decoded: nothing of a bad dispatch runs.
-//! 2. [`run_group`] for each group, in any order, on any engine thread. Groups of one dispatch share nothing that
-//!    they write, so an engine may stop between two of them, save its place and go on later; the bytes are the same.
-//!    [`run_part`] is for engines that stop inside of a group, too.
-//! 3. Within a group, all reads come before the last write of whatever the group updates in place. A group that
-//!    ended in a memory fault can therefore be run again from its start once the page is there.
+//! 2. [`run_group`] for each group, in any order, on any engine thread. Groups of one dispatch
+//!    share nothing that they write, so an engine may stop between two of them, save its place and
+//!    go on later; the bytes are the same. [`run_part`] is for engines that stop inside of a group,
+//!    too.
+//! 3. Within a group, all reads come before the last write of whatever the group updates in place.
+//!    A group that ended in a memory fault can therefore be run again from its start once the page
+//!    is there.
 //!
-//! The engines call in; nothing is called but [`ProgramMemory`]. Copies and fills of memory are not programs, and no
-//! program knows of fences, queues or time. Arithmetic is IEEE single precision in a fixed order, without library
-//! functions, so that results are the same bit by bit from run to run and from machine to machine.
+//! The engines call in; nothing is called but [`ProgramMemory`]. Copies and fills of memory are not
+//! programs, and no program knows of fences, queues or time. Arithmetic is IEEE single precision in
+//! a fixed order, without library functions, so that results are the same bit by bit from run to
+//! run and from machine to machine.
 
 mod arguments;
 mod lanes;
@@ -54,8 +57,9 @@ pub const MAX_ARGUMENTS: usize = 24;
 /// The most thread groups in one dimension of a dispatch, as in Direct3D 12.
 pub const MAX_GROUPS_PER_DIMENSION: u32 = 65_535;
 
-/// The most thread groups in one dispatch, all dimensions together. Groups beyond a program's grid do nothing, but
-/// each costs a call; this bounds how long a hostile dispatch can hold an engine with them.
+/// The most thread groups in one dispatch, all dimensions together. Groups beyond a program's grid
+/// do nothing, but each costs a call; this bounds how long a hostile dispatch can hold an engine
+/// with them.
 pub const MAX_GROUPS: u64 = 1 << 22;
 
 /// Number of a built-in program. Part of the ABI: a number never changes its meaning.
@@ -123,7 +127,8 @@ pub enum ProgramFault {
         /// True for a store, false for a load.
         write: bool,
     },
-    /// The command stream names a program that does not exist, or gives it words that it cannot take.
+    /// The command stream names a program that does not exist, or gives it words that it cannot
+    /// take.
     #[error("bad dispatch: {what}; compare with the signature of the program")]
     BadArguments {
         /// What is wrong.
@@ -145,8 +150,8 @@ pub trait ProgramMemory {
     /// [`ProgramFault::Memory`] when any byte of the range cannot be read.
     fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), ProgramFault>;
 
-    /// Stores all of `data` from `va` on, or nothing: a range is translated before its first byte is written, so
-    /// that a group which faults in its last store can be run again.
+    /// Stores all of `data` from `va` on, or nothing: a range is translated before its first byte
+    /// is written, so that a group which faults in its last store can be run again.
     ///
     /// # Errors
     /// [`ProgramFault::Memory`] when any byte of the range cannot be written.
@@ -160,7 +165,8 @@ pub struct Dispatch<'a> {
     pub program: ProgramId,
     /// Thread groups in x, y and z. Groups beyond the program's grid do nothing.
     pub groups: [u32; 3],
-    /// Buffer addresses, sizes and numbers in the order of the signature; an `f32` is its bits in the low half.
+    /// Buffer addresses, sizes and numbers in the order of the signature; an `f32` is its bits in
+    /// the low half.
     pub args: &'a [u64],
 }
 
@@ -182,9 +188,9 @@ pub fn by_name(name: &str) -> Option<ProgramId> {
     all().find(|signature| signature.name == name).map(|signature| signature.id)
 }
 
-/// Checks everything about a dispatch that can be known without touching memory: the program, the number and kinds
-/// of its arguments, sizes against their limits, buffer ranges against the end of the address space and against
-/// each other, and the number of groups.
+/// Checks everything about a dispatch that can be known without touching memory: the program, the
+/// number and kinds of its arguments, sizes against their limits, buffer ranges against the end of
+/// the address space and against each other, and the number of groups.
 ///
 /// Two addresses that are mapped to the same memory are not recognised as one buffer.
 ///
@@ -205,8 +211,9 @@ pub fn buffers(dispatch: &Dispatch<'_>) -> Result<Vec<BufferSpan>, ProgramFault>
 
 /// Runs one thread group to its end.
 ///
-/// The dispatch is checked again, which costs some tens of nanoseconds: the words come from a buffer that an
-/// untrusted process writes, and nothing tells this room that they have been looked at.
+/// The dispatch is checked again, which costs some tens of nanoseconds: the words come from a
+/// buffer that an untrusted process writes, and nothing tells this room that they have been looked
+/// at.
 ///
 /// # Errors
 /// [`ProgramFault::BadArguments`] as [`validate`], or when `group` lies outside the dispatch;
@@ -219,8 +226,9 @@ pub fn run_group(
     run_part(dispatch, group, &mut Cursor::default(), Grain::Group, &mut || true, mem).map(|_| ())
 }
 
-/// Runs one thread group from where `cursor` says on. Before each of its grains but the first, `go_on` says whether to; if not, the
-/// group is left and `cursor` says where it goes on. Returns whether the group is finished; `cursor` is then at the start of the next.
+/// Runs one thread group from where `cursor` says on. Before each of its grains but the first,
+/// `go_on` says whether to; if not, the group is left and `cursor` says where it goes on. Returns
+/// whether the group is finished; `cursor` is then at the start of the next.
 ///
 /// # Errors
 /// As [`run_group`]. A group that faults after it was left goes on at the cursor that was given.
@@ -253,7 +261,8 @@ fn outside(group: [u32; 3], grid: [u32; 3]) -> bool {
 }
 
 fn checked<'a>(dispatch: &Dispatch<'a>) -> Result<Arguments<'a>, ProgramFault> {
-    let signature = signature(dispatch.program).ok_or(ProgramFault::bad("no program has this number"))?;
+    let signature =
+        signature(dispatch.program).ok_or(ProgramFault::bad("no program has this number"))?;
     let args = Arguments::new(signature, dispatch.args)?;
     if dispatch.groups.iter().any(|&count| count > MAX_GROUPS_PER_DIMENSION) {
         return Err(ProgramFault::bad("more than 65,535 groups in one dimension"));

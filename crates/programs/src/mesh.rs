@@ -1,8 +1,9 @@
 //! Procedural geometry for `draw`: vertices and indices of knots, spheres, grounds and boxes.
 //!
-//! Triangles run clockwise on the screen when their outer side is seen, which is the front in Direct3D: with
-//! [`CULL_BACK`](super::draw::CULL_BACK) closed meshes look the same. Called by those who fill vertex buffers; it uses
-//! double precision and the host's sine and rounds once, and no program runs any of it.
+//! Triangles run clockwise on the screen when their outer side is seen, which is the front in
+//! Direct3D: with [`CULL_BACK`](super::draw::CULL_BACK) closed meshes look the same. Called by
+//! those who fill vertex buffers; it uses double precision and the host's sine and rounds once, and
+//! no program runs any of it.
 
 use super::camera::{cross, difference, normalised};
 use super::layout::{VERTEX_LEN, Vertex};
@@ -82,8 +83,8 @@ pub fn vertex_bytes(vertices: &[Vertex]) -> Vec<u8> {
     bytes
 }
 
-/// A tube of radius 0.42 along a (2, 3) torus knot that reaches about 2 from its middle, in the plane of x and y. It has
-/// `segments` rings of `ring` quads; 256 and 24 look round.
+/// A tube of radius 0.42 along a (2, 3) torus knot that reaches about 2 from its middle, in the
+/// plane of x and y. It has `segments` rings of `ring` quads; 256 and 24 look round.
 #[must_use]
 pub fn torus_knot(segments: u32, ring: u32) -> Mesh {
     let centre = |angle: f64| {
@@ -128,8 +129,8 @@ pub fn sphere(radius: f32, segments: u32) -> Mesh {
     })
 }
 
-/// A level square in the plane of x and z with its middle at the origin, `size` to each side. Texture coordinates go
-/// up by one each unit of length.
+/// A level square in the plane of x and z with its middle at the origin, `size` to each side.
+/// Texture coordinates go up by one each unit of length.
 #[must_use]
 pub fn ground(size: f32, divisions: u32) -> Mesh {
     let size = f64::from(size);
@@ -150,7 +151,8 @@ pub fn terrain(size: f32, height: f32, divisions: u32) -> Mesh {
     };
     grid(divisions, divisions, |along, across| {
         let (x, z) = (2.0 * along - 1.0, 1.0 - 2.0 * across);
-        let slope = |dx: f64, dz: f64| (level(x + dx, z + dz) - level(x - dx, z - dz)) / (2e-3 * size);
+        let slope =
+            |dx: f64, dz: f64| (level(x + dx, z + dz) - level(x - dx, z - dz)) / (2e-3 * size);
         let normal = unit([-slope(1e-3, 0.0), 1.0, -slope(0.0, 1e-3)]);
         vertex([x * size, level(x, z), z * size], normal, [x * size, z * size])
     })
@@ -174,8 +176,9 @@ pub fn cuboid(half: [f32; 3]) -> Mesh {
 
 fn face(outward: [f32; 3], across: [f32; 3], up: [f32; 3], half: [f32; 3]) -> Mesh {
     let corner = |u: f32, v: f32| {
-        let at: [f32; 3] =
-            std::array::from_fn(|axis| (outward[axis] + across[axis] * u + up[axis] * v) * half[axis]);
+        let at: [f32; 3] = std::array::from_fn(|axis| {
+            (outward[axis] + across[axis] * u + up[axis] * v) * half[axis]
+        });
         let uv = [0.5 + 0.5 * u, 0.5 - 0.5 * v];
         Vertex { position: [at[0], at[1], at[2], 1.0], normal: outward, uv, colour: WHITE }
     };
@@ -183,8 +186,8 @@ fn face(outward: [f32; 3], across: [f32; 3], up: [f32; 3], half: [f32; 3]) -> Me
     Mesh { vertices, indices: vec![0, 1, 2, 0, 2, 3] }
 }
 
-/// A sheet of `columns` by `rows` quads; `at` gives the vertex for parameters from 0 to 1. The front is where the
-/// first parameter runs to the right and the second up.
+/// A sheet of `columns` by `rows` quads; `at` gives the vertex for parameters from 0 to 1. The
+/// front is where the first parameter runs to the right and the second up.
 fn grid(columns: u32, rows: u32, at: impl Fn(f64, f64) -> Vertex) -> Mesh {
     let (columns, rows) = (columns.max(1), rows.max(1));
     let mut mesh = Mesh::default();
@@ -206,8 +209,8 @@ fn grid(columns: u32, rows: u32, at: impl Fn(f64, f64) -> Vertex) -> Mesh {
 }
 
 impl Mesh {
-    /// Adds a triangle so that it runs clockwise as seen from where its normals point. Triangles without area, as at
-    /// the poles of a sphere, are left out.
+    /// Adds a triangle so that it runs clockwise as seen from where its normals point. Triangles
+    /// without area, as at the poles of a sphere, are left out.
     fn push_facing(&mut self, [a, b, c]: [u32; 3]) {
         let corner = |index: u32| {
             let [x, y, z, _] = self.vertices[index as usize].position;
@@ -215,7 +218,8 @@ impl Mesh {
         };
         let face = cross(difference(corner(b), corner(a)), difference(corner(c), corner(a)));
         let normals = [a, b, c].map(|index| self.vertices[index as usize].normal);
-        let facing: f32 = normals.iter().map(|normal| super::camera::dot(normalised(face), *normal)).sum();
+        let facing: f32 =
+            normals.iter().map(|normal| super::camera::dot(normalised(face), *normal)).sum();
         if facing != 0.0 {
             self.indices.extend(if facing < 0.0 { [a, b, c] } else { [a, c, b] });
         }

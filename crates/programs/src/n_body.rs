@@ -1,11 +1,13 @@
 //! `n_body(pos_in, pos_out, vel, n, dt)`: one step of gravity among `n` bodies, each against all.
 //!
-//! Positions are four `f32`: x, y, z and mass (the gravitational constant is 1). Velocities are four `f32`, the last of
-//! which is kept. The acceleration of a body is the sum over all bodies in order of
-//! `mass * d / (|d|^2 + SOFTENING^2)^(3/2)`; then `vel += acceleration * dt` and `pos_out = pos_in + vel * dt`.
+//! Positions are four `f32`: x, y, z and mass (the gravitational constant is 1). Velocities are
+//! four `f32`, the last of which is kept. The acceleration of a body is the sum over all bodies in
+//! order of `mass * d / (|d|^2 + SOFTENING^2)^(3/2)`; then `vel += acceleration * dt` and `pos_out
+//! = pos_in + vel * dt`.
 //!
-//! `pos_in` and `pos_out` are different ranges, as every group reads all positions: the caller swaps them from step
-//! to step. A group moves 256 bodies and stores their velocities last, so that it can be run again after a fault.
+//! `pos_in` and `pos_out` are different ranges, as every group reads all positions: the caller
+//! swaps them from step to step. A group moves 256 bodies and stores their velocities last, so that
+//! it can be run again after a fault.
 
 use super::arguments::Arguments;
 use super::lanes::{THREADS, read_f32, write_f32};
@@ -44,7 +46,8 @@ fn spans(args: &Arguments<'_>) -> Result<Spans, ProgramFault> {
     Ok(args.span(0, 16 * n).with(args, 1, 16 * n).with(args, 2, 16 * n))
 }
 
-/// One coordinate of each thread's body: a structure of arrays, which the compiler turns into vector code.
+/// One coordinate of each thread's body: a structure of arrays, which the compiler turns into
+/// vector code.
 type Lane = [f32; THREADS];
 
 fn run(
@@ -100,8 +103,16 @@ fn accelerations(
         read_f32(mem, positions + 16 * first, others)?;
         // One body alone is not worth 256 lanes, whose numbers do not depend on each other.
         match own.len() / 4 {
-            1 => others.as_chunks::<4>().0.iter().for_each(|other| attract::<1>(other, &at, &mut sum)),
-            _ => others.as_chunks::<4>().0.iter().for_each(|other| attract::<THREADS>(other, &at, &mut sum)),
+            1 => others
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .for_each(|other| attract::<1>(other, &at, &mut sum)),
+            _ => others
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .for_each(|other| attract::<THREADS>(other, &at, &mut sum)),
         }
         first += count as u64;
     }

@@ -9,8 +9,9 @@
 //! | `interpret` | between threads | | between instructions |
 //! | `reduction`, `scan_blocks`, whose threads work together | between groups | | between groups |
 //!
-//! A group that goes on loads again what it needs and stores what it has: memory holds all that is finished, the cursor says what
-//! that is. Going on after any number of stops ends in the same bytes, as nothing else writes what a dispatch writes.
+//! A group that goes on loads again what it needs and stores what it has: memory holds all that is
+//! finished, the cursor says what that is. Going on after any number of stops ends in the same
+//! bytes, as nothing else writes what a dispatch writes.
 //!
 //! Programs ask; the engines decide. Nothing is called.
 
@@ -59,7 +60,8 @@ impl Cursor {
     /// The cursor as words, for a save area.
     #[must_use]
     pub fn words(&self) -> Vec<u64> {
-        let mut words = vec![u64::from(self.at) | u64::from(self.piece) << 32, u64::from(self.pixel)];
+        let mut words =
+            vec![u64::from(self.at) | u64::from(self.piece) << 32, u64::from(self.pixel)];
         if let Some(machine) = &self.machine {
             words[1] |= 1 << 32;
             words.extend(machine.words());
@@ -67,7 +69,8 @@ impl Cursor {
         words
     }
 
-    /// Reads the words of a cursor in a group of `dispatch`; `None` for what no group can come to. They may be anything.
+    /// Reads the words of a cursor in a group of `dispatch`; `None` for what no group can come to.
+    /// They may be anything.
     #[must_use]
     pub fn from_words(dispatch: &Dispatch<'_>, words: &[u64]) -> Option<Cursor> {
         let [first, second, rest @ ..] = words else { return None };
@@ -96,7 +99,11 @@ pub struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn new(cursor: Cursor, grain: Grain, go_on: &'a mut dyn FnMut() -> bool) -> Part<'a> {
+    pub(super) fn new(
+        cursor: Cursor,
+        grain: Grain,
+        go_on: &'a mut dyn FnMut() -> bool,
+    ) -> Part<'a> {
         Part { cursor, grain, go_on, begun: false, stopped: false }
     }
 
@@ -122,8 +129,9 @@ impl<'a> Part<'a> {
         (self.cursor.at as usize).min(count)
     }
 
-    /// Runs `body` for the threads of `count` that are left, all at once or one by one, as finely as the group may be left; returns
-    /// which ones were run. Their results are stored before the part ends.
+    /// Runs `body` for the threads of `count` that are left, all at once or one by one, as finely
+    /// as the group may be left; returns which ones were run. Their results are stored before the
+    /// part ends.
     pub(super) fn threads(
         &mut self,
         count: usize,

@@ -1,12 +1,16 @@
 //! Prefix sum over 32-bit numbers, inclusive and wrapping, in two programs.
 //!
-//! 1. `scan_blocks(src, dst, sums, n)` scans blocks of 1,024: `dst[i]` is the sum from the start of its block through
-//!    `src[i]`, and `sums[b]` is the sum of all of block `b`. `src` and `dst` may be the same range; `sums` may be 0.
+//! 1. `scan_blocks(src, dst, sums, n)` scans blocks of 1,024: `dst[i]` is the sum from the start of
+//!    its block through `src[i]`, and `sums[b]` is the sum of all of block `b`. `src` and `dst` may
+//!    be the same range; `sums` may be 0.
 //! 2. The caller scans `sums` itself by the same programs; [`levels`] lists how deep that goes.
-//! 3. `add_offsets(dst, sums_scanned, n)` adds to each block but the first the scanned sum of the blocks before it.
+//! 3. `add_offsets(dst, sums_scanned, n)` adds to each block but the first the scanned sum of the
+//!    blocks before it.
 
 use super::arguments::Arguments;
-use super::lanes::{BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_u32, write_u32};
+use super::lanes::{
+    BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_u32, write_u32,
+};
 use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
@@ -38,9 +42,10 @@ pub(super) static ADD_OFFSETS: Signature = Signature {
     run: add,
 };
 
-/// Lengths of the arrays that are scanned for a prefix sum of `n` elements: `n`, its block sums, the block sums of
-/// those, until one block is left. `levels(2_000_000)` is `[2_000_000, 1_954, 2]`. Scan each in turn with `sums` set to
-/// the next one (0 for the last), then go back and add the offsets of each to the one before.
+/// Lengths of the arrays that are scanned for a prefix sum of `n` elements: `n`, its block sums,
+/// the block sums of those, until one block is left. `levels(2_000_000)` is `[2_000_000, 1_954,
+/// 2]`. Scan each in turn with `sums` set to the next one (0 for the last), then go back and add
+/// the offsets of each to the one before.
 #[must_use]
 pub fn levels(n: u64) -> Vec<u64> {
     super::reduction::passes(n)

@@ -1,8 +1,10 @@
-//! `reduction(src, dst, n)`: sums of blocks of 1,024 single-precision numbers, one partial sum a group.
+//! `reduction(src, dst, n)`: sums of blocks of 1,024 single-precision numbers, one partial sum a
+//! group.
 //!
-//! Thread `t` of 256 adds elements `t`, `t + 256`, `t + 512` and `t + 768`; then the threads' sums are added in a tree of
-//! halves. The order is fixed, so the result is the same each time, and its error grows with the depth of the tree
-//! (at most eleven roundings), not with `n`. The sum of nothing is 0 and is stored as such.
+//! Thread `t` of 256 adds elements `t`, `t + 256`, `t + 512` and `t + 768`; then the threads' sums
+//! are added in a tree of halves. The order is fixed, so the result is the same each time, and its
+//! error grows with the depth of the tree (at most eleven roundings), not with `n`. The sum of
+//! nothing is 0 and is stored as such.
 //!
 //! One dispatch is one pass. The caller repeats it on the partial sums; [`passes`] says how often.
 
@@ -23,8 +25,8 @@ pub(super) static SIGNATURE: Signature = Signature {
     run,
 };
 
-/// Input lengths of the passes that reduce `n` elements to one: `n`, then the partial sums of the pass before, until
-/// a pass has a single block. `passes(1_000_000)` is `[1_000_000, 977]`.
+/// Input lengths of the passes that reduce `n` elements to one: `n`, then the partial sums of the
+/// pass before, until a pass has a single block. `passes(1_000_000)` is `[1_000_000, 977]`.
 #[must_use]
 pub fn passes(n: u64) -> Vec<u64> {
     let mut lengths = vec![n];

@@ -1,11 +1,12 @@
 //! What every program should have computed, written again from its definition over plain slices.
 //!
-//! Used by tests and by those who verify a run. Nothing here is shared with the programs but the layouts of buffers: no
-//! groups, no tiles, no tricks, double precision where the definition allows it. The rasteriser in particular decides
-//! coverage by solving for the point on the triangle instead of walking its edges in fixed point.
+//! Used by tests and by those who verify a run. Nothing here is shared with the programs but the
+//! layouts of buffers: no groups, no tiles, no tricks, double precision where the definition allows
+//! it. The rasteriser in particular decides coverage by solving for the point on the triangle
+//! instead of walking its edges in fixed point.
 //!
-//! [`expected`] gives, for each buffer that a dispatch writes, the bytes and how close the found bytes must come to
-//! them. Where it says *exact*, the definition fixes the order of operations.
+//! [`expected`] gives, for each buffer that a dispatch writes, the bytes and how close the found
+//! bytes must come to them. Where it says *exact*, the definition fixes the order of operations.
 //!
 //! | program | compared |
 //! |---|---|
@@ -88,7 +89,8 @@ impl Expected {
         Self { argument, bytes, compare }
     }
 
-    /// Compares the bytes that were found from the address in the argument on; more than are expected are ignored.
+    /// Compares the bytes that were found from the address in the argument on; more than are
+    /// expected are ignored.
     ///
     /// # Errors
     /// [`Mismatch`] with the first element out of tolerance. Bytes that are missing count as wrong.
@@ -103,7 +105,8 @@ impl Expected {
                         f64::from(expected[index]),
                         found.get(index).map_or(f64::NAN, |got| f64::from(*got)),
                     );
-                    let same = want == got || (want.is_nan() && got.is_nan() && index < found.len());
+                    let same =
+                        want == got || (want.is_nan() && got.is_nan() && index < found.len());
                     let close = (want - got).abs() <= absolute + relative * want.abs();
                     (!same && !close).then_some((got, want))
                 };
@@ -137,9 +140,14 @@ impl Expected {
             }
         }
         match first {
-            Some((element, found, expected)) if number > allowed => {
-                Err(Mismatch { argument: self.argument, wrong: number, allowed, element, found, expected })
-            }
+            Some((element, found, expected)) if number > allowed => Err(Mismatch {
+                argument: self.argument,
+                wrong: number,
+                allowed,
+                element,
+                found,
+                expected,
+            }),
             _ => Ok(()),
         }
     }
@@ -147,13 +155,17 @@ impl Expected {
 
 /// What the buffers that a dispatch over its whole grid writes should hold afterwards.
 ///
-/// `inputs` has one entry for each argument: the bytes of the buffer before the dispatch, and nothing for a number or
-/// a buffer that was left out.
+/// `inputs` has one entry for each argument: the bytes of the buffer before the dispatch, and
+/// nothing for a number or a buffer that was left out.
 ///
 /// # Errors
-/// [`ProgramFault::BadArguments`] when the arguments are not valid, or an input is shorter than the range that the
-/// program may touch.
-pub fn expected(program: ProgramId, args: &[u64], inputs: &[&[u8]]) -> Result<Vec<Expected>, ProgramFault> {
+/// [`ProgramFault::BadArguments`] when the arguments are not valid, or an input is shorter than the
+/// range that the program may touch.
+pub fn expected(
+    program: ProgramId,
+    args: &[u64],
+    inputs: &[&[u8]],
+) -> Result<Vec<Expected>, ProgramFault> {
     let known = signature(program).ok_or(ProgramFault::bad("no program has this number"))?;
     let groups = known.groups_for(args);
     let spans = buffers(&Dispatch { program, groups, args })?;
@@ -181,7 +193,8 @@ pub fn expected(program: ProgramId, args: &[u64], inputs: &[&[u8]]) -> Result<Ve
     })
 }
 
-/// The sum of `values` in double precision, and the error that is allowed for a reduction by passes of blocks.
+/// The sum of `values` in double precision, and the error that is allowed for a reduction by passes
+/// of blocks.
 #[must_use]
 pub fn sum(values: &[f32]) -> (f64, f64) {
     let total = values.iter().map(|value| f64::from(*value)).sum();
@@ -237,7 +250,11 @@ fn reduction(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
         sums.push(0.0);
     }
     let absolute = src.chunks(BLOCK).map(|block| sum(block).1).fold(0.0, f64::max);
-    vec![Expected::new(1, float_bytes(&sums), Compare::Float { absolute, relative: 0.0, outliers: 0 })]
+    vec![Expected::new(
+        1,
+        float_bytes(&sums),
+        Compare::Float { absolute, relative: 0.0, outliers: 0 },
+    )]
 }
 
 fn scan_blocks(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
@@ -273,7 +290,8 @@ fn convolution_2d(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
             let mut value = 0.0f32;
             for j in -radius..=radius {
                 for i in -radius..=radius {
-                    let (from_x, from_y) = ((x + i).clamp(0, width - 1), (y + j).clamp(0, height - 1));
+                    let (from_x, from_y) =
+                        ((x + i).clamp(0, width - 1), (y + j).clamp(0, height - 1));
                     let weight = kernel[((j + radius) * (2 * radius + 1) + i + radius) as usize];
                     value += weight * src[(from_y * width + from_x) as usize];
                 }
@@ -295,7 +313,8 @@ fn bodies(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
         let mut pull = [0.0f64; 3];
         let mut sizes = 0.0;
         for j in 0..n {
-            let d: Vec<f64> = (0..3).map(|axis| start[4 * j + axis] - start[4 * i + axis]).collect();
+            let d: Vec<f64> =
+                (0..3).map(|axis| start[4 * j + axis] - start[4 * i + axis]).collect();
             let squared = d.iter().map(|axis| axis * axis).sum::<f64>() + softening;
             for axis in 0..3 {
                 let part = start[4 * j + 3] * d[axis] / squared.powf(1.5);
@@ -311,10 +330,13 @@ fn bodies(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
             farthest = farthest.max(position[4 * i + axis].abs());
         }
     }
-    let narrow = |values: &[f64]| float_bytes(&values[..4 * n].iter().map(|v| *v as f32).collect::<Vec<_>>());
+    let narrow = |values: &[f64]| {
+        float_bytes(&values[..4 * n].iter().map(|v| *v as f32).collect::<Vec<_>>())
+    };
     let pulls = (n + 16) as f64 * ROUNDING * largest * dt.abs();
     let velocity_error = pulls + 2.0 * ROUNDING * fastest;
-    let position_error = velocity_error * dt.abs() + 4.0 * ROUNDING * (farthest + fastest * dt.abs());
+    let position_error =
+        velocity_error * dt.abs() + 4.0 * ROUNDING * (farthest + fastest * dt.abs());
     let within = |absolute: f64| Compare::Float { absolute, relative: 0.0, outliers: 0 };
     vec![
         Expected::new(1, narrow(&position), within(position_error)),
@@ -323,7 +345,8 @@ fn bodies(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
 }
 
 fn fill_pattern(args: &[u64]) -> Vec<Expected> {
-    let values: Vec<u32> = (0..args[1]).map(|i| (args[2].wrapping_add(i * args[3])) as u32).collect();
+    let values: Vec<u32> =
+        (0..args[1]).map(|i| (args[2].wrapping_add(i * args[3])) as u32).collect();
     vec![Expected::new(0, word_bytes(&values), Compare::Exact)]
 }
 
@@ -341,7 +364,8 @@ fn checkerboard(args: &[u64]) -> Vec<Expected> {
 
 fn image_gradient(args: &[u64]) -> Vec<Expected> {
     let (width, height, horizon_row) = (args[1], args[2], args[6]);
-    let [top, horizon, bottom] = [3, 4, 5].map(|index| decode_rgb(args[index] as u32).map(f64::from));
+    let [top, horizon, bottom] =
+        [3, 4, 5].map(|index| decode_rgb(args[index] as u32).map(f64::from));
     let mut pixels = Vec::new();
     for y in 0..height {
         let (to, share) = if y < horizon_row {
@@ -358,7 +382,9 @@ fn image_gradient(args: &[u64]) -> Vec<Expected> {
 
 fn downsample(args: &[u64], inputs: &[&[u8]]) -> Vec<Expected> {
     let (width, height) = (args[2] as usize, args[3] as usize);
-    let byte = |x: usize, y: usize, channel: usize| f64::from(inputs[0][4 * (y * 2 * width + x) + channel]);
+    let byte = |x: usize, y: usize, channel: usize| {
+        f64::from(inputs[0][4 * (y * 2 * width + x) + channel])
+    };
     let mut bytes = Vec::new();
     for y in 0..height {
         for x in 0..width {

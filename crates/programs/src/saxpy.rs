@@ -1,10 +1,12 @@
 //! `saxpy(x, y, n, a)`: `y[i] = a * x[i] + y[i]` over `n` single-precision numbers.
 //!
-//! Product and sum are rounded one after the other. A group reads its block of both vectors and then stores its block of
-//! `y` by one access. `x` and `y` may be the same range.
+//! Product and sum are rounded one after the other. A group reads its block of both vectors and
+//! then stores its block of `y` by one access. `x` and `y` may be the same range.
 
 use super::arguments::Arguments;
-use super::lanes::{BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_f32, write_f32};
+use super::lanes::{
+    BLOCK, THREADS, block, check_elements, elements_of, linear_grid, read_f32, write_f32,
+};
 use super::part::Part;
 use super::signature::{Argument, Signature, Spans};
 use super::{ProgramFault, ProgramId, ProgramMemory};
@@ -13,7 +15,12 @@ pub(super) static SIGNATURE: Signature = Signature {
     id: ProgramId::SAXPY,
     name: "saxpy",
     summary: "y[i] = a * x[i] + y[i]",
-    arguments: &[Argument::read("x"), Argument::read_write("y"), Argument::u32("n"), Argument::f32("a")],
+    arguments: &[
+        Argument::read("x"),
+        Argument::read_write("y"),
+        Argument::u32("n"),
+        Argument::f32("a"),
+    ],
     threads_per_group: [THREADS as u32, 1, 1],
     grid: |args| linear_grid(args.u64(2)),
     spans,

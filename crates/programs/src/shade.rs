@@ -1,16 +1,20 @@
-//! `shade(rt1, light, constants, shadow, shadow_size, width, height)`: the light that falls on every pixel of a pre-pass.
+//! `shade(rt1, light, constants, shadow, shadow_size, width, height)`: the light that falls on
+//! every pixel of a pre-pass.
 //!
-//! `rt1` is what `draw` leaves in its pre-pass: world normal and distance, four `f32` a pixel. `light` becomes four `f32`
-//! a pixel: red, green and blue light on the surface, and the strength of its highlight; zero where nothing was drawn. The
-//! constants are described in [`layout`](super::layout). `shadow` is a square depth buffer seen from the sun, or 0.
+//! `rt1` is what `draw` leaves in its pre-pass: world normal and distance, four `f32` a pixel.
+//! `light` becomes four `f32` a pixel: red, green and blue light on the surface, and the strength
+//! of its highlight; zero where nothing was drawn. The constants are described in
+//! [`layout`](super::layout). `shadow` is a square depth buffer seen from the sun, or 0.
 //!
 //! A pixel gathers, in this order:
-//! 1. light from sky and ground by its normal, lessened by what stands close around it: sixteen samples of `rt1` on a
-//!    spiral, within 24 pixels (occlusion in screen space);
-//! 2. the sun, where the shadow map lets it through: 25 comparisons, blended to the place between the texels;
+//! 1. light from sky and ground by its normal, lessened by what stands close around it: sixteen
+//!    samples of `rt1` on a spiral, within 24 pixels (occlusion in screen space);
+//! 2. the sun, where the shadow map lets it through: 25 comparisons, blended to the place between
+//!    the texels;
 //! 3. point lights, which fade to nothing at their radius.
 //!
-//! A group reads its tile with a margin for 1, and of the shadow map only the rectangle that its pixels fall into.
+//! A group reads its tile with a margin for 1, and of the shadow map only the rectangle that its
+//! pixels fall into.
 
 use super::arguments::Arguments;
 use super::camera::{along, difference, dot, normalised};
@@ -76,7 +80,8 @@ fn run(
     let tile = Tile::of(group, width, height);
     let mut words = [0.0f32; SHADE_CONSTANTS_LEN / 4];
     read_f32(mem, args.va(2), &mut words)?;
-    let mut scene = Scene::load(ShadeConstants::from_words(&words), tile, args.va(0), [width, height], mem)?;
+    let mut scene =
+        Scene::load(ShadeConstants::from_words(&words), tile, args.va(0), [width, height], mem)?;
     scene.load_shadow(tile, args.va(3), args.u32(4), mem)?;
     let mut out = Vec::with_capacity(4 * tile.pixels());
     let threads = part.threads(tile.pixels(), |threads| {
@@ -202,7 +207,8 @@ impl Scene {
         [sum[0], sum[1], sum[2], highlight]
     }
 
-    /// Occlusion term: 1 in the open, less where surfaces close by rise above the plane of the point.
+    /// Occlusion term: 1 in the open, less where surfaces close by rise above the plane of the
+    /// point.
     fn openness(&self, point: &Point, x: usize, y: usize) -> f32 {
         let c = &self.constants;
         // Both comparisons are false for NaN.
@@ -234,13 +240,15 @@ impl Scene {
         (1.0 - c.occlusion_strength * hidden / OCCLUSION_SAMPLES as f32).max(0.0)
     }
 
-    /// Texel of the shadow map to the upper left of a point, the place between the texels, and the depth.
+    /// Texel of the shadow map to the upper left of a point, the place between the texels, and the
+    /// depth.
     fn shadow_place(&self, point: &Point, size: u32) -> Option<([i64; 2], [f32; 2], f32)> {
         let m = &self.constants.shadow_from_world;
         // Moved off the surface, or it would lie in its own shadow.
         let [x, y, z] = along(point.position, point.normal, 0.04);
         let [x, y, z, w] = m.apply([x, y, z, 1.0]);
-        let place = [(x / w * 0.5 + 0.5) * size as f32 - 0.5, (0.5 - y / w * 0.5) * size as f32 - 0.5];
+        let place =
+            [(x / w * 0.5 + 0.5) * size as f32 - 0.5, (0.5 - y / w * 0.5) * size as f32 - 0.5];
         let depth = z / w;
         let inside = |at: &f32| *at >= 0.0 && *at < size as f32;
         if !place.iter().all(inside) || !(0.0..1.0).contains(&depth) {
@@ -262,7 +270,8 @@ impl Scene {
             let open = !inside || shadow.texels[shadow.area.index(x as usize, y as usize)] >= depth;
             f32::from(u8::from(open))
         };
-        // A window of 5 by 5 texels at a place between texels: the outer texels count by their part in the window.
+        // A window of 5 by 5 texels at a place between texels: the outer texels count by their part
+        // in the window.
         let weight = |step: i64, share: f32| {
             if step == -SHADOW_REACH {
                 1.0 - share
@@ -307,7 +316,8 @@ fn spiral() -> [[f32; 2]; OCCLUSION_SAMPLES] {
     })
 }
 
-/// Four turns of the spiral for the four pixels of a square, so that their mean has four times the samples.
+/// Four turns of the spiral for the four pixels of a square, so that their mean has four times the
+/// samples.
 fn turned([x, y]: [f32; 2], pixel_x: usize, pixel_y: usize) -> [f32; 2] {
     const DIAGONAL: f32 = std::f32::consts::FRAC_1_SQRT_2;
     match (pixel_x % 2, pixel_y % 2) {

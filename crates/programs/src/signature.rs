@@ -1,8 +1,9 @@
-//! What a program takes: names and kinds of its arguments, its thread group, its grid, and the buffer ranges that
-//! follow from its arguments.
+//! What a program takes: names and kinds of its arguments, its thread group, its grid, and the
+//! buffer ranges that follow from its arguments.
 //!
-//! Owns the rule that a written range overlaps no other range of the same dispatch. Without it groups would see each
-//! other's stores, and a dispatch that is stopped and resumed would end in other bytes than one that is not.
+//! Owns the rule that a written range overlaps no other range of the same dispatch. Without it
+//! groups would see each other's stores, and a dispatch that is stopped and resumed would end in
+//! other bytes than one that is not.
 //!
 //! Called by the dispatch checks; calls nothing. It does not look at memory.
 
@@ -126,7 +127,10 @@ impl Signature {
 
 impl std::fmt::Debug for Signature {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Signature").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Signature")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -146,7 +150,10 @@ pub struct BufferSpan {
 impl BufferSpan {
     fn meets(&self, other: &Self) -> bool {
         // Ends cannot overflow: `Spans::check` looks at every end before it compares two spans.
-        self.len != 0 && other.len != 0 && self.va < other.va + other.len && other.va < self.va + self.len
+        self.len != 0
+            && other.len != 0
+            && self.va < other.va + other.len
+            && other.va < self.va + self.len
     }
 }
 
@@ -176,8 +183,8 @@ impl Spans {
         self
     }
 
-    /// For programs in which each group reads exactly the elements that it writes: two arguments may name the same
-    /// range, which then is worked on in place.
+    /// For programs in which each group reads exactly the elements that it writes: two arguments
+    /// may name the same range, which then is worked on in place.
     pub(super) fn in_place_allowed(mut self) -> Self {
         self.same_range_allowed = true;
         self
@@ -194,9 +201,12 @@ impl Spans {
         }
         for (index, one) in spans.iter().enumerate() {
             for other in &spans[index + 1..] {
-                let in_place = self.same_range_allowed && one.va == other.va && one.len == other.len;
+                let in_place =
+                    self.same_range_allowed && one.va == other.va && one.len == other.len;
                 if (one.access.writes() || other.access.writes()) && one.meets(other) && !in_place {
-                    return Err(ProgramFault::bad("two buffers overlap and one of them is written"));
+                    return Err(ProgramFault::bad(
+                        "two buffers overlap and one of them is written",
+                    ));
                 }
             }
         }

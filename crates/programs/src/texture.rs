@@ -17,8 +17,8 @@ pub struct Texture {
 }
 
 impl Texture {
-    /// The texture whose first level is `colour(u, v)` as light, for coordinates from 0 to 1. `size` is rounded up to a
-    /// power of two and is at most 4,096.
+    /// The texture whose first level is `colour(u, v)` as light, for coordinates from 0 to 1.
+    /// `size` is rounded up to a power of two and is at most 4,096.
     #[must_use]
     pub fn new(size: u32, colour: impl Fn(f32, f32) -> [f32; 3]) -> Self {
         let size = size.clamp(1, 4096).next_power_of_two();
@@ -61,7 +61,8 @@ impl Texture {
             let place = (u + v) * count as f32;
             let (place, step) = (place - place.floor(), 6.0 / size as f32);
             // A soft edge, about two texels wide, at both ends of the band.
-            let share = ((place - 0.34) / step).clamp(0.0, 1.0) * ((0.66 - place) / step).clamp(0.0, 1.0);
+            let share =
+                ((place - 0.34) / step).clamp(0.0, 1.0) * ((0.66 - place) / step).clamp(0.0, 1.0);
             blend(first, second, share)
         })
     }

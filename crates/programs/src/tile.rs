@@ -1,7 +1,8 @@
 //! The split of an image into groups: tiles of 32 by 32 pixels, one thread a pixel.
 //!
-//! Owns the tile's size, the limit of an image's sides, and the access to the rows of a tile. Called by the programs over
-//! images; calls `lanes`. It knows no pixel format beyond the number of 32-bit words in a pixel.
+//! Owns the tile's size, the limit of an image's sides, and the access to the rows of a tile.
+//! Called by the programs over images; calls `lanes`. It knows no pixel format beyond the number of
+//! 32-bit words in a pixel.
 
 use super::lanes::{read_f32, read_u32, write_f32, write_u32};
 use super::{ProgramFault, ProgramMemory};
@@ -101,7 +102,13 @@ impl Tile {
             let first = range.start.max(row * width) - row * width;
             let end = range.end.min((row + 1) * width) - row * width;
             let y0 = tile.y0 + row;
-            (first < end).then_some(Tile { x0: tile.x0 + first, x1: tile.x0 + end, y0, y1: y0 + 1, ..tile })
+            (first < end).then_some(Tile {
+                x0: tile.x0 + first,
+                x1: tile.x0 + end,
+                y0,
+                y1: y0 + 1,
+                ..tile
+            })
         })
     }
 
@@ -160,7 +167,11 @@ impl Tile {
     }
 
     /// Loads pixels of one 32-bit word.
-    pub(super) fn load_u32(&self, mem: &mut dyn ProgramMemory, image: u64) -> Result<Vec<u32>, ProgramFault> {
+    pub(super) fn load_u32(
+        &self,
+        mem: &mut dyn ProgramMemory,
+        image: u64,
+    ) -> Result<Vec<u32>, ProgramFault> {
         let mut out = vec![0; self.pixels()];
         for (y, part) in (self.y0..).zip(out.chunks_mut(self.width().max(1))) {
             read_u32(mem, self.row_va(image, y, 1), part)?;

@@ -1,5 +1,6 @@
-//! Every built-in program against its reference, over flat memory: sizes at the edges of blocks and tiles, groups in any
-//! order, stops and resumptions, faults, and arguments that nobody should send.
+//! Every built-in program against its reference, over flat memory: sizes at the edges of blocks and
+//! tiles, groups in any order, stops and resumptions, faults, and arguments that nobody should
+//! send.
 
 use std::f32::consts::FRAC_PI_6;
 use tidegate_programs::camera::{Camera, Matrix};
@@ -10,8 +11,8 @@ use tidegate_programs::mesh::{self, Mesh};
 use tidegate_programs::reference::{self, Expected};
 use tidegate_programs::texture::Texture;
 use tidegate_programs::{
-    Access, ArgumentKind, Cursor, Dispatch, Grain, ProgramFault, ProgramId, ProgramMemory, all, buffers,
-    by_name, draw, prefix_sum, reduction, run_group, run_part, signature, validate,
+    Access, ArgumentKind, Cursor, Dispatch, Grain, ProgramFault, ProgramId, ProgramMemory, all,
+    buffers, by_name, draw, prefix_sum, reduction, run_group, run_part, signature, validate,
 };
 
 const BASE: u64 = 0x7000_0000;
@@ -62,11 +63,21 @@ impl Memory {
     }
 
     fn float_view(&self, va: u64, count: usize) -> Vec<f32> {
-        self.view(va, 4 * count as u64).as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+        self.view(va, 4 * count as u64)
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|b| f32::from_le_bytes(*b))
+            .collect()
     }
 
     fn word_view(&self, va: u64, count: usize) -> Vec<u32> {
-        self.view(va, 4 * count as u64).as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect()
+        self.view(va, 4 * count as u64)
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|b| u32::from_le_bytes(*b))
+            .collect()
     }
 }
 
@@ -156,8 +167,9 @@ fn expectations(memory: &Memory, program: ProgramId, args: &[u64]) -> Vec<Expect
     reference::expected(program, args, &inputs).unwrap()
 }
 
-/// Runs a dispatch, compares it with the reference and sees to it that the order of its groups, a stop between any two of
-/// them and stores outside its buffers do not show. Returns the memory after it.
+/// Runs a dispatch, compares it with the reference and sees to it that the order of its groups, a
+/// stop between any two of them and stores outside its buffers do not show. Returns the memory
+/// after it.
 fn check(before: &Memory, program: ProgramId, args: &[u64]) -> Memory {
     let name = signature(program).unwrap().name;
     let dispatch = dispatch(program, args);
@@ -204,7 +216,8 @@ fn check(before: &Memory, program: ProgramId, args: &[u64]) -> Memory {
     after
 }
 
-/// Runs a dispatch whose groups are left after as many grains as `grains` says each time, with their cursors kept as words.
+/// Runs a dispatch whose groups are left after as many grains as `grains` says each time, with
+/// their cursors kept as words.
 fn run_in_parts(
     before: &Memory,
     dispatch: &Dispatch<'_>,
@@ -225,7 +238,8 @@ fn run_in_parts(
             }
             assert!(!cursor.is_start(), "a part does something");
             left = grains();
-            cursor = Cursor::from_words(dispatch, &cursor.words()).expect("a cursor that was reached");
+            cursor =
+                Cursor::from_words(dispatch, &cursor.words()).expect("a cursor that was reached");
         }
         assert!(cursor.is_start());
     }
@@ -324,10 +338,15 @@ fn prefix_sum_by_levels_is_exact() {
         // In place, with the sums of each level in the array of the next.
         for (index, &length) in levels.iter().enumerate() {
             let sums = arrays.get(index + 1).copied().unwrap_or(0);
-            memory = check(&memory, ProgramId::SCAN_BLOCKS, &[arrays[index], arrays[index], sums, length]);
+            memory = check(
+                &memory,
+                ProgramId::SCAN_BLOCKS,
+                &[arrays[index], arrays[index], sums, length],
+            );
         }
         for (index, &length) in levels.iter().enumerate().rev().skip(1) {
-            memory = check(&memory, ProgramId::ADD_OFFSETS, &[arrays[index], arrays[index + 1], length]);
+            memory =
+                check(&memory, ProgramId::ADD_OFFSETS, &[arrays[index], arrays[index + 1], length]);
         }
         assert_eq!(memory.word_view(arrays[0], n), reference::prefix_sums(&values), "n = {n}");
     }
@@ -346,7 +365,8 @@ fn scan_may_leave_its_source_alone() {
 fn convolution_is_exact_with_clamped_edges() {
     for (width, height) in [(0, 5), (1, 1), (7, 3), (31, 33), (32, 32), (33, 65), (100, 40)] {
         for radius in [0usize, 1, 2, 7, 16] {
-            let (mut memory, mut noise) = (Memory::default(), Noise((width * 1000 + height) as u64));
+            let (mut memory, mut noise) =
+                (Memory::default(), Noise((width * 1000 + height) as u64));
             let side = 2 * radius + 1;
             let src = memory.floats(&noise.floats(width * height));
             let dst = memory.zeros(4 * width * height);
@@ -373,12 +393,15 @@ fn n_body_keeps_to_double_precision() {
     for n in [0usize, 1, 2, 255, 256, 257, 600] {
         let (mut memory, mut noise) = (Memory::default(), Noise(n as u64));
         let bodies: Vec<f32> = (0..n)
-            .flat_map(|_| [noise.unit() * 8.0, noise.unit() * 8.0, noise.unit() * 8.0, noise.unit()])
+            .flat_map(|_| {
+                [noise.unit() * 8.0, noise.unit() * 8.0, noise.unit() * 8.0, noise.unit()]
+            })
             .collect();
         let (positions, next) = (memory.floats(&bodies), memory.zeros(16 * n));
         let velocities = memory.floats(&noise.floats(4 * n));
         let n = n as u64;
-        let memory = check(&memory, ProgramId::N_BODY, &[positions, next, velocities, n, bits(0.01)]);
+        let memory =
+            check(&memory, ProgramId::N_BODY, &[positions, next, velocities, n, bits(0.01)]);
         check(&memory, ProgramId::N_BODY, &[next, positions, velocities, n, bits(0.01)]);
     }
 }
@@ -386,8 +409,9 @@ fn n_body_keeps_to_double_precision() {
 #[test]
 fn n_body_keeps_momentum_and_mass() {
     let (mut memory, mut noise) = (Memory::default(), Noise(9));
-    let bodies: Vec<f32> =
-        (0..300).flat_map(|_| [noise.unit(), noise.unit(), noise.unit(), 0.5 + noise.unit()]).collect();
+    let bodies: Vec<f32> = (0..300)
+        .flat_map(|_| [noise.unit(), noise.unit(), noise.unit(), 0.5 + noise.unit()])
+        .collect();
     let at = [memory.floats(&bodies), memory.zeros(16 * 300)];
     let velocities = memory.zeros(16 * 300);
     for step in 0..4 {
@@ -396,7 +420,8 @@ fn n_body_keeps_momentum_and_mass() {
     }
     let (after, velocity) = (memory.float_view(at[0], 1200), memory.float_view(velocities, 1200));
     for axis in 0..3 {
-        let momentum: f32 = (0..300).map(|body| bodies[4 * body + 3] * velocity[4 * body + axis]).sum();
+        let momentum: f32 =
+            (0..300).map(|body| bodies[4 * body + 3] * velocity[4 * body + axis]).sum();
         assert!(momentum.abs() < 0.01, "momentum {momentum} along axis {axis}");
     }
     assert!((0..300).all(|body| after[4 * body + 3] == bodies[4 * body + 3]));
@@ -426,10 +451,12 @@ fn code(instructions: &[Instruction]) -> Vec<u32> {
     instructions.iter().flat_map(|instruction| instruction.words()).collect()
 }
 
-/// Sums `input[i..i + 4]` of thread `i`, mixes it into the thread's words and counts in floats on the way.
+/// Sums `input[i..i + 4]` of thread `i`, mixes it into the thread's words and counts in floats on
+/// the way.
 fn sample_code() -> Vec<u32> {
     use Operation::{
-        Add, And, End, FAdd, FMul, Float, Input, Jump, Load, Mul, Or, Set, Shl, Shr, Store, Sub, Xor,
+        Add, And, End, FAdd, FMul, Float, Input, Jump, Load, Mul, Or, Set, Shl, Shr, Store, Sub,
+        Xor,
     };
     let op = Instruction::new;
     code(&[
@@ -526,11 +553,18 @@ fn groups_can_be_left_at_every_place_there_is() {
     let (src, dst) = (memory.floats(&noise.floats(40 * 3)), memory.zeros(4 * 40 * 3));
     let kernel = memory.floats(&noise.floats(25));
     let convolution = [src, dst, kernel, 40, 3, 2];
-    assert_eq!(left_everywhere(&memory, ProgramId::CONVOLUTION_2D, &convolution, Grain::Thread), 95 + 23);
+    assert_eq!(
+        left_everywhere(&memory, ProgramId::CONVOLUTION_2D, &convolution, Grain::Thread),
+        95 + 23
+    );
     // Threads that work together are not left.
     let sums = memory.zeros(4);
-    assert_eq!(left_everywhere(&memory, ProgramId::REDUCTION, &[x, sums, 21], Grain::Instruction), 0);
-    let bodies = [memory.floats(&noise.floats(20)), memory.zeros(80), memory.floats(&noise.floats(20))];
+    assert_eq!(
+        left_everywhere(&memory, ProgramId::REDUCTION, &[x, sums, 21], Grain::Instruction),
+        0
+    );
+    let bodies =
+        [memory.floats(&noise.floats(20)), memory.zeros(80), memory.floats(&noise.floats(20))];
     let n_body = [bodies[0], bodies[1], bodies[2], 5, bits(0.1)];
     assert_eq!(left_everywhere(&memory, ProgramId::N_BODY, &n_body, Grain::Thread), 4);
     let words = sample_code();
@@ -538,7 +572,8 @@ fn groups_can_be_left_at_every_place_there_is() {
     let data = memory.words(&noise.words(15));
     let interpret = [code, words.len() as u64 / 2, input, 9, data, 3, 5, 7, 9];
     assert_eq!(left_everywhere(&memory, ProgramId::INTERPRET, &interpret, Grain::Thread), 4);
-    let instructions = left_everywhere(&memory, ProgramId::INTERPRET, &interpret, Grain::Instruction);
+    let instructions =
+        left_everywhere(&memory, ProgramId::INTERPRET, &interpret, Grain::Instruction);
     assert_eq!(instructions, 5 * (2 + 4 * 8 + 10 + 1) - 1);
 }
 
@@ -676,7 +711,8 @@ fn a_full_square_fills_the_target_in_its_colour() {
 
 #[test]
 fn common_edges_are_drawn_once() {
-    // A fan about a corner that lies on pixel centres and between them. Each triangle is drawn alone and counted.
+    // A fan about a corner that lies on pixel centres and between them. Each triangle is drawn
+    // alone and counted.
     for centre in [[0.0f32, 0.0], [0.03125, -0.03125], [0.017, 0.031]] {
         let rim: Vec<[f32; 2]> = (0..12)
             .map(|i| [30.0f32, 60.0].map(|phase| (phase + i as f32 * FRAC_PI_6).sin() * 0.9))
@@ -684,8 +720,11 @@ fn common_edges_are_drawn_once() {
         let mut counts = vec![0; 64 * 64];
         for i in 0..12 {
             let (b, c) = (rim[i], rim[(i + 1) % 12]);
-            let fan =
-                [at(centre[0], centre[1], 0.5, RED), at(b[0], b[1], 0.5, RED), at(c[0], c[1], 0.5, RED)];
+            let fan = [
+                at(centre[0], centre[1], 0.5, RED),
+                at(b[0], b[1], 0.5, RED),
+                at(c[0], c[1], 0.5, RED),
+            ];
             let scene = Scene::new(64, 64).vertices(&fan).run();
             for (count, depth) in counts.iter_mut().zip(scene.depths()) {
                 *count += usize::from(depth < 1.0);
@@ -727,7 +766,10 @@ fn back_faces_are_culled_when_asked() {
     turned.swap(4, 5);
     assert_eq!(Scene::new(33, 33).vertices(&turned).mode(draw::CULL_BACK).checked().covered(), 0);
     assert_eq!(Scene::new(33, 33).vertices(&turned).checked().covered(), 33 * 33);
-    assert_eq!(Scene::new(33, 33).vertices(&square(0.5, RED)).mode(draw::CULL_BACK).run().covered(), 33 * 33);
+    assert_eq!(
+        Scene::new(33, 33).vertices(&square(0.5, RED)).mode(draw::CULL_BACK).run().covered(),
+        33 * 33
+    );
 }
 
 #[test]
@@ -739,7 +781,8 @@ fn closed_meshes_look_the_same_with_and_without_their_backs() {
         mesh::cuboid([1.0, 0.7, 0.5]),
     ];
     for mesh in &meshes {
-        let scene = |mode| Scene::new(90, 60).mesh(mesh).constants(&constants(90, 60)).mode(mode).checked();
+        let scene =
+            |mode| Scene::new(90, 60).mesh(mesh).constants(&constants(90, 60)).mode(mode).checked();
         let (all, front) = (scene(draw::COLOUR), scene(draw::COLOUR | draw::CULL_BACK));
         assert!(front.covered() > 400, "{} pixels", front.covered());
         assert!(all.covered().abs_diff(front.covered()) <= 2);
@@ -759,9 +802,11 @@ fn a_sphere_covers_what_geometry_says() {
         near: 0.1,
         far: 20.0,
     };
-    let constants = DrawConstants { clip_from_object: camera.clip_from_world(), ..DrawConstants::default() };
+    let constants =
+        DrawConstants { clip_from_object: camera.clip_from_world(), ..DrawConstants::default() };
     let scene = Scene::new(200, 200).mesh(&mesh::sphere(1.0, 96)).constants(&constants).checked();
-    // The silhouette of a unit sphere at distance 5 has the tangent 1 / sqrt(24); half the image is 0.5.
+    // The silhouette of a unit sphere at distance 5 has the tangent 1 / sqrt(24); half the image is
+    // 0.5.
     let radius = 100.0 * (1.0 / 24f64.sqrt()) / 0.5;
     let area = std::f64::consts::PI * radius * radius;
     let covered = scene.covered() as f64;
@@ -801,10 +846,14 @@ fn triangles_through_the_eye_are_clipped() {
         near: 0.1,
         far: 5000.0,
     };
-    let constants = DrawConstants { clip_from_object: camera.clip_from_world(), ..DrawConstants::default() };
+    let constants =
+        DrawConstants { clip_from_object: camera.clip_from_world(), ..DrawConstants::default() };
     let scene = Scene::new(64, 64).mesh(&ground).constants(&constants).checked();
-    let covered: Vec<usize> =
-        scene.depths().chunks(64).map(|row| row.iter().filter(|depth| **depth < 1.0).count()).collect();
+    let covered: Vec<usize> = scene
+        .depths()
+        .chunks(64)
+        .map(|row| row.iter().filter(|depth| **depth < 1.0).count())
+        .collect();
     assert!(covered[..31].iter().all(|row| *row == 0), "{covered:?}");
     assert!(covered[33..].iter().all(|row| *row == 64), "{covered:?}");
 }
@@ -816,8 +865,11 @@ fn textures_are_filtered_in_perspective() {
         for mesh in [mesh::ground(6.0, 1), mesh::sphere(1.5, 24)] {
             let mut constants = constants(90, 60);
             constants.uv_scale = 0.7;
-            let scene =
-                Scene::new(90, 60).mesh(&mesh).constants(&constants).texture(&texture, levels).checked();
+            let scene = Scene::new(90, 60)
+                .mesh(&mesh)
+                .constants(&constants)
+                .texture(&texture, levels)
+                .checked();
             assert!(scene.covered() > 1000);
         }
     }
@@ -836,15 +888,19 @@ fn light_fog_and_tone_are_applied() {
         world_from_object: Matrix::rotation_y(0.3),
         ..constants(90, 60)
     };
-    let scene =
-        Scene::new(90, 60).mesh(&mesh::torus_knot(60, 10)).constants(&constants).light(&light).checked();
+    let scene = Scene::new(90, 60)
+        .mesh(&mesh::torus_knot(60, 10))
+        .constants(&constants)
+        .light(&light)
+        .checked();
     assert!(scene.covered() > 500);
 }
 
 #[test]
 fn a_pre_pass_leaves_normals_and_distances_and_colour_follows_it() {
     let mesh = mesh::torus_knot(96, 12);
-    let pre = Scene::new(90, 60).mesh(&mesh).constants(&constants(90, 60)).mode(draw::PRE_PASS).checked();
+    let pre =
+        Scene::new(90, 60).mesh(&mesh).constants(&constants(90, 60)).mode(draw::PRE_PASS).checked();
     let rt1 = pre.memory.float_view(pre.args[6], 90 * 60 * 4);
     for (pixel, depth) in rt1.as_chunks::<4>().0.iter().zip(pre.depths()) {
         let length = pixel[..3].iter().map(|axis| axis * axis).sum::<f32>();
@@ -866,7 +922,8 @@ fn a_pre_pass_leaves_normals_and_distances_and_colour_follows_it() {
 #[test]
 fn depth_alone_needs_no_target() {
     let mesh = mesh::sphere(1.3, 20);
-    let mut scene = Scene::new(50, 50).mesh(&mesh).constants(&constants(50, 50)).mode(draw::DEPTH_ONLY);
+    let mut scene =
+        Scene::new(50, 50).mesh(&mesh).constants(&constants(50, 50)).mode(draw::DEPTH_ONLY);
     scene.args[6] = 0;
     let depth_only = scene.checked();
     let colour = Scene::new(50, 50).mesh(&mesh).constants(&constants(50, 50)).run();
@@ -886,8 +943,17 @@ fn a_tile_that_is_drawn_again_stays_as_it_is() {
 
 #[test]
 fn hostile_geometry_is_left_out() {
-    let odd =
-        [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, -f32::MAX, f32::MIN_POSITIVE, 0.0, -1.0, 1e20];
+    let odd = [
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::MAX,
+        -f32::MAX,
+        f32::MIN_POSITIVE,
+        0.0,
+        -1.0,
+        1e20,
+    ];
     let mut noise = Noise(77);
     let vertices: Vec<Vertex> = (0..3000)
         .map(|_| {
@@ -917,7 +983,10 @@ fn an_index_beyond_the_vertices_is_reported() {
     let mut scene = Scene::new(32, 32).mesh(&mesh).constants(&constants(32, 32));
     let dispatch = dispatch(ProgramId::DRAW, &scene.args);
     let fault = run_group(&dispatch, [0; 3], &mut scene.memory).unwrap_err();
-    assert!(matches!(fault, ProgramFault::BadArguments { what } if what.contains("vertex_count")), "{fault}");
+    assert!(
+        matches!(fault, ProgramFault::BadArguments { what } if what.contains("vertex_count")),
+        "{fault}"
+    );
 }
 
 /// The frame of the frame graph in memory, with its dispatches in order.
@@ -940,7 +1009,8 @@ fn frame_run(width: u32, height: u32) -> FrameRun {
     let (mut shadows, mut pre, mut colour) = (Vec::new(), Vec::new(), Vec::new());
     for object in &frame.objects {
         let mesh = &object.mesh;
-        let (vertices, indices) = (memory.put(&mesh.vertex_bytes()), memory.put(&mesh.index_bytes()));
+        let (vertices, indices) =
+            (memory.put(&mesh.vertex_bytes()), memory.put(&mesh.index_bytes()));
         let texture = memory.put(&object.texture.bytes());
         let constants = memory.put(&object.constants.to_bytes());
         let shadow_constants = memory.put(&object.shadow_constants.to_bytes());
@@ -949,10 +1019,33 @@ fn frame_run(width: u32, height: u32) -> FrameRun {
         let head = [vertices, count, indices, 0, primitives];
         let args = |rest: [u64; 11]| (ProgramId::DRAW, [head.as_slice(), &rest].concat());
         let mode = |mode: u32| u64::from(mode | draw::CULL_BACK);
-        shadows.push(args([shadow_constants, 0, shadow, size, size, 0, 0, 0, 0, 0, draw::DEPTH_ONLY.into()]));
+        shadows.push(args([
+            shadow_constants,
+            0,
+            shadow,
+            size,
+            size,
+            0,
+            0,
+            0,
+            0,
+            0,
+            draw::DEPTH_ONLY.into(),
+        ]));
         pre.push(args([constants, rt1, depth, width, height, 0, 0, 0, 0, 0, mode(draw::PRE_PASS)]));
-        let lit =
-            [constants, target, depth, width, height, texture, side, side, levels, light, mode(draw::COLOUR)];
+        let lit = [
+            constants,
+            target,
+            depth,
+            width,
+            height,
+            texture,
+            side,
+            side,
+            levels,
+            light,
+            mode(draw::COLOUR),
+        ];
         colour.push(args(lit));
     }
     let sky = frame.sky;
@@ -980,8 +1073,9 @@ fn every_dispatch_of_the_frame_matches_its_reference() {
     }
     let pixels = memory.word_view(target, 160 * 90);
     let channel = |pixel: u32, channel: u32| (pixel >> (8 * channel)) & 0xff;
-    let share =
-        |what: &dyn Fn(u32) -> bool| pixels.iter().filter(|pixel| what(**pixel)).count() * 100 / pixels.len();
+    let share = |what: &dyn Fn(u32) -> bool| {
+        pixels.iter().filter(|pixel| what(**pixel)).count() * 100 / pixels.len()
+    };
     let red = share(&|pixel| channel(pixel, 0) > 100 && channel(pixel, 0) > 2 * channel(pixel, 2));
     assert!((8..35).contains(&red), "the knot covers {red} % of the frame");
     let sky = share(&|pixel| channel(pixel, 2) > channel(pixel, 0) + 40);
@@ -1000,12 +1094,14 @@ fn shade_without_shadow_or_pre_pass_is_well_behaved() {
     let mut noise = Noise(4);
     let odd = [0.0, -1.0, f32::NAN, f32::INFINITY];
     let rt1: Vec<f32> = (0..40 * 40)
-        .flat_map(|pixel| [0.0, 1.0, 0.0, if pixel % 7 < 4 { odd[pixel % 7] } else { 3.0 + noise.unit() }])
+        .flat_map(|pixel| {
+            [0.0, 1.0, 0.0, if pixel % 7 < 4 { odd[pixel % 7] } else { 3.0 + noise.unit() }]
+        })
         .collect();
     let (rt1, light) = (memory.floats(&rt1), memory.zeros(40 * 40 * 16));
     let constants = memory.put(&frame.shade.to_bytes());
-    let hostile =
-        memory.floats(&noise.floats(176).iter().map(|value| 1.0 / (value * 1e-30)).collect::<Vec<_>>());
+    let hostile = memory
+        .floats(&noise.floats(176).iter().map(|value| 1.0 / (value * 1e-30)).collect::<Vec<_>>());
     let after = check(&memory, ProgramId::SHADE, &[rt1, light, constants, 0, 0, 40, 40]);
     let shaded = after.float_view(light, 40 * 40 * 4);
     assert!(shaded.iter().all(|part| part.is_finite()));
@@ -1018,8 +1114,9 @@ fn occlusion_on_rough_ground_matches() {
     let mut frame = Frame::new(70, 50, 0.0);
     frame.shade.occlusion_strength = 4.0;
     let (mut memory, mut noise) = (Memory::default(), Noise(6));
-    let rt1: Vec<f32> =
-        (0..70 * 50).flat_map(|_| [0.6 * noise.unit() - 0.3, 0.1, 0.9, 3.0 + 0.4 * noise.unit()]).collect();
+    let rt1: Vec<f32> = (0..70 * 50)
+        .flat_map(|_| [0.6 * noise.unit() - 0.3, 0.1, 0.9, 3.0 + 0.4 * noise.unit()])
+        .collect();
     let (rt1, light) = (memory.floats(&rt1), memory.zeros(70 * 50 * 16));
     let constants = memory.put(&frame.shade.to_bytes());
     let after = check(&memory, ProgramId::SHADE, &[rt1, light, constants, 0, 0, 70, 50]);
@@ -1028,7 +1125,8 @@ fn occlusion_on_rough_ground_matches() {
     let constants = memory.put(&frame.shade.to_bytes());
     let after = check(&memory, ProgramId::SHADE, &[rt1, light, constants, 0, 0, 70, 50]);
     let open = after.float_view(light, 70 * 50 * 4);
-    let darker = occluded.iter().zip(&open).filter(|(occluded, open)| **occluded < 0.9 * **open).count();
+    let darker =
+        occluded.iter().zip(&open).filter(|(occluded, open)| **occluded < 0.9 * **open).count();
     // Many times the outliers that the reference allows, so that a wrong sample cannot pass as one.
     assert!(darker > 2000, "the occlusion term changes only {darker} numbers");
 }
@@ -1101,7 +1199,10 @@ fn whatever_store_or_load_faults_the_dispatch_can_be_finished_later() {
                 match run_group(&dispatch, group, &mut faulty) {
                     Ok(()) => {}
                     Err(ProgramFault::Memory { va, len, .. }) => {
-                        assert!(va < middle + 4 && middle < va + len, "the fault names another place");
+                        assert!(
+                            va < middle + 4 && middle < va + len,
+                            "the fault names another place"
+                        );
                         assert!(
                             va >= span.va && va + len <= span.va + span.len,
                             "an access beyond the buffer"
@@ -1165,15 +1266,21 @@ fn hostile_arguments_are_refused() {
     assert!(refused(ProgramId::SAXPY, one, &[BASE, 2 * BASE, 1 << 63, 0]).contains("high half"));
     assert!(refused(ProgramId::SAXPY, one, &[BASE, 2 * BASE, 1, u64::MAX]).contains("high half"));
     assert!(refused(ProgramId::SAXPY, one, &[BASE, 2 * BASE, huge, 0]).contains("blocks"));
-    assert!(refused(ProgramId::SAXPY, one, &[BASE, end, 2, 0]).contains("end of the address space"));
+    assert!(
+        refused(ProgramId::SAXPY, one, &[BASE, end, 2, 0]).contains("end of the address space")
+    );
     assert!(refused(ProgramId::SAXPY, one, &[BASE, BASE + 4, 2, 0]).contains("overlap"));
     assert!(refused(ProgramId::SAXPY, one, &[BASE + 4, BASE, 2, 0]).contains("overlap"));
     assert!(refused(ProgramId::SAXPY, [65_536, 1, 1], &[BASE, BASE, 2, 0]).contains("65,535"));
-    assert!(refused(ProgramId::SAXPY, [65_535, 65_535, 65_535], &[BASE, BASE, 2, 0]).contains("2^22"));
+    assert!(
+        refused(ProgramId::SAXPY, [65_535, 65_535, 65_535], &[BASE, BASE, 2, 0]).contains("2^22")
+    );
     assert!(refused(ProgramId::REDUCTION, one, &[BASE, BASE, 2]).contains("overlap"));
     assert!(refused(ProgramId::SCAN_BLOCKS, one, &[BASE, BASE, BASE + 4, 2]).contains("overlap"));
     assert!(refused(ProgramId::N_BODY, one, &[BASE, BASE, 2 * BASE, 2, 0]).contains("overlap"));
-    assert!(refused(ProgramId::N_BODY, one, &[BASE, 2 * BASE, 3 * BASE, huge, 0]).contains("bodies"));
+    assert!(
+        refused(ProgramId::N_BODY, one, &[BASE, 2 * BASE, 3 * BASE, huge, 0]).contains("bodies")
+    );
     let filter = |width, height, radius| [BASE, 2 * BASE, 3 * BASE, width, height, radius];
     assert!(refused(ProgramId::CONVOLUTION_2D, one, &filter(huge, 1, 1)).contains("16,384"));
     assert!(refused(ProgramId::CONVOLUTION_2D, one, &filter(8, 8, huge)).contains("radius"));
@@ -1219,8 +1326,11 @@ fn no_words_make_a_program_panic_or_hang() {
     let mut ran = 0;
     for round in 0..60_000u64 {
         let signature = programs[(round % programs.len() as u64) as usize];
-        let args: Vec<u64> =
-            signature.arguments.iter().map(|argument| any_word(&mut noise, argument.kind)).collect();
+        let args: Vec<u64> = signature
+            .arguments
+            .iter()
+            .map(|argument| any_word(&mut noise, argument.kind))
+            .collect();
         let mut groups = signature.groups_for(&args).map(|count| count.max(1));
         if noise.word().is_multiple_of(8) {
             groups[(noise.word() % 3) as usize] = noise.word() as u32 >> (noise.word() % 32);
@@ -1271,7 +1381,8 @@ fn meshes_have_outward_normals_and_run_clockwise() {
             let [a, b, c] = corners.map(|index| mesh.vertices[index as usize]);
             let side = |to: Vertex| [0, 1, 2].map(|axis| to.position[axis] - a.position[axis]);
             let (u, v) = (side(b), side(c));
-            let face = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
+            let face =
+                [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
             let facing: f32 = (0..3).map(|axis| face[axis] * a.normal[axis]).sum();
             assert!(facing < 0.0, "a triangle runs anticlockwise as seen from outside");
             let length: f32 = a.normal.iter().map(|axis| axis * axis).sum();
@@ -1286,11 +1397,16 @@ fn textures_carry_all_their_levels() {
     let texture = Texture::veins(60, [0.5; 3], [0.1; 3]);
     assert_eq!((texture.size, texture.levels, texture.texels.len()), (64, 7, 5461));
     let bands = Texture::bands(32, 2, [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]);
-    let light = |texel: u32, channel: u32| (f64::from((texel >> (8 * channel)) & 0xff) / 255.0).powi(2);
+    let light =
+        |texel: u32, channel: u32| (f64::from((texel >> (8 * channel)) & 0xff) / 255.0).powi(2);
     for channel in [0, 2] {
-        let mean = bands.texels[..1024].iter().map(|texel| light(*texel, channel)).sum::<f64>() / 1024.0;
+        let mean =
+            bands.texels[..1024].iter().map(|texel| light(*texel, channel)).sum::<f64>() / 1024.0;
         let last = light(*bands.texels.last().unwrap(), channel);
-        assert!((last - mean).abs() < 0.02, "the last level has {last}, the first a mean of {mean}");
+        assert!(
+            (last - mean).abs() < 0.02,
+            "the last level has {last}, the first a mean of {mean}"
+        );
     }
 }
 

@@ -1,9 +1,10 @@
-//! The race of a CPU wait with a pulse: the fence goes to 5 and at once to 1, by an engine or by a CPU thread, while the
-//! application begins to wait for 5. An engine that rewinds interrupts nobody, so whoever comes late must find what was: the
-//! interrupt of the 5 is dealt with on an agent of its own, and the value may fall before, while and after that one looks.
+//! The race of a CPU wait with a pulse: the fence goes to 5 and at once to 1, by an engine or by a
+//! CPU thread, while the application begins to wait for 5. An engine that rewinds interrupts
+//! nobody, so whoever comes late must find what was: the interrupt of the 5 is dealt with on an
+//! agent of its own, and the value may fall before, while and after that one looks.
 //!
-//! The application loads the value just before and just after its call. Was the pulse not over after the call, the wait must be
-//! satisfied; was it over before, it must not be.
+//! The application loads the value just before and just after its call. Was the pulse not over
+//! after the call, the wait must be satisfied; was it over before, it must not be.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -66,7 +67,12 @@ fn by_engine(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let fence_history = bug != Some(NO_HISTORY);
     let world = World::new(
         platform,
-        Setting { left_out, fence_history, interrupts: InterruptDelivery::Worker, ..Setting::default() },
+        Setting {
+            left_out,
+            fence_history,
+            interrupts: InterruptDelivery::Worker,
+            ..Setting::default()
+        },
     );
     let queue = world.queue("copy", Submission::User, 0);
     let fence = world.fence("pulsed");
@@ -107,8 +113,14 @@ fn race(
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let over = |note| world.probe.seen(note) == Some(1);
         let satisfied = event.is_set();
-        end.eventually("a wait whose value is reached after its call is satisfied", satisfied || over(AFTER));
-        end.always("a wait is not satisfied by what was before its call", !satisfied || !over(BEFORE));
+        end.eventually(
+            "a wait whose value is reached after its call is satisfied",
+            satisfied || over(AFTER),
+        );
+        end.always(
+            "a wait is not satisfied by what was before its call",
+            !satisfied || !over(BEFORE),
+        );
         end.always("the last value stays", fence.completed_value() == 1);
         end.always(
             "MonitoredValue tells whether somebody waits",

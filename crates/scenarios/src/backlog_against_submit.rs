@@ -1,5 +1,6 @@
-//! The race of a backlog's worker with callers. The ring of a user-mode queue is full behind a wait for a gate. A thread queues two more
-//! signals and opens the gate, and another thread queues one. Each signal may find the ring full, the backlog drained or half drained.
+//! The race of a backlog's worker with callers. The ring of a user-mode queue is full behind a wait
+//! for a gate. A thread queues two more signals and opens the gate, and another thread queues one.
+//! Each signal may find the ring full, the backlog drained or half drained.
 //!
 //! Everything runs once, and what one thread queued runs in its order.
 
@@ -13,7 +14,8 @@ use tidegate::{Platform, Submission};
 const TWO_STOOD: &str = "the second thread came when there was room again";
 const ALL_STOOD: &str = "the second thread queued behind the backlog";
 
-/// Signals that fill the ring of 16 slots: the wait for the gate stands before them, and each quarter has a checkpoint.
+/// Signals that fill the ring of 16 slots: the wait for the gate stands before them, and each
+/// quarter has a checkpoint.
 const FILL: u64 = 11;
 
 const PLANTED: &[PlantedBug] = &[PlantedBug {
@@ -56,8 +58,12 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let (stats, signals) = (queue.stats(), world.machine.gpu().stats().signals);
         let done = (first.completed_value(), second.completed_value());
-        end.eventually("every signal runs, those of one thread in its order", done == (FILL + 1, 1));
-        // The checkpoints signal the queue's progress: one for each quarter, and that of the quarter after.
+        end.eventually(
+            "every signal runs, those of one thread in its order",
+            done == (FILL + 1, 1),
+        );
+        // The checkpoints signal the queue's progress: one for each quarter, and that of the
+        // quarter after.
         end.always("each signal runs once", signals <= FILL + 3 + 4);
         end.always("each is counted once", stats.signals == FILL + 3);
         end.sometimes(TWO_STOOD, stats.ring_waits == 2);

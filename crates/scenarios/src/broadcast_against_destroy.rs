@@ -1,6 +1,7 @@
-//! The race of two signal packets that stand in the same three hardware queues, handed in by two threads in opposite order,
-//! with the end of the third queue, which stands behind a wait that nobody meets. Neither packet may wait for the other for
-//! ever, and neither for the queue that is gone; what was queued later is signalled later.
+//! The race of two signal packets that stand in the same three hardware queues, handed in by two
+//! threads in opposite order, with the end of the third queue, which stands behind a wait that
+//! nobody meets. Neither packet may wait for the other for ever, and neither for the queue that is
+//! gone; what was queued later is signalled later.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -8,8 +9,8 @@ use crate::world::{Setting, World, until_quiet};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::{
-    CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceValue, Handle, Kernel, Priority, SignalFlags,
-    Status, SubmitSignalToHwQueues, SyncObjectFlags,
+    CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceValue, Handle, Kernel, Priority,
+    SignalFlags, Status, SubmitSignalToHwQueues, SyncObjectFlags,
 };
 use tidegate::explorer::{Prepared, Probe, Verdict};
 use tidegate::platform::WaitEnd;
@@ -39,7 +40,11 @@ pub(crate) const RACE: Race = Race {
 };
 
 /// A packet that signals each of `fences` over `hw_queues`.
-fn broadcast(kernel: &dyn Kernel, hw_queues: &[Handle], fences: &[(Handle, u64)]) -> Result<(), Status> {
+fn broadcast(
+    kernel: &dyn Kernel,
+    hw_queues: &[Handle],
+    fences: &[(Handle, u64)],
+) -> Result<(), Status> {
     let fences: Vec<FenceValue> =
         fences.iter().map(|(fence, value)| FenceValue { fence: *fence, value: *value }).collect();
     let flags = SignalFlags::ALLOW_FENCE_REWIND;
@@ -100,7 +105,10 @@ fn prepare(platform: &Platform, _bug: Option<&'static str>) -> Prepared {
         );
         end.eventually("both calls return", probe.seen(ENDED).is_some());
         end.eventually("the other's packet is signalled", others.value.load() == 1);
-        end.eventually("main's packet is signalled if it was taken", mains.value.load() == u64::from(taken));
+        end.eventually(
+            "main's packet is signalled if it was taken",
+            mains.value.load() == u64::from(taken),
+        );
         end.sometimes(MAIN_LAST, last == 1);
         end.sometimes(OTHER_LAST, taken && last == 2);
         end.sometimes(TOO_LATE, !taken);

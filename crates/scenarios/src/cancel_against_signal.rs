@@ -1,7 +1,9 @@
-//! The race of taking a wait back with the signal that would have satisfied it: a CPU thread waits for any of two fences, one
-//! is signalled, and while the other registration is taken back its fence is signalled too.
+//! The race of taking a wait back with the signal that would have satisfied it: a CPU thread waits
+//! for any of two fences, one is signalled, and while the other registration is taken back its
+//! fence is signalled too.
 //!
-//! Both signals stand in one ring before the run begins. Afterwards nobody waits, and both MonitoredValues say so.
+//! Both signals stand in one ring before the run begins. Afterwards nobody waits, and both
+//! MonitoredValues say so.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -41,7 +43,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let (first, second) = (world.fence("first"), world.fence("second"));
     queue.signal(&first, 1).expect("a submission");
     queue.signal(&second, 1).expect("a submission");
-    let (clock, device, waited) = (platform.clone(), world.device.clone(), (first.clone(), second.clone()));
+    let (clock, device, waited) =
+        (platform.clone(), world.device.clone(), (first.clone(), second.clone()));
     let main = move || {
         let both = [(&waited.0, 1), (&waited.1, 1)];
         ends_well(device.wait_multiple(&both, WaitMode::Any, None));

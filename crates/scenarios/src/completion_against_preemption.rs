@@ -1,9 +1,10 @@
-//! The race of a completion with a preemption: packets of a context complete while the kernel asks for them, because somebody of higher
-//! priority has come. Whatever the engine has completed when it answers counts as complete, by a report of its own or by the answer; what
-//! it has not is submitted again, and everything runs once.
+//! The race of a completion with a preemption: packets of a context complete while the kernel asks
+//! for them, because somebody of higher priority has come. Whatever the engine has completed when
+//! it answers counts as complete, by a report of its own or by the answer; what it has not is
+//! submitted again, and everything runs once.
 //!
-//! Two packets are on the engine before the run begins. In the run the other context gets its packet; the fences are signalled by VidSch
-//! behind each context's last one.
+//! Two packets are on the engine before the run begins. In the run the other context gets its
+//! packet; the fences are signalled by VidSch behind each context's last one.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -41,8 +42,10 @@ pub(crate) const RACE: Race = Race {
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out = if bug.is_some() { LeftOut::Preemption } else { LeftOut::Nothing };
-    let world =
-        World::new(platform, Setting { fences: FenceChoice::Monitored, left_out, ..Setting::default() });
+    let world = World::new(
+        platform,
+        Setting { fences: FenceChoice::Monitored, left_out, ..Setting::default() },
+    );
     let low = world.queue("low", Submission::Packet, 0);
     let high = queue_of(&world.device, "high", Priority::High, Submission::Packet, 0);
     let (low_done, high_done) = (world.fence("low"), world.fence("high"));
@@ -51,7 +54,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         low.execute(&[&list]).expect("a submission");
     }
     low.signal(&low_done, 1).expect("a signal");
-    let (urgent, work, done, clock) = (high.clone(), list.clone(), high_done.clone(), platform.clone());
+    let (urgent, work, done, clock) =
+        (high.clone(), list.clone(), high_done.clone(), platform.clone());
     let main = move || {
         ends_well(urgent.execute(&[&work]));
         ends_well(urgent.signal(&done, 1));
@@ -59,7 +63,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     };
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let asked = world.probe.seen(notes::ASKED).is_some();
-        let back = [notes::RESUBMITTED, notes::RESUBMITTED_TOO].map(|note| world.probe.seen(note).is_some());
+        let back = [notes::RESUBMITTED, notes::RESUBMITTED_TOO]
+            .map(|note| world.probe.seen(note).is_some());
         let packets: u64 = world.machine.gpu().stats().tags.values().map(|tag| tag.packets).sum();
         end.eventually(
             "everything runs",

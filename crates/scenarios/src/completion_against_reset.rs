@@ -1,10 +1,12 @@
-//! The race of a completion with a recovery: packets of two devices are on an engine when a time-out is forced, and may complete before it
-//! is looked at, while it is reset, or not at all. The engine that is found done is left alone; else one device pays, that of the packet
-//! which the driver names as cut off, and the other's packet is complete or comes back.
+//! The race of a completion with a recovery: packets of two devices are on an engine when a
+//! time-out is forced, and may complete before it is looked at, while it is reset, or not at all.
+//! The engine that is found done is left alone; else one device pays, that of the packet which the
+//! driver names as cut off, and the other's packet is complete or comes back.
 //!
-//! A packet that completes after the ids were taken, with nothing left behind it, is named too (the LastAbortedFenceId of an empty engine):
-//! its device is lost although it is done. So it is published. Whatever the kernel decides, nobody waits for ever, and no fence is signalled
-//! by a packet that did not run.
+//! A packet that completes after the ids were taken, with nothing left behind it, is named too (the
+//! LastAbortedFenceId of an empty engine): its device is lost although it is done. So it is
+//! published. Whatever the kernel decides, nobody waits for ever, and no fence is signalled by a
+//! packet that did not run.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -75,7 +77,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let main = move || {
         let waiter = spawner.spawn("waiter", move || ends_or_is_lost(two.wait(1)));
         spawner.spawn("debugger", move || {
-            let _stopped = adapter.debug_timeouts(TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 });
+            let _stopped =
+                adapter.debug_timeouts(TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 });
         });
         ends_or_is_lost(one.wait(1));
         waiter.join();
@@ -103,7 +106,10 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
             "whoever is not lost gets everything",
             each(&|n| lost[n] || (ran[n], values[n]) == (1, 1)),
         );
-        end.eventually("whoever waits for a lost one goes on", each(&|n| !lost[n] || values[n] >= 1));
+        end.eventually(
+            "whoever waits for a lost one goes on",
+            each(&|n| !lost[n] || values[n] >= 1),
+        );
         end.sometimes(NOTHING_LEFT, outcome == Some(RecoveryOutcome::NothingLeft));
         end.sometimes(FIRST_LOST, lost[0]);
         end.sometimes(SECOND_LOST, lost[1]);

@@ -1,9 +1,11 @@
-//! The race of two connects: two user-mode queues of one engine share one physical doorbell, both have lost it to a third, and
-//! both connect at once. Each victimises the other from inside its own connect, so the kernel's lock of transitions must let the
-//! driver's callback in on the stack of the connect that owns it, and nobody else.
+//! The race of two connects: two user-mode queues of one engine share one physical doorbell, both
+//! have lost it to a third, and both connect at once. Each victimises the other from inside its own
+//! connect, so the kernel's lock of transitions must let the driver's callback in on the stack of
+//! the connect that owns it, and nobody else.
 //!
-//! Two connects that each held the lock of its own doorbell and asked for the other's would never end. The planted bug has the
-//! same shape with one lock: the driver hands the callback to a worker, which is not the owner, and waits for it.
+//! Two connects that each held the lock of its own doorbell and asked for the other's would never
+//! end. The planted bug has the same shape with one lock: the driver hands the callback to a
+//! worker, which is not the owner, and waits for it.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -38,8 +40,10 @@ pub(crate) const RACE: Race = Race {
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out = if bug.is_some() { LeftOut::CallbackOwner } else { LeftOut::Nothing };
-    let world =
-        World::new(platform, Setting { doorbells: 1, left_out: LeftOut::Nothing, ..Setting::default() });
+    let world = World::new(
+        platform,
+        Setting { doorbells: 1, left_out: LeftOut::Nothing, ..Setting::default() },
+    );
     let queues = ["first", "second", "third"].map(|name| world.queue(name, Submission::User, 0));
     let fences = ["one", "two", "three"].map(|name| world.fence(name));
     for (queue, fence) in queues.iter().zip(&fences) {

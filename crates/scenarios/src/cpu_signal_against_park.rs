@@ -1,7 +1,9 @@
-//! The race of a CPU signal with a queue that comes to its wait: UpdateCurrentValuesFromCpu stores the value and lets the
-//! hardware look at its waiting queues; a queue enters the table and looks again.
+//! The race of a CPU signal with a queue that comes to its wait: UpdateCurrentValuesFromCpu stores
+//! the value and lets the hardware look at its waiting queues; a queue enters the table and looks
+//! again.
 //!
-//! The wait stands in the ring before the run begins; in the run the CPU signals, then waits until nothing moves any more.
+//! The wait stands in the ring before the run begins; in the run the CPU signals, then waits until
+//! nothing moves any more.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;

@@ -1,8 +1,10 @@
-//! The race of a signal on one adapter with a queue that comes to its wait on another, where an event is registered too. The
-//! signal interrupts its own adapter, whose deferred routine puts an item into the
-//! other's; there the driver is notified, the hardware looks at its waiting queues, and the kernel at its waiters.
+//! The race of a signal on one adapter with a queue that comes to its wait on another, where an
+//! event is registered too. The signal interrupts its own adapter, whose deferred routine puts an
+//! item into the other's; there the driver is notified, the hardware looks at its waiting queues,
+//! and the kernel at its waiters.
 //!
-//! Both submissions stand in their rings before the run begins. The CPU only waits until nothing moves any more.
+//! Both submissions stand in their rings before the run begins. The CPU only waits until nothing
+//! moves any more.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -74,7 +76,9 @@ impl Adapters {
         });
         let machine = machine.expect("the machine of a scenario starts");
         let device = |index: usize| {
-            machine.device_on(index, settings[index].device_options()).expect("a device on each adapter")
+            machine
+                .device_on(index, settings[index].device_options())
+                .expect("a device on each adapter")
         };
         Adapters { devices: [0, 1].map(device), machine, probe }
     }
@@ -104,8 +108,10 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         true => Setting { left_out: what, ..Setting::default() },
         false => Setting::default(),
     };
-    let settings =
-        [leaves_out("no-relay", LeftOut::SignalReport), leaves_out("no-notification", LeftOut::Notification)];
+    let settings = [
+        leaves_out("no-relay", LeftOut::SignalReport),
+        leaves_out("no-notification", LeftOut::Notification),
+    ];
     let world = Adapters::new(platform, settings);
     let [signalled, awaited] = world.fence();
     let producer = queue_on(&world.devices[0], "producer", Submission::User, 0);

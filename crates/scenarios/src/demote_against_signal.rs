@@ -1,6 +1,6 @@
-//! The race of fence storage that leaves local memory with a signal and a CPU wait: while a page of MonitoredValues moves, an
-//! engine compares with the old place or the new one, and the kernel publishes at one of them. Engines are held while both are
-//! there, so they never differ about it.
+//! The race of fence storage that leaves local memory with a signal and a CPU wait: while a page of
+//! MonitoredValues moves, an engine compares with the old place or the new one, and the kernel
+//! publishes at one of them. Engines are held while both are there, so they never differ about it.
 //!
 //! The signal stands in the ring before the run begins.
 
@@ -38,7 +38,8 @@ pub(crate) const RACE: Race = Race {
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out = if bug.is_some() { LeftOut::EngineHold } else { LeftOut::Nothing };
     let interrupts = InterruptDelivery::Worker;
-    let setting = Setting { interrupts, left_out, local_monitored_values: true, ..Setting::default() };
+    let setting =
+        Setting { interrupts, left_out, local_monitored_values: true, ..Setting::default() };
     let world = World::new(platform, setting);
     let queue = world.queue("copy", Submission::User, 0);
     let fence = world.fence("moving");

@@ -1,8 +1,10 @@
-//! The race of destroy calls with callers that look through all objects of the adapter: two processes make and destroy user-mode queues
-//! and their doorbells while the power of idle engines is taken, for which every doorbell of the engine is disconnected.
+//! The race of destroy calls with callers that look through all objects of the adapter: two
+//! processes make and destroy user-mode queues and their doorbells while the power of idle engines
+//! is taken, for which every doorbell of the engine is disconnected.
 //!
-//! A destroyed doorbell is in no list and has ended with the driver, although another caller still holds a reference. Otherwise
-//! the next calls of the process are refused: another doorbell of the same queue, and the end of the queue.
+//! A destroyed doorbell is in no list and has ended with the driver, although another caller still
+//! holds a reference. Otherwise the next calls of the process are refused: another doorbell of the
+//! same queue, and the end of the queue.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -11,8 +13,8 @@ use crate::world::{Setting, World, until_quiet};
 use std::sync::{Arc, OnceLock};
 use tidegate::Platform;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, CreateHwContext, CreateHwQueue,
-    Handle, Kernel, Placement, Priority, Status,
+    AllocationKind, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, CreateHwContext,
+    CreateHwQueue, Handle, Kernel, Placement, Priority, Status,
 };
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
@@ -111,7 +113,10 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         end.eventually("both processes come to their end", results.iter().all(Option::is_some));
         end.always("no call is refused", results.iter().flatten().all(Result::is_ok));
         let left = world.machine.adapter().census();
-        end.eventually("no queue and no doorbell is left", (left.hw_queues, left.doorbells) == (0, 0));
+        end.eventually(
+            "no queue and no doorbell is left",
+            (left.hw_queues, left.doorbells) == (0, 0),
+        );
         let taken = world.probe.seen(notes::DISCONNECTED).is_some();
         end.sometimes(TAKEN, taken);
         end.sometimes(FREE, !taken);

@@ -1,5 +1,6 @@
-//! The race of a fence's end with its signal: a CPU thread registers an event for a value and destroys the fence while an engine
-//! signals it. The event is set, by the signal or by the fence's end; a late interrupt changes nothing.
+//! The race of a fence's end with its signal: a CPU thread registers an event for a value and
+//! destroys the fence while an engine signals it. The event is set, by the signal or by the fence's
+//! end; a late interrupt changes nothing.
 //!
 //! The signal stands in the ring before the run begins.
 
@@ -9,14 +10,15 @@ use crate::seam::notes;
 use crate::world::{Setting, World, until_quiet};
 use tidegate::Platform;
 use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, CreateHwContext,
-    CreateHwQueue, CreateNativeFence, FenceInstance, FenceValue, Kernel, NativeFenceType, Placement,
-    Priority, SyncObjectFlags, WaitMode,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
+    CreateHwContext, CreateHwQueue, CreateNativeFence, FenceInstance, FenceValue, Kernel,
+    NativeFenceType, Placement, Priority, SyncObjectFlags, WaitMode,
 };
 use tidegate::explorer::{Prepared, Verdict};
 use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate::gpu_abi::{
-    CONTROL_WORDS, CONTROL_WRITE_WORD, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES, TraceWords,
+    CONTROL_WORDS, CONTROL_WRITE_WORD, DOORBELL_VALUE_WORD, GpuVa, RingPacket, SLOT_BYTES,
+    TraceWords,
 };
 
 const INTERRUPTED: &str = "the signal interrupted for the event";
@@ -40,8 +42,8 @@ pub(crate) const RACE: Race = Race {
 /// Slots of the ring.
 const SLOTS: u64 = 8;
 
-/// A fence, and a user-mode queue with a signal of it to 1 in its ring, which was rung. By the kernel's calls: a queue of the API would
-/// keep the fence.
+/// A fence, and a user-mode queue with a signal of it to 1 in its ring, which was rung. By the
+/// kernel's calls: a queue of the API would keep the fence.
 fn signalled(kernel: &dyn Kernel) -> FenceInstance {
     let device = kernel.create_device().expect("a device");
     let args = CreateNativeFence {
@@ -66,9 +68,16 @@ fn signalled(kernel: &dyn Kernel) -> FenceInstance {
     let ring = allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);
     let control = allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
     let (flags, private_data) = (CreateDoorbellFlags::empty(), Vec::new());
-    let args = CreateDoorbell { hw_queue, ring: ring.handle, control: control.handle, flags, private_data };
+    let args = CreateDoorbell {
+        hw_queue,
+        ring: ring.handle,
+        control: control.handle,
+        flags,
+        private_data,
+    };
     let doorbell = kernel.create_doorbell(args).expect("a doorbell");
-    let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) = (ring.memory, control.memory)
+    let (AllocationMemory::Bulk(slots), AllocationMemory::Protocol(pointers)) =
+        (ring.memory, control.memory)
     else {
         panic!("bytes and words were asked for")
     };

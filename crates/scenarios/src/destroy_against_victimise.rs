@@ -1,8 +1,9 @@
-//! The race of the end of doorbells with the loss of one: a queue connects and takes the only physical doorbell from another,
-//! while somebody destroys a queue that was never connected, and then the one that loses it. The callback by which the driver
-//! takes a doorbell away runs inside the connect's transition; whatever it is about may be given up by everybody else meanwhile,
-//! and the end of a doorbell needs that transition. This driver also says, each time, that the one which was never connected is
-//! lost.
+//! The race of the end of doorbells with the loss of one: a queue connects and takes the only
+//! physical doorbell from another, while somebody destroys a queue that was never connected, and
+//! then the one that loses it. The callback by which the driver takes a doorbell away runs inside
+//! the connect's transition; whatever it is about may be given up by everybody else meanwhile, and
+//! the end of a doorbell needs that transition. This driver also says, each time, that the one
+//! which was never connected is lost.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -34,8 +35,10 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, _bug: Option<&'static str>) -> Prepared {
-    let world =
-        World::new(platform, Setting { doorbells: 1, first_doorbell_lost: true, ..Setting::default() });
+    let world = World::new(
+        platform,
+        Setting { doorbells: 1, first_doorbell_lost: true, ..Setting::default() },
+    );
     let [idle, victim, second] =
         ["idle", "victim", "second"].map(|name| world.queue(name, Submission::User, 0));
     let (before, done) = (world.fence("before"), world.fence("done"));

@@ -1,5 +1,6 @@
-//! The race of a CPU wait with the end of the instance by which it is asked: the call finds the handle, another thread destroys
-//! it, the call enters its wait. Another instance keeps the fence, so that nobody but the end of this one releases the wait.
+//! The race of a CPU wait with the end of the instance by which it is asked: the call finds the
+//! handle, another thread destroys it, the call enters its wait. Another instance keeps the fence,
+//! so that nobody but the end of this one releases the wait.
 //!
 //! Whoever comes first, the call returns: refused, or released.
 
@@ -9,7 +10,8 @@ use crate::seam::notes;
 use crate::world::{Setting, World};
 use tidegate::Platform;
 use tidegate::calls::{
-    CreateMonitoredFence, FenceValue, OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
+    CreateMonitoredFence, FenceValue, OpenSyncObject, Status, SyncObjectAccess, SyncObjectFlags,
+    WaitMode,
 };
 use tidegate::explorer::{Prepared, Verdict};
 
@@ -41,17 +43,30 @@ fn prepare(platform: &Platform, _bug: Option<&'static str>) -> Prepared {
     let kernel = world.machine.open("app").expect("a process");
     let device = kernel.create_device().expect("a device");
     let flags = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
-    let make = CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity: 0, name: "shared" };
+    let make = CreateMonitoredFence {
+        device,
+        initial_value: 0,
+        flags,
+        engine_affinity: 0,
+        name: "shared",
+    };
     let first = kernel.create_monitored_fence(make).expect("a fence").handle;
-    let nt_handle = kernel.share_objects(&[first], SyncObjectAccess::all()).expect("a handle for others");
-    let open =
-        OpenSyncObject { device, nt_handle: &nt_handle, flags: SyncObjectFlags::empty(), engine_affinity: 0 };
+    let nt_handle =
+        kernel.share_objects(&[first], SyncObjectAccess::all()).expect("a handle for others");
+    let open = OpenSyncObject {
+        device,
+        nt_handle: &nt_handle,
+        flags: SyncObjectFlags::empty(),
+        engine_affinity: 0,
+    };
     kernel.open_sync_object_from_nt_handle(open).expect("a second instance");
     let (spawner, probe, waiting, destroying) =
         (platform.clone(), world.probe.clone(), kernel.clone(), kernel.clone());
     let main = move || {
         spawner.spawn("destroyer", move || {
-            destroying.destroy_synchronization_object(first).expect("it is there, and destroyed once");
+            destroying
+                .destroy_synchronization_object(first)
+                .expect("it is there, and destroyed once");
         });
         match waiting.wait_from_cpu(&[FenceValue { fence: first, value: 1 }], WaitMode::All, None) {
             Ok(()) => probe.note(WAS_RELEASED, 1),

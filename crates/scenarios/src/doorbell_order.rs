@@ -1,11 +1,13 @@
-//! The order of a disconnect, as a model on the platform's own mapping: why the kernel writes the status before the doorbell's
-//! page stops being looked at. The documents' order (turn the mapping, then write the status) loses a ring, and the kernel
-//! offers no seam at which its order could be turned round, so the two orders stand here side by side.
+//! The order of a disconnect, as a model on the platform's own mapping: why the kernel writes the
+//! status before the doorbell's page stops being looked at. The documents' order (turn the mapping,
+//! then write the status) loses a ring, and the kernel offers no seam at which its order could be
+//! turned round, so the two orders stand here side by side.
 //!
-//! The process: 1. stores to the doorbell through the mapping; 2. full barrier; 3. loads the status; on RETRY it connects (a
-//! fresh page, status CONNECTED) and rings again. The system: 1. stores the status, full barrier; 2. turns the mapping; 3.
-//! the hardware looks at the old page a last time. Whichever of the two comes first, the ring is seen by that last look, or
-//! the process reads RETRY. The same race through the real code is `ring-against-victimise`.
+//! The process: 1. stores to the doorbell through the mapping; 2. full barrier; 3. loads the
+//! status; on RETRY it connects (a fresh page, status CONNECTED) and rings again. The system: 1.
+//! stores the status, full barrier; 2. turns the mapping; 3. the hardware looks at the old page a
+//! last time. Whichever of the two comes first, the ring is seen by that last look, or the process
+//! reads RETRY. The same race through the real code is `ring-against-victimise`.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;

@@ -1,8 +1,9 @@
-//! The race of an eviction with a submission: a process gives up an allocation behind the work that uses it, and another one wants
-//! its room. Whoever takes the room away must know by then what is queued. That is why a submission comes first and its eviction
-//! second.
+//! The race of an eviction with a submission: a process gives up an allocation behind the work that
+//! uses it, and another one wants its room. Whoever takes the room away must know by then what is
+//! queued. That is why a submission comes first and its eviction second.
 //!
-//! Local memory holds one allocation. It is in use by a fill that is submitted in the run; another process asks for the room.
+//! Local memory holds one allocation. It is in use by a fill that is submitted in the run; another
+//! process asks for the room.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -45,17 +46,20 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let mut list = world.device.create_command_list(CommandListType::Copy);
     list.fill(&used, 0, BYTES, 7).expect("a fill");
     let list = list.close().expect("a list");
-    let options = DeviceOptions { residency: ResidencyChoice::Automatic, ..DeviceOptions::default() };
+    let options =
+        DeviceOptions { residency: ResidencyChoice::Automatic, ..DeviceOptions::default() };
     let other = world.machine.device(options).expect("another process");
     let wanted = other.create_buffer(desc("wanted")).expect("a buffer");
     let (clock, device, other_device) = (platform.clone(), world.device.clone(), other.clone());
-    let (submits, submitted, evicted, wants) = (queue.clone(), list.clone(), used.clone(), wanted.clone());
+    let (submits, submitted, evicted, wants) =
+        (queue.clone(), list.clone(), used.clone(), wanted.clone());
     let evicts_first = bug.is_some();
     let main = move || {
-        let pressure = clock.spawn("other process", move || match other_device.make_resident(&[&wants]) {
-            Err(Error::OverBudget { .. }) => {}
-            call => ends_well(call),
-        });
+        let pressure =
+            clock.spawn("other process", move || match other_device.make_resident(&[&wants]) {
+                Err(Error::OverBudget { .. }) => {}
+                call => ends_well(call),
+            });
         if evicts_first {
             ends_well(device.evict(&[&evicted]));
         }

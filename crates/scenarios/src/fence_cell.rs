@@ -1,13 +1,15 @@
-//! The cell of a fence alone: who rewinds, who raises and who waits, without engines and without the kernel. The waiter calls,
-//! parks as a queue does (announce, look again), and is looked at by whoever has stored: by the first agent as the kernel looks, by
-//! the second as an engine does.
+//! The cell of a fence alone: who rewinds, who raises and who waits, without engines and without
+//! the kernel. The waiter calls, parks as a queue does (announce, look again), and is looked at by
+//! whoever has stored: by the first agent as the kernel looks, by the second as an engine does.
 //!
-//! What must hold is a matter of history: the stores have an order, that of their compare-exchanges, and the waiter knows which
-//! values it loaded just before and just after its call. All values differ. Some order of the stores must explain the outcome:
-//! satisfied, and then the value was reached at some time since the call began; or not, and then at no time since it returned.
+//! What must hold is a matter of history: the stores have an order, that of their
+//! compare-exchanges, and the waiter knows which values it loaded just before and just after its
+//! call. All values differ. Some order of the stores must explain the outcome: satisfied, and then
+//! the value was reached at some time since the call began; or not, and then at no time since it
+//! returned.
 //!
-//! The bugs are other orders of the cell's own public steps. That the peak is kept before the value falls, and not after, is no
-//! part of the protocol: nobody reads peaks while the epoch is odd.
+//! The bugs are other orders of the cell's own public steps. That the peak is kept before the value
+//! falls, and not after, is no part of the protocol: nobody reads peaks while the epoch is odd.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -275,23 +277,31 @@ impl Side {
     /// The glance comes before the waiters.
     fn look_as_kernel(&self) -> bool {
         let glance = self.cell.glance();
-        let behind =
-            |wait: FenceWait| self.cell.look_behind(wait.epoch).is_some_and(|look| look.satisfies(wait));
+        let behind = |wait: FenceWait| {
+            self.cell.look_behind(wait.epoch).is_some_and(|look| look.satisfies(wait))
+        };
         self.parked().is_some_and(|wait| glance.satisfies(wait) || behind(wait))
     }
 
     fn parked(&self) -> Option<FenceWait> {
-        (self.parked.load() == 1).then(|| FenceWait { value: AWAITED, epoch: self.parked_epoch.load() })
+        (self.parked.load() == 1)
+            .then(|| FenceWait { value: AWAITED, epoch: self.parked_epoch.load() })
     }
 }
 
-fn prepare(platform: &Platform, bug: Option<&'static str>, storers: &Storers, past: Past) -> Prepared {
+fn prepare(
+    platform: &Platform,
+    bug: Option<&'static str>,
+    storers: &Storers,
+    past: Past,
+) -> Prepared {
     let side = Side::new(platform, storers.initial, bug, past);
     let (storers, spawner) = (*storers, platform.clone());
     let (waiter, first, second) = (side.clone(), side.clone(), side.clone());
     let main = move || {
         spawner.spawn("first", move || first.store_all(0, storers.first, true));
-        spawner.spawn("second", move || second.store_all(storers.first.len(), storers.second, false));
+        spawner
+            .spawn("second", move || second.store_all(storers.first.len(), storers.second, false));
         waiter.wait();
     };
     Prepared::new(main, move |end: &mut Verdict<'_>| {
@@ -330,7 +340,8 @@ impl Outcome {
         }
     }
 
-    /// Whether some order explains it that begins with `values`, where so many stores of either agent are made.
+    /// Whether some order explains it that begins with `values`, where so many stores of either
+    /// agent are made.
     fn explained_by(&self, values: &mut Vec<u64>, first: usize, second: usize) -> bool {
         let (of_first, of_second) = (self.storers.first, self.storers.second);
         if first == of_first.len() && second == of_second.len() {
@@ -353,7 +364,9 @@ impl Outcome {
     /// Whether the values, in this order, explain it.
     fn is_explained(&self, values: &[u64]) -> bool {
         let place = |value: u64| values.iter().position(|v| *v == value);
-        let (Some(before), Some(after)) = (place(self.before), place(self.after)) else { return false };
+        let (Some(before), Some(after)) = (place(self.before), place(self.after)) else {
+            return false;
+        };
         let reached_since = |from: usize| values[from..].iter().any(|v| *v >= AWAITED);
         let right = if self.satisfied { reached_since(before) } else { !reached_since(after) };
         values.last() == Some(&self.last) && before <= after && right

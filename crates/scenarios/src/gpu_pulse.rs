@@ -1,6 +1,7 @@
-//! The race of a ring's wait with a pulse: the gate goes to 5 and at once to 1. The wait for 5 stands behind a blocked head, or
-//! holds its queue already, or its queue comes to it when the gate has fallen again: it passes each time, since it was called
-//! before. By an engine, with the head freed by the CPU; or by the CPU, with the head freed by an engine.
+//! The race of a ring's wait with a pulse: the gate goes to 5 and at once to 1. The wait for 5
+//! stands behind a blocked head, or holds its queue already, or its queue comes to it when the gate
+//! has fallen again: it passes each time, since it was called before. By an engine, with the head
+//! freed by the CPU; or by the CPU, with the head freed by an engine.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -14,8 +15,11 @@ const PARKED: &str = "the queue was held by the wait for the gate";
 const NO_HISTORY: &str = "no-history";
 const NO_BARRIER: &str = "no-gpu-barrier";
 
-const PLANS: Plans =
-    Plans { short: Plan::sampled(50_000), full: Plan::sampled(1_000_000), bugs: Plan::sampled(50_000) };
+const PLANS: Plans = Plans {
+    short: Plan::sampled(50_000),
+    full: Plan::sampled(1_000_000),
+    bugs: Plan::sampled(50_000),
+};
 
 const AGENTS: &[&str] = &["engine of the producer", "engine of the consumer", "main"];
 
@@ -55,8 +59,10 @@ pub(crate) const BY_CPU: Race = Race {
 
 fn prepare(platform: &Platform, bug: Option<&'static str>, by_engine: bool) -> Prepared {
     let (fence_history, signal_barrier) = (bug != Some(NO_HISTORY), bug != Some(NO_BARRIER));
-    let world =
-        World::new(platform, Setting { engines: 2, fence_history, signal_barrier, ..Setting::default() });
+    let world = World::new(
+        platform,
+        Setting { engines: 2, fence_history, signal_barrier, ..Setting::default() },
+    );
     let producer = world.queue("producer", Submission::User, 0);
     let consumer = world.queue("consumer", Submission::User, 1);
     let (head, gate, done) = (world.fence("head"), world.fence("gate"), world.fence("done"));

@@ -1,8 +1,10 @@
-//! The race of a signal on one GPU with a queue that comes to its wait on another, where the GPUs tell each other and share
-//! their fence storage: the signaller stores CurrentValue, executes its barrier and loads the other's count of waiting queues;
-//! the other counts up and looks again. No CPU is in between.
+//! The race of a signal on one GPU with a queue that comes to its wait on another, where the GPUs
+//! tell each other and share their fence storage: the signaller stores CurrentValue, executes its
+//! barrier and loads the other's count of waiting queues; the other counts up and looks again. No
+//! CPU is in between.
 //!
-//! Both submissions stand in their rings before the run begins. The CPU only waits until nothing moves any more.
+//! Both submissions stand in their rings before the run begins. The CPU only waits until nothing
+//! moves any more.
 
 use crate::cross_adapter_relay::Adapters;
 use crate::plan::{Plan, Plans};

@@ -1,8 +1,9 @@
-//! The race of a GPU wait with the signal that it waits for, between two engines and without the kernel: the waiting queue
-//! enters the table, counts up the armed word and looks again; the signaller stores CurrentValue, executes its barrier and
-//! looks at the armed word.
+//! The race of a GPU wait with the signal that it waits for, between two engines and without the
+//! kernel: the waiting queue enters the table, counts up the armed word and looks again; the
+//! signaller stores CurrentValue, executes its barrier and looks at the armed word.
 //!
-//! Both submissions stand in their rings before the run begins. The CPU only waits until nothing moves any more.
+//! Both submissions stand in their rings before the run begins. The CPU only waits until nothing
+//! moves any more.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -35,7 +36,8 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let setting = Setting { engines: 2, signal_barrier: bug != Some("no-gpu-barrier"), ..Setting::default() };
+    let setting =
+        Setting { engines: 2, signal_barrier: bug != Some("no-gpu-barrier"), ..Setting::default() };
     let world = World::new(platform, setting);
     let producer = world.queue("producer", Submission::User, 0);
     let consumer = world.queue("consumer", Submission::User, 1);

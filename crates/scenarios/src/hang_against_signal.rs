@@ -1,8 +1,11 @@
-//! The race of a recovery with a signal: one process hangs its engine, and the queue of another one, which waits for a fence there, is let
-//! go on by the CPU at the moment of the time-out. Whenever the signal comes, before the reset, in it or after it, the waiting queue runs
-//! what stands behind its wait, once; the guilty device is lost, and nobody is left behind a fence of it.
+//! The race of a recovery with a signal: one process hangs its engine, and the queue of another
+//! one, which waits for a fence there, is let go on by the CPU at the moment of the time-out.
+//! Whenever the signal comes, before the reset, in it or after it, the waiting queue runs what
+//! stands behind its wait, once; the guilty device is lost, and nobody is left behind a fence of
+//! it.
 //!
-//! The time-out is forced once everything stands: the one queue at its wait, the engine in the other's commands.
+//! The time-out is forced once everything stands: the one queue at its wait, the engine in the
+//! other's commands.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -28,7 +31,10 @@ const PLANTED: &[PlantedBug] = &[
         name: NOBODY_NAMED,
         about: "the driver does not say whose work the reset cut off: whoever has work on the engine pays",
     },
-    PlantedBug { name: "not-restarted", about: "the driver says that the engine goes on, and it does not" },
+    PlantedBug {
+        name: "not-restarted",
+        about: "the driver says that the engine goes on, and it does not",
+    },
 ];
 
 pub(crate) const RACE: Race = Race {
@@ -68,7 +74,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let hang = list.close().expect("a list");
     guilty.execute(&[&hang]).expect("a submission");
     guilty.signal(&never, 1).expect("a signal");
-    let (spawner, probe, adapter) = (platform.clone(), world.probe.clone(), world.machine.adapter().clone());
+    let (spawner, probe, adapter) =
+        (platform.clone(), world.probe.clone(), world.machine.adapter().clone());
     let (opened, passed, awaited) = (gate.clone(), done.clone(), never.clone());
     let main = move || {
         until_quiet(&spawner);
@@ -79,11 +86,13 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         });
         spawner.spawn("debugger", move || {
             // A machine that stops meanwhile is the failure by itself.
-            let _stopped = adapter.debug_timeouts(TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 });
+            let _stopped =
+                adapter.debug_timeouts(TdrTest::EngineTdr { node_ordinal: 0, engine_ordinal: 0 });
         });
         // A step of its own, so that the note is taken when its turn has come.
         let _not_yet = opened.completed_value();
-        let [reset, went_on] = [notes::RESET, notes::WENT_ON].map(|note| probe.seen(note).is_some());
+        let [reset, went_on] =
+            [notes::RESET, notes::WENT_ON].map(|note| probe.seen(note).is_some());
         probe.note(STOOD, u64::from(reset) + u64::from(went_on));
         ends_well(opened.signal(1));
         ends_well(passed.wait(1));
@@ -93,7 +102,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let stats = world.machine.gpu().stats();
         let packets = |tag: u32| stats.tags.get(&tag).map_or(0, |tag| tag.packets);
-        let outcomes: Vec<_> = world.machine.adapter().recoveries().into_iter().map(|r| r.outcome).collect();
+        let outcomes: Vec<_> =
+            world.machine.adapter().recoveries().into_iter().map(|r| r.outcome).collect();
         end.always("the innocent device is not lost", world.device.removed_reason().is_none());
         end.always("what hangs never completes", packets(guilty.tag()) == 0);
         end.always("the work behind the wait runs once", packets(innocent.tag()) <= 1);

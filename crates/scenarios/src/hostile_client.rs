@@ -1,9 +1,10 @@
-//! The race of a hostile process with everybody who reads what it writes. Its ring, its control area, its doorbells, its
-//! last-queued cell and its commands are in hostile hands: each look at them finds any value, whatever the look before found.
-//! With it on the engine, and in want of the same physical doorbell, is a neighbour that does as it should.
+//! The race of a hostile process with everybody who reads what it writes. Its ring, its control
+//! area, its doorbells, its last-queued cell and its commands are in hostile hands: each look at
+//! them finds any value, whatever the look before found. With it on the engine, and in want of the
+//! same physical doorbell, is a neighbour that does as it should.
 //!
-//! The neighbour's work completes and its fence has its value; nobody hangs or panics; the hostile device lives, or is lost with
-//! a reason.
+//! The neighbour's work completes and its fence has its value; nobody hangs or panics; the hostile
+//! device lives, or is lost with a reason.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -11,14 +12,15 @@ use crate::seam::{LeftOut, notes};
 use crate::world::{Setting, World, ends_well, until_quiet};
 use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
-    CreateHwContext, CreateHwQueue, DeviceState, Doorbell, Handle, Kernel, Placement, Priority,
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell,
+    CreateDoorbellFlags, CreateHwContext, CreateHwQueue, DeviceState, Doorbell, Handle, Kernel,
+    Placement, Priority,
 };
 use tidegate::d3d12::{Buffer, BufferDesc, Heap};
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::gpu_abi::{
-    AddressSpaceId, CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD, GpuVa,
-    RingPacket, SLOT_BYTES, TraceWords,
+    AddressSpaceId, CONTROL_WORDS, CONTROL_WRITE_WORD, Command, CommandWriter, DOORBELL_VALUE_WORD,
+    GpuVa, RingPacket, SLOT_BYTES, TraceWords,
 };
 use tidegate::platform::{Bulk, Page};
 use tidegate::{Platform, Submission};
@@ -101,7 +103,9 @@ impl Client {
             private_data: Vec::new(),
         };
         let doorbell = kernel.create_doorbell(args).expect("a doorbell");
-        let AllocationMemory::Protocol(pointers) = control.memory else { panic!("words were asked for") };
+        let AllocationMemory::Protocol(pointers) = control.memory else {
+            panic!("words were asked for")
+        };
         let commands = (bytes(&commands), commands.gpu_va);
         Client { kernel, device, doorbell, slots: bytes(&ring), pointers, commands, crafted }
     }
@@ -119,14 +123,16 @@ impl Client {
     fn submits(&self) {
         let list = commands(&Command::Timed { ns: 1 });
         self.commands.0.write(0, &list).expect("room for a command");
-        let (commands, bytes, trace) = (GpuVa(self.commands.1), list.len() as u32, TraceWords::default());
+        let (commands, bytes, trace) =
+            (GpuVa(self.commands.1), list.len() as u32, TraceWords::default());
         let honest = RingPacket::Execute { commands, bytes, progress: 1, trace };
         self.slots.write(0, &honest.encode()).expect("room for a slot");
         self.slots.write(SLOT_BYTES, &self.crafted).expect("room for a slot");
         self.pointers.store(CONTROL_WRITE_WORD, 2);
         self.doorbell.last_queued.store(2);
         // A connect that is refused, because the device is lost by now, is as good.
-        let hint = self.kernel.connect_doorbell(self.doorbell.handle).map(|connection| connection.hint);
+        let hint =
+            self.kernel.connect_doorbell(self.doorbell.handle).map(|connection| connection.hint);
         self.doorbell.mapping.page().hand_to_hostile();
         self.doorbell.mapping.store(DOORBELL_VALUE_WORD, 2);
         if let Ok(hint) = hint {
@@ -156,15 +162,20 @@ fn commands(command: &Command) -> Vec<u8> {
     writer.to_bytes()
 }
 
-/// Where the neighbour keeps a word in its buffer; commands that would overwrite it stand at the beginning.
+/// Where the neighbour keeps a word in its buffer; commands that would overwrite it stand at the
+/// beginning.
 const KEPT_AT: u64 = 1024;
 
-/// The neighbour's buffer, and a slot that executes what stands there; with the next opcode in the same bytes, the slot would
-/// execute it in the neighbour's address space, where it is.
+/// The neighbour's buffer, and a slot that executes what stands there; with the next opcode in the
+/// same bytes, the slot would execute it in the neighbour's address space, where it is.
 fn target(world: &World) -> (Buffer, [u8; SLOT_BYTES as usize]) {
     let desc = BufferDesc { name: "kept".to_owned(), bytes: 2 * KEPT_AT, heap: Heap::Upload };
     let buffer = world.device.create_buffer(desc).expect("a buffer");
-    let harm = commands(&Command::Fill { destination: GpuVa(buffer.gpu_va() + KEPT_AT), bytes: 8, value: 7 });
+    let harm = commands(&Command::Fill {
+        destination: GpuVa(buffer.gpu_va() + KEPT_AT),
+        bytes: 8,
+        value: 7,
+    });
     buffer.write(0, &harm).expect("room for a command");
     let slot = crafted_slot(GpuVa(buffer.gpu_va()), harm.len() as u32);
     (buffer, slot)
@@ -189,7 +200,8 @@ fn crafted_slot(commands: GpuVa, bytes: u32) -> [u8; SLOT_BYTES as usize] {
 }
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let left_out = if bug == Some(FAULT_NOT_TOLD) { LeftOut::FaultReport } else { LeftOut::Nothing };
+    let left_out =
+        if bug == Some(FAULT_NOT_TOLD) { LeftOut::FaultReport } else { LeftOut::Nothing };
     let double_fetch = bug == Some(DOUBLE_FETCH);
     let setting = Setting { doorbells: 1, left_out, double_fetch, ..Setting::default() };
     let world = World::new(platform, setting);

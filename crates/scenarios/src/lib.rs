@@ -1,6 +1,7 @@
-//! Worlds to explore: the races that the documents of native fences and user-mode submission describe, run by the code that
-//! users run. Each has its own file, whose header says which race it is and in which document; each states what some run must
-//! reach, and the bugs that can be put in on purpose: a search that does not find those proves nothing.
+//! Worlds to explore: the races that the documents of native fences and user-mode submission
+//! describe, run by the code that users run. Each has its own file, whose header says which race it
+//! is and in which document; each states what some run must reach, and the bugs that can be put in
+//! on purpose: a search that does not find those proves nothing.
 //!
 //! | scenario | race |
 //! |---|---|
@@ -48,8 +49,9 @@
 //! | `log-write-against-log-read` | an entry of a fence log against its reading |
 //! | `hostile-client-against-neighbour` | a process that writes anything at any moment against everybody else |
 //!
-//! Shared rooms: `world` (the machine, built outside the run) · `seam` (a driver around the driver: looks, and leaves things
-//! out) · `race` (the shape of a scenario) · `plan` (how far each is searched). The command line and the tests call in.
+//! Shared rooms: `world` (the machine, built outside the run) · `seam` (a driver around the driver:
+//! looks, and leaves things out) · `race` (the shape of a scenario) · `plan` (how far each is
+//! searched). The command line and the tests call in.
 
 mod arm_against_rewind;
 mod backlog_against_submit;

@@ -1,9 +1,12 @@
-//! The race of a log's writer with its reader, of the native fence document: the GPU puts no barrier between a log entry and the
-//! index that counts it, and an interrupt may have the kernel read between the two. What the index counts is read once: were the
-//! entry not there by then, the waiter that it names would be forgotten. The driver's part in UpdateNativeFenceLogs sees to that.
+//! The race of a log's writer with its reader, of the native fence document: the GPU puts no
+//! barrier between a log entry and the index that counts it, and an interrupt may have the kernel
+//! read between the two. What the index counts is read once: were the entry not there by then, the
+//! waiter that it names would be forgotten. The driver's part in UpdateNativeFenceLogs sees to
+//! that.
 //!
-//! Two engines signal a fence each, for a waiter each, with interrupts that name both queues, so that the interrupt of one has
-//! the logs of both read. Entries are posted: they may be on their way while their index is there.
+//! Two engines signal a fence each, for a waiter each, with interrupts that name both queues, so
+//! that the interrupt of one has the logs of both read. Entries are posted: they may be on their
+//! way while their index is there.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -62,7 +65,10 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     };
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let flushed = world.probe.seen(notes::FLUSHED);
-        end.always("both fences are signalled", fences.iter().all(|fence| fence.completed_value() == 1));
+        end.always(
+            "both fences are signalled",
+            fences.iter().all(|fence| fence.completed_value() == 1),
+        );
         end.sometimes(READ, flushed.is_some());
         end.sometimes(BOTH, flushed == Some(2));
         world.must_be_sound(end);

@@ -1,5 +1,6 @@
-//! The race of an event that stands behind several waits with whoever takes it: one CPU signal satisfies two waits for values of
-//! one fence, and the waiter may be back at the event before both were released. It takes the event once.
+//! The race of an event that stands behind several waits with whoever takes it: one CPU signal
+//! satisfies two waits for values of one fence, and the waiter may be back at the event before both
+//! were released. It takes the event once.
 //!
 //! Both waits are entered before the run begins; when nothing moves any more the event is clear.
 

@@ -1,9 +1,10 @@
-//! The race of a queue of a higher band with an engine that may not leave a packet: its granularity is DMA_BUFFER_BOUNDARY. A command
-//! buffer of two commands is on the engine when work of the FOCUS queue arrives. The engine runs that work before the buffer begins or
-//! after it is done, and never between its two commands.
+//! The race of a queue of a higher band with an engine that may not leave a packet: its granularity
+//! is DMA_BUFFER_BOUNDARY. A command buffer of two commands is on the engine when work of the FOCUS
+//! queue arrives. The engine runs that work before the buffer begins or after it is done, and never
+//! between its two commands.
 //!
-//! The buffers of the lower queue are submitted before the run begins. Each fills two words. The FOCUS queue's command copies both words,
-//! which shows the place at which it ran.
+//! The buffers of the lower queue are submitted before the run begins. Each fills two words. The
+//! FOCUS queue's command copies both words, which shows the place at which it ran.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -35,7 +36,11 @@ pub(crate) const RACE: Race = Race {
     marks: &[BEFORE, BETWEEN, AFTER, AMID],
     agents: &["engine", "main"],
     planted: PLANTED,
-    plans: Plans { short: Plan::sampled(3_000), full: Plan::sampled(1_000_000), bugs: Plan::sampled(20_000) },
+    plans: Plans {
+        short: Plan::sampled(3_000),
+        full: Plan::sampled(1_000_000),
+        bugs: Plan::sampled(20_000),
+    },
     prepare,
     bug: None,
 };
@@ -62,7 +67,11 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let (filled, filled_at) = allocate_bytes(&*kernel, device, 16);
     let (copied, copied_at) = allocate_bytes(&*kernel, device, 16);
     for buffer in 1..=BUFFERS {
-        let fill = |at| Command::Fill { destination: GpuVa(filled_at + at), bytes: 8, value: buffer as u32 };
+        let fill = |at| Command::Fill {
+            destination: GpuVa(filled_at + at),
+            bytes: 8,
+            value: buffer as u32,
+        };
         submit_commands(&*kernel, device, &low, buffer, &[fill(0), fill(8)]);
     }
     let (own, clock) = (kernel.clone(), platform.clone());

@@ -1,9 +1,11 @@
-//! The race of paging with an adapter that loses its power: an allocation leaves local memory so that another one can come in, while
-//! an idle adapter gives up its power, for which everything has to leave. Both move the same memory, one by an engine and one by the
-//! CPU, and neither may find the other half done.
+//! The race of paging with an adapter that loses its power: an allocation leaves local memory so
+//! that another one can come in, while an idle adapter gives up its power, for which everything has
+//! to leave. Both move the same memory, one by an engine and one by the CPU, and neither may find
+//! the other half done.
 //!
-//! Local memory holds one allocation, which one process has written and given up. In the run another process submits a fill of its
-//! own allocation, which therefore has to come in, while another agent takes the power. The driver's own look at its queues is off.
+//! Local memory holds one allocation, which one process has written and given up. In the run
+//! another process submits a fill of its own allocation, which therefore has to come in, while
+//! another agent takes the power. The driver's own look at its queues is off.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -49,19 +51,22 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         Some(_) => PowerManagement::ManagedWhilePaging,
         None => PowerManagement::Managed,
     };
-    let world = World::new(platform, Setting { local_memory_bytes: BYTES, power, ..Setting::default() });
+    let world =
+        World::new(platform, Setting { local_memory_bytes: BYTES, power, ..Setting::default() });
     let desc = |name: &str| BufferDesc { name: name.to_owned(), bytes: BYTES, heap: Heap::Default };
     let left = world.device.create_buffer(desc("left")).expect("a buffer");
     left.write(0, &[9; BYTES as usize]).expect("a write");
     world.device.evict(&[&left]).expect("an eviction");
-    let options = DeviceOptions { residency: ResidencyChoice::Automatic, ..DeviceOptions::default() };
+    let options =
+        DeviceOptions { residency: ResidencyChoice::Automatic, ..DeviceOptions::default() };
     let other = world.machine.device(options).expect("another process");
     let wanted = other.create_buffer(desc("wanted")).expect("a buffer");
     let queue = queue_on(&other, "copy", Submission::Hardware, 0);
     let mut list = other.create_command_list(CommandListType::Copy);
     list.fill(&wanted, 0, BYTES, 7).expect("a fill");
     let list = list.close().expect("a list");
-    let (spawner, submitter, adapter) = (platform.clone(), queue.clone(), world.machine.adapter().clone());
+    let (spawner, submitter, adapter) =
+        (platform.clone(), queue.clone(), world.machine.adapter().clone());
     let (submitted, probe) = (list.clone(), world.probe.clone());
     let main = move || {
         spawner.spawn("power", move || {

@@ -1,5 +1,5 @@
-//! Owns how each scenario is searched: by which strategy, and how far. The short form is for every change, the full one for
-//! a night.
+//! Owns how each scenario is searched: by which strategy, and how far. The short form is for every
+//! change, the full one for a night.
 
 use tidegate::explorer::StrategyKind;
 

@@ -1,8 +1,10 @@
-//! The race of a preemption with a wait: a context's packet is asked for while the wait behind it is satisfied, and another packet stands
-//! behind that. What came back goes before what the wait held; neither is lost, and none of it waits any more.
+//! The race of a preemption with a wait: a context's packet is asked for while the wait behind it
+//! is satisfied, and another packet stands behind that. What came back goes before what the wait
+//! held; neither is lost, and none of it waits any more.
 //!
-//! A packet is on the engine before the run begins, and the wait and the second packet are queued. In the run one agent signals the fence
-//! while the other context gets its packet. The second packet copies what the first one has written.
+//! A packet is on the engine before the run begins, and the wait and the second packet are queued.
+//! In the run one agent signals the fence while the other context gets its packet. The second
+//! packet copies what the first one has written.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -41,11 +43,14 @@ const VALUE: u32 = 7;
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out = if bug.is_some() { LeftOut::Resubmission } else { LeftOut::Nothing };
-    let world =
-        World::new(platform, Setting { fences: FenceChoice::Monitored, left_out, ..Setting::default() });
+    let world = World::new(
+        platform,
+        Setting { fences: FenceChoice::Monitored, left_out, ..Setting::default() },
+    );
     let low = world.queue("low", Submission::Packet, 0);
     let high = queue_of(&world.device, "high", Priority::High, Submission::Packet, 0);
-    let (gate, low_done, high_done) = (world.fence("gate"), world.fence("low"), world.fence("high"));
+    let (gate, low_done, high_done) =
+        (world.fence("gate"), world.fence("low"), world.fence("high"));
     let buffer = |name: &str| {
         let desc = BufferDesc { name: name.to_owned(), bytes: 8, heap: Heap::Default };
         world.device.create_buffer(desc).expect("a buffer")
@@ -63,7 +68,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     low.wait(&gate, 1).expect("a wait");
     low.execute(&[&copies]).expect("a submission");
     low.signal(&low_done, 1).expect("a signal");
-    let (urgent, work, done, clock) = (high.clone(), nothing.clone(), high_done.clone(), platform.clone());
+    let (urgent, work, done, clock) =
+        (high.clone(), nothing.clone(), high_done.clone(), platform.clone());
     let (opened, probe) = (gate.clone(), world.probe.clone());
     let main = move || {
         let signaller = clock.spawn("signaller", move || {

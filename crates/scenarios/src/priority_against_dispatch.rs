@@ -1,9 +1,10 @@
-//! The race of a change of priority with the engine that serves the queue: a context of the FOCUS band goes down to IDLE while its
-//! command buffers are dispatched, and another one of the NORMAL band waits. When the call has returned, the engine ends the turn that it
-//! is in, and then the other queue comes first.
+//! The race of a change of priority with the engine that serves the queue: a context of the FOCUS
+//! band goes down to IDLE while its command buffers are dispatched, and another one of the NORMAL
+//! band waits. When the call has returned, the engine ends the turn that it is in, and then the
+//! other queue comes first.
 //!
-//! Everything is submitted before the run begins. The other queue's command copies the first one's progress value, so that it is known
-//! how much of the first queue's work came before it.
+//! Everything is submitted before the run begins. The other queue's command copies the first one's
+//! progress value, so that it is known how much of the first queue's work came before it.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -20,7 +21,10 @@ const BETWEEN: &str = "it comes between two command buffers";
 const TOO_LATE: &str = "all work was done before the change";
 
 const PLANTED: &[PlantedBug] = &[
-    PlantedBug { name: "not-told", about: "the driver does not pass the change on to the hardware" },
+    PlantedBug {
+        name: "not-told",
+        about: "the driver does not pass the change on to the hardware",
+    },
     PlantedBug {
         name: "stale-place",
         about: "an engine gives a queue back at the place that it had when it was taken",
@@ -60,7 +64,13 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     }
     let (copied, copied_at) = allocate_bytes(&*kernel, device, 8);
     let (source, destination) = (GpuVa(first.progress_gpu_va), GpuVa(copied_at));
-    submit_commands(&*kernel, device, &other, 1, &[Command::Copy { source, destination, bytes: 8 }]);
+    submit_commands(
+        &*kernel,
+        device,
+        &other,
+        1,
+        &[Command::Copy { source, destination, bytes: 8 }],
+    );
     let (clock, own, progress, probe) =
         (platform.clone(), kernel.clone(), first.progress_value.clone(), world.probe.clone());
     let main = move || {

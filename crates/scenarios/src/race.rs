@@ -1,5 +1,6 @@
-//! Owns the shape that the scenarios of this crate share: a name, a sentence, what some run must reach, the bugs that can be
-//! put in, and a function that builds one run. A scenario's own file holds nothing but these.
+//! Owns the shape that the scenarios of this crate share: a name, a sentence, what some run must
+//! reach, the bugs that can be put in, and a function that builds one run. A scenario's own file
+//! holds nothing but these.
 
 use crate::plan::Plans;
 use tidegate::Platform;
@@ -14,7 +15,8 @@ pub(crate) struct Race {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) marks: &'static [&'static str],
-    /// What its agents are called, in the order of their spawning: services first, then `main` and what it starts.
+    /// What its agents are called, in the order of their spawning: services first, then `main` and
+    /// what it starts.
     pub(crate) agents: &'static [&'static str],
     pub(crate) planted: &'static [PlantedBug],
     pub(crate) plans: Plans,

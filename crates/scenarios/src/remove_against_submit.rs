@@ -1,7 +1,9 @@
-//! The removal of an adapter against a submission, a CPU wait that is being registered, and a forced engine time-out, all of one process.
+//! The removal of an adapter against a submission, a CPU wait that is being registered, and a
+//! forced engine time-out, all of one process.
 //!
-//! Invariants: the wait ends; its fence reads the maximum and keeps it, so that nothing of the process runs after its contexts are
-//! suspended; the driver is not called after DxgkDdiStopDevice, and no object is left with it.
+//! Invariants: the wait ends; its fence reads the maximum and keeps it, so that nothing of the
+//! process runs after its contexts are suspended; the driver is not called after DxgkDdiStopDevice,
+//! and no object is left with it.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -49,13 +51,16 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let left_out = if bug.is_some() { LeftOut::DeviceEnd } else { LeftOut::Nothing };
     let world = World::new(platform, Setting { left_out, supervised: true, ..Setting::default() });
     let (queue, fence) = (world.queue("app", Submission::User, 0), world.fence("f"));
-    let (spawner, probe, adapter) = (platform.clone(), world.probe.clone(), world.machine.adapter().clone());
+    let (spawner, probe, adapter) =
+        (platform.clone(), world.probe.clone(), world.machine.adapter().clone());
     let (ringer, signalled, awaited) = (queue.clone(), fence.clone(), fence.clone());
     let main = move || {
         let (submitted, waited, reset) = (probe.clone(), probe.clone(), probe.clone());
         let submitter = spawner.spawn("submitter", move || match ringer.signal(&signalled, 1) {
             Ok(()) => submitted.note(SUBMITTED, 1),
-            Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. }) => submitted.note(SUBMITTED, 2),
+            Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. }) => {
+                submitted.note(SUBMITTED, 2)
+            }
             Err(Error::Stopped) => {}
             Err(error) => panic!("{error}"),
         });
@@ -84,15 +89,20 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         let noted = |note| world.probe.seen(note);
         let done = noted(DONE).is_some();
         let reason = world.device.removed_reason();
-        let removed = matches!(reason, Some(RemovedReason::AdapterRemoved | RemovedReason::Hung(_)));
+        let removed =
+            matches!(reason, Some(RemovedReason::AdapterRemoved | RemovedReason::Hung(_)));
         end.eventually("the removal ends", done);
         end.eventually("the wait ends", noted(WAITED).is_some());
         end.always("the device says why it is lost", !done || removed);
         end.always("the fence keeps its maximum", !done || fence.completed_value() == u64::MAX);
         let census = world.machine.adapter().census();
-        let left = census.devices + census.contexts + census.hw_queues + census.doorbells + census.fences;
+        let left =
+            census.devices + census.contexts + census.hw_queues + census.doorbells + census.fences;
         end.always("the kernel has no object left", !done || left == 0);
-        end.always("the driver has no object left", !done || world.machine.driver().census() == [0; 7]);
+        end.always(
+            "the driver has no object left",
+            !done || world.machine.driver().census() == [0; 7],
+        );
         end.sometimes(SIGNALLED, noted(WAITED) == Some(1));
         end.sometimes(RELEASED, noted(WAITED) == Some(2));
         end.sometimes(REFUSED, noted(SUBMITTED) == Some(2));

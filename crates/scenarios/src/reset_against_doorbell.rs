@@ -1,11 +1,13 @@
-//! The race of a reset with doorbells: an engine that somebody else hangs, or the whole adapter, is reset while a process rings a doorbell
-//! that it has, and connects one that it has not.
+//! The race of a reset with doorbells: an engine that somebody else hangs, or the whole adapter, is
+//! reset while a process rings a doorbell that it has, and connects one that it has not.
 //!
-//! The reset of the engine costs the process nothing: doorbells stay, and whatever was rung runs once. The reset of the adapter costs it
-//! its device if it had work there; then its doorbells say ABORT and are off the hardware. If it had none, it keeps them, and what it rings
-//! runs. One of the two, whenever the ring came.
+//! The reset of the engine costs the process nothing: doorbells stay, and whatever was rung runs
+//! once. The reset of the adapter costs it its device if it had work there; then its doorbells say
+//! ABORT and are off the hardware. If it had none, it keeps them, and what it rings runs. One of
+//! the two, whenever the ring came.
 //!
-//! The first queue is connected, by a first submission, before the run begins. The time-out is forced once the engine hangs.
+//! The first queue is connected, by a first submission, before the run begins. The time-out is
+//! forced once the engine hangs.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -33,7 +35,10 @@ const PLANTED_IN_ENGINE: &[PlantedBug] = &[
         name: NOBODY_NAMED,
         about: "the driver does not say whose work the reset cut off: whoever has work on the engine pays",
     },
-    PlantedBug { name: NOT_RESTARTED, about: "the driver says that the engine goes on, and it does not" },
+    PlantedBug {
+        name: NOT_RESTARTED,
+        about: "the driver says that the engine goes on, and it does not",
+    },
 ];
 
 const PLANTED_IN_ADAPTER: &[PlantedBug] = &[
@@ -41,11 +46,17 @@ const PLANTED_IN_ADAPTER: &[PlantedBug] = &[
         name: "keeps-doorbells",
         about: "the driver leaves the doorbells of a lost device on the hardware, which goes on looking at them",
     },
-    PlantedBug { name: NOT_RESTARTED, about: "the driver says that the hardware goes on, and it does not" },
+    PlantedBug {
+        name: NOT_RESTARTED,
+        about: "the driver says that the hardware goes on, and it does not",
+    },
 ];
 
-const PLANS: Plans =
-    Plans { short: Plan::sampled(30_000), full: Plan::sampled(3_000_000), bugs: Plan::sampled(100_000) };
+const PLANS: Plans = Plans {
+    short: Plan::sampled(30_000),
+    full: Plan::sampled(3_000_000),
+    bugs: Plan::sampled(100_000),
+};
 
 pub(crate) const OF_ENGINE: Race = Race {
     name: "reset-against-doorbell",
@@ -94,7 +105,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>, test: TdrTest) -> Pre
     let mut hangs = device.create_command_list(CommandListType::Copy);
     hangs.hang().expect("a command");
     let hangs = hangs.close().expect("a list");
-    let (spawner, probe, adapter) = (platform.clone(), world.probe.clone(), world.machine.adapter().clone());
+    let (spawner, probe, adapter) =
+        (platform.clone(), world.probe.clone(), world.machine.adapter().clone());
     let (work, ringers) = (list.clone(), [connected.clone(), fresh.clone()]);
     let (hanging, last_words) = (guilty.clone(), hangs.clone());
     let main = move || {
@@ -108,10 +120,12 @@ fn prepare(platform: &Platform, bug: Option<&'static str>, test: TdrTest) -> Pre
         });
         for queue in ringers {
             match queue.execute(&[&work]) {
-                Ok(()) | Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. } | Error::Stopped) => {}
+                Ok(())
+                | Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. } | Error::Stopped) => {}
                 Err(error) => panic!("{error}"),
             }
-            let [reset, went_on] = [notes::RESET, notes::WENT_ON].map(|note| probe.seen(note).is_some());
+            let [reset, went_on] =
+                [notes::RESET, notes::WENT_ON].map(|note| probe.seen(note).is_some());
             probe.note(STOOD, u64::from(reset) + u64::from(went_on));
         }
         debugger.join();
@@ -130,9 +144,15 @@ fn prepare(platform: &Platform, bug: Option<&'static str>, test: TdrTest) -> Pre
         end.eventually("the guilty device is lost", device.removed_reason().is_some());
         // Outside of the run: whoever rings now is told.
         let told = |queue: &tidegate::d3d12::Queue| {
-            matches!(queue.execute(&[&list]), Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. }))
+            matches!(
+                queue.execute(&[&list]),
+                Err(Error::DeviceRemoved(_) | Error::QueueAborted { .. })
+            )
         };
-        end.always("a doorbell of a lost device says ABORT", !lost || told(&connected) && told(&fresh));
+        end.always(
+            "a doorbell of a lost device says ABORT",
+            !lost || told(&connected) && told(&fresh),
+        );
         let stood = world.probe.seen(STOOD);
         end.sometimes(BEFORE, stood == Some(0));
         end.sometimes(DURING, stood == Some(1));

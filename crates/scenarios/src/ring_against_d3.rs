@@ -1,8 +1,10 @@
-//! The race of a ring with an adapter that loses its power: contexts are suspended, doorbells disconnected, and then the power goes,
-//! while a process rings. Its ring may meet the hardware before the doorbell is taken away, so that it reads CONNECTED.
+//! The race of a ring with an adapter that loses its power: contexts are suspended, doorbells
+//! disconnected, and then the power goes, while a process rings. Its ring may meet the hardware
+//! before the doorbell is taken away, so that it reads CONNECTED.
 //!
-//! The doorbell is connected, by a first submission, before the run begins; in the run a second one is made while another agent
-//! takes the power of an idle adapter. The driver's own look at its queues is switched off.
+//! The doorbell is connected, by a first submission, before the run begins; in the run a second one
+//! is made while another agent takes the power of an idle adapter. The driver's own look at its
+//! queues is switched off.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -49,7 +51,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let queue = world.queue("copy", Submission::User, 0);
     let list = world.empty_list();
     queue.execute(&[&list]).expect("a submission");
-    let (spawner, submitter, adapter) = (platform.clone(), queue.clone(), world.machine.adapter().clone());
+    let (spawner, submitter, adapter) =
+        (platform.clone(), queue.clone(), world.machine.adapter().clone());
     let main = move || {
         spawner.spawn("power", move || {
             adapter.power_down_if_idle().expect("power is managed");
@@ -61,7 +64,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         let packets = world.machine.gpu().stats().nodes[0].packets;
         end.eventually("both submissions run", packets == 2);
         end.always("each submission runs once", packets <= 2);
-        let (asked, taken) = (world.probe.seen(notes::DISCONNECTED), world.probe.seen(notes::UNPOWERED));
+        let (asked, taken) =
+            (world.probe.seen(notes::DISCONNECTED), world.probe.seen(notes::UNPOWERED));
         end.sometimes(STAYED, asked.is_some() && taken.is_none());
         end.sometimes(WOKEN, world.probe.seen(notes::POWERED).is_some());
         world.must_be_sound(end);

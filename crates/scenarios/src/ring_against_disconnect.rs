@@ -1,12 +1,15 @@
-//! The race of a ring with the loss of its doorbell, by the code of the user-mode driver and of the kernel: the process stores to the
-//! doorbell through the mapping, has a full fence, and loads the status. The kernel stores the status and has a full fence before the
-//! hardware looks at the page for the last time and the mapping shows the dummy page. So a process that reads CONNECTED has rung the
-//! hardware.
+//! The race of a ring with the loss of its doorbell, by the code of the user-mode driver and of the
+//! kernel: the process stores to the doorbell through the mapping, has a full fence, and loads the
+//! status. The kernel stores the status and has a full fence before the hardware looks at the page
+//! for the last time and the mapping shows the dummy page. So a process that reads CONNECTED has
+//! rung the hardware.
 //!
-//! `doorbell-order` is a model of the same race. Here there is no hint after the ring: its locked operations would hide a missing fence.
-//! Without the hint the engine may stay asleep, so the scenario asserts nothing about the work.
+//! `doorbell-order` is a model of the same race. Here there is no hint after the ring: its locked
+//! operations would hide a missing fence. Without the hint the engine may stay asleep, so the
+//! scenario asserts nothing about the work.
 //!
-//! The kernel disconnects the doorbell when it takes the power of an idle engine, or because the driver victimises it.
+//! The kernel disconnects the doorbell when it takes the power of an idle engine, or because the
+//! driver victimises it.
 
 use crate::plan::{Plan, Plans};
 use crate::race::{Prepare, Race};
@@ -58,8 +61,11 @@ pub(crate) const BY_DRIVER: Race = race(
 type Other = Box<dyn FnOnce() + Send>;
 
 fn prepare(platform: &Platform, other: impl FnOnce(&World) -> Other) -> Prepared {
-    let setting =
-        Setting { left_out: LeftOut::RingHint, power: PowerManagement::Managed, ..Setting::default() };
+    let setting = Setting {
+        left_out: LeftOut::RingHint,
+        power: PowerManagement::Managed,
+        ..Setting::default()
+    };
     let world = World::new(platform, setting);
     let (queue, fence) = (world.queue("copy", Submission::User, 0), world.fence("done"));
     queue.signal(&fence, 1).expect("a submission");

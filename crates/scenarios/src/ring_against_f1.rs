@@ -1,8 +1,10 @@
-//! The race of a ring with an engine that loses its power: the driver has found the engine idle, and work is rung before the kernel
-//! has taken the doorbell away. The process reads CONNECTED and goes; nobody would ring for it again.
+//! The race of a ring with an engine that loses its power: the driver has found the engine idle,
+//! and work is rung before the kernel has taken the doorbell away. The process reads CONNECTED and
+//! goes; nobody would ring for it again.
 //!
-//! The doorbell is connected, by a first submission, before the run begins; in the run a second one is made while another agent
-//! takes the power of idle engines. The driver's own look at its queues is switched off, so that the kernel's is alone.
+//! The doorbell is connected, by a first submission, before the run begins; in the run a second one
+//! is made while another agent takes the power of idle engines. The driver's own look at its queues
+//! is switched off, so that the kernel's is alone.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -37,12 +39,14 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let power = if bug.is_some() { PowerManagement::ManagedWithoutLook } else { PowerManagement::Managed };
+    let power =
+        if bug.is_some() { PowerManagement::ManagedWithoutLook } else { PowerManagement::Managed };
     let world = World::new(platform, Setting { power, ..Setting::default() });
     let queue = world.queue("copy", Submission::User, 0);
     let list = world.empty_list();
     queue.execute(&[&list]).expect("a submission");
-    let (spawner, submitter, adapter) = (platform.clone(), queue.clone(), world.machine.adapter().clone());
+    let (spawner, submitter, adapter) =
+        (platform.clone(), queue.clone(), world.machine.adapter().clone());
     let main = move || {
         spawner.spawn("power", move || adapter.power_down_idle_engines());
         ends_well(submitter.execute(&[&list]));
@@ -52,7 +56,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
         let packets = world.machine.gpu().stats().nodes[0].packets;
         end.eventually("both submissions run", packets == 2);
         end.always("each submission runs once", packets <= 2);
-        let (asked, taken) = (world.probe.seen(notes::DISCONNECTED), world.probe.seen(notes::UNPOWERED));
+        let (asked, taken) =
+            (world.probe.seen(notes::DISCONNECTED), world.probe.seen(notes::UNPOWERED));
         end.sometimes(STAYED, asked.is_some() && taken.is_none());
         let given = world.probe.seen(notes::POWERED).is_some();
         end.sometimes(BROUGHT_BACK, given);

@@ -1,8 +1,9 @@
-//! The race of a ring with an engine that goes to sleep: a doorbell's store wakes nobody, so the ringer looks at the wake word
-//! after it, and the engine looks at its doorbells once more after it has said that it sleeps.
+//! The race of a ring with an engine that goes to sleep: a doorbell's store wakes nobody, so the
+//! ringer looks at the wake word after it, and the engine looks at its doorbells once more after it
+//! has said that it sleeps.
 //!
-//! The doorbell is connected, by a first submission, before the run begins; in the run a second one is made while the engine
-//! takes the first and goes to sleep.
+//! The doorbell is connected, by a first submission, before the run begins; in the run a second one
+//! is made while the engine takes the first and goes to sleep.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;

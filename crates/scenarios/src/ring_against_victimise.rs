@@ -1,8 +1,8 @@
-//! The race of a ring with the loss of its doorbell: two user-mode queues of one engine share one physical doorbell, so each
-//! submission may find that the other queue has taken it.
+//! The race of a ring with the loss of its doorbell: two user-mode queues of one engine share one
+//! physical doorbell, so each submission may find that the other queue has taken it.
 //!
-//! The first queue is connected before the run begins; in the run both submit. Each submission runs exactly once, the last one
-//! too, though nobody rings after it.
+//! The first queue is connected before the run begins; in the run both submit. Each submission runs
+//! exactly once, the last one too, though nobody rings after it.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -51,7 +51,10 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     };
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let signals = world.machine.gpu().stats().signals;
-        end.eventually("every submission runs", (one.completed_value(), two.completed_value()) == (2, 1));
+        end.eventually(
+            "every submission runs",
+            (one.completed_value(), two.completed_value()) == (2, 1),
+        );
         end.always("each submission runs once", signals == 3);
         end.sometimes(VICTIMISED, world.probe.seen(notes::VICTIMISED).is_some());
         end.sometimes(RETRIED, first.stats().retries > 0);

@@ -1,18 +1,22 @@
-//! Owns a driver around the driver: it tells a scenario's check what passed through the DDI, and leaves out one step when it
-//! is told to. It changes nothing else, takes no lock and touches no shared word of its own, so it adds no choice.
+//! Owns a driver around the driver: it tells a scenario's check what passed through the DDI, and
+//! leaves out one step when it is told to. It changes nothing else, takes no lock and touches no
+//! shared word of its own, so it adds no choice.
 
 use std::sync::{Arc, OnceLock};
 use tidegate::Platform;
 use tidegate::calls::CurrentValueView;
 use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
-use tidegate::ddi::fence::{OpenNativeFence, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue};
+use tidegate::ddi::fence::{
+    OpenNativeFence, UpdateCurrentMode, UpdateCurrentValue, UpdateMonitoredValue,
+};
 use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::{CreateHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::scheduling::SetContextSchedulingProperties;
 use tidegate::ddi::{
-    CallbackLayer, Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch, Driver,
-    DriverHandle, DriverLayer, EngineId, HwContextLoss, InterruptData, InterruptService, OsHandle, Passive,
-    PowerAction, PreemptCommand, RingHint, StartInfo, Status, SubmitCommandFlags,
+    CallbackLayer, Callbacks, ComponentState, DevicePowerState, Dirql, DisconnectReason, Dispatch,
+    Driver, DriverHandle, DriverLayer, EngineId, HwContextLoss, InterruptData, InterruptService,
+    OsHandle, Passive, PowerAction, PreemptCommand, RingHint, StartInfo, Status,
+    SubmitCommandFlags,
 };
 use tidegate::explorer::Probe;
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
@@ -25,13 +29,15 @@ pub(crate) enum LeftOut {
     Nothing,
     /// The barrier of UpdateMonitoredValues.
     CpuBarrier,
-    /// The word to the CMP in UpdateMonitoredValues: MonitoredValue stands in memory behind a barrier, and the shadow is old.
+    /// The word to the CMP in UpdateMonitoredValues: MonitoredValue stands in memory behind a
+    /// barrier, and the shadow is old.
     ShadowUpdate,
     /// The hint after a doorbell's store: nobody looks whether the engine sleeps.
     RingHint,
     /// UpdateMonitoredValues to the maximum, when nobody waits any more.
     Disarm,
-    /// The look at waiting queues in UpdateCurrentValuesFromCpu: the value is stored, and that is all.
+    /// The look at waiting queues in UpdateCurrentValuesFromCpu: the value is stored, and that is
+    /// all.
     Notification,
     /// The hold of engines while fence storage moves, and its end.
     EngineHold,
@@ -45,14 +51,15 @@ pub(crate) enum LeftOut {
     Resume,
     /// A context's new place among others: the driver says that it is done.
     Priority,
-    /// The hardware's part in a preemption: the driver answers every request itself, by what is complete at that moment.
+    /// The hardware's part in a preemption: the driver answers every request itself, by what is
+    /// complete at that moment.
     Preemption,
     /// Packets that come back: the driver says that they are on their way.
     Resubmission,
     /// What a fence signalled interrupt reports to the kernel.
     SignalReport,
-    /// The reports of signalled fences of one interrupt, except the first: right for a bug of fences at one address, where a
-    /// scenario has all its fences at one address.
+    /// The reports of signalled fences of one interrupt, except the first: right for a bug of
+    /// fences at one address, where a scenario has all its fences at one address.
     SecondAtAddress,
     /// An interrupt that is raised while the interrupt routine runs.
     InterruptInRoutine,
@@ -66,12 +73,14 @@ pub(crate) enum LeftOut {
     Restart,
     /// Taking hardware from a doorbell whose device is lost: the driver says nothing, and keeps it.
     Disconnection,
-    /// The driver's part in the end of a doorbell, until the next doorbell is connected: the destroy call of the first doorbell returns
-    /// before the doorbell has ended.
+    /// The driver's part in the end of a doorbell, until the next doorbell is connected: the
+    /// destroy call of the first doorbell returns before the doorbell has ended.
     DoorbellEnd,
-    /// The wait for the end of the first device: its destroy call returns, and another agent makes the driver's call.
+    /// The wait for the end of the first device: its destroy call returns, and another agent makes
+    /// the driver's call.
     DeviceEnd,
-    /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes it, and the driver waits.
+    /// That the callback of a victimised doorbell runs on the agent that connects: a worker makes
+    /// it, and the driver waits.
     CallbackOwner,
 }
 
@@ -140,7 +149,8 @@ impl Monitored {
         }
     }
 
-    /// Whether every MonitoredValue that was ever updated says that nobody waits. To be asked outside the run.
+    /// Whether every MonitoredValue that was ever updated says that nobody waits. To be asked
+    /// outside the run.
     pub(crate) fn nobody_waits(&self) -> bool {
         self.cells.iter().filter_map(OnceLock::get).all(|(_, word)| word.load() == u64::MAX)
     }
@@ -149,7 +159,8 @@ impl Monitored {
 /// A fence's value to look at when a context has been suspended.
 pub(crate) type Watched = Arc<OnceLock<CurrentValueView>>;
 
-/// The first doorbell of a world: its names in the kernel, and the page that it first had on the hardware.
+/// The first doorbell of a world: its names in the kernel, and the page that it first had on the
+/// hardware.
 #[derive(Clone, Default)]
 pub(crate) struct FirstDoorbell(Arc<FirstDoorbellParts>);
 
@@ -166,7 +177,11 @@ struct FirstDoorbellParts {
 
 impl FirstDoorbell {
     /// Makes the driver disconnect the doorbell. `None` while there is no doorbell.
-    pub(crate) fn take_away(&self, level: &Passive, reason: DisconnectReason) -> Option<Result<(), Status>> {
+    pub(crate) fn take_away(
+        &self,
+        level: &Passive,
+        reason: DisconnectReason,
+    ) -> Option<Result<(), Status>> {
         let FirstDoorbellParts { callbacks, queue, doorbell, .. } = &*self.0;
         Some(callbacks.get()?.disconnect_doorbell(level, *queue.get()?, *doorbell.get()?, reason))
     }
@@ -203,11 +218,13 @@ pub(crate) struct Seam {
     pub(crate) monitored: Monitored,
     pub(crate) watched: Watched,
     pub(crate) left_out: Omission,
-    /// Interrupts that name hardware queues name these all: the first ones that were made. `None` leaves interrupts alone.
+    /// Interrupts that name hardware queues name these all: the first ones that were made. `None`
+    /// leaves interrupts alone.
     pub(crate) names_queues: Option<QueuesMade>,
     /// The first doorbell.
     pub(crate) first: FirstDoorbell,
-    /// Every connect victimises the first doorbell, as a driver may that keeps no record of what it has victimised.
+    /// Every connect victimises the first doorbell, as a driver may that keeps no record of what it
+    /// has victimised.
     pub(crate) told_again: bool,
     pub(crate) routine: Routine,
     /// The first doorbell or device whose end was left out, and that it ended later.
@@ -386,7 +403,11 @@ impl DriverLayer for Seam {
         self.inner.start_device(level, StartInfo { callbacks: Arc::new(callbacks), ..start })
     }
 
-    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+    fn create_hw_queue(
+        &self,
+        level: &Passive,
+        args: CreateHwQueue,
+    ) -> Result<DriverHandle, Status> {
         self.first.0.queue.get_or_init(|| args.os_handle);
         let queue = self.inner.create_hw_queue(level, args)?;
         if let Some(made) = &self.names_queues
@@ -397,7 +418,11 @@ impl DriverLayer for Seam {
         Ok(queue)
     }
 
-    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
         if args.flags.contains(SubmitCommandFlags::RESUBMISSION) {
             self.probe.note_either(notes::RESUBMITTED, notes::RESUBMITTED_TOO, 1);
             if self.left_out.now() == LeftOut::Resubmission {
@@ -481,8 +506,13 @@ impl DriverLayer for Seam {
         self.inner.update_current_values_from_cpu(level, fences, mode);
     }
 
-    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
-        let is_hold = matches!(operation, PagingOperation::HoldEngines | PagingOperation::ReleaseEngines);
+    fn build_paging_buffer(
+        &self,
+        level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), Status> {
+        let is_hold =
+            matches!(operation, PagingOperation::HoldEngines | PagingOperation::ReleaseEngines);
         if is_hold && self.left_out.now() == LeftOut::EngineHold {
             return Ok(());
         }
@@ -496,7 +526,11 @@ impl DriverLayer for Seam {
         }
     }
 
-    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(
+        &self,
+        level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
         self.first.0.doorbell.get_or_init(|| args.os_handle);
         self.inner.create_doorbell(level, args)
     }
@@ -553,7 +587,11 @@ impl DriverLayer for Seam {
         self.probe.note(notes::RESET, 1);
         let aborted = self.inner.reset_engine(level, engine)?;
         self.probe.note(notes::WENT_ON, 1);
-        Ok(if self.left_out.now() == LeftOut::AbortedId { aborted.wrapping_add(1) } else { aborted })
+        Ok(if self.left_out.now() == LeftOut::AbortedId {
+            aborted.wrapping_add(1)
+        } else {
+            aborted
+        })
     }
 
     fn reset_hw_engine(&self, level: &Passive, engine: EngineId) -> Result<(), Status> {
@@ -606,7 +644,8 @@ impl DriverLayer for Seam {
         state: DevicePowerState,
         action: PowerAction,
     ) -> Result<(), Status> {
-        self.probe.note(if state == DevicePowerState::D0 { notes::POWERED } else { notes::UNPOWERED }, 1);
+        self.probe
+            .note(if state == DevicePowerState::D0 { notes::POWERED } else { notes::UNPOWERED }, 1);
         self.inner.set_power_state(level, state, action)
     }
 
@@ -616,7 +655,8 @@ impl DriverLayer for Seam {
         node_ordinal: u32,
         state: ComponentState,
     ) -> Result<(), Status> {
-        self.probe.note(if state == ComponentState::F0 { notes::POWERED } else { notes::UNPOWERED }, 1);
+        self.probe
+            .note(if state == ComponentState::F0 { notes::POWERED } else { notes::UNPOWERED }, 1);
         self.inner.set_power_component_f_state(level, node_ordinal, state)
     }
 
@@ -625,8 +665,16 @@ impl DriverLayer for Seam {
         self.inner.notify_work_submission(level, hw_queue);
     }
 
-    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
-        self.probe.note_either(notes::FIRST_FENCE_AT, notes::SECOND_FENCE_AT, args.current_value_gpu_va);
+    fn open_native_fence(
+        &self,
+        level: &Passive,
+        args: OpenNativeFence,
+    ) -> Result<DriverHandle, Status> {
+        self.probe.note_either(
+            notes::FIRST_FENCE_AT,
+            notes::SECOND_FENCE_AT,
+            args.current_value_gpu_va,
+        );
         self.inner.open_native_fence(level, args)
     }
 

@@ -1,9 +1,10 @@
-//! The race of the native fence document, "Hazards" of CurrentValue and MonitoredValue, through the whole machine: a user-mode
-//! queue signals a fence while a CPU thread begins to wait for it.
+//! The race of the native fence document, "Hazards" of CurrentValue and MonitoredValue, through the
+//! whole machine: a user-mode queue signals a fence while a CPU thread begins to wait for it.
 //!
-//! The submission stands in the ring, and its doorbell is rung, before the run begins; what is explored is the engine's way
-//! from the doorbell to the interrupt, the driver's routine, the kernel's deferred routine, and the call that waits. The
-//! waiter may find the value without a kernel call, before it is armed, by its second look, or be interrupted.
+//! The submission stands in the ring, and its doorbell is rung, before the run begins; what is
+//! explored is the engine's way from the doorbell to the interrupt, the driver's routine, the
+//! kernel's deferred routine, and the call that waits. The waiter may find the value without a
+//! kernel call, before it is armed, by its second look, or be interrupted.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -45,7 +46,11 @@ pub(crate) const RACE: Race = Race {
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let setting = Setting {
         signal_barrier: bug != Some("no-gpu-barrier"),
-        left_out: if bug == Some("no-cpu-barrier") { LeftOut::CpuBarrier } else { LeftOut::Nothing },
+        left_out: if bug == Some("no-cpu-barrier") {
+            LeftOut::CpuBarrier
+        } else {
+            LeftOut::Nothing
+        },
         ..Setting::default()
     };
     let world = World::new(platform, setting);

@@ -1,8 +1,10 @@
-//! The seven stations through a kernel-mode hardware queue: the fence is signalled by VidSch when the queue's progress fence
-//! reaches the command buffer before it, so the race of arming and signalling is that of the progress fence.
+//! The seven stations through a kernel-mode hardware queue: the fence is signalled by VidSch when
+//! the queue's progress fence reaches the command buffer before it, so the race of arming and
+//! signalling is that of the progress fence.
 //!
-//! The command buffer is submitted before the run begins; in the run the CPU queues the signal behind it while the engine
-//! executes it, then waits. Interrupts run on an agent of their own, as on another processor.
+//! The command buffer is submitted before the run begins; in the run the CPU queues the signal
+//! behind it while the engine executes it, then waits. Interrupts run on an agent of their own, as
+//! on another processor.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -15,7 +17,8 @@ use tidegate::{Platform, Submission};
 const INTERRUPTED: &str = "the scheduler's wait was armed, and the progress interrupted";
 const NOT_INTERRUPTED: &str = "the progress interrupted nobody";
 
-// The barrier of UpdateMonitoredValues cannot be missed here: the scheduler takes a lock between arming and its next look.
+// The barrier of UpdateMonitoredValues cannot be missed here: the scheduler takes a lock between
+// arming and its next look.
 const PLANTED: &[PlantedBug] = &[PlantedBug {
     name: "no-gpu-barrier",
     about: "the engine loads MonitoredValue while its progress value is still in its store buffer",

@@ -1,8 +1,9 @@
-//! The seven stations through the packet model: a context's signal is made by VidSch when the DMA packet before it completes,
-//! and a monitored fence has no MonitoredValue, so every completion interrupts.
+//! The seven stations through the packet model: a context's signal is made by VidSch when the DMA
+//! packet before it completes, and a monitored fence has no MonitoredValue, so every completion
+//! interrupts.
 //!
-//! The packet is handed to the engine before the run begins; in the run the CPU queues the signal behind it while it
-//! completes, then waits.
+//! The packet is handed to the engine before the run begins; in the run the CPU queues the signal
+//! behind it while it completes, then waits.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -31,7 +32,8 @@ pub(crate) const RACE: Race = Race {
 };
 
 fn prepare(platform: &Platform, _bug: Option<&'static str>) -> Prepared {
-    let world = World::new(platform, Setting { fences: FenceChoice::Monitored, ..Setting::default() });
+    let world =
+        World::new(platform, Setting { fences: FenceChoice::Monitored, ..Setting::default() });
     let queue = world.queue("copy", Submission::Packet, 0);
     let fence = world.fence("done");
     let list = world.empty_list();

@@ -1,10 +1,12 @@
-//! The race of the native fence document, "Synchronization within the GPU", through the whole machine: a user-mode queue signals
-//! a fence while a CPU thread begins to wait for it, on hardware whose CMP keeps a shadow of MonitoredValue for its engine to
-//! compare with, and whose stores of fence values are on their way for a while.
+//! The race of the native fence document, "Synchronization within the GPU", through the whole
+//! machine: a user-mode queue signals a fence while a CPU thread begins to wait for it, on hardware
+//! whose CMP keeps a shadow of MonitoredValue for its engine to compare with, and whose stores of
+//! fence values are on their way for a while.
 //!
-//! As in `seven_stations` the submission stands in the ring and its doorbell is rung before the run begins. UpdateMonitoredValues
-//! has the CMP store the shadow, execute its barrier against the engine, and load CurrentValue; if the value is above, the engine
-//! interrupts on the CMP's behalf. The kernel looks again as well, so that interrupt is often a spurious one.
+//! As in `seven_stations` the submission stands in the ring and its doorbell is rung before the run
+//! begins. UpdateMonitoredValues has the CMP store the shadow, execute its barrier against the
+//! engine, and load CurrentValue; if the value is above, the engine interrupts on the CMP's behalf.
+//! The kernel looks again as well, so that interrupt is often a spurious one.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;

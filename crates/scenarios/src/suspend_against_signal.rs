@@ -1,8 +1,8 @@
-//! The race of a suspension with a signal: while a context is off the run list nothing of it runs, and what was rung meanwhile runs
-//! when it is back, without another ring.
+//! The race of a suspension with a signal: while a context is off the run list nothing of it runs,
+//! and what was rung meanwhile runs when it is back, without another ring.
 //!
-//! The doorbell is connected, by a first submission, before the run begins; in the run a second signal is submitted while another
-//! agent suspends and resumes.
+//! The doorbell is connected, by a first submission, before the run begins; in the run a second
+//! signal is submitted while another agent suspends and resumes.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -48,7 +48,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     let fence = world.fence("done");
     queue.signal(&fence, 1).expect("a submission");
     let (spawner, submitter, signalled) = (platform.clone(), queue.clone(), fence.clone());
-    let (adapter, seen, probe) = (world.machine.adapter().clone(), fence.clone(), world.probe.clone());
+    let (adapter, seen, probe) =
+        (world.machine.adapter().clone(), fence.clone(), world.probe.clone());
     let main = move || {
         let clock = spawner.clone();
         let suspender = spawner.spawn("suspender", move || {

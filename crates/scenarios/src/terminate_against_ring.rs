@@ -1,9 +1,10 @@
-//! The race of a process that is terminated with its own rings, beside a neighbour that takes its doorbell away: a thread of the
-//! process submits while somebody else ends it, and the neighbour, in a process of its own, submits with the only physical
-//! doorbell.
+//! The race of a process that is terminated with its own rings, beside a neighbour that takes its
+//! doorbell away: a thread of the process submits while somebody else ends it, and the neighbour,
+//! in a process of its own, submits with the only physical doorbell.
 //!
-//! The process is connected before the run begins. Whatever the thread has reached, nothing of it runs once its contexts are
-//! suspended, nothing of it is left at the end, and the neighbour's work is done.
+//! The process is connected before the run begins. Whatever the thread has reached, nothing of it
+//! runs once its contexts are suspended, nothing of it is left at the end, and the neighbour's work
+//! is done.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;

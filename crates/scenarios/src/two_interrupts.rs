@@ -1,6 +1,7 @@
-//! Two engines signal fences of two processes while interrupts run on an agent of their own, as on another processor. Both
-//! fences stand at the same address, each in its own address space. One interrupt may report both signals; a signal that
-//! comes while the interrupt routine runs needs another one.
+//! Two engines signal fences of two processes while interrupts run on an agent of their own, as on
+//! another processor. Both fences stand at the same address, each in its own address space. One
+//! interrupt may report both signals; a signal that comes while the interrupt routine runs needs
+//! another one.
 //!
 //! Two waiters are needed: a lost interrupt shows only when no later one makes up for it.
 
@@ -57,7 +58,8 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     };
     let world = World::new(platform, setting);
     let neighbour = world.machine.device(setting.device_options()).expect("a device");
-    let fences = [&world.device, &neighbour].map(|device| device.create_fence("done", 0).expect("a fence"));
+    let fences =
+        [&world.device, &neighbour].map(|device| device.create_fence("done", 0).expect("a fence"));
     let queues = [
         queue_on(&world.device, "first", Submission::User, 0),
         queue_on(&neighbour, "second", Submission::User, 1),
@@ -73,7 +75,10 @@ fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
     };
     Prepared::new(main, move |end: &mut Verdict<'_>| {
         let seen = |note| world.probe.seen(note);
-        end.always("both fences are signalled", fences.iter().all(|fence| fence.completed_value() == 1));
+        end.always(
+            "both fences are signalled",
+            fences.iter().all(|fence| fence.completed_value() == 1),
+        );
         let places = (seen(notes::FIRST_FENCE_AT), seen(notes::SECOND_FENCE_AT));
         end.always("both fences stand at one address", places.0.is_some() && places.0 == places.1);
         let reported_both = seen(notes::REPORTED_AGAIN).is_some();

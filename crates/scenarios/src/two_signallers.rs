@@ -1,5 +1,6 @@
-//! The race of two signallers with one waiter: an engine signals 1, a CPU thread signals 2, another waits for 1. A fence is a
-//! cell that anybody may write: whichever store comes last stays. Whatever the order, 1 was reached, so the waiter goes on.
+//! The race of two signallers with one waiter: an engine signals 1, a CPU thread signals 2, another
+//! waits for 1. A fence is a cell that anybody may write: whichever store comes last stays.
+//! Whatever the order, 1 was reached, so the waiter goes on.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;

@@ -1,5 +1,6 @@
-//! The race of two CPU waiters for one value with its signal. The second finds MonitoredValue as it wants it and publishes
-//! nothing; if the first is released between its look at the fence and its entry, nobody but itself looks again.
+//! The race of two CPU waiters for one value with its signal. The second finds MonitoredValue as it
+//! wants it and publishes nothing; if the first is released between its look at the fence and its
+//! entry, nobody but itself looks again.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;

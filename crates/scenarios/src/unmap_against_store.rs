@@ -1,8 +1,10 @@
-//! The race of a store by an engine with the end of the mapping that the store goes through. The engine translates the address, and
-//! stores later in the same turn. Meanwhile the process destroys the allocation, and its memory goes to another owner.
+//! The race of a store by an engine with the end of the mapping that the store goes through. The
+//! engine translates the address, and stores later in the same turn. Meanwhile the process destroys
+//! the allocation, and its memory goes to another owner.
 //!
-//! When the call returns the driver has had the translations invalidated (`InvalidateTlb`). An invalidation is complete when every turn
-//! that may use an old translation is over, so no store lands in the memory from then on. A store that comes later faults.
+//! When the call returns the driver has had the translations invalidated (`InvalidateTlb`). An
+//! invalidation is complete when every turn that may use an old translation is over, so no store
+//! lands in the memory from then on. A store that comes later faults.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -11,8 +13,8 @@ use crate::world::{Setting, World, until_quiet};
 use std::sync::Arc;
 use tidegate::Platform;
 use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue, DeviceState, Kernel,
-    Placement, Priority, SubmitCommandToHwQueue,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
+    DeviceState, Kernel, Placement, Priority, SubmitCommandToHwQueue,
 };
 use tidegate::explorer::{PlantedBug, Prepared, Verdict};
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
@@ -48,7 +50,8 @@ const NEXT: u64 = 9;
 const GIVEN_AWAY: usize = notes::OWN;
 
 fn prepare(platform: &Platform, bug: Option<&'static str>) -> Prepared {
-    let world = World::new(platform, Setting { unawaited_turns: bug.is_some(), ..Setting::default() });
+    let world =
+        World::new(platform, Setting { unawaited_turns: bug.is_some(), ..Setting::default() });
     let kernel: Arc<dyn Kernel> = world.machine.process("app").expect("a process");
     let device = kernel.create_device().expect("a device");
     let allocate = |bytes, kind| {

@@ -1,8 +1,10 @@
-//! The wake word's protocol on words of its own, so that its barriers can be left out: the platform's own wake word, which all
-//! engines sleep on, has them inside. The same race through the real code is `ring-against-park`.
+//! The wake word's protocol on words of its own, so that its barriers can be left out: the
+//! platform's own wake word, which all engines sleep on, has them inside. The same race through the
+//! real code is `ring-against-park`.
 //!
-//! The ringer: 1. stores the doorbell; 2. full barrier; 3. loads the wake word, and wakes if it says asleep. The engine: 1.
-//! sets the wake word (a locked operation, hence a barrier); 2. looks at the doorbell once more; 3. sleeps.
+//! The ringer: 1. stores the doorbell; 2. full barrier; 3. loads the wake word, and wakes if it
+//! says asleep. The engine: 1. sets the wake word (a locked operation, hence a barrier); 2. looks
+//! at the doorbell once more; 3. sleeps.
 
 use crate::plan::{Plan, Plans};
 use crate::race::Race;
@@ -21,7 +23,10 @@ const PLANTED: &[PlantedBug] = &[
         name: "no-barrier",
         about: "the ringer loads the wake word while its ring is still in its store buffer",
     },
-    PlantedBug { name: "no-second-look", about: "the engine sleeps without another look at its doorbell" },
+    PlantedBug {
+        name: "no-second-look",
+        about: "the engine sleeps without another look at its doorbell",
+    },
     PlantedBug {
         name: "plain-announce",
         about: "the engine stores the wake word without a barrier and looks while the store is still in its buffer",

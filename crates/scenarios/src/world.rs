@@ -1,14 +1,17 @@
-//! Owns the machine that a scenario races on: as few engines as it needs, one process, small rings. It is built outside the
-//! run, so none of it is explored, and it is taken down after the check, outside the run as well.
+//! Owns the machine that a scenario races on: as few engines as it needs, one process, small rings.
+//! It is built outside the run, so none of it is explored, and it is taken down after the check,
+//! outside the run as well.
 //!
-//! The order that matters: what a run uses is kept by the check too, so that the last handle of a queue or a fence is not
-//! dropped inside the run, where its teardown would be explored.
+//! The order that matters: what a run uses is kept by the check too, so that the last handle of a
+//! queue or a fence is not dropped inside the run, where its teardown would be explored.
 
-use crate::seam::{FirstDoorbell, LeftOut, Monitored, Omission, QueuesMade, Routine, Seam, Watched};
+use crate::seam::{
+    FirstDoorbell, LeftOut, Monitored, Omission, QueuesMade, Routine, Seam, Watched,
+};
 use std::sync::Arc;
 use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue, Handle, HwQueue,
-    Kernel, Placement, Priority, SubmitCommandToHwQueue,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue, Handle,
+    HwQueue, Kernel, Placement, Priority, SubmitCommandToHwQueue,
 };
 use tidegate::d3d12::{
     ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice, Queue, QueueDesc,
@@ -38,7 +41,8 @@ pub(crate) struct Setting {
     pub(crate) signal_barrier: bool,
     /// Whether the hardware keeps the histories of fences.
     pub(crate) fence_history: bool,
-    /// Copies of MonitoredValue that the hardware keeps; with any, it posts its stores of fence values as well.
+    /// Copies of MonitoredValue that the hardware keeps; with any, it posts its stores of fence
+    /// values as well.
     pub(crate) shadow_entries: u32,
     /// Whether the CMP has its barrier when it changes one.
     pub(crate) shadow_barrier: bool,
@@ -66,7 +70,8 @@ pub(crate) struct Setting {
     pub(crate) peer_signal: PeerSignalCaps,
     /// The driver says inside every connect that the doorbell which was made first is lost.
     pub(crate) first_doorbell_lost: bool,
-    /// Whether adapter and engines may lose power. The driver's own look at its queues is off where they may.
+    /// Whether adapter and engines may lose power. The driver's own look at its queues is off where
+    /// they may.
     pub(crate) power: PowerManagement,
     /// Whether the kernel has its timer, and counts who is inside the driver.
     pub(crate) supervised: bool,
@@ -103,10 +108,12 @@ impl Default for Setting {
     }
 }
 
-/// Slots of a ring: so few that it is quickly made, so many that three submissions need no checkpoint among them.
+/// Slots of a ring: so few that it is quickly made, so many that three submissions need no
+/// checkpoint among them.
 const RING_SLOTS: u64 = 16;
 
-/// Entries of a fence log. No queue of a scenario fills so many, and so small a log is quickly made.
+/// Entries of a fence log. No queue of a scenario fills so many, and so small a log is quickly
+/// made.
 const LOG_ENTRIES: u32 = 8;
 
 /// A machine with one process.
@@ -135,8 +142,10 @@ impl Setting {
         config.gpu.posted_log_entries = setting.posted_log_entries;
         config.gpu.local_memory_bytes = setting.local_memory_bytes;
         config.driver.interrupt = setting.interrupt;
-        config.gpu.barriers =
-            Barriers { signal_barrier: setting.signal_barrier, shadow_barrier: setting.shadow_barrier };
+        config.gpu.barriers = Barriers {
+            signal_barrier: setting.signal_barrier,
+            shadow_barrier: setting.shadow_barrier,
+        };
         config.gpu.double_fetch = setting.double_fetch;
         config.gpu.stale_places = setting.stale_places;
         config.gpu.unawaited_turns = setting.unawaited_turns;
@@ -216,7 +225,12 @@ pub(crate) fn hw_context(kernel: &dyn Kernel, device: Handle) -> (Handle, HwQueu
 
 /// Bytes that engines reach, and where.
 pub(crate) fn allocate_bytes(kernel: &dyn Kernel, device: Handle, bytes: u64) -> (Bulk, u64) {
-    let args = CreateAllocation { device, bytes, kind: AllocationKind::Bulk, placement: Placement::System };
+    let args = CreateAllocation {
+        device,
+        bytes,
+        kind: AllocationKind::Bulk,
+        placement: Placement::System,
+    };
     let made = kernel.create_allocation(args).expect("memory");
     let AllocationMemory::Bulk(memory) = made.memory else { panic!("bytes were asked for") };
     (memory, made.gpu_va)
@@ -288,7 +302,8 @@ impl World {
         World { device, machine, probe, monitored, watched, first, left_out }
     }
 
-    /// The driver leaves something out from here on; only for a world that leaves out nothing so far.
+    /// The driver leaves something out from here on; only for a world that leaves out nothing so
+    /// far.
     pub(crate) fn leave_out(&self, left_out: LeftOut) {
         self.left_out.begin(left_out);
     }
@@ -310,10 +325,14 @@ impl World {
         list.close().expect("a list")
     }
 
-    /// What every run of every scenario must keep: the driver kept its contract, and the kernel saw no broken one.
+    /// What every run of every scenario must keep: the driver kept its contract, and the kernel saw
+    /// no broken one.
     pub(crate) fn must_be_sound(&self, end: &mut Verdict<'_>) {
         end.always("the driver keeps its contract", self.machine.driver().violations().is_empty());
-        end.always("the kernel sees no broken contract", self.machine.adapter().bug_checks().is_empty());
+        end.always(
+            "the kernel sees no broken contract",
+            self.machine.adapter().bug_checks().is_empty(),
+        );
         end.always("no destroy call is refused", self.machine.refused_destroys().is_empty());
     }
 }
@@ -323,7 +342,8 @@ pub(crate) fn until_quiet(platform: &Platform) {
     platform.sleep_until(platform.now().after(1));
 }
 
-/// For calls of the run. A call that ends because the machine stopped says nothing: who was blocked is the failure.
+/// For calls of the run. A call that ends because the machine stopped says nothing: who was blocked
+/// is the failure.
 pub(crate) fn ends_well(call: Result<(), Error>) {
     match call {
         Ok(()) | Err(Error::Stopped) => {}

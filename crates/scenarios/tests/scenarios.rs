@@ -1,5 +1,6 @@
-//! Every scenario holds, reaches what it is for, and finds the bugs that are put into it. The searches that end are pinned by
-//! their number of states: a change there is a change of the machine's steps or of what a state is, and is to be explained.
+//! Every scenario holds, reaches what it is for, and finds the bugs that are put into it. The
+//! searches that end are pinned by their number of states: a change there is a change of the
+//! machine's steps or of what a state is, and is to be explained.
 //!
 //! The sampled ones make fewer runs here than on the command line.
 
@@ -15,7 +16,13 @@ fn options(plan: Plan) -> Options<'static> {
     let samples = matches!(plan.strategy, StrategyKind::Pct(_));
     let max_runs = if samples { plan.max_runs.min(SAMPLES) } else { plan.max_runs };
     let max_states = plan.max_states;
-    Options { strategy: plan.strategy, max_runs, max_states, shrink_runs: 300, ..Options::default() }
+    Options {
+        strategy: plan.strategy,
+        max_runs,
+        max_states,
+        shrink_runs: 300,
+        ..Options::default()
+    }
 }
 
 fn scenario(name: &str) -> Box<dyn Scenario> {
@@ -25,7 +32,12 @@ fn scenario(name: &str) -> Box<dyn Scenario> {
 /// Searches as the short plan says: nothing fails, every mark is reached.
 fn holds(name: &str) -> Report {
     let report = explore(scenario(name).as_ref(), &options(plan(name, false))).unwrap();
-    assert_eq!(report.failure.as_ref().map(|f| f.failure.to_string()), None, "{name}: {:?}", report.failure);
+    assert_eq!(
+        report.failure.as_ref().map(|f| f.failure.to_string()),
+        None,
+        "{name}: {:?}",
+        report.failure
+    );
     assert_eq!(report.never_reached, [""; 0], "{name} does not show what it is for");
     report
 }
@@ -37,7 +49,11 @@ fn is_exhausted_in(name: &str, states: u64) {
 
 fn is_exhausted_up_to(switches: u32, name: &str, states: u64) {
     let report = holds(name);
-    assert_eq!((report.coverage, report.states), (Coverage::UpToSwitches(switches), states), "{name}");
+    assert_eq!(
+        (report.coverage, report.states),
+        (Coverage::UpToSwitches(switches), states),
+        "{name}"
+    );
 }
 
 fn is_sampled(name: &str) {

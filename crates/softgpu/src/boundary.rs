@@ -1,11 +1,15 @@
-//! Owns where an engine may stop: the one rule by which hardware queues are switched and packets go back to the kernel.
+//! Owns where an engine may stop: the one rule by which hardware queues are switched and packets go
+//! back to the kernel.
 //!
-//! A packet may hold draws and dispatches, so it is stopped in its middle only where both granularities of its node allow it; then
-//! the command that runs decides by its own kind. Timed work, copies and fills count as one compute command each; they have no
-//! groups, and are stopped anywhere from THREAD_GROUP on. A wait at the head of a queue is always a place to stop: nothing runs.
+//! A packet may hold draws and dispatches, so it is stopped in its middle only where both
+//! granularities of its node allow it; then the command that runs decides by its own kind. Timed
+//! work, copies and fills count as one compute command each; they have no groups, and are stopped
+//! anywhere from THREAD_GROUP on. A wait at the head of a queue is always a place to stop: nothing
+//! runs.
 //!
-//! Which pieces of a group may be left is the programs' (`Grain`): the table stands there. Programs whose threads work together are left
-//! between groups, and only a program that is interpreted between two instructions.
+//! Which pieces of a group may be left is the programs' (`Grain`): the table stands there. Programs
+//! whose threads work together are left between groups, and only a program that is interpreted
+//! between two instructions.
 //!
 //! Pure policy: the CMP and the engines ask.
 
@@ -48,7 +52,9 @@ pub(crate) fn may_switch(run: &Run, node: &NodeConfig) -> bool {
     match &run.packet {
         Some(Packet::Wait(_)) => true,
         None => grain > PacketGrain::Ring || !run.has_work(),
-        Some(Packet::Execute(work)) => grain == PacketGrain::Command && command_may_stop(work, node),
+        Some(Packet::Execute(work)) => {
+            grain == PacketGrain::Command && command_may_stop(work, node)
+        }
     }
 }
 
@@ -60,7 +66,8 @@ pub(crate) fn parts_may_stop(draw: bool, node: &NodeConfig) -> bool {
     }
 }
 
-/// How finely a group of a dispatch or a tile of a draw may be left: groups are left in their middle where the granularity is finer.
+/// How finely a group of a dispatch or a tile of a draw may be left: groups are left in their
+/// middle where the granularity is finer.
 pub(crate) fn grain(draw: bool, node: &NodeConfig) -> Grain {
     match (draw, node.preemption.graphics, node.preemption.compute) {
         (true, GraphicsPreemption::Triangle, _) => Grain::Triangle,
@@ -80,7 +87,8 @@ fn command_may_stop(work: &Execution, node: &NodeConfig) -> bool {
     }
 }
 
-/// Whether a node's ring can go back to the kernel now: a packet that was begun needs a place for its state.
+/// Whether a node's ring can go back to the kernel now: a packet that was begun needs a place for
+/// its state.
 pub(crate) fn may_give_back(run: &Run, node: &NodeConfig) -> bool {
     let kept = match &run.packet {
         Some(Packet::Execute(work)) => !work.is_begun() || work.save_area.0 != 0,

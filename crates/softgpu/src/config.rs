@@ -1,4 +1,5 @@
-//! Owns the hardware's variants: which nodes there are, how much an engine does in one turn, which barriers it has.
+//! Owns the hardware's variants: which nodes there are, how much an engine does in one turn, which
+//! barriers it has.
 //!
 //! A variant is fixed when the GPU is made. It says nothing about drivers or kernels.
 
@@ -25,36 +26,47 @@ pub struct NodeConfig {
     pub name: String,
     /// What it can run.
     pub class: EngineClass,
-    /// Whether its command streams can write a fence. Without it a store of a value, a signal and a progress value are
-    /// commands that this engine cannot run.
+    /// Whether its command streams can write a fence. Without it a store of a value, a signal and a
+    /// progress value are commands that this engine cannot run.
     pub writes_fences: bool,
-    /// Whether it interrupts when it has stored to a page of words, where fences stand (advanced monitoring). Without it
-    /// nobody hears of a plain store to a monitored fence before its packet is complete (basic monitoring).
+    /// Whether it interrupts when it has stored to a page of words, where fences stand (advanced
+    /// monitoring). Without it nobody hears of a plain store to a monitored fence before its packet
+    /// is complete (basic monitoring).
     pub notifies_fence_writes: bool,
-    /// How finely it gives up what it runs, for a queue of higher priority or a preemption of its ring.
+    /// How finely it gives up what it runs, for a queue of higher priority or a preemption of its
+    /// ring.
     pub preemption: NodePreemption,
 }
 
 impl NodeConfig {
-    /// A node of `class` called `name`, which writes fences and notifies of none, and is preempted at triangles and thread groups.
+    /// A node of `class` called `name`, which writes fences and notifies of none, and is preempted
+    /// at triangles and thread groups.
     pub fn new(name: impl Into<String>, class: EngineClass) -> NodeConfig {
         let preemption = NodePreemption {
             graphics: GraphicsPreemption::Triangle,
             compute: ComputePreemption::ThreadGroup,
         };
-        NodeConfig { name: name.into(), class, writes_fences: true, notifies_fence_writes: false, preemption }
+        NodeConfig {
+            name: name.into(),
+            class,
+            writes_fences: true,
+            notifies_fence_writes: false,
+            preemption,
+        }
     }
 }
 
 /// Which memory barriers the hardware executes.
 ///
-/// Without one it is a broken variant for the explorer: it loses wake-ups, which an exploration must find.
+/// Without one it is a broken variant for the explorer: it loses wake-ups, which an exploration
+/// must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Barriers {
-    /// The full barrier between the store of CurrentValue and the look at who waits for it: the queues' waits and
-    /// MonitoredValue.
+    /// The full barrier between the store of CurrentValue and the look at who waits for it: the
+    /// queues' waits and MonitoredValue.
     pub signal_barrier: bool,
-    /// The CMP's barrier against the engines, between the store of a shadow of MonitoredValue and the load of CurrentValue.
+    /// The CMP's barrier against the engines, between the store of a shadow of MonitoredValue and
+    /// the load of CurrentValue.
     pub shadow_barrier: bool,
 }
 
@@ -64,15 +76,17 @@ impl Default for Barriers {
     }
 }
 
-/// How long real work takes on the virtual clock, where computing takes no time by itself. All 0 by default: work is
-/// free there, unless it is timed. The host's clock measures the work itself and does not read these.
+/// How long real work takes on the virtual clock, where computing takes no time by itself. All 0 by
+/// default: work is free there, unless it is timed. The host's clock measures the work itself and
+/// does not read these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkRates {
     /// Picoseconds that an engine takes to copy or fill one byte.
     pub byte_ps: u64,
     /// Nanoseconds that an engine takes for one thread group or tile.
     pub group_ns: u64,
-    /// Nanoseconds that it takes besides for each thread, triangle, pixel or instruction, where it is preempted as finely as that.
+    /// Nanoseconds that it takes besides for each thread, triangle, pixel or instruction, where it
+    /// is preempted as finely as that.
     pub grain_ns: u64,
 }
 
@@ -83,62 +97,75 @@ pub struct Config {
     pub lane_group: String,
     /// The nodes of each physical GPU, by ordinal. Nodes times physical GPUs are from 1 to 48.
     pub nodes: Vec<NodeConfig>,
-    /// Physical GPUs that are linked into this one, from 1 to 4: each has all the nodes, a translation and local memory of its own.
-    /// They are bridged: one CMP schedules all their engines.
+    /// Physical GPUs that are linked into this one, from 1 to 4: each has all the nodes, a
+    /// translation and local memory of its own. They are bridged: one CMP schedules all their
+    /// engines.
     pub physical_gpus: u32,
-    /// A physical GPU whose engines write no times into log entries: the documents allow it on linked adapters.
+    /// A physical GPU whose engines write no times into log entries: the documents allow it on
+    /// linked adapters.
     pub skips_log_times_on: Option<u32>,
-    /// Where local memory begins on the bus, that of physical GPU 0 first. System memory lies below.
+    /// Where local memory begins on the bus, that of physical GPU 0 first. System memory lies
+    /// below.
     pub local_memory_base: PhysicalAddress,
     /// How many bytes of it each of them has.
     pub local_memory_bytes: u64,
     /// Most thread groups that an engine runs in one turn.
     pub groups_per_turn: u32,
-    /// Most threads, triangles, pixels or instructions that an engine runs in one turn, where it is preempted as finely as that: it may
-    /// then end its turn in the middle of a group. At the end of a turn the engine serves an equal queue if the slice is over.
+    /// Most threads, triangles, pixels or instructions that an engine runs in one turn, where it is
+    /// preempted as finely as that: it may then end its turn in the middle of a group. At the end
+    /// of a turn the engine serves an equal queue if the slice is over.
     pub grains_per_turn: u32,
-    /// Most ring slots and small commands that an engine takes in one turn. More of them spread the cost of a turn over
-    /// more packets; a queue of higher priority, or another engine of the same service, waits no longer than these.
+    /// Most ring slots and small commands that an engine takes in one turn. More of them spread the
+    /// cost of a turn over more packets; a queue of higher priority, or another engine of the same
+    /// service, waits no longer than these.
     pub slots_per_turn: u32,
-    /// On the host: threads that the engines share. Cooperative platforms give each engine a fiber of its own.
+    /// On the host: threads that the engines share. Cooperative platforms give each engine a fiber
+    /// of its own.
     pub service_threads: usize,
     /// Entries of the signalled list; one more signal collapses it into "any fence".
     pub signaled_list_entries: usize,
-    /// Whether it can tell a signal of a native fence from a write to a monitored one. Without it an interrupt says that any
-    /// fence may be meant, and nothing else.
+    /// Whether it can tell a signal of a native fence from a write to a monitored one. Without it
+    /// an interrupt says that any fence may be meant, and nothing else.
     pub tells_fence_kinds: bool,
-    /// Whether an engine updates a word where fences stand as a whole. Without it such a store lands as its low 32 bits.
+    /// Whether an engine updates a word where fences stand as a whole. Without it such a store
+    /// lands as its low 32 bits.
     pub atomics_64bit: bool,
-    /// Whether its accesses to system memory can be coherent with the CPUs' caches, where a page table entry asks for it.
+    /// Whether its accesses to system memory can be coherent with the CPUs' caches, where a page
+    /// table entry asks for it.
     pub io_coherent: bool,
-    /// Whether it is behind an IoMmu that shares the CPU's page tables, so that its engines use a process's CPU addresses.
+    /// Whether it is behind an IoMmu that shares the CPU's page tables, so that its engines use a
+    /// process's CPU addresses.
     pub io_mmu: bool,
     /// The display, if there is one.
     pub display: Option<DisplayConfig>,
     /// Which barriers there are.
     pub barriers: Barriers,
-    /// Whether the entry of a fence log may become visible after the index that counts it: until the barrier of the next
-    /// signal, or until the driver flushes. The documents allow it; no driver may rely on the other.
+    /// Whether the entry of a fence log may become visible after the index that counts it: until
+    /// the barrier of the next signal, or until the driver flushes. The documents allow it; no
+    /// driver may rely on the other.
     pub posted_log_entries: bool,
-    /// Whether an engine's store of a fence value is posted: nobody is sure to see it before the engine's barrier, or the CMP's.
+    /// Whether an engine's store of a fence value is posted: nobody is sure to see it before the
+    /// engine's barrier, or the CMP's.
     pub posted_fence_writes: bool,
-    /// Copies of MonitoredValue that the CMP keeps for its engines to compare with; 0 for hardware that compares with memory. A
-    /// fence that finds no room among them is compared in memory.
+    /// Copies of MonitoredValue that the CMP keeps for its engines to compare with; 0 for hardware
+    /// that compares with memory. A fence that finds no room among them is compared in memory.
     pub shadow_entries: u32,
-    /// Whether an engine copies a ring slot out twice: one copy is checked, the other executed. A mistake, which hostile processes
-    /// live on; here for tests that have to find it.
+    /// Whether an engine copies a ring slot out twice: one copy is checked, the other executed. A
+    /// mistake, which hostile processes live on; here for tests that have to find it.
     pub double_fetch: bool,
-    /// Whether an engine gives a queue back at the place among others that it had when it was taken, so that a change in between is
-    /// lost. Another mistake for tests that have to find it.
+    /// Whether an engine gives a queue back at the place among others that it had when it was
+    /// taken, so that a change in between is lost. Another mistake for tests that have to find it.
     pub stale_places: bool,
-    /// Whether the CMP reports translations as invalidated while turns still use the old ones. Another mistake that tests have to find.
+    /// Whether the CMP reports translations as invalidated while turns still use the old ones.
+    /// Another mistake that tests have to find.
     pub unawaited_turns: bool,
     /// How long work takes on the virtual clock.
     pub rates: WorkRates,
 }
 
 impl Default for Config {
-    /// One node each of 3D, compute and copy; 64 GiB of local memory from 1 TiB; one service thread.
+    /// One node each of 3D, compute and copy; 64 GiB of local memory from 1 TiB; one service
+    /// thread.
     fn default() -> Config {
         Config {
             lane_group: "GPU".to_owned(),
@@ -202,7 +229,8 @@ impl Config {
     }
 }
 
-/// Most engines: the cause register has a bit for each from bit 8 on, and every wake-up names services in one word.
+/// Most engines: the cause register has a bit for each from bit 8 on, and every wake-up names
+/// services in one word.
 pub const MAX_ENGINES: usize = 48;
 
 /// Most physical GPUs that can be linked.

@@ -1,16 +1,20 @@
 //! Owns the display: an engine that scans a surface out of memory, line by line, again and again.
 //!
-//! A refresh, in order: 1. the vertical sync: the surface that was committed last is latched, and the interrupt is raised; 2. the
-//! vertical blank, in which nothing is read; 3. the lines from the first to the last, spread over the rest of the period. So a
-//! surface that is changed, or exchanged, in the middle of a refresh would show: the upper part of one picture over the lower part
-//! of another. That is what latching is for, and a variant that does not latch is there for tests that must see it.
+//! A refresh, in order: 1. the vertical sync: the surface that was committed last is latched, and
+//! the interrupt is raised; 2. the vertical blank, in which nothing is read; 3. the lines from the
+//! first to the last, spread over the rest of the period. So a surface that is changed, or
+//! exchanged, in the middle of a refresh would show: the upper part of one picture over the lower
+//! part of another. That is what latching is for, and a variant that does not latch is there for
+//! tests that must see it.
 //!
-//! Refreshes lie on a grid of whole periods from the platform's start on. One is carried out only while there is a reason: an
-//! interrupt that is enabled, a surface that waits to be latched, or one that was latched and not scanned yet. Otherwise the panel
-//! refreshes itself with what it has, as real ones do, and the display sleeps.
+//! Refreshes lie on a grid of whole periods from the platform's start on. One is carried out only
+//! while there is a reason: an interrupt that is enabled, a surface that waits to be latched, or
+//! one that was latched and not scanned yet. Otherwise the panel refreshes itself with what it has,
+//! as real ones do, and the display sleeps.
 //!
-//! Registers and the agent share one short lock, which is taken alone and dropped before the line goes up. Who calls in: the driver by
-//! registers, and whoever looks at the screen by a sink. It knows no kernel, no flip queue and no process.
+//! Registers and the agent share one short lock, which is taken alone and dropped before the line
+//! goes up. Who calls in: the driver by registers, and whoever looks at the screen by a sink. It
+//! knows no kernel, no flip queue and no process.
 
 use crate::cmp::Shared;
 use std::fmt;
@@ -18,15 +22,17 @@ use std::sync::Arc;
 use tidegate_d3dukmdt::{PixelFormat, Surface};
 use tidegate_gpu_abi::display::{DisplayControl, DisplayFlip, decode_surface};
 use tidegate_gpu_abi::{Cause, Register};
-use tidegate_platform::{Agent, CpuTime, Mutex, PhysicalAddress, Platform, Step, Target, Turn, WakeWord};
+use tidegate_platform::{
+    Agent, CpuTime, Mutex, PhysicalAddress, Platform, Step, Target, Turn, WakeWord,
+};
 
 /// What a display is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DisplayConfig {
     /// How long a refresh takes, in nanoseconds; from 1,000 on.
     pub refresh_period_ns: u64,
-    /// Whether a new surface is latched at the vertical sync. Without it the display goes over to it at once, wherever it is: a
-    /// broken variant, whose frames tear.
+    /// Whether a new surface is latched at the vertical sync. Without it the display goes over to
+    /// it at once, wherever it is: a broken variant, whose frames tear.
     pub latches_at_vsync: bool,
 }
 
@@ -68,7 +74,8 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// Looks at every frame that was scanned; called by the display between two of its turns, with no lock held.
+/// Looks at every frame that was scanned; called by the display between two of its turns, with no
+/// lock held.
 pub type FrameSink = Arc<dyn Fn(Frame) + Send + Sync>;
 
 /// What a display did so far.
@@ -154,7 +161,8 @@ impl Display {
                 if self.config.latches_at_vsync && registers.flip.contains(DisplayFlip::AT_VSYNC) {
                     registers.pending = Some(placed);
                 } else {
-                    (registers.active, registers.pending, registers.fresh) = (Some(placed), None, true);
+                    (registers.active, registers.pending, registers.fresh) =
+                        (Some(placed), None, true);
                     registers.stats.latched += 1;
                 }
             }
@@ -178,10 +186,13 @@ impl Display {
 impl Registers {
     /// Whether there is a reason to carry out the next refresh.
     fn wants_refresh(&self) -> bool {
-        self.control.contains(DisplayControl::VSYNC_INTERRUPT) || self.pending.is_some() || self.fresh
+        self.control.contains(DisplayControl::VSYNC_INTERRUPT)
+            || self.pending.is_some()
+            || self.fresh
     }
 
-    /// The vertical sync. Returns the surface to scan with whether it is its first time, and whether to interrupt.
+    /// The vertical sync. Returns the surface to scan with whether it is its first time, and
+    /// whether to interrupt.
     fn sync(&mut self) -> (Option<(Placed, bool)>, bool) {
         if let Some(placed) = self.pending.take() {
             (self.active, self.fresh) = (Some(placed), true);
@@ -197,7 +208,8 @@ impl Registers {
     }
 }
 
-/// Parts of a period: the first is the vertical blank, in each of the others a part of the lines is read.
+/// Parts of a period: the first is the vertical blank, in each of the others a part of the lines is
+/// read.
 const SLICES: u64 = 16;
 
 /// A refresh that is under way.
@@ -229,7 +241,8 @@ impl ScanOut {
         CpuTime(refresh.saturating_mul(period).saturating_add(slice * period / SLICES))
     }
 
-    /// Nothing is being scanned: waits for the next vertical sync that there is a reason for, and carries it out.
+    /// Nothing is being scanned: waits for the next vertical sync that there is a reason for, and
+    /// carries it out.
     fn next_refresh(&mut self, display: &Display) -> Turn {
         if !display.registers.lock().wants_refresh() {
             self.planned = None;
@@ -251,7 +264,9 @@ impl ScanOut {
             slice: 1,
             began,
             first,
-            pixels: Vec::with_capacity(began.surface.width as usize * began.surface.height as usize * 4),
+            pixels: Vec::with_capacity(
+                began.surface.width as usize * began.surface.height as usize * 4,
+            ),
         });
         if interrupts && self.gpu.line.set(Cause::VSYNC) {
             self.gpu.line.turn_ended();
@@ -291,7 +306,8 @@ impl ScanOut {
         Turn::Again
     }
 
-    /// Appends a line of the frame; a black one, and `false`, where there is no memory to read it from.
+    /// Appends a line of the frame; a black one, and `false`, where there is no memory to read it
+    /// from.
     fn read_line(&self, active: &Placed, line: u64, scan: &mut Scan) -> bool {
         let row = scan.began.surface.width as usize * 4;
         let begin = scan.pixels.len();

@@ -1,9 +1,11 @@
-//! Owns the doorbells: a fresh page for each connect, or the one location of a process that its queues share, and the summaries
-//! by which an engine finds the ones that were rung.
+//! Owns the doorbells: a fresh page for each connect, or the one location of a process that its
+//! queues share, and the summaries by which an engine finds the ones that were rung.
 //!
-//! There is one group of doorbells, with one summary, per address space and node; a further one when it is full. The groups of an
-//! address space that is gone are vacant, and become those of others, with a new summary. The order that matters is the summary's: bits are taken first, doorbells are read after. The page of a doorbell that was taken
-//! away belongs to nobody any more, so a ring there is seen by nobody.
+//! There is one group of doorbells, with one summary, per address space and node; a further one
+//! when it is full. The groups of an address space that is gone are vacant, and become those of
+//! others, with a new summary. The order that matters is the summary's: bits are taken first,
+//! doorbells are read after. The page of a doorbell that was taken away belongs to nobody any more,
+//! so a ring there is seen by nobody.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +43,8 @@ pub(crate) struct Bell {
 pub(crate) enum Heard {
     /// The write pointer that was rung last.
     Pointer(u64),
-    /// Another queue has rung since, over whatever this one rang: its control area has the write pointer.
+    /// Another queue has rung since, over whatever this one rang: its control area has the write
+    /// pointer.
     WrittenOver,
 }
 
@@ -49,7 +52,10 @@ impl Bell {
     pub(crate) fn read(&self) -> Heard {
         let values = self.words.iter().flatten().map(Untrusted::load_once);
         let Some(queue) = self.among else { return Heard::Pointer(values.max().unwrap_or(0)) };
-        let mine = values.map(global_parts).filter(|(named, _)| *named == queue).map(|(_, pointer)| pointer);
+        let mine = values
+            .map(global_parts)
+            .filter(|(named, _)| *named == queue)
+            .map(|(_, pointer)| pointer);
         mine.max().map_or(Heard::WrittenOver, Heard::Pointer)
     }
 }
@@ -127,8 +133,9 @@ impl Doorbells {
         (*common == group).then(|| doorbell.take(bit))
     }
 
-    /// Gives `queue` a doorbell whose word shows `known` already, so that a look at it before the first ring finds
-    /// nothing new. Returns the seat, and whether the node has a summary more than before.
+    /// Gives `queue` a doorbell whose word shows `known` already, so that a look at it before the
+    /// first ring finds nothing new. Returns the seat, and whether the node has a summary more than
+    /// before.
     // spec: UMS-006, UMS-029
     pub(crate) fn connect(
         &mut self,
@@ -157,8 +164,9 @@ impl Doorbells {
         (Seat { page, secondary, global: asked.global, group, bit }, found.is_none())
     }
 
-    /// A doorbell's page and the secondary one, which is a dead one when it was not asked for. A location that a process's queues
-    /// share stays as it is: only that process reaches it, and a ring there for a queue that is not connected is heard by nobody.
+    /// A doorbell's page and the secondary one, which is a dead one when it was not asked for. A
+    /// location that a process's queues share stays as it is: only that process reaches it, and a
+    /// ring there for a queue that is not connected is heard by nobody.
     fn pages(
         &mut self,
         platform: &Platform,

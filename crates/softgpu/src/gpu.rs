@@ -1,4 +1,5 @@
-//! Owns the GPU as a whole: its memory, its nodes, and the services on which its engines take their turns.
+//! Owns the GPU as a whole: its memory, its nodes, and the services on which its engines take their
+//! turns.
 
 use crate::cmp::Shared;
 use crate::config::{Config, MAX_ENGINES, MAX_PHYSICAL_GPUS};
@@ -22,16 +23,24 @@ impl SoftGpu {
     /// A GPU on `platform` that reaches `system_memory` and has local memory of its own.
     ///
     /// # Panics
-    /// When `config` has no engine, or more than 48, or more than 4 physical GPUs, or a display that
-    /// refreshes more often than every microsecond.
-    pub fn new(platform: &Platform, system_memory: &PhysicalMemory, config: Config) -> Arc<SoftGpu> {
+    /// When `config` has no engine, or more than 48, or more than 4 physical GPUs, or a display
+    /// that refreshes more often than every microsecond.
+    pub fn new(
+        platform: &Platform,
+        system_memory: &PhysicalMemory,
+        config: Config,
+    ) -> Arc<SoftGpu> {
         let (engines, gpus) = (config.engines(), config.physical_gpus);
         assert!(
             (1..=MAX_ENGINES).contains(&engines),
             "a GPU of {engines} engines: give it from 1 to {MAX_ENGINES}"
         );
-        assert!(gpus <= MAX_PHYSICAL_GPUS, "{gpus} physical GPUs: link from 1 to {MAX_PHYSICAL_GPUS}");
-        let too_fast = config.display.filter(|display| display.refresh_period_ns < MIN_REFRESH_PERIOD_NS);
+        assert!(
+            gpus <= MAX_PHYSICAL_GPUS,
+            "{gpus} physical GPUs: link from 1 to {MAX_PHYSICAL_GPUS}"
+        );
+        let too_fast =
+            config.display.filter(|display| display.refresh_period_ns < MIN_REFRESH_PERIOD_NS);
         assert!(
             too_fast.is_none(),
             "{too_fast:?}: give it at least {MIN_REFRESH_PERIOD_NS} ns for a refresh"
@@ -46,14 +55,16 @@ impl SoftGpu {
     }
 
     // spec: ME-001
-    /// Starts the engines, each with a lane of the group "GPU" on the timeline. A GPU that runs already is left alone.
+    /// Starts the engines, each with a lane of the group "GPU" on the timeline. A GPU that runs
+    /// already is left alone.
     pub fn start(&self) {
         let mut services = self.services.lock();
         if !services.is_empty() {
             return;
         }
         let platform = &self.shared.platform;
-        let mut agents: Vec<Vec<Box<dyn Agent>>> = self.shared.wakes.iter().map(|_| Vec::new()).collect();
+        let mut agents: Vec<Vec<Box<dyn Agent>>> =
+            self.shared.wakes.iter().map(|_| Vec::new()).collect();
         let mut names: Vec<String> = agents.iter().map(|_| "gpu".to_owned()).collect();
         for (engine, port) in self.shared.nodes.iter().enumerate() {
             agents[port.service].push(Box::new(Engine::new(Arc::clone(&self.shared), engine)));
@@ -64,12 +75,16 @@ impl SoftGpu {
         }
         if let Some(display) = &self.shared.display {
             let agent = Box::new(ScanOut::new(Arc::clone(&self.shared)));
-            services.push(platform.spawn_service("display".to_owned(), display.wake.clone(), vec![agent]));
+            services.push(platform.spawn_service(
+                "display".to_owned(),
+                display.wake.clone(),
+                vec![agent],
+            ));
         }
     }
 
-    /// Stops the engines after their present turns and waits until they have stopped. What they were in the middle of
-    /// goes on when the GPU is started again.
+    /// Stops the engines after their present turns and waits until they have stopped. What they
+    /// were in the middle of goes on when the GPU is started again.
     pub fn stop(&self) {
         let services = std::mem::take(&mut *self.services.lock());
         for service in services {
@@ -87,8 +102,8 @@ impl SoftGpu {
         self.shared.cmp.lock().census()
     }
 
-    /// Has `sink` look at every frame that the display scans from now on; a GPU without a display shows it none. Without a sink nothing
-    /// is scanned: nobody would see it.
+    /// Has `sink` look at every frame that the display scans from now on; a GPU without a display
+    /// shows it none. Without a sink nothing is scanned: nobody would see it.
     pub fn show_frames_to(&self, sink: FrameSink) {
         if let Some(display) = &self.shared.display {
             display.connect(sink);
@@ -111,8 +126,8 @@ impl SoftGpu {
         (0..config.engines()).map(|engine| config.node_of(engine).preemption).collect()
     }
 
-    /// What was counted so far. An engine hands its counts over before it interrupts and at the end of each turn. Waits that
-    /// head their queues count as blocked time until now.
+    /// What was counted so far. An engine hands its counts over before it interrupts and at the end
+    /// of each turn. Waits that head their queues count as blocked time until now.
     pub fn stats(&self) -> Stats {
         let (now, gpu_now) = (self.shared.platform.now().0, self.shared.clock.now());
         let cmp = self.shared.cmp.lock();

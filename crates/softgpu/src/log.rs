@@ -1,11 +1,15 @@
-//! Owns the engine's side of a native fence log: where it stands, how an entry gets into it, and entries on their way.
+//! Owns the engine's side of a native fence log: where it stands, how an entry gets into it, and
+//! entries on their way.
 //!
-//! The order that matters: the entry's bytes first, then the header word. No barrier between the two: whoever reads the log
-//! is given one by its driver. Hardware with [`crate::Config::posted_log_entries`] takes that at its word: an entry is on its
-//! way (`posted`) until the next barrier of a signal, or until the driver reads the flush register, while the index is there at once.
+//! The order that matters: the entry's bytes first, then the header word. No barrier between the
+//! two: whoever reads the log is given one by its driver. Hardware with
+//! [`crate::Config::posted_log_entries`] takes that at its word: an entry is on its way (`posted`)
+//! until the next barrier of a signal, or until the driver reads the flush register, while the
+//! index is there at once.
 //!
-//! The process chooses the entry: its number is taken modulo the hardware's own count, never the header's, so a number that
-//! was chosen for another log, or in malice, writes an entry of the queue's own log and no other memory.
+//! The process chooses the entry: its number is taken modulo the hardware's own count, never the
+//! header's, so a number that was chosen for another log, or in malice, writes an entry of the
+//! queue's own log and no other memory.
 
 use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_INDEX_WORD, LogEntry, LogIndex};
 use tidegate_platform::{Bulk, PhysicalAddress, Target, Word};
@@ -25,7 +29,8 @@ pub(crate) struct LogBuffer {
 }
 
 impl LogBuffer {
-    /// The log whose header and entries stand at these addresses, or `None` if there is no such memory of that kind.
+    /// The log whose header and entries stand at these addresses, or `None` if there is no such
+    /// memory of that kind.
     pub(crate) fn find(
         bus: &Bus,
         header: PhysicalAddress,
@@ -42,11 +47,19 @@ impl LogBuffer {
         let end = start.checked_add(u64::from(entries) * LOG_ENTRY_BYTES as u64)?;
         let fits = entries > 0 && end <= bytes.len();
         let header = page.word(index);
-        fits.then_some(LogBuffer { header, payload: bytes, start, entries, notify_every, written: 0 })
+        fits.then_some(LogBuffer {
+            header,
+            payload: bytes,
+            start,
+            entries,
+            notify_every,
+            written: 0,
+        })
     }
 
-    /// Writes the entry of this number and says so in the header. Readers that are behind are overrun. Returns whether an
-    /// interrupt is asked for, which is a spurious one where nobody waits.
+    /// Writes the entry of this number and says so in the header. Readers that are behind are
+    /// overrun. Returns whether an interrupt is asked for, which is a spurious one where nobody
+    /// waits.
     // spec: NF-171, NF-179, NF-181, NF-200, NF-201
     // spec: NF-212
     pub(crate) fn write(&mut self, posted: &Posted, number: u32, entry: &LogEntry) -> bool {
@@ -59,8 +72,8 @@ impl LogBuffer {
         self.notify_every != 0 && self.written.is_multiple_of(self.notify_every)
     }
 
-    /// A signal that interrupts was not logged, though logging is not a process's choice: the log counts as overrun, so that its
-    /// reader looks at the fences themselves.
+    /// A signal that interrupts was not logged, though logging is not a process's choice: the log
+    /// counts as overrun, so that its reader looks at the fences themselves.
     pub(crate) fn leave_out(&self) {
         let word = LogIndex(self.header.load());
         let next = LogIndex::new(word.wraparound_count().wrapping_add(1), word.first_free_entry());

@@ -1,16 +1,19 @@
-//! Owns translation: page tables walked by physical address, and the translations that one engine keeps.
+//! Owns translation: page tables walked by physical address, and the translations that one engine
+//! keeps.
 //!
-//! Two caches, both direct-mapped and tagged with address space and generation: pages (for runs of bytes) and words (for
-//! fence cells and ring pointers, found again without touching a reference count). A word of a page of fence values is
-//! found with its history. Loads and stores keep their words
-//! apart, so that a fence's two cells never push each other out between their translation and their use.
+//! Two caches, both direct-mapped and tagged with address space and generation: pages (for runs of
+//! bytes) and words (for fence cells and ring pointers, found again without touching a reference
+//! count). A word of a page of fence values is found with its history. Loads and stores keep their
+//! words apart, so that a fence's two cells never push each other out between their translation and
+//! their use.
 //!
-//! The order that matters: the CMP gives an address space a new generation, then waits for the turns that began before.
-//! An engine learns generations at the start of its turn, so that no access with an old translation follows.
+//! The order that matters: the CMP gives an address space a new generation, then waits for the
+//! turns that began before. An engine learns generations at the start of its turn, so that no
+//! access with an old translation follows.
 //!
-//! An entry says whether accesses are coherent with the CPUs' caches, and that must fit the hardware and the page; it is looked at
-//! when an entry is taken into the cache. What is walked and what is reached by physical address is the driver's: it is not
-//! looked at.
+//! An entry says whether accesses are coherent with the CPUs' caches, and that must fit the
+//! hardware and the page; it is looked at when an entry is taken into the cache. What is walked and
+//! what is reached by physical address is the driver's: it is not looked at.
 //!
 //! Engines call in; the bus is called. Nothing here stores to memory.
 
@@ -21,14 +24,17 @@ use tidegate_d3dukmdt::fence_cell::PAGE_WORDS;
 use tidegate_gpu_abi::address::{TABLE_LEVELS, VA_END};
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{AddressSpaceId, GpuVa, PAGE_BYTES, Pte};
-use tidegate_platform::{Bulk, Page, PhysicalAddress, Platform, PlatformKind, Target, Untrusted, Word};
+use tidegate_platform::{
+    Bulk, Page, PhysicalAddress, Platform, PlatformKind, Target, Untrusted, Word,
+};
 
 /// What stopped an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     pub(crate) va: GpuVa,
-    /// The level of page tables that did not lead on, counted from the last one; 0 where it was not that.
+    /// The level of page tables that did not lead on, counted from the last one; 0 where it was not
+    /// that.
     pub(crate) level: u8,
 }
 
@@ -77,7 +83,8 @@ pub(crate) struct WordEntry {
 }
 
 impl PageEntry {
-    /// Number `number` of the words of `page`, which begins at `start`, with its history if the page has fence values.
+    /// Number `number` of the words of `page`, which begins at `start`, with its history if the
+    /// page has fence values.
     pub(crate) fn cell(&self, page: &Page, start: u64, number: usize) -> FenceCell {
         let word = page.word(number);
         if self.fence_values {
@@ -96,7 +103,8 @@ struct TableEntry {
     start: u64,
 }
 
-/// Names a word that was just translated; valid until the next translation of the same kind (load or store).
+/// Names a word that was just translated; valid until the next translation of the same kind (load
+/// or store).
 #[derive(Clone, Copy)]
 pub(crate) struct Slot(usize);
 
@@ -112,7 +120,8 @@ pub(crate) struct Mmu {
 
 /// Entries of each cache; a power of two.
 const CACHE_ENTRIES: usize = 1024;
-/// The same where machines are made by the thousand: an explored machine lives for some hundred accesses.
+/// The same where machines are made by the thousand: an explored machine lives for some hundred
+/// accesses.
 const EXPLORED_CACHE_ENTRIES: usize = 32;
 
 fn cache<T>(entries: usize) -> Vec<Option<T>> {
@@ -140,10 +149,11 @@ impl Mmu {
         }
     }
 
-    /// Drops the translations of address spaces that have another generation by now, so that memory that was unmapped
-    /// is not held on to.
+    /// Drops the translations of address spaces that have another generation by now, so that memory
+    /// that was unmapped is not held on to.
     pub(crate) fn forget_stale(&mut self, current: impl Fn(AddressSpaceId) -> Space) {
-        let stale = |tag: u64| tag != Space::PHYSICAL.tag && current(AddressSpaceId(tag as u32)).tag != tag;
+        let stale =
+            |tag: u64| tag != Space::PHYSICAL.tag && current(AddressSpaceId(tag as u32)).tag != tag;
         drop_if(&mut self.pages, |e| stale(e.tag));
         drop_if(&mut self.tables, |e| stale(e.tag));
         drop_if(&mut self.loads, |e| stale(e.tag));
@@ -152,7 +162,12 @@ impl Mmu {
 
     /// The page that `va` lies in.
     #[inline]
-    pub(crate) fn page(&mut self, space: Space, va: GpuVa, write: bool) -> Result<&PageEntry, Fault> {
+    pub(crate) fn page(
+        &mut self,
+        space: Space,
+        va: GpuVa,
+        write: bool,
+    ) -> Result<&PageEntry, Fault> {
         let page = va.0 / PAGE_BYTES;
         let index = place(page, space.tag, self.pages.len());
         let hit = matches!(&self.pages[index], Some(e) if e.tag == space.tag && e.page == page);
@@ -170,7 +185,9 @@ impl Mmu {
         let (physical, writable, fence_values) = if space == Space::PHYSICAL {
             (PhysicalAddress(page * PAGE_BYTES), true, false)
         } else {
-            let pte = self.last_entry(space, va).map_err(|level| Fault { level, ..unmapped(va, write) })?;
+            let pte = self
+                .last_entry(space, va)
+                .map_err(|level| Fault { level, ..unmapped(va, write) })?;
             if !self.is_coherent(pte) {
                 return Err(Fault::new(FaultKind::Incoherent, va));
             }
@@ -191,7 +208,8 @@ impl Mmu {
     fn last_entry(&mut self, space: Space, va: GpuVa) -> Result<Pte, u8> {
         let region = va.0 >> 21;
         let index = place(region, space.tag, self.tables.len());
-        let hit = matches!(&self.tables[index], Some(t) if t.tag == space.tag && t.region == region);
+        let hit =
+            matches!(&self.tables[index], Some(t) if t.tag == space.tag && t.region == region);
         if !hit {
             let (table, start) = last_table(&self.bus, space.root, va)?;
             self.tables[index] = Some(TableEntry { tag: space.tag, region, table, start });
@@ -251,13 +269,20 @@ impl Mmu {
         Ok(())
     }
 
-    /// Copies bytes that lie in one page. Whatever an engine reads for a queue, ring slots and commands among it, a process may have
-    /// written, and may be writing.
+    /// Copies bytes that lie in one page. Whatever an engine reads for a queue, ring slots and
+    /// commands among it, a process may have written, and may be writing.
     #[inline]
-    pub(crate) fn read_piece(&mut self, space: Space, va: GpuVa, out: &mut [u8]) -> Result<(), Fault> {
+    pub(crate) fn read_piece(
+        &mut self,
+        space: Space,
+        va: GpuVa,
+        out: &mut [u8],
+    ) -> Result<(), Fault> {
         let within = va.0 % PAGE_BYTES;
         let done = match &self.page(space, va, false)?.target {
-            Target::Bulk(bytes, start) => Untrusted::new(bytes).read_once(start + within, out).is_ok(),
+            Target::Bulk(bytes, start) => {
+                Untrusted::new(bytes).read_once(start + within, out).is_ok()
+            }
             Target::Protocol(page, start) => read_words(&Untrusted::new(page), start + within, out),
         };
         if done { Ok(()) } else { Err(unmapped(va, false)) }
@@ -293,7 +318,8 @@ fn is_fence_page(target: &Target) -> bool {
     matches!(target, Target::Protocol(page, start) if page.len() as u64 * 8 >= start + PAGE_WORDS as u64 * 8)
 }
 
-/// The protocol word at `va`, which lies in the page of `entry`; `None` if it is none, or not aligned.
+/// The protocol word at `va`, which lies in the page of `entry`; `None` if it is none, or not
+/// aligned.
 fn cell_of(entry: &PageEntry, va: GpuVa) -> Option<FenceCell> {
     let Target::Protocol(page, start) = &entry.target else { return None };
     let offset = start + va.0 % PAGE_BYTES;
@@ -320,7 +346,8 @@ fn read_entry(table: &Bulk, start: u64, va: GpuVa, level: u32) -> Option<Pte> {
     pte.is_valid().then_some(pte)
 }
 
-/// The last-level table of `va`, from the root down, or the level that does not lead on: 0 is the last one.
+/// The last-level table of `va`, from the root down, or the level that does not lead on: 0 is the
+/// last one.
 fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Result<(Bulk, u64), u8> {
     let above_last = |level: u32| (TABLE_LEVELS - 1 - level) as u8;
     if va.0 >= VA_END || root.0 == 0 {
@@ -328,7 +355,9 @@ fn last_table(bus: &Bus, root: PhysicalAddress, va: GpuVa) -> Result<(Bulk, u64)
     }
     let mut at = root;
     for level in 0..TABLE_LEVELS {
-        let Some(Target::Bulk(table, start)) = bus.resolve(at) else { return Err(above_last(level)) };
+        let Some(Target::Bulk(table, start)) = bus.resolve(at) else {
+            return Err(above_last(level));
+        };
         if level == TABLE_LEVELS - 1 {
             return Ok((table, start));
         }
@@ -343,7 +372,11 @@ pub(crate) fn find_physical(bus: &Bus, space: Space, va: GpuVa) -> Option<Physic
 }
 
 /// The same with the word.
-pub(crate) fn find_protocol_word(bus: &Bus, space: Space, va: GpuVa) -> Option<(PhysicalAddress, Word)> {
+pub(crate) fn find_protocol_word(
+    bus: &Bus,
+    space: Space,
+    va: GpuVa,
+) -> Option<(PhysicalAddress, Word)> {
     let (table, start) = last_table(bus, space.root, va).ok()?;
     let page = read_entry(&table, start, va, TABLE_LEVELS - 1)?.address();
     let Target::Protocol(words, start) = bus.resolve(page)? else { return None };

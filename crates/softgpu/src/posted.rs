@@ -1,8 +1,10 @@
-//! Owns stores that an engine has made and that nobody sees yet: log entries and fence values, in the order in which they were made.
+//! Owns stores that an engine has made and that nobody sees yet: log entries and fence values, in
+//! the order in which they were made.
 //!
-//! The order that matters: everything posted before a barrier is in memory behind it. Barriers are an engine's own at its signal,
-//! the CMP's against the engines when it changes a shadow, and the flush register. One agent empties the queue at a time, so
-//! whoever comes back from [`Posted::flush`] finds in memory what was posted before, whoever stored it.
+//! The order that matters: everything posted before a barrier is in memory behind it. Barriers are
+//! an engine's own at its signal, the CMP's against the engines when it changes a shadow, and the
+//! flush register. One agent empties the queue at a time, so whoever comes back from
+//! [`Posted::flush`] finds in memory what was posted before, whoever stored it.
 //!
 //! Hardware that posts nothing goes through here without a step.
 
@@ -45,7 +47,8 @@ impl Posted {
         }
     }
 
-    /// Posts the store of a fence value; `false` if this hardware does not post them, and nothing was done.
+    /// Posts the store of a fence value; `false` if this hardware does not post them, and nothing
+    /// was done.
     #[inline]
     pub(crate) fn post_fence(&self, cell: &FenceCell, value: u64) -> bool {
         if self.fence_writes {

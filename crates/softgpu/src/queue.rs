@@ -1,7 +1,8 @@
-//! Owns what the hardware knows of one queue: its shape, its pointers, and the packet that it is in the middle of.
+//! Owns what the hardware knows of one queue: its shape, its pointers, and the packet that it is in
+//! the middle of.
 //!
-//! A [`Run`] stands in the CMP while no engine runs the queue, and is moved to the engine for a turn. Whatever a
-//! preempted, waiting or suspended queue needs to go on is in it.
+//! A [`Run`] stands in the CMP while no engine runs the queue, and is moved to the engine for a
+//! turn. Whatever a preempted, waiting or suspended queue needs to go on is in it.
 
 use crate::doorbell::Bell;
 use crate::log::LogBuffer;
@@ -9,7 +10,8 @@ use crate::mmu::{Fault, Space};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
-    AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind, TraceWords,
+    AddressSpaceId, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuTime, GpuVa, QueueId, QueueKind,
+    TraceWords,
 };
 use tidegate_platform::CpuTime;
 use tidegate_programs::Cursor;
@@ -43,7 +45,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Where ring and control area stand: kernel-owned ones on the bus, user ones in `space`, the queue's own.
+    /// Where ring and control area stand: kernel-owned ones on the bus, user ones in `space`, the
+    /// queue's own.
     pub(crate) fn ring_space(&self, space: Space) -> Space {
         if self.kind == QueueKind::User { space } else { Space::PHYSICAL }
     }
@@ -82,7 +85,8 @@ pub(crate) struct RunState {
     pub(crate) taken: u64,
     /// The write pointer in the control area must be read before anything else.
     pub(crate) reread: bool,
-    /// The last word of a doorbell that was taken away; to be looked at in the engine's turn, which can fault.
+    /// The last word of a doorbell that was taken away; to be looked at in the engine's turn, which
+    /// can fault.
     pub(crate) last_ring: Option<u64>,
     /// The connected doorbell.
     pub(crate) doorbell: Option<Bell>,
@@ -113,7 +117,10 @@ impl Run {
     /// Whether the engine would find something to do, unless it is a wait that is not satisfied.
     pub(crate) fn has_work(&self) -> bool {
         let state = &self.state;
-        self.packet.is_some() || state.taken < state.known || state.reread || state.last_ring.is_some()
+        self.packet.is_some()
+            || state.taken < state.known
+            || state.reread
+            || state.last_ring.is_some()
     }
 
     /// Whether the packet that the queue is in the middle of has physical addresses.
@@ -129,8 +136,8 @@ impl Run {
         }
     }
 
-    /// Whose state the engine needs: that of a queue, or, for DMA packets of a node's ring, that of the packet's context. `None`
-    /// between two packets of such a ring.
+    /// Whose state the engine needs: that of a queue, or, for DMA packets of a node's ring, that of
+    /// the packet's context. `None` between two packets of such a ring.
     pub(crate) fn context(&self) -> Option<ContextKey> {
         let queue = u64::from(self.state.shape.id.0);
         match &self.packet {
@@ -161,7 +168,8 @@ impl Run {
 }
 
 impl RunState {
-    /// Takes over a write pointer that a doorbell shows. A value that is known already is a late or repeated ring.
+    /// Takes over a write pointer that a doorbell shows. A value that is known already is a late or
+    /// repeated ring.
     // spec: UMS-008
     pub(crate) fn ring(&mut self, value: u64) -> Result<(), Fault> {
         if value <= self.known {

@@ -21,11 +21,15 @@ impl Device for SoftGpu {
             Register::SIGNALED_QUEUE => gpu.cmp.lock().signaled.take(),
             Register::SIGNALED_VA => gpu.cmp.lock().signaled.address(),
             Register::CLOCK => gpu.clock.now().0,
-            Register::FAULT_QUEUE => gpu.cmp.lock().faults.first().map_or(0, |f| u64::from(f.queue.0) + 1),
+            Register::FAULT_QUEUE => {
+                gpu.cmp.lock().faults.first().map_or(0, |f| u64::from(f.queue.0) + 1)
+            }
             Register::FAULT_VA => gpu.cmp.lock().faults.first().map_or(0, |f| f.va.0),
             Register::FAULT_POSITION => gpu.cmp.lock().faults.first().map_or(0, |f| f.position),
             Register::FAULT_FENCE => gpu.cmp.lock().faults.first().map_or(0, |f| f.progress),
-            Register::FAULT_COMMAND => gpu.cmp.lock().faults.first().map_or(0, |f| u64::from(f.command)),
+            Register::FAULT_COMMAND => {
+                gpu.cmp.lock().faults.first().map_or(0, |f| u64::from(f.command))
+            }
             Register::FAULT_INFO => gpu.cmp.lock().faults.take().map_or(0, |f| f.info.encode()),
             Register::LOG_FLUSH => {
                 gpu.posted.flush();
@@ -38,7 +42,9 @@ impl Device for SoftGpu {
                 gpu.cmp.lock().suspended_late.pop_front().map_or(0, |q| u64::from(q.0) + 1)
             }
             Register::DEVICE_TRAITS => device_traits(&gpu.config).0,
-            Register(n) if is_display(n) => gpu.display.as_ref().map_or(0, |display| display.read(register)),
+            Register(n) if is_display(n) => {
+                gpu.display.as_ref().map_or(0, |display| display.read(register))
+            }
             Register(n) if n >= Register::LAST_RING.0 => {
                 let queue = QueueId(n - Register::LAST_RING.0);
                 gpu.cmp.lock().queue(queue).map_or(0, |entry| entry.last_ring)

@@ -1,30 +1,38 @@
-//! The order in which the queues of one engine run. Policy: decision 0028 (bands and shares), decision 0047 (time slices).
+//! The order in which the queues of one engine run. Policy: decision 0028 (bands and shares),
+//! decision 0047 (time slices).
 //!
 //! The next queue, from the outside in:
-//! 1. the highest band that has a queue, REALTIME by its levels; but NORMAL, when FOCUS has kept it from its share for long
-//!    enough, until it has caught up;
-//! 2. in a band the process that has had the least time there, the one that is served now until its quantum is used up;
-//! 3. in a process its contexts of the highest in-process priority, in turn, each until its quantum is used up (a turn, at least);
+//! 1. the highest band that has a queue, REALTIME by its levels; but NORMAL, when FOCUS has kept it
+//!    from its share for long enough, until it has caught up;
+//! 2. in a band the process that has had the least time there, the one that is served now until its
+//!    quantum is used up;
+//! 3. in a process its contexts of the highest in-process priority, in turn, each until its quantum
+//!    is used up (a turn, at least);
 //! 4. in a context its queues, in turn.
 //!
-//! All that is for an engine that may leave what it runs; where its granularity keeps it, it stays until it may.
+//! All that is for an engine that may leave what it runs; where its granularity keeps it, it stays
+//! until it may.
 //!
-//! A queue stands on the list at most once, and only when it could go on. A queue in the middle of a packet keeps its place before
-//! its equals for a slice: the process quantum against other processes, its context's quantum against its own ([`SLICE_NS`] where
-//! that is 0). Then it goes behind them. A higher band, a NORMAL band that catches up and a higher in-process priority do not wait
-//! for the end of the slice.
+//! A queue stands on the list at most once, and only when it could go on. A queue in the middle of
+//! a packet keeps its place before its equals for a slice: the process quantum against other
+//! processes, its context's quantum against its own ([`SLICE_NS`] where that is 0). Then it goes
+//! behind them. A higher band, a NORMAL band that catches up and a higher in-process priority do
+//! not wait for the end of the slice.
 //!
-//! What it promises, for M the longest time that the engine may not leave a queue (a part of a packet), and Q the process quantum of
-//! the band, at least [`SLICE_NS`] where it is 0:
+//! What it promises, for M the longest time that the engine may not leave a queue (a part of a
+//! packet), and Q the process quantum of the band, at least [`SLICE_NS`] where it is 0:
 //! - two processes that both always want a band get the same time in it, but for 2(Q + M);
-//! - a NORMAL band that always wants the engine gets its percentage p of the time that FOCUS and NORMAL have together, but for
-//!   (p·(100−p)·[`FLOOR_WINDOW_NS`]/100 + p·M + (100−p)·M)/100. REALTIME gives way to nobody; IDLE is given nothing.
+//! - a NORMAL band that always wants the engine gets its percentage p of the time that FOCUS and
+//!   NORMAL have together, but for (p·(100−p)·[`FLOOR_WINDOW_NS`]/100 + p·M + (100−p)·M)/100.
+//!   REALTIME gives way to nobody; IDLE is given nothing.
 //!
-//! Time is accounted for only while another queue wants what the served queue has: one of another process of its band, one of the
-//! other band of NORMAL and FOCUS, or one of its own process where contexts have quanta or the served queue is in the middle of a
-//! packet. A queue that is alone costs no reading of the clock, and its time is not accounted for.
+//! Time is accounted for only while another queue wants what the served queue has: one of another
+//! process of its band, one of the other band of NORMAL and FOCUS, or one of its own process where
+//! contexts have quanta or the served queue is in the middle of a packet. A queue that is alone
+//! costs no reading of the clock, and its time is not accounted for.
 //!
-//! Pure policy: engines and CMP call in under the `cmp` lock with a clock that is read when it matters. Time is in nanoseconds.
+//! Pure policy: engines and CMP call in under the `cmp` lock with a clock that is read when it
+//! matters. Time is in nanoseconds.
 
 mod sorted;
 
@@ -43,7 +51,8 @@ pub(crate) const MAX_REALTIME_LEVEL: u32 = 31;
 pub(crate) const MAX_IN_PROCESS: i32 = 7;
 /// The highest share that NORMAL can be promised.
 pub(crate) const MAX_NORMAL_PERCENT: u32 = 50;
-/// FOCUS keeps NORMAL waiting until NORMAL is owed its share of so much time; then it is paid as a whole.
+/// FOCUS keeps NORMAL waiting until NORMAL is owed its share of so much time; then it is paid as a
+/// whole.
 pub(crate) const FLOOR_WINDOW_NS: u64 = 10_000_000;
 
 /// How long a packet keeps its equals waiting where no quantum is set.
@@ -113,7 +122,8 @@ struct Tier {
     ready: Sorted<u32, ProcessSlot>,
     /// Time had by each process, for those that want more or had more than others.
     had_ns: Sorted<u32, u64>,
-    /// What the process whose quantum began last had had by then, the least of all: who comes anew is owed nothing of before.
+    /// What the process whose quantum began last had had by then, the least of all: who comes anew
+    /// is owed nothing of before.
     base_ns: u64,
     /// The process that is served now, and how much of its quantum it has used.
     current: Option<(u32, u64)>,
@@ -161,7 +171,8 @@ pub(crate) struct RunList {
     spare_processes: Vec<ProcessSlot>,
     spare_queues: Vec<VecDeque<QueueId>>,
     served: Option<Served>,
-    /// The queue that the engine may not leave where it stands: nobody comes before it, on the list or off it.
+    /// The queue that the engine may not leave where it stands: nobody comes before it, on the list
+    /// or off it.
     kept: Option<QueueId>,
     floor: Floor,
     /// Counts entries of processes.
@@ -215,8 +226,9 @@ impl RunList {
     ) {
         let tier_number = place.tier();
         let served_here = self.served.filter(|s| s.on_engine && s.place.tier() == tier_number);
-        let own =
-            self.served.filter(|s| s.place.context == place.context && s.place.process == place.process);
+        let own = self
+            .served
+            .filter(|s| s.place.context == place.context && s.place.process == place.process);
         let in_packet = in_packet && !own.is_some_and(|s| s.queue == queue && s.slice_over);
         let in_quantum = own.is_some_and(|s| !s.slice_over && s.context_used_ns < place.quantum_ns);
         let keeps_turn = in_packet || in_quantum;
@@ -236,7 +248,8 @@ impl RunList {
         let fresh = || ProcessSlot { since: arrival, ..processes.pop().unwrap_or_default() };
         let process = tier.ready.get_or_insert_with(place.process, fresh);
         let ring = process.contexts.get_or_insert_with(place.in_process, VecDeque::new);
-        let mut slot = || ContextSlot { context: place.context, queues: queues.pop().unwrap_or_default() };
+        let mut slot =
+            || ContextSlot { context: place.context, queues: queues.pop().unwrap_or_default() };
         let at = ring.iter().position(|slot| slot.context == place.context);
         let old = at.and_then(|at| if keeps_turn { ring.remove(at) } else { None });
         if keeps_turn {
@@ -263,7 +276,8 @@ impl RunList {
             self.places.resize(number + 1, None);
         }
         self.places[number] = Some(place);
-        if let Some(served) = self.served.filter(|s| s.on_engine && s.since.is_none() && s.queue != queue)
+        if let Some(served) =
+            self.served.filter(|s| s.on_engine && s.since.is_none() && s.queue != queue)
             && self.is_wanted(&served.place, served.in_packet)
         {
             self.served = Some(Served { since: Some(clock()), ..served });
@@ -289,9 +303,11 @@ impl RunList {
         }
         let place = self.take(queue)?;
         self.forget_the_even(tier_number);
-        let same = last.filter(|l| (l.place.process, l.place.context) == (place.process, place.context));
+        let same =
+            last.filter(|l| (l.place.process, l.place.context) == (place.process, place.context));
         let context_used_ns = same.map_or(0, |l| l.context_used_ns);
-        let slice_used_ns = last.filter(|l| goes_on && l.queue == queue).map_or(0, |l| l.slice_used_ns);
+        let slice_used_ns =
+            last.filter(|l| goes_on && l.queue == queue).map_or(0, |l| l.slice_used_ns);
         let now = last.and_then(|l| l.since);
         let since = self.is_wanted(&place, goes_on).then(|| now.unwrap_or_else(clock));
         let contended = self.is_rivalled(place.band);
@@ -310,15 +326,21 @@ impl RunList {
     }
 
     // spec: HS-008
-    /// Ends the turn of the served queue: `in_packet` in the middle of a packet, `may_leave` where the engine may leave it. Called
-    /// before the queue is entered again, if it is.
-    pub(crate) fn turn_ended(&mut self, in_packet: bool, may_leave: bool, clock: impl Fn() -> CpuTime) {
+    /// Ends the turn of the served queue: `in_packet` in the middle of a packet, `may_leave` where
+    /// the engine may leave it. Called before the queue is entered again, if it is.
+    pub(crate) fn turn_ended(
+        &mut self,
+        in_packet: bool,
+        may_leave: bool,
+        clock: impl Fn() -> CpuTime,
+    ) {
         let Some(mut served) = self.settle(&clock) else { return };
         served.in_packet = in_packet;
         if served.on_engine && served.since.is_none() && self.is_wanted(&served.place, in_packet) {
             served.since = Some(clock());
         }
-        served.slice_over = may_leave && served.since.is_some() && self.slice_left_ns(&served) == Some(0);
+        served.slice_over =
+            may_leave && served.since.is_some() && self.slice_left_ns(&served) == Some(0);
         self.served = Some(served);
         if in_packet && !served.slice_over {
             return;
@@ -354,9 +376,12 @@ impl RunList {
         self.choose().map(|(_, _, queue)| queue)
     }
 
-    /// Whether somebody on the list comes before the queue that is on the engine, whatever that is in the middle of.
+    /// Whether somebody on the list comes before the queue that is on the engine, whatever that is
+    /// in the middle of.
     pub(crate) fn is_outranked(&self) -> bool {
-        let Some(served) = self.served.filter(|s| s.on_engine && self.kept.is_none()) else { return false };
+        let Some(served) = self.served.filter(|s| s.on_engine && self.kept.is_none()) else {
+            return false;
+        };
         let place = served.place;
         let top = (u64::BITS - self.occupied.leading_zeros()).checked_sub(1);
         let higher_band = top.is_some_and(|top| top as usize > place.tier());
@@ -377,11 +402,14 @@ impl RunList {
         self.served.is_some_and(|s| self.is_rivalled(s.place.band))
     }
 
-    /// When the served queue gives way, if nothing else changes: its slice is over, or NORMAL's share is due.
+    /// When the served queue gives way, if nothing else changes: its slice is over, or NORMAL's
+    /// share is due.
     pub(crate) fn gives_way_at(&self) -> Option<CpuTime> {
         let served = self.served.filter(|s| s.on_engine)?;
-        let slice =
-            served.since.zip(self.slice_left_ns(&served)).map(|(since, left_ns)| since.after(left_ns));
+        let slice = served
+            .since
+            .zip(self.slice_left_ns(&served))
+            .map(|(since, left_ns)| since.after(left_ns));
         slice.into_iter().chain(self.floor_turns_at()).min()
     }
 
@@ -396,8 +424,10 @@ impl RunList {
         };
         let own = tier.ready.get(place.process);
         let processes_wait = tier.ready.len() > usize::from(own.is_some());
-        let used_ns =
-            tier.current.filter(|(current, _)| *current == place.process).map_or(0, |(_, used)| used);
+        let used_ns = tier
+            .current
+            .filter(|(current, _)| *current == place.process)
+            .map_or(0, |(_, used)| used);
         let against_processes = processes_wait.then(|| process_slice_ns.saturating_sub(used_ns));
 
         let slice_ns = if place.quantum_ns == 0 { process_slice_ns } else { place.quantum_ns };
@@ -409,7 +439,8 @@ impl RunList {
                 false => contexts_wait = true,
             }
         }
-        let against_contexts = contexts_wait.then(|| slice_ns.saturating_sub(served.context_used_ns));
+        let against_contexts =
+            contexts_wait.then(|| slice_ns.saturating_sub(served.context_used_ns));
         let against_queues = queues_wait.then(|| slice_ns.saturating_sub(served.slice_used_ns));
         [against_processes, against_contexts, against_queues].into_iter().flatten().min()
     }
@@ -440,8 +471,8 @@ impl RunList {
         }
     }
 
-    /// Whether the order of the waiting queues depends on how long a queue of this place has the engine. `in_packet`: it is in
-    /// the middle of a packet.
+    /// Whether the order of the waiting queues depends on how long a queue of this place has the
+    /// engine. `in_packet`: it is in the middle of a packet.
     fn is_wanted(&self, place: &Place, in_packet: bool) -> bool {
         let ready = &self.tiers[place.tier()].ready;
         let other_processes = ready.len() > usize::from(ready.contains(place.process));
@@ -450,7 +481,8 @@ impl RunList {
     }
 
     // spec: HS-006
-    /// Accounts for the time since the last account. Returns whom the engine serves, or served last.
+    /// Accounts for the time since the last account. Returns whom the engine serves, or served
+    /// last.
     fn settle(&mut self, clock: impl Fn() -> CpuTime) -> Option<Served> {
         let served = self.served.as_mut()?;
         let Some(since) = served.since else { return Some(*served) };
@@ -495,7 +527,8 @@ impl RunList {
             return Some((number, process, queue));
         }
         let quantum_ns = quantum_of(&self.bands, number);
-        let goes_on = tier.current.filter(|(_, used)| *used < quantum_ns).map(|(process, _)| process);
+        let goes_on =
+            tier.current.filter(|(_, used)| *used < quantum_ns).map(|(process, _)| process);
         let process = goes_on.filter(|process| tier.ready.contains(*process)).or_else(|| {
             let had = |process: u32| tier.had_ns.get(process).copied().unwrap_or_default();
             tier.ready
@@ -531,12 +564,15 @@ impl RunList {
         Some(place)
     }
 
-    /// Processes come and go: keeps no account of those that want nothing and had no more than others.
+    /// Processes come and go: keeps no account of those that want nothing and had no more than
+    /// others.
     fn forget_the_even(&mut self, tier: usize) {
         let Tier { ready, had_ns, base_ns, current, .. } = &mut self.tiers[tier];
         if had_ns.len() > 2 * ready.len() + 8 {
             let is_current = |process: u32| current.is_some_and(|(number, _)| number == process);
-            had_ns.retain(|number, had| ready.contains(number) || is_current(number) || *had > *base_ns);
+            had_ns.retain(|number, had| {
+                ready.contains(number) || is_current(number) || *had > *base_ns
+            });
         }
     }
 }

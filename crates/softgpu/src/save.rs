@@ -1,13 +1,16 @@
 //! Layout of a save area: the state of a DMA packet that was preempted in its middle.
 //!
-//! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 address of the commands · 2 their bytes (low half) and the offset
-//! of the next one (high half) · 3 label (low half) and number (high half) of the command · 4 kind of the running command ·
-//! 5 to 7 times on the timeline: start of the packet, start of the command, preemption · from 8 on the state of that command.
+//! A state is 64-bit words, little endian: 0 [`SAVED_STATE`] · 1 address of the commands · 2 their
+//! bytes (low half) and the offset of the next one (high half) · 3 label (low half) and number
+//! (high half) of the command · 4 kind of the running command · 5 to 7 times on the timeline: start
+//! of the packet, start of the command, preemption · from 8 on the state of that command.
 //!
-//! Invariants: word 0 is stored last and becomes 0 when the state is loaded; 0 means that the packet has not begun. A state of
-//! another packet, or one that no packet can have, is a fault. A time in the future is taken as the present.
+//! Invariants: word 0 is stored last and becomes 0 when the state is loaded; 0 means that the
+//! packet has not begun. A state of another packet, or one that no packet can have, is a fault. A
+//! time in the future is taken as the present.
 //!
-//! Save areas are bulk memory of the system process. Entry points: `store` (engines, reset of an engine), `load` (engines).
+//! Save areas are bulk memory of the system process. Entry points: `store` (engines, reset of an
+//! engine), `load` (engines).
 
 use crate::mmu::{Fault, Mmu, Space, piece};
 use crate::queue::{Execution, Running};
@@ -39,9 +42,15 @@ impl Execution {
     }
 }
 
-/// Stores the state of `work`, which is preempted at `left_ns`; word 0 last. A packet that has not begun has no state.
+/// Stores the state of `work`, which is preempted at `left_ns`; word 0 last. A packet that has not
+/// begun has no state.
 // spec: PRE-020
-pub(crate) fn store(mmu: &mut Mmu, system: Space, work: &Execution, left_ns: u64) -> Result<(), Fault> {
+pub(crate) fn store(
+    mmu: &mut Mmu,
+    system: Space,
+    work: &Execution,
+    left_ns: u64,
+) -> Result<(), Fault> {
     if !work.is_begun() {
         return Ok(());
     }
@@ -81,8 +90,8 @@ fn push_running(words: &mut Vec<u64>, running: Option<&Running>) -> u64 {
     }
 }
 
-/// Moves the state from the save area into `work`, which was just begun at `now_ns`. Returns when it was preempted; `None` of a
-/// packet that has not begun.
+/// Moves the state from the save area into `work`, which was just begun at `now_ns`. Returns when
+/// it was preempted; `None` of a packet that has not begun.
 // spec: PRE-033
 pub(crate) fn load(
     mmu: &mut Mmu,
@@ -100,7 +109,8 @@ pub(crate) fn load(
         _ => return Err(bad),
     }
     let (bytes, next) = (words[2] as u32, (words[2] >> 32) as u32);
-    let of_packet = words[1] == work.commands.0 && bytes == work.bytes && bytes <= MAX_COMMAND_BYTES;
+    let of_packet =
+        words[1] == work.commands.0 && bytes == work.bytes && bytes <= MAX_COMMAND_BYTES;
     if !of_packet || next > bytes || next == 0 || !next.is_multiple_of(8) {
         return Err(bad);
     }
@@ -140,8 +150,9 @@ fn read_running(kind: u64, words: &[u64]) -> Option<Option<Running>> {
 fn read_grid(draw: bool, words: &[u64]) -> Option<Running> {
     let program = words[0] as u32;
     let groups = [words[1] as u32, (words[1] >> 32) as u32, (words[0] >> 32) as u32];
-    let count =
-        usize::try_from(words[3]).ok().filter(|count| *count <= tidegate_gpu_abi::command::MAX_ARGS)?;
+    let count = usize::try_from(words[3])
+        .ok()
+        .filter(|count| *count <= tidegate_gpu_abi::command::MAX_ARGS)?;
     let args = words.get(4..4 + count)?.to_vec();
     if draw != (ProgramId(program) == ProgramId::DRAW) {
         return None;

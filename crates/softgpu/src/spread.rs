@@ -1,7 +1,9 @@
-//! Owns how long something took that happens again and again: how often, the median, the 99th percentile, the longest.
+//! Owns how long something took that happens again and again: how often, the median, the 99th
+//! percentile, the longest.
 //!
-//! It keeps every duration until there are too many; from then on every second, every fourth and so on, so that it stays small and
-//! what it says stays near. The number and the longest are always exact.
+//! It keeps every duration until there are too many; from then on every second, every fourth and so
+//! on, so that it stays small and what it says stays near. The number and the longest are always
+//! exact.
 
 /// Durations that are kept.
 const KEPT: usize = 4096;
@@ -68,7 +70,10 @@ mod tests {
     #[test]
     fn a_hundred_durations_are_told_exactly() {
         let mut spread = Spread::default();
-        assert_eq!((spread.count(), spread.median_ns(), spread.p99_ns(), spread.max_ns()), (0, 0, 0, 0));
+        assert_eq!(
+            (spread.count(), spread.median_ns(), spread.p99_ns(), spread.max_ns()),
+            (0, 0, 0, 0)
+        );
         (1..=100).rev().for_each(|ns| spread.add(ns));
         assert_eq!(
             (spread.count(), spread.median_ns(), spread.p99_ns(), spread.max_ns()),

@@ -1,4 +1,5 @@
-//! Owns what the hardware counts, for reports and benches. Engines count for themselves and hand over at the end of a turn.
+//! Owns what the hardware counts, for reports and benches. Engines count for themselves and hand
+//! over at the end of a turn.
 
 use crate::spread::Spread;
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ pub struct TagStats {
     pub packets: u64,
     /// Commands that were completed.
     pub commands: u64,
-    /// Time for which an engine was busy with its copies, fills, dispatches, draws and timed work, in nanoseconds.
+    /// Time for which an engine was busy with its copies, fills, dispatches, draws and timed work,
+    /// in nanoseconds.
     pub busy_ns: u64,
     /// Waits that the queue passed.
     pub waits: u64,
@@ -70,7 +72,8 @@ pub struct NodeStats {
     pub packets: u64,
     /// As [`TagStats::busy_ns`].
     pub busy_ns: u64,
-    /// Times that it was asked to leave what it ran, by a queue that goes before it or by the kernel for its ring.
+    /// Times that it was asked to leave what it ran, by a queue that goes before it or by the
+    /// kernel for its ring.
     pub preemptions_asked: u64,
     /// How long it took, of those times when it has left it.
     pub preemptions: Spread,
@@ -83,7 +86,8 @@ pub struct Stats {
     pub tags: BTreeMap<u32, TagStats>,
     /// By engine, the nodes of physical GPU 0 first.
     pub nodes: Vec<NodeStats>,
-    /// By the tag of the queue that an engine was wanted for: how long it took until the engine came. Requests of the kernel name none.
+    /// By the tag of the queue that an engine was wanted for: how long it took until the engine
+    /// came. Requests of the kernel name none.
     pub preemptions: BTreeMap<u32, Spread>,
     /// Fence values stored by signals, progress fences included.
     pub signals: u64,
@@ -165,7 +169,8 @@ impl Overlap {
             self.total_ns += now_ns.saturating_sub(self.since_ns);
         }
         self.since_ns = self.since_ns.max(now_ns);
-        self.busy_nodes = if busy { self.busy_nodes + 1 } else { self.busy_nodes.saturating_sub(1) };
+        self.busy_nodes =
+            if busy { self.busy_nodes + 1 } else { self.busy_nodes.saturating_sub(1) };
     }
 
     /// The total as of `now_ns`.
@@ -182,7 +187,9 @@ mod tests {
     #[test]
     fn overlap_counts_only_the_time_of_two_or_more() {
         let mut overlap = Overlap::default();
-        for (busy, at) in [(true, 10), (true, 20), (true, 25), (false, 30), (false, 40), (false, 60)] {
+        for (busy, at) in
+            [(true, 10), (true, 20), (true, 25), (false, 30), (false, 40), (false, 60)]
+        {
             overlap.changes(busy, at);
         }
         assert_eq!(overlap.total_ns, 20);

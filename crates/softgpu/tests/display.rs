@@ -4,11 +4,14 @@ use std::sync::Arc;
 use tidegate_d3dukmdt::{PixelFormat, Surface};
 use tidegate_gpu_abi::display::{DisplayControl, DisplayFlip, encode_surface};
 use tidegate_gpu_abi::{Cause, Device, InterruptSink, Register};
-use tidegate_platform::{Bulk, CpuTime, Mutex, PhysicalAddress, PhysicalMemory, Platform, StepCosts};
+use tidegate_platform::{
+    Bulk, CpuTime, Mutex, PhysicalAddress, PhysicalMemory, Platform, StepCosts,
+};
 use tidegate_softgpu::{Config, DisplayConfig, DisplayStats, Frame, SoftGpu};
 
 const PERIOD: u64 = 16_000;
-const SURFACE: Surface = Surface { width: 4, height: 30, pitch_bytes: 32, format: PixelFormat::A8B8G8R8 };
+const SURFACE: Surface =
+    Surface { width: 4, height: 30, pitch_bytes: 32, format: PixelFormat::A8B8G8R8 };
 
 /// What happened: the causes of interrupts by time, and frames.
 #[derive(Default)]
@@ -99,7 +102,10 @@ impl Scene {
 }
 
 /// Runs a program against a scene; returns the scene.
-fn run(display: Option<DisplayConfig>, program: impl FnOnce(&Scene) + Send + 'static) -> Arc<Scene> {
+fn run(
+    display: Option<DisplayConfig>,
+    program: impl FnOnce(&Scene) + Send + 'static,
+) -> Arc<Scene> {
     let scene = Arc::new(scene(display));
     let own = scene.clone();
     let report = scene.platform.run(move || program(&own));
@@ -118,16 +124,22 @@ fn a_surface_is_latched_at_the_vertical_sync_and_interrupts_say_which() {
         s.flip(one);
         s.sleep_until(PERIOD * 3 / 2);
         s.flip(two);
-        assert_eq!(s.gpu.read_register(Register::DISPLAY_LATCHED), one.0, "not before the next one");
+        assert_eq!(
+            s.gpu.read_register(Register::DISPLAY_LATCHED),
+            one.0,
+            "not before the next one"
+        );
         s.sleep_until(PERIOD * 7 / 2);
         s.control(SCAN);
         s.sleep_until(PERIOD * 20);
         let seen = s.seen.lock();
         let vsync = Cause::VSYNC.0;
-        let expected = [(PERIOD, vsync, one.0), (2 * PERIOD, vsync, two.0), (3 * PERIOD, vsync, two.0)];
+        let expected =
+            [(PERIOD, vsync, one.0), (2 * PERIOD, vsync, two.0), (3 * PERIOD, vsync, two.0)];
         assert_eq!(seen.interrupts, expected);
     });
-    // The frame whose interrupt was turned off in its middle is scanned to its end, and no other begins.
+    // The frame whose interrupt was turned off in its middle is scanned to its end, and no other
+    // begins.
     assert_eq!(scene.words(), [(1, true, vec![1]), (2, true, vec![2]), (3, false, vec![2])]);
     let stats = scene.gpu.display_stats();
     assert_eq!(stats, DisplayStats { vsyncs: 3, latched: 2, scanned: 3, unreadable_lines: 0 });

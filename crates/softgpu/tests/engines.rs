@@ -1,4 +1,5 @@
-//! What engines do with memory: copies, fills, programs and stored values through GPU virtual addresses, on every platform.
+//! What engines do with memory: copies, fills, programs and stored values through GPU virtual
+//! addresses, on every platform.
 
 mod machine;
 
@@ -47,8 +48,11 @@ fn a_copy_goes_through_page_tables_and_over_page_borders() {
         from.put(0, &data);
         for node in [THREE_D, COMPUTE, COPY] {
             to.put(0, &[0; 20_000]);
-            let copy =
-                Command::Copy { source: from.va.plus(3), destination: to.va.plus(4_090), bytes: 15_000 };
+            let copy = Command::Copy {
+                source: from.va.plus(3),
+                destination: to.va.plus(4_090),
+                bytes: 15_000,
+            };
             run(machine, &process, node, &[copy]);
             let mut expected = vec![0; 20_000];
             expected[4_090..19_090].copy_from_slice(&data[3..15_003]);
@@ -62,7 +66,8 @@ fn a_copy_larger_than_a_turn_is_whole() {
     on(&Platform::closed_host(), Config::default(), |machine| {
         let process = machine.process();
         let (from, to) = (process.buffer(3 << 20), process.buffer(3 << 20));
-        let data: Vec<u8> = (0..3u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let data: Vec<u8> =
+            (0..3u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         from.put(0, &data);
         run(
             machine,
@@ -73,7 +78,10 @@ fn a_copy_larger_than_a_turn_is_whole() {
         assert!(to.bytes() == data);
         let stats = machine.gpu.stats();
         assert_eq!((stats.tags[&0].commands, stats.tags[&0].packets), (1, 1));
-        assert!(stats.tags[&0].busy_ns > 0 && stats.nodes[COPY as usize].busy_ns == stats.tags[&0].busy_ns);
+        assert!(
+            stats.tags[&0].busy_ns > 0
+                && stats.nodes[COPY as usize].busy_ns == stats.tags[&0].busy_ns
+        );
     });
 }
 
@@ -83,7 +91,8 @@ fn a_fill_repeats_its_pattern_from_its_first_byte() {
         let process = machine.process();
         let to = process.buffer(16_384);
         // An odd start, so that the pattern is cut by page borders.
-        let fill = Command::Fill { destination: to.va.plus(4_095), bytes: 8_196, value: 0x4433_2211 };
+        let fill =
+            Command::Fill { destination: to.va.plus(4_095), bytes: 8_196, value: 0x4433_2211 };
         run(machine, &process, COPY, &[fill]);
         let mut expected = vec![0; 16_384];
         for (number, byte) in expected[4_095..12_291].iter_mut().enumerate() {
@@ -99,12 +108,14 @@ fn a_dispatch_computes_over_gpu_addresses() {
         let process = machine.process();
         let count = 3_000u64;
         let (x, y) = (process.buffer(12_000), process.local_buffer(12_000));
-        let floats = |f: fn(u32) -> f32| (0..3_000).flat_map(|i| f(i).to_le_bytes()).collect::<Vec<u8>>();
+        let floats =
+            |f: fn(u32) -> f32| (0..3_000).flat_map(|i| f(i).to_le_bytes()).collect::<Vec<u8>>();
         x.put(0, &floats(|i| i as f32));
         y.put(0, &floats(|i| 1.0 + i as f32));
         let args = vec![x.va.0, y.va.0, count, u64::from(2.0f32.to_bits())];
         let saxpy = signature(ProgramId::SAXPY).expect("a program");
-        let dispatch = Command::Dispatch { program: saxpy.id.0, groups: saxpy.groups_for(&args), args };
+        let dispatch =
+            Command::Dispatch { program: saxpy.id.0, groups: saxpy.groups_for(&args), args };
         run(machine, &process, COMPUTE, std::slice::from_ref(&dispatch));
         assert!(y.bytes() == floats(|i| 2.0 * i as f32 + (1.0 + i as f32)));
         assert_eq!(run_into_fault(machine, &process, COPY, &[dispatch]).1, FaultKind::WrongEngine);
@@ -131,18 +142,29 @@ fn a_draw_paints_its_target_in_local_memory() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let colour = [200, 100, 3, 255];
-        let corner =
-            |x, y| Vertex { position: [x, y, 0.5, 1.0], normal: [0.0, 0.0, -1.0], uv: [0.0; 2], colour };
-        let (a, b, c, d) = (corner(-1.0, -1.0), corner(-1.0, 1.0), corner(1.0, 1.0), corner(1.0, -1.0));
+        let corner = |x, y| Vertex {
+            position: [x, y, 0.5, 1.0],
+            normal: [0.0, 0.0, -1.0],
+            uv: [0.0; 2],
+            colour,
+        };
+        let (a, b, c, d) =
+            (corner(-1.0, -1.0), corner(-1.0, 1.0), corner(1.0, 1.0), corner(1.0, -1.0));
         let vertices = process.buffer(6 * VERTEX_LEN);
         vertices.put(0, &vertex_bytes(&[a, b, c, a, c, d]));
-        let (target, depth) = (process.local_buffer(4 * 70 * 33), process.local_buffer(4 * 70 * 33));
+        let (target, depth) =
+            (process.local_buffer(4 * 70 * 33), process.local_buffer(4 * 70 * 33));
         depth.put(0, &[1.0f32.to_le_bytes(); 70 * 33].concat());
         let mut args = vec![0; 16];
         (args[0], args[1], args[4]) = (vertices.va.0, 6, 2);
         (args[6], args[7], args[8], args[9]) = (target.va.0, depth.va.0, 70, 33);
         let groups = signature(ProgramId::DRAW).expect("a program").groups_for(&args);
-        run(machine, &process, THREE_D, &[Command::Draw { program: ProgramId::DRAW.0, groups, args }]);
+        run(
+            machine,
+            &process,
+            THREE_D,
+            &[Command::Draw { program: ProgramId::DRAW.0, groups, args }],
+        );
         assert!(target.bytes().chunks_exact(4).all(|pixel| pixel == colour));
     });
 }
@@ -154,13 +176,16 @@ fn a_stored_value_is_visible_and_unblocks_but_interrupts_nobody() {
         let (first, done) = (process.fence(0, 0), process.fence(0, 0));
         let (mut storer, mut waiter) = (process.queue(COPY), process.queue(COMPUTE));
         waiter.submit(&[first.wait(5), done.signal(1)]);
-        storer.submit(&[
-            process.execute(&[Command::WriteValue { destination: first.current_va, value: 5 }], 0)
-        ]);
+        storer
+            .submit(&[process
+                .execute(&[Command::WriteValue { destination: first.current_va, value: 5 }], 0)]);
         machine.await_signals(&done, 1);
         assert_eq!(first.current.load(), 5);
         assert!(
-            !machine.seen().iter().any(|s| matches!(s, Seen::Signaled(_, va) if *va == first.current_va))
+            !machine
+                .seen()
+                .iter()
+                .any(|s| matches!(s, Seen::Signaled(_, va) if *va == first.current_va))
         );
     });
 }
@@ -245,7 +270,10 @@ fn an_invalidated_translation_is_not_used_again() {
             .admin(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
             .expect("an address space");
         let copy = Command::Copy { source: from.va, destination: old.va, bytes: 8 };
-        assert_eq!(run_into_fault(machine, &process, COPY, &[copy]), (from.va, FaultKind::ReadUnmapped));
+        assert_eq!(
+            run_into_fault(machine, &process, COPY, &[copy]),
+            (from.va, FaultKind::ReadUnmapped)
+        );
     });
 }
 
@@ -257,7 +285,8 @@ fn engines_work_at_the_same_time_and_the_overlap_is_counted() {
         let process = machine.process();
         let done = [process.fence(0, 0), process.fence(0, 0)];
         let start = machine.platform.now();
-        for (node, (fence, ns)) in [COMPUTE, COPY].into_iter().zip(done.iter().zip([1_000, 3_000])) {
+        for (node, (fence, ns)) in [COMPUTE, COPY].into_iter().zip(done.iter().zip([1_000, 3_000]))
+        {
             let mut queue = process.queue(node);
             queue.submit(&[process.execute(&[Command::Timed { ns }], 0), fence.signal(1)]);
         }
@@ -271,17 +300,26 @@ fn engines_work_at_the_same_time_and_the_overlap_is_counted() {
 #[test]
 fn work_takes_its_stated_rate_on_the_virtual_clock() {
     let rates = WorkRates { byte_ps: 500, group_ns: 70, ..WorkRates::default() };
-    on(&Platform::virtual_time(StepCosts::free()), Config { rates, ..Config::default() }, |machine| {
-        let process = machine.process();
-        let (x, y) = (process.buffer(1 << 20), process.buffer(1 << 20));
-        let start = machine.platform.now();
-        run(machine, &process, COPY, &[Command::Copy { source: x.va, destination: y.va, bytes: 1 << 20 }]);
-        assert_eq!(machine.platform.now().since(start), (1 << 20) / 2);
-        let (start, args) = (machine.platform.now(), vec![x.va.0, y.va.0, 10_240, 0]);
-        let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
-        run(machine, &process, COMPUTE, &[Command::Dispatch { program: 1, groups, args }]);
-        assert_eq!(machine.platform.now().since(start), 70 * u64::from(groups[0]));
-    });
+    on(
+        &Platform::virtual_time(StepCosts::free()),
+        Config { rates, ..Config::default() },
+        |machine| {
+            let process = machine.process();
+            let (x, y) = (process.buffer(1 << 20), process.buffer(1 << 20));
+            let start = machine.platform.now();
+            run(
+                machine,
+                &process,
+                COPY,
+                &[Command::Copy { source: x.va, destination: y.va, bytes: 1 << 20 }],
+            );
+            assert_eq!(machine.platform.now().since(start), (1 << 20) / 2);
+            let (start, args) = (machine.platform.now(), vec![x.va.0, y.va.0, 10_240, 0]);
+            let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
+            run(machine, &process, COMPUTE, &[Command::Dispatch { program: 1, groups, args }]);
+            assert_eq!(machine.platform.now().since(start), 70 * u64::from(groups[0]));
+        },
+    );
 }
 
 #[test]
@@ -297,7 +335,8 @@ fn a_program_that_faults_says_where() {
     });
 }
 
-/// Runs packets on a new queue of `node`; returns progress value and command number of the fault, and what is known of it.
+/// Runs packets on a new queue of `node`; returns progress value and command number of the fault,
+/// and what is known of it.
 fn fault_in(
     machine: &Arc<Machine>,
     process: &Process,
@@ -329,11 +368,14 @@ fn a_fault_record_says_which_buffer_command_level_argument_and_stage() {
             argument,
         };
         let nowhere = RenderPipelineStage::Unknown;
-        // The second store of the second buffer; labels do not count. Nothing is mapped near the address: the root does not lead on.
+        // The second store of the second buffer; labels do not count. Nothing is mapped near the
+        // address: the root does not lead on.
         let label = Command::Label { name: 1 };
         let far = store(GpuVa(1 << 46));
-        let packets =
-            [process.execute(&[store(words.va)], 6), process.execute(&[label, store(words.va), far], 7)];
+        let packets = [
+            process.execute(&[store(words.va)], 6),
+            process.execute(&[label, store(words.va), far], 7),
+        ];
         assert_eq!(fault_in(machine, &process, COPY, &packets), (7, 2, unmapped(3, 0, nowhere)));
         let packets = [process.execute(&[store(read_only.va)], 8)];
         assert_eq!(fault_in(machine, &process, COPY, &packets), (8, 1, unmapped(0, 0, nowhere)));
@@ -341,7 +383,8 @@ fn a_fault_record_says_which_buffer_command_level_argument_and_stage() {
         let args = vec![words.va.0, 1 << 46, 1_000, 0];
         let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
         let packets =
-            [process.execute(&[Command::Dispatch { program: ProgramId::SAXPY.0, groups, args }], 9)];
+            [process
+                .execute(&[Command::Dispatch { program: ProgramId::SAXPY.0, groups, args }], 9)];
         let load = |argument, stage| FaultInfo {
             kind: Some(FaultKind::ReadUnmapped),
             ..unmapped(3, argument, stage)
@@ -353,7 +396,8 @@ fn a_fault_record_says_which_buffer_command_level_argument_and_stage() {
         (args[0], args[1], args[4]) = (1 << 46, 3, 1);
         (args[6], args[7], args[8], args[9]) = (target.va.0, depth.va.0, 64, 64);
         let groups = signature(ProgramId::DRAW).expect("a program").groups_for(&args);
-        let packets = [process.execute(&[Command::Draw { program: ProgramId::DRAW.0, groups, args }], 10)];
+        let packets =
+            [process.execute(&[Command::Draw { program: ProgramId::DRAW.0, groups, args }], 10)];
         let assembler = RenderPipelineStage::InputAssembler;
         assert_eq!(fault_in(machine, &process, THREE_D, &packets), (10, 1, load(1, assembler)));
         // A slot that is no packet belongs to no buffer.
@@ -415,7 +459,8 @@ fn commands_that_end_with_the_mapped_memory_are_read() {
         let bytes = writer.to_bytes();
         let at = 4_096 - bytes.len() as u64;
         page.put(at, &bytes);
-        // The packet claims more than is mapped: what is there runs, then the fault names the first byte that is not.
+        // The packet claims more than is mapped: what is there runs, then the fault names the first
+        // byte that is not.
         let packet = RingPacket::Execute {
             commands: page.va.plus(at),
             bytes: 1_024,

@@ -1,4 +1,5 @@
-//! Fences on engines: waits and signals between queues, conditional interrupts, the signalled list, fence logs.
+//! Fences on engines: waits and signals between queues, conditional interrupts, the signalled list,
+//! fence logs.
 
 mod machine;
 
@@ -9,9 +10,12 @@ use tidegate_gpu_abi::log::{
     LOG_ENTRIES, LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogEntry, LogOperation, LogType,
 };
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, Cause, Command, Device, GpuVa, InterruptSink, QueueState, Register, RingPacket,
+    AdminCommand, AdminError, Cause, Command, Device, GpuVa, InterruptSink, QueueState, Register,
+    RingPacket,
 };
-use tidegate_platform::{Bulk, MemoryModel, Page, PhysicalAddress, Platform, Step, StepCosts, Word};
+use tidegate_platform::{
+    Bulk, MemoryModel, Page, PhysicalAddress, Platform, Step, StepCosts, Word,
+};
 use tidegate_softgpu::Config;
 
 // spec: NF-004, NF-005, NF-008
@@ -26,7 +30,11 @@ fn a_wait_before_its_signal_parks_the_queue_and_is_released_by_another_engine() 
         let other_done = process.fence(0, 0);
         other.submit(&[other_done.signal(1)]);
         machine.await_signals(&other_done, 1);
-        assert_eq!(machine.state(waiter.id), QueueState::Waiting, "its engine went on with another queue");
+        assert_eq!(
+            machine.state(waiter.id),
+            QueueState::Waiting,
+            "its engine went on with another queue"
+        );
         assert_eq!(done.current.load(), 0);
         // 5 satisfies a wait for 3.
         signaler.submit(&[link.signal(5)]);
@@ -55,9 +63,12 @@ fn a_wait_that_is_satisfied_already_does_not_stall() {
 /// Two queues on two engines hand a value back and forth `links` times.
 fn chain(machine: &Arc<Machine>, links: u64) {
     let process = machine.process();
-    let (there, back, done) = (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
-    let options = || QueueOptions { slots: (2 * links + 2).next_power_of_two(), ..Default::default() };
-    let (mut even, mut odd) = (process.queue_with(THREE_D, options()), process.queue_with(COPY, options()));
+    let (there, back, done) =
+        (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
+    let options =
+        || QueueOptions { slots: (2 * links + 2).next_power_of_two(), ..Default::default() };
+    let (mut even, mut odd) =
+        (process.queue_with(THREE_D, options()), process.queue_with(COPY, options()));
     for link in 1..=links / 2 {
         even.put(&back.wait(link - 1));
         even.put(&there.signal(link));
@@ -82,7 +93,9 @@ fn a_chain_of_ten_thousand_links_between_two_engines_needs_no_cpu() {
     on(&Platform::closed_host(), Config { service_threads: 3, ..Config::default() }, |machine| {
         chain(machine, 10_000)
     });
-    on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| chain(machine, 10_000));
+    on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
+        chain(machine, 10_000)
+    });
     let explored = Platform::explored(Box::new(First), MemoryModel::TotalStoreOrder);
     on(&explored, Config::default(), |machine| chain(machine, 100));
 }
@@ -118,8 +131,14 @@ fn a_signal_interrupts_exactly_when_it_is_above_monitored_value() {
             machine.await_signals(&done, round as usize);
             assert_eq!(fence.current.load(), value);
             let after = machine.gpu.stats();
-            assert_eq!(after.interrupts_suppressed - before.interrupts_suppressed, u64::from(!interrupts));
-            assert_eq!(after.interrupts_raised - before.interrupts_raised, 1 + u64::from(interrupts));
+            assert_eq!(
+                after.interrupts_suppressed - before.interrupts_suppressed,
+                u64::from(!interrupts)
+            );
+            assert_eq!(
+                after.interrupts_raised - before.interrupts_raised,
+                1 + u64::from(interrupts)
+            );
         }
         assert_eq!(machine.seen(), expected);
     });
@@ -191,7 +210,12 @@ struct Log {
     payload: Bulk,
 }
 
-fn set_log(machine: &Machine, queue: tidegate_gpu_abi::QueueId, kind: LogType, entries: u32) -> Log {
+fn set_log(
+    machine: &Machine,
+    queue: tidegate_gpu_abi::QueueId,
+    kind: LogType,
+    entries: u32,
+) -> Log {
     set_log_that_notifies(machine, queue, kind, entries, 0)
 }
 
@@ -231,16 +255,16 @@ impl Log {
 
 fn logged(packet: RingPacket, entry: u32) -> RingPacket {
     match packet {
-        RingPacket::Signal { current_value, monitored_value, value, fence_handle, trace, .. } => {
-            RingPacket::Signal {
-                current_value,
-                monitored_value,
-                value,
-                fence_handle,
-                log_entry: entry,
-                trace,
-            }
-        }
+        RingPacket::Signal {
+            current_value, monitored_value, value, fence_handle, trace, ..
+        } => RingPacket::Signal {
+            current_value,
+            monitored_value,
+            value,
+            fence_handle,
+            log_entry: entry,
+            trace,
+        },
         RingPacket::Wait { current_value, value, epoch, fence_handle, trace, .. } => {
             RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry: entry, trace }
         }
@@ -267,7 +291,10 @@ fn a_signal_log_holds_84_entries_and_wraps() {
         for value in 17..=100 {
             let entry = log.entry((value - 1) % u64::from(LOG_ENTRIES));
             assert_eq!((entry.fence_value, entry.fence_handle), (value, 7));
-            assert_eq!((entry.operation, entry.observed_ns), (LogOperation::SignalExecuted as u32, 0));
+            assert_eq!(
+                (entry.operation, entry.observed_ns),
+                (LogOperation::SignalExecuted as u32, 0)
+            );
             assert!(entry.end_ns >= last, "times of a log do not fall");
             last = entry.end_ns;
         }
@@ -353,7 +380,11 @@ fn a_number_beyond_the_log_goes_round_and_a_log_must_fit_its_memory() {
         let mut queue = process.queue(COPY);
         let log = set_log(machine, queue.id, LogType::Signals, 4);
         // The number of a larger log that was there before, and one that no log ever had.
-        queue.submit(&[logged(fence.signal(1), 7), logged(fence.signal(2), u32::MAX - 1), done.signal(1)]);
+        queue.submit(&[
+            logged(fence.signal(1), 7),
+            logged(fence.signal(2), u32::MAX - 1),
+            done.signal(1),
+        ]);
         machine.await_signals(&done, 1);
         assert_eq!((log.entry(3).fence_value, log.entry(2).fence_value), (1, 2));
         assert_eq!((fence.current.load(), log.index()), (2, (3, 2)));
@@ -366,7 +397,14 @@ fn a_number_beyond_the_log_goes_round_and_a_log_must_fit_its_memory() {
             (header, PhysicalAddress(8), 1),
         ] {
             let (queue, kind) = (queue.id, LogType::Waits);
-            let set = AdminCommand::SetLogBuffer { queue, kind, header, payload, entries, notify_every: 0 };
+            let set = AdminCommand::SetLogBuffer {
+                queue,
+                kind,
+                header,
+                payload,
+                entries,
+                notify_every: 0,
+            };
             assert_eq!(machine.admin(set), Err(AdminError::BadAddress));
         }
     });
@@ -411,7 +449,8 @@ fn a_log_that_is_to_notify_interrupts_behind_so_many_entries() {
             .collect();
         queue.submit(&packets);
         machine.await_signals(&done, 1);
-        // Behind the second and the fourth wait, behind the third signal; and the one that is awaited.
+        // Behind the second and the fourth wait, behind the third signal; and the one that is
+        // awaited.
         let signals = machine.gpu.stats().interrupts_suppressed;
         assert_eq!(signals, 3, "one of four signals asked though nobody waits");
         assert!(machine.gpu.stats().interrupts_raised >= 2);
@@ -440,7 +479,8 @@ fn a_value_that_the_cpu_stored_is_found_by_notify() {
         fence.current.store(4);
         notify().expect("a fence");
         machine.await_signals(&done, 1);
-        let nowhere = AdminCommand::NotifyFence { address_space: process.id, current_value: GpuVa(0x5000) };
+        let nowhere =
+            AdminCommand::NotifyFence { address_space: process.id, current_value: GpuVa(0x5000) };
         assert_eq!(machine.admin(nowhere), Err(AdminError::BadAddress));
     });
 }
@@ -449,7 +489,8 @@ fn a_value_that_the_cpu_stored_is_found_by_notify() {
 fn a_latched_wait_survives_a_value_that_falls() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
-        let (fence, done, ready) = (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
+        let (fence, done, ready) =
+            (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
         let (mut waiter, mut signaler) = (process.queue(THREE_D), process.queue(COPY));
         waiter.submit(&[ready.signal(1), fence.wait(10), done.signal(1)]);
         machine.await_signals(&ready, 1);
@@ -515,7 +556,8 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
         second.submit(&[moving.signal(4), moving.signal(0), done.signal(0)]);
         machine.await_signals(&done, 0);
         machine.poll_until(|| {
-            machine.state(first.id) == QueueState::Waiting && machine.state(second.id) == QueueState::Idle
+            machine.state(first.id) == QueueState::Waiting
+                && machine.state(second.id) == QueueState::Idle
         });
         let (to, page) = machine.system.protocol(PAGE_WORDS);
         let from = moving.current_at;
@@ -526,12 +568,20 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
         let refused = AdminCommand::MoveFencePage { from, to: nowhere };
         assert_eq!(machine.tell(refused), Err(AdminError::BadAddress));
         let small = machine.system.protocol(8).0;
-        assert_eq!(machine.tell(AdminCommand::MoveFencePage { from, to: small }), Err(AdminError::BadValue));
+        assert_eq!(
+            machine.tell(AdminCommand::MoveFencePage { from, to: small }),
+            Err(AdminError::BadValue)
+        );
         machine.tell(going).unwrap();
         let parked = machine.gpu.parked_waits();
-        assert_eq!(parked.iter().map(|w| (w.current_value, w.value)).collect::<Vec<_>>(), [(to, 9)]);
+        assert_eq!(
+            parked.iter().map(|w| (w.current_value, w.value)).collect::<Vec<_>>(),
+            [(to, 9)]
+        );
         process.map_fence_page(moving.current_va, to);
-        machine.tell(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 }).unwrap();
+        machine
+            .tell(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
+            .unwrap();
         // A held engine hears of the ring, and executes nothing.
         second.submit(&late);
         machine.poll_until(|| machine.state(second.id) != QueueState::Idle);
@@ -542,7 +592,11 @@ fn a_page_of_fences_moves_with_its_histories_and_its_waiting_queues() {
         assert_eq!(page.word(0).load(), 0, "the pulse of before the move let it pass");
         second.submit(&[moving.signal(9)]);
         machine.poll_until(|| done.current.load() == 1);
-        assert_eq!((page.word(0).load(), moving.current.load()), (9, 0), "nobody stores to the old place");
+        assert_eq!(
+            (page.word(0).load(), moving.current.load()),
+            (9, 0),
+            "nobody stores to the old place"
+        );
     });
 }
 
@@ -565,11 +619,17 @@ fn a_page_of_fences_moves_with_a_history_that_outgrew_it() {
         machine.tell(AdminCommand::HoldEngines).unwrap();
         machine.tell(AdminCommand::MoveFencePage { from: moving.current_at, to }).unwrap();
         process.map_fence_page(moving.current_va, to);
-        machine.tell(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 }).unwrap();
+        machine
+            .tell(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
+            .unwrap();
         machine.tell(AdminCommand::ReleaseEngines).unwrap();
         process.queue(COMPUTE).submit(&[head.signal(1)]);
         machine.await_signals(&done, 1);
-        assert_eq!((page.word(0).load(), done.current.load()), (0, 1), "the last wait came after all pulses");
+        assert_eq!(
+            (page.word(0).load(), done.current.load()),
+            (0, 1),
+            "the last wait came after all pulses"
+        );
         process.queue(COMPUTE).submit(&[moving.signal(100)]);
         machine.await_signals(&done, 2);
     });
@@ -580,10 +640,14 @@ fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let hidden = machine.gpu.hidden_memory().expect("local memory that the CPU does not see");
-        let ((at, page), (monitored_at, monitored)) = (hidden.protocol(PAGE_WORDS), hidden.protocol(512));
+        let ((at, page), (monitored_at, monitored)) =
+            (hidden.protocol(PAGE_WORDS), hidden.protocol(512));
         page.store(0, 77);
-        let renew =
-            AdminCommand::RenewFence { current_value: at, monitored_value: monitored_at, stride_bytes: 64 };
+        let renew = AdminCommand::RenewFence {
+            current_value: at,
+            monitored_value: monitored_at,
+            stride_bytes: 64,
+        };
         machine.tell(renew).unwrap();
         assert_eq!((page.word(0).load(), monitored.word(0).load()), (0, u64::MAX));
         let fence = process.fence(0, u64::MAX);
@@ -601,7 +665,10 @@ fn the_cmp_makes_and_ends_a_fence_that_no_cpu_reaches() {
         queue.submit(&[fence.signal(3), fence.wait(u64::MAX), done.signal(2)]);
         machine.poll_until(|| done.current.load() == 2);
         for (command, error) in [
-            (AdminCommand::CondemnFence { current_value: PhysicalAddress(at.0 + 4) }, AdminError::BadAddress),
+            (
+                AdminCommand::CondemnFence { current_value: PhysicalAddress(at.0 + 4) },
+                AdminError::BadAddress,
+            ),
             (
                 AdminCommand::CondemnFence { current_value: PhysicalAddress(at.0 + 4096) },
                 AdminError::BadAddress,
@@ -643,5 +710,7 @@ fn links_to_other_gpus_are_checked() {
     );
     assert_eq!(watch(PhysicalAddress(cell.0 + 4), cell), Err(AdminError::BadAddress));
     assert_eq!(link(2), Err(AdminError::BadValue), "nobody has that number");
-    assert!(watch(cell, cell).is_ok() && link(1).is_ok() && watch(cell, PhysicalAddress(0)).is_ok());
+    assert!(
+        watch(cell, cell).is_ok() && link(1).is_ok() && watch(cell, PhysicalAddress(0)).is_ok()
+    );
 }

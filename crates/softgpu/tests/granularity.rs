@@ -1,5 +1,6 @@
-//! How finely work is preempted: for each granularity where a packet may be stopped, where a hardware queue may be left, and that what
-//! goes on ends in the same bytes wherever it was stopped.
+//! How finely work is preempted: for each granularity where a packet may be stopped, where a
+//! hardware queue may be left, and that what goes on ends in the same bytes wherever it was
+//! stopped.
 
 mod machine;
 
@@ -9,7 +10,8 @@ use tidegate_d3dukmdt::{ComputePreemption, GraphicsPreemption};
 use tidegate_gpu_abi::regs::NodePreemption;
 use tidegate_gpu_abi::ring::{DmaFlags, SAVE_AREA_BYTES};
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, Command, Device, GpuVa, QueueKind, QueueState, Register, RingPacket, TraceWords,
+    AdminCommand, AdminError, Command, Device, GpuVa, QueueKind, QueueState, Register, RingPacket,
+    TraceWords,
 };
 use tidegate_platform::{CpuTime, Platform, StepCosts};
 use tidegate_programs::interpret::{Instruction, Operation};
@@ -94,10 +96,13 @@ fn draw(process: &machine::Process) -> Work {
         let at = |x, y| corner(x, y, z, colour);
         [at(-0.9, 0.8), at(0.7, 0.8), at(-0.9, -0.7), at(-0.9, -0.7), at(0.7, 0.8), at(0.7, -0.7)]
     };
-    let mesh: Vec<_> =
-        square(0.75, [9, 200, 30, 255]).into_iter().chain(square(0.25, [200, 9, 30, 255])).collect();
+    let mesh: Vec<_> = square(0.75, [9, 200, 30, 255])
+        .into_iter()
+        .chain(square(0.25, [200, 9, 30, 255]))
+        .collect();
     let bytes = vertex_bytes(&mesh);
-    let (vertices, target, depth) = (process.buffer(bytes.len()), process.buffer(224), process.buffer(224));
+    let (vertices, target, depth) =
+        (process.buffer(bytes.len()), process.buffer(224), process.buffer(224));
     vertices.put(0, &bytes);
     words(&depth, (0..56).map(|_| 1.0f32.to_bits()));
     let mut args = vec![0; 16];
@@ -111,8 +116,10 @@ fn copy(process: &machine::Process) -> Work {
     let bytes = 80 << 10;
     let data = process.buffer(bytes + 4_096);
     words(&data, (0..(bytes + 4_096) as u32 / 4).map(|i| i.wrapping_mul(2_654_435_761)));
-    let shifted = Command::Copy { source: data.va, destination: data.va.plus(4_096), bytes: bytes as u64 };
-    let fill = Command::Fill { destination: data.va.plus(40_000), bytes: 20_000, value: 0xAB_CD_EF_01 };
+    let shifted =
+        Command::Copy { source: data.va, destination: data.va.plus(4_096), bytes: bytes as u64 };
+    let fill =
+        Command::Fill { destination: data.va.plus(40_000), bytes: 20_000, value: 0xAB_CD_EF_01 };
     (vec![shifted, fill], data)
 }
 
@@ -186,9 +193,14 @@ fn undisturbed(work: fn(&machine::Process) -> Work, config: &Config) -> (Vec<u8>
     result.lock().clone()
 }
 
-/// Stops the work at every so many nanoseconds of its time, each time in a machine of its own, with another packet in between; returns at
-/// how many of these the packet went back, and the longest time that a request took.
-fn stopped_everywhere(work: fn(&machine::Process) -> Work, config: Config, every_ns: usize) -> (usize, u64) {
+/// Stops the work at every so many nanoseconds of its time, each time in a machine of its own, with
+/// another packet in between; returns at how many of these the packet went back, and the longest
+/// time that a request took.
+fn stopped_everywhere(
+    work: fn(&machine::Process) -> Work,
+    config: Config,
+    every_ns: usize,
+) -> (usize, u64) {
     let (expected, ns) = undisturbed(work, &config);
     let (mut stopped, mut longest) = (0, 0);
     for at in (5..ns).step_by(every_ns) {
@@ -249,7 +261,9 @@ fn compute_ends_in_the_same_bytes_wherever_it_is_stopped() {
         assert_eq!(stopped > 0, compute >= ComputePreemption::ThreadGroup, "{compute}");
         assert!(took <= longest, "{compute}: {took}");
     }
-    for compute in [ComputePreemption::ThreadGroup, ComputePreemption::Thread, ComputePreemption::Shader] {
+    for compute in
+        [ComputePreemption::ThreadGroup, ComputePreemption::Thread, ComputePreemption::Shader]
+    {
         let (stopped, took) = stopped_everywhere(interpret, at(compute), 10);
         assert_eq!(stopped > 0, compute >= ComputePreemption::Thread, "{compute}");
         assert!(took <= 110, "{compute}: {took}");
@@ -292,7 +306,9 @@ const LONG: Command = Command::Timed { ns: 10_000 };
 
 #[test]
 fn the_ring_comes_back_after_what_its_granularity_says() {
-    for (grain, completed, ns) in [(0, 3, 60_000), (100, 1, 20_000), (200, 0, 10_000), (300, 0, 4_000)] {
+    for (grain, completed, ns) in
+        [(0, 3, 60_000), (100, 1, 20_000), (200, 0, 10_000), (300, 0, 4_000)]
+    {
         on(&Platform::virtual_time(StepCosts::free()), coarse(grain), move |machine| {
             assert_eq!(machine.gpu.read_register(Register::NODE_PREEMPTION) as u32, grain);
             let mut ring = Ring::new(machine);
@@ -316,7 +332,8 @@ fn a_higher_queue_waits_for_the_granularity_and_no_longer() {
             let process = machine.process();
             let (low_done, high_done) = (process.fence(0, 0), process.fence(0, 0));
             let options = |priority| QueueOptions { priority, ..Default::default() };
-            let (mut low, mut high) = (process.queue_with(0, options(1)), process.queue_with(0, options(3)));
+            let (mut low, mut high) =
+                (process.queue_with(0, options(1)), process.queue_with(0, options(3)));
             let start = machine.platform.now();
             let two = process.execute(&[LONG, LONG], 0);
             low.submit(&[two, process.execute(&[LONG], 0), low_done.signal(1)]);

@@ -31,7 +31,8 @@ fn a_wait_behind_a_blocked_head_passes_though_its_value_came_and_fell() {
     });
 }
 
-/// More falling pulses than have room beside the value: the queue that waits stands behind its head all the time.
+/// More falling pulses than have room beside the value: the queue that waits stands behind its head
+/// all the time.
 #[test]
 fn pulses_that_fall_without_end_lose_no_wait() {
     everywhere(Config::default(), |machine| {
@@ -56,7 +57,8 @@ fn pulses_that_fall_without_end_lose_no_wait() {
     });
 }
 
-/// Two engines pulse one fence while a third waits for each round's pulse, at the head or behind it.
+/// Two engines pulse one fence while a third waits for each round's pulse, at the head or behind
+/// it.
 #[test]
 fn pulses_of_two_engines_lose_no_wait() {
     everywhere(Config::default(), |machine| {
@@ -83,7 +85,8 @@ fn pulses_of_two_engines_lose_no_wait() {
 fn a_suspended_queue_keeps_its_latched_wait() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
-        let (gate, done, over) = (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
+        let (gate, done, over) =
+            (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
         let (mut waiter, mut pulsing) = (process.queue(THREE_D), process.queue(COPY));
         waiter.submit(&[gate.wait(5), done.signal(1)]);
         machine.poll_until(|| machine.state(waiter.id) == QueueState::Waiting);

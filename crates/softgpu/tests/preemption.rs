@@ -1,13 +1,17 @@
-//! Packets that go back to the kernel: at once, at a boundary, with their state; and engines that hang and are reset.
+//! Packets that go back to the kernel: at once, at a boundary, with their state; and engines that
+//! hang and are reset.
 
 mod machine;
 
-use machine::{Buffer, COMPUTE, COPY, Fence, Machine, Process, Queue, QueueOptions, Seen, everywhere, on};
+use machine::{
+    Buffer, COMPUTE, COPY, Fence, Machine, Process, Queue, QueueOptions, Seen, everywhere, on,
+};
 use std::sync::Arc;
 use tidegate_gpu_abi::admin::EngineAnswer;
 use tidegate_gpu_abi::ring::{DmaFlags, SAVE_AREA_BYTES, SAVED_STATE};
 use tidegate_gpu_abi::{
-    AdminCommand, AdminError, Command, Device, GpuVa, QueueKind, QueueState, Register, RingPacket, TraceWords,
+    AdminCommand, AdminError, Command, Device, GpuVa, QueueKind, QueueState, Register, RingPacket,
+    TraceWords,
 };
 use tidegate_platform::{CpuTime, Platform, PlatformKind, StepCosts};
 use tidegate_softgpu::{Config, WorkRates};
@@ -28,7 +32,13 @@ impl Ring {
         Ring { machine: Arc::clone(machine), engine, queue, process: machine.process(), system }
     }
 
-    fn packet(&self, commands: (GpuVa, u32), id: u32, save_area: GpuVa, flags: DmaFlags) -> RingPacket {
+    fn packet(
+        &self,
+        commands: (GpuVa, u32),
+        id: u32,
+        save_area: GpuVa,
+        flags: DmaFlags,
+    ) -> RingPacket {
         RingPacket::ExecuteDma {
             commands: commands.0,
             bytes: commands.1,
@@ -46,7 +56,8 @@ impl Ring {
     }
 
     fn preempt(&self, id: u32) -> Result<(), AdminError> {
-        self.machine.tell(AdminCommand::PreemptNode { engine: self.engine, preemption_fence_id: id })
+        self.machine
+            .tell(AdminCommand::PreemptNode { engine: self.engine, preemption_fence_id: id })
     }
 
     fn reset(&self) -> (u64, u64) {
@@ -101,7 +112,8 @@ fn a_packet_behind_a_wait_goes_back_and_its_slot_is_free() {
             let (first, second) = (round * 10 + 1, round * 10 + 2);
             let packet = ring.plain(&[fill(&target, first)], first);
             let held = ring.plain(&[fill(&target, 99)], second);
-            // The ring has 64 slots: more rounds than it has room for would show that slots stay taken.
+            // The ring has 64 slots: more rounds than it has room for would show that slots stay
+            // taken.
             ring.queue.submit(&[packet, gate.wait(1), held]);
             (0..20).for_each(|_| ring.queue.put(&held));
             ring.queue.publish();
@@ -131,7 +143,8 @@ fn a_packet_in_the_middle_goes_on_where_it_was_and_does_nothing_twice() {
         let mut ring = Ring::new(machine, COPY);
         let save = ring.system.buffer(SAVE_AREA_BYTES as usize);
         let (first, last) = (ring.process.fence(0, 0), ring.process.fence(0, 0));
-        let write = |fence: &Fence, value| Command::WriteValue { destination: fence.current_va, value };
+        let write =
+            |fence: &Fence, value| Command::WriteValue { destination: fence.current_va, value };
         let commands = ring.process.commands(&[write(&first, 5), TIMED, write(&last, 6)]);
         let start = machine.platform.now();
         let begun = ring.packet(commands, 1, save.va, DmaFlags::empty());
@@ -210,14 +223,19 @@ fn a_state_that_cannot_be_is_a_fault_of_its_packet() {
         ];
         let count = hostile.len();
         for (number, words) in hostile.into_iter().enumerate() {
-            words.iter().enumerate().for_each(|(at, w)| save.bulk.write_u64(at as u64 * 8, *w).unwrap());
+            words
+                .iter()
+                .enumerate()
+                .for_each(|(at, w)| save.bulk.write_u64(at as u64 * 8, *w).unwrap());
             let packet = ring.packet(commands, number as u32 + 1, save.va, DmaFlags::RESUME);
             ring.queue.submit(&[packet]);
-            let faults = |seen: &[Seen]| seen.iter().filter(|s| matches!(s, Seen::Fault { .. })).count();
+            let faults =
+                |seen: &[Seen]| seen.iter().filter(|s| matches!(s, Seen::Fault { .. })).count();
             machine.await_seen(|seen| faults(seen) > number);
         }
         assert_eq!(target.bytes(), [0; 64]);
-        let packet = ring.packet(commands, count as u32 + 1, GpuVa(0x7000_0000_0000), DmaFlags::RESUME);
+        let packet =
+            ring.packet(commands, count as u32 + 1, GpuVa(0x7000_0000_0000), DmaFlags::RESUME);
         ring.queue.submit(&[packet]);
         let unmapped = |s: &Seen| matches!(s, Seen::Fault { va: GpuVa(0x7000_0000_0000), .. });
         machine.await_seen(|seen| seen.iter().any(unmapped));
@@ -288,7 +306,12 @@ fn a_hang_ends_with_a_reset_and_costs_its_packet_alone() {
         ring.queue.submit(&[again]);
         machine.await_completed(COPY, 6);
         assert_eq!(target.bytes()[0], 3);
-        assert!(!machine.seen().iter().any(|s| matches!(s, Seen::Preempted(_, 4, _) | Seen::Fault { .. })));
+        assert!(
+            !machine
+                .seen()
+                .iter()
+                .any(|s| matches!(s, Seen::Preempted(_, 4, _) | Seen::Fault { .. }))
+        );
     });
 }
 
@@ -299,11 +322,15 @@ fn a_reset_finds_nothing_and_drops_what_is_queued() {
         assert_eq!(ring.reset(), (0, 0));
         let target = ring.process.buffer(64);
         let gate = ring.system.fence(0, u64::MAX);
-        let packets = [ring.plain(&[fill(&target, 1)], 7), gate.wait(1), ring.plain(&[fill(&target, 2)], 8)];
+        let packets =
+            [ring.plain(&[fill(&target, 1)], 7), gate.wait(1), ring.plain(&[fill(&target, 2)], 8)];
         ring.queue.submit(&packets);
         machine.await_completed(COPY, 7);
         assert_eq!(ring.reset(), (7, 0));
-        assert_eq!((machine.state(ring.queue.id), ring.queue.read_pointer()), (QueueState::Idle, 3));
+        assert_eq!(
+            (machine.state(ring.queue.id), ring.queue.read_pointer()),
+            (QueueState::Idle, 3)
+        );
         let missing = AdminCommand::ResetEngine { engine: 99 };
         assert_eq!(machine.tell(missing), Err(AdminError::NoSuchEngine));
     });
@@ -319,10 +346,12 @@ fn a_hardware_queue_that_hangs_is_stopped_and_the_others_keep_their_state() {
         let packet = ring.packet(commands, 1, save.va, DmaFlags::empty());
         ring.queue.submit(&[packet]);
         machine.platform.sleep_until(CpuTime(3_000));
-        let mut bystander = ring.process.queue_with(COPY, QueueOptions { priority: 2, ..Default::default() });
+        let mut bystander =
+            ring.process.queue_with(COPY, QueueOptions { priority: 2, ..Default::default() });
         bystander.submit(&[ring.process.execute(&[TIMED], 0), done.signal(1)]);
         machine.platform.sleep_until(CpuTime(7_000));
-        let mut culprit = ring.process.queue_with(COPY, QueueOptions { priority: 3, ..Default::default() });
+        let mut culprit =
+            ring.process.queue_with(COPY, QueueOptions { priority: 3, ..Default::default() });
         culprit.submit(&[ring.process.execute(&[Command::Hang], 0), done.signal(2)]);
         machine.platform.sleep_until(CpuTime(100_000));
         let status = ring.status();
@@ -398,7 +427,8 @@ fn a_packet_whose_state_finds_no_place_faults_and_the_others_come_back() {
             assert_eq!(ring.preempt(id + 2), Ok(()));
             assert_eq!(machine.await_preempted(COPY, u64::from(id) + 2), 0);
             let seen = machine.seen();
-            let at = |wanted: &dyn Fn(&Seen) -> bool| seen.iter().position(wanted).expect("it was seen");
+            let at =
+                |wanted: &dyn Fn(&Seen) -> bool| seen.iter().position(wanted).expect("it was seen");
             let of_packet =
                 |s: &Seen| matches!(s, Seen::Fault { position, .. } if *position == u64::from(id));
             let of_request =
@@ -410,8 +440,8 @@ fn a_packet_whose_state_finds_no_place_faults_and_the_others_come_back() {
     });
 }
 
-/// In virtual time the packet is stopped a known number of times. On host threads the engine and the requests race: how often it is
-/// stopped is the machine's, and the bytes are the same.
+/// In virtual time the packet is stopped a known number of times. On host threads the engine and
+/// the requests race: how often it is stopped is the machine's, and the bytes are the same.
 #[test]
 fn packets_that_are_asked_for_again_and_again_end_in_the_same_bytes() {
     let stops = asked_for_again_and_again(&Platform::virtual_time(StepCosts::free()));
@@ -436,8 +466,9 @@ fn asked_for_again_and_again(platform: &Platform) -> u32 {
         let mut ring = Ring::new(machine, 0);
         let save = ring.system.buffer(SAVE_AREA_BYTES as usize);
         let n = 40_000u32;
-        let floats =
-            |step: f32| (0..n).flat_map(move |i| (i as f32 * step).to_le_bytes()).collect::<Vec<_>>();
+        let floats = |step: f32| {
+            (0..n).flat_map(move |i| (i as f32 * step).to_le_bytes()).collect::<Vec<_>>()
+        };
         let x = ring.process.buffer(4 * n as usize);
         x.put(0, &floats(0.25));
         let [disturbed, alone] = [0, 1].map(|_| {

@@ -1,4 +1,5 @@
-//! Queues on the hardware: doorbells, kicks, suspending, priorities, DMA packets, and rings that somebody hostile wrote.
+//! Queues on the hardware: doorbells, kicks, suspending, priorities, DMA packets, and rings that
+//! somebody hostile wrote.
 
 mod machine;
 
@@ -7,8 +8,8 @@ use std::sync::Arc;
 use tidegate_gpu_abi::Register;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD, Device,
-    GpuVa, QueueId, QueueKind, QueueState, RingPacket, SLOT_BYTES, TraceWords,
+    AddressSpaceId, AdminCommand, AdminError, CONTROL_WRITE_WORD, Command, DOORBELL_VALUE_WORD,
+    Device, GpuVa, QueueId, QueueKind, QueueState, RingPacket, SLOT_BYTES, TraceWords,
 };
 use tidegate_platform::{CpuTime, Platform, StepCosts};
 use tidegate_softgpu::Config;
@@ -37,12 +38,14 @@ fn a_ring_of_more_than_its_slots_wraps() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let done = process.fence(0, 0);
-        let mut queue = process.queue_with(COMPUTE, QueueOptions { slots: 4, ..Default::default() });
+        let mut queue =
+            process.queue_with(COMPUTE, QueueOptions { slots: 4, ..Default::default() });
         for value in 1..=40 {
             queue.submit(&[RingPacket::Nop, done.signal(value)]);
             machine.await_signals(&done, value as usize);
         }
-        // Nops may be taken in the same turn as what follows them, and the last slot's pointer after its interrupt.
+        // Nops may be taken in the same turn as what follows them, and the last slot's pointer
+        // after its interrupt.
         assert!(queue.read_pointer() >= 79);
     });
 }
@@ -52,7 +55,8 @@ fn a_ring_of_more_than_its_slots_wraps() {
 fn work_rung_while_suspended_runs_on_resume_without_another_ring() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
-        let (first, second, other) = (process.fence(0, 0), process.fence(0, 0), process.fence(0, 0));
+        let (first, second, other) =
+            (process.fence(0, 0), process.fence(0, 0), process.fence(0, 0));
         let (mut queue, mut bystander) = (process.queue(COPY), process.queue(COPY));
         queue.submit(&[first.signal(1)]);
         machine.await_signals(&first, 1);
@@ -71,7 +75,8 @@ fn work_rung_while_suspended_runs_on_resume_without_another_ring() {
 fn a_wait_that_is_satisfied_while_suspended_goes_on_at_resume() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
-        let (link, done, other) = (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
+        let (link, done, other) =
+            (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
         let (mut queue, mut signaler) = (process.queue(COPY), process.queue(COMPUTE));
         queue.submit(&[link.wait(1), done.signal(1)]);
         machine.admin(AdminCommand::SuspendQueue { queue: queue.id }).expect("a queue");
@@ -145,7 +150,8 @@ fn a_kick_reads_the_write_pointer_anew() {
             queue.submit(&[process.execute(&[Command::Label { name: 1 }], 0), done.signal(value)]);
         }
         machine.await_signals(&done, 5);
-        let mut user = process.queue_with(COPY, QueueOptions { connect: false, ..Default::default() });
+        let mut user =
+            process.queue_with(COPY, QueueOptions { connect: false, ..Default::default() });
         user.submit(&[done.signal(6)]);
         machine.admin(AdminCommand::KickQueue { queue: user.id }).expect("a queue");
         machine.await_signals(&done, 6);
@@ -221,7 +227,10 @@ fn a_dma_packet_that_faults_is_its_contexts_fault_and_the_node_goes_on() {
             matches!(s, Seen::Fault { queue, va: GpuVa(0x9000), position: 70, kind, .. }
                 if *queue == ring.id && *kind == FaultKind::WriteUnmapped)
         };
-        assert!(seen.iter().any(is_fault) && !seen.contains(&Seen::Completed(COPY, 70)), "{seen:?}");
+        assert!(
+            seen.iter().any(is_fault) && !seen.contains(&Seen::Completed(COPY, 70)),
+            "{seen:?}"
+        );
         assert_ne!(machine.state(ring.id), QueueState::Faulted);
     });
 }
@@ -233,15 +242,19 @@ fn the_higher_priority_runs_first_and_equals_take_turns() {
         let done = process.fence(0, 0);
         let gate = process.fence(0, u64::MAX);
         let order = process.buffer(64);
-        let mut blocker = process.queue_with(COPY, QueueOptions { priority: 3, ..Default::default() });
+        let mut blocker =
+            process.queue_with(COPY, QueueOptions { priority: 3, ..Default::default() });
         blocker.submit(&[process.execute(&[Command::Timed { ns: 1_000 }], 0)]);
-        // Each queue's packet copies a running number to its own place, and counts it up by a copy from a table.
+        // Each queue's packet copies a running number to its own place, and counts it up by a copy
+        // from a table.
         let table = process.buffer(64 * 8);
         (0..64u64).for_each(|i| table.put(i * 8, &(i + 1).to_le_bytes()));
         let mut queues = Vec::new();
         for (number, priority) in [(0u64, 0), (1, 1), (2, 3), (3, 1), (4, 2)] {
-            let queue =
-                process.queue_with(COPY, QueueOptions { priority, tag: number as u32, ..Default::default() });
+            let queue = process.queue_with(
+                COPY,
+                QueueOptions { priority, tag: number as u32, ..Default::default() },
+            );
             queues.push((number, queue));
         }
         for (number, queue) in &mut queues {
@@ -255,7 +268,9 @@ fn the_higher_priority_runs_first_and_equals_take_turns() {
             .seen()
             .iter()
             .filter_map(|s| match s {
-                Seen::Signaled(queue, _) => queues.iter().position(|(_, q)| q.id == *queue).map(|p| p as u32),
+                Seen::Signaled(queue, _) => {
+                    queues.iter().position(|(_, q)| q.id == *queue).map(|p| p as u32)
+                }
                 _ => None,
             })
             .collect();
@@ -264,13 +279,15 @@ fn the_higher_priority_runs_first_and_equals_take_turns() {
     });
 }
 
-/// How much of `ns` each of these queues gets of an engine, all with more timed work than that; by process, band and length of a piece.
+/// How much of `ns` each of these queues gets of an engine, all with more timed work than that; by
+/// process, band and length of a piece.
 fn shares(machine: &Arc<Machine>, ns: u64, queues: &[(&machine::Process, u32, u64)]) -> Vec<u64> {
     let mut made = Vec::new();
     for (number, (process, band, piece)) in (1..).zip(queues) {
         let options = QueueOptions { priority: *band, tag: number, ..Default::default() };
         let mut queue = process.queue_with(COMPUTE, options);
-        let packets: Vec<_> = (0..60).map(|_| process.execute(&[Command::Timed { ns: *piece }], 0)).collect();
+        let packets: Vec<_> =
+            (0..60).map(|_| process.execute(&[Command::Timed { ns: *piece }], 0)).collect();
         packets.iter().for_each(|packet| queue.put(packet));
         queue.publish();
         made.push(queue);
@@ -278,7 +295,8 @@ fn shares(machine: &Arc<Machine>, ns: u64, queues: &[(&machine::Process, u32, u6
     let end = machine.platform.now().after(ns);
     made.iter().for_each(|queue| queue.ring());
     machine.platform.sleep_until(end);
-    made.iter().for_each(|q| machine.tell(AdminCommand::SuspendQueue { queue: q.id }).expect("a queue"));
+    made.iter()
+        .for_each(|q| machine.tell(AdminCommand::SuspendQueue { queue: q.id }).expect("a queue"));
     let stats = machine.gpu.stats();
     (1..=queues.len()).map(|tag| stats.tags.get(&(tag as u32)).map_or(0, |t| t.busy_ns)).collect()
 }
@@ -290,7 +308,8 @@ const MS: u64 = 1_000_000;
 fn an_engine_under_focus_load_leaves_normal_its_share_in_the_middle_of_long_work() {
     on(&Platform::virtual_time(StepCosts::free()), Config::default(), |machine| {
         let (a, b) = (machine.process(), machine.process());
-        let bands = |normal_percent| AdminCommand::SetBands { process_quantum_ns: [0; 4], normal_percent };
+        let bands =
+            |normal_percent| AdminCommand::SetBands { process_quantum_ns: [0; 4], normal_percent };
         machine.tell(bands(25)).expect("bands");
         // FOCUS: one piece of work that takes longer than the test.
         let got = shares(machine, 500 * MS, &[(&a, 2, 1_000 * MS), (&b, 1, 40 * MS), (&b, 0, MS)]);
@@ -335,7 +354,8 @@ fn still_works(machine: &Arc<Machine>, node: u32) {
     machine.await_signals(&done, 1);
 }
 
-/// Waits until there were more faults than that: a queue that does harm is served in turn with those that it does not harm.
+/// Waits until there were more faults than that: a queue that does harm is served in turn with
+/// those that it does not harm.
 fn await_faults(machine: &Machine, more_than: u64) {
     machine.poll_until(|| machine.gpu.stats().faults > more_than);
 }
@@ -395,7 +415,11 @@ fn a_write_pointer_may_not_pass_a_blocked_head_by_more_than_the_ring() {
             let (page, summary, bit) = queue.doorbell.clone().expect("connected");
             page.store(DOORBELL_VALUE_WORD, beyond);
             summary.ring(bit);
-            assert_eq!(fault_of(machine, queue.id), (0, FaultKind::BadPacket), "a doorbell shows {beyond}");
+            assert_eq!(
+                fault_of(machine, queue.id),
+                (0, FaultKind::BadPacket),
+                "a doorbell shows {beyond}"
+            );
         }
         // The control area is read again when the wait is over: slot 0 is finished then.
         for beyond in [slots + 2, slots + 11] {
@@ -477,7 +501,9 @@ fn garbage_commands_fault_and_never_hang() {
         let process = machine.process();
         let mut random = 0x0F0F_1234_5678_9ABCu64;
         let mut next = move || {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             random >> 16
         };
         for _ in 0..300 {
@@ -492,7 +518,12 @@ fn garbage_commands_fault_and_never_hang() {
             buffer.put(0, &bytes[..]);
             let mut queue = process.queue((next() % 3) as u32);
             let trace = TraceWords::default();
-            queue.submit(&[RingPacket::Execute { commands: buffer.va, bytes: 48, progress: 0, trace }]);
+            queue.submit(&[RingPacket::Execute {
+                commands: buffer.va,
+                bytes: 48,
+                progress: 0,
+                trace,
+            }]);
         }
         (0..3).for_each(|node| still_works(machine, node));
         await_faults(machine, 100);
@@ -504,7 +535,8 @@ fn a_ring_that_rewrites_itself_harms_nobody_else() {
     everywhere(Config::default(), |machine| {
         let process = machine.process();
         let mut queue = process.queue(COPY);
-        // A packet whose commands copy garbage over the next slot and over their own command buffer.
+        // A packet whose commands copy garbage over the next slot and over their own command
+        // buffer.
         let garbage = process.buffer(64);
         garbage.put(0, &[0xEE; 64]);
         let commands = process.buffer(4_096);
@@ -514,7 +546,11 @@ fn a_ring_that_rewrites_itself_harms_nobody_else() {
             destination: queue.ring_va.plus(SLOT_BYTES),
             bytes: 64,
         });
-        writer.push(&Command::Copy { source: garbage.va, destination: commands.va.plus(64), bytes: 64 });
+        writer.push(&Command::Copy {
+            source: garbage.va,
+            destination: commands.va.plus(64),
+            bytes: 64,
+        });
         writer.push(&Command::Label { name: 1 });
         commands.put(0, &writer.to_bytes());
         let trace = TraceWords::default();
@@ -609,11 +645,17 @@ fn the_mailbox_refuses_what_makes_no_sense() {
             (schedule(1, 0, -8), AdminError::BadValue),
             (schedule(1, 0, 8), AdminError::BadValue),
             (schedule(3, 31, -7), AdminError::NoSuchQueue),
-            (AdminCommand::SetBands { process_quantum_ns: [0; 4], normal_percent: 51 }, AdminError::BadValue),
+            (
+                AdminCommand::SetBands { process_quantum_ns: [0; 4], normal_percent: 51 },
+                AdminError::BadValue,
+            ),
             (AdminCommand::KickQueue { queue: QueueId(99) }, AdminError::NoSuchQueue),
             (AdminCommand::DestroyQueue { queue: QueueId(99) }, AdminError::NoSuchQueue),
             (
-                AdminCommand::InvalidateTlb { address_space: AddressSpaceId(u32::MAX), physical_gpu: 0 },
+                AdminCommand::InvalidateTlb {
+                    address_space: AddressSpaceId(u32::MAX),
+                    physical_gpu: 0,
+                },
                 AdminError::BadValue,
             ),
         ] {
@@ -631,7 +673,10 @@ fn a_destroyed_queue_takes_its_waits_and_its_doorbell_with_it() {
         queue.submit(&[fence.wait(1)]);
         let (page, summary, bit) = queue.doorbell.clone().expect("connected");
         machine.admin(AdminCommand::DestroyQueue { queue: queue.id }).expect("a queue");
-        assert_eq!(machine.admin(AdminCommand::QueryQueue { queue: queue.id }), Err(AdminError::NoSuchQueue));
+        assert_eq!(
+            machine.admin(AdminCommand::QueryQueue { queue: queue.id }),
+            Err(AdminError::NoSuchQueue)
+        );
         page.store(DOORBELL_VALUE_WORD, 2);
         summary.ring(bit);
         let mut other = process.queue(COPY);

@@ -1,7 +1,9 @@
-//! Races between engines, and between an engine and the CPU, in every order that a machine with store buffers allows.
+//! Races between engines, and between an engine and the CPU, in every order that a machine with
+//! store buffers allows.
 //!
-//! Each is explored to its end with the hardware as it is, and must then be found broken when the hardware leaves out the
-//! barrier of a signal: an exploration that finds nothing proves something only if it can find something.
+//! Each is explored to its end with the hardware as it is, and must then be found broken when the
+//! hardware leaves out the barrier of a signal: an exploration that finds nothing proves something
+//! only if it can find something.
 
 mod machine;
 
@@ -13,7 +15,8 @@ use std::sync::{Arc, OnceLock};
 use tidegate_gpu_abi::log::{LOG_ENTRY_BYTES, LOG_HEADER_WORDS, LOG_INDEX_WORD, LogType};
 use tidegate_gpu_abi::{AdminCommand, CONTROL_READ_WORD, Device, InterruptSink, RingPacket};
 use tidegate_platform::{
-    AgentIx, Bulk, Controller, Event, MemoryModel, Object, OpKind, Platform, Point, Step, WaitEnd, Word,
+    AgentIx, Bulk, Controller, Event, MemoryModel, Object, OpKind, Platform, Point, Step, WaitEnd,
+    Word,
 };
 use tidegate_softgpu::{Barriers, Config, EngineClass, NodeConfig};
 
@@ -47,10 +50,12 @@ struct Walker(Rc<RefCell<Walk>>);
 impl Controller for Walker {
     fn choose(&mut self, point: &Point<'_>) -> usize {
         let mut walk = self.0.borrow_mut();
-        // In most scenarios no agent reads bytes that another one writes: page tables, rings and commands are there before the
-        // run, the mailbox is one agent's. A read of bytes then commutes with every step of the others.
-        let reads_bytes =
-            |agent: AgentIx| matches!(point.pending[agent.0 as usize], (OpKind::Load, Object::Bulk(_)));
+        // In most scenarios no agent reads bytes that another one writes: page tables, rings and
+        // commands are there before the run, the mailbox is one agent's. A read of bytes then
+        // commutes with every step of the others.
+        let reads_bytes = |agent: AgentIx| {
+            matches!(point.pending[agent.0 as usize], (OpKind::Load, Object::Bulk(_)))
+        };
         if !walk.bytes_are_shared && point.current.is_some_and(reads_bytes) {
             return 0;
         }
@@ -84,8 +89,8 @@ impl InterruptSink for Bell {
     fn turn_ended(&self) {}
 }
 
-/// A scenario prepares a machine and returns what the CPU does, given the bell. That says whether everything happened that was
-/// to happen.
+/// A scenario prepares a machine and returns what the CPU does, given the bell. That says whether
+/// everything happened that was to happen.
 type Body = Box<dyn FnOnce(Event) -> bool + Send>;
 
 /// Blocks until the bell rings; `false` when nothing can move any more.
@@ -96,8 +101,13 @@ fn rings(bell: &Event) -> bool {
 /// More schedules than a scenario here needs. They take about 10 s of one core.
 const MOST_SCHEDULES: u64 = 250_000;
 
-/// Runs `scenario` in every order, until `limit` schedules or, if `until_stuck`, the first that stands still.
-fn explore(config: &Config, until_stuck: bool, scenario: impl Fn(&Arc<Machine>) -> Body) -> Explored {
+/// Runs `scenario` in every order, until `limit` schedules or, if `until_stuck`, the first that
+/// stands still.
+fn explore(
+    config: &Config,
+    until_stuck: bool,
+    scenario: impl Fn(&Arc<Machine>) -> Body,
+) -> Explored {
     explore_by(Walk::default(), config, until_stuck, scenario)
 }
 
@@ -110,7 +120,8 @@ fn explore_by(
     let walk = Rc::new(RefCell::new(walk));
     let (mut schedules, mut stuck) = (0, 0);
     loop {
-        let platform = Platform::explored(Box::new(Walker(Rc::clone(&walk))), MemoryModel::TotalStoreOrder);
+        let platform =
+            Platform::explored(Box::new(Walker(Rc::clone(&walk))), MemoryModel::TotalStoreOrder);
         let machine = Machine::new(&platform, config.clone());
         let body = scenario(&machine);
         let gpu = Arc::clone(&machine.gpu);
@@ -127,7 +138,11 @@ fn explore_by(
         if !more || (until_stuck && stuck > 0) {
             return Explored { schedules, states: walk.borrow().seen.len(), stuck };
         }
-        assert!(schedules < MOST_SCHEDULES, "too many schedules to walk: {}", walk.borrow().seen.len());
+        assert!(
+            schedules < MOST_SCHEDULES,
+            "too many schedules to walk: {}",
+            walk.borrow().seen.len()
+        );
     }
 }
 
@@ -139,8 +154,8 @@ fn hardware(nodes: &[(&str, EngineClass)], signal_barrier: bool) -> Config {
     }
 }
 
-/// One engine parks a queue on a fence while another signals it. Nothing interrupts: when nothing can move any more the wait
-/// has left its ring, or the queue is lost.
+/// One engine parks a queue on a fence while another signals it. Nothing interrupts: when nothing
+/// can move any more the wait has left its ring, or the queue is lost.
 fn wait_meets_signal(machine: &Arc<Machine>) -> Body {
     let process = machine.process();
     let link = process.fence(0, u64::MAX);
@@ -167,7 +182,8 @@ fn armed_wait_meets_signal(machine: &Arc<Machine>) -> Body {
     })
 }
 
-/// A queue whose first packet signals 1 and writes entry 0 of the log that is returned: its index word and its entries.
+/// A queue whose first packet signals 1 and writes entry 0 of the log that is returned: its index
+/// word and its entries.
 fn logged_signal(machine: &Arc<Machine>) -> (Fence, Word, Bulk) {
     let process = machine.process();
     let fence = process.fence(0, u64::MAX);
@@ -200,8 +216,8 @@ fn logged_signal(machine: &Arc<Machine>) -> (Fence, Word, Bulk) {
     (fence, header.word(LOG_INDEX_WORD), entries)
 }
 
-/// The CPU arms MonitoredValue and reads the log instead of the value, while an engine signals. Either the engine sees the new
-/// MonitoredValue and interrupts, or its index word is visible.
+/// The CPU arms MonitoredValue and reads the log instead of the value, while an engine signals.
+/// Either the engine sees the new MonitoredValue and interrupts, or its index word is visible.
 fn armed_reader_meets_logged_signal(machine: &Arc<Machine>) -> Body {
     let (fence, index, _entries) = logged_signal(machine);
     let machine = Arc::clone(machine);
@@ -212,8 +228,8 @@ fn armed_reader_meets_logged_signal(machine: &Arc<Machine>) -> Body {
     })
 }
 
-/// The CPU reads index, entry and value, the last of the engine's stores first, while an engine signals. What is seen of a later
-/// store must be there of the stores before it.
+/// The CPU reads index, entry and value, the last of the engine's stores first, while an engine
+/// signals. What is seen of a later store must be there of the stores before it.
 fn reader_meets_logged_signal(machine: &Arc<Machine>) -> Body {
     let (fence, index, entries) = logged_signal(machine);
     Box::new(move |_| {
@@ -232,7 +248,8 @@ fn shadowed_and_signaled(machine: &Arc<Machine>) -> Fence {
     fence
 }
 
-/// The CPU has a shadow of MonitoredValue changed, and only wants to hear of the signal, by its value or by an interrupt.
+/// The CPU has a shadow of MonitoredValue changed, and only wants to hear of the signal, by its
+/// value or by an interrupt.
 fn shadow_meets_pending_store(machine: &Arc<Machine>) -> Body {
     let fence = shadowed_and_signaled(machine);
     let machine = Arc::clone(machine);
@@ -282,7 +299,8 @@ fn notify_meets_wait(machine: &Arc<Machine>) -> Body {
     let machine = Arc::clone(machine);
     Box::new(move |bell| {
         link.current.store(1);
-        let notify = AdminCommand::NotifyFence { address_space: process.id, current_value: link.current_va };
+        let notify =
+            AdminCommand::NotifyFence { address_space: process.id, current_value: link.current_va };
         machine.tell(notify).expect("a fence");
         rings(&bell)
     })
@@ -321,7 +339,8 @@ fn disconnect_meets_ring(machine: &Arc<Machine>) -> Body {
 }
 
 const ONE: &[(&str, EngineClass)] = &[("copy", EngineClass::Copy)];
-const TWO: &[(&str, EngineClass)] = &[("compute", EngineClass::Compute), ("copy", EngineClass::Copy)];
+const TWO: &[(&str, EngineClass)] =
+    &[("compute", EngineClass::Compute), ("copy", EngineClass::Copy)];
 
 fn exhaust(name: &str, nodes: &[(&str, EngineClass)], scenario: impl Fn(&Arc<Machine>) -> Body) {
     let right = explore(&hardware(nodes, true), false, scenario);
@@ -385,8 +404,9 @@ fn a_cpu_waiter_whose_shadow_changes_while_its_fence_is_signaled_is_never_lost()
     }
 }
 
-/// Even with an engine that never waits for its own stores: the CMP's barrier makes visible what was compared with the old shadow, so
-/// the CMP finds that value; a later one is compared with the new shadow.
+/// Even with an engine that never waits for its own stores: the CMP's barrier makes visible what
+/// was compared with the old shadow, so the CMP finds that value; a later one is compared with the
+/// new shadow.
 // spec: NF-047
 #[test]
 fn the_cmp_finds_what_was_compared_with_the_old_shadow_and_is_still_posted() {

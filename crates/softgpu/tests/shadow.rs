@@ -1,4 +1,5 @@
-//! A CMP that keeps shadows of MonitoredValue: what engines compare with, what the CMP finds, and how many there is room for.
+//! A CMP that keeps shadows of MonitoredValue: what engines compare with, what the CMP finds, and
+//! how many there is room for.
 
 mod machine;
 
@@ -31,7 +32,9 @@ impl Signaller {
     /// Signals `fence`; returns whether that interrupted.
     fn interrupts(&mut self, machine: &Machine, fence: &Fence, value: u64) -> bool {
         let of_fence = |seen: &[Seen]| {
-            seen.iter().filter(|s| matches!(s, Seen::Signaled(_, va) if *va == fence.current_va)).count()
+            seen.iter()
+                .filter(|s| matches!(s, Seen::Signaled(_, va) if *va == fence.current_va))
+                .count()
         };
         let before = of_fence(&machine.seen());
         self.rounds += 1;
@@ -58,7 +61,10 @@ fn a_signal_is_compared_with_the_shadow_and_not_with_memory() {
         assert!(signaller.interrupts(machine, &fence, 60));
         machine.tell_monitored(NUMBER, u64::MAX);
         fence.monitored.store(0);
-        assert!(!signaller.interrupts(machine, &fence, 61), "memory says otherwise, and is not asked");
+        assert!(
+            !signaller.interrupts(machine, &fence, 61),
+            "memory says otherwise, and is not asked"
+        );
         let stats = machine.gpu.stats();
         assert_eq!((stats.shadow_updates, stats.shadow_interrupts), (3, 0));
     });
@@ -85,7 +91,8 @@ fn the_cmp_interrupts_exactly_when_current_value_is_above_the_new_value() {
             if interrupts {
                 machine.await_seen(|seen| count(seen) == times);
             }
-            // Whatever is due has been raised when an engine has been through a signal of another fence.
+            // Whatever is due has been raised when an engine has been through a signal of another
+            // fence.
             let mut other = Signaller::new(&process);
             other.interrupts(machine, &process.fence(0, u64::MAX), 1);
             assert_eq!(count(&machine.seen()), times, "MonitoredValue {value}");
@@ -154,7 +161,8 @@ fn keeping_a_shadow_twice_changes_nothing_and_a_wrong_address_is_refused() {
 fn a_device_says_whether_it_has_a_shadow() {
     let says = |entries| {
         let machine = Machine::new(&Platform::closed_host(), hardware(entries));
-        DeviceTraits(machine.gpu.read_register(Register::DEVICE_TRAITS)).has(DeviceTraits::MONITORED_SHADOW)
+        DeviceTraits(machine.gpu.read_register(Register::DEVICE_TRAITS))
+            .has(DeviceTraits::MONITORED_SHADOW)
     };
     assert!(says(1) && !says(0));
     on(&Platform::closed_host(), hardware(0), |machine: &Arc<Machine>| {

@@ -1,4 +1,5 @@
-//! What engines leave on a timeline: a span per command on their own lane, a box per packet on the queue's lane.
+//! What engines leave on a timeline: a span per command on their own lane, a box per packet on the
+//! queue's lane.
 
 mod machine;
 
@@ -22,7 +23,8 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
         machine.gpu.start();
         let process = machine.process();
         let (ready, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
-        let mut queue = process.queue_with(COPY, QueueOptions { lane: lane.0 + 1, ..Default::default() });
+        let mut queue =
+            process.queue_with(COPY, QueueOptions { lane: lane.0 + 1, ..Default::default() });
         let mut other = process.queue(THREE_D);
         let words = |name, queued_ns| TraceWords { queued_ns, name, lane: lane.0 + 1 };
         let commands = [Command::Label { name: work.0 + 1 }, Command::Timed { ns: 2_000 }];
@@ -54,8 +56,10 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
     assert!(report.completed(), "{report:?}");
     let trace = platform.take_trace("test");
     let engine = |name: &str| {
-        let found =
-            trace.lanes.iter().find(|l| l.kind == LaneKind::Engine && l.group == "GPU" && l.name == name);
+        let found = trace
+            .lanes
+            .iter()
+            .find(|l| l.kind == LaneKind::Engine && l.group == "GPU" && l.name == name);
         found.expect("a lane per engine").id
     };
     let boxes = |lane| {
@@ -75,7 +79,11 @@ fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
         ]
     );
     let of_queue = |kind| trace.records.iter().find(|r| r.kind == kind && r.queue.is_some());
-    assert_eq!(of_queue(Kind::Timed).and_then(|r| r.queue), Some(lane), "the slice names its queue");
+    assert_eq!(
+        of_queue(Kind::Timed).and_then(|r| r.queue),
+        Some(lane),
+        "the slice names its queue"
+    );
     assert_eq!(trace.lost_records, 0);
 }
 
@@ -90,7 +98,8 @@ fn a_gap_is_a_record_of_its_own_and_no_busy_time() {
         let process = machine.process();
         let done = process.fence(0, 0);
         let mut queue = process.queue(COPY);
-        let commands = [Command::Timed { ns: 300 }, Command::Gap { ns: 5_000 }, Command::Timed { ns: 200 }];
+        let commands =
+            [Command::Timed { ns: 300 }, Command::Gap { ns: 5_000 }, Command::Timed { ns: 200 }];
         queue.submit(&[process.execute(&commands, 0), done.signal(1)]);
         machine.await_signals(&done, 1);
         let busy_ns: u64 = machine.gpu.stats().nodes.iter().map(|node| node.busy_ns).sum();

@@ -1,6 +1,7 @@
 //! tidegate: the GPU synchronisation and submission stack of WDDM 3.2 in user space.
 //!
-//! This crate is what a Cargo.toml names: the parts under their own names, and the assembly of a whole [`Machine`] from them.
+//! This crate is what a Cargo.toml names: the parts under their own names, and the assembly of a
+//! whole [`Machine`] from them.
 //!
 //! ```
 //! use tidegate::{Machine, MachineConfig, Platform, Submission, d3d12};
@@ -27,13 +28,15 @@
 //!
 //! # Threads
 //!
-//! On [`Platform::host`] any thread may use the machine: agents started with [`Platform::spawn`], threads of `std::thread`, and the
-//! calling thread outside of [`Machine::run`]. A wait never ends because the known agents cannot move. [`Platform::closed_host`] is
-//! for programs that start every thread with [`Platform::spawn`]: it ends a run that stands still and names what each agent waits
-//! for. A machine in virtual time, or under exploration, belongs to the thread that made it: a call from another thread panics there.
+//! On [`Platform::host`] any thread may use the machine: agents started with [`Platform::spawn`],
+//! threads of `std::thread`, and the calling thread outside of [`Machine::run`]. A wait never ends
+//! because the known agents cannot move. [`Platform::closed_host`] is for programs that start every
+//! thread with [`Platform::spawn`]: it ends a run that stands still and names what each agent waits
+//! for. A machine in virtual time, or under exploration, belongs to the thread that made it: a call
+//! from another thread panics there.
 //!
-//! Rooms: `machine` (one adapter: platform, memory, GPU, driver, kernel) · `run` (a workload on a machine of its own) · `variants`
-//! (named machines, and what contradicts itself).
+//! Rooms: `machine` (one adapter: platform, memory, GPU, driver, kernel) · `run` (a workload on a
+//! machine of its own) · `variants` (named machines, and what contradicts itself).
 
 mod machine;
 mod run;

@@ -1,8 +1,8 @@
-//! Assembles one machine: system memory, and for each adapter a software GPU, the reference driver, the graphics kernel. Each
-//! part is handed only what its contract names.
+//! Assembles one machine: system memory, and for each adapter a software GPU, the reference driver,
+//! the graphics kernel. Each part is handed only what its contract names.
 //!
-//! Order of a start, adapter by adapter: 1. GPU; 2. driver; 3. kernel, which starts the driver; 4. the engines. A stop goes
-//! the other way.
+//! Order of a start, adapter by adapter: 1. GPU; 2. driver; 3. kernel, which starts the driver; 4.
+//! the engines. A stop goes the other way.
 
 use std::sync::Arc;
 use tidegate_calls::{Kernel, Status};
@@ -34,15 +34,18 @@ impl MachineConfig {
         }
     }
 
-    /// The same with this many physical GPUs linked into the adapter, from 1 to 4: each has all the engines.
+    /// The same with this many physical GPUs linked into the adapter, from 1 to 4: each has all the
+    /// engines.
     pub fn linked(mut self, physical_gpus: u32) -> MachineConfig {
         self.gpu.physical_gpus = physical_gpus;
         self
     }
 
-    /// The same with a display that refreshes so often: a period in nanoseconds, of a microsecond or more.
+    /// The same with a display that refreshes so often: a period in nanoseconds, of a microsecond
+    /// or more.
     pub fn with_display(mut self, refresh_period_ns: u64) -> MachineConfig {
-        self.gpu.display = Some(tidegate_softgpu::DisplayConfig { refresh_period_ns, ..Default::default() });
+        self.gpu.display =
+            Some(tidegate_softgpu::DisplayConfig { refresh_period_ns, ..Default::default() });
         self
     }
 
@@ -75,7 +78,9 @@ impl MachineConfig {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadConfig {
     /// Hardware and driver count nodes differently.
-    #[error("the hardware has {gpu} nodes and the driver is configured for {driver}: change both together")]
+    #[error(
+        "the hardware has {gpu} nodes and the driver is configured for {driver}: change both together"
+    )]
     Nodes {
         /// Of the hardware.
         gpu: usize,
@@ -157,7 +162,8 @@ impl Unit {
 
 impl Drop for Unit {
     fn drop(&mut self) {
-        // The engines run until the adapter has ended: a paging operation in flight ends by their interrupt.
+        // The engines run until the adapter has ended: a paging operation in flight ends by their
+        // interrupt.
         self.adapter.stop();
         self.gpu.stop();
     }
@@ -175,7 +181,8 @@ pub struct Machine {
 
 impl Drop for Machine {
     /// # Panics
-    /// In debug builds, when a destroy call of the user-mode driver was refused: that is a leak which no call has returned.
+    /// In debug builds, when a destroy call of the user-mode driver was refused: that is a leak
+    /// which no call has returned.
     fn drop(&mut self) {
         let refused = self.refused_destroys();
         debug_assert!(refused.is_empty() || current::is_panicking(), "{refused:?}");
@@ -207,12 +214,15 @@ impl Machine {
         Ok(Machine::of(platform, vec![unit]))
     }
 
-    /// A machine of several adapters, in the order of `configs`. Each gets a window of the bus for its local memory, and lanes
-    /// of its own on the timeline.
+    /// A machine of several adapters, in the order of `configs`. Each gets a window of the bus for
+    /// its local memory, and lanes of its own on the timeline.
     ///
     /// # Errors
     /// [`MachineError::NoAdapter`] for none; as [`Machine::new`].
-    pub fn with_adapters(platform: &Platform, configs: Vec<MachineConfig>) -> Result<Machine, MachineError> {
+    pub fn with_adapters(
+        platform: &Platform,
+        configs: Vec<MachineConfig>,
+    ) -> Result<Machine, MachineError> {
         Machine::with_drivers(platform, configs, |_, driver| driver)
     }
 
@@ -232,7 +242,8 @@ impl Machine {
             config.gpu.local_memory_base.0 += u64::from(ordinal) * LOCAL_WINDOW_BYTES;
             config.gpu.lane_group = format!("GPU {ordinal}");
             config.kernel.ordinal = Some(ordinal);
-            units.push(Unit::start(platform, &system_memory, config, |driver| wrap(index, driver))?);
+            units
+                .push(Unit::start(platform, &system_memory, config, |driver| wrap(index, driver))?);
         }
         if units.is_empty() {
             return Err(MachineError::NoAdapter);
@@ -251,8 +262,8 @@ impl Machine {
         device
     }
 
-    /// The destroy calls of this machine's devices, their queues and their resources that the kernel refused. Each left an object
-    /// behind.
+    /// The destroy calls of this machine's devices, their queues and their resources that the
+    /// kernel refused. Each left an object behind.
     pub fn refused_destroys(&self) -> Vec<RefusedDestroy> {
         let reports = self.teardowns.lock().clone();
         reports.iter().flat_map(TeardownReport::refused).collect()
@@ -301,8 +312,8 @@ impl Machine {
         &self.units[index].adapter
     }
 
-    /// A new process, for whoever also ends it: by [`Process::close`], when what it queued is done, or by [`Process::terminate`].
-    /// [`Machine::device_in`] makes devices in it.
+    /// A new process, for whoever also ends it: by [`Process::close`], when what it queued is done,
+    /// or by [`Process::terminate`]. [`Machine::device_in`] makes devices in it.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -319,7 +330,8 @@ impl Machine {
         unit.adapter.open(name).map_err(MachineError::Open)
     }
 
-    /// The same with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its contexts may be in the bands FOCUS and REALTIME.
+    /// The same with the privilege to raise priorities (SE_INC_BASE_PRIORITY): its contexts may be
+    /// in the bands FOCUS and REALTIME.
     ///
     /// # Errors
     /// As [`Machine::process`].
@@ -331,7 +343,11 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::open_on`].
-    pub fn privileged_process_on(&self, index: usize, name: &str) -> Result<Arc<Process>, MachineError> {
+    pub fn privileged_process_on(
+        &self,
+        index: usize,
+        name: &str,
+    ) -> Result<Arc<Process>, MachineError> {
         let unit = self.units.get(index).ok_or(MachineError::NoAdapter)?;
         unit.adapter.open_privileged(name).map_err(MachineError::Open)
     }
@@ -340,13 +356,18 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::device`].
-    pub fn device_in(&self, process: &Arc<Process>, options: DeviceOptions) -> Result<Device, MachineError> {
+    pub fn device_in(
+        &self,
+        process: &Arc<Process>,
+        options: DeviceOptions,
+    ) -> Result<Device, MachineError> {
         let options = DeviceOptions { process_name: process.name().to_owned(), ..options };
         Ok(self.reported(Device::new(&self.platform, process.clone(), options)?))
     }
 
-    /// Removes adapter `index` while processes may use it: its engines stop, and then the kernel's side is removed as
-    /// [`Adapter::remove`] says. The other adapters go on, also with fences that they share with it.
+    /// Removes adapter `index` while processes may use it: its engines stop, and then the kernel's
+    /// side is removed as [`Adapter::remove`] says. The other adapters go on, also with fences that
+    /// they share with it.
     ///
     /// # Panics
     /// When there is no such adapter.
@@ -356,22 +377,30 @@ impl Machine {
         unit.adapter.remove();
     }
 
-    /// Who cannot go on after a run that stood still, and what each waits for: threads, queues that the kernel holds back, queues
-    /// that engines hold back; then the fences that lost a process which could have signalled them.
+    /// Who cannot go on after a run that stood still, and what each waits for: threads, queues that
+    /// the kernel holds back, queues that engines hold back; then the fences that lost a process
+    /// which could have signalled them.
     pub fn standstill(&self, report: &RunReport) -> Vec<String> {
-        let mut lines: Vec<String> =
-            report.blocked.iter().map(|(agent, what)| format!("'{agent}' waits for {what}")).collect();
+        let mut lines: Vec<String> = report
+            .blocked
+            .iter()
+            .map(|(agent, what)| format!("'{agent}' waits for {what}"))
+            .collect();
         for unit in &self.units {
             let on_engines = unit.gpu.parked_waits().into_iter();
-            let on_engines =
-                on_engines.filter_map(|w| unit.adapter.describe_wait(w.tag, w.current_value, w.value));
+            let on_engines = on_engines
+                .filter_map(|w| unit.adapter.describe_wait(w.tag, w.current_value, w.value));
             let waits = unit.adapter.pending_waits().into_iter().chain(on_engines);
             lines.extend(waits.map(|w| format!("queue {} waits for {w}", w.tag)));
             let lost = unit.adapter.lost_signals().into_iter();
             lines.extend(lost.map(|lost| format!("fence '{}': {lost}", lost.fence)));
             lines.extend(unit.adapter.outstanding_work().iter().map(ToString::to_string));
-            lines.extend(unit.adapter.driver_faults().iter().map(|fault| format!("the driver's {fault}")));
-            lines.extend(unit.adapter.bug_checks().iter().map(|bug| format!("the adapter stopped: {bug}")));
+            lines.extend(
+                unit.adapter.driver_faults().iter().map(|fault| format!("the driver's {fault}")),
+            );
+            lines.extend(
+                unit.adapter.bug_checks().iter().map(|bug| format!("the adapter stopped: {bug}")),
+            );
         }
         lines
     }
@@ -384,11 +413,16 @@ impl Machine {
         self.open_on(0, process_name)
     }
 
-    /// The call surface of a process on adapter `index`. A program that uses several adapters opens each of them.
+    /// The call surface of a process on adapter `index`. A program that uses several adapters opens
+    /// each of them.
     ///
     /// # Errors
     /// [`MachineError::NoAdapter`] when there is no such adapter; what the kernel refuses.
-    pub fn open_on(&self, index: usize, process_name: &str) -> Result<Arc<dyn Kernel>, MachineError> {
+    pub fn open_on(
+        &self,
+        index: usize,
+        process_name: &str,
+    ) -> Result<Arc<dyn Kernel>, MachineError> {
         Ok(self.process_on(index, process_name)?)
     }
 
@@ -412,8 +446,8 @@ impl Machine {
         Ok(self.reported(Device::new(&self.platform, process, options)?))
     }
 
-    /// Runs `main` as an application on this machine, to its end. What its user-mode queues logged is on the timeline by then,
-    /// if there is one.
+    /// Runs `main` as an application on this machine, to its end. What its user-mode queues logged
+    /// is on the timeline by then, if there is one.
     pub fn run(&self, main: impl FnOnce() + Send + 'static) -> RunReport {
         let report = self.platform.run(main);
         for unit in &self.units {

@@ -1,4 +1,5 @@
-//! Runs a workload on a machine of its own: as many engines as it asks for, threads or virtual time as told.
+//! Runs a workload on a machine of its own: as many engines as it asks for, threads or virtual time
+//! as told.
 
 use crate::machine::{Machine, MachineConfig, MachineError};
 use crate::variants::Variant;
@@ -17,8 +18,8 @@ use tidegate_workload::expect::Clock;
 use tidegate_workload::model::{Submission, Workload};
 use tidegate_workload::recovery::{EngineRow, FenceAt, Times};
 use tidegate_workload::runner::{
-    self, DisplayCounters, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, PendingWait, Picture,
-    Progress, QueueCounters, RecoveredWork, Recovery, RunOptions,
+    self, DisplayCounters, HangAt, MachineCounters, MachineProbe, NodeNeeds, Outcome, PendingWait,
+    Picture, Progress, QueueCounters, RecoveredWork, Recovery, RunOptions,
 };
 
 /// What to run, and how.
@@ -34,11 +35,11 @@ pub struct RunRequest {
     pub tracing: bool,
     /// Make the per-kernel table ([`Outcome::kernels`]).
     pub kernels: bool,
-    /// Bytes of local memory; `None` is as much as the workload or the machine says. With less than the workload's buffers need,
-    /// submissions look after their residency.
+    /// Bytes of local memory; `None` is as much as the workload or the machine says. With less than
+    /// the workload's buffers need, submissions look after their residency.
     pub local_memory_bytes: Option<u64>,
-    /// Slots in the ring of each user-mode queue, a power of two from 8 to 2^20; `None` takes what fits the workload
-    /// ([`runner::ring_slots`]).
+    /// Slots in the ring of each user-mode queue, a power of two from 8 to 2^20; `None` takes what
+    /// fits the workload ([`runner::ring_slots`]).
     pub ring_slots: Option<u64>,
     /// How the GPU gives out doorbells; `None` leaves it to the adapter.
     pub doorbells: Option<DoorbellModel>,
@@ -50,13 +51,15 @@ pub struct RunRequest {
     pub progress: Option<Progress>,
     /// How finely all nodes are preempted; what is `None` is left to the adapter.
     pub preemption: PreemptionChoice,
-    /// How long the GPU may take to give up what it runs, in nanoseconds, before it counts as hung (TdrDelay).
+    /// How long the GPU may take to give up what it runs, in nanoseconds, before it counts as hung
+    /// (TdrDelay).
     pub tdr_delay_ns: Option<u64>,
     /// Submissions that are to hang.
     pub hangs: Vec<HangAt>,
     /// Keep every picture that the display shows.
     pub frames: bool,
-    /// Another workload that runs on the same machine at the same time, in a process of its own. Nothing of it hangs.
+    /// Another workload that runs on the same machine at the same time, in a process of its own.
+    /// Nothing of it hangs.
     pub beside: Option<Arc<Workload>>,
 }
 
@@ -120,7 +123,8 @@ pub struct RunResult {
     pub outcome: Outcome,
     /// The timeline, if it was asked for.
     pub trace: Option<Trace>,
-    /// The pictures that the display showed, in their order, if they were to be kept; each once, however many refreshes it stayed.
+    /// The pictures that the display showed, in their order, if they were to be kept; each once,
+    /// however many refreshes it stayed.
     pub shown: Vec<Picture>,
 }
 
@@ -202,7 +206,8 @@ impl MachineProbe for Probe {
     }
 
     fn recoveries(&self) -> Vec<Recovery> {
-        let names: Vec<String> = self.0.gpu().stats().nodes.into_iter().map(|node| node.name).collect();
+        let names: Vec<String> =
+            self.0.gpu().stats().nodes.into_iter().map(|node| node.name).collect();
         let nodes = self.0.gpu().nodes_of_each();
         let engine_name = |engine: EngineId| {
             names.get((engine.engine_ordinal * nodes + engine.node_ordinal) as usize).cloned()
@@ -214,7 +219,8 @@ impl MachineProbe for Probe {
     fn pending_waits(&self) -> Vec<PendingWait> {
         let adapter = self.0.adapter();
         let parked = self.0.gpu().parked_waits().into_iter();
-        let on_engines = parked.filter_map(|w| adapter.describe_wait(w.tag, w.current_value, w.value));
+        let on_engines =
+            parked.filter_map(|w| adapter.describe_wait(w.tag, w.current_value, w.value));
         let held = adapter.pending_waits().into_iter().chain(on_engines);
         held.map(pending).collect()
     }
@@ -234,7 +240,11 @@ fn recovery(report: RecoveryReport, engine_name: impl Fn(EngineId) -> Option<Str
         engine: report.engine.and_then(engine_name),
         noticed: report.noticed,
         work: report.work.into_iter().map(work).collect(),
-        held_back: report.held_back.into_iter().map(|held| (pending(held.wait), held.signaller)).collect(),
+        held_back: report
+            .held_back
+            .into_iter()
+            .map(|held| (pending(held.wait), held.signaller))
+            .collect(),
         outcome: outcome_in_words(&report.outcome),
         lost: report.lost,
         driver: report.driver,
@@ -245,9 +255,13 @@ fn outcome_in_words(outcome: &RecoveryOutcome) -> String {
     match outcome {
         RecoveryOutcome::Begun => "the recovery had begun".to_owned(),
         RecoveryOutcome::Ignored => "nothing was done about it".to_owned(),
-        RecoveryOutcome::NothingLeft => "the engine was done by itself, and nothing was reset".to_owned(),
+        RecoveryOutcome::NothingLeft => {
+            "the engine was done by itself, and nothing was reset".to_owned()
+        }
         RecoveryOutcome::EngineReset => "the engine was reset".to_owned(),
-        RecoveryOutcome::DeviceLost => "the engine did not run the work, and nothing was reset".to_owned(),
+        RecoveryOutcome::DeviceLost => {
+            "the engine did not run the work, and nothing was reset".to_owned()
+        }
         RecoveryOutcome::AdapterReset => "the adapter was reset".to_owned(),
         RecoveryOutcome::Fatal(why) => format!("the adapter is stopped: {why}"),
     }
@@ -257,15 +271,17 @@ fn pending(wait: tidegate_dxgkrnl::PendingWait) -> PendingWait {
     PendingWait { tag: wait.tag, fence: wait.fence, value: wait.value, current: wait.current }
 }
 
-/// Runs a workload to its end. Wrong results, deadlocks and GPU faults are problems of the outcome, not errors.
+/// Runs a workload to its end. Wrong results, deadlocks and GPU faults are problems of the outcome,
+/// not errors.
 pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     let platform = match request.clock {
         Clock::Wall => Platform::closed_host(),
         Clock::Virtual => Platform::virtual_time(request.costs.steps.clone()),
     };
     let workloads = || std::iter::once(&request.workload).chain(&request.beside);
-    let tracing =
-        request.tracing || request.kernels || workloads().any(|workload| runner::wants_trace(workload));
+    let tracing = request.tracing
+        || request.kernels
+        || workloads().any(|workload| runner::wants_trace(workload));
     if tracing {
         platform.enable_tracing();
     }
@@ -278,8 +294,11 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         needs(|n| n.copy),
     );
     if request.clock == Clock::Virtual {
-        config.gpu.rates =
-            WorkRates { byte_ps: cost::WORK.byte_ps, group_ns: cost::WORK.group_ns, ..WorkRates::default() };
+        config.gpu.rates = WorkRates {
+            byte_ps: cost::WORK.byte_ps,
+            group_ns: cost::WORK.group_ns,
+            ..WorkRates::default()
+        };
     }
     if let Some(variant) = request.adapter {
         variant.apply(&mut config);
@@ -292,7 +311,9 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         config.driver.doorbells = model;
     }
     let displays = [Some(&request.workload), request.beside.as_ref()];
-    if let Some(display) = displays.into_iter().flatten().find_map(|workload| workload.display.as_ref()) {
+    if let Some(display) =
+        displays.into_iter().flatten().find_map(|workload| workload.display.as_ref())
+    {
         config = config.with_display(display.refresh_ns);
     }
     request.preemption.apply(&mut config);
@@ -322,7 +343,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         let probe = Arc::new(Probe(machine.clone()));
         Ok::<_, RunError>(runner::prepare(&platform, workload.clone(), device, probe, run_options)?)
     };
-    let prepared = prepare(&request.workload, request.workload.name.clone(), request.hangs.clone())?;
+    let prepared =
+        prepare(&request.workload, request.workload.name.clone(), request.hangs.clone())?;
     let beside = match &request.beside {
         None => None,
         Some(workload) if workload.name == request.workload.name => {
@@ -334,7 +356,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
         prepared.know(beside.queue_names());
         beside.know(prepared.queue_names());
     }
-    let (main, other) = (prepared.main(&platform), beside.as_ref().map(|beside| beside.main(&platform)));
+    let (main, other) =
+        (prepared.main(&platform), beside.as_ref().map(|beside| beside.main(&platform)));
     let spawner = platform.clone();
     let report = machine.run(move || {
         let other = other.map(|other| spawner.spawn("beside", other));
@@ -345,7 +368,8 @@ pub fn run_workload(request: &RunRequest) -> Result<RunResult, RunError> {
     });
     prepared.check_hangs()?;
     let trace = tracing.then(|| platform.take_trace(&request.workload.name));
-    let origin_ns = std::iter::once(&prepared).chain(&beside).map(|p| p.started_ns()).min().unwrap_or(0);
+    let origin_ns =
+        std::iter::once(&prepared).chain(&beside).map(|p| p.started_ns()).min().unwrap_or(0);
     let mut outcome = prepared.finish(&report, trace.as_ref(), origin_ns);
     if let Some(beside) = &beside {
         let other = beside.finish(&report, trace.as_ref(), origin_ns);

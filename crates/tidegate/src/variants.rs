@@ -1,8 +1,9 @@
-//! Owns the named machines: every switch of the hardware and of its driver that the documents allow, by itself, and the
-//! combinations that go together in real devices.
+//! Owns the named machines: every switch of the hardware and of its driver that the documents
+//! allow, by itself, and the combinations that go together in real devices.
 //!
-//! A variant is a change of a configuration, so it goes with any number of engines. [`Caps`] says what a configuration comes
-//! to without starting it; [`crate::MachineConfig::check`] finds contradictions. It does not choose a variant for anybody.
+//! A variant is a change of a configuration, so it goes with any number of engines. [`Caps`] says
+//! what a configuration comes to without starting it; [`crate::MachineConfig::check`] finds
+//! contradictions. It does not choose a variant for anybody.
 
 use crate::machine::{BadConfig, MachineConfig};
 use tidegate_d3d12::Submission;
@@ -21,7 +22,8 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Makes a configuration one of this variant; its nodes, doorbells and costs may have been chosen before.
+    /// Makes a configuration one of this variant; its nodes, doorbells and costs may have been
+    /// chosen before.
     pub fn apply(&self, config: &mut MachineConfig) {
         (self.change)(config);
     }
@@ -100,7 +102,11 @@ pub static ALL: &[Variant] = &[
         about: "copy engines cannot write a fence: packets, and the kernel signals for them",
         change: |c| of_class(c, EngineClass::Copy, |node| node.writes_fences = false),
     },
-    Variant { name: "no-fence-writes", about: "no engine can write a fence", change: no_fence_writes },
+    Variant {
+        name: "no-fence-writes",
+        about: "no engine can write a fence",
+        change: no_fence_writes,
+    },
     Variant {
         name: "stride-8",
         about: "native fences are packed 8 bytes apart, with room for two peaks of history",
@@ -252,7 +258,8 @@ pub static ALL: &[Variant] = &[
     },
 ];
 
-/// Copies of MonitoredValue of the variants that keep any: fewer than a program may have fences, so that some find no room.
+/// Copies of MonitoredValue of the variants that keep any: fewer than a program may have fences, so
+/// that some find no room.
 const SHADOW_ENTRIES: u32 = 16;
 
 fn advanced(config: &mut MachineConfig) {
@@ -305,7 +312,8 @@ pub struct Caps {
     pub native_fences: bool,
     /// Not No64BitAtomics.
     pub atomics_64bit: bool,
-    /// What signalled interrupts say; "any fence" where kinds cannot be told, "monitored" without native fences.
+    /// What signalled interrupts say; "any fence" where kinds cannot be told, "monitored" without
+    /// native fences.
     pub interrupts: &'static str,
     /// Nodes that interrupt for their writes to monitored fences.
     pub advanced_nodes: usize,
@@ -338,7 +346,8 @@ impl Caps {
     pub fn of(config: &MachineConfig) -> Caps {
         let (gpu, driver, kernel) = (&config.gpu, &config.driver, &config.kernel);
         let hardware_scheduling = kernel.hardware_scheduling.enabled;
-        let native_fences = hardware_scheduling && kernel.native_fence.enabled && driver.native_fence;
+        let native_fences =
+            hardware_scheduling && kernel.native_fence.enabled && driver.native_fence;
         let writing = gpu.nodes.iter().filter(|n| n.writes_fences).count();
         let all_write = writing == gpu.nodes.len();
         let user_mode = native_fences
@@ -455,7 +464,10 @@ mod tests {
                 Ok(_) => panic!("nothing contradicts anything"),
             }
         };
-        assert_eq!(refused(|c| c.gpu.atomics_64bit = false), BadConfig::NativeFencesWithout64BitAtomics);
+        assert_eq!(
+            refused(|c| c.gpu.atomics_64bit = false),
+            BadConfig::NativeFencesWithout64BitAtomics
+        );
         assert_eq!(refused(|c| c.driver.fence_stride_bytes = 24), BadConfig::Stride(24));
         assert_eq!(refused(|c| *c = c.clone().with_display(999)), BadConfig::RefreshPeriod(999));
         assert_eq!(MachineConfig::standard(&platform).with_display(1_000).check(), Ok(()));
@@ -465,7 +477,10 @@ mod tests {
         );
         assert_eq!(refused(|c| c.gpu.physical_gpus = 0), BadConfig::PhysicalGpus(0));
         assert_eq!(refused(|c| c.gpu.physical_gpus = 5), BadConfig::PhysicalGpus(5));
-        assert_eq!(refused(|c| *c = c.clone().with_nodes(1, 1, 15).linked(3)), BadConfig::Engines(51));
+        assert_eq!(
+            refused(|c| *c = c.clone().with_nodes(1, 1, 15).linked(3)),
+            BadConfig::Engines(51)
+        );
         assert_eq!(refused(|c| drop(c.gpu.nodes.pop())), BadConfig::Nodes { gpu: 2, driver: 3 });
     }
 }

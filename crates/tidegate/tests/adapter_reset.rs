@@ -1,4 +1,5 @@
-//! The reset of an adapter: the published order, who is lost and who is not, and what works afterwards.
+//! The reset of an adapter: the published order, who is lost and who is not, and what works
+//! afterwards.
 
 mod world;
 
@@ -28,8 +29,9 @@ fn an_adapter_is_reset_in_the_published_order() {
         w.driver.take();
         w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
         let calls = w.driver.take();
-        let place =
-            |what: &dyn Fn(&tidegate::ddi::recording::Called) -> bool| calls.iter().position(what).unwrap();
+        let place = |what: &dyn Fn(&tidegate::ddi::recording::Called) -> bool| {
+            calls.iter().position(what).unwrap()
+        };
         let reset = place(&|c| c.ddi == "ResetFromTimeout");
         let lost = place(&|c| c.ddi == "BuildPagingBuffer" && c.about.contains("bytes: 0"));
         let restart = place(&|c| c.ddi == "RestartFromTimeout");
@@ -107,7 +109,9 @@ fn whoever_is_in_the_driver_is_waited_for_and_not_for_ever() {
     for (stays_s, fatal) in [(3, false), (20, true)] {
         let (w, _) = world().run_to_report(move |w| {
             let platform = w.platform.clone();
-            w.hooked.on("CreateHwQueue", move || _ = platform.sleep_until(platform.now().after(stays_s * S)));
+            w.hooked.on("CreateHwQueue", move || {
+                _ = platform.sleep_until(platform.now().after(stays_s * S))
+            });
             let other = Neighbour::of(w, "in the driver");
             let inside = w.platform.spawn("in the driver", move || _ = other.queue(0, 7));
             w.pass(SETTLED_NS);

@@ -1,5 +1,6 @@
-//! Every named adapter: it is what its caps say, a multi-engine workload comes out right under each submission model that it
-//! offers, and nobody who waits on the CPU for what the GPU signals is lost.
+//! Every named adapter: it is what its caps say, a multi-engine workload comes out right under each
+//! submission model that it offers, and nobody who waits on the CPU for what the GPU signals is
+//! lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,10 +30,15 @@ fn a_workload_is_right_on_every_adapter_under_every_model_that_it_offers() {
                 adapter: Some(variant),
                 ..RunRequest::new(workload.clone(), Clock::Virtual)
             };
-            let result =
-                run_workload(&request).unwrap_or_else(|e| panic!("{} {submission}: {e}", variant.name));
+            let result = run_workload(&request)
+                .unwrap_or_else(|e| panic!("{} {submission}: {e}", variant.name));
             let report = &result.outcome.report;
-            assert!(report.is_right(), "{} {submission}: {:?}", variant.name, report.problem_lines());
+            assert!(
+                report.is_right(),
+                "{} {submission}: {:?}",
+                variant.name,
+                report.problem_lines()
+            );
         }
     }
 }
@@ -60,7 +66,10 @@ fn a_hang_costs_its_own_process_alone_on_every_adapter_under_every_model() {
             assert_eq!(report.recoveries.len(), 1, "{which}");
             assert_eq!(report.recoveries[0].outcome, "the engine was reset", "{which}");
             let beside = report.beside.unwrap();
-            assert!(beside.completed && beside.queues.iter().all(|q| q.fate == Fate::WentOn), "{which}");
+            assert!(
+                beside.completed && beside.queues.iter().all(|q| q.fate == Fate::WentOn),
+                "{which}"
+            );
         }
     }
 }
@@ -78,7 +87,11 @@ fn an_adapter_is_what_its_caps_say() {
         assert_eq!(info.no_64bit_atomics, !caps.atomics_64bit, "{name}");
         assert_eq!(info.io_mmu, caps.io_mmu, "{name}");
         assert_eq!(info.physical_adapters, caps.physical_gpus, "{name}");
-        assert_eq!(info.nodes.iter().filter(|n| n.writes_fences).count(), caps.fence_writing_nodes, "{name}");
+        assert_eq!(
+            info.nodes.iter().filter(|n| n.writes_fences).count(),
+            caps.fence_writing_nodes,
+            "{name}"
+        );
         let user_mode = info.nodes.iter().all(|n| n.user_mode_submission);
         assert_eq!(user_mode, caps.submissions.contains(&Submission::User), "{name}");
         machine.run(|| ());
@@ -105,12 +118,21 @@ fn no_waiter_of_a_gpu_signal_is_lost_on_any_adapter() {
 fn ping_pong(device: &Device, submission: Submission) {
     let queue = |list_type: CommandListType, node, gpu: u32| {
         let (name, priority) = (list_type.name().to_owned(), Priority::Normal);
-        let desc = QueueDesc { name, list_type, priority, submission, node: Some(node), node_mask: 1 << gpu };
+        let desc = QueueDesc {
+            name,
+            list_type,
+            priority,
+            submission,
+            node: Some(node),
+            node_mask: 1 << gpu,
+        };
         device.create_queue(desc).unwrap()
     };
     let last = device.physical_gpus() - 1;
-    let (compute, copy) = (queue(CommandListType::Compute, 1, 0), queue(CommandListType::Copy, 2, last));
-    let [go, between, done] = ["go", "between", "done"].map(|name| device.create_fence(name, 0).unwrap());
+    let (compute, copy) =
+        (queue(CommandListType::Compute, 1, 0), queue(CommandListType::Copy, 2, last));
+    let [go, between, done] =
+        ["go", "between", "done"].map(|name| device.create_fence(name, 0).unwrap());
     for value in 1..=50 {
         compute.wait(&go, value).unwrap();
         compute.signal(&between, value).unwrap();

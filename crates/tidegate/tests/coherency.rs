@@ -1,5 +1,5 @@
-//! Hardware that is not coherent with the CPU's caches, and hardware behind an IoMmu: the kernel maps fences as it needs them, and
-//! a kernel that does not is stopped by name.
+//! Hardware that is not coherent with the CPU's caches, and hardware behind an IoMmu: the kernel
+//! maps fences as it needs them, and a kernel that does not is stopped by name.
 
 mod world;
 
@@ -13,7 +13,8 @@ use tidegate::platform::{CacheType, StepCosts};
 use tidegate::{MachineConfig, Platform, Submission};
 use world::pair::{Adapters, Kind};
 use world::{
-    ChangeCaps, World, copy_word, signal_packet, start, start_with, store, wait_packet, world, world_with,
+    ChangeCaps, World, copy_word, signal_packet, start, start_with, store, wait_packet, world,
+    world_with,
 };
 
 const SHARED: SyncObjectFlags = SyncObjectFlags::SHARED.union(SyncObjectFlags::NT_SECURITY_SHARING);
@@ -30,10 +31,16 @@ fn io_mmu(mut config: MachineConfig) -> MachineConfig {
 
 /// Fences of both kinds, packed and on pages of their own.
 fn fences(w: &World) -> [FenceInstance; 4] {
-    [w.native(0), w.monitored(0), w.try_native(0, SHARED).unwrap(), w.try_monitored(0, SHARED).unwrap()]
+    [
+        w.native(0),
+        w.monitored(0),
+        w.try_native(0, SHARED).unwrap(),
+        w.try_monitored(0, SHARED).unwrap(),
+    ]
 }
 
-/// Engines store to a fence from each kind of queue, and a ring signals and waits for it if it is native.
+/// Engines store to a fence from each kind of queue, and a ring signals and waits for it if it is
+/// native.
 fn engines_reach(w: &World, fence: &FenceInstance) {
     let va = fence.engine_va(&w.kernel.query_adapter_info());
     let event = w.wait_event(fence, 1);
@@ -102,7 +109,10 @@ fn a_driver_that_declares_less_than_its_hardware_can_is_served_uncached() {
 fn coherency_that_the_hardware_lacks_stops_the_queue_that_asks_for_it() {
     let more: ChangeCaps = Box::new(|caps| caps.cache_coherent_memory = true);
     let w = start(not_coherent, Some(more)).unwrap();
-    assert_eq!(fault_at(w, |w| w.monitored(0).current_value_gpu_va), "an access past the CPUs' caches");
+    assert_eq!(
+        fault_at(w, |w| w.monitored(0).current_value_gpu_va),
+        "an access past the CPUs' caches"
+    );
 }
 
 /// A driver that forgets the bit for coherent accesses to fence values.
@@ -129,7 +139,10 @@ impl DriverLayer for Forgetful {
 #[test]
 fn an_entry_that_forgets_coherency_stops_the_queue_that_uses_it() {
     let w = start_with(|config| config, None, |driver| Arc::new(Forgetful(driver))).unwrap();
-    assert_eq!(fault_at(w, |w| w.monitored(0).current_value_gpu_va), "an access past the CPUs' caches");
+    assert_eq!(
+        fault_at(w, |w| w.monitored(0).current_value_gpu_va),
+        "an access past the CPUs' caches"
+    );
 }
 
 // spec: MF-068
@@ -138,7 +151,8 @@ fn a_fence_over_two_adapters_is_uncached_as_soon_as_one_of_them_is_not_coherent(
     for creator in [0, 1] {
         let platform = Platform::virtual_time(StepCosts::free());
         let kinds = [Kind::CAPABLE; 2];
-        let adapters = Adapters::with(&platform, &kinds, |index, config| config.gpu.io_coherent = index == 0);
+        let adapters =
+            Adapters::with(&platform, &kinds, |index, config| config.gpu.io_coherent = index == 0);
         adapters.run(move |w| {
             let (fences, _handle) = w.fence_from(creator, 0);
             let queues = [0, 1].map(|adapter| w.queue(adapter, Submission::User));
@@ -177,7 +191,10 @@ fn behind_an_io_mmu_engines_reach_fences_by_cpu_addresses() {
 fn the_separate_gpu_address_faults_behind_an_io_mmu_and_the_cpu_address_elsewhere() {
     let unmapped = "a store to an address that is not mapped or not writable";
     for make in [World::native as fn(&World, u64) -> FenceInstance, World::monitored] {
-        assert_eq!(fault_at(world_with(io_mmu), move |w| make(w, 0).current_value_gpu_va), unmapped);
+        assert_eq!(
+            fault_at(world_with(io_mmu), move |w| make(w, 0).current_value_gpu_va),
+            unmapped
+        );
         assert_eq!(fault_at(world(), move |w| make(w, 0).value_cpu_va), unmapped);
     }
     // MonitoredValue stays out of reach.
@@ -191,7 +208,12 @@ fn a_shared_fence_has_one_cpu_address_in_its_process_until_it_ends() {
         let made = w.try_native(0, SHARED).unwrap();
         let nt_handle = w.kernel.share_objects(&[made.handle], SyncObjectAccess::all()).unwrap();
         let open = |flags| {
-            let args = OpenSyncObject { device: w.device, nt_handle: &nt_handle, flags, engine_affinity: 0 };
+            let args = OpenSyncObject {
+                device: w.device,
+                nt_handle: &nt_handle,
+                flags,
+                engine_affinity: 0,
+            };
             w.kernel.open_sync_object_from_nt_handle(args).unwrap()
         };
         let (second, third) = (open(SyncObjectFlags::NO_SIGNAL), open(SyncObjectFlags::empty()));

@@ -1,14 +1,16 @@
-//! Save areas of packet contexts: made, given their first content, kept over evictions and moves, and freed.
+//! Save areas of packet contexts: made, given their first content, kept over evictions and moves,
+//! and freed.
 
 mod world;
 
 use std::sync::{Arc, OnceLock};
 use tidegate::calls::{
-    Allocation, AllocationKind, CreateAllocation, CreatePagingQueue, Handle, MakeResident, PagingPriority,
-    PagingQueue, Placement, Residency, Status,
+    Allocation, AllocationKind, CreateAllocation, CreatePagingQueue, Handle, MakeResident,
+    PagingPriority, PagingQueue, Placement, Residency, Status,
 };
 use tidegate::ddi::{
-    ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DevicePowerState, OsHandle, Passive,
+    ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DevicePowerState, OsHandle,
+    Passive,
 };
 use tidegate::dxgkrnl::PowerManagement;
 use tidegate::gpu_abi::ring::SAVED_STATE;
@@ -103,7 +105,10 @@ fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content
         assert_eq!((areas.areas().len(), area.system_gpu_va % AREA_BYTES), (1, 0));
         assert_eq!(counts(w), (1, 1), "there is room in local memory");
         w.submit_packet(context, &[world::store(gpu_va, 7)]);
-        assert!(!w.driver.take().iter().any(|c| c.ddi == "SubmitCommandVirtual"), "it has no content yet");
+        assert!(
+            !w.driver.take().iter().any(|c| c.ddi == "SubmitCommandVirtual"),
+            "it has no content yet"
+        );
         done(w, context);
         assert_eq!(memory.read_u64(0), Ok(7));
         assert_eq!(areas.read(area.system_gpu_va), Some([0; 64]), "rubbish was filled over");
@@ -113,7 +118,9 @@ fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content
         let calls = w.driver.take();
         let order: Vec<_> = calls
             .iter()
-            .filter(|c| c.ddi == "SubmitCommandVirtual" || c.about.starts_with("InitContextResource"))
+            .filter(|c| {
+                c.ddi == "SubmitCommandVirtual" || c.about.starts_with("InitContextResource")
+            })
             .map(|c| c.ddi)
             .collect();
         let init = ["BuildPagingBuffer", "SubmitCommandVirtual"];
@@ -155,7 +162,11 @@ fn a_state_is_kept_when_its_area_leaves_local_memory_and_engines_find_it_at_its_
         w.submit_packet(context, &[Command::Timed { ns: 1 }]);
         done(w, context);
         w.kernel.destroy_allocation(all.handle).unwrap();
-        assert_eq!(areas.read(area.system_gpu_va), Some(STATE), "and it comes back for nobody's sake");
+        assert_eq!(
+            areas.read(area.system_gpu_va),
+            Some(STATE),
+            "and it comes back for nobody's sake"
+        );
     });
 }
 
@@ -200,7 +211,8 @@ fn an_area_moves_only_while_no_packet_of_its_context_is_on_the_engine() {
         done(w, context);
         assert_eq!(counts(w).1, 0);
         let calls = w.driver.take();
-        let position = |what: &str| calls.iter().position(|c| c.about.starts_with(what) || c.ddi == what);
+        let position =
+            |what: &str| calls.iter().position(|c| c.about.starts_with(what) || c.ddi == what);
         let moved = position("VirtualTransfer").unwrap();
         let packets: Vec<usize> =
             (0..calls.len()).filter(|at| calls[*at].ddi == "SubmitCommandVirtual").collect();
@@ -266,7 +278,8 @@ fn an_area_goes_with_its_context_but_not_before_its_last_packet() {
         assert!(areas.at(of(1)).is_some(), "its packet may store its state there");
         w.pass(20_000);
         assert_eq!(areas.at(of(1)), None);
-        let again = areas.callbacks().destroy_context_allocation(&Passive::enter(), made[0].os_handle);
+        let again =
+            areas.callbacks().destroy_context_allocation(&Passive::enter(), made[0].os_handle);
         assert_eq!(again, Err(Status::INVALID_HANDLE));
     });
 }
@@ -329,7 +342,8 @@ fn drivers_ask_for_whole_pages_of_contexts_that_are_there() {
     });
 }
 
-/// An area of a device is for all its contexts, and is there as long as one of them has a packet on an engine.
+/// An area of a device is for all its contexts, and is there as long as one of them has a packet on
+/// an engine.
 // spec: PRE-013, PRE-014, PRE-015
 #[test]
 fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
@@ -345,7 +359,8 @@ fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
             let owner = ContextAllocationOwner::Device(device);
             kernel.create_context_allocation(&level, CreateContextAllocation { owner, bytes })
         };
-        let (kept, given_back) = (ask(device, AREA_BYTES).unwrap(), ask(device, 2 * AREA_BYTES).unwrap());
+        let (kept, given_back) =
+            (ask(device, AREA_BYTES).unwrap(), ask(device, 2 * AREA_BYTES).unwrap());
         for area in [kept, given_back] {
             assert_eq!(
                 areas.read(area.system_gpu_va),
@@ -359,13 +374,17 @@ fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
         areas.write(kept.system_gpu_va, &STATE);
         let at = areas.at(kept.system_gpu_va);
         press(w, BYTES);
-        assert_eq!((areas.at(kept.system_gpu_va), areas.read(kept.system_gpu_va)), (at, Some(STATE)));
+        assert_eq!(
+            (areas.at(kept.system_gpu_va), areas.read(kept.system_gpu_va)),
+            (at, Some(STATE))
+        );
         assert_eq!(kernel.destroy_context_allocation(&level, given_back.os_handle), Ok(()));
         assert_eq!(areas.at(given_back.system_gpu_va), None);
         assert_eq!(ask(device, AREA_BYTES + 8), Err(Status::INVALID_PARAMETER));
         assert_eq!(ask(OsHandle(1 << 62), AREA_BYTES), Err(Status::INVALID_HANDLE));
         // The memory manager's own device: what gives an area its content would wait for itself.
-        let of_kernel: Vec<OsHandle> = areas.devices().into_iter().filter(|of| *of > device).collect();
+        let of_kernel: Vec<OsHandle> =
+            areas.devices().into_iter().filter(|of| *of > device).collect();
         assert!(!of_kernel.is_empty());
         assert!(of_kernel.iter().all(|of| ask(*of, AREA_BYTES) == Err(Status::INVALID_HANDLE)));
 

@@ -1,16 +1,17 @@
-//! Doorbells beyond the plain one: what must be stated before one can be had, the secondary address, the resize of a ring, the
-//! location that all queues of a process share, who is victimised, and that ringing again is harmless.
+//! Doorbells beyond the plain one: what must be stated before one can be had, the secondary
+//! address, the resize of a ring, the location that all queues of a process share, who is
+//! victimised, and that ringing again is harmless.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, Doorbell, DoorbellStatus,
-    Placement, Status,
+    AllocationKind, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, Doorbell,
+    DoorbellStatus, Placement, Status,
 };
 use tidegate::ddi::{
-    ConnectDoorbellFlags, ConnectedDoorbell, DisconnectReason, Driver, DriverHandle, DriverLayer, OsHandle,
-    Passive, UserModeSubmissionCaps,
+    ConnectDoorbellFlags, ConnectedDoorbell, DisconnectReason, Driver, DriverHandle, DriverLayer,
+    OsHandle, Passive, UserModeSubmissionCaps,
 };
 use tidegate::gpu_abi::{CONTROL_WORDS, DOORBELL_VALUE_WORD, SLOT_BYTES, global_parts};
 use tidegate::kmd::DoorbellModel;
@@ -90,7 +91,8 @@ fn private_data_of_a_doorbell_come_back_as_the_driver_left_them() {
     }
 }
 
-/// A driver that states other doorbell sizes than the one behind it, and can forget the secondary page.
+/// A driver that states other doorbell sizes than the one behind it, and can forget the secondary
+/// page.
 struct Stating {
     inner: Arc<dyn Driver>,
     caps: UserModeSubmissionCaps,
@@ -121,7 +123,8 @@ impl DriverLayer for Stating {
 }
 
 fn stating(caps: UserModeSubmissionCaps, forgets_secondary: bool) -> World {
-    start_with(|c| c, None, move |inner| Arc::new(Stating { inner, caps, forgets_secondary })).unwrap()
+    start_with(|c| c, None, move |inner| Arc::new(Stating { inner, caps, forgets_secondary }))
+        .unwrap()
 }
 
 #[test]
@@ -141,7 +144,10 @@ fn dummy_page_and_rotated_page_are_as_large_as_the_driver_says_a_doorbell_is() {
         let second = w.user_queue(0);
         w.kernel.destroy_doorbell(second.doorbell.handle).unwrap();
         let second = another(&w, &second, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap();
-        assert_eq!(second.doorbell.secondary.unwrap().page().len(), (2 * words).min(2 * bytes as usize / 8));
+        assert_eq!(
+            second.doorbell.secondary.unwrap().page().len(),
+            (2 * words).min(2 * bytes as usize / 8)
+        );
     }
     // A page that is smaller than what was stated is no doorbell.
     let w = stating(sizes(128, None), false);
@@ -157,8 +163,10 @@ fn a_secondary_address_rings_the_same_queue() {
         let first = w.user_queue(0);
         assert!(first.doorbell.secondary.is_none(), "it was not asked for");
         w.kernel.destroy_doorbell(first.doorbell.handle).unwrap();
-        let (queue, fence) =
-            (another(w, &first, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap(), w.native(0));
+        let (queue, fence) = (
+            another(w, &first, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap(),
+            w.native(0),
+        );
         let secondary = queue.doorbell.secondary.clone().unwrap();
         let dummies = [queue.doorbell.mapping.page(), secondary.page()];
         queue.put(&signal_packet(&fence, 1, u32::MAX));
@@ -192,7 +200,8 @@ fn a_secondary_address_is_had_where_the_adapter_offers_one() {
     drop(queue);
     drop(w);
     // A driver that offers one and does not give it breaks the contract.
-    let caps = UserModeSubmissionCaps { doorbell_size_bytes: 8, secondary_doorbell_size_bytes: Some(8) };
+    let caps =
+        UserModeSubmissionCaps { doorbell_size_bytes: 8, secondary_doorbell_size_bytes: Some(8) };
     let w = stating(caps, true);
     let queue = w.user_queue(0);
     w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
@@ -204,7 +213,8 @@ fn a_secondary_address_is_had_where_the_adapter_offers_one() {
 /// The kernel's handles of all queues with their doorbells, in the order of the doorbells.
 fn all_os_handles(w: &World) -> Vec<(OsHandle, OsHandle)> {
     let told = w.hooked.told();
-    let queue_of = |hw_queue| told.queues.iter().find(|(_, driver)| *driver == hw_queue).unwrap().0.os_handle;
+    let queue_of =
+        |hw_queue| told.queues.iter().find(|(_, driver)| *driver == hw_queue).unwrap().0.os_handle;
     told.doorbells.iter().map(|(made, _)| (queue_of(made.hw_queue), made.os_handle)).collect()
 }
 
@@ -230,8 +240,10 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
             Some(Status::INVALID_PARAMETER),
             "a queue has one"
         );
-        // The kernel itself refuses. The driver would refuse as well, but gets only the call for the spare queue that `another` makes.
-        let made = w.driver.take_names().into_iter().filter(|name| *name == "CreateDoorbell").count();
+        // The kernel itself refuses. The driver would refuse as well, but gets only the call for
+        // the spare queue that `another` makes.
+        let made =
+            w.driver.take_names().into_iter().filter(|name| *name == "CreateDoorbell").count();
         assert_eq!(made, 1);
         // A create that fails leaves the old one as it was.
         let resize = CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION;
@@ -250,7 +262,10 @@ fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
         let new = another(w, &old, resize).unwrap();
         let called: Vec<&str> =
             w.driver.take_names().into_iter().filter(|name| name.contains("Doorbell")).collect();
-        assert_eq!(called, ["CreateDoorbell", "DestroyDoorbell", "CreateDoorbell", "DisconnectDoorbell"]);
+        assert_eq!(
+            called,
+            ["CreateDoorbell", "DestroyDoorbell", "CreateDoorbell", "DisconnectDoorbell"]
+        );
         assert_eq!(status(&old), DoorbellStatus::DisconnectedAbort);
         assert_eq!(status(&new), DoorbellStatus::DisconnectedRetry);
         assert_eq!(old.connect(w), Err(Status::DEVICE_REMOVED));
@@ -297,7 +312,8 @@ fn a_doorbell_takes_ring_and_control_area_of_its_own_device_only() {
         };
         assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::INVALID_PARAMETER));
     }
-    // The refused calls keep nothing: the other device and its memory go, and the queue's own ring still works.
+    // The refused calls keep nothing: the other device and its memory go, and the queue's own ring
+    // still works.
     w.kernel.destroy_device(other).unwrap();
     another(&w, &queue, CreateDoorbellFlags::empty()).unwrap().connect(&w).unwrap();
 }
@@ -327,7 +343,8 @@ fn a_global_doorbell_is_one_location_and_its_value_tells_who_rang() {
         let queues: Vec<_> = (0..70).map(|n| (w.connected_queue(n % 3), w.native(0))).collect();
         let place = queues[0].0.doorbell.mapping.page();
         assert!(queues.iter().all(|(queue, _)| queue.doorbell.mapping.page().same(&place)));
-        // Everybody rings before any engine looks: the word keeps the last ring alone, and each is heard.
+        // Everybody rings before any engine looks: the word keeps the last ring alone, and each is
+        // heard.
         for round in 1..=3 {
             for (queue, fence) in &queues {
                 queue.push(&signal_packet(fence, round, u32::MAX));
@@ -339,7 +356,8 @@ fn a_global_doorbell_is_one_location_and_its_value_tells_who_rang() {
                 assert_eq!(status(queue), DoorbellStatus::Connected);
             }
         }
-        // A value that names a queue that is not there, or another's pointer, is a ring of nobody's.
+        // A value that names a queue that is not there, or another's pointer, is a ring of
+        // nobody's.
         place.store(DOORBELL_VALUE_WORD, u64::MAX);
         let (first, fence) = &queues[0];
         first.put(&signal_packet(fence, 4, u32::MAX));
@@ -360,7 +378,11 @@ fn another_process_has_another_location() {
     let other = w.machine.open("other").unwrap();
     let device = other.create_device().unwrap();
     let context = other
-        .create_hw_context(tidegate::calls::CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 })
+        .create_hw_context(tidegate::calls::CreateHwContext {
+            device,
+            node_ordinal: 0,
+            engine_affinity: 0,
+        })
         .unwrap();
     let hw_queue = other
         .create_hw_queue(tidegate::calls::CreateHwQueue {
@@ -373,7 +395,9 @@ fn another_process_has_another_location() {
         .unwrap();
     let allocate = |bytes, kind| {
         let placement = tidegate::calls::Placement::System;
-        other.create_allocation(tidegate::calls::CreateAllocation { device, bytes, kind, placement }).unwrap()
+        other
+            .create_allocation(tidegate::calls::CreateAllocation { device, bytes, kind, placement })
+            .unwrap()
     };
     let ring = allocate(64 * SLOT_BYTES, tidegate::calls::AllocationKind::Bulk);
     let control = allocate(CONTROL_WORDS as u64 * 8, tidegate::calls::AllocationKind::Protocol);
@@ -400,7 +424,8 @@ fn the_least_recently_rung_doorbell_gives_way() {
             queue.push(&signal_packet(fence, value, u32::MAX));
             w.wait(fence.handle, value).unwrap();
         };
-        let connected = || (0..5).filter(|n| status(&queues[*n].0).is_connected()).collect::<Vec<usize>>();
+        let connected =
+            || (0..5).filter(|n| status(&queues[*n].0).is_connected()).collect::<Vec<usize>>();
         for (queue, _) in &queues[..3] {
             queue.connect(w).unwrap();
         }
@@ -424,12 +449,14 @@ struct Dice(u64);
 
 impl Dice {
     fn throw(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 }
 
-/// One queue's submissions among repeated and stale rings, notifications, lost doorbells and connects.
+/// One queue's submissions among repeated and stale rings, notifications, lost doorbells and
+/// connects.
 fn rings_at_random(model: DoorbellModel, seed: u64) {
     with(model).run(move |w| {
         let mut dice = Dice(seed);
@@ -445,9 +472,10 @@ fn rings_at_random(model: DoorbellModel, seed: u64) {
                     queue.put(&signal_packet(fence, queued[n], u32::MAX));
                 }
                 2 | 3 => queue.ring(),
-                4 => {
-                    queue.doorbell.mapping.store(DOORBELL_VALUE_WORD, queue.stale(dice.throw(queued[n] + 1)))
-                }
+                4 => queue
+                    .doorbell
+                    .mapping
+                    .store(DOORBELL_VALUE_WORD, queue.stale(dice.throw(queued[n] + 1))),
                 5 => queue.connect(w).unwrap(),
                 6 => take_away(w, handles[n], DisconnectReason::Retry).unwrap(),
                 _ => w.kernel.notify_work_submission(queue.doorbell.handle).unwrap(),
@@ -475,7 +503,11 @@ fn rings_at_random(model: DoorbellModel, seed: u64) {
         }
         w.pass(SETTLED_NS);
         let made = w.machine.gpu().stats().signals;
-        assert_eq!(made, queued.iter().sum::<u64>(), "seed {seed}, {model:?}: each packet runs once");
+        assert_eq!(
+            made,
+            queued.iter().sum::<u64>(),
+            "seed {seed}, {model:?}: each packet runs once"
+        );
         assert_eq!(w.machine.driver().violations(), []);
     });
 }

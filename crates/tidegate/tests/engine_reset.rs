@@ -1,4 +1,5 @@
-//! The reset of an engine that has packets: the published order, its checks, and who goes on afterwards.
+//! The reset of an engine that has packets: the published order, its checks, and who goes on
+//! afterwards.
 
 mod world;
 
@@ -21,7 +22,8 @@ const RECOVERY: [&str; 7] = [
     "SubmitCommandVirtual",
 ];
 
-/// What the driver was asked that is about packets and recovery, without arguments but for packets' ids.
+/// What the driver was asked that is about packets and recovery, without arguments but for packets'
+/// ids.
 fn asked(w: &World) -> Vec<String> {
     let of_recovery = |name: &str| RECOVERY.contains(&name);
     let calls = w.driver.take().into_iter().filter(|call| of_recovery(call.ddi));
@@ -45,7 +47,8 @@ fn done(n: &Neighbour, context: tidegate::calls::Handle) -> FenceValue {
         name: "done",
         engine_affinity: 0,
     };
-    let fence = FenceValue { fence: n.kernel.create_monitored_fence(args).unwrap().handle, value: 1 };
+    let fence =
+        FenceValue { fence: n.kernel.create_monitored_fence(args).unwrap().handle, value: 1 };
     n.kernel.signal_from_gpu(context, &[fence]).unwrap();
     fence
 }
@@ -78,7 +81,9 @@ fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_orde
         let reports = w.machine.adapter().recoveries();
         assert_eq!((reports[0].code, &reports[0].outcome), (0x141, &RecoveryOutcome::EngineReset));
         let text = reports[0].to_string();
-        for part in ["hangs in packet 1", "queue 7 has packet 2", "it was to signal fence 'done' to 1"] {
+        for part in
+            ["hangs in packet 1", "queue 7 has packet 2", "it was to signal fence 'done' to 1"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(w.platform.now().0 < 3 * S, "{:?}", w.platform.now());
@@ -107,10 +112,12 @@ fn whoever_stands_behind_the_hung_packet_goes_on_and_signals_as_if_nothing_had_b
     });
 }
 
-// DxgkDdiPreemptCommand must succeed. Any other status stops the adapter at once, and the call is not made again.
+// DxgkDdiPreemptCommand must succeed. Any other status stops the adapter at once, and the call is
+// not made again.
 #[test]
 fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
-    for status in [Status::NOT_SUPPORTED, Status::GRAPHICS_ALLOCATION_BUSY, Status::GRAPHICS_TRY_AGAIN_LATER]
+    for status in
+        [Status::NOT_SUPPORTED, Status::GRAPHICS_ALLOCATION_BUSY, Status::GRAPHICS_TRY_AGAIN_LATER]
     {
         let (w, report) = world().run_to_report(move |w| {
             let n = Neighbour::of(w, "guilty");
@@ -161,7 +168,11 @@ fn what_is_said_of_an_engine_while_it_is_reset_means_nothing() {
         w.hooked.on("ResetEngine", move || {
             for submission_fence_id in [1, 2] {
                 let (node_ordinal, engine_ordinal) = (0, 0);
-                let data = InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id };
+                let data = InterruptData::DmaCompleted {
+                    node_ordinal,
+                    engine_ordinal,
+                    submission_fence_id,
+                };
                 hooked.interrupt(data);
             }
         });
@@ -172,7 +183,8 @@ fn what_is_said_of_an_engine_while_it_is_reset_means_nothing() {
         wait(&n, fence).unwrap();
         assert!(hung(w.kernel.device_state(w.device)), "whatever was said, its packet was cut off");
         assert_eq!(n.state(), Ok(DeviceState::Active));
-        let packets = w.driver.take().into_iter().filter(|call| call.ddi == "SubmitCommandVirtual").count();
+        let packets =
+            w.driver.take().into_iter().filter(|call| call.ddi == "SubmitCommandVirtual").count();
         assert_eq!(packets, 3, "the one behind it was submitted again, not taken for complete");
     });
 }
@@ -207,7 +219,10 @@ fn a_group_without_the_engine_itself_breaks_the_contract() {
         w.pass(10 * S);
     });
     let broken = w.machine.adapter().bug_checks();
-    assert!(matches!(broken[..], [BugCheck::DependentEngines { node: 0, group: 0b10 }]), "{broken:?}");
+    assert!(
+        matches!(broken[..], [BugCheck::DependentEngines { node: 0, group: 0b10 }]),
+        "{broken:?}"
+    );
 }
 
 // spec: PRE-046
@@ -215,11 +230,14 @@ fn a_group_without_the_engine_itself_breaks_the_contract() {
 fn engines_that_depend_on_it_give_back_what_they_have_or_are_reset_as_well() {
     for answers in [true, false] {
         world().run(move |w| {
-            let (n, other) = (Neighbour::of(w, "innocent"), Neighbour::of(w, "on the other engine"));
-            let (guilty, innocent, dependent) = (w.context(0), n.context(0, 7), other.context(1, 8));
+            let (n, other) =
+                (Neighbour::of(w, "innocent"), Neighbour::of(w, "on the other engine"));
+            let (guilty, innocent, dependent) =
+                (w.context(0), n.context(0, 7), other.context(1, 8));
             w.hooked.answer_group(0b11);
             w.driver.take();
-            // The first reset is a little after two seconds: what runs until then is over in the time that dependents have.
+            // The first reset is a little after two seconds: what runs until then is over in the
+            // time that dependents have.
             let work = if answers { Command::Timed { ns: S + S / 5 } } else { Command::Hang };
             w.submit_packet(guilty, &[Command::Hang]);
             n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
@@ -287,7 +305,10 @@ fn paging_behind_a_hang(
             priority: tidegate::calls::PagingPriority::Normal,
         };
         let queue = n.kernel.create_paging_queue(queue).unwrap();
-        let args = tidegate::calls::MakeResident { paging_queue: queue.handle, allocations: &[made.handle] };
+        let args = tidegate::calls::MakeResident {
+            paging_queue: queue.handle,
+            allocations: &[made.handle],
+        };
         let resident = n.kernel.make_resident(args).unwrap();
         if let tidegate::calls::Residency::Pending { paging_fence_value: value } = resident {
             let fence = FenceValue { fence: queue.fence.handle, value };

@@ -1,12 +1,15 @@
-//! What engines can do by themselves with a fence, engine by engine: write it or not, tell of it or not, tell the kinds of fence
-//! apart or not.
+//! What engines can do by themselves with a fence, engine by engine: write it or not, tell of it or
+//! not, tell the kinds of fence apart or not.
 
 mod world;
 
 use tidegate::calls::{
-    CreateMonitoredFence, DeviceState, FenceInstance, Handle, Priority, Status, SyncObjectFlags, WaitMode,
+    CreateMonitoredFence, DeviceState, FenceInstance, Handle, Priority, Status, SyncObjectFlags,
+    WaitMode,
 };
-use tidegate::d3d12::{BufferDesc, CommandListType, DeviceOptions, Error, FenceChoice, Heap, QueueDesc};
+use tidegate::d3d12::{
+    BufferDesc, CommandListType, DeviceOptions, Error, FenceChoice, Heap, QueueDesc,
+};
 use tidegate::ddi::MonitoredNotification;
 use tidegate::dxgkrnl::StartError;
 use tidegate::gpu_abi::Command;
@@ -34,7 +37,8 @@ fn awaited(w: &World) -> (FenceInstance, Event) {
     (fence, event)
 }
 
-/// Has the copy engine raise the fence to 5 from a hardware queue, whose completion the kernel does not hear of.
+/// Has the copy engine raise the fence to 5 from a hardware queue, whose completion the kernel does
+/// not hear of.
 fn raise_unheard(w: &World, fence: &FenceInstance) {
     let queue = w.hw_queue_on(2);
     w.submit(&queue, 1, &[store(fence.current_value_gpu_va, 5)]);
@@ -72,7 +76,11 @@ fn a_completed_packet_has_the_fences_of_its_own_process_read() {
         w.submit_packet(w.context(0), &[store(unawaited.current_value_gpu_va, 1)]);
         w.pass(10_000);
         assert!(mine[0].1.is_set() && !mine[1].1.is_set());
-        assert_eq!(reads(w) - before, 2, "what this process waits for, and nothing of the other one");
+        assert_eq!(
+            reads(w) - before,
+            2,
+            "what this process waits for, and nothing of the other one"
+        );
         assert!(!event.is_set());
         other.destroy_device(device).unwrap();
         assert!(event.is_set(), "a wait ends with its fence");
@@ -118,7 +126,10 @@ fn a_copy_onto_a_monitored_fence_is_a_write_of_it() {
         let (fence, event) = awaited(w);
         let (bytes, source) = w.bytes(64);
         bytes.write_u64(0, 5).unwrap();
-        w.submit_packet(w.context(2), &[world::copy_word(fence.current_value_gpu_va, source), LONG]);
+        w.submit_packet(
+            w.context(2),
+            &[world::copy_word(fence.current_value_gpu_va, source), LONG],
+        );
         w.pass(10_000);
         assert!(event.is_set());
         let before = w.machine.adapter().stats().interrupts;
@@ -161,7 +172,11 @@ fn hardware_that_cannot_tell_fence_kinds_releases_waiters_of_both() {
             ring.push(&signal_packet(&native, 5, 0));
             w.pass(10_000);
             assert!(event.is_set(), "{mode:?}");
-            assert_eq!(w.machine.gpu().stats().signals_collapsed, 0, "it is not that a list ran over");
+            assert_eq!(
+                w.machine.gpu().stats().signals_collapsed,
+                0,
+                "it is not that a list ran over"
+            );
         });
     }
 }
@@ -190,7 +205,8 @@ fn an_engine_that_cannot_write_a_fence_takes_packets_only() {
         assert!(w.platform.now().0 >= 1_000_000);
         assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
     });
-    let declared = start(without_writes, Some(Box::new(|caps| caps.nodes[2].user_mode_submission = true)));
+    let declared =
+        start(without_writes, Some(Box::new(|caps| caps.nodes[2].user_mode_submission = true)));
     let Err(MachineError::Start(error)) = declared else { panic!("its rings signal fences") };
     assert_eq!(error, StartError::UserModeSubmissionWithoutFenceWrites(2));
 }
@@ -203,7 +219,9 @@ fn a_fence_write_on_such_an_engine_is_a_command_that_it_cannot_run() {
         w.pass(10_000);
     });
     assert!(report.completed());
-    let Ok(DeviceState::Faulted(fault)) = w.kernel.device_state(w.device) else { panic!("it faulted") };
+    let Ok(DeviceState::Faulted(fault)) = w.kernel.device_state(w.device) else {
+        panic!("it faulted")
+    };
     assert_eq!(fault.what, "a command that this engine cannot run");
 }
 
@@ -212,7 +230,8 @@ fn a_fence_write_on_such_an_engine_is_a_command_that_it_cannot_run() {
 fn the_queue_api_signals_by_kernel_call_for_an_engine_that_cannot() {
     for fences in [FenceChoice::Native, FenceChoice::Monitored] {
         let platform = Platform::virtual_time(StepCosts::free());
-        let machine = Machine::new(&platform, without_writes(MachineConfig::standard(&platform))).unwrap();
+        let machine =
+            Machine::new(&platform, without_writes(MachineConfig::standard(&platform))).unwrap();
         let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
         let report = machine.run(move || {
             let desc = |submission| QueueDesc {
@@ -224,12 +243,16 @@ fn the_queue_api_signals_by_kernel_call_for_an_engine_that_cannot() {
                 node_mask: 0,
             };
             for refused in [Submission::User, Submission::Hardware] {
-                assert!(matches!(device.create_queue(desc(refused)), Err(Error::NotSupported { .. })));
+                assert!(matches!(
+                    device.create_queue(desc(refused)),
+                    Err(Error::NotSupported { .. })
+                ));
             }
             let queue = device.create_queue(desc(Submission::Packet)).unwrap();
             let fence = device.create_fence("done", 0).unwrap();
             let heap = Heap::Readback;
-            let buffer = device.create_buffer(BufferDesc { name: "buffer".into(), bytes: 8, heap }).unwrap();
+            let buffer =
+                device.create_buffer(BufferDesc { name: "buffer".into(), bytes: 8, heap }).unwrap();
             // So many that command memory must be used again, which progress allows.
             for value in 1..=500 {
                 let mut list = device.create_command_list(CommandListType::Copy);

@@ -1,6 +1,9 @@
-//! What engines do among themselves reaches no CPU: no interrupt, no wake-up, no kernel call, counted.
+//! What engines do among themselves reaches no CPU: no interrupt, no wake-up, no kernel call,
+//! counted.
 
-use tidegate::d3d12::{CommandListType, Counters, Device, DeviceOptions, Fence, Priority, Queue, QueueDesc};
+use tidegate::d3d12::{
+    CommandListType, Counters, Device, DeviceOptions, Fence, Priority, Queue, QueueDesc,
+};
 use tidegate::dxgkrnl::KernelStats;
 use tidegate::platform::StepCosts;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
@@ -12,8 +15,8 @@ fn user_queue(device: &Device, name: &str, list_type: CommandListType) -> Queue 
         .unwrap()
 }
 
-/// What the CPU did for it since the counts in `before`: interrupts, deferred routines, waiters released, kernel calls, and
-/// blocking waits that came back.
+/// What the CPU did for it since the counts in `before`: interrupts, deferred routines, waiters
+/// released, kernel calls, and blocking waits that came back.
 fn troubled(machine: &Machine, device: &Device, before: &(KernelStats, Counters)) -> [u64; 5] {
     let (kernel, calls) = (machine.adapter().stats(), device.counters().since(&before.1));
     [
@@ -32,7 +35,8 @@ const LINKS: u64 = 10_000;
 #[test]
 fn a_chain_of_ten_thousand_waits_between_two_engines_wakes_no_cpu_thread() {
     let platform = Platform::virtual_time(StepCosts::free());
-    let machine = std::sync::Arc::new(Machine::new(&platform, MachineConfig::standard(&platform)).unwrap());
+    let machine =
+        std::sync::Arc::new(Machine::new(&platform, MachineConfig::standard(&platform)).unwrap());
     let options = DeviceOptions { ring_slots: 16_384, ..DeviceOptions::default() };
     let device = machine.device(options).unwrap();
     let own = machine.clone();
@@ -65,18 +69,26 @@ fn a_chain_of_ten_thousand_waits_between_two_engines_wakes_no_cpu_thread() {
     assert!(report.completed(), "{report:?}");
 }
 
-/// Signals of two fences by two engines, which nobody on the CPU waits for. The submitting thread looks at the value now and
-/// then, as a polling application does, so that rings do not run full.
+/// Signals of two fences by two engines, which nobody on the CPU waits for. The submitting thread
+/// looks at the value now and then, as a polling application does, so that rings do not run full.
 fn signals_without_a_waiter(platform: &Platform, signals: u64) {
-    let machine = std::sync::Arc::new(Machine::new(platform, MachineConfig::standard(platform)).unwrap());
-    let device = machine.device(DeviceOptions { ring_slots: 4_096, ..DeviceOptions::default() }).unwrap();
+    let machine =
+        std::sync::Arc::new(Machine::new(platform, MachineConfig::standard(platform)).unwrap());
+    let device =
+        machine.device(DeviceOptions { ring_slots: 4_096, ..DeviceOptions::default() }).unwrap();
     let own = machine.clone();
     let platform = platform.clone();
     let report = machine.run(move || {
         let machine = own;
         let pairs: [(Queue, Fence); 2] = [
-            (user_queue(&device, "3D", CommandListType::Direct), device.create_fence("one", 0).unwrap()),
-            (user_queue(&device, "copy", CommandListType::Copy), device.create_fence("two", 0).unwrap()),
+            (
+                user_queue(&device, "3D", CommandListType::Direct),
+                device.create_fence("one", 0).unwrap(),
+            ),
+            (
+                user_queue(&device, "copy", CommandListType::Copy),
+                device.create_fence("two", 0).unwrap(),
+            ),
         ];
         let reach = |value: u64| {
             while pairs.iter().any(|(_, fence)| fence.completed_value() < value) {
@@ -113,7 +125,8 @@ fn signals_without_a_waiter_raise_no_interrupt_and_make_no_kernel_call() {
     signals_without_a_waiter(&Platform::closed_host(), 100_000);
 }
 
-/// The full form. Run it in release: `cargo test --release -p tidegate --test engines_without_the_cpu -- --ignored`.
+/// The full form. Run it in release: `cargo test --release -p tidegate --test
+/// engines_without_the_cpu -- --ignored`.
 #[test]
 #[ignore = "a minute: part of cargo xtask full"]
 fn a_hundred_million_signals_without_a_waiter_raise_no_interrupt() {

@@ -1,5 +1,6 @@
-//! What kernel and driver find out about each other when an adapter starts, and what is then called: versions of the contract,
-//! features with their tables and versions, and no entry that is not there or not enabled.
+//! What kernel and driver find out about each other when an adapter starts, and what is then
+//! called: versions of the contract, features with their tables and versions, and no entry that is
+//! not there or not enabled.
 
 mod world;
 
@@ -60,12 +61,21 @@ fn features(world: &World) -> Arc<dyn FeatureInterface> {
 
 fn state(world: &World, feature: FeatureId) -> FeatureState {
     let told = features(world).is_feature_enabled(&Passive::enter(), feature);
-    assert_eq!(told, world.machine.adapter().feature(feature), "the driver is told what the kernel knows");
+    assert_eq!(
+        told,
+        world.machine.adapter().feature(feature),
+        "the driver is told what the kernel knows"
+    );
     told
 }
 
 /// What the kernel's interface answers to a request for a table.
-fn table(world: &World, feature: FeatureId, version: u16, interface_size: u16) -> Result<bool, Status> {
+fn table(
+    world: &World,
+    feature: FeatureId,
+    version: u16,
+    interface_size: u16,
+) -> Result<bool, Status> {
     let query = QueryFeatureInterface { feature, version, interface_size };
     let table = features(world).query_feature_interface(&Passive::enter(), query)?;
     Ok(matches!(table, KernelFeatureTable::NativeFence1(_)))
@@ -133,7 +143,11 @@ fn the_table_of_native_fences_tells_the_types_that_the_kernel_makes() {
 
 /// A call of a kernel's interface and of a driver's, with the level that it demands as a type.
 type IsEnabled = fn(&dyn FeatureInterface, &Passive, FeatureId) -> FeatureState;
-type Table = fn(&dyn FeatureInterface, &Passive, QueryFeatureInterface) -> Result<KernelFeatureTable, Status>;
+type Table = fn(
+    &dyn FeatureInterface,
+    &Passive,
+    QueryFeatureInterface,
+) -> Result<KernelFeatureTable, Status>;
 type Support = fn(&dyn Driver, &Passive, QueryFeatureSupport) -> FeatureSupport;
 type GetOsCaps = fn(&NativeFenceTable1, &Passive) -> NativeFenceOsCaps;
 
@@ -150,11 +164,14 @@ fn features_are_asked_for_at_passive_level() {
 }
 
 /// What a driver says in place of the reference driver about native fences.
-fn saying_of_native_fences(support: fn(QueryFeatureSupport) -> FeatureSupport) -> Result<World, StartError> {
+fn saying_of_native_fences(
+    support: fn(QueryFeatureSupport) -> FeatureSupport,
+) -> Result<World, StartError> {
     world_saying(Says { support: Some((NATIVE_FENCE, support)), ..Says::default() })
 }
 
-// The kernel has one version of each feature, so the choice of the highest of several is visible only in a test of the policy.
+// The kernel has one version of each feature, so the choice of the highest of several is visible
+// only in a test of the policy.
 #[test]
 fn the_negotiated_version_is_within_both_ranges() {
     let negotiated = |support| {
@@ -165,14 +182,20 @@ fn the_negotiated_version_is_within_both_ranges() {
     };
     assert_eq!(negotiated(|_| FeatureSupport::of_versions(1, 7)), (1, true));
     assert_eq!(negotiated(|_| FeatureSupport::of_versions(0, 1)), (1, true));
-    assert_eq!(negotiated(|_| FeatureSupport::of_versions(2, 7)), (0, false), "newer than the kernel");
+    assert_eq!(
+        negotiated(|_| FeatureSupport::of_versions(2, 7)),
+        (0, false),
+        "newer than the kernel"
+    );
     assert_eq!(negotiated(|_| FeatureSupport::of_versions(1, 0)), (0, false), "an empty range");
     assert_eq!(negotiated(|_| FeatureSupport::default()), (0, false));
     let not_supported =
         |_| FeatureSupport { supported_by_driver: false, ..FeatureSupport::of_versions(1, 1) };
     assert_eq!(negotiated(not_supported), (0, false));
-    let not_here =
-        |_| FeatureSupport { supported_on_current_config: false, ..FeatureSupport::of_versions(1, 1) };
+    let not_here = |_| FeatureSupport {
+        supported_on_current_config: false,
+        ..FeatureSupport::of_versions(1, 1)
+    };
     assert_eq!(negotiated(not_here), (1, false));
 }
 
@@ -189,7 +212,11 @@ fn settings_override_each_feature() {
         assert_eq!(with(FeatureSetting::OFF), (1, false), "{feature}");
         assert_eq!(with(FeatureSetting { min_version: 2, ..on }), (0, false), "{feature}");
         assert_eq!(with(FeatureSetting { max_version: 0, ..on }), (0, false), "{feature}");
-        assert_eq!(with(FeatureSetting { min_version: 1, max_version: 1, ..on }), (1, true), "{feature}");
+        assert_eq!(
+            with(FeatureSetting { min_version: 1, max_version: 1, ..on }),
+            (1, true),
+            "{feature}"
+        );
     }
 }
 
@@ -216,9 +243,11 @@ fn experimental_support_counts_when_it_is_allowed() {
 #[test]
 fn a_feature_is_off_while_one_that_it_rests_on_is() {
     let off = FeatureState { enabled: false, ..ON };
-    for (set, expected) in
-        [(HWSCH, [off, off, off]), (NATIVE_FENCE, [ON, off, off]), (USER_MODE_SUBMISSION, [ON, ON, off])]
-    {
+    for (set, expected) in [
+        (HWSCH, [off, off, off]),
+        (NATIVE_FENCE, [ON, off, off]),
+        (USER_MODE_SUBMISSION, [ON, ON, off]),
+    ] {
         let w = world_set(set, FeatureSetting::OFF);
         assert_eq!(ALL.map(|feature| state(&w, feature)), expected, "without {set}");
     }
@@ -250,7 +279,10 @@ fn caps_are_asked_for_when_their_feature_is_enabled() {
                 user,
             ],
         ),
-        (Some(USER_MODE_SUBMISSION), vec![table(HWSCH), table(NATIVE_FENCE), driver.clone(), native]),
+        (
+            Some(USER_MODE_SUBMISSION),
+            vec![table(HWSCH), table(NATIVE_FENCE), driver.clone(), native],
+        ),
         (Some(NATIVE_FENCE), vec![table(HWSCH), driver.clone()]),
         (Some(HWSCH), vec![driver.clone()]),
     ];
@@ -279,15 +311,21 @@ fn a_driver_without_the_table_of_a_negotiated_feature_does_not_start() {
 }
 
 /// The entries of each feature: parts of their names.
-const HW_QUEUE_ENTRIES: [&str; 5] =
-    ["HwQueue", "SuspendContext", "ResumeContext", "SetupPriorityBands", "SetContextSchedulingProperties"];
+const HW_QUEUE_ENTRIES: [&str; 5] = [
+    "HwQueue",
+    "SuspendContext",
+    "ResumeContext",
+    "SetupPriorityBands",
+    "SetContextSchedulingProperties",
+];
 const NATIVE_FENCE_ENTRIES: [&str; 5] =
     ["NativeFence", "UpdateMonitoredValues", "UpdateCurrentValues", "NativeFenceCaps", "37"];
-const DOORBELL_ENTRIES: [&str; 4] = ["Doorbell", "NotifyWorkSubmission", "UserModeSubmissionCaps", "38"];
+const DOORBELL_ENTRIES: [&str; 4] =
+    ["Doorbell", "NotifyWorkSubmission", "UserModeSubmissionCaps", "38"];
 const FEATURE_ENTRIES: [&str; 1] = ["QueryFeature"];
 
-/// Every kind of call that a process can make, whatever comes of it; and a whole life of what must always work: monitored fences,
-/// signalled and waited for by CPU and GPU, and packets.
+/// Every kind of call that a process can make, whatever comes of it; and a whole life of what must
+/// always work: monitored fences, signalled and waited for by CPU and GPU, and packets.
 fn live(world: World) -> Vec<String> {
     let start = start_calls(&world);
     let world = world.run(|w| {
@@ -350,7 +388,9 @@ fn no_entry_of_a_feature_that_is_off_is_called() {
     let with_all = live(world());
     let groups: [&[&str]; 3] = [&HW_QUEUE_ENTRIES, &NATIVE_FENCE_ENTRIES, &DOORBELL_ENTRIES];
     for group in groups {
-        for entry in group.iter().filter(|entry| !["SuspendContext", "ResumeContext"].contains(entry)) {
+        for entry in
+            group.iter().filter(|entry| !["SuspendContext", "ResumeContext"].contains(entry))
+        {
             let once = with_all.iter().any(|name| name.contains(entry));
             assert!(once, "{entry} is called when all is on: {with_all:?}");
         }
@@ -370,10 +410,12 @@ fn no_entry_of_a_feature_that_is_off_is_called() {
 // spec: NF-280
 #[test]
 fn entries_above_a_driver_s_version_are_never_called() {
-    for version in [DdiVersion::WDDM_2_0, DdiVersion::wddm(2, 6), DdiVersion::WDDM_2_7, DdiVersion::WDDM_3_1]
+    for version in
+        [DdiVersion::WDDM_2_0, DdiVersion::wddm(2, 6), DdiVersion::WDDM_2_7, DdiVersion::WDDM_3_1]
     {
         // Hardware queues came with WDDM 2.7, and do without native fences.
-        let hw_queues: &[&str] = if version < DdiVersion::WDDM_2_7 { &HW_QUEUE_ENTRIES } else { &[] };
+        let hw_queues: &[&str] =
+            if version < DdiVersion::WDDM_2_7 { &HW_QUEUE_ENTRIES } else { &[] };
         let newer: Vec<&str> =
             [hw_queues, &NATIVE_FENCE_ENTRIES, &DOORBELL_ENTRIES, &FEATURE_ENTRIES].concat();
         let w = world_saying(Says::version(version)).unwrap();

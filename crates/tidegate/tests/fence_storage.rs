@@ -1,13 +1,13 @@
-//! Where the values of fences stand: the three kinds of storage, the segments that the driver names, moves under memory
-//! pressure, the system process, and the bounds of addresses.
+//! Where the values of fences stand: the three kinds of storage, the segments that the driver
+//! names, moves under memory pressure, the system process, and the bounds of addresses.
 
 mod world;
 
 use std::ops::Range;
 use std::sync::Arc;
 use tidegate::calls::{
-    CreateNativeFence, CurrentValueView, DeviceState, FenceInstance, Kernel, NativeFenceType, OpenSyncObject,
-    SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
+    CreateNativeFence, CurrentValueView, DeviceState, FenceInstance, Kernel, NativeFenceType,
+    OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::memory::{AllocationSegments, StandardAllocationType};
@@ -16,7 +16,9 @@ use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
 use tidegate::platform::PhysicalAddress;
 use tidegate::{MachineConfig, MachineError, Platform};
 use world::page_tables::{leads_to, own_space};
-use world::{UserQueue, World, at, signal_packet, start, start_on, store, wait_packet, world, world_with};
+use world::{
+    UserQueue, World, at, signal_packet, start, start_on, store, wait_packet, world, world_with,
+};
 
 const LOCAL: PhysicalAddress = PhysicalAddress(1 << 40);
 const HIDDEN: PhysicalAddress = PhysicalAddress(1 << 41);
@@ -92,7 +94,11 @@ fn where_the_values_stand_follows_from_the_type() {
     w.signal(&default, 9);
     assert!(event.is_set());
     let shared = w.try_native(0, shareable()).unwrap();
-    assert_eq!(memories(&w, &shared), [Memory::System; 2], "others than this adapter may look at it");
+    assert_eq!(
+        memories(&w, &shared),
+        [Memory::System; 2],
+        "others than this adapter may look at it"
+    );
     for fence in [&default, &intra, &shared] {
         let writable = |va| leads_to(&w, own_space(&w), va).unwrap().1;
         assert!(writable(fence.current_value_gpu_va) && !writable(fence.monitored_value_gpu_va));
@@ -128,7 +134,11 @@ fn local_memory_is_used_only_if_kernel_and_driver_both_have_it() {
     drop(w);
     let w = world_with(all_types);
     let far = try_intra(&w, shareable() | SyncObjectFlags::CROSS_ADAPTER);
-    assert_eq!(far.err(), Some(Status::INVALID_PARAMETER), "another adapter cannot reach local memory");
+    assert_eq!(
+        far.err(),
+        Some(Status::INVALID_PARAMETER),
+        "another adapter cannot reach local memory"
+    );
 }
 
 // spec: NF-109, NF-110, NF-111
@@ -155,7 +165,9 @@ fn the_driver_is_asked_for_segments_before_the_first_page_of_a_kind_and_once() {
     assert_eq!(asked.len(), 3, "{asked:?}");
     assert_eq!(names("MonitoredValue", "Default"), 1);
     assert_eq!((names("CurrentValue", "IntraGpu"), names("MonitoredValue", "IntraGpu")), (1, 1));
-    assert!(asked.iter().all(|a| a.contains("FenceStorage") && a.contains("physical_adapter_index: 0")));
+    assert!(
+        asked.iter().all(|a| a.contains("FenceStorage") && a.contains("physical_adapter_index: 0"))
+    );
     let first = |ddi: &str| calls.iter().position(|c| c.ddi == ddi).unwrap();
     assert!(first("GetStandardAllocationDriverData") < first("CreateNativeFence"));
 }
@@ -246,8 +258,9 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
         // Another process signals it at an address of its own.
         let other = w.machine.open("other").unwrap();
         let device = other.create_device().unwrap();
-        let shared =
-            w.kernel.share_objects(&[fence.handle], SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL);
+        let shared = w
+            .kernel
+            .share_objects(&[fence.handle], SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL);
         let opened = other
             .open_native_fence_from_nt_handle(OpenSyncObject {
                 device,
@@ -260,15 +273,22 @@ fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
         let theirs = w.hooked.told().roots.last().unwrap().0;
         let here = leads_to(w, own_space(w), fence.current_value_gpu_va);
         assert_eq!(leads_to(w, theirs, opened.current_value_gpu_va), here);
-        assert_eq!(other.signal_from_cpu(&at(&opened, 9), SignalFlags::empty()), Err(Status::NOT_SUPPORTED));
+        assert_eq!(
+            other.signal_from_cpu(&at(&opened, 9), SignalFlags::empty()),
+            Err(Status::NOT_SUPPORTED)
+        );
         maker.push(&signal_packet(&fence, 9, NO_LOG));
         w.wait(after.handle, 2).unwrap();
         assert!(w.machine.adapter().stats().interrupts > interrupts, "of the other fence");
-        assert!(w.machine.gpu().stats().interrupts_suppressed > 0, "nobody is interrupted for this one");
+        assert!(
+            w.machine.gpu().stats().interrupts_suppressed > 0,
+            "nobody is interrupted for this one"
+        );
     });
 }
 
-/// A queue that waits for `fence` to reach `value` and then signals a fence of its own; the wait is parked.
+/// A queue that waits for `fence` to reach `value` and then signals a fence of its own; the wait is
+/// parked.
 fn parked(w: &World, node: u32, fence: &FenceInstance, value: u64) -> (UserQueue, FenceInstance) {
     let (queue, after) = (w.connected_queue(node), w.native(0));
     queue.push(&wait_packet(fence, value, NO_LOG));
@@ -375,7 +395,8 @@ fn a_queue_that_waits_in_hardware_finds_its_fence_where_it_went() {
             (memories(w, &fence), memories(w, &neighbour)),
             ([Memory::System; 2], [Memory::System; 2])
         );
-        let moved = w.hooked.told().residency.into_iter().rev().find(|(f, ..)| *f == driver_fence).unwrap();
+        let moved =
+            w.hooked.told().residency.into_iter().rev().find(|(f, ..)| *f == driver_fence).unwrap();
         let now = [fence.current_value_gpu_va, fence.monitored_value_gpu_va]
             .map(|va| leads_to(w, own_space(w), va).unwrap().0);
         assert_eq!([moved.1, moved.2], now, "the driver knows where");
@@ -404,7 +425,8 @@ fn who_must_not_signal_cannot_store_to_a_fence_that_moved() {
         other.open_native_fence_from_nt_handle(args).unwrap()
     };
     let waits = open(SyncObjectFlags::NO_SIGNAL);
-    let writable = |space, fence: &FenceInstance| leads_to(&w, space, fence.current_value_gpu_va).unwrap().1;
+    let writable =
+        |space, fence: &FenceInstance| leads_to(&w, space, fence.current_value_gpu_va).unwrap().1;
     assert_eq!([writable(own_space(&w), &fence), writable(theirs, &waits)], [true, false]);
     assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
     assert_eq!([writable(own_space(&w), &fence), writable(theirs, &waits)], [true, false]);
@@ -439,11 +461,13 @@ fn a_driver_that_cannot_move_storage_is_a_bug_check() {
     w.native(0);
     w.hooked.fail_next("BuildPagingBuffer", Status::INVALID_PARAMETER);
     assert_eq!(w.machine.adapter().trim_fence_storage(0), Err(Status::DEVICE_REMOVED));
-    let expected = BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status: Status::INVALID_PARAMETER };
+    let expected =
+        BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status: Status::INVALID_PARAMETER };
     assert_eq!(w.machine.adapter().bug_checks(), [expected]);
 }
 
-/// Real threads: storage leaves local memory while engines signal, queues wait in hardware and a CPU waits.
+/// Real threads: storage leaves local memory while engines signal, queues wait in hardware and a
+/// CPU waits.
 #[test]
 fn storage_moves_under_traffic_and_nobody_is_forgotten() {
     const ROUNDS: u64 = 150;
@@ -500,7 +524,11 @@ fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
             assert_eq!(leads_to(w, 0, monitored), here(fence.monitored_value_gpu_va));
         }
         let [first, second] = [0, 1].map(|number| system[number].unwrap());
-        assert_eq!((second.0 - first.0, second.1 - first.1), (64, 64), "a packed page is mapped once");
+        assert_eq!(
+            (second.0 - first.0, second.1 - first.1),
+            (64, 64),
+            "a packed page is mapped once"
+        );
         // The CMP finds a fence there: a queue that waits goes on when the CPU signals.
         let (_queue, after) = parked(w, 1, &fences[0], 3);
         w.signal(&fences[0], 3);
@@ -508,7 +536,10 @@ fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
         // What moves moves there, too.
         w.machine.adapter().trim_fence_storage(0).unwrap();
         let addresses = system[3].unwrap();
-        assert_eq!(leads_to(w, 0, addresses.0), leads_to(w, own_space(w), fences[3].current_value_gpu_va));
+        assert_eq!(
+            leads_to(w, 0, addresses.0),
+            leads_to(w, own_space(w), fences[3].current_value_gpu_va)
+        );
         assert_eq!(memory_at(leads_to(w, 0, addresses.0).unwrap().0), Memory::System);
         // It ends with the fence, whose pages were its own.
         w.kernel.destroy_synchronization_object(fences[2].handle).unwrap();
@@ -517,7 +548,10 @@ fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
     let w = world();
     w.native(0);
     assert_eq!(w.hooked.told().system_process, [None]);
-    assert!(w.hooked.told().roots.iter().all(|(space, _)| *space != 0), "nobody asked for a system process");
+    assert!(
+        w.hooked.told().roots.iter().all(|(space, _)| *space != 0),
+        "nobody asked for a system process"
+    );
 }
 
 // spec: NF-076
@@ -563,7 +597,9 @@ fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_states()
     ];
     for ((lowest, highest), (start_va, end_va)) in empty {
         match start(bounded((Some(lowest), Some(highest))), None) {
-            Err(MachineError::Start(error)) => assert_eq!(error, StartError::FenceWindow(start_va, end_va)),
+            Err(MachineError::Start(error)) => {
+                assert_eq!(error, StartError::FenceWindow(start_va, end_va))
+            }
             _ => panic!("the start must fail for {lowest:#x} to {highest:#x}"),
         }
     }
@@ -627,8 +663,10 @@ fn no_two_processes_share_a_page_of_fences() {
         let (mine, theirs) = (make(&*w.kernel, w.device), make(&*other, device));
         let space = w.hooked.told().roots.last().unwrap().0;
         let page = |space, va| leads_to(&w, space, va).unwrap().0.0 / 4096;
-        let mine = [mine.current_value_gpu_va, mine.monitored_value_gpu_va].map(|va| page(own_space(&w), va));
-        let theirs = [theirs.current_value_gpu_va, theirs.monitored_value_gpu_va].map(|va| page(space, va));
+        let mine = [mine.current_value_gpu_va, mine.monitored_value_gpu_va]
+            .map(|va| page(own_space(&w), va));
+        let theirs =
+            [theirs.current_value_gpu_va, theirs.monitored_value_gpu_va].map(|va| page(space, va));
         assert!(mine.iter().all(|page| !theirs.contains(page)), "{mine:?} {theirs:?}");
     }
 }
@@ -658,7 +696,8 @@ fn a_store_to_a_monitored_value_is_a_fault_that_names_queue_submission_and_addre
     }
 }
 
-/// Value, pulse and waits of a fence that CPU and engines use at once are those of a DEFAULT fence whatever its storage.
+/// Value, pulse and waits of a fence that CPU and engines use at once are those of a DEFAULT fence
+/// whatever its storage.
 #[test]
 fn a_cpu_that_looks_while_an_engine_stores_never_sees_half_a_value() {
     let w = start_on(Platform::closed_host(), all_types, None).unwrap();

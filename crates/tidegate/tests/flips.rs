@@ -1,11 +1,12 @@
-//! Flips: what is on the screen, refresh by refresh. In virtual time, so that every refresh is known; the screen is looked at through
-//! the display's own scan, and a frame counts as torn when its pixels are not all of one picture.
+//! Flips: what is on the screen, refresh by refresh. In virtual time, so that every refresh is
+//! known; the screen is looked at through the display's own scan, and a frame counts as torn when
+//! its pixels are not all of one picture.
 
 use std::sync::{Arc, OnceLock};
 use tidegate::calls::Status;
 use tidegate::d3d12::{
-    Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Priority, Queue,
-    QueueDesc, SwapChain, SwapChainDesc,
+    Buffer, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Priority,
+    Queue, QueueDesc, SwapChain, SwapChainDesc,
 };
 use tidegate::ddi::{
     DevicePowerState, Dirql, Dispatch, Driver, DriverLayer, PreemptCommand, SetVidPnSourceAddress,
@@ -105,7 +106,13 @@ fn queue(device: &Device, name: &str, submission: Submission, priority: Priority
 }
 
 fn chain_of(buffers: u32, frame_latency: u32) -> SwapChainDesc {
-    SwapChainDesc { name: "screen".to_owned(), width: WIDTH, height: HEIGHT, buffers, frame_latency }
+    SwapChainDesc {
+        name: "screen".to_owned(),
+        width: WIDTH,
+        height: HEIGHT,
+        buffers,
+        frame_latency,
+    }
 }
 
 impl Shown {
@@ -129,7 +136,8 @@ impl Shown {
         report
     }
 
-    /// The pictures in the order in which they were first shown, with their refreshes; the error is the first torn frame.
+    /// The pictures in the order in which they were first shown, with their refreshes; the error is
+    /// the first torn frame.
     fn pictures(&self) -> Result<Vec<(u32, u64)>, String> {
         let mut pictures: Vec<(u32, u64)> = Vec::new();
         for frame in self.screen.lock().iter() {
@@ -159,17 +167,20 @@ fn picture(frame: &Frame) -> Result<u32, String> {
     match pixels.iter().position(|pixel| *pixel != pixels[0]) {
         None => Ok(u32::from_le_bytes(pixels[0])),
         Some(at) => {
-            let (line, numbers) = (at as u32 / WIDTH, [pixels[0], pixels[at]].map(u32::from_le_bytes));
+            let (line, numbers) =
+                (at as u32 / WIDTH, [pixels[0], pixels[at]].map(u32::from_le_bytes));
             Err(format!("torn at line {line} of refresh {}: {numbers:?}", frame.refresh))
         }
     }
 }
 
 impl Painter {
-    /// Paints a picture into the current buffer, which takes `ns`, half of it before and half between its two halves.
+    /// Paints a picture into the current buffer, which takes `ns`, half of it before and half
+    /// between its two halves.
     fn paint(&self, number: u32, ns: u64) {
         let buffer = &self.chain.buffers()[self.chain.current_index()];
-        let (mut list, half) = (self.device.create_command_list(CommandListType::Direct), buffer.bytes() / 2);
+        let (mut list, half) =
+            (self.device.create_command_list(CommandListType::Direct), buffer.bytes() / 2);
         list.timed(ns / 2).unwrap();
         list.fill(buffer, 0, half, number).unwrap();
         list.timed(ns / 2).unwrap();
@@ -197,11 +208,21 @@ fn pictures_are_shown_whole_in_order_and_one_in_each_refresh() {
             let pictures = shown.pictures().unwrap();
             let (numbers, refreshes): (Vec<u32>, Vec<u64>) = pictures.into_iter().unzip();
             assert_eq!(numbers, (1..=12).collect::<Vec<_>>(), "{submission} {buffers}");
-            // With two buffers rendering begins when the one before is on the screen, and is done within the refresh.
-            assert!(refreshes.windows(2).all(|w| w[1] == w[0] + 1), "{submission} {buffers}: {refreshes:?}");
+            // With two buffers rendering begins when the one before is on the screen, and is done
+            // within the refresh.
+            assert!(
+                refreshes.windows(2).all(|w| w[1] == w[0] + 1),
+                "{submission} {buffers}: {refreshes:?}"
+            );
             let stats = shown.stats();
-            assert_eq!((stats.presents, stats.shown, stats.discarded, stats.missed_vsyncs), (12, 12, 0, 0));
-            assert!(stats.latency_max_ns <= 3 * PERIOD && stats.latency_ns >= 12 * PERIOD / 2, "{stats:?}");
+            assert_eq!(
+                (stats.presents, stats.shown, stats.discarded, stats.missed_vsyncs),
+                (12, 12, 0, 0)
+            );
+            assert!(
+                stats.latency_max_ns <= 3 * PERIOD && stats.latency_ns >= 12 * PERIOD / 2,
+                "{stats:?}"
+            );
         }
     }
 }
@@ -220,7 +241,8 @@ fn a_picture_that_is_late_misses_vertical_syncs_and_the_one_before_stays() {
     let pictures = shown.pictures().unwrap();
     assert!(pictures.windows(2).all(|w| w[1] == (w[0].0 + 1, w[0].1 + 3)), "{pictures:?}");
     let stats = shown.stats();
-    // Presented right behind the vertical sync that freed its buffer, ready in the third refresh from there.
+    // Presented right behind the vertical sync that freed its buffer, ready in the third refresh
+    // from there.
     assert_eq!((stats.shown, stats.missed_vsyncs), (5, 4 * 2));
 }
 
@@ -237,7 +259,8 @@ fn an_interval_is_a_number_of_vertical_syncs() {
         painter.chain.wait_shown().unwrap();
         assert!(matches!(painter.chain.present(5), Err(Error::BadValue { .. })));
     });
-    let refreshes: Vec<u64> = shown.pictures().unwrap().into_iter().map(|(_, refresh)| refresh).collect();
+    let refreshes: Vec<u64> =
+        shown.pictures().unwrap().into_iter().map(|(_, refresh)| refresh).collect();
     let gaps: Vec<u64> = refreshes.windows(2).map(|w| w[1] - w[0]).collect();
     assert_eq!(gaps, [2, 4, 1, 3]);
     assert_eq!(shown.stats().missed_vsyncs, 0);
@@ -258,7 +281,11 @@ fn without_an_interval_the_newest_picture_that_is_ready_is_shown() {
     let pictures = shown.pictures().unwrap();
     let stats = shown.stats();
     assert!(pictures.windows(2).all(|w| w[1].0 > w[0].0 && w[1].1 > w[0].1), "{pictures:?}");
-    assert_eq!(pictures.last().map(|(number, _)| *number), Some(40), "the last one is shown in any case");
+    assert_eq!(
+        pictures.last().map(|(number, _)| *number),
+        Some(40),
+        "the last one is shown in any case"
+    );
     assert!(stats.discarded > 0 && stats.shown + stats.discarded == 40, "{stats:?}");
 }
 
@@ -335,16 +362,21 @@ fn a_picture_stays_in_its_place_while_others_want_its_memory() {
             painter.chain.wait_shown().unwrap();
             let device = &painter.device;
             let local = |name: &str| {
-                let desc = BufferDesc { name: name.into(), bytes: PICTURE_BYTES, heap: Heap::Default };
+                let desc =
+                    BufferDesc { name: name.into(), bytes: PICTURE_BYTES, heap: Heap::Default };
                 device.create_buffer(desc)
             };
-            // The application evicts all its memory, and makes more resident than there is room for.
+            // The application evicts all its memory, and makes more resident than there is room
+            // for.
             let buffers: Vec<&Buffer> = painter.chain.buffers().iter().collect();
             // One reference is the buffer's from its making, one is the chain's.
             (0..2).for_each(|_| device.evict(&buffers).unwrap());
             let others = [local("first").unwrap(), local("second").unwrap()];
             assert!(matches!(local("third"), Err(Error::Call { status: Status::NO_MEMORY, .. })));
-            assert!(adapter.stats().allocations_paged_out > 0, "the picture that is not shown has left");
+            assert!(
+                adapter.stats().allocations_paged_out > 0,
+                "the picture that is not shown has left"
+            );
             // The screen is read again from where the picture stands.
             (0..3).for_each(|_| device.wait_for_vertical_blank().unwrap());
             assert_eq!(gpu.display_stats().unreadable_lines, 0);
@@ -366,7 +398,10 @@ fn a_user_mode_queue_presents_nothing() {
     let user = queue(&device, "graphics", Submission::User, Priority::Normal);
     let refused = device.create_swap_chain(&user, chain_of(2, 1)).unwrap_err();
     let Error::NotSupported { what, why } = &refused else { panic!("{refused:?}") };
-    assert!(what.contains("'screen' on queue 'graphics'") && why.contains("packet or hardware submission"));
+    assert!(
+        what.contains("'screen' on queue 'graphics'")
+            && why.contains("packet or hardware submission")
+    );
     shown.run(move || drop((device, user)));
 }
 
@@ -404,7 +439,9 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         painter.chain.present(1).unwrap();
         painter.chain.wait_shown().unwrap();
         // One device has the screen until it ends.
-        let Err(Error::Call { status, .. }) = late.present(1) else { panic!("two devices on one screen") };
+        let Err(Error::Call { status, .. }) = late.present(1) else {
+            panic!("two devices on one screen")
+        };
         assert_eq!(status, Status::GRAPHICS_VIDPN_SOURCE_IN_USE);
         drop(painter);
         late.present(1).unwrap();
@@ -452,17 +489,23 @@ fn a_machine_that_stands_still_is_noticed_although_it_has_a_display() {
 #[test]
 fn a_process_that_is_ended_leaves_a_dark_screen_and_none_of_its_memory() {
     for submission in KERNEL_MODE {
-        // The memory manager's own context is there from its first operation on, for good: the first save area of a packet context asks
-        // for one. So there is more than before any process; but not more after three than after one.
+        // The memory manager's own context is there from its first operation on, for good: the
+        // first save area of a packet context asks for one. So there is more than before any
+        // process; but not more after three than after one.
         let after_one = after_processes_that_are_ended(1, submission);
         assert_eq!(after_processes_that_are_ended(3, submission), after_one, "{submission}");
-        assert_eq!((after_one.fences, after_one.hw_queues, after_one.hw_contexts), (0, 0, 0), "{submission}");
+        assert_eq!(
+            (after_one.fences, after_one.hw_queues, after_one.hw_contexts),
+            (0, 0, 0),
+            "{submission}"
+        );
         let of_kernel = usize::from(submission == Submission::Packet);
         assert_eq!((after_one.devices, after_one.contexts), (of_kernel, of_kernel), "{submission}");
     }
 }
 
-/// What is there after so many processes that show a picture each, one after the other, and are ended in the middle of the next ones.
+/// What is there after so many processes that show a picture each, one after the other, and are
+/// ended in the middle of the next ones.
 fn after_processes_that_are_ended(count: usize, submission: Submission) -> Census {
     let shown = machine(|_| ());
     let processes: Vec<_> = (0..count)
@@ -486,14 +529,21 @@ fn after_processes_that_are_ended(count: usize, submission: Submission) -> Censu
                 painter.chain.present(1).unwrap();
             }
             process.terminate();
-            assert!(matches!(painter.chain.present(1), Err(Error::DeviceRemoved(_) | Error::Stopped)));
+            assert!(matches!(
+                painter.chain.present(1),
+                Err(Error::DeviceRemoved(_) | Error::Stopped)
+            ));
             drop((painter, process));
             assert!(gpu.display_stats().scanned >= 1);
         }
     });
     let pictures = shown.pictures().unwrap();
     assert_eq!(pictures.first(), Some(&(1, 1)));
-    assert_eq!(pictures.iter().filter(|(number, _)| *number == 1).count(), count, "one of each process");
+    assert_eq!(
+        pictures.iter().filter(|(number, _)| *number == 1).count(),
+        count,
+        "one of each process"
+    );
     shown.machine.adapter().census()
 }
 
@@ -507,7 +557,11 @@ fn power_takes_the_screen_along_and_brings_it_back() {
         painter.paint(1, PERIOD / 2);
         painter.chain.present(1).unwrap();
         painter.chain.wait_shown().unwrap();
-        assert_eq!(adapter.power_down_if_idle(), Ok(DevicePowerState::D0), "a screen that shows something");
+        assert_eq!(
+            adapter.power_down_if_idle(),
+            Ok(DevicePowerState::D0),
+            "a screen that shows something"
+        );
         assert_eq!(adapter.set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
         clock.sleep_until(clock.now().after(5 * PERIOD));
         assert_eq!(adapter.set_power_state(DevicePowerState::D0), Ok(DevicePowerState::D0));
@@ -521,12 +575,14 @@ fn power_takes_the_screen_along_and_brings_it_back() {
         assert_eq!(adapter.set_power_state(DevicePowerState::D0), Ok(DevicePowerState::D0));
         painter.chain.wait_shown().unwrap();
     });
-    let numbers: Vec<u32> = shown.pictures().unwrap().into_iter().map(|(number, _)| number).collect();
+    let numbers: Vec<u32> =
+        shown.pictures().unwrap().into_iter().map(|(number, _)| number).collect();
     assert_eq!(numbers, [1, 1, 2]);
     assert_eq!(shown.stats().shown, 2);
 }
 
-/// The workload that comes with the project: each picture has its own horizon, where it is brightest.
+/// The workload that comes with the project: each picture has its own horizon, where it is
+/// brightest.
 // spec: PRE-018
 #[test]
 fn the_presenting_workload_shows_each_of_its_pictures_once() {
@@ -545,7 +601,10 @@ fn the_presenting_workload_shows_each_of_its_pictures_once() {
         assert!(report.is_right(), "{:?}", report.problem_lines());
         let display = report.display.as_ref().expect("it has a display");
         assert_eq!((display.frames_shown, display.missed_vsyncs), (24, 0), "{display:?}");
-        assert!(report.makespan_ns >= 24 * display.refresh_ns, "it ends with its last picture on the screen");
+        assert!(
+            report.makespan_ns >= 24 * display.refresh_ns,
+            "it ends with its last picture on the screen"
+        );
         let names: Vec<&str> = result.shown.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!((names.len(), names[0], names[23]), (24, "frame-0001.png", "frame-0024.png"));
         for (number, (name, width, height, rgba)) in result.shown.iter().enumerate() {
@@ -556,13 +615,21 @@ fn the_presenting_workload_shows_each_of_its_pictures_once() {
             assert!(brightest.abs_diff(horizon) <= 1, "{name}: {brightest} instead of {horizon}");
         }
         let trace = result.trace.expect("it was asked for");
-        let lane = trace.lanes.iter().find(|lane| lane.kind == LaneKind::Display).expect("a lane of its own");
-        let of = |kind| trace.records.iter().filter(|r| r.lane == lane.id && r.kind == kind).count();
+        let lane = trace
+            .lanes
+            .iter()
+            .find(|lane| lane.kind == LaneKind::Display)
+            .expect("a lane of its own");
+        let of =
+            |kind| trace.records.iter().filter(|r| r.lane == lane.id && r.kind == kind).count();
         assert_eq!((of(Kind::Flip), lane.name.as_str()), (24, "display"));
         assert!(of(Kind::VSync) >= 24);
     }
-    let request =
-        RunRequest { submission: Some(Submission::User), ..RunRequest::new(workload, Clock::Virtual) };
-    let refused = run_workload(&request).err().expect("user-mode queues present nothing").to_string();
+    let request = RunRequest {
+        submission: Some(Submission::User),
+        ..RunRequest::new(workload, Clock::Virtual)
+    };
+    let refused =
+        run_workload(&request).err().expect("user-mode queues present nothing").to_string();
     assert!(refused.contains("packet or hardware submission"), "{refused}");
 }

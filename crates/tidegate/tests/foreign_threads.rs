@@ -1,5 +1,6 @@
-//! Threads that the platform does not know. On the host they call in, signal and wait as agents do. A wait of an agent that only such a
-//! thread can end does not end early. A machine in virtual time belongs to its thread and refuses others.
+//! Threads that the platform does not know. On the host they call in, signal and wait as agents do.
+//! A wait of an agent that only such a thread can end does not end early. A machine in virtual time
+//! belongs to its thread and refuses others.
 
 #![allow(
     clippy::disallowed_methods,
@@ -81,7 +82,8 @@ fn a_thread_of_the_application_waits_for_a_queue_of_the_run() {
 
 #[test]
 fn a_machine_on_the_host_needs_no_run() {
-    // Often, because a machine may end while a thread of its kernel still fills the save areas of the last queue.
+    // Often, because a machine may end while a thread of its kernel still fills the save areas of
+    // the last queue.
     for _ in 0..40 {
         let platform = Platform::host();
         let (_machine, device) = machine(&platform);

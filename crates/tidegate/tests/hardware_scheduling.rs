@@ -1,12 +1,13 @@
-//! Priority bands as a process, the kernel and the driver see them, and the bounds of what is on a hardware queue at once.
+//! Priority bands as a process, the kernel and the driver see them, and the bounds of what is on a
+//! hardware queue at once.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue, CreateMonitoredFence,
-    FenceValue, Handle, HwQueue, Kernel, Placement, Priority, SignalFlags, Status, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
+    CreateMonitoredFence, FenceValue, Handle, HwQueue, Kernel, Placement, Priority, SignalFlags,
+    Status, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
 };
 use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc, Submission};
 use tidegate::gpu_abi::{Command, CommandWriter};
@@ -14,13 +15,18 @@ use world::{ChangeCaps, World, start, world, world_with};
 
 fn hw_context(kernel: &dyn Kernel) -> Handle {
     let device = kernel.create_device().unwrap();
-    kernel.create_hw_context(CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 }).unwrap()
+    kernel
+        .create_hw_context(CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 })
+        .unwrap()
 }
 
 fn told(w: &World) -> Vec<String> {
-    let of_priorities = |c: &tidegate::ddi::recording::Called| c.ddi == "SetContextSchedulingProperties";
+    let of_priorities =
+        |c: &tidegate::ddi::recording::Called| c.ddi == "SetContextSchedulingProperties";
     let calls = w.driver.take().into_iter().filter(of_priorities);
-    calls.map(|c| c.about.split_once(' ').unwrap().1.split_once(' ').unwrap().1.to_owned()).collect()
+    calls
+        .map(|c| c.about.split_once(' ').unwrap().1.split_once(' ').unwrap().1.to_owned())
+        .collect()
 }
 
 // spec: HS-001
@@ -50,8 +56,14 @@ fn a_context_that_changes_its_place_is_told_to_the_driver() {
         }
         kernel.set_context_in_process_scheduling_priority(context, 1).unwrap();
         kernel.set_context_scheduling_priority(context, 0).unwrap();
-        let places =
-            ["Focus 0 0", "Idle 0 0", "Realtime 0 0", "Realtime 31 0", "Realtime 31 1", "Normal 0 1"];
+        let places = [
+            "Focus 0 0",
+            "Idle 0 0",
+            "Realtime 0 0",
+            "Realtime 31 0",
+            "Realtime 31 1",
+            "Normal 0 1",
+        ];
         assert_eq!(told(w), places);
         for bad in [-8, 40, i32::MIN, i32::MAX] {
             let refused = kernel.set_context_scheduling_priority(context, bad);
@@ -157,7 +169,8 @@ fn a_progress_value_that_does_not_rise_is_refused_and_nothing_is_lost() {
 #[test]
 fn a_realtime_queue_is_for_a_device_that_was_opened_with_the_privilege() {
     world().run(|w| {
-        let options = |may_raise_priority| DeviceOptions { may_raise_priority, ..DeviceOptions::default() };
+        let options =
+            |may_raise_priority| DeviceOptions { may_raise_priority, ..DeviceOptions::default() };
         let desc = |submission| QueueDesc {
             name: "urgent".to_owned(),
             list_type: CommandListType::Compute,
@@ -166,7 +179,8 @@ fn a_realtime_queue_is_for_a_device_that_was_opened_with_the_privilege() {
             node: None,
             node_mask: 0,
         };
-        let (ordinary, privileged) = (w.machine.device(options(false)), w.machine.device(options(true)));
+        let (ordinary, privileged) =
+            (w.machine.device(options(false)), w.machine.device(options(true)));
         let (ordinary, privileged) = (ordinary.unwrap(), privileged.unwrap());
         for submission in Submission::ALL {
             let refused = ordinary.create_queue(desc(submission)).unwrap_err();
@@ -183,15 +197,16 @@ fn a_realtime_queue_is_for_a_device_that_was_opened_with_the_privilege() {
     });
 }
 
-/// One broadcast over a queue of the FOCUS band and one of the IDLE band: nobody who waits for the other keeps the engine from those in
-/// between, and what stands behind it comes after it.
+/// One broadcast over a queue of the FOCUS band and one of the IDLE band: nobody who waits for the
+/// other keeps the engine from those in between, and what stands behind it comes after it.
 #[test]
 fn a_broadcast_over_bands_holds_nobody_between_them() {
     world().run(|w| {
         let kernel: Arc<dyn Kernel> = w.machine.privileged_process("a shell").unwrap();
         let device = kernel.create_device().unwrap();
         let fence = {
-            let (initial_value, flags, engine_affinity, name) = (0, SyncObjectFlags::empty(), 0, "all");
+            let (initial_value, flags, engine_affinity, name) =
+                (0, SyncObjectFlags::empty(), 0, "all");
             let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
             kernel.create_monitored_fence(args).unwrap()
         };
@@ -200,15 +215,21 @@ fn a_broadcast_over_bands_holds_nobody_between_them() {
             let hw_context = kernel.create_hw_context(args).unwrap();
             kernel.set_context_scheduling_priority(hw_context, priority).unwrap();
             let (user_mode_submission, priority) = (false, Priority::Normal);
-            let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1, lane: 0 };
+            let args =
+                CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1, lane: 0 };
             kernel.create_hw_queue(args).unwrap()
         };
         let submit = |queue: &HwQueue, progress_fence_id, commands: &[Command]| {
             let mut writer = CommandWriter::new();
             commands.iter().for_each(|c| writer.push(c));
-            let (bytes, kind, placement) = (writer.bytes(), AllocationKind::Bulk, Placement::System);
-            let made = kernel.create_allocation(CreateAllocation { device, bytes, kind, placement }).unwrap();
-            let AllocationMemory::Bulk(memory) = made.memory else { panic!("bytes were asked for") };
+            let (bytes, kind, placement) =
+                (writer.bytes(), AllocationKind::Bulk, Placement::System);
+            let made = kernel
+                .create_allocation(CreateAllocation { device, bytes, kind, placement })
+                .unwrap();
+            let AllocationMemory::Bulk(memory) = made.memory else {
+                panic!("bytes were asked for")
+            };
             memory.write(0, &writer.to_bytes()).unwrap();
             let args = SubmitCommandToHwQueue {
                 hw_queue: queue.handle,
@@ -225,13 +246,20 @@ fn a_broadcast_over_bands_holds_nobody_between_them() {
         submit(&idle, 1, &[WORK]);
         let fences = [FenceValue { fence: fence.handle, value: 1 }];
         let hw_queues = [focus.handle, idle.handle];
-        let args =
-            SubmitSignalToHwQueues { hw_queues: &hw_queues, fences: &fences, flags: SignalFlags::empty() };
+        let args = SubmitSignalToHwQueues {
+            hw_queues: &hw_queues,
+            fences: &fences,
+            flags: SignalFlags::empty(),
+        };
         kernel.submit_signal_to_hw_queues(args).unwrap();
         submit(&focus, 1, &millisecond);
         kernel.wait_from_cpu(&fences, WaitMode::All, None).unwrap();
         let seen = [&normal, &idle, &focus].map(|queue| queue.progress_value.load());
-        assert_eq!(seen, [20, 1, 0], "IDLE runs when NORMAL has nothing, and FOCUS behind the broadcast");
+        assert_eq!(
+            seen,
+            [20, 1, 0],
+            "IDLE runs when NORMAL has nothing, and FOCUS behind the broadcast"
+        );
         let last = [FenceValue { fence: focus.progress_fence, value: 1 }];
         kernel.wait_from_cpu(&last, WaitMode::All, None).unwrap();
     });

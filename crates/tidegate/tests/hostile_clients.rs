@@ -1,5 +1,5 @@
-//! What a hostile process once could do to others, found by fuzzing and by thinking, through the kernel's calls: each of these must
-//! cost the process its own device at most.
+//! What a hostile process once could do to others, found by fuzzing and by thinking, through the
+//! kernel's calls: each of these must cost the process its own device at most.
 
 mod world;
 
@@ -64,7 +64,8 @@ fn commands_of_a_length_that_no_buffer_has_cost_the_device_and_not_the_adapter()
                 lane: 0,
             };
             let context = w.kernel.create_context_virtual(args).unwrap();
-            let submit = SubmitCommand { context, commands_gpu_va: 0x1_0000, command_bytes, queued_ns: 0 };
+            let submit =
+                SubmitCommand { context, commands_gpu_va: 0x1_0000, command_bytes, queued_ns: 0 };
             let _done_or_lost = w.kernel.submit_command(submit);
             assert!(is_lost(w));
             assert_eq!(w.kernel.submit_command(submit), Err(Status::DEVICE_REMOVED));
@@ -88,7 +89,8 @@ fn commands_of_a_length_that_no_buffer_has_cost_the_device_and_not_the_adapter()
 fn a_store_between_two_fences_holds_no_engine() {
     harms_only_itself(|w| {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
-        // Peaks upon peaks: their labels fill what would be the history of the words behind the fence's value.
+        // Peaks upon peaks: their labels fill what would be the history of the words behind the
+        // fence's value.
         for round in 0..10 {
             queue.push(&signal_packet(&fence, 100 - round, u32::MAX));
             w.pass(1_000);
@@ -108,7 +110,11 @@ fn a_store_between_two_fences_holds_no_engine() {
                 w.pass(1_000);
             }
         }
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active), "they are its own fences");
+        assert_eq!(
+            w.kernel.device_state(w.device),
+            Ok(DeviceState::Active),
+            "they are its own fences"
+        );
     });
 }
 

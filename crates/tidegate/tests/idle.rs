@@ -1,5 +1,6 @@
-//! What an idle machine costs: on the host, with thousands of connected queues that nobody rings. Not part of the usual run, since
-//! it looks at the clock: `cargo test --release -p tidegate --test idle -- --ignored --nocapture`.
+//! What an idle machine costs: on the host, with thousands of connected queues that nobody rings.
+//! Not part of the usual run, since it looks at the clock: `cargo test --release -p tidegate --test
+//! idle -- --ignored --nocapture`.
 
 use std::sync::{Arc, OnceLock};
 use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, Queue, QueueDesc};
@@ -42,8 +43,8 @@ fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
             fence.wait(value).unwrap();
         }
         assert!(queues.iter().all(|queue| queue.stats().connects == 1));
-        // The engines look for a moment before they park, and the kernel looks once more at what was submitted last, a timeout
-        // delay later.
+        // The engines look for a moment before they park, and the kernel looks once more at what
+        // was submitted last, a timeout delay later.
         clock.sleep_until(clock.now().after(2 * TdrConfig::standard().delay_ns));
         let (before, parked) = (process_cpu_ns(), clock.parking_counts());
         clock.sleep_until(clock.now().after(IDLE_NS));

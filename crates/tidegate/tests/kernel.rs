@@ -1,11 +1,12 @@
-//! The kernel through its call surface, with the reference driver and the software GPU behind it: what the documents promise of
-//! fences, their interrupts, and the calls of a driver.
+//! The kernel through its call surface, with the reference driver and the software GPU behind it:
+//! what the documents promise of fences, their interrupts, and the calls of a driver.
 
 mod world;
 
 use tidegate::calls::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceInstance, FenceValue,
-    Handle, Priority, SignalFlags, Status, SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, FenceInstance,
+    FenceValue, Handle, Priority, SignalFlags, Status, SubmitCommandToHwQueue, SyncObjectFlags,
+    WaitMode,
 };
 use world::{World, world, world_with};
 
@@ -65,7 +66,10 @@ fn a_fence_is_created_opened_closed_destroyed_in_this_order() {
     assert_eq!((fence.value.load(), fence.native), (3, true));
     w.kernel.destroy_synchronization_object(fence.handle).unwrap();
     assert_eq!(w.driver.take_names(), ["CloseNativeFence", "DestroyNativeFence"]);
-    assert_eq!(w.kernel.destroy_synchronization_object(fence.handle), Err(Status::INVALID_PARAMETER));
+    assert_eq!(
+        w.kernel.destroy_synchronization_object(fence.handle),
+        Err(Status::INVALID_PARAMETER)
+    );
     assert_eq!(w.driver.take_names(), Vec::<&str>::new());
 }
 
@@ -110,7 +114,8 @@ fn a_cpu_signal_is_visible_at_once_and_releases_whom_it_satisfies() {
 fn all_latches_each_and_any_takes_the_others_back() {
     let w = world();
     let (a, b) = (w.native(0), w.native(0));
-    let wanted = [FenceValue { fence: a.handle, value: 1 }, FenceValue { fence: b.handle, value: 1 }];
+    let wanted =
+        [FenceValue { fence: a.handle, value: 1 }, FenceValue { fence: b.handle, value: 1 }];
     let (all, any) = (w.platform.event(true), w.platform.event(true));
     w.kernel.wait_from_cpu(&wanted, WaitMode::All, Some(all.clone())).unwrap();
     w.kernel.wait_from_cpu(&wanted, WaitMode::Any, Some(any.clone())).unwrap();
@@ -129,15 +134,26 @@ fn all_latches_each_and_any_takes_the_others_back() {
 fn an_instance_that_must_not_wait_or_signal_is_refused() {
     let w = world();
     let make = |flags| {
-        let args =
-            CreateMonitoredFence { device: w.device, initial_value: 0, flags, engine_affinity: 0, name: "x" };
+        let args = CreateMonitoredFence {
+            device: w.device,
+            initial_value: 0,
+            flags,
+            engine_affinity: 0,
+            name: "x",
+        };
         w.kernel.create_monitored_fence(args)
     };
     let no_wait = make(SyncObjectFlags::NO_WAIT).unwrap();
     let no_signal = make(SyncObjectFlags::NO_SIGNAL).unwrap();
     let of = |f: &FenceInstance| [FenceValue { fence: f.handle, value: 1 }];
-    assert_eq!(w.kernel.wait_from_cpu(&of(&no_wait), WaitMode::All, None), Err(Status::ACCESS_DENIED));
-    assert_eq!(w.kernel.signal_from_cpu(&of(&no_signal), SignalFlags::empty()), Err(Status::ACCESS_DENIED));
+    assert_eq!(
+        w.kernel.wait_from_cpu(&of(&no_wait), WaitMode::All, None),
+        Err(Status::ACCESS_DENIED)
+    );
+    assert_eq!(
+        w.kernel.signal_from_cpu(&of(&no_signal), SignalFlags::empty()),
+        Err(Status::ACCESS_DENIED)
+    );
     let both = SyncObjectFlags::NO_WAIT | SyncObjectFlags::NO_SIGNAL;
     assert_eq!(make(both).map(|_| ()), Err(Status::INVALID_PARAMETER));
     let nt_alone = SyncObjectFlags::NT_SECURITY_SHARING;
@@ -150,10 +166,19 @@ fn kernel_submission_to_a_user_mode_queue_is_refused() {
     let w = world();
     let hw_context = w
         .kernel
-        .create_hw_context(CreateHwContext { device: w.device, node_ordinal: 0, engine_affinity: 0 })
+        .create_hw_context(CreateHwContext {
+            device: w.device,
+            node_ordinal: 0,
+            engine_affinity: 0,
+        })
         .unwrap();
-    let args =
-        CreateHwQueue { hw_context, user_mode_submission: true, priority: Priority::Normal, tag: 1, lane: 0 };
+    let args = CreateHwQueue {
+        hw_context,
+        user_mode_submission: true,
+        priority: Priority::Normal,
+        tag: 1,
+        lane: 0,
+    };
     let queue = w.kernel.create_hw_queue(args).unwrap();
     let fence = w.native(0);
     let command = SubmitCommandToHwQueue {
@@ -165,8 +190,14 @@ fn kernel_submission_to_a_user_mode_queue_is_refused() {
     };
     assert_eq!(w.kernel.submit_command_to_hw_queue(command), Err(Status::INVALID_PARAMETER));
     let target = [FenceValue { fence: fence.handle, value: 1 }];
-    assert_eq!(w.kernel.submit_wait_to_hw_queue(queue.handle, &target), Err(Status::INVALID_PARAMETER));
-    assert_eq!(w.kernel.submit_signal_to_hw_queue(queue.handle, &target), Err(Status::INVALID_PARAMETER));
+    assert_eq!(
+        w.kernel.submit_wait_to_hw_queue(queue.handle, &target),
+        Err(Status::INVALID_PARAMETER)
+    );
+    assert_eq!(
+        w.kernel.submit_signal_to_hw_queue(queue.handle, &target),
+        Err(Status::INVALID_PARAMETER)
+    );
 }
 
 // spec: NF-172, NF-173, NF-176
@@ -183,7 +214,11 @@ fn user_mode_queues_get_two_logs_and_kernel_mode_queues_none() {
     assert_eq!((detail.wait_entries, detail.signal_entries), (0, 0));
     let hw_context = w
         .kernel
-        .create_hw_context(CreateHwContext { device: w.device, node_ordinal: 0, engine_affinity: 0 })
+        .create_hw_context(CreateHwContext {
+            device: w.device,
+            node_ordinal: 0,
+            engine_affinity: 0,
+        })
         .unwrap();
     let (user_mode_submission, priority) = (true, Priority::Normal);
     let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1, lane: 0 };
@@ -239,7 +274,10 @@ fn hostile_handles_and_numbers_change_nothing() {
         let handle = Handle(handle);
         let target = [FenceValue { fence: handle, value: 1 }];
         assert_eq!(w.kernel.destroy_synchronization_object(handle), Err(Status::INVALID_PARAMETER));
-        assert_eq!(w.kernel.wait_from_cpu(&target, WaitMode::All, None), Err(Status::INVALID_PARAMETER));
+        assert_eq!(
+            w.kernel.wait_from_cpu(&target, WaitMode::All, None),
+            Err(Status::INVALID_PARAMETER)
+        );
         assert_eq!(w.kernel.connect_doorbell(handle).map(|_| ()), Err(Status::INVALID_PARAMETER));
         assert_eq!(w.kernel.destroy_hw_queue(handle), Err(Status::INVALID_PARAMETER));
     }
@@ -257,5 +295,8 @@ fn a_wait_that_is_never_met_is_named_when_the_machine_stands_still() {
         let target = [FenceValue { fence: fence.handle, value: 7 }];
         assert_eq!(kernel.wait_from_cpu(&target, WaitMode::All, None), Err(Status::CANCELLED));
     });
-    assert_eq!(report.blocked, [("main".to_owned(), "fence 'f' to reach 7 (it is at 2)".to_owned())]);
+    assert_eq!(
+        report.blocked,
+        [("main".to_owned(), "fence 'f' to reach 7 (it is at 2)".to_owned())]
+    );
 }

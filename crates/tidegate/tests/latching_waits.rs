@@ -1,5 +1,6 @@
-//! Waits latch: a wait whose value was reached after its call is satisfied, whatever the fence becomes, on every kind of queue
-//! and on the CPU. A pulse here is a signal of the value and a rewind to 0 right behind it.
+//! Waits latch: a wait whose value was reached after its call is satisfied, whatever the fence
+//! becomes, on every kind of queue and on the CPU. A pulse here is a signal of the value and a
+//! rewind to 0 right behind it.
 
 mod world;
 
@@ -42,7 +43,9 @@ impl Kind {
 
     fn signal(&self, w: &World, fence: &FenceInstance, value: u64) {
         match self {
-            Kind::Context(context) => w.kernel.signal_from_gpu(*context, &at(fence, value)).unwrap(),
+            Kind::Context(context) => {
+                w.kernel.signal_from_gpu(*context, &at(fence, value)).unwrap()
+            }
             Kind::Kernel(queue) => {
                 w.kernel.submit_signal_to_hw_queue(queue.handle, &at(fence, value)).unwrap();
             }
@@ -54,7 +57,8 @@ impl Kind {
 /// Who pulses.
 enum Pulser {
     Cpu,
-    /// A ring on another engine; how many entries its log has, 0 if it writes none, and how many it has written.
+    /// A ring on another engine; how many entries its log has, 0 if it writes none, and how many it
+    /// has written.
     Ring(Box<UserQueue>, u32, Word),
     /// Plain stores of a kernel-mode queue on another engine, and its last progress value.
     Stores(HwQueue),
@@ -79,7 +83,11 @@ impl Pulser {
             Pulser::Ring(queue, log_entries, written) => {
                 for value in [value, 0] {
                     let entry = written.fetch_add(1).checked_rem(u64::from(*log_entries));
-                    queue.put(&signal_packet(fence, value, entry.map_or(NO_LOG_ENTRY, |e| e as u32)));
+                    queue.put(&signal_packet(
+                        fence,
+                        value,
+                        entry.map_or(NO_LOG_ENTRY, |e| e as u32),
+                    ));
                 }
                 queue.ring();
                 w.pass(SETTLED_NS);
@@ -140,7 +148,10 @@ fn a_cpu_wait_latches_in_every_interrupt_mode_with_logs_and_without_room_in_them
                 w.pass(SETTLED_NS);
                 assert!(!late.is_set() && !six.is_set(), "{mode:?}: 5 was before, and 6 never");
                 queue.pulse(w, &fence, 6);
-                assert!(late.is_set() && six.is_set(), "{mode:?} with {entries} entries, round {round}");
+                assert!(
+                    late.is_set() && six.is_set(),
+                    "{mode:?} with {entries} entries, round {round}"
+                );
             }
         });
     }
@@ -363,7 +374,10 @@ fn waits_that_outlive_their_fence_pass_and_leave_the_next_one_alone() {
         w.pass(SETTLED_NS);
         w.kernel.destroy_synchronization_object(dying.handle).unwrap();
         let next = w.native(2);
-        assert_eq!(next.current_value_gpu_va, dying.current_value_gpu_va, "it stands where the other stood");
+        assert_eq!(
+            next.current_value_gpu_va, dying.current_value_gpu_va,
+            "it stands where the other stood"
+        );
         w.wait(held.handle, 1).unwrap();
         let (three, seven) = (w.wait_event(&next, 3), w.wait_event(&next, 7));
         assert_eq!(done.value.load(), 0);
@@ -448,7 +462,8 @@ fn peaks_that_found_no_room_are_counted_when_the_fence_ends() {
     let fences = [w.native(0), w.monitored(0)];
     let lost = |w: &World| w.machine.adapter().stats().fence_history_lost;
     for (number, fence) in (0..).zip(&fences) {
-        // Each peak is below the one before, so none stands for another: 30 stand in the page, the others in the annex.
+        // Each peak is below the one before, so none stands for another: 30 stand in the page, the
+        // others in the annex.
         let most = 30 + MAX_ANNEX_PEAKS as u64;
         let oldest = w.wait_event(fence, 1_000_000);
         for value in (900_000 - most..=900_001).rev() {

@@ -1,20 +1,22 @@
-//! One adapter of several physical GPUs: engines by node and engine ordinal, fences by engine affinity, one CMP for all of
-//! them.
+//! One adapter of several physical GPUs: engines by node and engine ordinal, fences by engine
+//! affinity, one CMP for all of them.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateHwContext, CreateHwQueue,
-    CreateMonitoredFence, CreateNativeFence, DeviceState, FenceInstance, Handle, HwQueue, NativeFenceType,
-    OpenSyncObject, Placement, Priority, Status, SubmitCommand, SyncObjectAccess, SyncObjectFlags,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateHwContext,
+    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState, FenceInstance, Handle,
+    HwQueue, NativeFenceType, OpenSyncObject, Placement, Priority, Status, SubmitCommand,
+    SyncObjectAccess, SyncObjectFlags,
 };
 use tidegate::d3d12::{
     BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Queue, QueueDesc, Submission,
 };
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::{
-    CallbackLayer, Callbacks, Dirql, Driver, DriverLayer, InterruptData, Passive, PeerSignalCaps, StartInfo,
+    CallbackLayer, Callbacks, Dirql, Driver, DriverLayer, InterruptData, Passive, PeerSignalCaps,
+    StartInfo,
 };
 use tidegate::dxgkrnl::{BugCheck, StartError};
 use tidegate::gpu_abi::Command;
@@ -24,7 +26,8 @@ use tidegate::platform::{Mutex, Platform, StepCosts};
 use tidegate::{Machine, MachineConfig, MachineError};
 use world::pair::{Adapters, Kind};
 use world::{
-    UserQueue, World, at, copy_word, signal_packet, start, start_with, store, wait_packet, world_with,
+    UserQueue, World, at, copy_word, signal_packet, start, start_with, store, wait_packet,
+    world_with,
 };
 
 /// Work that keeps an engine for this long, in nanoseconds.
@@ -46,7 +49,8 @@ fn on(gpu: u32) -> u32 {
 
 fn try_context(w: &World, node_ordinal: u32, engine_affinity: u32) -> Result<Handle, Status> {
     let (device, priority) = (w.device, Priority::Normal);
-    let args = CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag: 7, lane: 0 };
+    let args =
+        CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag: 7, lane: 0 };
     w.kernel.create_context_virtual(args)
 }
 
@@ -95,7 +99,8 @@ fn fault_of(w: &World, device: Handle) -> tidegate::calls::FaultReport {
     }
 }
 
-// ---- The queue API --------------------------------------------------------------------------------------------------------
+// ---- The queue API
+// --------------------------------------------------------------------------------------------------------
 
 fn linked_device(gpus: u32) -> (Machine, Device) {
     let platform = Platform::virtual_time(StepCosts::free());
@@ -112,7 +117,8 @@ fn desc(submission: Submission, list_type: CommandListType, node_mask: u32) -> Q
 /// Fills a buffer on the queue, and says what it holds.
 fn fill(device: &Device, queue: &Queue, value: u32) -> u32 {
     let heap = Heap::Default;
-    let buffer = device.create_buffer(BufferDesc { name: "filled".into(), bytes: 4096, heap }).unwrap();
+    let buffer =
+        device.create_buffer(BufferDesc { name: "filled".into(), bytes: 4096, heap }).unwrap();
     let mut list = device.create_command_list(queue.list_type());
     list.fill(&buffer, 0, 4096, value).unwrap();
     let done = device.create_fence("done", 0).unwrap();
@@ -132,19 +138,25 @@ fn a_program_runs_on_every_physical_gpu_in_every_model() {
         assert_eq!(device.physical_gpus(), gpus);
         let report = machine.run(move || {
             for (submission, list_type) in Submission::ALL.into_iter().flat_map(|s| {
-                [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy].map(|t| (s, t))
+                [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy]
+                    .map(|t| (s, t))
             }) {
                 for gpu in 0..gpus {
                     let queue = device.create_queue(desc(submission, list_type, on(gpu))).unwrap();
                     let value = 0x100 * (gpu + 1) + list_type as u32;
-                    assert_eq!(fill(&device, &queue, value), value, "{submission} {list_type} on GPU {gpu}");
+                    assert_eq!(
+                        fill(&device, &queue, value),
+                        value,
+                        "{submission} {list_type} on GPU {gpu}"
+                    );
                 }
                 // 0 is the first one.
                 let queue = device.create_queue(desc(submission, list_type, 0)).unwrap();
                 assert_eq!(fill(&device, &queue, 9), 9);
             }
             for refused in [on(gpus), 0b11, 1 << 31, u32::MAX] {
-                let queue = device.create_queue(desc(Submission::User, CommandListType::Copy, refused));
+                let queue =
+                    device.create_queue(desc(Submission::User, CommandListType::Copy, refused));
                 assert!(matches!(queue, Err(Error::BadValue { .. })), "{refused:#b}");
             }
         });
@@ -175,18 +187,27 @@ fn a_fault_says_on_which_physical_gpu() {
     assert!(reason.starts_with("queue 'copy 2' on GPU 1, packet "), "{reason}");
 }
 
-// ---- Contexts and engines -------------------------------------------------------------------------------------------------
+// ---- Contexts and engines
+// -------------------------------------------------------------------------------------------------
 
 // spec: NF-320
 #[test]
 fn a_context_runs_on_one_physical_gpu_that_is_there() {
     world_with(two).run(|w| {
         let hw = |node_ordinal, engine_affinity| {
-            w.kernel.create_hw_context(CreateHwContext { device: w.device, node_ordinal, engine_affinity })
+            w.kernel.create_hw_context(CreateHwContext {
+                device: w.device,
+                node_ordinal,
+                engine_affinity,
+            })
         };
         w.driver.take();
         for affinity in [0b11, 0b100, 0b101, 1 << 31, u32::MAX] {
-            assert_eq!(try_context(w, 0, affinity), Err(Status::INVALID_PARAMETER), "{affinity:#b}");
+            assert_eq!(
+                try_context(w, 0, affinity),
+                Err(Status::INVALID_PARAMETER),
+                "{affinity:#b}"
+            );
             assert_eq!(hw(0, affinity), Err(Status::INVALID_PARAMETER), "{affinity:#b}");
         }
         assert_eq!(try_context(w, 3, on(1)), Err(Status::INVALID_PARAMETER), "nodes do not run on");
@@ -210,12 +231,17 @@ fn engines_of_two_physical_gpus_run_at_the_same_time() {
         w.pass(2 * LONG_NS - 10);
         assert_eq!([0, 1].map(|n: usize| fences[n].value.load()), [0, 0]);
         w.pass(20);
-        assert_eq!([0, 1].map(|n: usize| fences[n].value.load()), [1, 1], "neither waited for the other");
+        assert_eq!(
+            [0, 1].map(|n: usize| fences[n].value.load()),
+            [1, 1],
+            "neither waited for the other"
+        );
         assert!(w.machine.gpu().stats().overlap_ns >= 2 * LONG_NS - 100);
     });
 }
 
-// ---- Fences ---------------------------------------------------------------------------------------------------------------
+// ---- Fences
+// ---------------------------------------------------------------------------------------------------------------
 
 // spec: NF-322
 #[test]
@@ -249,7 +275,8 @@ fn a_signal_on_one_physical_gpu_lets_a_wait_on_the_other_pass_without_the_cpu() 
     });
 }
 
-/// Which physical GPUs reach a fence of this affinity: every one signals it once, on a machine of its own.
+/// Which physical GPUs reach a fence of this affinity: every one signals it once, on a machine of
+/// its own.
 fn reached_by(native: bool, engine_affinity: u32) -> Vec<u32> {
     let signals = |gpu: u32| {
         let (w, report) = world_with(two).run_to_report(move |w| {
@@ -262,7 +289,10 @@ fn reached_by(native: bool, engine_affinity: u32) -> Vec<u32> {
                 return;
             }
             let fault = fault_of(w, w.device);
-            assert_eq!((fault.tag, fault.node_ordinal, fault.engine_ordinal), (100 + gpu, COPY, gpu));
+            assert_eq!(
+                (fault.tag, fault.node_ordinal, fault.engine_ordinal),
+                (100 + gpu, COPY, gpu)
+            );
             assert_eq!((fault.gpu_va, fault.write), (fence.current_value_gpu_va, true));
         });
         assert!(report.completed());
@@ -277,8 +307,14 @@ fn reached_by(native: bool, engine_affinity: u32) -> Vec<u32> {
 #[test]
 fn a_fence_is_mapped_where_its_affinity_says_and_elsewhere_its_use_is_a_fault() {
     for native in [true, false] {
-        for (affinity, gpus) in [(0, vec![0, 1]), (0b01, vec![0]), (0b10, vec![1]), (0b11, vec![0, 1])] {
-            assert_eq!(reached_by(native, affinity), gpus, "native {native}, affinity {affinity:#b}");
+        for (affinity, gpus) in
+            [(0, vec![0, 1]), (0b01, vec![0]), (0b10, vec![1]), (0b11, vec![0, 1])]
+        {
+            assert_eq!(
+                reached_by(native, affinity),
+                gpus,
+                "native {native}, affinity {affinity:#b}"
+            );
         }
     }
 }
@@ -317,11 +353,15 @@ fn an_opened_fence_is_mapped_where_the_open_says() {
         };
         assert_eq!(open(0b100).err(), Some(Status::INVALID_PARAMETER));
         let (everywhere, second) = (open(0b11).unwrap(), open(0b10).unwrap());
-        assert_eq!(everywhere.current_value_gpu_va, made.current_value_gpu_va, "0 and all bits are the same");
+        assert_eq!(
+            everywhere.current_value_gpu_va, made.current_value_gpu_va,
+            "0 and all bits are the same"
+        );
         assert_ne!(second.current_value_gpu_va, made.current_value_gpu_va);
         let again = open(0b10).unwrap();
         assert_eq!(again.current_value_gpu_va, second.current_value_gpu_va);
-        // A signal by either address is one of the same fence: who waits on the CPU or on a GPU hears of it.
+        // A signal by either address is one of the same fence: who waits on the CPU or on a GPU
+        // hears of it.
         let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
         let event = w.wait_event(&made, 1);
         let done = w.native(0);
@@ -363,7 +403,8 @@ fn a_cpu_signal_reaches_queues_that_wait_for_a_fence_of_one_physical_gpu_only() 
     });
 }
 
-// ---- Interrupts -----------------------------------------------------------------------------------------------------------
+// ---- Interrupts
+// -----------------------------------------------------------------------------------------------------------
 
 /// What the driver reported, in order.
 type Reports = Arc<Mutex<Vec<InterruptData>>>;
@@ -385,7 +426,8 @@ impl DriverLayer for Tap {
     }
 
     fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
-        let callbacks = Arc::new(TappedCallbacks { inner: start.callbacks, reports: self.reports.clone() });
+        let callbacks =
+            Arc::new(TappedCallbacks { inner: start.callbacks, reports: self.reports.clone() });
         self.inner.start_device(level, StartInfo { callbacks, ..start })
     }
 }
@@ -493,7 +535,10 @@ fn every_interrupt_names_node_and_physical_gpu() {
                 w.pass(10_000);
                 assert_eq!(take(&reports)[0], ("packet fault", COPY, gpu));
                 let fault = fault_of(w, device);
-                assert_eq!((fault.tag, fault.node_ordinal, fault.engine_ordinal), (40 + gpu, COPY, gpu));
+                assert_eq!(
+                    (fault.tag, fault.node_ordinal, fault.engine_ordinal),
+                    (40 + gpu, COPY, gpu)
+                );
             }
             w.submit(&hw_queue(w, COMPUTE, 1, false), 1, &[store(0x8, 1)]);
             w.pass(10_000);
@@ -542,9 +587,13 @@ fn where_logs_tell_an_interrupt_without_a_queue_means_those_of_its_engine() {
     .run(|w| {
         for gpu in [0, 1] {
             // Two queues of one engine signal in one turn: none of them can be named.
-            let (queues, fences) = ([0, 1].map(|_| user_queue(w, COPY, gpu)), [0, 1].map(|_| w.native(0)));
+            let (queues, fences) =
+                ([0, 1].map(|_| user_queue(w, COPY, gpu)), [0, 1].map(|_| w.native(0)));
             let events = [0, 1].map(|n: usize| w.wait_event(&fences[n], 1));
-            queues.iter().zip(&fences).for_each(|(queue, fence)| queue.push(&signal_packet(fence, 1, 0)));
+            queues
+                .iter()
+                .zip(&fences)
+                .for_each(|(queue, fence)| queue.push(&signal_packet(fence, 1, 0)));
             w.pass(10_000);
             assert!(events.iter().all(|event| event.is_set()), "GPU {gpu}");
         }
@@ -584,20 +633,24 @@ fn a_report_of_a_physical_gpu_that_is_not_there_is_a_broken_contract() {
 fn an_adapter_has_one_to_four_physical_gpus() {
     for declared in [0, 5, u32::MAX] {
         let made = start(two, Some(Box::new(move |caps| caps.physical_adapters = declared)));
-        let Err(MachineError::Start(error)) = made.map(drop) else { panic!("{declared} cannot be") };
+        let Err(MachineError::Start(error)) = made.map(drop) else {
+            panic!("{declared} cannot be")
+        };
         assert_eq!(error, StartError::PhysicalAdapters(declared));
     }
 }
 
-// ---- Memory ---------------------------------------------------------------------------------------------------------------
+// ---- Memory
+// ---------------------------------------------------------------------------------------------------------------
 
 // spec: NF-326
 #[test]
 fn each_physical_gpu_has_local_memory_that_the_others_reach() {
     world_with(two).run(|w| {
         let (device, bytes, kind) = (w.device, 4096, AllocationKind::Bulk);
-        let allocate =
-            |placement| w.kernel.create_allocation(CreateAllocation { device, bytes, kind, placement });
+        let allocate = |placement| {
+            w.kernel.create_allocation(CreateAllocation { device, bytes, kind, placement })
+        };
         let made = [0, 1].map(|gpu| allocate(Placement::LocalOf(gpu)).unwrap());
         assert_eq!(allocate(Placement::LocalOf(2)).err(), Some(Status::INVALID_PARAMETER));
         let mapped: Vec<u64> = w.hooked.told().pages.iter().map(|(at, _)| at.0).collect();
@@ -615,7 +668,9 @@ fn each_physical_gpu_has_local_memory_that_the_others_reach() {
             w.submit(&queue, 1, &[copy_word(made[1].gpu_va + u64::from(gpu) * 8, made[0].gpu_va)]);
             w.wait(queue.progress_fence, 1).unwrap();
         }
-        let AllocationMemory::Bulk(second) = &made[1].memory else { panic!("bytes were asked for") };
+        let AllocationMemory::Bulk(second) = &made[1].memory else {
+            panic!("bytes were asked for")
+        };
         assert_eq!([0, 8].map(|at| second.read_u64(at).unwrap()), [42, 42]);
     });
 }
@@ -639,7 +694,8 @@ fn memory_that_is_given_back_is_reached_by_no_physical_gpu() {
     }
 }
 
-// ---- Loss of a device, and logs -------------------------------------------------------------------------------------------
+// ---- Loss of a device, and logs
+// -------------------------------------------------------------------------------------------
 
 // spec: NF-324
 #[test]
@@ -650,7 +706,8 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
     let (w, report) = w.run_to_report(move |w| {
         // The other process has work on both, some of it under way.
         let fence = {
-            let (initial_value, flags, engine_affinity, name) = (0, SyncObjectFlags::empty(), 0, "theirs");
+            let (initial_value, flags, engine_affinity, name) =
+                (0, SyncObjectFlags::empty(), 0, "theirs");
             let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
             other.create_monitored_fence(args).unwrap()
         };
@@ -668,10 +725,14 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
         });
         let commands = {
             let (bytes, kind, placement) = (64, AllocationKind::Bulk, Placement::System);
-            let made = other.create_allocation(CreateAllocation { device, bytes, kind, placement }).unwrap();
+            let made = other
+                .create_allocation(CreateAllocation { device, bytes, kind, placement })
+                .unwrap();
             let mut writer = tidegate::gpu_abi::CommandWriter::new();
             writer.push(&LONG);
-            let AllocationMemory::Bulk(memory) = &made.memory else { panic!("bytes were asked for") };
+            let AllocationMemory::Bulk(memory) = &made.memory else {
+                panic!("bytes were asked for")
+            };
             let bytes = writer.to_bytes();
             memory.write(0, &bytes).unwrap();
             (made.gpu_va, bytes.len() as u32)
@@ -687,15 +748,17 @@ fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
         let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
         queues[0].push(&wait_packet(&gate, 1, 0));
         let event = w.wait_event(&mine, 9);
-        let beyond = FenceInstance { current_value_gpu_va: 0x8, monitored_value_gpu_va: 0, ..mine.clone() };
+        let beyond =
+            FenceInstance { current_value_gpu_va: 0x8, monitored_value_gpu_va: 0, ..mine.clone() };
         queues[1].push(&signal_packet(&beyond, 1, 0));
         w.pass(2 * LONG_NS);
         assert!(event.is_set(), "nobody hangs");
         let fault = fault_of(w, w.device);
         assert_eq!((fault.tag, fault.engine_ordinal, fault.write), (101, 1, true));
-        assert_eq!(w.kernel.submit_wait_to_hw_queue(queues[0].queue.handle, &at(&gate, 2)).err(), {
-            Some(Status::DEVICE_REMOVED)
-        });
+        assert_eq!(
+            w.kernel.submit_wait_to_hw_queue(queues[0].queue.handle, &at(&gate, 2)).err(),
+            { Some(Status::DEVICE_REMOVED) }
+        );
         // The other goes on.
         for (value, context) in (1..).zip(contexts) {
             submit(context);
@@ -724,7 +787,9 @@ fn log_times_that_a_linked_gpu_leaves_out_are_tolerated() {
             w.pass(500);
             for gpu in [0, 1] {
                 let queue = user_queue(w, COPY, gpu);
-                let [.., waits, signals] = &w.hooked.told().logs[..] else { panic!("a queue has two logs") };
+                let [.., waits, signals] = &w.hooked.told().logs[..] else {
+                    panic!("a queue has two logs")
+                };
                 let (fence, gate) = (w.native(0), w.native(0));
                 for (value, entry) in (1..).zip(0..3) {
                     let event = w.wait_event(&fence, value);
@@ -740,7 +805,10 @@ fn log_times_that_a_linked_gpu_leaves_out_are_tolerated() {
                     log.entries.read(48, &mut bytes).unwrap();
                     let entry = LogEntry::decode(&bytes);
                     assert_eq!((entry.fence_value, entry.fence_handle), (2, handle.0));
-                    assert_eq!((entry.end_ns == 0, entry.observed_ns == 0 || gpu == 0), (gpu == 1, true));
+                    assert_eq!(
+                        (entry.end_ns == 0, entry.observed_ns == 0 || gpu == 0),
+                        (gpu == 1, true)
+                    );
                 }
             }
         });
@@ -759,7 +827,8 @@ fn an_entry_without_a_time_stands_on_the_timeline_where_it_was_read() {
     let device = machine.device(DeviceOptions::default()).unwrap();
     let own = platform.clone();
     let report = machine.run(move || {
-        let queue = device.create_queue(desc(Submission::User, CommandListType::Copy, on(1))).unwrap();
+        let queue =
+            device.create_queue(desc(Submission::User, CommandListType::Copy, on(1))).unwrap();
         let fence = device.create_fence("late", 0).unwrap();
         own.sleep_until(own.now().after(LONG_NS));
         queue.signal(&fence, 1).unwrap();
@@ -767,12 +836,14 @@ fn an_entry_without_a_time_stands_on_the_timeline_where_it_was_read() {
     });
     assert!(report.completed());
     let trace = platform.take_trace("log times");
-    let signals: Vec<_> = trace.records.iter().filter(|r| r.kind == tidegate::trace::Kind::Signal).collect();
+    let signals: Vec<_> =
+        trace.records.iter().filter(|r| r.kind == tidegate::trace::Kind::Signal).collect();
     assert!(!signals.is_empty());
     assert!(signals.iter().all(|record| record.end_ns >= LONG_NS), "{signals:?}");
 }
 
-// ---- With hardware variants and other adapters ----------------------------------------------------------------------------
+// ---- With hardware variants and other adapters
+// ----------------------------------------------------------------------------
 
 #[test]
 fn a_right_to_signal_that_comes_later_is_one_on_the_same_physical_gpus() {
@@ -781,8 +852,12 @@ fn a_right_to_signal_that_comes_later_is_one_on_the_same_physical_gpus() {
         let made = w.try_native(0, flags).unwrap();
         let nt_handle = w.kernel.share_objects(&[made.handle], SyncObjectAccess::all()).unwrap();
         let open = |flags| {
-            let args =
-                OpenSyncObject { device: w.device, nt_handle: &nt_handle, flags, engine_affinity: on(1) };
+            let args = OpenSyncObject {
+                device: w.device,
+                nt_handle: &nt_handle,
+                flags,
+                engine_affinity: on(1),
+            };
             w.kernel.open_native_fence_from_nt_handle(args).unwrap()
         };
         let silent = open(SyncObjectFlags::NO_SIGNAL);

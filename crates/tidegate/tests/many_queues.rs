@@ -1,16 +1,21 @@
-//! What the kernel does for one of many queues does not grow with their number: what it walks is counted, not timed.
+//! What the kernel does for one of many queues does not grow with their number: what it walks is
+//! counted, not timed.
 
 use tidegate::d3d12::{CommandListType, DeviceOptions, FenceChoice, Priority, QueueDesc};
 use tidegate::dxgkrnl::KernelStats;
 use tidegate::workload::cost::CostModel;
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 
-/// A token goes once through `count` queues: each waits for the one before it, works, and signals the next. Then all of them end.
+/// A token goes once through `count` queues: each waits for the one before it, works, and signals
+/// the next. Then all of them end.
 fn pass_token(submission: Submission, count: u64) -> KernelStats {
     let platform = Platform::virtual_time(CostModel::nominal().steps);
     let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-    let fences = if submission == Submission::Packet { FenceChoice::Monitored } else { FenceChoice::Auto };
-    let device = machine.device(DeviceOptions { fences, ring_slots: 8, ..DeviceOptions::default() }).unwrap();
+    let fences =
+        if submission == Submission::Packet { FenceChoice::Monitored } else { FenceChoice::Auto };
+    let device = machine
+        .device(DeviceOptions { fences, ring_slots: 8, ..DeviceOptions::default() })
+        .unwrap();
     let report = machine.run(move || {
         let queue = |n| {
             let desc = QueueDesc {
@@ -43,12 +48,14 @@ fn pass_token(submission: Submission, count: u64) -> KernelStats {
 
 #[test]
 fn packets_do_not_walk_the_objects_of_their_process() {
-    let (few, many) = [40, 160].map(|count| pass_token(Submission::Packet, count).objects_walked).into();
+    let (few, many) =
+        [40, 160].map(|count| pass_token(Submission::Packet, count).objects_walked).into();
     assert!(few > 0 && many <= 5 * few, "{few} for 40 queues and {many} for 160");
 }
 
 #[test]
 fn a_doorbell_is_found_without_the_others() {
-    let (few, many) = [40, 160].map(|count| pass_token(Submission::User, count).doorbells_walked).into();
+    let (few, many) =
+        [40, 160].map(|count| pass_token(Submission::User, count).doorbells_walked).into();
     assert!(many <= 5 * few.max(40), "{few} for 40 queues and {many} for 160");
 }

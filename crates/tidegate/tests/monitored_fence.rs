@@ -1,11 +1,11 @@
-//! Monitored fences through the kernel's calls: creation, signals and waits of CPU and GPU, destruction, and the loss of a
-//! device.
+//! Monitored fences through the kernel's calls: creation, signals and waits of CPU and GPU,
+//! destruction, and the loss of a device.
 
 mod world;
 
 use tidegate::calls::{
-    CreateMonitoredFence, DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, Status, SubmitCommand,
-    SyncObjectFlags, WaitMode,
+    CreateMonitoredFence, DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, Status,
+    SubmitCommand, SyncObjectFlags, WaitMode,
 };
 use tidegate::gpu_abi::{Command, GpuVa};
 use tidegate::platform::WaitEnd;
@@ -90,7 +90,8 @@ fn a_fence_is_named_by_the_handle_that_creation_returned() {
     assert_eq!((first.value.load(), second.value.load()), (0, 2));
     for device in [Handle(0), Handle(u32::MAX), first.handle] {
         let flags = SyncObjectFlags::empty();
-        let args = CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity: 0, name: "x" };
+        let args =
+            CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity: 0, name: "x" };
         assert_eq!(w.kernel.create_monitored_fence(args).err(), Some(Status::INVALID_PARAMETER));
     }
 }
@@ -106,7 +107,11 @@ fn a_store_by_the_gpu_releases_waiters_when_its_command_buffer_completes() {
         signal_from_gpu(w, waiting, &after, 1);
         w.submit_packet(engine, &[store(fence.current_value_gpu_va, 7), LONG]);
         w.pass(1_000);
-        assert_eq!((fence.value.load(), event.is_set()), (7, false), "stored, and the buffer still runs");
+        assert_eq!(
+            (fence.value.load(), event.is_set()),
+            (7, false),
+            "stored, and the buffer still runs"
+        );
         w.pass(2_000_000);
         assert!(event.is_set());
         assert_eq!(after.value.load(), 0, "a wait for two fences is met when both are");
@@ -173,7 +178,10 @@ fn a_wait_that_is_never_met_parks_its_context_and_nothing_else() {
         w.wait(others.handle, 1).unwrap();
         // An hour is no time-out.
         w.pass(3_600_000_000_000);
-        assert_eq!((mine.value.load(), w.kernel.device_state(w.device)), (0, Ok(DeviceState::Active)));
+        assert_eq!(
+            (mine.value.load(), w.kernel.device_state(w.device)),
+            (0, Ok(DeviceState::Active))
+        );
         w.signal(&never, 1);
         assert_eq!(mine.value.load(), 1);
     });
@@ -191,8 +199,12 @@ fn a_cpu_signal_releases_cpu_and_gpu_waiters_that_it_satisfies() {
         for (index, value) in [(0, 5), (1, 6)] {
             user[index].push(&world::wait_packet(&fence, value, u32::MAX));
             user[index].push(&world::signal_packet(&done[index], 1, u32::MAX));
-            w.kernel.submit_wait_to_hw_queue(kernel_mode[index].handle, &at(&fence, value)).unwrap();
-            w.kernel.submit_signal_to_hw_queue(kernel_mode[index].handle, &at(&done[2 + index], 1)).unwrap();
+            w.kernel
+                .submit_wait_to_hw_queue(kernel_mode[index].handle, &at(&fence, value))
+                .unwrap();
+            w.kernel
+                .submit_signal_to_hw_queue(kernel_mode[index].handle, &at(&done[2 + index], 1))
+                .unwrap();
             wait_from_gpu(w, packets[index], &at(&fence, value));
             signal_from_gpu(w, packets[index], &done[4 + index], 1);
         }
@@ -253,7 +265,10 @@ fn the_fences_of_a_lost_device_go_to_their_maximum_and_release_their_waiters() {
         let waits = fences.each_ref().map(|fence| {
             let (kernel, wanted) = (w.kernel.clone(), at(fence, 5));
             let blocked = w.platform.spawn("waiter", move || {
-                assert_eq!(kernel.wait_from_cpu(&wanted, WaitMode::All, None), Err(Status::DEVICE_REMOVED));
+                assert_eq!(
+                    kernel.wait_from_cpu(&wanted, WaitMode::All, None),
+                    Err(Status::DEVICE_REMOVED)
+                );
             });
             (blocked, w.wait_event(fence, u64::MAX))
         });
@@ -283,7 +298,8 @@ fn the_fences_of_a_lost_device_go_to_their_maximum_and_release_their_waiters() {
 #[test]
 fn calls_on_a_lost_device_say_so() {
     run_lost(|w| {
-        let (fence, native, context, queue) = (w.monitored(0), w.native(0), w.context(0), w.hw_queue());
+        let (fence, native, context, queue) =
+            (w.monitored(0), w.native(0), w.context(0), w.hw_queue());
         let hw_context = w.hw_context(0);
         let (commands_gpu_va, command_bytes) = w.commands(&[LONG]);
         let user = w.connected_queue(1);
@@ -291,14 +307,22 @@ fn calls_on_a_lost_device_say_so() {
         let one = at(&fence, 1);
         let (k, gone) = (&w.kernel, Err(Status::DEVICE_REMOVED));
         assert_eq!(k.wait_from_cpu(&one, WaitMode::All, None), gone);
-        assert_eq!(k.wait_from_cpu(&at(&native, 1), WaitMode::Any, Some(w.platform.event(true))), gone);
+        assert_eq!(
+            k.wait_from_cpu(&at(&native, 1), WaitMode::Any, Some(w.platform.event(true))),
+            gone
+        );
         assert_eq!(k.signal_from_cpu(&one, SignalFlags::empty()), gone);
         assert_eq!(k.wait_from_gpu(context, &one), gone);
         assert_eq!(k.signal_from_gpu(context, &one), gone);
         assert_eq!(k.submit_wait_to_hw_queue(queue.handle, &one), gone);
         assert_eq!(k.submit_signal_to_hw_queue(queue.handle, &one), gone);
         assert_eq!(
-            k.submit_command(SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 }),
+            k.submit_command(SubmitCommand {
+                context,
+                commands_gpu_va,
+                command_bytes,
+                queued_ns: 0
+            }),
             gone
         );
         assert_eq!(w.try_monitored(0, SyncObjectFlags::empty()).err(), gone.err());
@@ -324,12 +348,19 @@ fn calls_on_a_lost_device_say_so() {
 fn a_cpu_signal_names_one_to_32_fences() {
     let w = world();
     let fences: Vec<FenceInstance> = (0..32).map(|_| w.monitored(0)).collect();
-    let targets: Vec<FenceValue> = fences.iter().zip(1..).map(|(fence, n)| at(fence, n)[0]).collect();
+    let targets: Vec<FenceValue> =
+        fences.iter().zip(1..).map(|(fence, n)| at(fence, n)[0]).collect();
     w.kernel.signal_from_cpu(&targets, SignalFlags::empty()).unwrap();
-    assert_eq!(fences.iter().map(|f| f.value.load()).collect::<Vec<_>>(), (1..=32).collect::<Vec<_>>());
+    assert_eq!(
+        fences.iter().map(|f| f.value.load()).collect::<Vec<_>>(),
+        (1..=32).collect::<Vec<_>>()
+    );
     let one_more = [&targets[..], &targets[..1]].concat();
     for other in [&[][..], &one_more] {
-        assert_eq!(w.kernel.signal_from_cpu(other, SignalFlags::empty()), Err(Status::INVALID_PARAMETER));
+        assert_eq!(
+            w.kernel.signal_from_cpu(other, SignalFlags::empty()),
+            Err(Status::INVALID_PARAMETER)
+        );
     }
 }
 

@@ -1,5 +1,5 @@
-//! Kernel-mode hardware queues of an adapter without native fences: their progress fence is a monitored one, of which the
-//! hardware tells as often as it completes commands.
+//! Kernel-mode hardware queues of an adapter without native fences: their progress fence is a
+//! monitored one, of which the hardware tells as often as it completes commands.
 
 mod world;
 

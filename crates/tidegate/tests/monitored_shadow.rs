@@ -1,5 +1,6 @@
-//! Native fences on hardware whose CMP keeps shadows of MonitoredValue, through the kernel's calls and the reference driver: the
-//! kernel does nothing otherwise, the driver tells the CMP, and nobody is left behind.
+//! Native fences on hardware whose CMP keeps shadows of MonitoredValue, through the kernel's calls
+//! and the reference driver: the kernel does nothing otherwise, the driver tells the CMP, and
+//! nobody is left behind.
 
 mod world;
 
@@ -54,8 +55,8 @@ fn two_waiters_are_released_by_the_signals_that_reach_them_and_by_no_others() {
     }
 }
 
-/// A GPU that signals between the kernel's first look and the new MonitoredValue: the CMP finds it, and so does the kernel's second
-/// look. The interrupt comes late, and is counted.
+/// A GPU that signals between the kernel's first look and the new MonitoredValue: the CMP finds it,
+/// and so does the kernel's second look. The interrupt comes late, and is counted.
 #[test]
 fn what_the_cmp_finds_above_a_new_value_is_reported_in_every_mode() {
     for mode in MODES {
@@ -92,11 +93,16 @@ fn a_shadow_ends_with_its_fence_and_its_room_is_used_again() {
             w.kernel.destroy_synchronization_object(fence.handle).unwrap();
         }
     });
-    assert_eq!(w.machine.gpu().stats().shadow_updates, 100, "each was armed and disarmed in its shadow");
+    assert_eq!(
+        w.machine.gpu().stats().shadow_updates,
+        100,
+        "each was armed and disarmed in its shadow"
+    );
     assert_eq!(w.machine.driver().violations(), []);
 }
 
-/// A fence that leaves local memory takes its shadow along: engines go on to compare with that, and not with memory.
+/// A fence that leaves local memory takes its shadow along: engines go on to compare with that, and
+/// not with memory.
 #[test]
 fn a_shadow_goes_where_its_fence_goes() {
     let w = world_with(|config| {
@@ -107,13 +113,18 @@ fn a_shadow_goes_where_its_fence_goes() {
     let w = w.run(|w| {
         let queue = w.connected_queue(0);
         let fence = w.native(0);
-        let (number, ..) =
-            *w.hooked.told().residency.last().expect("the driver is told of a fence in local memory");
+        let (number, ..) = *w
+            .hooked
+            .told()
+            .residency
+            .last()
+            .expect("the driver is told of a fence in local memory");
         let early = w.wait_event(&fence, 5);
         assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
         let told = w.hooked.told().residency;
         let (.., at) = *told.iter().rev().find(|(of, ..)| *of == number).unwrap();
-        let monitored = w.hooked.start_info().system_memory.resolve(at).and_then(|target| target.word());
+        let monitored =
+            w.hooked.start_info().system_memory.resolve(at).and_then(|target| target.word());
         let monitored = monitored.expect("MonitoredValue at its new place");
         assert_eq!(monitored.load(), 4);
         monitored.store(0);

@@ -1,10 +1,10 @@
-//! The queue rules of the multi-engine document, through the queue API, in every submission model and with both kinds of
-//! fence.
+//! The queue rules of the multi-engine document, through the queue API, in every submission model
+//! and with both kinds of fence.
 
 use tidegate::calls::{Priority, WaitMode};
 use tidegate::d3d12::{
-    Arg, Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice,
-    Heap, Queue, QueueDesc, UnknownPriority, queue_priority,
+    Arg, Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence,
+    FenceChoice, Heap, Queue, QueueDesc, UnknownPriority, queue_priority,
 };
 use tidegate::platform::{Event, Step, StepCosts, WaitEnd};
 use tidegate::{Machine, MachineConfig, Platform, Submission, variants};
@@ -43,13 +43,20 @@ fn in_every_model(program: impl Fn(&Api) + Clone + Send + 'static) {
 impl Api {
     fn queue(&self, list_type: CommandListType) -> Queue {
         let (name, submission) = (list_type.name().to_owned(), self.submission);
-        let desc =
-            QueueDesc { name, list_type, priority: Priority::Normal, submission, node: None, node_mask: 0 };
+        let desc = QueueDesc {
+            name,
+            list_type,
+            priority: Priority::Normal,
+            submission,
+            node: None,
+            node_mask: 0,
+        };
         self.device.create_queue(desc).unwrap()
     }
 
     fn queues(&self) -> [Queue; 3] {
-        [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy].map(|t| self.queue(t))
+        [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy]
+            .map(|t| self.queue(t))
     }
 
     fn fence(&self, initial: u64) -> Fence {
@@ -57,7 +64,9 @@ impl Api {
     }
 
     fn buffer(&self, bytes: u64) -> Buffer {
-        self.device.create_buffer(BufferDesc { name: "buffer".into(), bytes, heap: Heap::Readback }).unwrap()
+        self.device
+            .create_buffer(BufferDesc { name: "buffer".into(), bytes, heap: Heap::Readback })
+            .unwrap()
     }
 
     /// A list that keeps the engine for a while and then fills the first word.
@@ -181,7 +190,8 @@ fn lists_of_one_call_run_as_one_unit_in_order() {
         direct.wait_idle().unwrap();
         let mut bytes = [0; 60];
         source.read(0, &mut bytes).unwrap();
-        let words: Vec<u32> = bytes.chunks(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect();
+        let words: Vec<u32> =
+            bytes.chunks(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect();
         assert_eq!(words, (5..20).collect::<Vec<u32>>());
     });
 }
@@ -332,8 +342,11 @@ fn the_cpu_waits_for_one_for_all_and_for_any() {
 fn events_reset_themselves_or_not_and_can_be_set_from_the_start() {
     in_every_model(|api| {
         let copy = api.queue(CommandListType::Copy);
-        for (manual_reset, initially_set) in [(false, false), (false, true), (true, false), (true, true)] {
-            let (fence, event) = (api.fence(0), api.device.create_event_with(manual_reset, initially_set));
+        for (manual_reset, initially_set) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
+            let (fence, event) =
+                (api.fence(0), api.device.create_event_with(manual_reset, initially_set));
             assert_eq!(event.is_set(), initially_set);
             if initially_set {
                 assert_eq!((event.wait(), event.is_set()), (WaitEnd::Woken, manual_reset));
@@ -356,7 +369,8 @@ fn a_wait_for_two_events_goes_on_with_whichever_stage_can() {
     const CPU_LATENCY: u64 = 3;
     const COMPUTE_GRAPHICS_LATENCY: u64 = 2;
     in_every_model(|api| {
-        let (compute, graphics) = (api.queue(CommandListType::Compute), api.queue(CommandListType::Direct));
+        let (compute, graphics) =
+            (api.queue(CommandListType::Compute), api.queue(CommandListType::Direct));
         let (fences, graphics_compute) = ([api.fence(0), api.fence(0)], api.fence(0));
         let handles = [0, 1].map(|_| api.device.create_event_with(false, true));
         let buffer = api.buffer(4);
@@ -393,7 +407,8 @@ fn a_wait_for_two_events_goes_on_with_whichever_stage_can() {
         }
         graphics.signal(&graphics_compute, frames[0]).unwrap();
         fences.iter().zip(frames).for_each(|(fence, frame)| fence.wait(frame).unwrap());
-        // Both stages are begun as far as the latency allows; after that each goes on when it can, in turns of their own.
+        // Both stages are begun as far as the latency allows; after that each goes on when it can,
+        // in turns of their own.
         assert_eq!(stages[..8], [0, 0, 0, 0, 1, 1, 1, 1]);
         let later = &stages[8..];
         assert!(later.contains(&0) && later.contains(&1), "{stages:?}");
@@ -449,7 +464,8 @@ fn the_default_queue_of_a_type_is_one_queue_for_all_that_ask() {
 #[test]
 fn an_application_has_as_many_queues_of_a_type_as_it_creates() {
     in_every_model(|api| {
-        for list_type in [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy] {
+        for list_type in [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy]
+        {
             let queues: Vec<Queue> = (0..30).map(|_| api.queue(list_type)).collect();
             let fences: Vec<Fence> = queues.iter().map(|_| api.fence(0)).collect();
             // Each waits for the queue after it, so all of them have work at the same time.
@@ -472,11 +488,16 @@ fn an_application_has_as_many_queues_of_a_type_as_it_creates() {
 fn fences_are_native_where_the_adapter_has_them_and_monitored_elsewhere() {
     for (adapter, native) in [("standard", true), ("monitored", false)] {
         let platform = Platform::virtual_time(StepCosts::free());
-        let machine = Machine::new(&platform, variants::find(adapter).unwrap().config(&platform)).unwrap();
+        let machine =
+            Machine::new(&platform, variants::find(adapter).unwrap().config(&platform)).unwrap();
         let device = machine.device(DeviceOptions::default()).unwrap();
         let report = machine.run(move || {
             let fence = device.create_fence("fence", 0).unwrap();
-            assert_eq!((fence.is_native(), device.makes_native_fences()), (native, native), "{adapter}");
+            assert_eq!(
+                (fence.is_native(), device.makes_native_fences()),
+                (native, native),
+                "{adapter}"
+            );
             let desc = QueueDesc {
                 name: "copy".into(),
                 list_type: CommandListType::Copy,
@@ -496,7 +517,8 @@ fn fences_are_native_where_the_adapter_has_them_and_monitored_elsewhere() {
 #[test]
 fn a_user_mode_queue_submits_and_its_fence_is_followed_without_the_kernel() {
     in_every_model(|api| {
-        let (queue, fence, buffer) = (api.queue(CommandListType::Compute), api.fence(0), api.buffer(4));
+        let (queue, fence, buffer) =
+            (api.queue(CommandListType::Compute), api.fence(0), api.buffer(4));
         let round = |value: u64| {
             let list = api.work(&queue, &buffer, 1_000, value as u32);
             queue.wait(&fence, value - 1).unwrap();
@@ -528,12 +550,23 @@ fn queues_of_each_type_run_on_their_engine_by_priority() {
         let device = machine.device(DeviceOptions::default()).unwrap();
         let clock = platform.clone();
         let report = machine.run(move || {
-            for list_type in [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy] {
+            for list_type in
+                [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy]
+            {
                 let work = |priority| {
                     let name = format!("{list_type} {priority:?}");
-                    let desc = QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 };
-                    let (queue, done) =
-                        (device.create_queue(desc).unwrap(), device.create_fence("done", 0).unwrap());
+                    let desc = QueueDesc {
+                        name,
+                        list_type,
+                        priority,
+                        submission,
+                        node: None,
+                        node_mask: 0,
+                    };
+                    let (queue, done) = (
+                        device.create_queue(desc).unwrap(),
+                        device.create_fence("done", 0).unwrap(),
+                    );
                     let mut list = device.create_command_list(list_type);
                     list.timed(LONG_NS).unwrap();
                     let list = list.close().unwrap();
@@ -547,13 +580,20 @@ fn queues_of_each_type_run_on_their_engine_by_priority() {
                 let behind = normal.1.completed_value() == 0;
                 normal.1.wait(1).unwrap();
                 assert!(behind, "{submission} {list_type}: normal work was done first");
-                assert_eq!(clock.now().0 - start, 8 * LONG_NS, "{submission} {list_type}: one engine");
+                assert_eq!(
+                    clock.now().0 - start,
+                    8 * LONG_NS,
+                    "{submission} {list_type}: one engine"
+                );
             }
         });
         assert!(report.completed(), "{submission}: {report:?}");
         let busy: Vec<u64> = machine.gpu().stats().nodes.iter().map(|node| node.busy_ns).collect();
         let its_own = busy.iter().all(|ns| (8 * LONG_NS..9 * LONG_NS).contains(ns));
-        assert!(busy.len() == 3 && its_own, "{submission}: each type on a node of its own: {busy:?}");
+        assert!(
+            busy.len() == 3 && its_own,
+            "{submission}: each type on a node of its own: {busy:?}"
+        );
     }
 }
 
@@ -565,8 +605,9 @@ fn priorities_are_had_by_number_and_realtime_is_had_or_refused() {
         for may_raise_priority in [false, true] {
             let platform = Platform::virtual_time(StepCosts::free());
             let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-            let device =
-                machine.device(DeviceOptions { may_raise_priority, ..DeviceOptions::default() }).unwrap();
+            let device = machine
+                .device(DeviceOptions { may_raise_priority, ..DeviceOptions::default() })
+                .unwrap();
             let report = machine.run(move || {
                 let made = [0, 100, 10_000].map(|number| {
                     device.create_queue(QueueDesc {
@@ -600,11 +641,13 @@ fn several_threads_submit_to_one_queue_and_to_many() {
         let buffer = api.buffer(4 * threads);
         let workers: Vec<_> = (0..threads)
             .map(|number| {
-                let (device, queues) = (api.device.clone(), [direct.clone(), compute.clone(), copy.clone()]);
+                let (device, queues) =
+                    (api.device.clone(), [direct.clone(), compute.clone(), copy.clone()]);
                 let (buffer, fence) = (buffer.clone(), api.fence(0));
                 api.platform.spawn(format!("thread {number}"), move || {
                     for round in 1..=count {
-                        // The whole row of one thread goes through one queue after the other, over a fence of its own.
+                        // The whole row of one thread goes through one queue after the other, over
+                        // a fence of its own.
                         let queue = &queues[round as usize % 3];
                         let mut list = device.create_command_list(queue.list_type());
                         list.fill(&buffer, 4 * number, 4, round).unwrap();

@@ -1,5 +1,6 @@
-//! The programs and scenarios of the multi-engine document, run from their workload files through queues, kernel, driver and GPU in
-//! every submission model. The order of the work is read from the records of the run.
+//! The programs and scenarios of the multi-engine document, run from their workload files through
+//! queues, kernel, driver and GPU in every submission model. The order of the work is read from the
+//! records of the run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ fn run(file: &str, submission: Submission, changes: &[(&str, &str)]) -> Run {
     let loaded = load_bytes(text.as_bytes(), file, &LoadOptions::default());
     let workload = Arc::new(loaded.unwrap_or_else(|error| panic!("{error}")).0);
     let submission = Some(submission);
-    let request = RunRequest { submission, tracing: true, ..RunRequest::new(workload, Clock::Virtual) };
+    let request =
+        RunRequest { submission, tracing: true, ..RunRequest::new(workload, Clock::Virtual) };
     let result = run_workload(&request).unwrap();
     Run { report: result.outcome.report, trace: result.trace.expect("a timeline was asked for") }
 }
@@ -64,7 +66,8 @@ impl Run {
             let (named, value) = r.fence?;
             (self.trace.fences[named.0 as usize].name == fence).then_some((value, *r))
         };
-        let all = self.trace.records.iter().filter(|r| r.kind == kind && self.is_queue(r.lane, queue));
+        let all =
+            self.trace.records.iter().filter(|r| r.kind == kind && self.is_queue(r.lane, queue));
         all.filter_map(on_fence).collect()
     }
 
@@ -97,9 +100,12 @@ fn overlaps(one: &[Record], other: &[Record]) -> bool {
 #[test]
 fn the_frame_graph_runs_in_its_order_and_no_stricter() {
     // Once the textures take longest, once the lighting does: each of the four waits counts.
-    for slow in ["{ signal = \"copy_fence\", value = 102 }", "{ signal = \"compute_fence\", value = 301 }"] {
+    for slow in
+        ["{ signal = \"copy_fence\", value = 102 }", "{ signal = \"compute_fence\", value = 301 }"]
+    {
         let slowed = format!("{{ work_us = 9000, label = \"slow tex\" }},\n    {slow}");
-        let changes = [(slow, &slowed[..]), ("width = 1600", "width = 160"), ("height = 900", "height = 90")];
+        let changes =
+            [(slow, &slowed[..]), ("width = 1600", "width = 160"), ("height = 900", "height = 90")];
         for submission in Submission::ALL {
             let run = run("frame-graph.toml", submission, &changes);
             let which = format!("{submission} with {slow} late");
@@ -108,12 +114,19 @@ fn the_frame_graph_runs_in_its_order_and_no_stricter() {
             let (textures, geometry): (Vec<_>, Vec<_>) =
                 copies.iter().partition(|r| run.trace.name_of(r).contains("tex"));
             let rendered = run.work("render");
-            let sky = rendered.iter().position(|r| run.trace.name_of(r) == "image_gradient").unwrap();
+            let sky =
+                rendered.iter().position(|r| run.trace.name_of(r) == "image_gradient").unwrap();
             let (pre_pass, last) = rendered.split_at(sky);
             let lighting = run.work("compute");
             assert_eq!((geometry.len(), textures.len() + lighting.len()), (8, 6), "{which}");
-            assert!(end_ns(&geometry) <= start_ns(pre_pass), "{which}: pre-pass before its geometry");
-            assert!(end_ns(pre_pass) <= start_ns(&lighting), "{which}: lighting before the pre-pass");
+            assert!(
+                end_ns(&geometry) <= start_ns(pre_pass),
+                "{which}: pre-pass before its geometry"
+            );
+            assert!(
+                end_ns(pre_pass) <= start_ns(&lighting),
+                "{which}: lighting before the pre-pass"
+            );
             assert!(end_ns(&lighting) <= start_ns(last), "{which}: final draw before the lighting");
             assert!(end_ns(&textures) <= start_ns(last), "{which}: final draw before its textures");
             assert!(overlaps(&textures, pre_pass), "{which}: textures beside the pre-pass");
@@ -123,7 +136,8 @@ fn the_frame_graph_runs_in_its_order_and_no_stricter() {
 
 /// Copy and commands of each frame of the ring buffer.
 fn ring_frames(run: &Run) -> (Vec<Record>, Vec<Vec<Record>>) {
-    let copies: Vec<Record> = run.work("copy").into_iter().filter(|r| r.kind == Kind::Copy).collect();
+    let copies: Vec<Record> =
+        run.work("copy").into_iter().filter(|r| r.kind == Kind::Copy).collect();
     let drawn: Vec<Record> =
         run.work("render").into_iter().filter(|r| run.trace.name_of(r) != "before all").collect();
     (copies, drawn.chunks(4).map(<[Record]>::to_vec).collect())
@@ -142,7 +156,10 @@ fn a_ring_of_any_length_holds_copy_and_renderer_to_each_other() {
             for (i, (copy, frame)) in copies.iter().zip(&frames).enumerate() {
                 assert!(copy.end_ns <= start_ns(frame), "{which}: frame {i} before its copy");
                 let free_ns = i.checked_sub(length).map_or(0, |before| end_ns(&frames[before]));
-                assert!(free_ns <= copy.start_ns, "{which}: copy {i} into a slot that is drawn from");
+                assert!(
+                    free_ns <= copy.start_ns,
+                    "{which}: copy {i} into a slot that is drawn from"
+                );
             }
             // No stricter: a copy runs ahead of the frame before its own where the ring has room.
             assert_eq!(length > 1, overlaps(&copies, &frames.concat()), "{which}");
@@ -153,7 +170,8 @@ fn a_ring_of_any_length_holds_copy_and_renderer_to_each_other() {
 // spec: ME-007
 #[test]
 fn a_ring_of_three_shows_the_sequence_of_the_document() {
-    // The renderer comes late, so that the ring fills up; then the copies are slower than the draws, so that it runs dry.
+    // The renderer comes late, so that the ring fills up; then the copies are slower than the
+    // draws, so that it runs dry.
     let late = "program = [\n    { work_us = 2000, label = \"before all\" },\n    { loop = \"i\", from = 1, to = \"frames\", do = [\n        { wait = \"fence2\"";
     let changes = [
         (
@@ -178,17 +196,27 @@ fn a_ring_of_three_shows_the_sequence_of_the_document() {
             "{submission}"
         );
         assert!(run.signalled_ns("copy", "fence2", 3) <= first.start_ns, "{submission}");
-        assert!(first.start_ns < start_ns(&frames[0]), "{submission}: it waits before the first draw");
+        assert!(
+            first.start_ns < start_ns(&frames[0]),
+            "{submission}: it waits before the first draw"
+        );
         assert!(run.signalled_ns("render", "fence1", 1) <= first.end_ns, "{submission}");
         assert!(first.end_ns <= copies[3].start_ns, "{submission}");
-        // The renderer passes its waits for the three fills, draws three times, and waits for the fourth.
+        // The renderer passes its waits for the three fills, draws three times, and waits for the
+        // fourth.
         let waits = run.operations("render", Kind::Wait, "fence2");
         let stood = |value: u64| {
             let of_value = waits.iter().find(|(waited, _)| *waited == value);
             of_value.unwrap_or_else(|| panic!("{submission}: no wait for {value}")).1
         };
-        assert!([2, 3].map(stood).iter().all(|r| r.duration_ns() < 10_000), "{submission}: it had to wait");
-        assert!(end_ns(&frames[2]) <= stood(4).start_ns && stood(4).duration_ns() > 50_000, "{submission}");
+        assert!(
+            [2, 3].map(stood).iter().all(|r| r.duration_ns() < 10_000),
+            "{submission}: it had to wait"
+        );
+        assert!(
+            end_ns(&frames[2]) <= stood(4).start_ns && stood(4).duration_ns() > 50_000,
+            "{submission}"
+        );
         assert!(run.signalled_ns("copy", "fence2", 4) <= stood(4).end_ns, "{submission}");
     }
 }
@@ -201,13 +229,21 @@ fn the_pipeline_keeps_its_order_with_one_copy_more_than_its_latency() {
     for changes in [&[][..], &[("work_us = 70", "work_us = 400")]] {
         for submission in Submission::ALL {
             let run = run("pipelined-compute-graphics.toml", submission, changes);
-            let computed: Vec<Vec<Record>> = run.work("compute").chunks(2).map(<[Record]>::to_vec).collect();
-            let drawn: Vec<Vec<Record>> = run.work("graphics").chunks(2).map(<[Record]>::to_vec).collect();
+            let computed: Vec<Vec<Record>> =
+                run.work("compute").chunks(2).map(<[Record]>::to_vec).collect();
+            let drawn: Vec<Vec<Record>> =
+                run.work("graphics").chunks(2).map(<[Record]>::to_vec).collect();
             assert_eq!((computed.len(), drawn.len()), (20, 20 - LATENCY), "{submission}");
             for (frame, graphics) in drawn.iter().enumerate() {
-                assert!(end_ns(&computed[frame]) <= start_ns(graphics), "{submission}: graphics {frame}");
+                assert!(
+                    end_ns(&computed[frame]) <= start_ns(graphics),
+                    "{submission}: graphics {frame}"
+                );
                 let Some(next) = computed.get(frame + LATENCY + 1) else { continue };
-                assert!(end_ns(graphics) <= start_ns(next), "{submission}: data of {frame} written over");
+                assert!(
+                    end_ns(graphics) <= start_ns(next),
+                    "{submission}: data of {frame} written over"
+                );
             }
             assert!(overlaps(&computed.concat(), &drawn.concat()), "{submission}: a pipeline");
             if changes.is_empty() {
@@ -224,27 +260,40 @@ fn the_pipeline_holds_its_thread_to_the_latency_of_the_cpu() {
     for submission in Submission::ALL {
         let run = run("pipelined-compute-graphics.toml", submission, &[]).right();
         let is_call = |r: &&Record| r.kind == Kind::Submit && r.fence.is_none();
-        let submitted =
-            run.trace.records.iter().filter(is_call).filter(|r| run.is_queue(r.queue.unwrap(), "compute"));
+        let submitted = run
+            .trace
+            .records
+            .iter()
+            .filter(is_call)
+            .filter(|r| run.is_queue(r.queue.unwrap(), "compute"));
         let submitted: Vec<u64> = submitted.map(|r| r.start_ns).collect();
         assert_eq!(submitted.len(), 20, "{submission}");
         for (frame, call_ns) in (1..).zip(&submitted) {
-            let Some(complete) = u64::checked_sub(frame, LATENCY + 1).filter(|value| *value > 0) else {
+            let Some(complete) = u64::checked_sub(frame, LATENCY + 1).filter(|value| *value > 0)
+            else {
                 continue;
             };
             let complete_ns = run.signalled_ns("compute", "compute_fence", complete);
-            assert!(complete_ns <= *call_ns, "{submission}: frame {frame} while {complete} was not complete");
+            assert!(
+                complete_ns <= *call_ns,
+                "{submission}: frame {frame} while {complete} was not complete"
+            );
         }
     }
 }
 
-/// Which compute result each graphics frame of the asynchronous program read, and when its call was made and its work done.
+/// Which compute result each graphics frame of the asynchronous program read, and when its call was
+/// made and its work done.
 fn newest_results(run: &Run) -> Vec<(u64, u64, Vec<Record>)> {
     let released = run.operations("graphics", Kind::Signal, "graphics_compute_fence");
     let frames: Vec<Vec<Record>> = run.work("graphics").chunks(3).map(<[Record]>::to_vec).collect();
     // The last signal releases all buffers at the end of the program.
     assert_eq!(released.len(), frames.len() + 1);
-    released.iter().zip(frames).map(|((value, signal), frame)| (value + 1, signal.queued_ns, frame)).collect()
+    released
+        .iter()
+        .zip(frames)
+        .map(|((value, signal), frame)| (value + 1, signal.queued_ns, frame))
+        .collect()
 }
 
 // spec: ME-060, ME-061, ME-063
@@ -255,17 +304,27 @@ fn asynchronous_graphics_waits_once_and_uses_the_newest_result_that_is_known() {
     for submission in Submission::ALL {
         let run = run("async-compute-graphics.toml", submission, &[]).right();
         let waits = run.operations("graphics", Kind::Wait, "compute_fence");
-        let others =
-            run.trace.records.iter().filter(|r| r.kind == Kind::Wait && run.is_queue(r.lane, "graphics"));
+        let others = run
+            .trace
+            .records
+            .iter()
+            .filter(|r| r.kind == Kind::Wait && run.is_queue(r.lane, "graphics"));
         assert_eq!((waits.len(), waits[0].0, others.count()), (1, 1, 1), "{submission}");
         let frames = newest_results(&run);
-        assert!(run.signalled_ns("compute", "compute_fence", 1) <= start_ns(&frames[0].2), "{submission}");
+        assert!(
+            run.signalled_ns("compute", "compute_fence", 1) <= start_ns(&frames[0].2),
+            "{submission}"
+        );
         let signals = run.operations("compute", Kind::Signal, "compute_fence");
-        let complete = |at_ns: u64| signals.iter().filter(|(_, r)| r.end_ns <= at_ns).map(|(v, _)| *v).max();
+        let complete =
+            |at_ns: u64| signals.iter().filter(|(_, r)| r.end_ns <= at_ns).map(|(v, _)| *v).max();
         for (newest, call_ns, _) in &frames {
             let (least, most) = (complete(call_ns.saturating_sub(LOOK_NS)), complete(*call_ns));
             let known = least.unwrap_or(1)..=most.unwrap_or(1);
-            assert!(known.contains(newest), "{submission}: {newest} where {known:?} was known at {call_ns}");
+            assert!(
+                known.contains(newest),
+                "{submission}: {newest} where {known:?} was known at {call_ns}"
+            );
         }
         let used: Vec<u64> = frames.iter().map(|(newest, ..)| *newest).collect();
         assert!(used.first() == Some(&1) && used.last() > Some(&2), "{submission}: {used:?}");
@@ -278,14 +337,18 @@ fn asynchronous_compute_writes_no_buffer_that_graphics_still_reads() {
     // Graphics so slow that compute would be through with both buffers before one frame ends.
     for changes in [
         &[][..],
-        &[("work_us = 40, label = \"graphics frame\"", "work_us = 700, label = \"graphics frame\"")],
+        &[(
+            "work_us = 40, label = \"graphics frame\"",
+            "work_us = 700, label = \"graphics frame\"",
+        )],
     ] {
         for submission in Submission::ALL {
             let run = run("async-compute-graphics.toml", submission, changes);
             assert!(run.report.completed, "{submission}");
             let writes = run.named("compute", "fill_pattern");
             for (newest, _, frame) in newest_results(&run) {
-                let reads = Record { start_ns: start_ns(&frame), end_ns: end_ns(&frame), ..frame[0] };
+                let reads =
+                    Record { start_ns: start_ns(&frame), end_ns: end_ns(&frame), ..frame[0] };
                 for (result, write) in (1..).zip(&writes) {
                     let same_buffer = result != newest && result % 2 == newest % 2;
                     assert!(
@@ -309,7 +372,11 @@ fn urgent_compute_interrupts_a_frame_and_its_result_is_early() {
         // A stretch of a frame that began before the urgent work and goes on behind it.
         for work in &urgent {
             let goes_on = |r: &Record| r.queued_ns < work.start_ns && work.end_ns <= r.start_ns;
-            assert!(frames.iter().any(goes_on), "{submission}: urgent work at {} ns", work.start_ns);
+            assert!(
+                frames.iter().any(goes_on),
+                "{submission}: urgent work at {} ns",
+                work.start_ns
+            );
         }
         let answered_ns = run.signalled_ns("urgent", "answered", 1);
         assert!(answered_ns < run.signalled_ns("render", "rendered", 1), "{submission}");
@@ -322,12 +389,16 @@ fn background_work_takes_what_is_left_and_delays_no_frame_by_more_than_a_piece()
     const PIECE_NS: u64 = 150_000;
     for submission in Submission::ALL {
         let run = run("background-compute.toml", submission, &[]).right();
-        let (frames, pieces) = (run.named("render", "frame"), run.named("background", "decompression"));
+        let (frames, pieces) =
+            (run.named("render", "frame"), run.named("background", "decompression"));
         let submitted = run.operations("render", Kind::Signal, "rendered");
         assert_eq!(submitted.len(), 10, "{submission}");
         for (value, signal) in &submitted {
             let took_ns = signal.end_ns - signal.queued_ns;
-            assert!(took_ns <= 600_000 + PIECE_NS + 60_000, "{submission}: frame {value} took {took_ns} ns");
+            assert!(
+                took_ns <= 600_000 + PIECE_NS + 60_000,
+                "{submission}: frame {value} took {took_ns} ns"
+            );
         }
         assert!(!overlaps(&frames, &pieces), "{submission}: one engine");
         let between = pieces.iter().filter(|p| p.start_ns < end_ns(&frames)).count();
@@ -343,15 +414,22 @@ fn uploads_stream_through_a_buffer_of_the_applications_size_while_frames_are_dra
         let copies = run.named("copy", "copy staging");
         let is_call = |r: &&Record| r.kind == Kind::Submit && r.fence.is_none();
         let calls = run.trace.records.iter().filter(is_call);
-        let calls: Vec<&Record> = calls.filter(|r| run.is_queue(r.queue.unwrap(), "copy")).collect();
+        let calls: Vec<&Record> =
+            calls.filter(|r| run.is_queue(r.queue.unwrap(), "copy")).collect();
         assert_eq!((copies.len(), calls.len()), (32, 32), "{submission}");
         // The application blocks when its four slots are on their way, and only then.
         for (tile, call) in calls.iter().enumerate().skip(4) {
             let free_ns = run.signalled_ns("copy", "uploaded", tile as u64 - 3);
             assert!(free_ns <= call.start_ns, "{submission}: tile {tile}");
         }
-        assert!(calls[3].start_ns < copies[0].end_ns + 100_000, "{submission}: four without a wait");
-        assert!(overlaps(&copies, &run.named("render", "frame")), "{submission}: in the background");
+        assert!(
+            calls[3].start_ns < copies[0].end_ns + 100_000,
+            "{submission}: four without a wait"
+        );
+        assert!(
+            overlaps(&copies, &run.named("render", "frame")),
+            "{submission}: in the background"
+        );
     }
 }
 
@@ -360,18 +438,22 @@ fn uploads_stream_through_a_buffer_of_the_applications_size_while_frames_are_dra
 fn a_deep_queue_in_the_background_holds_no_frame_up() {
     for submission in Submission::ALL {
         let run = run("decode-deep-queues.toml", submission, &[]).right();
-        let (decoded, frames) = (run.named("decode", "decode"), run.named("interface", "interface"));
+        let (decoded, frames) =
+            (run.named("decode", "decode"), run.named("interface", "interface"));
         assert_eq!((decoded.len(), frames.len()), (48, 20), "{submission}");
         let queued = run.trace.records.iter().filter(|r| r.kind == Kind::Execute);
         let queued: Vec<&Record> = queued.filter(|r| run.is_queue(r.lane, "decode")).collect();
-        let calls = run.trace.records.iter().filter(|r| r.kind == Kind::Submit && r.fence.is_none());
-        let calls: Vec<&Record> = calls.filter(|r| run.is_queue(r.queue.unwrap(), "interface")).collect();
+        let calls =
+            run.trace.records.iter().filter(|r| r.kind == Kind::Submit && r.fence.is_none());
+        let calls: Vec<&Record> =
+            calls.filter(|r| run.is_queue(r.queue.unwrap(), "interface")).collect();
         for (call, frame) in calls.iter().zip(&frames) {
             let waited_ns = frame.start_ns - call.start_ns;
             assert!(waited_ns <= 20_000, "{submission}: {waited_ns} ns");
         }
-        let pending =
-            queued.iter().filter(|r| r.queued_ns <= calls[0].start_ns && r.end_ns > calls[0].start_ns);
+        let pending = queued
+            .iter()
+            .filter(|r| r.queued_ns <= calls[0].start_ns && r.end_ns > calls[0].start_ns);
         assert!(pending.count() >= 40, "{submission}: beside a deep queue");
     }
 }
@@ -382,8 +464,12 @@ fn a_wait_that_can_never_be_met_is_reported_with_its_chain() {
     for submission in Submission::ALL {
         let run = run("bad/deadlock.toml", submission, &[]);
         assert!(!run.report.completed, "{submission}");
-        let [said] = &run.report.problems[..] else { panic!("{submission}: {:?}", run.report.problems) };
-        for part in ["deadlock", "'left'", "'right'", "'left_done'", "'right_done'", "break the circle"] {
+        let [said] = &run.report.problems[..] else {
+            panic!("{submission}: {:?}", run.report.problems)
+        };
+        for part in
+            ["deadlock", "'left'", "'right'", "'left_done'", "'right_done'", "break the circle"]
+        {
             assert!(said.contains(part), "{submission}: no {part} in:\n{said}");
         }
     }

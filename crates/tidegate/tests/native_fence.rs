@@ -1,4 +1,5 @@
-//! Native fences through the kernel's calls: the two values, who sees them, and how waits and signals move them.
+//! Native fences through the kernel's calls: the two values, who sees them, and how waits and
+//! signals move them.
 
 mod world;
 
@@ -65,7 +66,11 @@ fn a_process_sees_current_value_alone_and_cannot_write_it() {
         } = fence;
         let value = value.read_only().expect("the CPU sees a DEFAULT fence");
         assert_eq!(value.store(8), "a process only looks");
-        assert_eq!(value.load(), 7, "the view is of CurrentValue: MonitoredValue is at its maximum");
+        assert_eq!(
+            value.load(),
+            7,
+            "the view is of CurrentValue: MonitoredValue is at its maximum"
+        );
     }
     let queue = w.try_hw_queue(0, true).unwrap();
     let LogDetail {
@@ -117,7 +122,11 @@ fn engines_read_both_values_and_write_the_one() {
         let seen = w.wait_event(&fences[0], 0x2_0000_0000);
         w.submit(&queue, 1, &read);
         w.submit(&queue, 2, &[copy_word(at_va + 16, fences[0].monitored_value_gpu_va)]);
-        w.submit(&queue, 3, &fences.each_ref().map(|f| store(f.current_value_gpu_va, 0xFEDC_BA98_7654_3210)));
+        w.submit(
+            &queue,
+            3,
+            &fences.each_ref().map(|f| store(f.current_value_gpu_va, 0xFEDC_BA98_7654_3210)),
+        );
         w.wait(queue.progress_fence, 3).unwrap();
         for fence in &fences {
             assert_eq!(fence.current_value_gpu_va % 8, 0);
@@ -198,13 +207,16 @@ fn monitored_value_moves_as_waiters_arrive_and_leave() {
     let (fence, other) = (w.native(0), w.native(0));
     let _ninety = w.wait_event(&fence, 90);
     let any = w.platform.event(true);
-    let wanted =
-        [FenceValue { fence: fence.handle, value: 50 }, FenceValue { fence: other.handle, value: 1 }];
+    let wanted = [
+        FenceValue { fence: fence.handle, value: 50 },
+        FenceValue { fence: other.handle, value: 1 },
+    ];
     w.kernel.wait_from_cpu(&wanted, WaitMode::Any, Some(any.clone())).unwrap();
     let _fifty = w.wait_event(&fence, 50);
     let _sixty = w.wait_event(&fence, 60);
     assert_eq!(w.armed(), ["[89]", "[49]", "[0]"], "only a new smallest value is published");
-    // One of the two that wait for 50 goes without a signal of this fence: the other is still there.
+    // One of the two that wait for 50 goes without a signal of this fence: the other is still
+    // there.
     w.signal(&other, 1);
     assert!(any.is_set());
     assert_eq!(
@@ -212,7 +224,9 @@ fn monitored_value_moves_as_waiters_arrive_and_leave() {
         [format!("[{}]", u64::MAX)],
         "the other fence has nobody now, this one is as it was"
     );
-    w.kernel.wait_from_cpu(&[wanted[1], FenceValue { value: 10, ..wanted[0] }], WaitMode::Any, None).unwrap();
+    w.kernel
+        .wait_from_cpu(&[wanted[1], FenceValue { value: 10, ..wanted[0] }], WaitMode::Any, None)
+        .unwrap();
     w.signal(&fence, 50);
     assert_eq!(
         w.armed(),
@@ -229,7 +243,8 @@ fn the_kernel_looks_again_after_arming_until_nothing_changes() {
     let cell = w.current_word(&fence);
     let nine = w.wait_event(&fence, 9);
     w.driver.take();
-    // A GPU that signals between each arming and the look that follows, below the value that is armed then.
+    // A GPU that signals between each arming and the look that follows, below the value that is
+    // armed then.
     let values = w.platform.mutex("values that come in between", vec![9, 5]);
     w.hooked.on("UpdateMonitoredValues", move || {
         let next = values.lock().pop();
@@ -297,7 +312,9 @@ fn cpu_updates_of_one_fence_reach_the_driver_one_by_one() {
             let (kernel, fence) = (w.kernel.clone(), fence.clone());
             w.platform.spawn(format!("signaller {number}"), move || {
                 for round in 0..10 {
-                    kernel.signal_from_cpu(&at(&fence, 10 * round + number), SignalFlags::empty()).unwrap();
+                    kernel
+                        .signal_from_cpu(&at(&fence, 10 * round + number), SignalFlags::empty())
+                        .unwrap();
                 }
             })
         });
@@ -323,7 +340,8 @@ fn a_cpu_signal_stores_through_the_driver_then_releases_then_arms() {
     w.hooked.on("UpdateMonitoredValues", move || noted.store(u64::from(seen.is_set())));
     w.driver.take();
     w.signal(&fence, 1);
-    let called: Vec<String> = w.driver.take().iter().map(|c| format!("{} {}", c.ddi, c.about)).collect();
+    let called: Vec<String> =
+        w.driver.take().iter().map(|c| format!("{} {}", c.ddi, c.about)).collect();
     assert_eq!(called, ["UpdateCurrentValuesFromCpu [1] Write", "UpdateMonitoredValues [1]"]);
     assert_eq!((early.load(), released.load()), (0, 1));
     assert!(!two.is_set());
@@ -363,7 +381,10 @@ fn a_driver_takes_values_of_any_number_of_fences_at_once() {
     w.hooked.update_monitored_values(&Dirql::enter(&()), &monitored);
     w.hooked.update_current_values_from_cpu(&Dispatch::enter(), &current, UpdateCurrentMode::Write);
     for (number, (fence, update)) in (0..).zip(fences.iter().zip(&monitored)) {
-        assert_eq!((fence.value.load(), update.monitored_value.load()), (2_000 + number, 1_000 + number));
+        assert_eq!(
+            (fence.value.load(), update.monitored_value.load()),
+            (2_000 + number, 1_000 + number)
+        );
     }
     w.hooked.update_monitored_values(&Dirql::enter(&()), &[]);
     w.hooked.update_current_values_from_cpu(&Dispatch::enter(), &[], UpdateCurrentMode::Write);
@@ -381,7 +402,11 @@ fn both_values_stand_in_system_memory_in_pages_of_the_kernel() {
     assert_eq!(pages.iter().map(|(_, writable)| *writable).collect::<Vec<_>>(), [true, false]);
     assert!(pages.iter().all(|(page, _)| *page < LOCAL_MEMORY), "{pages:?}");
     let second = w.native(0);
-    assert_eq!(w.hooked.told().pages.len(), before + 2, "the second fence stands in the same pages");
+    assert_eq!(
+        w.hooked.told().pages.len(),
+        before + 2,
+        "the second fence stands in the same pages"
+    );
     assert_ne!(fence.current_value_gpu_va, second.current_value_gpu_va);
     let memory = w.hooked.start_info().system_memory;
     for (page, _) in pages {
@@ -429,7 +454,8 @@ fn each_side_is_named_by_the_handle_that_it_gave() {
     assert_eq!(made.progress_fence, ProgressFence::Native(global), "made before, by Create");
     w.driver.take();
     w.kernel.destroy_hw_queue(queue.handle).unwrap();
-    let called: Vec<String> = w.driver.take().into_iter().map(|c| format!("{} {}", c.ddi, c.about)).collect();
+    let called: Vec<String> =
+        w.driver.take().into_iter().map(|c| format!("{} {}", c.ddi, c.about)).collect();
     let named = |ddi: &str, handle| format!("{ddi} {handle:?}");
     assert_eq!(
         called,
@@ -445,8 +471,8 @@ fn each_side_is_named_by_the_handle_that_it_gave() {
 #[test]
 fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
     let w = world();
-    // The driver is queried once where storage may stand, before the first fence. The first log creates the system process's address
-    // space.
+    // The driver is queried once where storage may stand, before the first fence. The first log
+    // creates the system process's address space.
     w.native(0);
     w.try_hw_queue(2, true).unwrap();
     for user_mode_submission in [false, true] {
@@ -454,7 +480,10 @@ fn the_progress_fence_of_a_hardware_queue_is_native_and_the_driver_is_told() {
         let queue = w.try_hw_queue(2, user_mode_submission).unwrap();
         assert!(queue.native_progress_fence);
         let names = w.driver.take_names();
-        assert_eq!(names[..4], ["CreateContext", "CreateNativeFence", "OpenNativeFence", "CreateHwQueue"]);
+        assert_eq!(
+            names[..4],
+            ["CreateContext", "CreateNativeFence", "OpenNativeFence", "CreateHwQueue"]
+        );
         let (made, _) = *w.hooked.told().queues.last().unwrap();
         assert!(matches!(made.progress_fence, ProgressFence::Native(_)));
         assert_eq!(made.progress_current_gpu_va, queue.progress_gpu_va);
@@ -469,13 +498,22 @@ fn an_open_that_fails_undoes_the_creation() {
     w.native(0);
     w.driver.take();
     w.hooked.fail_next("OpenNativeFence", Status::NO_MEMORY);
-    assert_eq!(w.try_native(0, tidegate::calls::SyncObjectFlags::empty()).err(), Some(Status::NO_MEMORY));
-    assert_eq!(w.driver.take_names(), ["CreateNativeFence", "OpenNativeFence", "DestroyNativeFence"]);
+    assert_eq!(
+        w.try_native(0, tidegate::calls::SyncObjectFlags::empty()).err(),
+        Some(Status::NO_MEMORY)
+    );
+    assert_eq!(
+        w.driver.take_names(),
+        ["CreateNativeFence", "OpenNativeFence", "DestroyNativeFence"]
+    );
     let (first, second) = (w.native(0), w.native(0));
     assert_eq!(second.current_value_gpu_va - first.current_value_gpu_va, 64, "the slot came back");
     w.hooked.fail_next("CreateNativeFence", Status::NO_MEMORY);
     w.driver.take();
-    assert_eq!(w.try_native(0, tidegate::calls::SyncObjectFlags::empty()).err(), Some(Status::NO_MEMORY));
+    assert_eq!(
+        w.try_native(0, tidegate::calls::SyncObjectFlags::empty()).err(),
+        Some(Status::NO_MEMORY)
+    );
     assert_eq!(w.driver.take_names(), ["CreateNativeFence"]);
 }
 
@@ -489,7 +527,10 @@ fn destroying_closes_the_instance_and_then_the_fence_once() {
         assert_eq!(w.kernel.destroy_synchronization_object(fence), Ok(()));
         assert_eq!(w.kernel.destroy_synchronization_object(fence), Err(Status::INVALID_PARAMETER));
         let target = [FenceValue { fence, value: 1 }];
-        assert_eq!(w.kernel.signal_from_cpu(&target, SignalFlags::empty()), Err(Status::INVALID_PARAMETER));
+        assert_eq!(
+            w.kernel.signal_from_cpu(&target, SignalFlags::empty()),
+            Err(Status::INVALID_PARAMETER)
+        );
     }
     assert_eq!(w.driver.take_names(), ["CloseNativeFence", "DestroyNativeFence"]);
     // What is left goes with the device, each fence once.
@@ -509,7 +550,11 @@ fn destroying_a_fence_frees_the_queue_that_waits_for_it_and_costs_no_device() {
         let queue = w.hw_queue();
         let (gate, after) = (w.native(0), w.native(0));
         w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&gate, 5)).unwrap();
-        w.submit(&queue, 1, &[Command::Fill { destination: GpuVa(w.bytes(64).1), bytes: 64, value: 1 }]);
+        w.submit(
+            &queue,
+            1,
+            &[Command::Fill { destination: GpuVa(w.bytes(64).1), bytes: 64, value: 1 }],
+        );
         w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&after, 1)).unwrap();
         let event = w.wait_event(&gate, 7);
         w.pass(1_000);

@@ -1,5 +1,5 @@
-//! What the kernel makes of the signalled interrupt: which fences it looks at, when it releases, and what it does about a
-//! driver that names what is not there.
+//! What the kernel makes of the signalled interrupt: which fences it looks at, when it releases,
+//! and what it does about a driver that names what is not there.
 
 mod world;
 
@@ -7,9 +7,12 @@ use tidegate::calls::{FenceInstance, FenceValue, Status, WaitMode};
 use tidegate::ddi::{InterruptData, OsHandle};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::platform::{Event, Step, StepCosts};
-use world::{Neighbour, World, inline_world, native_signalled, signal_packet, signalled, start_at, world};
+use world::{
+    Neighbour, World, inline_world, native_signalled, signal_packet, signalled, start_at, world,
+};
 
-/// A fence whose value a GPU has raised to 5 without a word to anybody, with somebody who waits for 5.
+/// A fence whose value a GPU has raised to 5 without a word to anybody, with somebody who waits for
+/// 5.
 struct Raised {
     fence: FenceInstance,
     os_handle: OsHandle,
@@ -30,7 +33,8 @@ impl Raised {
     }
 }
 
-/// A monitored fence that a GPU has raised to 5, with somebody who waits for 5. To be made in a run.
+/// A monitored fence that a GPU has raised to 5, with somebody who waits for 5. To be made in a
+/// run.
 fn raised_monitored(w: &World) -> (FenceInstance, Event) {
     let (fence, queue) = (w.monitored(0), w.hw_queue_on(2));
     let event = w.wait_event(&fence, 5);
@@ -64,7 +68,8 @@ fn fences_of_two_processes_at_one_address_are_both_reported() {
     world.run(|w| {
         let other = Neighbour::of(w, "other");
         let fences = [w.native(0), other.native(0)];
-        let [place, place_of_other] = [0, 1].map(|number: usize| fences[number].current_value_gpu_va);
+        let [place, place_of_other] =
+            [0, 1].map(|number: usize| fences[number].current_value_gpu_va);
         assert_eq!(place, place_of_other, "each process has its fence at the same address");
         let queues = [w.connected_queue(0), other.ring(w, 1, 1)];
         let events = [w.wait_event(&fences[0], 1), w.platform.event(true)];
@@ -88,7 +93,11 @@ fn without_an_array_every_native_fence_with_waiters_is_looked_at() {
     let reads = w.machine.adapter().stats().fence_reads;
     w.hooked.interrupt(native_signalled(None, false));
     assert!(raised.iter().all(Raised::released));
-    assert_eq!(w.machine.adapter().stats().fence_reads - reads, 5, "not the one that nobody waits for");
+    assert_eq!(
+        w.machine.adapter().stats().fence_reads - reads,
+        5,
+        "not the one that nobody waits for"
+    );
     drop(lonely);
 }
 
@@ -135,7 +144,8 @@ fn waiters_are_released_in_the_deferred_part_by_what_the_notification_said() {
     let (kept, gone) = (Raised::native(&w), Raised::native(&w));
     w.hooked.raise(&[signalled(&[kept.os_handle]), signalled(&[gone.os_handle])]);
     assert!(!kept.released(), "the interrupt routine only notifies");
-    // What was reported is the kernel's own by now: a fence that goes meanwhile was reported rightly.
+    // What was reported is the kernel's own by now: a fence that goes meanwhile was reported
+    // rightly.
     w.kernel.destroy_synchronization_object(gone.fence.handle).unwrap();
     w.hooked.turn_ended();
     assert!(kept.released());
@@ -154,7 +164,10 @@ fn an_interrupt_that_finds_nobody_is_harmless() {
         w.hooked.interrupt(signalled(&[os_handle]));
         w.hooked.interrupt(signalled(&[]));
         w.hooked.interrupt(native_signalled(None, true));
-        w.hooked.interrupt(InterruptData::MonitoredFenceSignaled { node_ordinal: 1, engine_ordinal: 0 });
+        w.hooked.interrupt(InterruptData::MonitoredFenceSignaled {
+            node_ordinal: 1,
+            engine_ordinal: 0,
+        });
         w.hooked.turn_ended();
     }
     assert!(!waiting.is_set());
@@ -186,8 +199,10 @@ fn a_fence_that_is_gone_or_never_was_is_a_bug_check() {
         w.hooked.interrupt(signalled(&[bystander.os_handle, named]));
         assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownFence(named.0)]);
         assert!(bystander.released(), "nobody is left behind");
-        let lost =
-            w.kernel.signal_from_cpu(&world::at(&bystander.fence, 6), tidegate::calls::SignalFlags::empty());
+        let lost = w.kernel.signal_from_cpu(
+            &world::at(&bystander.fence, 6),
+            tidegate::calls::SignalFlags::empty(),
+        );
         assert_eq!(lost, Err(Status::DEVICE_REMOVED));
     }
 }
@@ -203,7 +218,12 @@ fn packets_and_queues_that_are_not_there_are_bug_checks() {
             BugCheck::UnknownPacket { node: 1, adapter: 0, fence_id: 7 },
         ),
         (
-            InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal: 0, faulted_fence_id: 3, fault },
+            InterruptData::DmaPageFaulted {
+                node_ordinal,
+                engine_ordinal: 0,
+                faulted_fence_id: 3,
+                fault,
+            },
             BugCheck::UnknownPacket { node: 1, adapter: 0, fence_id: 3 },
         ),
         (

@@ -1,5 +1,6 @@
-//! Native fence logs: what the GPU writes, where it stands, and what the kernel reads out of it when an interrupt names a
-//! hardware queue, or none; logs that change their places, times that fall, and the timeline that comes out of them.
+//! Native fence logs: what the GPU writes, where it stands, and what the kernel reads out of it
+//! when an interrupt names a hardware queue, or none; logs that change their places, times that
+//! fall, and the timeline that comes out of them.
 
 mod world;
 
@@ -18,7 +19,8 @@ use tidegate::trace::{Kind, LaneId, Record, Trace};
 use tidegate::{Machine, MachineConfig, Platform, Submission};
 use world::page_tables::{leads_to, own_space};
 use world::{
-    Hooked, Neighbour, UserQueue, World, inline, signal_packet, store, wait_packet, world, world_with,
+    Hooked, Neighbour, UserQueue, World, inline, signal_packet, store, wait_packet, world,
+    world_with,
 };
 
 /// A machine whose interrupts name hardware queues, with logs of so many entries.
@@ -44,7 +46,9 @@ fn interrupt_of(hw_queue: Option<DriverHandle>) -> InterruptData {
 /// The logs of the queue made last: of waits and of signals.
 fn logs(w: &World) -> [SetNativeFenceLogBuffer; 2] {
     let told = w.hooked.told().logs;
-    let [.., waits, signals] = &told[..] else { panic!("a user-mode queue has two logs: {told:?}") };
+    let [.., waits, signals] = &told[..] else {
+        panic!("a user-mode queue has two logs: {told:?}")
+    };
     assert_eq!((waits.log_type, signals.log_type), (LogType::Waits, LogType::Signals));
     [waits.clone(), signals.clone()]
 }
@@ -56,7 +60,9 @@ fn driver_handle(w: &World) -> DriverHandle {
 /// The five words of a log's header.
 fn header(w: &World, log: &SetNativeFenceLogBuffer) -> Vec<u64> {
     match w.hooked.start_info().system_memory.resolve(log.header_address) {
-        Some(Target::Protocol(page, at)) => (0..5).map(|n| page.word(at as usize / 8 + n).load()).collect(),
+        Some(Target::Protocol(page, at)) => {
+            (0..5).map(|n| page.word(at as usize / 8 + n).load()).collect()
+        }
         other => panic!("a header is words: {other:?}"),
     }
 }
@@ -84,7 +90,14 @@ fn quiet_as(fence: &FenceInstance, handle: Handle, log_entry: u32) -> RingPacket
     match signal_packet(fence, 5, log_entry) {
         RingPacket::Signal { current_value, value, trace, .. } => {
             let (monitored_value, fence_handle) = (GpuVa(0), handle.0);
-            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry, trace }
+            RingPacket::Signal {
+                current_value,
+                monitored_value,
+                value,
+                fence_handle,
+                log_entry,
+                trace,
+            }
         }
         other => other,
     }
@@ -109,10 +122,15 @@ fn a_log_begins_with_its_published_header() {
         let [waits, signals] = logs(w);
         let words = |log| header(w, log);
         assert_eq!([LogType::Waits as u32, LogType::Signals as u32], [1, 2]);
-        assert_eq!([LogOperation::SignalExecuted as u32, LogOperation::WaitUnblocked as u32], [0, 1]);
+        assert_eq!(
+            [LogOperation::SignalExecuted as u32, LogOperation::WaitUnblocked as u32],
+            [0, 1]
+        );
         assert_eq!(words(&waits), [0, 1, 3, 0, 0]);
         assert_eq!(words(&signals), [0, 2, 3, 0, 0]);
-        for (number, word) in (0..).zip([1, 2, 1 << 32, 1 << 32 | 1, 1 << 32 | 2, 2 << 32, 2 << 32 | 1]) {
+        for (number, word) in
+            (0..).zip([1, 2, 1 << 32, 1 << 32 | 1, 1 << 32 | 2, 2 << 32, 2 << 32 | 1])
+        {
             make(w, &queue, &[signal_packet(&fence, number, number as u32 % 3)]);
             assert_eq!(words(&signals), [word, 2, 3, 0, 0], "index below, wraparounds above");
         }
@@ -133,7 +151,11 @@ fn the_gpu_logs_what_it_did_and_when() {
         make(
             w,
             &queue,
-            &[signal_packet(&fence, 0x77, 0), wait_packet(&fence, 0x33, 0), wait_packet(&gate, 9, 1)],
+            &[
+                signal_packet(&fence, 0x77, 0),
+                wait_packet(&fence, 0x33, 0),
+                wait_packet(&gate, 9, 1),
+            ],
         );
         let stalled = w.platform.now().0;
         w.signal(&gate, 10);
@@ -143,8 +165,15 @@ fn the_gpu_logs_what_it_did_and_when() {
         assert_eq!([word(&signals, 0), word(&signals, 8)], [0x77, u64::from(fence.handle.0)]);
         assert_eq!([word(&waits, 48), word(&waits, 56)], [9, u64::from(gate.handle.0) | 1 << 32]);
         let (observed, ended) = (word(&waits, 48 + 24), word(&waits, 48 + 40));
-        assert!(0 < observed && observed < stalled && stalled <= ended, "{observed} {stalled} {ended}");
-        assert_eq!((word(&signals, 24), word(&waits, 24)), (0, 0), "what did not stall was not seen to");
+        assert!(
+            0 < observed && observed < stalled && stalled <= ended,
+            "{observed} {stalled} {ended}"
+        );
+        assert_eq!(
+            (word(&signals, 24), word(&waits, 24)),
+            (0, 0),
+            "what did not stall was not seen to"
+        );
         assert!(word(&signals, 40) <= observed && ended <= word(&signals, 48 + 40));
         assert_eq!(word(&waits, 0), 0x33);
         assert_eq!(entry(&signals, 1).fence_value, 0x78);
@@ -154,9 +183,16 @@ fn the_gpu_logs_what_it_did_and_when() {
 // spec: NF-193
 #[test]
 fn a_log_entry_has_no_room_for_a_cpu_time() {
-    let whole =
-        LogEntry { fence_value: 1, fence_handle: 2, operation: 3, observed_ns: 4, end_ns: 5, ..Raw::ZERO };
-    // Value, handle, operation and two GPU times, name by name: an entry with more would not compile here.
+    let whole = LogEntry {
+        fence_value: 1,
+        fence_handle: 2,
+        operation: 3,
+        observed_ns: 4,
+        end_ns: 5,
+        ..Raw::ZERO
+    };
+    // Value, handle, operation and two GPU times, name by name: an entry with more would not
+    // compile here.
     let LogEntry {
         fence_value: _,
         fence_handle: _,
@@ -241,7 +277,8 @@ fn an_overrun_log_loses_entries_and_no_waiter() {
         let queue = w.connected_queue(0);
         let all: Vec<_> = (0..11).map(|_| awaited(w)).collect();
         let lost = |w: &World| w.machine.adapter().stats().log_entries_lost;
-        let signals: Vec<RingPacket> = (0..).zip(&all).map(|(n, (fence, _))| quiet(fence, n % 4)).collect();
+        let signals: Vec<RingPacket> =
+            (0..).zip(&all).map(|(n, (fence, _))| quiet(fence, n % 4)).collect();
         // A log that is just full is no overrun.
         make(w, &queue, &signals[..4]);
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
@@ -263,9 +300,17 @@ fn what_a_process_writes_into_a_log_is_a_hint_and_no_more() {
         let (fence, event) = awaited(w);
         let queue = w.connected_queue(0);
         let (driver, [_, signals]) = (driver_handle(w), logs(w));
-        // Handles of nothing, of a device, of a queue; and of a fence that is logged as reached and is not.
-        let handles =
-            [0, 1, u32::MAX, w.device.0, queue.queue.handle.0, fence.handle.0 ^ 0x40, fence.handle.0];
+        // Handles of nothing, of a device, of a queue; and of a fence that is logged as reached and
+        // is not.
+        let handles = [
+            0,
+            1,
+            u32::MAX,
+            w.device.0,
+            queue.queue.handle.0,
+            fence.handle.0 ^ 0x40,
+            fence.handle.0,
+        ];
         for (index, handle) in (0..).zip(handles) {
             let lie = LogEntry {
                 fence_value: u64::MAX,
@@ -320,7 +365,12 @@ fn a_log_is_mapped_for_the_process_and_the_cmp_to_read_and_write() {
         };
         for log in &logs {
             let mapped = [log.header_address, log.entries_address].map(|at| Some((at, true)));
-            assert_eq!(places(log), [mapped; 2], "{:?}: header and entries, in either space", log.log_type);
+            assert_eq!(
+                places(log),
+                [mapped; 2],
+                "{:?}: header and entries, in either space",
+                log.log_type
+            );
         }
         // The mappings end with the queue.
         w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
@@ -337,13 +387,19 @@ fn a_log_stands_in_the_process_s_address_space_as_published() {
         let detail = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap();
         let [waits, signals] = logs(w);
         assert_eq!((detail.wait_entries, detail.signal_entries, detail.numbers), (84, 84, 1_344));
-        assert_eq!((detail.wait_log_gpu_va, detail.signal_log_gpu_va), (waits.gpu_va, signals.gpu_va));
+        assert_eq!(
+            (detail.wait_log_gpu_va, detail.signal_log_gpu_va),
+            (waits.gpu_va, signals.gpu_va)
+        );
         make(w, &queue, &[signal_packet(&fence, 7, 0), signal_packet(&fence, 8, 1)]);
         // What an engine of the process loads there: the header, then the entries.
         let (copied, to) = w.bytes(136);
         let source = GpuVa(detail.signal_log_gpu_va);
-        let load =
-            |at: u64, bytes| Command::Copy { source: source.plus(at), destination: GpuVa(to + at), bytes };
+        let load = |at: u64, bytes| Command::Copy {
+            source: source.plus(at),
+            destination: GpuVa(to + at),
+            bytes,
+        };
         let kernel_queue = w.hw_queue();
         w.submit(&kernel_queue, 1, &[load(0, 40), load(40, 96)]);
         w.wait(kernel_queue.progress_fence, 1).unwrap();
@@ -374,7 +430,10 @@ fn a_process_that_stores_to_the_header_of_its_log_harms_no_other() {
                 let theirs = neighbour.native(0);
                 let event = w.platform.event(true);
                 let awaited = [FenceValue { fence: theirs.handle, value: 1 }];
-                neighbour.kernel.wait_from_cpu(&awaited, WaitMode::All, Some(event.clone())).unwrap();
+                neighbour
+                    .kernel
+                    .wait_from_cpu(&awaited, WaitMode::All, Some(event.clone()))
+                    .unwrap();
                 beside.push(&signal_packet(&theirs, 1, round as u32));
                 // Every log of the engines is read, the hostile one among them.
                 w.hooked.interrupt(interrupt_of(None));
@@ -406,10 +465,16 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
         w.machine.adapter().start_log_tracing().unwrap();
         assert_eq!(set(), 3, "the old log was read a last time");
         let [new_waits, new_signals] = logs(w);
-        assert_eq!((new_waits.number_of_entries, new_signals.number_of_entries), (numbers, numbers));
+        assert_eq!(
+            (new_waits.number_of_entries, new_signals.number_of_entries),
+            (numbers, numbers)
+        );
         let memory = w.hooked.start_info().system_memory;
         let gone = [waits.header_address, signals.header_address, signals.entries_address];
-        assert!(gone.iter().all(|at| memory.resolve(*at).is_none()), "the old ones are off the bus");
+        assert!(
+            gone.iter().all(|at| memory.resolve(*at).is_none()),
+            "the old ones are off the bus"
+        );
         let detail = w.kernel.native_fence_log_detail(queue.queue.handle).unwrap();
         assert_eq!((detail.signal_log_gpu_va, detail.numbers), (new_signals.gpu_va, numbers));
         w.signal(&gate, 1);
@@ -424,7 +489,11 @@ fn a_log_that_changes_its_place_loses_nothing_and_numbers_in_flight_stay_right()
         assert_eq!(small.number_of_entries, 4);
         make(w, &queue, &(9..12).map(|n| quiet(&all[n].0, n as u32)).collect::<Vec<_>>());
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
-        assert_eq!((set(), header(w, &small)[0]), (12, 1 << 32), "numbers 9 to 11 are entries 1 to 3");
+        assert_eq!(
+            (set(), header(w, &small)[0]),
+            (12, 1 << 32),
+            "numbers 9 to 11 are entries 1 to 3"
+        );
         // A change that changes nothing tells nobody.
         let told = w.hooked.told().logs.len();
         w.machine.adapter().stop_log_tracing().unwrap();
@@ -449,7 +518,13 @@ fn a_time_that_falls_is_reported_and_costs_nobody_anything() {
         w.hooked.interrupt(interrupt_of(Some(driver_handle(w))));
         assert!(all.iter().all(|(_, event)| event.is_set()));
         let adapter = w.machine.adapter();
-        let fault = LogTimeFault { tag: 1, log_type: LogType::Signals, entry: 2, before_ns: 90, end_ns: 80 };
+        let fault = LogTimeFault {
+            tag: 1,
+            log_type: LogType::Signals,
+            entry: 2,
+            before_ns: 90,
+            end_ns: 80,
+        };
         assert_eq!((adapter.stats().log_time_faults, adapter.log_time_faults()), (1, vec![fault]));
         assert_eq!(w.kernel.device_state(w.device).unwrap(), DeviceState::Active);
     });
@@ -470,7 +545,10 @@ fn one_call_covers_both_logs_of_every_queue_with_news() {
         make(w, &queues[1].0, &[quiet(&fence, 0)]);
         make(w, &queues[2].0, &[wait_packet(&fence, 0, 0), quiet(&fence, 0)]);
         w.hooked.interrupt(interrupt_of(None));
-        assert_eq!(w.hooked.told().flushed, [queues.each_ref().map(|(_, driver)| *driver).to_vec()]);
+        assert_eq!(
+            w.hooked.told().flushed,
+            [queues.each_ref().map(|(_, driver)| *driver).to_vec()]
+        );
     });
 }
 
@@ -483,11 +561,15 @@ impl DriverLayer for Forgetful {
     }
 
     fn set_native_fence_log_buffer(&self, level: &Dispatch, args: SetNativeFenceLogBuffer) {
-        self.0.set_native_fence_log_buffer(level, SetNativeFenceLogBuffer { notify_every: 0, ..args });
+        self.0.set_native_fence_log_buffer(
+            level,
+            SetNativeFenceLogBuffer { notify_every: 0, ..args },
+        );
     }
 }
 
-/// Two queues of a traced machine: one waits for what the other one signals `signals` times; then the timeline.
+/// Two queues of a traced machine: one waits for what the other one signals `signals` times; then
+/// the timeline.
 fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, [LaneId; 2]) {
     let platform = Platform::virtual_time(StepCosts::free());
     platform.enable_tracing();
@@ -502,15 +584,25 @@ fn traced(signals: u64, forgetful: bool, verbose: bool) -> (Arc<Hooked>, Trace, 
     });
     let machine = Arc::new(machine.unwrap());
     machine.adapter().set_verbose_logs(verbose).unwrap();
-    let device = machine.device(DeviceOptions { ring_slots: 8_192, ..DeviceOptions::default() }).unwrap();
+    let device =
+        machine.device(DeviceOptions { ring_slots: 8_192, ..DeviceOptions::default() }).unwrap();
     let queue = |list_type: CommandListType| {
-        let (name, priority, submission) = (list_type.name().to_owned(), Priority::Normal, Submission::User);
+        let (name, priority, submission) =
+            (list_type.name().to_owned(), Priority::Normal, Submission::User);
         device
-            .create_queue(QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 })
+            .create_queue(QueueDesc {
+                name,
+                list_type,
+                priority,
+                submission,
+                node: None,
+                node_mask: 0,
+            })
             .unwrap()
     };
     let (waiter, signaller) = (queue(CommandListType::Compute), queue(CommandListType::Copy));
-    let (gate, link) = (device.create_fence("gate", 0).unwrap(), device.create_fence("link", 0).unwrap());
+    let (gate, link) =
+        (device.create_fence("gate", 0).unwrap(), device.create_fence("link", 0).unwrap());
     let mut list = device.create_command_list(CommandListType::Copy);
     list.timed(5_000).unwrap();
     let list = list.close().unwrap();
@@ -536,7 +628,8 @@ fn of_lane(trace: &Trace, lane: LaneId, kind: Kind) -> Vec<Record> {
 /// The entries of all logs of a type, with the GPU's times.
 fn logged(hooked: &Hooked, log_type: LogType) -> Vec<LogEntry> {
     let logs = hooked.told().logs.into_iter().filter(|log| log.log_type == log_type);
-    let entries = logs.flat_map(|log| (0..u64::from(log.number_of_entries)).map(move |n| entry(&log, n)));
+    let entries =
+        logs.flat_map(|log| (0..u64::from(log.number_of_entries)).map(move |n| entry(&log, n)));
     entries.filter(|entry| entry.fence_handle != 0).collect()
 }
 
@@ -544,7 +637,8 @@ fn logged(hooked: &Hooked, log_type: LogType) -> Vec<LogEntry> {
 #[test]
 fn the_timeline_shows_the_waits_and_signals_that_the_logs_tell() {
     let (hooked, trace, [waiter, signaller]) = traced(3, false, false);
-    // All four conditions of the wait and of a signal: queued, and unblocked or executed; and when the wait was first unmet.
+    // All four conditions of the wait and of a signal: queued, and unblocked or executed; and when
+    // the wait was first unmet.
     let [wait] = of_lane(&trace, waiter, Kind::Wait)[..] else { panic!("one wait: {trace:?}") };
     assert_eq!((wait.queued_ns, wait.start_ns, wait.end_ns), (100, 100, 5_200));
     let signals = of_lane(&trace, signaller, Kind::Signal);
@@ -560,7 +654,8 @@ fn the_timeline_shows_the_waits_and_signals_that_the_logs_tell() {
     );
     let executed = logged(&hooked, LogType::Signals);
     assert_eq!(executed.iter().map(|e| e.fence_value).collect::<Vec<_>>(), [1, 1, 2, 3]);
-    let drawn = trace.records.iter().filter(|r| matches!(r.kind, Kind::Wait | Kind::Signal)).count();
+    let drawn =
+        trace.records.iter().filter(|r| matches!(r.kind, Kind::Wait | Kind::Signal)).count();
     assert_eq!((drawn, trace.lost_records), (5, 0));
     assert!(!trace.records.iter().any(|r| matches!(r.kind, Kind::WaitQueued | Kind::SignalQueued)));
 }
@@ -571,14 +666,25 @@ fn where_log_entries_were_lost_the_timeline_says_how_many_and_where() {
     let signals = 3_000;
     let (_, trace, [_, signaller]) = traced(signals, false, false);
     let drawn = of_lane(&trace, signaller, Kind::Signal).len() as u64;
-    assert_eq!((drawn, trace.lost_records), (signals, 0), "a log that is read at each half loses nothing");
+    assert_eq!(
+        (drawn, trace.lost_records),
+        (signals, 0),
+        "a log that is read at each half loses nothing"
+    );
 
     let (_, trace, [_, signaller]) = traced(signals, true, false);
     let drawn = of_lane(&trace, signaller, Kind::Signal);
     let [lost] = of_lane(&trace, signaller, Kind::Lost)[..] else { panic!("one gap") };
-    assert_eq!((drawn.len() as u64, lost.arg, trace.lost_records), (1_344, signals - 1_344, signals - 1_344));
+    assert_eq!(
+        (drawn.len() as u64, lost.arg, trace.lost_records),
+        (1_344, signals - 1_344, signals - 1_344)
+    );
     assert_eq!(drawn[0].fence.unwrap().1, lost.arg + 1, "the newest are there");
-    assert_eq!((lost.start_ns, lost.end_ns), (0, 5_200), "from the last one before to the first one after");
+    assert_eq!(
+        (lost.start_ns, lost.end_ns),
+        (0, 5_200),
+        "from the last one before to the first one after"
+    );
     let pending = of_lane(&trace, signaller, Kind::SignalQueued).len() as u64;
     assert_eq!(pending, lost.arg, "they were queued, and nobody saw them carried out");
 }
@@ -588,9 +694,16 @@ fn the_verbose_log_is_switched_for_driver_and_user_mode_driver_together() {
     let (hooked, trace, [_, signaller]) = traced(1, false, true);
     let told = hooked.told().logs;
     let verbose = told.iter().filter(|log| log.log_type == LogType::Commands);
-    assert_eq!(verbose.map(|log| log.number_of_entries).collect::<Vec<_>>(), [1_344, 1_344], "a log a queue");
+    assert_eq!(
+        verbose.map(|log| log.number_of_entries).collect::<Vec<_>>(),
+        [1_344, 1_344],
+        "a log a queue"
+    );
     let [buffer] = of_lane(&trace, signaller, Kind::Mark)[..] else { panic!("{trace:?}") };
-    assert_eq!((trace.name_of(&buffer), buffer.start_ns, buffer.end_ns), ("command buffer", 200, 5_200));
+    assert_eq!(
+        (trace.name_of(&buffer), buffer.start_ns, buffer.end_ns),
+        ("command buffer", 200, 5_200)
+    );
     assert_eq!(buffer.arg, 1, "its progress value");
 }
 
@@ -616,7 +729,8 @@ fn the_verbose_log_comes_and_goes_under_a_queue_that_runs() {
             log_entry,
             trace: TraceWords::default(),
         };
-        // An entry that is named while there is no such log is no mistake: the switch may have been turned meanwhile.
+        // An entry that is named while there is no such log is no mistake: the switch may have been
+        // turned meanwhile.
         make(w, &queue, &[run(0)]);
         assert_eq!((asked.load(), commands(w)), (0, vec![]));
         adapter.set_verbose_logs(true).unwrap();

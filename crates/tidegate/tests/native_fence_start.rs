@@ -1,5 +1,5 @@
-//! What an adapter's start makes of the features and of the driver's declaration: contradictions fail it, and what is not
-//! enabled is not called.
+//! What an adapter's start makes of the features and of the driver's declaration: contradictions
+//! fail it, and what is not enabled is not called.
 
 mod world;
 
@@ -10,8 +10,8 @@ use tidegate::ddi::caps::AdapterCaps;
 use tidegate::ddi::feature::NativeFenceOsCaps;
 use tidegate::ddi::fence::{CreateNativeFence as DdiCreate, OpenNativeFence};
 use tidegate::ddi::{
-    DdiVersion, Driver, DriverHandle, DriverLayer, FeatureId, NativeFenceCaps, OptionalEntries, Passive,
-    Status as DdiStatus, VidSchCaps,
+    DdiVersion, Driver, DriverHandle, DriverLayer, FeatureId, NativeFenceCaps, OptionalEntries,
+    Passive, Status as DdiStatus, VidSchCaps,
 };
 use tidegate::dxgkrnl::{FeatureSetting, StartError};
 use tidegate::{MachineConfig, ddi};
@@ -41,7 +41,10 @@ fn refusal_with(
 }
 
 /// The same with something else that the driver says of itself.
-fn refusal_saying(says: Says, caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static) -> Option<StartError> {
+fn refusal_saying(
+    says: Says,
+    caps: impl Fn(&mut AdapterCaps) + Send + Sync + 'static,
+) -> Option<StartError> {
     why_not(start_with(|config| config, Some(Box::new(caps)), |driver| says.before(driver)))
 }
 
@@ -63,7 +66,10 @@ fn fences(caps: NativeFenceCaps) -> Says {
 fn native_fences_that_are_not_enabled_fail_the_start() {
     assert_eq!(VidSchCaps::NATIVE_GPU_FENCE.bits(), 1 << 11);
     let declare = |caps: &mut AdapterCaps| caps.scheduling |= VidSchCaps::from_bits_retain(1 << 11);
-    assert_eq!(refusal_with(without_native_fences, declare), Some(StartError::NativeFenceNotEnabled));
+    assert_eq!(
+        refusal_with(without_native_fences, declare),
+        Some(StartError::NativeFenceNotEnabled)
+    );
     assert_eq!(refusal_with(without_native_fences, |_| {}), None);
     assert_eq!(refusal(declare), None);
 }
@@ -93,7 +99,8 @@ fn a_fence_stride_is_a_power_of_two_from_8_to_4096_and_64_by_default() {
     assert_eq!(distances(&world()), [64; 2]);
 }
 
-/// How far CurrentValue and MonitoredValue of two packed fences are apart, in bytes; a page holds one fence of 4096.
+/// How far CurrentValue and MonitoredValue of two packed fences are apart, in bytes; a page holds
+/// one fence of 4096.
 fn distances(world: &World) -> [u64; 2] {
     let (first, second) = (world.native(0), world.native(0));
     let current = second.current_value_gpu_va - first.current_value_gpu_va;
@@ -127,10 +134,14 @@ fn user_mode_submission_rests_on_native_fences_and_these_on_hardware_scheduling(
     let user_mode = |caps: &mut AdapterCaps| caps.nodes[2].user_mode_submission = true;
     let refused = Some(StartError::UserModeSubmissionWithoutNativeFence(2));
     assert_eq!(refusal_with(without_native_fences, user_mode), refused);
-    let no_node = |caps: &mut AdapterCaps| caps.nodes.iter_mut().for_each(|n| n.context_scheduling = false);
+    let no_node =
+        |caps: &mut AdapterCaps| caps.nodes.iter_mut().for_each(|n| n.context_scheduling = false);
     assert_eq!(refusal(no_node), Some(StartError::NativeFenceWithoutHardwareScheduling));
     let not_there = |caps: &mut AdapterCaps| caps.nodes[1].context_scheduling = false;
-    assert_eq!(refusal(not_there), Some(StartError::UserModeSubmissionWithoutHardwareScheduling(1)));
+    assert_eq!(
+        refusal(not_there),
+        Some(StartError::UserModeSubmissionWithoutHardwareScheduling(1))
+    );
     let neither = |caps: &mut AdapterCaps| {
         (caps.nodes[1].context_scheduling, caps.nodes[1].user_mode_submission) = (false, false);
     };
@@ -138,7 +149,8 @@ fn user_mode_submission_rests_on_native_fences_and_these_on_hardware_scheduling(
     let optimized = |caps: &mut AdapterCaps| {
         caps.scheduling |= VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
     };
-    let refused = Some(StartError::CapDependency("OptimizedNativeFenceSignaledInterrupt", "NativeGpuFence"));
+    let refused =
+        Some(StartError::CapDependency("OptimizedNativeFenceSignaledInterrupt", "NativeGpuFence"));
     assert_eq!(refusal_with(without_native_fences, optimized), refused);
 }
 
@@ -165,15 +177,22 @@ fn a_node_declares_no_feature_that_is_not_enabled() {
 // spec: NF-281
 #[test]
 fn what_is_declared_came_with_the_driver_s_version_or_before() {
-    let too_low = |feature, needs, states| Some(StartError::DdiVersionTooLow { feature, needs, states });
+    let too_low =
+        |feature, needs, states| Some(StartError::DdiVersionTooLow { feature, needs, states });
     let (v2_6, v2_7) = (DdiVersion::wddm(2, 6), DdiVersion::WDDM_2_7);
     let (v3_1, v3_2) = (DdiVersion::WDDM_3_1, DdiVersion::WDDM_3_2);
     let scheduled = |caps: &mut AdapterCaps| caps.nodes[0].context_scheduling = true;
     let native = |caps: &mut AdapterCaps| caps.scheduling |= VidSchCaps::NATIVE_GPU_FENCE;
     let user_mode = |caps: &mut AdapterCaps| caps.nodes[0].user_mode_submission = true;
-    assert_eq!(refusal_saying(Says::version(v2_6), scheduled), too_low(FeatureId::HWSCH, v2_7, v2_6));
+    assert_eq!(
+        refusal_saying(Says::version(v2_6), scheduled),
+        too_low(FeatureId::HWSCH, v2_7, v2_6)
+    );
     assert_eq!(refusal_saying(Says::version(v2_7), scheduled), None);
-    assert_eq!(refusal_saying(Says::version(v3_1), native), too_low(FeatureId::NATIVE_FENCE, v3_2, v3_1));
+    assert_eq!(
+        refusal_saying(Says::version(v3_1), native),
+        too_low(FeatureId::NATIVE_FENCE, v3_2, v3_1)
+    );
     let refused = too_low(FeatureId::USER_MODE_SUBMISSION, v3_1, v2_7);
     assert_eq!(refusal_saying(Says::version(v2_7), user_mode), refused);
     let refused = Some(StartError::UserModeSubmissionWithoutNativeFence(0));
@@ -214,7 +233,10 @@ fn scheduling_caps_rest_on_each_other() {
 #[test]
 fn a_driver_with_preemption_and_a_display_flips_at_vertical_syncs() {
     let with_display = |config: MachineConfig| config.with_display(1_000_000);
-    let lacks = StartError::CapDependency("PreemptionAware on an adapter with a display", "FlipOnVSyncMmIo");
+    let lacks = StartError::CapDependency(
+        "PreemptionAware on an adapter with a display",
+        "FlipOnVSyncMmIo",
+    );
     assert_eq!(refusal_with(with_display, |_| ()), None);
     assert_eq!(refusal_with(with_display, |caps| caps.flip_on_vsync_mmio = false), Some(lacks));
     // Without preemption nothing rests on it, and without a display there is nothing to flip.
@@ -224,7 +246,8 @@ fn a_driver_with_preemption_and_a_display_flips_at_vertical_syncs() {
     };
     assert_eq!(refusal_with(with_display, without_preemption), None);
     assert_eq!(refusal(|caps| caps.flip_on_vsync_mmio = false), None);
-    let timeless = |caps: &mut AdapterCaps| caps.display.as_mut().expect("it has one").refresh_period_ns = 0;
+    let timeless =
+        |caps: &mut AdapterCaps| caps.display.as_mut().expect("it has one").refresh_period_ns = 0;
     assert_eq!(refusal_with(with_display, timeless), Some(StartError::RefreshPeriod));
 }
 
@@ -268,14 +291,17 @@ fn a_driver_that_declares_a_capability_has_the_entries_that_it_rests_on() {
         ),
         (
             "ContextSchedulingSupported on a node",
-            &[(E::RESET_HW_ENGINE, "DxgkDdiResetHwEngine"), (E::RESUME_HW_ENGINE, "DxgkDdiResumeHwEngine")],
+            &[
+                (E::RESET_HW_ENGINE, "DxgkDdiResetHwEngine"),
+                (E::RESUME_HW_ENGINE, "DxgkDdiResumeHwEngine"),
+            ],
             |caps| {
                 caps.nodes.iter_mut().for_each(|node| {
                     (node.context_scheduling, node.user_mode_submission) = (false, false);
                 });
                 caps.peer_signal = Default::default();
-                caps.scheduling -=
-                    VidSchCaps::NATIVE_GPU_FENCE | VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
+                caps.scheduling -= VidSchCaps::NATIVE_GPU_FENCE
+                    | VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
             },
         ),
         (
@@ -325,7 +351,10 @@ fn a_driver_that_declares_a_capability_has_the_entries_that_it_rests_on() {
                 let lacks = |inner| -> Arc<dyn Driver> { Arc::new(Lacks { inner, entry }) };
                 why_not(start_with(with_display, Some(caps), lacks))
             };
-            assert_eq!(refusal_of(true), Some(StartError::MissingEntry { capability, entry: name }));
+            assert_eq!(
+                refusal_of(true),
+                Some(StartError::MissingEntry { capability, entry: name })
+            );
             assert_eq!(refusal_of(false), None, "nothing rests on {name}");
         }
     }
@@ -359,7 +388,10 @@ fn a_driver_without_the_feature_sees_no_native_fence_call() {
     w.kernel.destroy_synchronization_object(fence.handle).unwrap();
     let fence_calls = ["NativeFence", "UpdateMonitored", "UpdateCurrent"];
     let called = w.driver.take_names();
-    assert!(called.iter().all(|name| fence_calls.iter().all(|call| !name.contains(call))), "{called:?}");
+    assert!(
+        called.iter().all(|name| fence_calls.iter().all(|call| !name.contains(call))),
+        "{called:?}"
+    );
 }
 
 // spec: NF-104
@@ -394,7 +426,8 @@ fn native_fence_types_have_the_published_numbers() {
 /// What Create returns.
 type Created = Result<(DriverHandle, [u8; 64]), DdiStatus>;
 
-/// A driver's entries, with the level that each demands as a type: this compiles only while they are what is written here.
+/// A driver's entries, with the level that each demands as a type: this compiles only while they
+/// are what is written here.
 struct LifeOfAFence {
     _create: fn(&dyn Driver, &Passive, DdiCreate) -> Created,
     _open: fn(&dyn Driver, &Passive, OpenNativeFence) -> Result<DriverHandle, DdiStatus>,

@@ -1,5 +1,5 @@
-//! A GPU that updates only 32 bits atomically: the kernel follows fences through the wrap of their low halves, and refuses what
-//! it could not follow.
+//! A GPU that updates only 32 bits atomically: the kernel follows fences through the wrap of their
+//! low halves, and refuses what it could not follow.
 
 mod world;
 
@@ -107,7 +107,11 @@ fn what_lies_outside_the_window_is_refused_by_every_call() {
         (0, refused),
     ] {
         let one = at(&fence, value);
-        assert_eq!(w.kernel.wait_from_cpu(&one, WaitMode::All, Some(event.clone())), outcome, "{value:#x}");
+        assert_eq!(
+            w.kernel.wait_from_cpu(&one, WaitMode::All, Some(event.clone())),
+            outcome,
+            "{value:#x}"
+        );
         assert_eq!(w.kernel.wait_from_gpu(context, &one), outcome, "{value:#x}");
         if outcome.is_err() {
             assert_eq!(w.kernel.signal_from_gpu(context, &one), outcome, "{value:#x}");

@@ -1,5 +1,5 @@
-//! One physical doorbell, and 64 queues that submit at once: each command buffer runs exactly once, the last one of each queue
-//! too, after which nobody rings. On threads and in virtual time.
+//! One physical doorbell, and 64 queues that submit at once: each command buffer runs exactly once,
+//! the last one of each queue too, after which nobody rings. On threads and in virtual time.
 
 use std::sync::Arc;
 use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, Queue, QueueDesc};
@@ -15,7 +15,8 @@ fn all_at_once(platform: &Platform, model: DoorbellModel) {
     let mut config = MachineConfig::standard(platform);
     config.driver.doorbells = model;
     let machine = Arc::new(Machine::new(platform, config).unwrap());
-    let device = machine.device(DeviceOptions { ring_slots: 64, ..DeviceOptions::default() }).unwrap();
+    let device =
+        machine.device(DeviceOptions { ring_slots: 64, ..DeviceOptions::default() }).unwrap();
     let types = [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy];
     let queues: Vec<(Queue, CommandListType)> = (0..QUEUES)
         .map(|n| {

@@ -1,17 +1,21 @@
-//! Preemption of packets: when the kernel asks for them, what the driver may answer, and what is submitted again. Where a test speaks for
-//! the hardware, packets go no further than the driver in the middle; the others run on the software GPU in virtual time.
+//! Preemption of packets: when the kernel asks for them, what the driver may answer, and what is
+//! submitted again. Where a test speaks for the hardware, packets go no further than the driver in
+//! the middle; the others run on the software GPU in virtual time.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{
-    AllocationKind, CreateAllocation, CreatePagingQueue, DeviceState, FenceValue, Handle, MakeResident,
-    PagingPriority, Placement, Priority, Residency, SignalFlags, SignalFromGpu2, WaitMode,
+    AllocationKind, CreateAllocation, CreatePagingQueue, DeviceState, FenceValue, Handle,
+    MakeResident, PagingPriority, Placement, Priority, Residency, SignalFlags, SignalFromGpu2,
+    WaitMode,
 };
 use tidegate::ddi::caps::VidSchCaps;
 use tidegate::ddi::queue::SubmitCommandVirtual;
-use tidegate::ddi::{EngineId, InterruptData, PageFault, PreemptCommand, Status, SubmitCommandFlags};
+use tidegate::ddi::{
+    EngineId, InterruptData, PageFault, PreemptCommand, Status, SubmitCommandFlags,
+};
 use tidegate::dxgkrnl::BugCheck;
 use tidegate::gpu_abi::{Command, GpuVa};
 use world::{ChangeCaps, World, at, host_world, start, store, world, world_with};
@@ -34,7 +38,12 @@ fn still(change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
 
 /// Packets given to the driver, as their place among all commands, number and flags.
 fn packets(w: &World) -> Vec<(u64, u32, SubmitCommandFlags)> {
-    w.hooked.told().packets.iter().map(|p| (p.dma_buffer_gpu_va, p.submission_fence_id, p.flags)).collect()
+    w.hooked
+        .told()
+        .packets
+        .iter()
+        .map(|p| (p.dma_buffer_gpu_va, p.submission_fence_id, p.flags))
+        .collect()
 }
 
 fn requests(w: &World) -> Vec<u32> {
@@ -80,7 +89,11 @@ fn a_request_names_its_engine_and_number_and_packets_come_back_under_new_ones() 
             [PreemptCommand { engine: ENGINE, preemption_fence_id: 3 }],
             "the next number of the line"
         );
-        assert_eq!(packets(w), [(first, 1, NEW), (second, 2, NEW)], "nothing is submitted meanwhile");
+        assert_eq!(
+            packets(w),
+            [(first, 1, NEW), (second, 2, NEW)],
+            "nothing is submitted meanwhile"
+        );
         report(w, &[preempted(3, 0)]);
         let urgent = packets(w)[2].0;
         assert_eq!(packets(w)[2..], [(urgent, 4, NEW), (first, 5, AGAIN)]);
@@ -184,7 +197,8 @@ fn only_a_driver_that_declares_preemption_is_asked() {
             report(w, &[completed(packets(w).last().unwrap().1)]);
         });
     }
-    // The driver cannot undo its declaration by failing: that was the test before. Nor by declaring half of it.
+    // The driver cannot undo its declaration by failing: that was the test before. Nor by declaring
+    // half of it.
     let half: ChangeCaps = Box::new(|caps| {
         caps.scheduling = VidSchCaps::PREEMPTION_AWARE;
     });
@@ -264,14 +278,20 @@ fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
         const COPY: u32 = 2;
         let kernel = Arc::clone(&w.kernel);
         let device = w.device;
-        // The kernel pages on the copy engine; its packet is there until this test says that it is done.
+        // The kernel pages on the copy engine; its packet is there until this test says that it is
+        // done.
         let paged = w.platform.spawn("pager", move || {
             let queue = CreatePagingQueue { device, priority: PagingPriority::Normal };
             let queue = kernel.create_paging_queue(queue).unwrap();
-            let (bytes, kind, placement) = (1 << 16, AllocationKind::Bulk, Placement::LocalOnDemand);
-            let made = kernel.create_allocation(CreateAllocation { device, bytes, kind, placement }).unwrap();
+            let (bytes, kind, placement) =
+                (1 << 16, AllocationKind::Bulk, Placement::LocalOnDemand);
+            let made = kernel
+                .create_allocation(CreateAllocation { device, bytes, kind, placement })
+                .unwrap();
             let args = MakeResident { paging_queue: queue.handle, allocations: &[made.handle] };
-            if let Residency::Pending { paging_fence_value: value } = kernel.make_resident(args).unwrap() {
+            if let Residency::Pending { paging_fence_value: value } =
+                kernel.make_resident(args).unwrap()
+            {
                 let fence = queue.fence.handle;
                 kernel.wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None).unwrap();
             }
@@ -290,17 +310,19 @@ fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
         w.pass(11 * MS);
         assert_eq!(requests(w), [3]);
         let of_copy = |data| match data {
-            InterruptData::DmaPreempted { preemption_fence_id, last_completed_fence_id, .. } => {
-                InterruptData::DmaPreempted {
-                    node_ordinal: COPY,
-                    engine_ordinal: 0,
-                    preemption_fence_id,
-                    last_completed_fence_id,
-                }
-            }
-            _ => {
-                InterruptData::DmaCompleted { node_ordinal: COPY, engine_ordinal: 0, submission_fence_id: 4 }
-            }
+            InterruptData::DmaPreempted {
+                preemption_fence_id, last_completed_fence_id, ..
+            } => InterruptData::DmaPreempted {
+                node_ordinal: COPY,
+                engine_ordinal: 0,
+                preemption_fence_id,
+                last_completed_fence_id,
+            },
+            _ => InterruptData::DmaCompleted {
+                node_ordinal: COPY,
+                engine_ordinal: 0,
+                submission_fence_id: 4,
+            },
         };
         report(w, &[of_copy(preempted(3, 0))]);
         assert_eq!(all()[2..], [(1, paging | AGAIN), (4, AGAIN)]);
@@ -317,14 +339,16 @@ fn packets_behind_signals_at_submission_and_before_waits_come_back_where_they_we
         let (begun, gate) = (w.monitored(0), w.monitored(0));
         let first = submit(w, low, &ANY);
         let flags = SignalFlags::SIGNAL_AT_SUBMISSION;
-        let args = SignalFromGpu2 { contexts: &[low], fences: &at(&begun, 1), flags, cpu_event: None };
+        let args =
+            SignalFromGpu2 { contexts: &[low], fences: &at(&begun, 1), flags, cpu_event: None };
         w.kernel.signal_from_gpu2(args).unwrap();
         w.wait(begun.handle, 1).unwrap();
         w.kernel.wait_from_gpu(low, &at(&gate, 1)).unwrap();
         w.submit_packet(low, &ANY);
         submit(w, high, &ANY);
         assert_eq!(requests(w), [2]);
-        // The wait is over while its context is being preempted; what it held stays behind what came back.
+        // The wait is over while its context is being preempted; what it held stays behind what
+        // came back.
         w.signal(&gate, 1);
         w.pass(SETTLED_NS);
         report(w, &[preempted(2, 0)]);
@@ -352,7 +376,12 @@ fn packets_of_a_lost_device_that_the_driver_never_had_are_cancelled_where_it_wan
             let (node_ordinal, engine_ordinal, faulted_fence_id) = (0, 0, 1);
             report(
                 w,
-                &[InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault }],
+                &[InterruptData::DmaPageFaulted {
+                    node_ordinal,
+                    engine_ordinal,
+                    faulted_fence_id,
+                    fault,
+                }],
             );
             assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Faulted(_))));
             let cancelled = w.hooked.told().cancelled;
@@ -376,7 +405,15 @@ fn a_cancellation_that_the_driver_refuses_stops_the_adapter() {
         w.hooked.fail_next("CancelCommand", Status::INVALID_PARAMETER);
         let fault = PageFault { gpu_va: 0x40, what: "a test", ..PageFault::default() };
         let (node_ordinal, engine_ordinal, faulted_fence_id) = (0, 0, 1);
-        report(w, &[InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, fault }]);
+        report(
+            w,
+            &[InterruptData::DmaPageFaulted {
+                node_ordinal,
+                engine_ordinal,
+                faulted_fence_id,
+                fault,
+            }],
+        );
     });
     let broken = w.machine.adapter().bug_checks();
     assert_eq!(broken, [BugCheck::CancelCommandFailed(Status::INVALID_PARAMETER)]);
@@ -417,7 +454,8 @@ fn work_that_was_preempted_ends_with_the_result_that_it_would_have_had() {
     world().run(|w| {
         let (low, high) = (w.context(0), w.context_of(0, Priority::High));
         let (memory, va) = w.bytes(4096);
-        // Each packet reads what the one before it wrote: one that ran twice, or not at all, would show.
+        // Each packet reads what the one before it wrote: one that ran twice, or not at all, would
+        // show.
         for step in 0..32u64 {
             let copied = Command::Copy {
                 source: GpuVa(va + step * 8),
@@ -456,7 +494,10 @@ fn equals_take_turns_in_the_middle_of_what_they_run() {
         let fence = w.monitored(0);
         for (value, context) in (1..).zip(contexts) {
             (0..4).for_each(|_| {
-                w.submit_packet(context, &[Command::Timed { ns: 3 * MS }, Command::Timed { ns: 3 * MS }])
+                w.submit_packet(
+                    context,
+                    &[Command::Timed { ns: 3 * MS }, Command::Timed { ns: 3 * MS }],
+                )
             });
             w.kernel.signal_from_gpu(context, &at(&fence, value)).unwrap();
         }
@@ -483,7 +524,8 @@ fn hardware_that_keeps_the_last_context_is_turned_away_from_it() {
                 w.pass(MS);
             }
         });
-        let switches: Vec<_> = packets(&w).into_iter().filter(|(_, _, flags)| *flags != NEW).collect();
+        let switches: Vec<_> =
+            packets(&w).into_iter().filter(|(_, _, flags)| *flags != NEW).collect();
         match lazy {
             true => {
                 let switch = SubmitCommandFlags::CONTEXT_SWITCH;

@@ -1,17 +1,19 @@
-//! Page faults of hardware queues: all that is reported of them, whom they name, what is nonsense, and who does not notice.
+//! Page faults of hardware queues: all that is reported of them, whom they name, what is nonsense,
+//! and who does not notice.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::calls::layout::{DevicePageFaultState, GetDeviceState};
 use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue, DeviceState,
-    FaultReport, FenceValue, Handle, HwQueue, Kernel, Placement, Priority, Status, SubmitCommandToHwQueue,
-    WaitMode,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
+    DeviceState, FaultReport, FenceValue, Handle, HwQueue, Kernel, Placement, Priority, Status,
+    SubmitCommandToHwQueue, WaitMode,
 };
 use tidegate::d3dukmdt::layout::Raw;
 use tidegate::ddi::{
-    EngineId, FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags, RenderPipelineStage,
+    EngineId, FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
+    RenderPipelineStage,
 };
 use tidegate::dxgkrnl::TdrLevel;
 use tidegate::dxgkrnl::error::BugCheck;
@@ -54,8 +56,10 @@ impl Neighbour {
         commands.iter().for_each(|c| writer.push(c));
         let (device, bytes, kind, placement) =
             (self.device, writer.bytes(), AllocationKind::Bulk, Placement::System);
-        let made =
-            self.kernel.create_allocation(CreateAllocation { device, bytes, kind, placement }).unwrap();
+        let made = self
+            .kernel
+            .create_allocation(CreateAllocation { device, bytes, kind, placement })
+            .unwrap();
         let AllocationMemory::Bulk(memory) = made.memory else { panic!("bytes were asked for") };
         memory.write(0, &writer.to_bytes()).unwrap();
         let args = SubmitCommandToHwQueue {
@@ -155,10 +159,14 @@ fn user_mode_queues_fault_with_the_same_fields() {
         queue.push(&RingPacket::Execute { commands, bytes, progress: 5, trace });
         w.pass(1_000_000);
         let report = faulted(w);
-        assert_eq!((report.position, report.fence_id, report.primitive_api_sequence_number), (1, 5, 1));
+        assert_eq!(
+            (report.position, report.fence_id, report.primitive_api_sequence_number),
+            (1, 5, 1)
+        );
         assert_eq!((report.gpu_va, report.error_code), (NOWHERE, FaultErrorCode(0)));
     });
-    // A slot that makes no sense is no command of any buffer, and no page fault: an instruction that makes none.
+    // A slot that makes no sense is no command of any buffer, and no page fault: an instruction
+    // that makes none.
     world().run(|w| {
         let queue = w.connected_queue(0);
         queue.push(&RingPacket::Execute {
@@ -184,14 +192,17 @@ fn hardware_that_knows_less_than_the_queue_names_context_process_or_nobody() {
         });
         w.run(move |w| {
             let (queue, neighbour) = (w.hw_queue(), Neighbour::new(w, 0));
-            let twin = Neighbour::in_process(w.kernel.clone(), w.kernel.create_device().unwrap(), 1);
+            let twin =
+                Neighbour::in_process(w.kernel.clone(), w.kernel.create_device().unwrap(), 1);
             w.submit(&queue, 4, &[store(NOWHERE, 3)]);
             w.pass(1_000_000);
             let state = w.kernel.device_state(w.device).unwrap();
             let twins = matches!(twin.state(), DeviceState::Faulted(_));
             assert_eq!(twins, faults_name == Process, "all devices of a process, or one");
             match faults_name {
-                Nobody => assert!(matches!(state, DeviceState::Hung(_)), "it has work on the engine"),
+                Nobody => {
+                    assert!(matches!(state, DeviceState::Hung(_)), "it has work on the engine")
+                }
                 _ => {
                     let report = report_of(state);
                     let arm = match faults_name {
@@ -254,20 +265,36 @@ fn reports_that_make_no_sense_are_bug_checks() {
         |queue, _| (planted(queue, CONTEXT), BugCheck::PageFaultFlags(0x40)),
         |queue, _| (planted(queue, PROCESS), BugCheck::PageFaultFlags(0x80)),
         |queue, _| (planted(queue, INVALID | CONTEXT | PROCESS), BugCheck::PageFaultFlags(0xC2)),
-        |queue, _| (planted(queue, PageFaultFlags::from_bits_retain(0x100)), BugCheck::PageFaultFlags(0x100)),
+        |queue, _| {
+            (
+                planted(queue, PageFaultFlags::from_bits_retain(0x100)),
+                BugCheck::PageFaultFlags(0x100),
+            )
+        },
         |queue, _| (on_node(9, 0, planted(queue, PageFaultFlags::WRITE)), BugCheck::UnknownNode(9)),
         |queue, _| {
-            (on_node(0, 2, planted(queue, PageFaultFlags::WRITE)), BugCheck::UnknownPhysicalAdapter(2))
+            (
+                on_node(0, 2, planted(queue, PageFaultFlags::WRITE)),
+                BugCheck::UnknownPhysicalAdapter(2),
+            )
         },
         |_, _| (planted(UNKNOWN, PageFaultFlags::empty()), BugCheck::UnknownQueue(UNKNOWN.0)),
         |queue, _| (planted(queue, BY_CONTEXT), BugCheck::UnknownContext(queue.0)),
         |_, _| (planted(UNKNOWN, BY_PROCESS), BugCheck::UnknownProcess(UNKNOWN.0)),
         |queue, _| {
-            let bug = BugCheck::FaultOnAnotherEngine { engine: NODE_1, faulted: queue.0, runs_on: NODE_0 };
+            let bug = BugCheck::FaultOnAnotherEngine {
+                engine: NODE_1,
+                faulted: queue.0,
+                runs_on: NODE_0,
+            };
             (on_node(1, 0, planted(queue, PageFaultFlags::empty())), bug)
         },
         |_, context| {
-            let bug = BugCheck::FaultOnAnotherEngine { engine: NODE_1, faulted: context.0, runs_on: NODE_0 };
+            let bug = BugCheck::FaultOnAnotherEngine {
+                engine: NODE_1,
+                faulted: context.0,
+                runs_on: NODE_0,
+            };
             (on_node(1, 0, planted(context, BY_CONTEXT)), bug)
         },
     ];
@@ -359,7 +386,9 @@ fn an_adapter_is_reset_where_nobody_has_deadlines_and_is_not_where_nothing_is_re
         let hw_queue = w.hooked.told().queues.last().unwrap().0.os_handle;
         w.hooked.interrupt(planted(hw_queue, PageFaultFlags::ADAPTER_RESET_REQUIRED));
         w.pass(1_000_000);
-        assert!(matches!(idle.state(), DeviceState::Reset(what) if what.contains("wants the adapter reset")));
+        assert!(
+            matches!(idle.state(), DeviceState::Reset(what) if what.contains("wants the adapter reset"))
+        );
         assert_eq!(w.machine.adapter().bug_checks(), []);
         w.machine.adapter().stats().adapter_resets
     };

@@ -1,5 +1,5 @@
-//! Page tables of a process: made when something is mapped, freed when the last mapping in them goes, in an order that is safe for
-//! engines that still walk them.
+//! Page tables of a process: made when something is mapped, freed when the last mapping in them
+//! goes, in an order that is safe for engines that still walk them.
 
 mod world;
 
@@ -32,7 +32,8 @@ fn allocations_that_end_leave_no_page_table_behind() {
         }
         assert_eq!(regions(&w), before);
         // The same for many at once, and for one that spans several tables.
-        let many: Vec<Allocation> = (0..100).map(|_| w.allocate(MIB, AllocationKind::Bulk)).collect();
+        let many: Vec<Allocation> =
+            (0..100).map(|_| w.allocate(MIB, AllocationKind::Bulk)).collect();
         let big = w.allocate(9 * MIB, AllocationKind::Bulk);
         assert!(regions(&w) > before + 101 + 50, "100 MiB take at least 50 tables");
         many.iter().rev().for_each(|made| destroy(&w, made));
@@ -102,7 +103,9 @@ fn unlinking(refuses: bool) -> (World, Arc<Mutex<Vec<usize>>>) {
     let platform = Platform::host();
     let seen = Arc::new(platform.mutex("unlinks", Vec::new()));
     let (memory, list) = (platform.mutex("memory", None), seen.clone());
-    let layer = move |inner| -> Arc<dyn Driver> { Arc::new(Unlinks { inner, memory, seen: list, refuses }) };
+    let layer = move |inner| -> Arc<dyn Driver> {
+        Arc::new(Unlinks { inner, memory, seen: list, refuses })
+    };
     (start_with(|config| config, None, layer).unwrap(), seen)
 }
 
@@ -115,7 +118,8 @@ fn a_table_is_freed_after_the_update_that_unlinks_it() {
     destroy(&w, &made);
     let after = regions(&w);
     let seen = seen.lock().clone();
-    // The engines have let go of the table when the driver returns, and its memory is there until then.
+    // The engines have let go of the table when the driver returns, and its memory is there until
+    // then.
     assert!(!seen.is_empty() && after < with_it);
     assert_eq!(seen[0], with_it, "a table was freed before its link went");
 }

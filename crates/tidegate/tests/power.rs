@@ -1,13 +1,13 @@
-//! Power of engines (F0, F1) and of the adapter (D0, D3): who takes it, in which order, who brings it back, and that no work is
-//! lost over it.
+//! Power of engines (F0, F1) and of the adapter (D0, D3): who takes it, in which order, who brings
+//! it back, and that no work is lost over it.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::MachineConfig;
 use tidegate::calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, DeviceState,
-    DoorbellStatus, Handle, Placement,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
+    DeviceState, DoorbellStatus, Handle, Placement,
 };
 use tidegate::ddi::layout::EngineState;
 use tidegate::ddi::{ComponentState, DevicePowerState, EngineId, InterruptData, Status};
@@ -45,7 +45,11 @@ fn engine(w: &World, node_ordinal: u32) -> ComponentState {
 
 fn offer(w: &World, node_ordinal: u32) {
     let new_state = EngineState::TransitionToF1;
-    w.hooked.raise(&[InterruptData::EngineStateChange { node_ordinal, engine_ordinal: 0, new_state }]);
+    w.hooked.raise(&[InterruptData::EngineStateChange {
+        node_ordinal,
+        engine_ordinal: 0,
+        new_state,
+    }]);
     w.pass(SETTLED_NS);
 }
 
@@ -117,7 +121,10 @@ fn an_engine_with_work_announced_stays_and_the_work_runs() {
         w.driver.take();
         offer(w, 0);
         assert_eq!(calls(w), ["DisconnectDoorbell"], "no power is taken");
-        assert_eq!((engine(w, 0), status(&queue)), (ComponentState::F0, DoorbellStatus::DisconnectedRetry));
+        assert_eq!(
+            (engine(w, 0), status(&queue)),
+            (ComponentState::F0, DoorbellStatus::DisconnectedRetry)
+        );
         // The notification that follows a disconnect sets it going, without a ring.
         w.wait(queue.queue.progress_fence, 1).unwrap();
         offer(w, 0);
@@ -130,7 +137,8 @@ fn an_engine_with_work_announced_stays_and_the_work_runs() {
 fn a_driver_refuses_when_its_hardware_has_work_that_nobody_announced() {
     world_with(managed).run(|w| {
         let (queue, fence) = (Arc::new(w.connected_queue(0)), w.native(0));
-        // The ring meets the doorbell right before it is taken away, and the process has read CONNECTED.
+        // The ring meets the doorbell right before it is taken away, and the process has read
+        // CONNECTED.
         let (ringer, packet) = (queue.clone(), signal_packet(&fence, 1, u32::MAX));
         w.hooked.on("DisconnectDoorbell", move || ringer.push(&packet));
         offer(w, 0);
@@ -153,10 +161,17 @@ fn the_kernel_looks_at_the_progress_of_engines_with_user_mode_queues() {
             w.pass(1_000_000_000);
             assert_eq!(engine(w, 0), ComponentState::F0, "it moves");
         }
-        // Its driver never offers an engine; the other one did nothing from the first look to the second.
-        assert_eq!((engine(w, 1), status(&other)), (ComponentState::F1, DoorbellStatus::DisconnectedRetry));
+        // Its driver never offers an engine; the other one did nothing from the first look to the
+        // second.
+        assert_eq!(
+            (engine(w, 1), status(&other)),
+            (ComponentState::F1, DoorbellStatus::DisconnectedRetry)
+        );
         w.pass(2 * A_LOOK_NS);
-        assert_eq!((engine(w, 0), status(&queue)), (ComponentState::F1, DoorbellStatus::DisconnectedRetry));
+        assert_eq!(
+            (engine(w, 0), status(&queue)),
+            (ComponentState::F1, DoorbellStatus::DisconnectedRetry)
+        );
         for queue in [&queue, &other] {
             let next = queue.doorbell.last_queued.load() + 1;
             submit(w, queue, next);
@@ -175,7 +190,10 @@ fn a_process_that_announces_what_it_never_submits_does_not_keep_its_engine_power
         let queue = w.connected_queue(0);
         queue.doorbell.last_queued.store(u64::MAX);
         w.pass(2 * A_LOOK_NS);
-        assert_eq!((engine(w, 0), status(&queue)), (ComponentState::F0, DoorbellStatus::DisconnectedRetry));
+        assert_eq!(
+            (engine(w, 0), status(&queue)),
+            (ComponentState::F0, DoorbellStatus::DisconnectedRetry)
+        );
         w.pass(A_LOOK_NS);
         assert_eq!(engine(w, 0), ComponentState::F1);
         submit(w, &queue, 1);
@@ -191,7 +209,10 @@ fn work_that_stands_still_keeps_its_engine_powered_by_what_the_driver_knows() {
         queue.push(&wait_packet(&gate, 1, u32::MAX));
         queue.push(&work(w, 1));
         w.pass(10 * A_LOOK_NS);
-        assert_eq!((engine(w, 0), status(&queue)), (ComponentState::F0, DoorbellStatus::DisconnectedRetry));
+        assert_eq!(
+            (engine(w, 0), status(&queue)),
+            (ComponentState::F0, DoorbellStatus::DisconnectedRetry)
+        );
         w.signal(&gate, 1);
         w.wait(queue.queue.progress_fence, 1).unwrap();
         w.pass(3 * A_LOOK_NS);
@@ -271,7 +292,11 @@ fn to_d3_contexts_are_suspended_then_doorbells_disconnected_then_the_power_goes(
         assert_eq!(calls(w), [expected, vec!["SetPowerState"]].concat());
         assert_eq!(queues.each_ref().map(status), [DoorbellStatus::DisconnectedRetry; 2]);
         assert_eq!(w.machine.adapter().power_state(), DevicePowerState::D3);
-        assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3), "it is there");
+        assert_eq!(
+            w.machine.adapter().power_down_if_idle(),
+            Ok(DevicePowerState::D3),
+            "it is there"
+        );
         assert_eq!(calls(w), Vec::<&str>::new());
     });
 }
@@ -343,7 +368,13 @@ fn local_queue(w: &World) -> LocalQueue {
 /// The order of the calls that are about power, with how much of local memory was in use at each.
 fn note_order(w: &World) -> Arc<Mutex<Vec<(&'static str, u64)>>> {
     let order = Arc::new(w.platform.mutex("order", Vec::new()));
-    for ddi in ["SuspendContext", "DisconnectDoorbell", "SetPowerState", "ConnectDoorbell", "ResumeContext"] {
+    for ddi in [
+        "SuspendContext",
+        "DisconnectDoorbell",
+        "SetPowerState",
+        "ConnectDoorbell",
+        "ResumeContext",
+    ] {
         let (noted, adapter) = (order.clone(), Arc::downgrade(w.machine.adapter()));
         w.hooked.on(ddi, move || {
             let used = adapter.upgrade().map_or(0, |a| a.local_memory_use().used_bytes);
@@ -363,7 +394,8 @@ fn rings_in_local_memory_leave_after_the_suspension_and_are_back_before_the_conn
         let packet = work(w, 1);
         let (bytes, order) = (64 * SLOT_BYTES, note_order(w));
         assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3));
-        let down = ["SuspendContext", "SuspendContext", "DisconnectDoorbell"].map(|call| (call, bytes));
+        let down =
+            ["SuspendContext", "SuspendContext", "DisconnectDoorbell"].map(|call| (call, bytes));
         let down = [&down[..], &[("SetPowerState", 0)]].concat();
         assert_eq!(std::mem::take(&mut *order.lock()), down);
         // What the process writes meanwhile is there afterwards.
@@ -398,10 +430,16 @@ fn an_idle_device_with_announced_work_stays_and_a_sleeping_system_s_does_not() {
         let queue = w.connected_queue(0);
         queue.doorbell.last_queued.store(1);
         queue.put(&work(w, 1));
-        assert_eq!(w.machine.adapter().set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
+        assert_eq!(
+            w.machine.adapter().set_power_state(DevicePowerState::D3),
+            Ok(DevicePowerState::D3)
+        );
         w.pass(SETTLED_NS);
         assert_eq!(queue.queue.progress_value.load(), 0);
-        assert_eq!(w.machine.adapter().set_power_state(DevicePowerState::D0), Ok(DevicePowerState::D0));
+        assert_eq!(
+            w.machine.adapter().set_power_state(DevicePowerState::D0),
+            Ok(DevicePowerState::D0)
+        );
         w.wait(queue.queue.progress_fence, 1).unwrap();
         queue.connect(w).unwrap();
         queue.doorbell.last_queued.store(2);
@@ -451,7 +489,11 @@ fn whatever_calls_wakes_the_device() {
         world_with(managed).run(move |w| {
             let queue = w.connected_queue(0);
             w.pass(SETTLED_NS);
-            assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D3), "{what}");
+            assert_eq!(
+                w.machine.adapter().power_down_if_idle(),
+                Ok(DevicePowerState::D3),
+                "{what}"
+            );
             action(w);
             assert_eq!(w.machine.adapter().power_state(), DevicePowerState::D0, "{what}");
             submit(w, &queue, 1);
@@ -487,8 +529,8 @@ fn a_call_in_the_middle_of_the_way_down_is_served_and_keeps_the_power() {
                 return;
             }
             let (kernel, no_flags) = (kernel.clone(), tidegate::calls::SignalFlags::empty());
-            let other =
-                platform.spawn("somebody", move || kernel.signal_from_cpu(&wanted, no_flags).unwrap());
+            let other = platform
+                .spawn("somebody", move || kernel.signal_from_cpu(&wanted, no_flags).unwrap());
             assert_eq!(other.join(), WaitEnd::Woken);
         });
         assert_eq!(w.machine.adapter().power_down_if_idle(), Ok(DevicePowerState::D0));
@@ -528,7 +570,9 @@ fn the_timeline_shows_power_and_suspensions() {
     });
     let trace = w.platform.take_trace("power");
     let shown = |what: &str| trace.records.iter().any(|r| trace.names.get(r.name) == what);
-    for what in ["F0 to F1", "F1 to F0", "D0 to D3", "D3 to D0", "suspend context", "resume context"] {
+    for what in
+        ["F0 to F1", "F1 to F0", "D0 to D3", "D3 to D0", "suspend context", "resume context"]
+    {
         assert!(shown(what), "{what}");
     }
 }

@@ -1,5 +1,6 @@
-//! The workload of three priorities on one engine, in virtual time: how long work of high priority waits is bounded by how finely the
-//! engine is preempted, and what stays behind it comes to its end.
+//! The workload of three priorities on one engine, in virtual time: how long work of high priority
+//! waits is bounded by how finely the engine is preempted, and what stays behind it comes to its
+//! end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,11 @@ fn priorities() -> Arc<Workload> {
     Arc::new(load(&path, &LoadOptions::default()).unwrap().0)
 }
 
-fn run(workload: &Arc<Workload>, submission: Submission, compute: Option<ComputePreemption>) -> Report {
+fn run(
+    workload: &Arc<Workload>,
+    submission: Submission,
+    compute: Option<ComputePreemption>,
+) -> Report {
     let request = RunRequest {
         submission: Some(submission),
         preemption: PreemptionChoice { compute, graphics: None },
@@ -31,7 +36,8 @@ fn metric(report: &Report, name: &str, queue: &str) -> u64 {
     row.and_then(|row| row.value).unwrap_or_else(|| panic!("no {name} of {queue}"))
 }
 
-/// What the way to the engine takes at most on the modelled machine: call, doorbell, interrupt, fetch.
+/// What the way to the engine takes at most on the modelled machine: call, doorbell, interrupt,
+/// fetch.
 const WAY_NS: u64 = 60_000;
 /// The longest command of the workload, its longest submission, and all that a queue has at once.
 const COMMAND_NS: u64 = 600_000;
@@ -60,11 +66,21 @@ fn urgent_work_waits_for_no_more_than_the_granularity() {
             let engine = report.engines.iter().find(|e| e.engine == "3D").unwrap();
             assert_eq!((urgent.priority, urgent.preempted), ("high", 0));
             assert_eq!(engine.compute_preemption, compute.to_string());
-            assert_eq!(engine.preemptions.count, engine.preemptions_asked, "nobody is asked in vain");
-            assert!(engine.preemptions.count > 0 && engine.preemptions.max_ns <= longest_ns, "{engine:?}");
+            assert_eq!(
+                engine.preemptions.count, engine.preemptions_asked,
+                "nobody is asked in vain"
+            );
+            assert!(
+                engine.preemptions.count > 0 && engine.preemptions.max_ns <= longest_ns,
+                "{engine:?}"
+            );
             let left_in_the_middle: u64 = report.queues.iter().map(|q| q.preempted).sum();
             let fine = compute >= ComputePreemption::ThreadGroup;
-            assert_eq!(left_in_the_middle > 0, fine || compute == ComputePreemption::Dispatch, "{compute}");
+            assert_eq!(
+                left_in_the_middle > 0,
+                fine || compute == ComputePreemption::Dispatch,
+                "{compute}"
+            );
         }
         assert!(last_ns > 2 * COMMAND_NS, "{submission}: the workload shows the difference");
     }
@@ -78,8 +94,9 @@ fn starving(high_ms: u64) -> Arc<Workload> {
         )
     };
     let high = format!("{{ loop = \"k\", from = 1, to = {high_ms}, do = [{{ work_ms = 1 }}] }}");
-    let expect =
-        |queue: &str| format!("[[expect]]\nmetric = \"queue_latency_max_ns\"\nqueue = \"{queue}\"\n");
+    let expect = |queue: &str| {
+        format!("[[expect]]\nmetric = \"queue_latency_max_ns\"\nqueue = \"{queue}\"\n")
+    };
     let text = [
         "name = \"starving\"\n".to_owned(),
         queue("high", "high", &high),
@@ -104,7 +121,8 @@ fn packets_of_every_priority_come_to_the_engine_within_their_bounds() {
         assert!(waited_ns <= quanta * quantum_ns + slack_ns, "{queue}: {waited_ns} ns");
     }
     assert!(
-        metric(&report, "queue_latency_max_ns", "normal") < metric(&report, "queue_latency_max_ns", "idle")
+        metric(&report, "queue_latency_max_ns", "normal")
+            < metric(&report, "queue_latency_max_ns", "idle")
     );
 }
 
@@ -143,7 +161,8 @@ queue = "urgent"
 metric = "queue_latency_max_ns"
 queue = "urgent"
 "#;
-    let workload = Arc::new(load_bytes(text.as_bytes(), "groups.toml", &LoadOptions::default()).unwrap().0);
+    let workload =
+        Arc::new(load_bytes(text.as_bytes(), "groups.toml", &LoadOptions::default()).unwrap().0);
     let report = run(&workload, Submission::User, Some(ComputePreemption::ThreadGroup));
     let [median, max] =
         ["queue_latency_ns", "queue_latency_max_ns"].map(|name| metric(&report, name, "urgent"));

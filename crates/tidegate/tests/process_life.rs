@@ -1,15 +1,17 @@
-//! How processes end: in good order, by force, and at any moment; what becomes of what they share, and that nothing is left.
+//! How processes end: in good order, by force, and at any moment; what becomes of what they share,
+//! and that nothing is left.
 
 mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate::calls::{
-    DeviceState, FenceInstance, FenceValue, Handle, Kernel, NtHandle, OpenSyncObject, SignalFlags, Status,
-    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, WaitMode,
+    DeviceState, FenceInstance, FenceValue, Handle, Kernel, NtHandle, OpenSyncObject, SignalFlags,
+    Status, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, WaitMode,
 };
 use tidegate::d3d12::{
-    self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Priority, Queue, QueueDesc,
+    self, BufferDesc, CommandListType, Device, DeviceOptions, Error, Fence, Heap, Priority, Queue,
+    QueueDesc,
 };
 use tidegate::dxgkrnl::Process;
 use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
@@ -63,7 +65,9 @@ fn other(w: &World, handle: &NtHandle) -> Other {
 impl Other {
     fn event_at(&self, w: &World, value: u64) -> Event {
         let event = w.platform.event(true);
-        self.process.wait_from_cpu(&at(&self.fence, value), WaitMode::All, Some(event.clone())).unwrap();
+        self.process
+            .wait_from_cpu(&at(&self.fence, value), WaitMode::All, Some(event.clone()))
+            .unwrap();
         event
     }
 }
@@ -87,7 +91,10 @@ fn a_process_that_closes_has_its_work_done_before_anything_is_destroyed() {
         });
         w.process.close();
         let calls = w.driver.take_names();
-        assert_eq!(order(&calls, &LIST), ["DisconnectDoorbell", "DestroyDoorbell", "DestroyHwQueue"]);
+        assert_eq!(
+            order(&calls, &LIST),
+            ["DisconnectDoorbell", "DestroyDoorbell", "DestroyHwQueue"]
+        );
     });
     let stats = w.machine.adapter().stats();
     assert_eq!((stats.processes_closed, stats.processes_terminated, stats.devices_lost), (1, 0, 0));
@@ -115,7 +122,8 @@ fn a_ring_that_was_lost_is_not_lost_with_the_process() {
     world().run(|w| {
         let shared = w.try_native(0, SHARED).unwrap();
         let outside = other(w, &share(w, &shared));
-        // Nobody gave the doorbell hardware yet: the ring meets a dummy page, and nobody comes back to repeat it.
+        // Nobody gave the doorbell hardware yet: the ring meets a dummy page, and nobody comes back
+        // to repeat it.
         let queue = w.user_queue(0);
         queue.put(&signal_packet(&shared, 1, u32::MAX));
         submit_timed(w, &queue, 10, 1);
@@ -136,7 +144,10 @@ fn a_process_that_announced_more_than_it_submitted_closes_after_the_tdr_delay() 
         w.process.close();
         assert_eq!(w.platform.now().since(from), 2_000_000_000);
         let calls = order(&w.driver.take_names(), &LIST);
-        assert_eq!(calls, ["DisconnectDoorbell", "SuspendContext", "DestroyDoorbell", "DestroyHwQueue"]);
+        assert_eq!(
+            calls,
+            ["DisconnectDoorbell", "SuspendContext", "DestroyDoorbell", "DestroyHwQueue"]
+        );
     });
     assert_eq!(w.machine.adapter().stats().processes_terminated, 1);
 }
@@ -159,7 +170,8 @@ fn a_process_that_is_terminated_is_suspended_before_its_queues_go() {
         });
         w.process.terminate();
         let of_queue = ["DisconnectDoorbell", "DestroyDoorbell", "DestroyHwQueue"];
-        let expected: Vec<&str> = ["SuspendContext"; 2].into_iter().chain(of_queue).chain(of_queue).collect();
+        let expected: Vec<&str> =
+            ["SuspendContext"; 2].into_iter().chain(of_queue).chain(of_queue).collect();
         assert_eq!(order(&w.driver.take_names(), &LIST), expected);
         assert_eq!(w.platform.now().0, SETTLED_NS, "nobody waits for the work");
         assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::ProcessEnded));
@@ -184,7 +196,8 @@ fn a_broadcast_of_a_process_that_is_terminated_is_not_made_because_one_of_its_qu
             flags: SignalFlags::empty(),
         };
         w.kernel.submit_signal_to_hw_queues(args).unwrap();
-        // Its device is in error before the first of its queues is touched, so no queue signals for the others.
+        // Its device is in error before the first of its queues is touched, so no queue signals for
+        // the others.
         w.process.terminate();
         assert_eq!(outside.fence.value.load(), 0);
     });
@@ -241,11 +254,19 @@ fn threads_that_block_in_a_wait_come_back_with_an_error() {
         let shared = w.try_native(0, SHARED).unwrap();
         let outside = other(w, &share(w, &shared));
         let (kernel, own) = (w.kernel.clone(), w.native(0));
-        let fences =
-            [FenceValue { fence: shared.handle, value: 1 }, FenceValue { fence: own.handle, value: 1 }];
+        let fences = [
+            FenceValue { fence: shared.handle, value: 1 },
+            FenceValue { fence: own.handle, value: 1 },
+        ];
         let waiter = w.platform.spawn("a thread of the process", move || {
-            assert_eq!(kernel.wait_from_cpu(&fences, WaitMode::All, None), Err(Status::DEVICE_REMOVED));
-            assert_eq!(kernel.wait_from_cpu(&fences, WaitMode::Any, None), Err(Status::DEVICE_REMOVED));
+            assert_eq!(
+                kernel.wait_from_cpu(&fences, WaitMode::All, None),
+                Err(Status::DEVICE_REMOVED)
+            );
+            assert_eq!(
+                kernel.wait_from_cpu(&fences, WaitMode::Any, None),
+                Err(Status::DEVICE_REMOVED)
+            );
         });
         w.pass(SETTLED_NS);
         w.process.terminate();
@@ -269,11 +290,13 @@ fn a_report_says_that_a_signal_went_with_its_process() {
             Err(Status::CANCELLED)
         );
     });
-    let lost =
-        "process 'test', which could signal it, was ended with a signal of 5 queued, which never comes";
+    let lost = "process 'test', which could signal it, was ended with a signal of 5 queued, which never comes";
     assert_eq!(
         w.machine.standstill(&report),
-        [format!("'main' waits for fence 'f' to reach 5 (it is at 0; {lost})"), format!("fence 'f': {lost}"),]
+        [
+            format!("'main' waits for fence 'f' to reach 5 (it is at 0; {lost})"),
+            format!("fence 'f': {lost}"),
+        ]
     );
 }
 
@@ -390,12 +413,14 @@ fn buffer(device: &Device, name: &str) -> d3d12::Result<d3d12::Buffer> {
     device.create_buffer(BufferDesc { name: name.to_owned(), bytes: 4096, heap: Heap::Upload })
 }
 
-/// A life with everything in it: three models, fences of its own and a shared one, waits on the CPU and the GPU.
+/// A life with everything in it: three models, fences of its own and a shared one, waits on the CPU
+/// and the GPU.
 fn live(machine: &Machine, process: &Arc<Process>, shared: &NtHandle) -> d3d12::Result<()> {
-    let device = machine.device_in(process, DeviceOptions::default()).map_err(|error| match error {
-        tidegate::MachineError::Device(error) => error,
-        error => panic!("{error}"),
-    })?;
+    let device =
+        machine.device_in(process, DeviceOptions::default()).map_err(|error| match error {
+            tidegate::MachineError::Device(error) => error,
+            error => panic!("{error}"),
+        })?;
     let common = device.open_shared_handle("common", shared)?;
     let (source, target) = (buffer(&device, "source")?, buffer(&device, "target")?);
     let own = device.create_fence("own", 0)?;
@@ -437,10 +462,13 @@ struct Neighbour {
 
 impl Neighbour {
     fn new(machine: &Machine) -> Neighbour {
-        let options = DeviceOptions { process_name: "neighbour".to_owned(), ..DeviceOptions::default() };
+        let options =
+            DeviceOptions { process_name: "neighbour".to_owned(), ..DeviceOptions::default() };
         let device = machine.device(options).unwrap();
-        let (queue, fence) =
-            (queue(&device, "neighbour", Submission::User).unwrap(), device.create_fence("n", 0).unwrap());
+        let (queue, fence) = (
+            queue(&device, "neighbour", Submission::User).unwrap(),
+            device.create_fence("n", 0).unwrap(),
+        );
         let (source, target) = (buffer(&device, "a").unwrap(), buffer(&device, "b").unwrap());
         Neighbour { device, queue, fence, source, target, round: 0 }
     }
@@ -462,9 +490,16 @@ impl Neighbour {
     }
 }
 
-/// Steps that end somebody's turn, each with a price of its own, so that an end can come between any two.
+/// Steps that end somebody's turn, each with a price of its own, so that an end can come between
+/// any two.
 fn priced() -> StepCosts {
-    let steps = [Step::KernelCall, Step::DdiCall, Step::DoorbellStore, Step::UmdEncode, Step::VidSchDispatch];
+    let steps = [
+        Step::KernelCall,
+        Step::DdiCall,
+        Step::DoorbellStore,
+        Step::UmdEncode,
+        Step::VidSchDispatch,
+    ];
     steps.into_iter().fold(StepCosts::free(), |costs, step| costs.with(step, 100))
 }
 
@@ -477,7 +512,8 @@ struct Ended {
     outcome: d3d12::Result<()>,
 }
 
-/// Runs a life that is ended `after_ns` of its time, beside a neighbour; asserts that nothing of it is left.
+/// Runs a life that is ended `after_ns` of its time, beside a neighbour; asserts that nothing of it
+/// is left.
 fn end_after(after_ns: u64, end: fn(&Process)) -> Ended {
     let change = |mut config: MachineConfig| {
         config.driver.doorbells = tidegate::kmd::DoorbellModel::Dedicated { physical: 1 };

@@ -1,12 +1,13 @@
-//! Work that stands in queues for long: behind a gate that the same thread opens later, more of it than a ring holds, after the
-//! application has dropped what it names. All three submission models, on threads and in virtual time.
+//! Work that stands in queues for long: behind a gate that the same thread opens later, more of it
+//! than a ring holds, after the application has dropped what it names. All three submission models,
+//! on threads and in virtual time.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::d3d12::{
-    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, Heap, OnAbort,
-    Priority, Queue, QueueDesc, QueueOptions, ResidencyChoice,
+    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, Heap,
+    OnAbort, Priority, Queue, QueueDesc, QueueOptions, ResidencyChoice,
 };
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::platform::StepCosts;
@@ -53,7 +54,12 @@ impl App {
         self.queue_with(submission, CommandListType::Copy, OnAbort::default())
     }
 
-    fn queue_with(&self, submission: Submission, list_type: CommandListType, on_abort: OnAbort) -> Queue {
+    fn queue_with(
+        &self,
+        submission: Submission,
+        list_type: CommandListType,
+        on_abort: OnAbort,
+    ) -> Queue {
         let (name, priority) = ("queue".to_owned(), Priority::Normal);
         let desc = QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 };
         self.device.create_queue_with(desc, QueueOptions { on_abort }).unwrap()
@@ -91,7 +97,9 @@ fn abort(w: &World) {
     let queue = told.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
     let callbacks = w.hooked.start_info().callbacks;
     let (queue, doorbell) = (queue.0.os_handle, doorbell.os_handle);
-    callbacks.disconnect_doorbell(&Passive::enter(), queue, doorbell, DisconnectReason::Abort).unwrap();
+    callbacks
+        .disconnect_doorbell(&Passive::enter(), queue, doorbell, DisconnectReason::Abort)
+        .unwrap();
 }
 
 // spec: ME-026, ME-024
@@ -253,7 +261,8 @@ fn a_failure_in_the_backlog_is_told_by_the_next_call_whose_work_is_queued() {
     });
     little.run(|w| {
         let residency = ResidencyChoice::Automatic;
-        let app = App::with(w, DeviceOptions { ring_slots: 8, residency, ..DeviceOptions::default() });
+        let app =
+            App::with(w, DeviceOptions { ring_slots: 8, residency, ..DeviceOptions::default() });
         let queue = app.gated(Submission::User);
         (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
         let mut list = app.device.create_command_list(CommandListType::Copy);
@@ -286,8 +295,10 @@ fn five_hundred_falling_pulses_lose_no_wait() {
             world_with(strided).run(move |w| {
                 let app = App::new(w, ring_slots);
                 let queue = app.gated(submission);
-                let pulsing = app.queue_with(Submission::User, CommandListType::Compute, OnAbort::default());
-                let [fence, over] = ["pulsed", "over"].map(|name| app.device.create_fence(name, 0).unwrap());
+                let pulsing =
+                    app.queue_with(Submission::User, CommandListType::Compute, OnAbort::default());
+                let [fence, over] =
+                    ["pulsed", "over"].map(|name| app.device.create_fence(name, 0).unwrap());
                 for number in 0..500 {
                     queue.wait(&fence, 1_000 - number).unwrap();
                     if by_engine {
@@ -348,7 +359,8 @@ fn a_wait_for_a_dropped_fence_ends_with_the_signal_that_is_queued_for_it() {
         signals.signal(&dropped, 5).unwrap();
         drop(dropped);
         // The next fences at the same addresses are unchanged by them.
-        let next: Vec<Fence> = (0..4).map(|_| app.device.create_fence("next", 9).unwrap()).collect();
+        let next: Vec<Fence> =
+            (0..4).map(|_| app.device.create_fence("next", 9).unwrap()).collect();
         if w.platform.is_cooperative() {
             w.pass(SETTLED_NS);
             assert_eq!(app.done.completed_value(), 0, "{submission}");
@@ -385,7 +397,8 @@ fn dropped_fences_end_when_their_queue_is_past_them() {
         world().run(move |w| {
             let app = App::new(w, 64);
             let queue = app.queue(submission);
-            let ended = || w.driver.take().iter().filter(|call| call.ddi == "DestroyNativeFence").count();
+            let ended =
+                || w.driver.take().iter().filter(|call| call.ddi == "DestroyNativeFence").count();
             ended();
             for number in 0..500 {
                 let fence = app.device.create_fence("dropped", 0).unwrap();
@@ -396,7 +409,10 @@ fn dropped_fences_end_when_their_queue_is_past_them() {
                 }
             }
             let before = ended();
-            assert!(before > 200, "{submission}: {before} of 500 have ended while the queue went on");
+            assert!(
+                before > 200,
+                "{submission}: {before} of 500 have ended while the queue went on"
+            );
             queue.wait_idle().unwrap();
             assert_eq!(before + ended(), 500, "{submission}: none is held by an idle queue");
         });

@@ -1,13 +1,14 @@
-//! User-mode queues that lose their doorbell for good while the device lives: made anew as they were told, with what had not run
-//! submitted again, once; and what cannot be had any more reported.
+//! User-mode queues that lose their doorbell for good while the device lives: made anew as they
+//! were told, with what had not run submitted again, once; and what cannot be had any more
+//! reported.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::calls::Status;
 use tidegate::d3d12::{
-    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, FenceChoice, Heap,
-    OnAbort, Priority, Queue, QueueDesc, QueueOptions, ResidencyChoice,
+    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence,
+    FenceChoice, Heap, OnAbort, Priority, Queue, QueueDesc, QueueOptions, ResidencyChoice,
 };
 use tidegate::ddi::{DisconnectReason, Passive};
 use tidegate::gpu_abi::DOORBELL_VALUE_WORD;
@@ -62,7 +63,9 @@ fn abort(w: &World) {
     let queue = told.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
     let callbacks = w.hooked.start_info().callbacks;
     let (queue, doorbell) = (queue.0.os_handle, doorbell.os_handle);
-    callbacks.disconnect_doorbell(&Passive::enter(), queue, doorbell, DisconnectReason::Abort).unwrap();
+    callbacks
+        .disconnect_doorbell(&Passive::enter(), queue, doorbell, DisconnectReason::Abort)
+        .unwrap();
 }
 
 fn value(buffer: &Buffer) -> u32 {
@@ -87,7 +90,8 @@ fn what_had_not_run_runs_once_and_in_order_on_the_new_queue() {
             let app = app(w, on_abort);
             let gate = app.device.create_fence("gate", 0).unwrap();
             let buffers: Vec<Buffer> = (0..4).map(|_| app.buffer()).collect();
-            let lists: Vec<ClosedList> = buffers.iter().zip(1..).map(|(b, n)| app.list(10, b, n)).collect();
+            let lists: Vec<ClosedList> =
+                buffers.iter().zip(1..).map(|(b, n)| app.list(10, b, n)).collect();
             // Two have run, and the queue stands at a wait with work behind it.
             app.queue.execute(&[&lists[0]]).unwrap();
             app.queue.signal(&app.fence, 1).unwrap();
@@ -135,8 +139,10 @@ fn what_is_submitted_again_finds_its_memory_where_there_is_too_little_of_it() {
             let options = DeviceOptions { ring_slots: 16, residency, ..DeviceOptions::default() };
             let device = w.machine.device(options).unwrap();
             let queue = |name: &str, list_type| {
-                let (name, priority, submission) = (name.to_owned(), Priority::Normal, Submission::User);
-                let desc = QueueDesc { node_mask: 0, name, list_type, priority, submission, node: None };
+                let (name, priority, submission) =
+                    (name.to_owned(), Priority::Normal, Submission::User);
+                let desc =
+                    QueueDesc { node_mask: 0, name, list_type, priority, submission, node: None };
                 device.create_queue_with(desc, QueueOptions { on_abort }).unwrap()
             };
             let (other, waits) =
@@ -185,7 +191,10 @@ fn a_command_buffer_in_the_middle_is_reported_and_not_run_twice() {
             w.pass(SETTLED_NS);
             abort(w);
             let lost = app.queue.signal(&app.fence, 2).unwrap_err();
-            assert_eq!(lost, Error::WorkLost { queue: "upload".to_owned(), list: Some("list 1".to_owned()) });
+            assert_eq!(
+                lost,
+                Error::WorkLost { queue: "upload".to_owned(), list: Some("list 1".to_owned()) }
+            );
             assert!(lost.to_string().contains("'list 1' was interrupted"), "{lost}");
             assert_eq!(app.queue.submission(), becomes);
             // All the rest ran, what the failed call was given too.
@@ -246,7 +255,8 @@ fn a_thread_that_waits_for_the_old_queue_waits_on_for_the_new_one() {
             abort(w);
             app.queue.execute(&[&app.list(10, &buffer, 6)]).unwrap();
             assert_eq!(app.queue.submission(), becomes);
-            // Making the queue anew ended the progress fence of the old one, which the first thread sleeps on.
+            // Making the queue anew ended the progress fence of the old one, which the first thread
+            // sleeps on.
             w.pass(SETTLED_NS);
             assert_eq!(*ends.lock(), 1, "the gate holds the new queue as it held the old one");
             gate.signal(1).unwrap();
@@ -320,7 +330,10 @@ fn a_queue_made_anew_takes_native_fences_only() {
         let queue = device.create_queue(desc).unwrap();
         let fence = device.create_fence("old", 0).unwrap();
         let refused = queue.signal(&fence, 1).unwrap_err();
-        assert!(matches!(&refused, Error::MonitoredFence { fence, .. } if fence == "old"), "{refused}");
+        assert!(
+            matches!(&refused, Error::MonitoredFence { fence, .. } if fence == "old"),
+            "{refused}"
+        );
         assert!(refused.to_string().contains("native fences only"), "{refused}");
         // Without being told, fences are native where a queue may need it.
         let native = w.machine.device(DeviceOptions::default()).unwrap();

@@ -1,14 +1,17 @@
-//! The removal of an adapter while processes use it: waiters are released, the driver ends its objects in the published order, and later
-//! calls return the reason.
+//! The removal of an adapter while processes use it: waiters are released, the driver ends its
+//! objects in the published order, and later calls return the reason.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::calls::{
-    AllocationKind, CreateNativeFence, DeviceState, FenceInstance, Handle, Kernel, NativeFenceType, NtHandle,
-    OpenSyncObject, Priority, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, TdrTest, WaitMode,
+    AllocationKind, CreateNativeFence, DeviceState, FenceInstance, Handle, Kernel, NativeFenceType,
+    NtHandle, OpenSyncObject, Priority, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags,
+    TdrTest, WaitMode,
 };
-use tidegate::d3d12::{CommandListType, DeviceOptions, Error, FenceFlags, QueueDesc, RemovedReason};
+use tidegate::d3d12::{
+    CommandListType, DeviceOptions, Error, FenceFlags, QueueDesc, RemovedReason,
+};
 use tidegate::dxgkrnl::Adapter;
 use tidegate::gpu_abi::Command;
 use tidegate::platform::{Step, StepCosts, WaitEnd};
@@ -32,7 +35,8 @@ fn fence(kernel: &Arc<dyn Kernel>, device: Handle, flags: SyncObjectFlags) -> Fe
     kernel.create_native_fence(args).unwrap()
 }
 
-/// Two adapters, a process on each, and a fence that the first process made and the second has open.
+/// Two adapters, a process on each, and a fence that the first process made and the second has
+/// open.
 struct Pair {
     platform: Platform,
     machine: Machine,
@@ -151,7 +155,10 @@ fn every_wait_on_the_adapter_ends_and_says_why() {
         }
         assert_eq!(fences.each_ref().map(|f| f.value.load()), [u64::MAX; 3]);
         assert_eq!(queue.progress_value.load(), u64::MAX);
-        assert_eq!(user.doorbell.status.load(), tidegate::calls::DoorbellStatus::DisconnectedAbort as u64);
+        assert_eq!(
+            user.doorbell.status.load(),
+            tidegate::calls::DoorbellStatus::DisconnectedAbort as u64
+        );
     });
 }
 
@@ -166,7 +173,12 @@ fn every_later_call_says_that_the_device_was_removed() {
         let removed = Err(Status::DEVICE_REMOVED);
         let [one] = at(&fence, 1);
         let (commands_gpu_va, command_bytes) = commands;
-        let submit = tidegate::calls::SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 };
+        let submit = tidegate::calls::SubmitCommand {
+            context,
+            commands_gpu_va,
+            command_bytes,
+            queued_ns: 0,
+        };
         let calls = [
             w.kernel.submit_command(submit),
             w.kernel.wait_from_cpu(&[one], WaitMode::All, None),
@@ -238,7 +250,10 @@ fn the_driver_hears_of_each_object_in_the_published_order_and_of_nothing_afterwa
         );
         assert_eq!(w.machine.driver().census(), [0; 7]);
         let census = w.machine.adapter().census();
-        assert_eq!((census.devices, census.fences, census.hw_queues, census.doorbells), (0, 0, 0, 0));
+        assert_eq!(
+            (census.devices, census.fences, census.hw_queues, census.doorbells),
+            (0, 0, 0, 0)
+        );
         assert_eq!((census.contexts, census.hw_contexts), (0, 0));
         // What the process and the handle still hold ends without the driver.
         drop((queue, fence, packets, kept, handle, memory));
@@ -265,11 +280,13 @@ fn queues_and_fences_of_an_application_say_that_the_adapter_was_removed() {
             node_mask: 0,
         };
         let queue = device.create_queue(desc).unwrap();
-        let (gate, done) = (device.create_fence("gate", 0).unwrap(), device.create_fence("done", 0).unwrap());
+        let (gate, done) =
+            (device.create_fence("gate", 0).unwrap(), device.create_fence("done", 0).unwrap());
         let stays = device.create_fence_with("stays", 0, FenceFlags::NONE).unwrap();
         queue.wait(&gate, 1).unwrap();
         queue.signal(&done, 1).unwrap();
-        let (waited, removed) = (done.clone(), Err(Error::DeviceRemoved(RemovedReason::AdapterRemoved)));
+        let (waited, removed) =
+            (done.clone(), Err(Error::DeviceRemoved(RemovedReason::AdapterRemoved)));
         let expected = removed.clone();
         let waiter = platform.spawn("waiter", move || assert_eq!(waited.wait(1), expected));
         platform.sleep_until(platform.now().after(SETTLED_NS));

@@ -1,15 +1,18 @@
-//! Local memory that is too small: what is resident, who leaves, what is refused, and that results stay right.
+//! Local memory that is too small: what is resident, who leaves, what is refused, and that results
+//! stay right.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
-    CreatePagingQueue, DeviceState, FenceValue, Handle, MakeResident, PagingPriority, PagingQueue, Placement,
-    Present, PresentQueue, Residency, SegmentGroup, SignalFlags, Status, SubmitCommand,
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell,
+    CreateDoorbellFlags, CreatePagingQueue, DeviceState, FenceValue, Handle, MakeResident,
+    PagingPriority, PagingQueue, Placement, Present, PresentQueue, Residency, SegmentGroup,
+    SignalFlags, Status, SubmitCommand,
 };
 use tidegate::d3d12::{
-    Arg, Buffer, BufferDesc, CommandListType, DeviceOptions, Error, Heap, QueueDesc, ResidencyChoice,
+    Arg, Buffer, BufferDesc, CommandListType, DeviceOptions, Error, Heap, QueueDesc,
+    ResidencyChoice,
 };
 use tidegate::d3dukmdt::{PixelFormat, Surface};
 use tidegate::ddi::DevicePowerState;
@@ -69,7 +72,9 @@ fn ask(w: &World, queue: &PagingQueue, of: &[&Allocation]) -> Residency {
 fn resident(w: &World, queue: &PagingQueue, of: &[&Allocation]) {
     match ask(w, queue, of) {
         Residency::Resident => {}
-        Residency::Pending { paging_fence_value } => w.wait(queue.fence.handle, paging_fence_value).unwrap(),
+        Residency::Pending { paging_fence_value } => {
+            w.wait(queue.fence.handle, paging_fence_value).unwrap()
+        }
         over => panic!("{over:?}"),
     }
 }
@@ -99,17 +104,28 @@ fn what_is_made_resident_is_there_when_the_paging_fence_says_so() {
         assert_eq!(pending, Residency::Pending { paging_fence_value: 1 });
         w.wait(queue.fence.handle, 1).unwrap();
         assert_eq!((used(w), first_word(&allocation)), (BYTES, 7));
-        assert_eq!(ask(w, &queue, &[&allocation]), Residency::Resident, "there is nothing to wait for");
+        assert_eq!(
+            ask(w, &queue, &[&allocation]),
+            Residency::Resident,
+            "there is nothing to wait for"
+        );
         // An engine finds there what the CPU wrote, and the CPU what an engine wrote.
         let (out, out_va) = w.bytes(8);
         let hw_queue = w.hw_queue();
-        let copy = Command::Copy { source: GpuVa(allocation.gpu_va), destination: GpuVa(out_va), bytes: 8 };
+        let copy = Command::Copy {
+            source: GpuVa(allocation.gpu_va),
+            destination: GpuVa(out_va),
+            bytes: 8,
+        };
         w.submit(&hw_queue, 1, &[copy, fill(&allocation, 9)]);
         w.wait(hw_queue.progress_fence, 1).unwrap();
         assert_eq!(out.read_u64(0), Ok(7));
         assert_eq!(first_word(&allocation), 9 << 32 | 9);
         let raise = [FenceValue { fence: queue.fence.handle, value: 99 }];
-        assert_eq!(w.kernel.signal_from_cpu(&raise, SignalFlags::empty()), Err(Status::ACCESS_DENIED));
+        assert_eq!(
+            w.kernel.signal_from_cpu(&raise, SignalFlags::empty()),
+            Err(Status::ACCESS_DENIED)
+        );
         w.kernel.destroy_paging_queue(queue.handle).unwrap();
         assert_eq!(w.kernel.destroy_paging_queue(queue.handle), Err(Status::INVALID_PARAMETER));
     });
@@ -127,7 +143,10 @@ fn the_driver_writes_the_commands_and_a_copy_engine_runs_them() {
         resident(w, &queue, &[&never]);
         let calls = w.driver.take();
         let about = |what: &str| {
-            calls.iter().filter(|c| c.ddi == "BuildPagingBuffer" && c.about.starts_with(what)).count()
+            calls
+                .iter()
+                .filter(|c| c.ddi == "BuildPagingBuffer" && c.about.starts_with(what))
+                .count()
         };
         assert_eq!(about("VirtualTransfer"), 2, "in, and out again");
         assert_eq!(about("VirtualFill"), 1, "nobody ever wrote the other one");
@@ -227,7 +246,8 @@ fn who_waits_for_the_room_of_work_that_waits_is_resident_in_system_memory() {
     });
 }
 
-/// Waiting work keeps its room for too long. That room was promised to other allocations, which have been evicted since.
+/// Waiting work keeps its room for too long. That room was promised to other allocations, which
+/// have been evicted since.
 // spec: RES-008
 #[test]
 fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promised() {
@@ -314,8 +334,9 @@ fn calls_check_what_they_are_given() {
     assert_eq!(make(queue.handle, &[queue.handle]), refused);
     assert_eq!(make(queue.handle, &vec![allocation.handle; 4097]), refused);
     assert_eq!(w.kernel.evict(other, &[allocation.handle]).err(), Some(Status::INVALID_PARAMETER));
-    let foreign =
-        w.kernel.create_paging_queue(CreatePagingQueue { device: other, priority: PagingPriority::Normal });
+    let foreign = w
+        .kernel
+        .create_paging_queue(CreatePagingQueue { device: other, priority: PagingPriority::Normal });
     assert_eq!(make(foreign.unwrap().handle, &[allocation.handle]), refused);
     let words = CreateAllocation {
         device: w.device,
@@ -347,7 +368,11 @@ fn a_doorbell_needs_its_ring_resident_and_keeps_it_so() {
     small(1).run(|w| {
         let queue = paging_queue(w);
         let (ring, other) = (on_demand(w), on_demand(w));
-        assert_eq!(doorbell(w, &ring).err(), Some(Status::INVALID_PARAMETER), "nobody made it resident");
+        assert_eq!(
+            doorbell(w, &ring).err(),
+            Some(Status::INVALID_PARAMETER),
+            "nobody made it resident"
+        );
         resident(w, &queue, &[&ring]);
         let doorbell = doorbell(w, &ring).unwrap();
         // The process lets go of it, and the doorbell does not.
@@ -362,7 +387,8 @@ fn a_doorbell_needs_its_ring_resident_and_keeps_it_so() {
     });
 }
 
-/// A surface that a pending paging operation will move is not resident yet, although its process has called MakeResident.
+/// A surface that a pending paging operation will move is not resident yet, although its process
+/// has called MakeResident.
 // spec: PRE-082
 #[test]
 fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
@@ -386,7 +412,8 @@ fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
                 shown: Some(FenceValue { fence: shown.handle, value }),
             })
         };
-        // Waiting work uses the surface. It is evicted when that work is done, and comes back after the other one.
+        // Waiting work uses the surface. It is evicted when that work is done, and comes back after
+        // the other one.
         let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
         w.kernel.submit_wait_to_hw_queue(busy.handle, &at_gate).unwrap();
         w.submit(&busy, 1, &[fill(&surface, 3)]);
@@ -542,7 +569,9 @@ fn whoever_wakes_the_device_finds_memory_where_it_was() {
 }
 
 fn buffer(device: &tidegate::d3d12::Device, name: &str) -> Buffer {
-    device.create_buffer(BufferDesc { name: name.into(), bytes: BYTES, heap: Heap::Default }).unwrap()
+    device
+        .create_buffer(BufferDesc { name: name.into(), bytes: BYTES, heap: Heap::Default })
+        .unwrap()
 }
 
 fn machine(platform: &Platform, allocations: u64) -> Arc<Machine> {
@@ -574,7 +603,8 @@ fn an_application_can_look_after_residency_itself() {
     assert!(report.completed(), "{report:?}");
 }
 
-/// Many buffers through little memory, on two engines that wait for each other, with the CPU writing in between.
+/// Many buffers through little memory, on two engines that wait for each other, with the CPU
+/// writing in between.
 fn much_through_little(platform: &Platform, submission: Submission) {
     const BUFFERS: usize = 12;
     let machine = machine(platform, 3);
@@ -598,7 +628,8 @@ fn much_through_little(platform: &Platform, submission: Submission) {
         let (compute, copy) =
             (queue("compute", CommandListType::Compute), queue("copy", CommandListType::Copy));
         let filled = device.create_fence("filled", 0).unwrap();
-        let buffers: Vec<Buffer> = (0..BUFFERS).map(|n| buffer(&device, &format!("b{n}"))).collect();
+        let buffers: Vec<Buffer> =
+            (0..BUFFERS).map(|n| buffer(&device, &format!("b{n}"))).collect();
         for round in 1..=3u32 {
             for (n, buffer) in buffers.iter().enumerate() {
                 let value = round * 100 + n as u32;

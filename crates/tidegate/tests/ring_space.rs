@@ -1,4 +1,5 @@
-//! Rings of user-mode queues whose host thread runs far ahead: what a ring holds, and for how long the rest stands in the backlog.
+//! Rings of user-mode queues whose host thread runs far ahead: what a ring holds, and for how long
+//! the rest stands in the backlog.
 
 use std::sync::Arc;
 use tidegate::workload::cost::CostModel;
@@ -11,7 +12,8 @@ use tidegate::{RunRequest, Submission, run_workload};
 /// Launches that the recorded thread was ahead of its first stream.
 const AHEAD: u64 = 3_000;
 
-/// A recording: one thread launches kernels of 10 us every 2 us on stream 7, then one of 30 ms on stream 8.
+/// A recording: one thread launches kernels of 10 us every 2 us on stream 7, then one of 30 ms on
+/// stream 8.
 fn far_ahead() -> Arc<Workload> {
     let call = |ts: u64, correlation: u64| {
         format!(
@@ -52,7 +54,11 @@ fn a_ring_is_as_deep_as_the_recorded_thread_ran_ahead() {
     let user = report(&workload, Submission::User, None);
     let depth = user.import.as_ref().unwrap().deepest_run_ahead;
     assert!((2_000..AHEAD).contains(&depth), "{depth}");
-    assert!(user.ring_slots >= 2 * depth && user.ring_slots.is_power_of_two(), "{}", user.ring_slots);
+    assert!(
+        user.ring_slots >= 2 * depth && user.ring_slots.is_power_of_two(),
+        "{}",
+        user.ring_slots
+    );
     assert_eq!((user.ring_waits, user.ring_wait_ns), (0, 0));
     assert!(user.makespan_ns < packet.makespan_ns, "{} {}", user.makespan_ns, packet.makespan_ns);
     assert_eq!((packet.ring_slots, packet.ring_wait_ns), (0, 0), "a packet queue has no ring");
@@ -65,7 +71,10 @@ fn a_full_ring_is_measured_and_holds_no_thread() {
     let shallow = report(&workload, Submission::User, Some(1024));
     assert_eq!(shallow.ring_slots, 1024);
     let packet = report(&workload, Submission::Packet, None);
-    assert!(shallow.makespan_ns < packet.makespan_ns, "the size of a ring does not turn the ranking round");
+    assert!(
+        shallow.makespan_ns < packet.makespan_ns,
+        "the size of a ring does not turn the ranking round"
+    );
     // The thread reaches the other stream as early as with a deep ring.
     let later = shallow.makespan_ns.abs_diff(deep.makespan_ns);
     assert!(later < 1_000_000, "{later}");

@@ -1,5 +1,5 @@
-//! Reports of runs in virtual time: they agree with the timeline, with the length of the work, with the recoveries, and with what
-//! was executed.
+//! Reports of runs in virtual time: they agree with the timeline, with the length of the work, with
+//! the recoveries, and with what was executed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,7 +64,8 @@ fn no_timeline_contradicts_itself_or_its_report() {
             let (report, trace) = (outcome.report, trace.expect("a timeline was asked for"));
             let mut found = trace.contradictions();
             found.extend(trace.busy_contradictions(&counted(&trace, &report)));
-            let found: Vec<String> = found.into_iter().map(|what| trace.explain(what).to_string()).collect();
+            let found: Vec<String> =
+                found.into_iter().map(|what| trace.explain(what).to_string()).collect();
             assert!(found.is_empty(), "{file} under {submission}:\n{}", found.join("\n"));
             operations.push((report.gpu_waits, report.gpu_signals));
         }
@@ -100,7 +101,12 @@ fn work_of_five_seconds_takes_five_seconds_under_every_model() {
             let report = run(&request(&workload, submission)).outcome.report;
             assert!(report.is_right(), "{submission}: {:?}", report.problem_lines());
             let off = report.makespan_ns.abs_diff(5_000_000_000);
-            assert!(off <= 50_000_000, "{} under {submission}: {} ns", workload.name, report.makespan_ns);
+            assert!(
+                off <= 50_000_000,
+                "{} under {submission}: {} ns",
+                workload.name,
+                report.makespan_ns
+            );
         }
     }
 }
@@ -117,10 +123,13 @@ fn recoveries_and_makespans_count_from_one_start() {
         };
         let RunResult { outcome, trace, .. } = run(&request);
         let (report, trace) = (outcome.report, trace.expect("a timeline was asked for"));
-        let [recovery] = &report.recoveries[..] else { panic!("{submission}: {:?}", report.recoveries) };
+        let [recovery] = &report.recoveries[..] else {
+            panic!("{submission}: {:?}", report.recoveries)
+        };
         assert!(report.makespan_ns >= recovery.at_ns, "{submission}: {} ns", report.makespan_ns);
         let at_ns = report.started_ns + recovery.at_ns;
-        let marks = trace.records.iter().filter(|record| trace.name_of(record).contains("recovery"));
+        let marks =
+            trace.records.iter().filter(|record| trace.name_of(record).contains("recovery"));
         let starts: Vec<u64> = marks.map(|mark| mark.start_ns).collect();
         assert_eq!(starts, [at_ns], "{submission}: recoveries on the timeline");
         let beside = report.beside.expect("two workloads ran");
@@ -154,9 +163,12 @@ const BEFORE_THE_WAIT_NS: u64 = 100_000;
 
 #[test]
 fn queues_that_stand_still_are_blocked_and_their_signals_are_not_made() {
-    let expected = [(from_file("bad/deadlock.toml"), (0, 0)), (from_text(PARKED, "parked.toml"), (1, 1))];
+    let expected =
+        [(from_file("bad/deadlock.toml"), (0, 0)), (from_text(PARKED, "parked.toml"), (1, 1))];
     for (workload, done) in expected {
-        for (submission, tracing) in MODELS.into_iter().flat_map(|model| [(model, false), (model, true)]) {
+        for (submission, tracing) in
+            MODELS.into_iter().flat_map(|model| [(model, false), (model, true)])
+        {
             let request = RunRequest { tracing, ..request(&workload, submission) };
             let report = run(&request).outcome.report;
             let which = format!("{} under {submission}", workload.name);
@@ -164,14 +176,20 @@ fn queues_that_stand_still_are_blocked_and_their_signals_are_not_made() {
             assert_eq!((report.gpu_waits, report.gpu_signals), done, "{which}");
             for queue in &report.queues {
                 let (blocked_ns, whole_ns) = (queue.blocked_ns, report.makespan_ns);
-                let to_the_end = blocked_ns > 0 && whole_ns.saturating_sub(blocked_ns) <= BEFORE_THE_WAIT_NS;
-                assert!(to_the_end, "{which}: '{}' blocked for {blocked_ns} of {whole_ns} ns", queue.name);
+                let to_the_end =
+                    blocked_ns > 0 && whole_ns.saturating_sub(blocked_ns) <= BEFORE_THE_WAIT_NS;
+                assert!(
+                    to_the_end,
+                    "{which}: '{}' blocked for {blocked_ns} of {whole_ns} ns",
+                    queue.name
+                );
             }
         }
     }
 }
 
-/// A written timeline is a recording. Read back and replayed, it has the work of the run that it shows.
+/// A written timeline is a recording. Read back and replayed, it has the work of the run that it
+/// shows.
 #[test]
 fn a_written_timeline_can_be_replayed() {
     let first = run(&request(&from_file("ring-buffer.toml"), Submission::User));
@@ -183,15 +201,25 @@ fn a_written_timeline_can_be_replayed() {
         let import = import_options_for(&CostModel::nominal(), Submission::User);
         let again = load_bytes(&file, "timeline", &LoadOptions { import }).unwrap().0;
         let recorded = again.recorded.as_ref().unwrap();
-        // 24 frames: a copy into the ring, and a fill, a draw, a timed command and a copy on the 3D engine.
-        assert_eq!((recorded.report.copies, recorded.report.fills, recorded.report.kernels), (48, 24, 48));
+        // 24 frames: a copy into the ring, and a fill, a draw, a timed command and a copy on the 3D
+        // engine.
+        assert_eq!(
+            (recorded.report.copies, recorded.report.fills, recorded.report.kernels),
+            (48, 24, 48)
+        );
         assert_eq!((recorded.report.streams, recorded.report.host_threads), (2, 2));
         assert_eq!((recorded.report.launches, recorded.report.work_without_launch), (48, 0));
         // A wait may be submitted before the signal that it is for.
-        assert_eq!((recorded.report.dependencies, recorded.report.dependencies_unpaired), (24 + 21, 0));
+        assert_eq!(
+            (recorded.report.dependencies, recorded.report.dependencies_unpaired),
+            (24 + 21, 0)
+        );
         assert_eq!(recorded.report.remarks, []);
         let busy: u64 = recorded.items.iter().map(|item| item.end_ns - item.start_ns).sum();
-        assert_eq!(busy, first.outcome.report.queues.iter().map(|queue| queue.busy_ns).sum::<u64>());
+        assert_eq!(
+            busy,
+            first.outcome.report.queues.iter().map(|queue| queue.busy_ns).sum::<u64>()
+        );
         let second = run(&request(&Arc::new(again), Submission::User)).outcome.report;
         let (one, two) = (first.outcome.report.makespan_ns, second.makespan_ns);
         assert!(one.abs_diff(two) * 20 < one, "{one} ns recorded, {two} ns replayed");
@@ -205,21 +233,31 @@ fn a_recovery_and_its_steps_are_records_and_work_that_was_cut_off_never_ran() {
         let hangs = vec![HangAt { queue: "frames".to_owned(), submission: 3 }];
         let result = run(&RunRequest { hangs, ..request(&workload, submission) });
         let trace = result.trace.expect("a timeline was asked for");
-        let of_kind = |kind| trace.records.iter().filter(move |r| r.kind == kind).collect::<Vec<_>>();
+        let of_kind =
+            |kind| trace.records.iter().filter(move |r| r.kind == kind).collect::<Vec<_>>();
         let [recovery] = of_kind(Kind::Recovery)[..] else { panic!("{submission}: one recovery") };
         assert_eq!((recovery.arg, trace.name_of(recovery)), (0x141, "recovery of node 0"));
-        let steps = trace.records.iter().filter(|r| r.lane == recovery.lane && r.kind == Kind::Mark);
-        let steps: Vec<&str> =
-            steps.inspect(|r| assert!(r.start_ns >= recovery.start_ns)).map(|r| trace.name_of(r)).collect();
+        let steps =
+            trace.records.iter().filter(|r| r.lane == recovery.lane && r.kind == Kind::Mark);
+        let steps: Vec<&str> = steps
+            .inspect(|r| assert!(r.start_ns >= recovery.start_ns))
+            .map(|r| trace.name_of(r))
+            .collect();
         assert!(steps[0].starts_with("detected: "), "{submission}: {steps:?}");
-        let rest = ["engine suspended and reset", "work that was cut off is lost", "engine resumed"];
+        let rest =
+            ["engine suspended and reset", "work that was cut off is lost", "engine resumed"];
         assert_eq!(steps[1..], rest, "{submission}");
-        // The list that hangs was queued and not done; the engine's slice of the hang leads to it, and it to the call.
-        let hang =
-            trace.records.iter().position(|r| trace.name_of(r) == "injected hang" && r.queue.is_some());
+        // The list that hangs was queued and not done; the engine's slice of the hang leads to it,
+        // and it to the call.
+        let hang = trace
+            .records
+            .iter()
+            .position(|r| trace.name_of(r) == "injected hang" && r.queue.is_some());
         let chains = trace.chains();
-        let chain = chains.iter().find(|chain| chain.slices.contains(&hang.expect("the hang has a slice")));
-        let chain = chain.unwrap_or_else(|| panic!("{submission}: the hang belongs to a submission"));
+        let chain =
+            chains.iter().find(|chain| chain.slices.contains(&hang.expect("the hang has a slice")));
+        let chain =
+            chain.unwrap_or_else(|| panic!("{submission}: the hang belongs to a submission"));
         let queued = trace.records[chain.queued.expect("it was queued")];
         assert_eq!(queued.kind, Kind::NeverRan, "{submission}");
         assert_eq!(trace.records[chain.call.expect("it was submitted")].kind, Kind::Submit);
@@ -234,7 +272,8 @@ fn every_slice_of_an_engine_leads_to_its_box_and_to_the_call() {
         for submission in MODELS {
             let result = run(&request(&workload, submission));
             let trace = result.trace.expect("a timeline was asked for");
-            let work = trace.records.iter().filter(|r| r.queue.is_some() && r.kind.is_work()).count();
+            let work =
+                trace.records.iter().filter(|r| r.queue.is_some() && r.kind.is_work()).count();
             let chains = trace.chains();
             assert_eq!(
                 chains.iter().map(|chain| chain.slices.len()).sum::<usize>(),
@@ -244,7 +283,11 @@ fn every_slice_of_an_engine_leads_to_its_box_and_to_the_call() {
             for chain in chains {
                 let (call, queued) = (chain.call.expect("a call"), chain.queued.expect("a box"));
                 let [call, queued] = [call, queued].map(|index| trace.records[index]);
-                assert_eq!((call.name, call.queue), (queued.name, Some(queued.lane)), "{name} {submission}");
+                assert_eq!(
+                    (call.name, call.queue),
+                    (queued.name, Some(queued.lane)),
+                    "{name} {submission}"
+                );
                 assert!(!trace.name_of(&queued).is_empty());
                 for slice in chain.slices.iter().map(|index| trace.records[*index]) {
                     assert!(queued.start_ns <= slice.start_ns && slice.end_ns <= queued.end_ns);
@@ -266,7 +309,10 @@ fn a_submission_in_the_first_nanosecond_of_a_run_has_its_box() {
         let trace = result.trace.expect("a timeline was asked for");
         assert!(!trace.records.iter().any(|r| r.kind == Kind::NeverRan), "{submission}");
         let chains = trace.chains();
-        assert!(chains.iter().all(|chain| chain.call.is_some() && chain.queued.is_some()), "{submission}");
+        assert!(
+            chains.iter().all(|chain| chain.call.is_some() && chain.queued.is_some()),
+            "{submission}"
+        );
         assert!(!chains.is_empty(), "{submission}");
     }
 }

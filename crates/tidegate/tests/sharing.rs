@@ -1,12 +1,14 @@
-//! Fences that several devices and processes have open: NT handles, instances, rights, addresses, pages.
+//! Fences that several devices and processes have open: NT handles, instances, rights, addresses,
+//! pages.
 
 mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate::calls::{
-    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, Handle, Kernel, NativeFenceType,
-    NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
+    CreateMonitoredFence, CreateNativeFence, FenceInstance, FenceValue, Handle, Kernel,
+    NativeFenceType, NtHandle, OpenSyncObject, SignalFlags, Status, SyncObjectAccess,
+    SyncObjectFlags, WaitMode,
 };
 use tidegate::platform::{Event, PhysicalAddress};
 use world::{World, signal_packet, wait_packet, world};
@@ -63,7 +65,11 @@ impl Process {
         self.kernel.share_objects(&[fence.handle], SyncObjectAccess::all()).unwrap()
     }
 
-    fn open_with(&self, nt_handle: &NtHandle, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
+    fn open_with(
+        &self,
+        nt_handle: &NtHandle,
+        flags: SyncObjectFlags,
+    ) -> Result<FenceInstance, Status> {
         let args = OpenSyncObject { device: self.device, nt_handle, flags, engine_affinity: 0 };
         self.kernel.open_sync_object_from_nt_handle(args)
     }
@@ -105,7 +111,9 @@ fn another_process_opens_and_closes_and_the_global_fence_stays() {
         let handle = creator.share(&made);
         let opened = other.open_native(&handle).unwrap();
         assert_eq!(w.driver.take_names(), ["OpenNativeFence"]);
-        assert!(opened.native && opened.current_value_gpu_va != 0 && opened.monitored_value_gpu_va != 0);
+        assert!(
+            opened.native && opened.current_value_gpu_va != 0 && opened.monitored_value_gpu_va != 0
+        );
         let told = w.hooked.told().instances;
         let (first, second) = (&told[told.len() - 2].0, &told[told.len() - 1].0);
         assert!(first.global == second.global && first.device != second.device);
@@ -149,7 +157,8 @@ fn a_fence_lives_until_its_last_instance_and_its_last_handle_whichever_goes_last
         for native in [true, false] {
             world().run(move |w| {
                 let (creator, other) = (Process::of(w), Process::new(w));
-                let made = if native { creator.native(SHARED) } else { creator.monitored(SHARED) }.unwrap();
+                let made = if native { creator.native(SHARED) } else { creator.monitored(SHARED) }
+                    .unwrap();
                 let mut handle = Some(creator.share(&made));
                 let opened = other.open(handle.as_ref().unwrap());
                 assert_eq!(opened.native, native);
@@ -162,7 +171,11 @@ fn a_fence_lives_until_its_last_instance_and_its_last_handle_whichever_goes_last
                     }
                     let ended = w.driver.take_names().contains(&"DestroyNativeFence");
                     assert_eq!(ended, native && left == 0, "{order:?} after {holder:?}");
-                    assert_eq!(made.value.load() == u64::MAX, left == 0, "{order:?} after {holder:?}");
+                    assert_eq!(
+                        made.value.load() == u64::MAX,
+                        left == 0,
+                        "{order:?} after {holder:?}"
+                    );
                 }
             });
         }
@@ -192,11 +205,17 @@ fn what_may_be_shared_and_what_may_be_done_with_it() {
     world().run(|w| {
         let (creator, other) = (Process::of(w), Process::new(w));
         let secured = SyncObjectFlags::NT_SECURITY_SHARING;
-        for flags in
-            [secured, SyncObjectFlags::SHARED, SHARED | SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT]
-        {
+        for flags in [
+            secured,
+            SyncObjectFlags::SHARED,
+            SHARED | SyncObjectFlags::NO_SIGNAL | SyncObjectFlags::NO_WAIT,
+        ] {
             assert_eq!(creator.native(flags).unwrap_err(), Status::INVALID_PARAMETER, "{flags:?}");
-            assert_eq!(creator.monitored(flags).unwrap_err(), Status::INVALID_PARAMETER, "{flags:?}");
+            assert_eq!(
+                creator.monitored(flags).unwrap_err(),
+                Status::INVALID_PARAMETER,
+                "{flags:?}"
+            );
         }
         let private = creator.native(SyncObjectFlags::empty()).unwrap();
         let shared = creator.kernel.share_objects(&[private.handle], SyncObjectAccess::all());
@@ -216,7 +235,8 @@ fn what_may_be_shared_and_what_may_be_done_with_it() {
         creator.signal(&made, 2).unwrap();
         let given = other.kernel.share_objects(&[listener.handle], SyncObjectAccess::all());
         assert_eq!(given.unwrap_err(), Status::ACCESS_DENIED);
-        let waits_only = other.kernel.share_objects(&[listener.handle], SyncObjectAccess::WAIT).unwrap();
+        let waits_only =
+            other.kernel.share_objects(&[listener.handle], SyncObjectAccess::WAIT).unwrap();
         let third = Process::new(w);
         let heard = third.open(&waits_only);
         assert_eq!(
@@ -224,7 +244,10 @@ fn what_may_be_shared_and_what_may_be_done_with_it() {
             Err(Status::ACCESS_DENIED),
             "a handle gives no more than it was made with"
         );
-        assert_eq!(third.open_native(&NtHandle::new(7u32)).unwrap_err(), Status::OBJECT_TYPE_MISMATCH);
+        assert_eq!(
+            third.open_native(&NtHandle::new(7u32)).unwrap_err(),
+            Status::OBJECT_TYPE_MISMATCH
+        );
     });
 }
 
@@ -236,8 +259,12 @@ fn an_open_may_repeat_the_flags_that_every_shareable_fence_has() {
         for made in [creator.native(SHARED).unwrap(), creator.monitored(SHARED).unwrap()] {
             let handle = creator.share(&made);
             let open = |flags| {
-                let args =
-                    OpenSyncObject { device: other.device, nt_handle: &handle, flags, engine_affinity: 0 };
+                let args = OpenSyncObject {
+                    device: other.device,
+                    nt_handle: &handle,
+                    flags,
+                    engine_affinity: 0,
+                };
                 match made.native {
                     true => other.kernel.open_native_fence_from_nt_handle(args),
                     false => other.kernel.open_sync_object_from_nt_handle(args),
@@ -247,7 +274,8 @@ fn an_open_may_repeat_the_flags_that_every_shareable_fence_has() {
             // What the instance may not do stays with it.
             let listener = open(SHARED | SyncObjectFlags::NO_SIGNAL).unwrap();
             assert_eq!(other.signal(&listener, 2), Err(Status::ACCESS_DENIED));
-            // The two go together, as in the call that made the fence, and no other flag is known here.
+            // The two go together, as in the call that made the fence, and no other flag is known
+            // here.
             for flags in [
                 SyncObjectFlags::SHARED,
                 SyncObjectFlags::NT_SECURITY_SHARING,
@@ -317,7 +345,8 @@ fn an_instance_takes_its_cpu_waiters_with_it_and_leaves_those_of_others() {
             let (creator, other) = (Process::of(w), Process::new(w));
             let made = creator.monitored(SHARED | stays).unwrap();
             let opened = other.open(&creator.share(&made));
-            let (own, foreign) = (creator.event(w, &made, 5).unwrap(), other.event(w, &opened, 6).unwrap());
+            let (own, foreign) =
+                (creator.event(w, &made, 5).unwrap(), other.event(w, &opened, 6).unwrap());
             creator.close(&made);
             assert_eq!((own.is_set(), foreign.is_set()), (stays.is_empty(), false));
             other.close(&opened);

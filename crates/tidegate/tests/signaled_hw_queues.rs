@@ -1,5 +1,5 @@
-//! The signalled interrupt that names hardware queues, one or several, or none: whose logs are read, what a handle that names
-//! nothing leads to, and what is read beside the logs.
+//! The signalled interrupt that names hardware queues, one or several, or none: whose logs are
+//! read, what a handle that names nothing leads to, and what is read beside the logs.
 
 mod world;
 
@@ -10,7 +10,9 @@ use tidegate::gpu_abi::{GpuVa, RingPacket};
 use tidegate::kmd::InterruptMode;
 use tidegate::platform::Event;
 use tidegate::{MachineConfig, MachineError};
-use world::{UserQueue, World, inline, signal_packet, signalled, start, store, wait_packet, world_with};
+use world::{
+    UserQueue, World, inline, signal_packet, signalled, start, store, wait_packet, world_with,
+};
 
 fn mode(mode: InterruptMode) -> impl FnOnce(MachineConfig) -> MachineConfig {
     move |config| {
@@ -96,7 +98,8 @@ fn an_array_of_queues_has_their_logs_read_and_no_others() {
         for (queue, (fence, _)) in queues.iter().zip(&all) {
             queue.quietly(w, fence, 5, 0);
         }
-        // Said twice, said for nobody, said too early: one look for the first, none for the second, one for the third.
+        // Said twice, said for nobody, said too early: one look for the first, none for the second,
+        // one for the third.
         queues[0].quietly(w, &all[0].0, 6, 1);
         queues[0].quietly(w, &unawaited, 9, 2);
         queues[0].quietly(w, &later.0, 4, 3);
@@ -143,7 +146,8 @@ fn one_interrupt_serves_every_value_that_was_logged_before_it() {
     world_with(mode(InterruptMode::HwQueue)).run(|w| {
         let queue = Signaller::on(w, 0);
         let (f1, f2) = (w.native(0), w.native(0));
-        let waits = [(&f1, 1), (&f1, 2), (&f2, 3), (&f2, 4), (&f2, 5)].map(|(f, v)| w.wait_event(f, v));
+        let waits =
+            [(&f1, 1), (&f1, 2), (&f2, 3), (&f2, 4), (&f2, 5)].map(|(f, v)| w.wait_event(f, v));
         for (entry, (fence, value)) in (0..).zip([(&f1, 1), (&f1, 2), (&f2, 3), (&f2, 4)]) {
             queue.quietly(w, fence, value, entry);
         }
@@ -182,7 +186,8 @@ fn monitored_fences_are_looked_at_in_every_mode_when_the_interrupt_says_so() {
     for mode_of_driver in [InterruptMode::HwQueue, InterruptMode::HwQueueArray] {
         for legacy in [false, true] {
             world_with(mode(mode_of_driver)).run(move |w| {
-                let (fence, writer, queue) = (w.monitored(0), w.hw_queue_on(2), Signaller::on(w, 0));
+                let (fence, writer, queue) =
+                    (w.monitored(0), w.hw_queue_on(2), Signaller::on(w, 0));
                 let event = w.wait_event(&fence, 5);
                 w.submit(&writer, 1, &[store(fence.current_value_gpu_va, 5)]);
                 w.wait(writer.progress_fence, 1).unwrap();
@@ -247,7 +252,8 @@ fn a_queue_that_is_gone_or_never_was_is_a_bug_check() {
             let named = match case {
                 0 => {
                     let doomed = Signaller::on(&w, 0);
-                    let (queue, doorbell) = (doomed.queue.queue.handle, doomed.queue.doorbell.handle);
+                    let (queue, doorbell) =
+                        (doomed.queue.queue.handle, doomed.queue.doorbell.handle);
                     w.kernel.destroy_doorbell(doorbell).unwrap();
                     w.kernel.destroy_hw_queue(queue).unwrap();
                     doomed.driver
@@ -286,12 +292,18 @@ fn handles_of_the_mode_that_is_off_are_not_looked_at() {
 #[test]
 fn an_array_of_queues_is_declared_or_a_broken_contract() {
     let refused = start(|c| c, Some(Box::new(|caps| caps.signaled_hw_queue_array = true)));
-    let Err(MachineError::Start(error)) = refused else { panic!("it rests on the optimised interrupt") };
+    let Err(MachineError::Start(error)) = refused else {
+        panic!("it rests on the optimised interrupt")
+    };
     assert_eq!(
         error,
-        StartError::CapDependency("signaled_hw_queue_array", "OptimizedNativeFenceSignaledInterrupt")
+        StartError::CapDependency(
+            "signaled_hw_queue_array",
+            "OptimizedNativeFenceSignaledInterrupt"
+        )
     );
-    for undeclared in [InterruptMode::HwQueue, InterruptMode::FenceArray, InterruptMode::NullArray] {
+    for undeclared in [InterruptMode::HwQueue, InterruptMode::FenceArray, InterruptMode::NullArray]
+    {
         let w = world_with(mode(undeclared));
         let queue = Signaller::on(&w, 0);
         w.hooked.interrupt(naming_all(&[queue.driver]));
@@ -358,7 +370,11 @@ fn when_fences_are_named_the_logs_of_their_device_are_read_for_the_timeline() {
             let flushed: Vec<_> = w.hooked.told().flushed.into_iter().flatten().collect();
             match tracing {
                 true => {
-                    assert_eq!(flushed, [first.driver, second.driver], "a signal of one, a wait of the other")
+                    assert_eq!(
+                        flushed,
+                        [first.driver, second.driver],
+                        "a signal of one, a wait of the other"
+                    )
                 }
                 false => assert_eq!(flushed, [], "only the timeline needs times"),
             }

@@ -1,12 +1,13 @@
-//! Signals through the kernel's calls: packets that stand in several queues, CPU events, flags, and values that go down.
+//! Signals through the kernel's calls: packets that stand in several queues, CPU events, flags, and
+//! values that go down.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::calls::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, DeviceState, FenceInstance,
-    FenceValue, Handle, NativeFenceType, Priority, SignalFlags, SignalFromGpu2, Status,
-    SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, CreateMonitoredFence, DeviceState,
+    FenceInstance, FenceValue, Handle, NativeFenceType, Priority, SignalFlags, SignalFromGpu2,
+    Status, SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
 };
 use tidegate::dxgkrnl::FenceRewind;
 use tidegate::gpu_abi::{Command, GpuVa};
@@ -66,9 +67,12 @@ impl Kind {
         flags: SignalFlags,
     ) -> Result<(), Status> {
         match self {
-            Kind::Context => {
-                w.kernel.signal_from_gpu2(SignalFromGpu2 { contexts: queues, fences, flags, cpu_event: None })
-            }
+            Kind::Context => w.kernel.signal_from_gpu2(SignalFromGpu2 {
+                contexts: queues,
+                fences,
+                flags,
+                cpu_event: None,
+            }),
             Kind::HwQueue => w.kernel.submit_signal_to_hw_queues(SubmitSignalToHwQueues {
                 hw_queues: queues,
                 fences,
@@ -87,13 +91,15 @@ impl Kind {
                 command_bytes,
                 queued_ns: 0,
             }),
-            Kind::HwQueue => w.kernel.submit_command_to_hw_queue(tidegate::calls::SubmitCommandToHwQueue {
-                hw_queue: queue,
-                progress_fence_id: number,
-                commands_gpu_va,
-                command_bytes,
-                queued_ns: 0,
-            }),
+            Kind::HwQueue => {
+                w.kernel.submit_command_to_hw_queue(tidegate::calls::SubmitCommandToHwQueue {
+                    hw_queue: queue,
+                    progress_fence_id: number,
+                    commands_gpu_va,
+                    command_bytes,
+                    queued_ns: 0,
+                })
+            }
         }
         .unwrap();
     }
@@ -118,15 +124,21 @@ fn a_broadcast_is_made_when_every_queue_has_reached_it() {
     for kind in KINDS {
         world().run(move |w| {
             let queues = [kind.queue(w, 0), kind.queue(w, 1), kind.queue(w, 0)];
-            let (gate, fence, native, behind) = (w.monitored(0), w.monitored(0), w.native(0), w.monitored(0));
+            let (gate, fence, native, behind) =
+                (w.monitored(0), w.monitored(0), w.native(0), w.monitored(0));
             let both = [at(&fence, 7)[0], at(&native, 8)[0]];
             kind.work(w, queues[1], 1);
             kind.wait(w, queues[2], &at(&gate, 1)).unwrap();
             kind.broadcast(w, &queues, &both, NONE).unwrap();
-            // A queue is first in, first out: one that has reached the packet is held until it is made.
+            // A queue is first in, first out: one that has reached the packet is held until it is
+            // made.
             kind.signal(w, queues[0], &at(&behind, 1)).unwrap();
             w.pass(5_000_000);
-            assert_eq!(values([&fence, &native, &behind]), [0, 0, 0], "{kind:?}: one is behind its wait");
+            assert_eq!(
+                values([&fence, &native, &behind]),
+                [0, 0, 0],
+                "{kind:?}: one is behind its wait"
+            );
             w.signal(&gate, 1);
             assert_eq!(values([&fence, &native, &behind]), [7, 8, 1], "{kind:?}");
             // What is last to be reached is a command that must complete.
@@ -161,11 +173,13 @@ fn broadcasts_of_many_queues_from_many_threads_all_come_through() {
                                     flags: NONE,
                                     cpu_event: None,
                                 }),
-                                Kind::HwQueue => kernel.submit_signal_to_hw_queues(SubmitSignalToHwQueues {
-                                    hw_queues: &order,
-                                    fences,
-                                    flags: NONE,
-                                }),
+                                Kind::HwQueue => {
+                                    kernel.submit_signal_to_hw_queues(SubmitSignalToHwQueues {
+                                        hw_queues: &order,
+                                        fences,
+                                        flags: NONE,
+                                    })
+                                }
                             }
                             .unwrap();
                         }
@@ -187,8 +201,14 @@ fn foreign(w: &World, kind: Kind) -> Handle {
     let (device, node_ordinal, priority) = (w.kernel.create_device().unwrap(), 0, Priority::Normal);
     match kind {
         Kind::Context => {
-            let args =
-                CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 1, lane: 0 };
+            let args = CreateContextVirtual {
+                device,
+                node_ordinal,
+                engine_affinity: 0,
+                priority,
+                tag: 1,
+                lane: 0,
+            };
             w.kernel.create_context_virtual(args).unwrap()
         }
         Kind::HwQueue => {
@@ -196,7 +216,13 @@ fn foreign(w: &World, kind: Kind) -> Handle {
                 .kernel
                 .create_hw_context(CreateHwContext { device, node_ordinal, engine_affinity: 0 })
                 .unwrap();
-            let args = CreateHwQueue { hw_context, user_mode_submission: false, priority, tag: 1, lane: 0 };
+            let args = CreateHwQueue {
+                hw_context,
+                user_mode_submission: false,
+                priority,
+                tag: 1,
+                lane: 0,
+            };
             w.kernel.create_hw_queue(args).unwrap().handle
         }
     }
@@ -249,7 +275,8 @@ fn a_queue_that_is_destroyed_holds_no_other() {
     for kind in KINDS {
         world().run(move |w| {
             let [first, second, doomed] = [0, 1, 0].map(|node| kind.queue(w, node));
-            let (never, fence, behind, alone) = (w.native(0), w.monitored(0), w.monitored(0), w.monitored(0));
+            let (never, fence, behind, alone) =
+                (w.native(0), w.monitored(0), w.monitored(0), w.monitored(0));
             kind.wait(w, doomed, &at(&never, 1)).unwrap();
             kind.broadcast(w, &[first, second, doomed], &at(&fence, 1), NONE).unwrap();
             kind.broadcast(w, &[doomed, first], &at(&fence, 2), NONE).unwrap();
@@ -282,8 +309,13 @@ fn a_lost_device_makes_no_broadcast_and_sets_its_events() {
     let (_, report) = world().run_to_report(|w| {
         let other = w.kernel.create_device().unwrap();
         let flags = SyncObjectFlags::empty();
-        let args =
-            CreateMonitoredFence { device: other, initial_value: 0, flags, engine_affinity: 0, name: "kept" };
+        let args = CreateMonitoredFence {
+            device: other,
+            initial_value: 0,
+            flags,
+            engine_affinity: 0,
+            name: "kept",
+        };
         let kept = w.kernel.create_monitored_fence(args).unwrap();
         let never = w.monitored(0);
         let event = w.platform.event(true);
@@ -327,7 +359,11 @@ fn a_queued_cpu_event_is_set_when_its_contexts_reach_it() {
         assert!(late.is_set() && !shared.is_set() && !after.is_set());
         w.kernel.signal_from_cpu(&at(&gate, 1), NONE).unwrap();
         assert!(shared.is_set() && after.is_set());
-        assert_eq!((fence.value.load(), w.hooked.told().current.len()), (0, writes), "no fence is touched");
+        assert_eq!(
+            (fence.value.load(), w.hooked.told().current.len()),
+            (0, writes),
+            "no fence is touched"
+        );
         let stats = w.machine.adapter().stats();
         assert_eq!((stats.queued_events, stats.queued_signals), (4, 0));
         // Nobody is left to reach it: whoever waits for the event is not left alone with it.
@@ -358,7 +394,8 @@ fn every_signal_call_takes_its_own_flags_and_no_others() {
         assert_eq!(gpu2(&[], flags | cpu_event, Some(&event)), BAD);
         assert_eq!(Kind::HwQueue.broadcast(&w, &[queue.handle], &one, flags), BAD);
     }
-    // There is no submission and no queue in a CPU signal, and no event in a call for hardware queues.
+    // There is no submission and no queue in a CPU signal, and no event in a call for hardware
+    // queues.
     assert_eq!(w.kernel.signal_from_cpu(&one, SignalFlags::SIGNAL_AT_SUBMISSION), BAD);
     assert_eq!(w.kernel.signal_from_cpu(&[], cpu_event), BAD);
     assert_eq!(Kind::HwQueue.broadcast(&w, &[queue.handle], &[], cpu_event), BAD);
@@ -373,7 +410,10 @@ fn every_signal_call_takes_its_own_flags_and_no_others() {
     let stats = w.machine.adapter().stats();
     assert_eq!((fence.value.load(), event.is_set()), (0, false));
     assert_eq!((stats.queued_signals, stats.queued_events, stats.cpu_signals), (0, 0, 0));
-    assert_eq!(gpu2(&[], cpu_event | REWIND | SignalFlags::SIGNAL_AT_SUBMISSION, Some(&event)), Ok(()));
+    assert_eq!(
+        gpu2(&[], cpu_event | REWIND | SignalFlags::SIGNAL_AT_SUBMISSION, Some(&event)),
+        Ok(())
+    );
     assert!(event.is_set());
 }
 
@@ -391,7 +431,11 @@ fn a_signal_at_submission_comes_when_the_work_before_it_has_begun() {
             kind.broadcast(w, &queues, &at(&both, 1), at_submission).unwrap();
             kind.signal(w, queues[0], &at(&done, 1)).unwrap();
             w.pass(1_000);
-            assert_eq!(values([&begun, &both, &done]), [0, 0, 0], "{kind:?}: a wait holds them all");
+            assert_eq!(
+                values([&begun, &both, &done]),
+                [0, 0, 0],
+                "{kind:?}: a wait holds them all"
+            );
             w.signal(&gate, 1);
             w.pass(1_000);
             assert_eq!(values([&begun, &both, &done]), [1, 1, 0], "{kind:?}");
@@ -405,7 +449,8 @@ fn a_signal_at_submission_comes_when_the_work_before_it_has_begun() {
 #[test]
 fn a_lower_value_is_stored_counted_and_reported() {
     let w = world();
-    let rewinds = || (w.machine.adapter().stats().fence_rewinds, w.machine.adapter().fence_rewinds());
+    let rewinds =
+        || (w.machine.adapter().stats().fence_rewinds, w.machine.adapter().fence_rewinds());
     for (fence, name) in [(w.monitored(9), "m"), (w.native(9), "f")] {
         let (context, queue) = (w.context(0), w.hw_queue().handle);
         let before = rewinds().0;
@@ -418,8 +463,9 @@ fn a_lower_value_is_stored_counted_and_reported() {
         w.kernel.signal_from_gpu(context, &at(&fence, 4)).unwrap();
         w.kernel.submit_signal_to_hw_queue(queue, &at(&fence, 3)).unwrap();
         let (count, report) = rewinds();
-        let named: Vec<FenceRewind> =
-            [(6, 5), (5, 4), (4, 3)].map(|(from, to)| FenceRewind { fence: name.into(), from, to }).into();
+        let named: Vec<FenceRewind> = [(6, 5), (5, 4), (4, 3)]
+            .map(|(from, to)| FenceRewind { fence: name.into(), from, to })
+            .into();
         assert_eq!((fence.value.load(), count - before), (3, 3));
         assert_eq!(report[report.len() - 3..], named);
     }
@@ -457,7 +503,8 @@ fn a_strict_adapter_refuses_a_lower_value_and_changes_nothing() {
     Kind::HwQueue.broadcast(&w, &[queue], &at(&second, 2), REWIND).unwrap();
     assert_eq!(values([&first, &second]), [1, 2]);
     assert_eq!(w.machine.adapter().stats().fence_rewinds, 0);
-    // When a queued signal turns out to be a rewind only when it is made, its caller is gone: it is made and counted.
+    // When a queued signal turns out to be a rewind only when it is made, its caller is gone: it is
+    // made and counted.
     let gate = w.monitored(0);
     w.kernel.wait_from_gpu(context, &at(&gate, 1)).unwrap();
     w.kernel.signal_from_gpu(context, &at(&second, 7)).unwrap();
@@ -484,7 +531,10 @@ fn every_wait_and_signal_call_bounds_its_arrays() {
     ] {
         let fences = many(count);
         assert_eq!(w.kernel.wait_from_cpu(&fences, WaitMode::All, None), wait, "{count}");
-        assert_eq!(w.kernel.wait_from_cpu(&fences, WaitMode::Any, Some(w.platform.event(true))), wait);
+        assert_eq!(
+            w.kernel.wait_from_cpu(&fences, WaitMode::Any, Some(w.platform.event(true))),
+            wait
+        );
         assert_eq!(w.kernel.signal_from_cpu(&fences, NONE), queued, "{count}");
         for (kind, of) in [(Kind::Context, context), (Kind::HwQueue, queue)] {
             assert_eq!(kind.wait(&w, of, &fences), queued, "{kind:?} {count}");
@@ -502,7 +552,10 @@ fn every_wait_and_signal_call_bounds_its_arrays() {
             assert_eq!((kind.wait(&w, of, &fences), kind.signal(&w, of, &fences)), (BAD, BAD));
             if handle != of {
                 let one = at(&fence, 1);
-                assert_eq!((kind.wait(&w, handle, &one), kind.signal(&w, handle, &one)), (BAD, BAD));
+                assert_eq!(
+                    (kind.wait(&w, handle, &one), kind.signal(&w, handle, &one)),
+                    (BAD, BAD)
+                );
             }
         }
     }
@@ -541,7 +594,8 @@ fn zero_is_always_there_and_the_maximum_is_waited_for_on_every_kind_of_queue() {
 fn an_event_that_is_registered_several_times_wakes_once() {
     for native in [false, true] {
         world().run(move |w| {
-            let (first, second) = (w.monitored(0), if native { w.native(0) } else { w.monitored(0) });
+            let (first, second) =
+                (w.monitored(0), if native { w.native(0) } else { w.monitored(0) });
             let event = w.platform.event(false);
             let register = |fences: &[FenceValue], mode| {
                 w.kernel.wait_from_cpu(fences, mode, Some(event.clone())).unwrap();
@@ -564,11 +618,16 @@ fn an_event_that_is_registered_several_times_wakes_once() {
     }
 }
 
-/// Registrations of one event: so many that its waiter is back long before the last of them is released.
+/// Registrations of one event: so many that its waiter is back long before the last of them is
+/// released.
 const REGISTRATIONS: u64 = 1_000;
 
-/// On threads: `satisfy` satisfies all waits of one event for the fences, and whoever takes the event takes it once.
-fn is_taken_once(native: bool, satisfy: impl Fn(&World, &[FenceInstance; 2]) + Send + Sync + 'static) {
+/// On threads: `satisfy` satisfies all waits of one event for the fences, and whoever takes the
+/// event takes it once.
+fn is_taken_once(
+    native: bool,
+    satisfy: impl Fn(&World, &[FenceInstance; 2]) + Send + Sync + 'static,
+) {
     host_world().run(move |w| {
         let event = w.platform.event(false);
         let taken = w.platform.page(2);
@@ -583,7 +642,9 @@ fn is_taken_once(native: bool, satisfy: impl Fn(&World, &[FenceInstance; 2]) + S
             let fences = [0, 1].map(|_| if native { w.native(0) } else { w.monitored(0) });
             for number in 0..REGISTRATIONS {
                 let (fence, value) = (&fences[number as usize % 2], number % 3 + 1);
-                w.kernel.wait_from_cpu(&at(fence, value), WaitMode::All, Some(event.clone())).unwrap();
+                w.kernel
+                    .wait_from_cpu(&at(fence, value), WaitMode::All, Some(event.clone()))
+                    .unwrap();
             }
             satisfy(w, &fences);
             while count.load() < round {
@@ -629,8 +690,9 @@ fn a_wait_that_is_satisfied_after_the_event_was_set_sets_it_again() {
 fn reserved_creation_flags_are_refused() {
     let w = world();
     let known = SyncObjectFlags::all();
-    for flags in
-        (0..32).map(|bit| SyncObjectFlags::from_bits_retain(1 << bit)).filter(|f| !known.contains(*f))
+    for flags in (0..32)
+        .map(|bit| SyncObjectFlags::from_bits_retain(1 << bit))
+        .filter(|f| !known.contains(*f))
     {
         assert_eq!(w.try_monitored(0, flags).err(), Some(Status::INVALID_PARAMETER), "{flags:?}");
         assert_eq!(w.try_native(0, flags).err(), Some(Status::INVALID_PARAMETER), "{flags:?}");
@@ -641,7 +703,8 @@ fn reserved_creation_flags_are_refused() {
 /// Both kinds of fence with this engine affinity.
 fn with_affinity(w: &World, engine_affinity: u32) -> [Result<FenceInstance, Status>; 2] {
     let (device, flags) = (w.device, SyncObjectFlags::empty());
-    let monitored = CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity, name: "x" };
+    let monitored =
+        CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity, name: "x" };
     let native = tidegate::calls::CreateNativeFence {
         device,
         initial_value: 0,

@@ -1,6 +1,6 @@
-//! Thousands of signals and waits in seeded random order, in every form of the signalled interrupt: nobody is left behind, nobody
-//! is released early, and interrupts that release nobody are counted and harmless. The same work in every form shows what each
-//! costs in fences read.
+//! Thousands of signals and waits in seeded random order, in every form of the signalled interrupt:
+//! nobody is left behind, nobody is released early, and interrupts that release nobody are counted
+//! and harmless. The same work in every form shows what each costs in fences read.
 
 mod world;
 
@@ -35,7 +35,8 @@ struct Form {
     advanced: bool,
     /// Whether there are monitored fences at all.
     monitored: bool,
-    /// Copies of MonitoredValue that the hardware keeps; with any, it posts its stores of fence values too.
+    /// Copies of MonitoredValue that the hardware keeps; with any, it posts its stores of fence
+    /// values too.
     shadows: u32,
 }
 
@@ -91,7 +92,11 @@ impl Awaited {
         let value = self.fence.value.load();
         assert_eq!(value, self.queued, "{form:?}");
         for (wanted, event) in &self.waits {
-            assert_eq!(event.is_set(), *wanted <= value, "a wait for {wanted} at {value}: {form:?}");
+            assert_eq!(
+                event.is_set(),
+                *wanted <= value,
+                "a wait for {wanted} at {value}: {form:?}"
+            );
         }
         self.waits.retain(|(wanted, _)| *wanted > value);
     }
@@ -134,7 +139,8 @@ impl Work<'_> {
     }
 
     fn wait(&mut self) {
-        // The last three fences are never signalled in the middle: somebody waits for them all the time.
+        // The last three fences are never signalled in the middle: somebody waits for them all the
+        // time.
         let index = self.numbers.below((self.native.len() + self.monitored.len()) as u64) as usize;
         let ahead = self.numbers.below(6);
         let awaited = self.native.iter_mut().chain(&mut self.monitored).nth(index).unwrap();
@@ -173,8 +179,11 @@ impl Work<'_> {
 fn run(form: Form, seed: u64) -> KernelStats {
     let w = machine(form).run(move |w| {
         let nodes = [0, 0, 1, 1];
-        let signallers =
-            nodes.map(|node| Signaller { queue: w.connected_queue(node), pushed: 0, since_rest: 0 });
+        let signallers = nodes.map(|node| Signaller {
+            queue: w.connected_queue(node),
+            pushed: 0,
+            since_rest: 0,
+        });
         let mut work = Work {
             w,
             form,
@@ -190,7 +199,11 @@ fn run(form: Form, seed: u64) -> KernelStats {
         work.rest();
         // And everybody who still waits.
         for index in 0..FENCES {
-            while work.native[index].waits.iter().any(|(wanted, _)| *wanted > work.native[index].queued) {
+            while work.native[index]
+                .waits
+                .iter()
+                .any(|(wanted, _)| *wanted > work.native[index].queued)
+            {
                 work.signal(index);
             }
         }
@@ -215,8 +228,14 @@ fn nobody_is_left_behind_in_any_form() {
             for advanced in [false, true] {
                 let form = Form { mode, list, log_entries, advanced, monitored: true, ..PLAIN };
                 let stats = run(form, seed);
-                assert!(stats.spurious_fence_interrupts < stats.fence_interrupts, "{form:?} {stats:?}");
-                assert!(stats.cpu_wakes > 500 && stats.fence_interrupts > 100, "{form:?} {stats:?}");
+                assert!(
+                    stats.spurious_fence_interrupts < stats.fence_interrupts,
+                    "{form:?} {stats:?}"
+                );
+                assert!(
+                    stats.cpu_wakes > 500 && stats.fence_interrupts > 100,
+                    "{form:?} {stats:?}"
+                );
             }
         }
     }
@@ -242,15 +261,17 @@ fn nobody_is_left_behind_by_hardware_that_keeps_shadows() {
 fn nobody_is_left_behind_by_hardware_that_cannot_tell_fence_kinds() {
     for mode in MODES {
         for seed in 10..12 {
-            let form = Form { mode, tells_fence_kinds: false, advanced: true, monitored: true, ..PLAIN };
+            let form =
+                Form { mode, tells_fence_kinds: false, advanced: true, monitored: true, ..PLAIN };
             run(form, seed);
         }
     }
 }
 
-/// What the same work costs. Fences that several interrupts of one look speak of are read once for all of them where logs tell,
-/// and once for each interrupt where fences are named; on the other side a log speaks of signals that nobody was interrupted for,
-/// on fences that somebody waits for a greater value of, and those are read as well.
+/// What the same work costs. Fences that several interrupts of one look speak of are read once for
+/// all of them where logs tell, and once for each interrupt where fences are named; on the other
+/// side a log speaks of signals that nobody was interrupted for, on fences that somebody waits for
+/// a greater value of, and those are read as well.
 // spec: NF-231
 #[test]
 fn an_array_of_queues_has_fewer_fences_read_than_a_scan() {
@@ -265,7 +286,9 @@ fn an_array_of_queues_has_fewer_fences_read_than_a_scan() {
             );
         }
         assert_eq!(array.cpu_wakes, queues.cpu_wakes, "the same waiters in every form");
-        assert!(queues.fence_reads < scan.fence_reads / 3 && queue.fence_reads < scan.fence_reads / 3);
+        assert!(
+            queues.fence_reads < scan.fence_reads / 3 && queue.fence_reads < scan.fence_reads / 3
+        );
         assert!(
             queues.fence_reads < array.fence_reads * 5 / 4,
             "the signals that were logged below what is awaited"
@@ -273,14 +296,16 @@ fn an_array_of_queues_has_fewer_fences_read_than_a_scan() {
     }
 }
 
-/// Where every signal is one that somebody waits for, nothing is read beyond those fences, in each form that says which.
+/// Where every signal is one that somebody waits for, nothing is read beyond those fences, in each
+/// form that says which.
 #[test]
 fn what_is_named_is_read_once_whether_fences_or_queues_are_named() {
     let run = |mode| {
         let w = machine(Form { mode, ..PLAIN }).run(|w| {
             let queues = [0, 0, 1].map(|node| w.connected_queue(node));
             let fences: Vec<FenceInstance> = (0..9).map(|_| w.native(0)).collect();
-            let _waiting_elsewhere: Vec<Event> = (0..20).map(|_| w.wait_event(&w.native(0), 1)).collect();
+            let _waiting_elsewhere: Vec<Event> =
+                (0..20).map(|_| w.wait_event(&w.native(0), 1)).collect();
             for round in 1..=50 {
                 let events: Vec<Event> = fences.iter().map(|f| w.wait_event(f, round)).collect();
                 for (index, fence) in fences.iter().enumerate() {
@@ -300,7 +325,10 @@ fn what_is_named_is_read_once_whether_fences_or_queues_are_named() {
     );
     println!(
         "interrupts: {}, {}, {}, {}",
-        array.fence_interrupts, scan.fence_interrupts, queue.fence_interrupts, queues.fence_interrupts
+        array.fence_interrupts,
+        scan.fence_interrupts,
+        queue.fence_interrupts,
+        queues.fence_interrupts
     );
     assert!(queues.fence_reads <= array.fence_reads && queue.fence_reads <= array.fence_reads);
     assert_eq!(array.fence_reads, 9 * 50);

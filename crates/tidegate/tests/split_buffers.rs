@@ -1,15 +1,17 @@
-//! Packets with physical addresses: what commands may reach, where buffers are cut when local memory is too small, and what runs
-//! between two parts.
+//! Packets with physical addresses: what commands may reach, where buffers are cut when local
+//! memory is too small, and what runs between two parts.
 
 mod world;
 
 use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, DeviceState,
-    Handle, Placement, Priority, Render, SignalFlags, Status,
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual,
+    DeviceState, Handle, Placement, Priority, Render, SignalFlags, Status,
 };
 use tidegate::ddi::patch::{Patch, PatchLocation, Render as RenderDdi, SubmitCommandPhysical};
-use tidegate::ddi::{AdapterCaps, Dispatch, Driver, DriverLayer, Passive, SubmitCommandFlags, VidSchCaps};
+use tidegate::ddi::{
+    AdapterCaps, Dispatch, Driver, DriverLayer, Passive, SubmitCommandFlags, VidSchCaps,
+};
 use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
 use tidegate::platform::{Bulk, Event, Mutex, Platform, Step, WaitEnd};
 use tidegate::trace::{Kind, LaneKind, NameId};
@@ -125,8 +127,14 @@ fn word(allocation: &Allocation, at: u64) -> u64 {
 
 fn context(w: &World, node_ordinal: u32, gpu: u32) -> Handle {
     let (device, priority) = (w.device, Priority::Normal);
-    let args =
-        CreateContextVirtual { device, node_ordinal, engine_affinity: 1 << gpu, priority, tag: 1, lane: 0 };
+    let args = CreateContextVirtual {
+        device,
+        node_ordinal,
+        engine_affinity: 1 << gpu,
+        priority,
+        tag: 1,
+        lane: 0,
+    };
     w.kernel.create_context_virtual(args).unwrap()
 }
 
@@ -142,9 +150,15 @@ fn render(
     commands: &[Command],
     list: &[(&Allocation, bool)],
 ) -> Result<(), Status> {
-    let allocations: Vec<(Handle, bool)> = list.iter().map(|(a, write)| (a.handle, *write)).collect();
+    let allocations: Vec<(Handle, bool)> =
+        list.iter().map(|(a, write)| (a.handle, *write)).collect();
     let commands = bytes(commands);
-    w.kernel.render(Render { contexts: on, commands: &commands, allocations: &allocations, queued_ns: 0 })
+    w.kernel.render(Render {
+        contexts: on,
+        commands: &commands,
+        allocations: &allocations,
+        queued_ns: 0,
+    })
 }
 
 fn done(w: &World, context: Handle) {
@@ -212,8 +226,9 @@ fn a_buffer_that_needs_more_than_there_is_runs_in_parts_and_is_right() {
     assert!(w.machine.adapter().stats().split_parts >= 12);
 }
 
-/// What the driver was given between the first and the last part of a split buffer, while another context has packets all the time: ids
-/// of that context's packets, and how many of the memory manager's there were.
+/// What the driver was given between the first and the last part of a split buffer, while another
+/// context has packets all the time: ids of that context's packets, and how many of the memory
+/// manager's there were.
 fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
     let change = move |config| {
         let mut config = patching(2)(config);
@@ -246,15 +261,19 @@ fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
         going.join();
         assert!(all.iter().all(|a| word(a, 0) == twice(9)));
         let calls = w.driver.take();
-        let parts: Vec<usize> = (0..calls.len()).filter(|at| calls[*at].ddi == "SubmitCommand").collect();
+        let parts: Vec<usize> =
+            (0..calls.len()).filter(|at| calls[*at].ddi == "SubmitCommand").collect();
         assert!(parts.len() > 2, "{}", parts.len());
-        let given =
-            calls[parts[0]..parts[parts.len() - 1]].iter().filter(|c| c.ddi == "SubmitCommandVirtual");
+        let given = calls[parts[0]..parts[parts.len() - 1]]
+            .iter()
+            .filter(|c| c.ddi == "SubmitCommandVirtual");
         let ids: Vec<u32> = given.map(|c| c.about["id ".len()..].parse().unwrap()).collect();
         let told = w.hooked.told();
         let pages = |id: &u32| {
             let mut packets = told.packets.iter().filter(|p| p.node_ordinal == COPY);
-            packets.any(|p| p.submission_fence_id == *id && p.flags.contains(SubmitCommandFlags::PAGING))
+            packets.any(|p| {
+                p.submission_fence_id == *id && p.flags.contains(SubmitCommandFlags::PAGING)
+            })
         };
         let (paging, others): (Vec<u32>, Vec<u32>) = ids.into_iter().partition(pages);
         *inner.lock() = (others, paging.len());
@@ -277,15 +296,17 @@ fn with_preemption_packets_of_another_context_run_between_two_parts() {
     assert!(others.len() > 2 && paging > 0, "{others:?}, {paging}");
 }
 
-/// A part begins with the state of a new packet, and another context's packets leave theirs: what the commands of the first part
-/// set has to hold in the others all the same. The state that commands set is the label.
+/// A part begins with the state of a new packet, and another context's packets leave theirs: what
+/// the commands of the first part set has to hold in the others all the same. The state that
+/// commands set is the label.
 // spec: PRE-038
 #[test]
 fn what_the_first_part_sets_holds_in_every_part() {
     for room in [1, 2, 3] {
         let w = world(room);
         w.platform.enable_tracing();
-        let [own, foreign] = ["of the split buffer", "of another context"].map(|n| w.platform.trace_name(n));
+        let [own, foreign] =
+            ["of the split buffer", "of another context"].map(|n| w.platform.trace_name(n));
         let label = |of: NameId| Command::Label { name: of.0 + 1 };
         let w = w.run(move |w| {
             let all: Vec<Allocation> = (0..6).map(|_| on_demand(w)).collect();
@@ -355,7 +376,8 @@ fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
         w.kernel.wait_from_gpu(other, &world::at(&gate, 1)).unwrap();
         w.submit_packet(other, &[fill(&used, 5)]);
         w.kernel.evict(w.device, &[used.handle]).unwrap();
-        // It can go when the engine is held: the first part needs two allocations, the second three.
+        // It can go when the engine is held: the first part needs two allocations, the second
+        // three.
         let given = w.platform.event(false);
         *driver.given.lock() = Some(given.clone());
         let (kernel, open) = (w.kernel.clone(), world::at(&gate, 1));
@@ -388,9 +410,17 @@ fn commands_reach_what_is_listed_and_nothing_else() {
     w.run(|w| {
         let (own, other, context) = (on_demand(w), on_demand(w), context(w, COPY, 0));
         let refused = |commands: &[Command], list: &[(&Allocation, bool)]| {
-            assert_eq!(render(w, &[context], commands, list), Err(Status::INVALID_PARAMETER), "{commands:?}");
+            assert_eq!(
+                render(w, &[context], commands, list),
+                Err(Status::INVALID_PARAMETER),
+                "{commands:?}"
+            );
         };
-        let at = |destination: u64, bytes| Command::Fill { destination: GpuVa(destination), bytes, value: 1 };
+        let at = |destination: u64, bytes| Command::Fill {
+            destination: GpuVa(destination),
+            bytes,
+            value: 1,
+        };
         refused(&[fill(&other, 1)], &[(&own, true)]);
         refused(&[fill(&own, 1)], &[(&own, false)]);
         refused(&[copy(&own, &other)], &[(&other, true)]);
@@ -401,7 +431,10 @@ fn commands_reach_what_is_listed_and_nothing_else() {
             &[Command::WriteValue { destination: GpuVa(own.gpu_va + BYTES - 4), value: 1 }],
             &[(&own, true)],
         );
-        refused(&[Command::Dispatch { program: 1, groups: [1; 3], args: vec![own.gpu_va] }], &[(&own, true)]);
+        refused(
+            &[Command::Dispatch { program: 1, groups: [1; 3], args: vec![own.gpu_va] }],
+            &[(&own, true)],
+        );
         // One good command before a bad one does not run either.
         refused(&[fill(&own, 5), fill(&other, 5)], &[(&own, true)]);
         let raw = |commands: &[u8]| {
@@ -416,11 +449,17 @@ fn commands_reach_what_is_listed_and_nothing_else() {
         for bad in [&[][..], &[1, 2, 3], &[0xFF; 8], &[0; 8]] {
             assert_eq!(raw(bad), Err(Status::INVALID_PARAMETER), "{bad:?}");
         }
-        assert_eq!(render(w, &[], &[fill(&own, 1)], &[(&own, true)]), Err(Status::INVALID_PARAMETER));
+        assert_eq!(
+            render(w, &[], &[fill(&own, 1)], &[(&own, true)]),
+            Err(Status::INVALID_PARAMETER)
+        );
         assert_eq!(word(&own, 0), 0);
         render(w, &[context], &[fill(&own, 6)], &[(&own, true)]).unwrap();
         done(w, context);
-        assert_eq!((word(&own, 0), w.kernel.device_state(w.device)), (twice(6), Ok(DeviceState::Active)));
+        assert_eq!(
+            (word(&own, 0), w.kernel.device_state(w.device)),
+            (twice(6), Ok(DeviceState::Active))
+        );
     });
 }
 
@@ -440,14 +479,18 @@ fn what_one_command_needs_must_fit_at_once() {
 fn a_driver_that_patches_nothing_takes_no_commands_to_patch() {
     world::world().run(|w| {
         let (own, context) = (on_demand(w), context(w, COPY, 0));
-        assert_eq!(render(w, &[context], &[fill(&own, 1)], &[(&own, true)]), Err(Status::NOT_SUPPORTED));
+        assert_eq!(
+            render(w, &[context], &[fill(&own, 1)], &[(&own, true)]),
+            Err(Status::NOT_SUPPORTED)
+        );
     });
 }
 
 fn three_fills(w: &World) -> (Status, DeviceState) {
     let (all, context) = ([0; 3].map(|_| on_demand(w)), context(w, COPY, 0));
     let list = [(&all[0], true), (&all[1], true), (&all[2], true)];
-    let commands = [fill(&all[0], 1), Command::Timed { ns: 10 }, copy(&all[0], &all[1]), fill(&all[2], 3)];
+    let commands =
+        [fill(&all[0], 1), Command::Timed { ns: 10 }, copy(&all[0], &all[1]), fill(&all[2], 3)];
     let status = render(w, &[context], &commands, &list).err().unwrap_or(Status::SUCCESS);
     (status, w.kernel.device_state(w.device).unwrap())
 }
@@ -520,7 +563,10 @@ fn linked_adapters_run_the_same_copy_of_a_split_buffer() {
         let buffers = driver.buffers.lock();
         assert!(buffers.chunks(2).all(|pair| pair[0].1 == pair[1].1));
         let (here, there) = (contexts[0], contexts[0]);
-        assert_eq!(render(w, &[here, there], &chain(&all, 4), &list), Err(Status::INVALID_PARAMETER));
+        assert_eq!(
+            render(w, &[here, there], &chain(&all, 4), &list),
+            Err(Status::INVALID_PARAMETER)
+        );
     });
 }
 
@@ -536,11 +582,13 @@ fn a_part_is_preempted_and_goes_on() {
         let (own, to, split) = (on_demand(w), on_demand(w), context(w, 0, 0));
         w.pass(1_000_000);
         let store = |value| Command::WriteValue { destination: GpuVa(own.gpu_va), value };
-        let move_on = Command::Copy { source: GpuVa(own.gpu_va), destination: GpuVa(to.gpu_va), bytes: 8 };
+        let move_on =
+            Command::Copy { source: GpuVa(own.gpu_va), destination: GpuVa(to.gpu_va), bytes: 8 };
         let mut commands = vec![store(1), move_on, store(2)];
         commands.extend((0..100).map(|_| Command::Timed { ns: 10_000 }));
         commands.push(store(3));
-        // In system memory, where words have no page of their own, a store of a value is one of bytes.
+        // In system memory, where words have no page of their own, a store of a value is one of
+        // bytes.
         render(w, &[split], &commands, &[(&own, true), (&to, true)]).unwrap();
         w.pass(100_000);
         let args = CreateContextVirtual {

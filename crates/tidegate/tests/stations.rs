@@ -44,14 +44,20 @@ fn a_gpu_signal_reaches_a_cpu_waiter_in_every_model_on_every_platform() {
         for submission in [Submission::Packet, Submission::Hardware, Submission::User] {
             let platform = make();
             let machine = Machine::new(&platform, MachineConfig::standard(&platform)).unwrap();
-            let fences =
-                if submission == Submission::Packet { FenceChoice::Monitored } else { FenceChoice::Native };
-            let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
+            let fences = if submission == Submission::Packet {
+                FenceChoice::Monitored
+            } else {
+                FenceChoice::Native
+            };
+            let device =
+                machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
             let report = machine.run(move || {
                 let copy = queue(&device, "copy", CommandListType::Copy, submission);
                 let compute = queue(&device, "compute", CommandListType::Compute, submission);
-                let (copied, done) =
-                    (device.create_fence("copied", 0).unwrap(), device.create_fence("done", 0).unwrap());
+                let (copied, done) = (
+                    device.create_fence("copied", 0).unwrap(),
+                    device.create_fence("done", 0).unwrap(),
+                );
                 compute.wait(&copied, 7).unwrap();
                 compute.signal(&done, 42).unwrap();
                 copy.signal(&copied, 7).unwrap();

@@ -1,5 +1,5 @@
-//! Hardware contexts off the run list and back: what goes on meanwhile, how the driver answers, and what becomes of one that
-//! does not; and engines that say that they hang.
+//! Hardware contexts off the run list and back: what goes on meanwhile, how the driver answers, and
+//! what becomes of one that does not; and engines that say that they hang.
 
 mod world;
 
@@ -171,7 +171,8 @@ fn an_acknowledgement_may_come_before_the_driver_s_call_returns() {
     world().run(|w| {
         w.hw_context(0);
         w.hooked.suspend_later(true);
-        let (hooked, context, platform) = (Arc::clone(&w.hooked), last_context(w), w.platform.clone());
+        let (hooked, context, platform) =
+            (Arc::clone(&w.hooked), last_context(w), w.platform.clone());
         w.hooked.on("SuspendContext", move || {
             hooked.raise(&[InterruptData::SuspendContextCompleted { context, suspend_fence: 1 }]);
             platform.sleep_until(platform.now().after(SETTLED_NS));

@@ -1,5 +1,6 @@
-//! Time slices inside a band, in virtual time and in all three submission models. Work of one process that never ends keeps equal work of
-//! another process waiting for one slice only, where the engine may leave it.
+//! Time slices inside a band, in virtual time and in all three submission models. Work of one
+//! process that never ends keeps equal work of another process waiting for one slice only, where
+//! the engine may leave it.
 
 mod world;
 
@@ -77,7 +78,12 @@ impl Lane {
                 let (gpu_va, bytes) = owner.commands(commands);
                 let trace = TraceWords::default();
                 ring.doorbell.last_queued.store(1);
-                ring.push(&RingPacket::Execute { commands: GpuVa(gpu_va), bytes, progress: 1, trace });
+                ring.push(&RingPacket::Execute {
+                    commands: GpuVa(gpu_va),
+                    bytes,
+                    progress: 1,
+                    trace,
+                });
             }
         }
     }
@@ -102,7 +108,8 @@ impl Lane {
     }
 }
 
-/// How long 1 us of work of one process waits behind work of another that has had the engine for 100 ms, in ns.
+/// How long 1 us of work of one process waits behind work of another that has had the engine for
+/// 100 ms, in ns.
 fn waits_ns(w: &World, model: Model, commands: &[Command]) -> u64 {
     let (busy, short) = (Neighbour::of(w, "busy"), Neighbour::of(w, "short"));
     let (endless, own) = (Lane::new(w, &busy, model), Lane::new(w, &short, model));
@@ -138,9 +145,10 @@ fn endless_work_of_another_process_is_left_in_the_middle_of_its_buffer_when_its_
 #[test]
 fn a_slice_ends_where_the_granularity_lets_the_engine_go() {
     for model in Model::ALL {
-        for (compute, most_ns) in
-            [(ComputePreemption::Dispatch, model.quantum_ns() + MS), (ComputePreemption::DmaBuffer, 500 * MS)]
-        {
+        for (compute, most_ns) in [
+            (ComputePreemption::Dispatch, model.quantum_ns() + MS),
+            (ComputePreemption::DmaBuffer, 500 * MS),
+        ] {
             preempted_at(compute).run(move |w| {
                 let waited_ns = waits_ns(w, model, &vec![Command::Timed { ns: MS }; 500]);
                 let coarse = compute == ComputePreemption::DmaBuffer;
@@ -169,7 +177,10 @@ fn queues_of_one_process_take_turns_in_the_middle_of_their_buffers() {
             assert!(waited_ns <= most_ns, "{model:?}: {waited_ns} ns, at most {most_ns}");
             lanes.iter().for_each(|lane| lane.finish(w, &process));
             let all_ns = w.platform.now().since(start);
-            assert!((40 * MS..=40 * MS + 10_000).contains(&all_ns), "{model:?}: {all_ns} ns for all of it");
+            assert!(
+                (40 * MS..=40 * MS + 10_000).contains(&all_ns),
+                "{model:?}: {all_ns} ns for all of it"
+            );
         });
     }
 }

@@ -1,4 +1,5 @@
-//! Timeout detection and recovery of hardware queues on a manual clock: who hangs, who does not, who is lost, and what is said about it.
+//! Timeout detection and recovery of hardware queues on a manual clock: who hangs, who does not,
+//! who is lost, and what is said about it.
 
 mod world;
 
@@ -39,8 +40,10 @@ fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
             // Looked at after the delay, asked, and reset after another one.
             assert_eq!(w.platform.now().0 / S, 4);
             let calls = w.driver.take_names();
-            let of_recovery = ["SuspendContext", "ResetHwEngine", "ResumeHwEngine", "ResetFromTimeout"];
-            let recovery: Vec<_> = calls.into_iter().filter(|name| of_recovery.contains(name)).collect();
+            let of_recovery =
+                ["SuspendContext", "ResetHwEngine", "ResumeHwEngine", "ResetFromTimeout"];
+            let recovery: Vec<_> =
+                calls.into_iter().filter(|name| of_recovery.contains(name)).collect();
             assert_eq!(recovery, ["SuspendContext", "ResetHwEngine", "ResumeHwEngine"]);
             assert!(hung(w.kernel.device_state(w.device)));
             n.finish(&innocent, 1);
@@ -54,9 +57,12 @@ fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
         assert_eq!((report.code, &report.outcome), (0x141, &RecoveryOutcome::EngineReset));
         assert_eq!(report.lost, [(1, true)]);
         let text = report.to_string();
-        for part in
-            ["hangs in the command buffer that says progress 1", "driver: node 0", "does not answer", "HUNG"]
-        {
+        for part in [
+            "hangs in the command buffer that says progress 1",
+            "driver: node 0",
+            "does not answer",
+            "HUNG",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     });
@@ -70,7 +76,12 @@ fn a_user_mode_queue_that_hangs_is_found_without_a_call_of_its_process() {
         let trace = Default::default();
         guilty.doorbell.last_queued.store(1);
         let commands = tidegate::gpu_abi::GpuVa(gpu_va);
-        guilty.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1, trace });
+        guilty.push(&tidegate::gpu_abi::RingPacket::Execute {
+            commands,
+            bytes,
+            progress: 1,
+            trace,
+        });
         assert!(w.wait(guilty.queue.progress_fence, 1).is_err());
         assert!(hung(w.kernel.device_state(w.device)));
         for queue in [&guilty, &other] {
@@ -88,10 +99,18 @@ fn a_queue_that_waits_is_not_hung_however_long() {
         waiter.push(&wait_packet(&gate, 1, u32::MAX));
         w.pass(30 * S);
         assert_eq!(w.machine.adapter().recoveries(), []);
-        assert!(!w.driver.take_names().contains(&"SuspendContext"), "nobody asks a queue that waits");
+        assert!(
+            !w.driver.take_names().contains(&"SuspendContext"),
+            "nobody asks a queue that waits"
+        );
         let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 10 }]);
         let (commands, trace) = (tidegate::gpu_abi::GpuVa(gpu_va), Default::default());
-        waiter.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1, trace });
+        waiter.push(&tidegate::gpu_abi::RingPacket::Execute {
+            commands,
+            bytes,
+            progress: 1,
+            trace,
+        });
         w.signal(&gate, 1);
         w.wait(waiter.queue.progress_fence, 1).unwrap();
         assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
@@ -164,10 +183,15 @@ fn five_adapter_resets_in_a_minute_are_survived_and_the_sixth_is_fatal() {
             w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
             w.pass(10 * S);
         }
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active), "it had no work and no memory");
+        assert_eq!(
+            w.kernel.device_state(w.device),
+            Ok(DeviceState::Active),
+            "it had no work and no memory"
+        );
         assert_eq!(w.kernel.debug_timeouts(TdrTest::GpuTdr), Err(Status::DEVICE_REMOVED));
     });
-    let outcomes: Vec<_> = w.machine.adapter().recoveries().into_iter().map(|r| r.outcome).collect();
+    let outcomes: Vec<_> =
+        w.machine.adapter().recoveries().into_iter().map(|r| r.outcome).collect();
     assert_eq!(outcomes[..5], [const { RecoveryOutcome::AdapterReset }; 5]);
     assert!(matches!(outcomes[5], RecoveryOutcome::Fatal(_)));
 }
@@ -215,7 +239,8 @@ fn levels_and_modes_mean_what_is_published() {
         }
     };
     // Level 1: the first one is fatal.
-    let (w, _) = world_with(with(TdrLevel::BugCheck, TdrDebugMode::Recover)).run_to_report(hang_once);
+    let (w, _) =
+        world_with(with(TdrLevel::BugCheck, TdrDebugMode::Recover)).run_to_report(hang_once);
     assert!(matches!(w.machine.adapter().bug_checks()[..], [BugCheck::Timeout(_)]));
     drop(w);
     // Level 0, and mode 1: nothing is done; in the second case it is said.
@@ -258,7 +283,10 @@ fn whoever_debugs_is_told_before_a_recovery() {
         w.driver.take();
         w.kernel.debug_timeouts(TdrTest::EnableBreak).unwrap();
         hang_once(w);
-        assert_eq!(*told.lock(), [(0x141, RecoveryOutcome::Begun), (0x141, RecoveryOutcome::Begun)]);
+        assert_eq!(
+            *told.lock(),
+            [(0x141, RecoveryOutcome::Begun), (0x141, RecoveryOutcome::Begun)]
+        );
     });
 }
 
@@ -288,7 +316,11 @@ fn bystanders_that_lost_something_read_reset() {
             assert!(matches!(n.state(), Ok(DeviceState::Reset(_))));
             assert_eq!(bystander.progress_value.load(), u64::MAX);
             // Outside of a reset it says nothing.
-            let late = callbacks.invalidate_hw_context(&Passive::enter(), os_handle, HwContextLoss::Culprit);
+            let late = callbacks.invalidate_hw_context(
+                &Passive::enter(),
+                os_handle,
+                HwContextLoss::Culprit,
+            );
             assert_eq!(late, Err(Status::INVALID_PARAMETER));
         }
     });
@@ -321,7 +353,11 @@ fn a_driver_that_says_that_an_engine_hangs_has_it_reset() {
         w.submit(&queue, 1, &[Command::Hang]);
         let (node_ordinal, engine_ordinal, new_state) = (0, 0, EngineState::Hung);
         w.pass(SETTLED_NS);
-        w.hooked.raise(&[InterruptData::EngineStateChange { node_ordinal, engine_ordinal, new_state }]);
+        w.hooked.raise(&[InterruptData::EngineStateChange {
+            node_ordinal,
+            engine_ordinal,
+            new_state,
+        }]);
         assert!(w.wait(queue.progress_fence, 1).is_err());
         assert!(w.platform.now().0 < S, "nobody waits for a delay");
         assert!(hung(w.kernel.device_state(w.device)));
@@ -338,7 +374,11 @@ fn engines_are_reset_on_demand() {
         assert_eq!(w.kernel.debug_timeouts(engine(9)), Err(Status::INVALID_PARAMETER));
         assert_eq!(w.kernel.debug_timeouts(TdrTest::VSyncTdr), Err(Status::NOT_SUPPORTED));
         w.kernel.debug_timeouts(engine(1)).unwrap();
-        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active), "that engine had nothing");
+        assert_eq!(
+            w.kernel.device_state(w.device),
+            Ok(DeviceState::Active),
+            "that engine had nothing"
+        );
         w.kernel.debug_timeouts(engine(0)).unwrap();
         assert!(hung(w.kernel.device_state(w.device)));
     });

@@ -1,5 +1,5 @@
-//! User-mode queues and their doorbells through the kernel's calls: making, connecting, losing to another queue, and losing
-//! for good.
+//! User-mode queues and their doorbells through the kernel's calls: making, connecting, losing to
+//! another queue, and losing for good.
 
 mod world;
 
@@ -13,7 +13,9 @@ use tidegate::ddi::{DisconnectReason, OsHandle, Passive};
 use tidegate::dxgkrnl::FeatureSetting;
 use tidegate::gpu_abi::{Command, DOORBELL_VALUE_WORD, GpuVa, RingPacket, TraceWords};
 use tidegate::kmd::DoorbellModel;
-use world::{UserQueue, World, at, inline_world, signal_packet, signalled, wait_packet, world, world_with};
+use world::{
+    UserQueue, World, at, inline_world, signal_packet, signalled, wait_packet, world, world_with,
+};
 
 /// All connected queues share this many doorbells.
 fn with_doorbells(physical: u32) -> World {
@@ -54,9 +56,13 @@ fn both_kinds_of_queue_work_beside_each_other() {
         for round in 0..5 {
             user.push(&wait_packet(&fence, 2 * round, u32::MAX));
             user.push(&signal_packet(&fence, 2 * round + 1, u32::MAX));
-            w.kernel.submit_wait_to_hw_queue(kernel_mode.handle, &at(&fence, 2 * round + 1)).unwrap();
+            w.kernel
+                .submit_wait_to_hw_queue(kernel_mode.handle, &at(&fence, 2 * round + 1))
+                .unwrap();
             w.submit(&kernel_mode, round + 1, &[Command::Timed { ns: 10 }]);
-            w.kernel.submit_signal_to_hw_queue(kernel_mode.handle, &at(&fence, 2 * round + 2)).unwrap();
+            w.kernel
+                .submit_signal_to_hw_queue(kernel_mode.handle, &at(&fence, 2 * round + 2))
+                .unwrap();
         }
         w.wait(fence.handle, 10).unwrap();
     });
@@ -78,7 +84,11 @@ fn only_nodes_that_state_it_take_user_mode_queues() {
         assert_eq!(made.as_ref().err(), (!offered).then_some(&Status::NOT_SUPPORTED));
         let expected = if offered { 1 } else { 0 };
         let called = w.driver.take_names();
-        assert_eq!(called.iter().filter(|name| **name == "CreateHwQueue").count(), expected, "{called:?}");
+        assert_eq!(
+            called.iter().filter(|name| **name == "CreateHwQueue").count(),
+            expected,
+            "{called:?}"
+        );
         assert!(w.try_hw_queue(node, false).is_ok());
     }
     drop(w);
@@ -138,9 +148,13 @@ fn connecting_shows_the_hardware_behind_the_same_address() {
     assert!(!shown.same(&dummy), "the mapping that the process holds shows another page");
     assert_eq!(status(&queue), DoorbellStatus::Connected);
     // What the driver names for a doorbell that is connected is what it has.
-    let named =
-        tidegate::ddi::Driver::connect_doorbell(&*w.hooked, &Passive::enter(), driver, Default::default())
-            .unwrap();
+    let named = tidegate::ddi::Driver::connect_doorbell(
+        &*w.hooked,
+        &Passive::enter(),
+        driver,
+        Default::default(),
+    )
+    .unwrap();
     assert!(named.page.same(&shown));
     w.driver.take();
     queue.connect(&w).unwrap();
@@ -159,7 +173,10 @@ fn destroying_a_doorbell_leaves_ring_and_control() {
         w.driver.take();
         w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
         assert_eq!(w.driver.take_names(), ["DestroyDoorbell"]);
-        assert_eq!(w.kernel.destroy_doorbell(queue.doorbell.handle), Err(Status::INVALID_PARAMETER));
+        assert_eq!(
+            w.kernel.destroy_doorbell(queue.doorbell.handle),
+            Err(Status::INVALID_PARAMETER)
+        );
         // The memory is the process's as before, and serves another doorbell.
         queue.put(&signal_packet(&fence, 2, u32::MAX));
         let args = CreateDoorbell {
@@ -186,7 +203,14 @@ fn a_process_cannot_pull_ring_and_control_away() {
     world().run(|w| {
         let (queue, fence) = (w.connected_queue(0), w.native(0));
         let memory = w.hooked.start_info().system_memory;
-        let ring = *w.hooked.told().pages.iter().rev().find(|(at, _)| memory.resolve(*at).is_some()).unwrap();
+        let ring = *w
+            .hooked
+            .told()
+            .pages
+            .iter()
+            .rev()
+            .find(|(at, _)| memory.resolve(*at).is_some())
+            .unwrap();
         w.kernel.destroy_allocation(queue.ring.handle).unwrap();
         w.kernel.destroy_allocation(queue.control.handle).unwrap();
         assert!(memory.resolve(ring.0).is_some());
@@ -232,8 +256,14 @@ fn a_user_mode_queue_takes_nothing_from_the_kernel() {
         queued_ns: 0,
     };
     assert_eq!(w.kernel.submit_command_to_hw_queue(args), Err(Status::INVALID_PARAMETER));
-    assert_eq!(w.kernel.submit_wait_to_hw_queue(hw_queue, &at(&fence, 1)), Err(Status::INVALID_PARAMETER));
-    assert_eq!(w.kernel.submit_signal_to_hw_queue(hw_queue, &at(&fence, 1)), Err(Status::INVALID_PARAMETER));
+    assert_eq!(
+        w.kernel.submit_wait_to_hw_queue(hw_queue, &at(&fence, 1)),
+        Err(Status::INVALID_PARAMETER)
+    );
+    assert_eq!(
+        w.kernel.submit_signal_to_hw_queue(hw_queue, &at(&fence, 1)),
+        Err(Status::INVALID_PARAMETER)
+    );
     assert_eq!(w.driver.take_names(), Vec::<&str>::new());
     // Nor has a queue of the other kind a doorbell.
     let other = w.hw_queue();
@@ -272,9 +302,13 @@ fn the_end_of_a_device_is_the_end_of_queues_doorbells_and_rings() {
         .chain(["DestroyDevice"])
         .collect::<Vec<_>>()
     );
-    for handle in
-        [first.queue.handle, first.doorbell.handle, second.ring.handle, second.control.handle, w.device]
-    {
+    for handle in [
+        first.queue.handle,
+        first.doorbell.handle,
+        second.ring.handle,
+        second.control.handle,
+        w.device,
+    ] {
         assert_eq!(w.kernel.destroy_allocation(handle), Err(Status::INVALID_PARAMETER));
         assert_eq!(w.kernel.connect_doorbell(handle).err(), Some(Status::INVALID_PARAMETER));
     }
@@ -292,7 +326,11 @@ fn the_only_doorbell_goes_from_queue_to_queue() {
         let states = || queues.each_ref().map(|(queue, _)| status(queue));
         assert_eq!(
             states(),
-            [DoorbellStatus::DisconnectedRetry, DoorbellStatus::DisconnectedRetry, DoorbellStatus::Connected]
+            [
+                DoorbellStatus::DisconnectedRetry,
+                DoorbellStatus::DisconnectedRetry,
+                DoorbellStatus::Connected
+            ]
         );
         for round in 1..=4 {
             for (queue, fence) in &queues {
@@ -318,7 +356,8 @@ fn the_only_doorbell_goes_from_queue_to_queue() {
 /// What a queue does that fills a buffer and then says so.
 fn fill(w: &World, progress: u64) -> (RingPacket, tidegate::platform::Bulk) {
     let (memory, gpu_va) = w.bytes(64);
-    let (commands, bytes) = w.commands(&[Command::Fill { destination: GpuVa(gpu_va), bytes: 64, value: 7 }]);
+    let (commands, bytes) =
+        w.commands(&[Command::Fill { destination: GpuVa(gpu_va), bytes: 64, value: 7 }]);
     let trace = TraceWords::default();
     (RingPacket::Execute { commands: GpuVa(commands), bytes, progress, trace }, memory)
 }
@@ -335,7 +374,11 @@ fn a_doorbell_that_is_taken_away_rings_nobody_and_its_ring_stays() {
         victim.push(&packet);
         page.store(DOORBELL_VALUE_WORD, 1);
         w.pass(SETTLED_NS);
-        assert_eq!(victim.queue.progress_value.load(), 0, "neither address nor old page reach the hardware");
+        assert_eq!(
+            victim.queue.progress_value.load(),
+            0,
+            "neither address nor old page reach the hardware"
+        );
         assert_eq!(other.queue.progress_value.load(), 0);
         // The ring is where it was: connected again, the same slot runs.
         victim.connect(w).unwrap();
@@ -353,9 +396,12 @@ fn the_driver_may_disconnect_what_there_is_as_often_as_it_likes() {
     let handles = os_handles(&w);
     let second = w.connected_queue(0);
     let others = os_handles(&w);
-    for unknown in
-        [(handles.0, others.1), (others.0, handles.1), (OsHandle(0), handles.1), (handles.0, OsHandle(0))]
-    {
+    for unknown in [
+        (handles.0, others.1),
+        (others.0, handles.1),
+        (OsHandle(0), handles.1),
+        (handles.0, OsHandle(0)),
+    ] {
         for reason in [DisconnectReason::Retry, DisconnectReason::Abort] {
             assert_eq!(take_away(&w, unknown, reason), Err(Status::INVALID_PARAMETER));
         }

@@ -1,4 +1,5 @@
-//! Drivers with one wrong entry each: lost work is reported, waiters are released, and the kernel names the entry.
+//! Drivers with one wrong entry each: lost work is reported, waiters are released, and the kernel
+//! names the entry.
 
 mod world;
 
@@ -9,8 +10,8 @@ use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell};
 use tidegate::ddi::fence::UpdateMonitoredValue;
 use tidegate::ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
 use tidegate::ddi::{
-    CallbackLayer, Callbacks, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId, InterruptData,
-    Passive, PreemptCommand, StartInfo, Status as DdiStatus,
+    CallbackLayer, Callbacks, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId,
+    InterruptData, Passive, PreemptCommand, StartInfo, Status as DdiStatus,
 };
 use tidegate::dxgkrnl::{BugCheck, DriverFault, RecoveryOutcome, TdrLevel};
 use tidegate::gpu_abi::Command;
@@ -68,7 +69,11 @@ impl DriverLayer for WrongDriver {
         self.inner.start_device(level, start)
     }
 
-    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), DdiStatus> {
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), DdiStatus> {
         match self.wrong {
             Wrong::Packets | Wrong::PacketsAndReset => {
                 self.last_packet.store(args.submission_fence_id.into());
@@ -130,8 +135,9 @@ impl DriverLayer for WrongDriver {
 fn wrong_world(wrong: Wrong, change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
     let platform = Platform::virtual_time(StepCosts::free());
     let (own, last_packet) = (platform.clone(), platform.page(1).word(0));
-    let layer =
-        |inner| -> Arc<dyn Driver> { Arc::new(WrongDriver { inner, wrong, platform: own, last_packet }) };
+    let layer = |inner| -> Arc<dyn Driver> {
+        Arc::new(WrongDriver { inner, wrong, platform: own, last_packet })
+    };
     start_around(platform, change, None, layer).unwrap()
 }
 
@@ -179,7 +185,8 @@ fn packets_that_are_accepted_and_never_run_are_a_time_out_that_names_the_calls()
     });
 }
 
-// Packets that no reset cut off are submitted again and lost again, until the limit of time-outs is reached.
+// Packets that no reset cut off are submitted again and lost again, until the limit of time-outs is
+// reached.
 #[test]
 fn packets_that_a_driver_loses_again_and_again_stop_the_adapter_and_name_the_calls() {
     let (w, report) = wrong_world(Wrong::PacketsAndReset, |config| config).run_to_report(|w| {
@@ -190,7 +197,10 @@ fn packets_that_a_driver_loses_again_and_again_stop_the_adapter_and_name_the_cal
     assert!(report.completed(), "{report:?}");
     let broken = w.machine.adapter().bug_checks();
     let [BugCheck::TooManyTimeouts(what)] = &broken[..] else { panic!("{broken:?}") };
-    contains(what, &["DxgkDdiSubmitCommandVirtual 9 at 16000 ms", "DxgkDdiPreemptCommand 10 at 18000 ms"]);
+    contains(
+        what,
+        &["DxgkDdiSubmitCommandVirtual 9 at 16000 ms", "DxgkDdiPreemptCommand 10 at 18000 ms"],
+    );
     let lines = w.machine.standstill(&report);
     assert!(lines.iter().any(|line| line.starts_with("the adapter stopped: ")), "{lines:?}");
 }
@@ -214,7 +224,8 @@ fn command_buffers_that_are_accepted_and_never_run_cost_their_device_and_name_th
     });
 }
 
-// The request takes the queue off the run list and puts it back, and the hardware reads its ring then.
+// The request takes the queue off the run list and puts it back, and the hardware reads its ring
+// then.
 // spec: PRE-099
 #[test]
 fn a_ring_that_no_hardware_watches_runs_with_the_request_and_its_calls_are_named() {
@@ -229,7 +240,10 @@ fn a_ring_that_no_hardware_watches_runs_with_the_request_and_its_calls_are_named
         w.pass(4 * S);
         let faults = faults(w);
         assert_eq!(faults.len(), 1, "{faults:?}");
-        contains(&faults[0], &["DxgkDdiConnectDoorbell", "queue 1 has work on node 0", "reported up to 0"]);
+        contains(
+            &faults[0],
+            &["DxgkDdiConnectDoorbell", "queue 1 has work on node 0", "reported up to 0"],
+        );
         assert_eq!(w.machine.adapter().recoveries(), []);
     });
 }
@@ -260,7 +274,10 @@ fn a_completion_that_no_interrupt_reports_is_found_and_counted() {
         assert_eq!(w.machine.adapter().stats().lost_completions, 1);
         let faults = faults(w);
         assert_eq!(faults.len(), 1, "{faults:?}");
-        contains(&faults[0], &["DxgkDdiInterruptRoutine", "packet 1 of node 0", "DxgkDdiQueryCurrentFence"]);
+        contains(
+            &faults[0],
+            &["DxgkDdiInterruptRoutine", "packet 1 of node 0", "DxgkDdiQueryCurrentFence"],
+        );
     });
     run(Wrong::InterruptRoutine, |w| {
         let queue = w.hw_queue();
@@ -296,7 +313,10 @@ fn a_monitored_value_that_is_not_stored_is_found_and_its_entry_is_named() {
         w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
         w.wait(queue.progress_fence, 1).unwrap();
         assert_eq!(w.machine.adapter().stats().missed_interrupts, 1);
-        contains(&faults(w)[0], &["DxgkDdiUpdateMonitoredValues", "was set to 0", "its waiters miss 1"]);
+        contains(
+            &faults(w)[0],
+            &["DxgkDdiUpdateMonitoredValues", "was set to 0", "its waiters miss 1"],
+        );
     });
 }
 
@@ -304,7 +324,10 @@ fn a_monitored_value_that_is_not_stored_is_found_and_its_entry_is_named() {
 #[test]
 fn the_report_of_a_machine_that_stands_still_names_the_last_calls() {
     for (wrong, call) in [
-        (Wrong::Packets, "queue 1 has work on node 0: last calls DxgkDdiSubmitCommandVirtual 1 at 0 ms"),
+        (
+            Wrong::Packets,
+            "queue 1 has work on node 0: last calls DxgkDdiSubmitCommandVirtual 1 at 0 ms",
+        ),
         (
             Wrong::HwQueueCommands,
             "queue 1 has work on node 0: last calls DxgkDdiSubmitCommandToHwQueue 1 at 0 ms",

@@ -1,4 +1,5 @@
-//! Writes sample timelines into a directory: a frame graph as page, Chrome JSON and Perfetto file, and large pages.
+//! Writes sample timelines into a directory: a frame graph as page, Chrome JSON and Perfetto file,
+//! and large pages.
 //!
 //! `cargo run -p tidegate-trace --example demo -- DIRECTORY`
 

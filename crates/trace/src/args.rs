@@ -1,7 +1,7 @@
 //! Arguments of a slice: what the Chrome and Perfetto writers put beside its name, kind and times.
 //!
-//! Names and types are the same in both formats and stay as they are; `docs/timeline.md` lists them. Numbers are unsigned
-//! integers, of 64 bits in Perfetto's format.
+//! Names and types are the same in both formats and stay as they are; `docs/timeline.md` lists
+//! them. Numbers are unsigned integers, of 64 bits in Perfetto's format.
 
 use crate::model::{FenceId, Kind, LaneId, LaneKind, Record, Trace};
 
@@ -36,7 +36,8 @@ pub(crate) type Argument = (usize, Value);
 
 /// The arguments of a record.
 pub(crate) fn of(trace: &Trace, record: &Record) -> impl Iterator<Item = Argument> {
-    let queued = trace.lanes[record.lane.0 as usize].kind == LaneKind::Queue || record.pending_ns() > 0;
+    let queued =
+        trace.lanes[record.lane.0 as usize].kind == LaneKind::Queue || record.pending_ns() > 0;
     let number = |name: &str, value: u64| (index(name), Value::Number(value));
     let is_store = matches!(record.kind, Kind::Store | Kind::Flush);
     let linked = record.link.is_some() && !is_store;

@@ -1,7 +1,8 @@
 //! Builds a trace: hands out ids before the run, merges what agents recorded after it.
 //!
-//! The order that matters: ids first, buffers later, `finish` last, which sorts, and joins what was queued with what was done. A record that refers to a lane, fence or name
-//! that this builder never handed out is not drawn somewhere wrong and is no panic: it is left out and counted as lost.
+//! The order that matters: ids first, buffers later, `finish` last, which sorts, and joins what was
+//! queued with what was done. A record that refers to a lane, fence or name that this builder never
+//! handed out is not drawn somewhere wrong and is no panic: it is left out and counted as lost.
 
 use crate::model::{ClockName, Fence, FenceId, Kind, Lane, LaneId, LaneKind, Record, Trace};
 use crate::names::{NameId, Names};
@@ -34,7 +35,12 @@ impl TraceBuilder {
     ///
     /// # Panics
     /// When more than `u32::MAX` lanes are added.
-    pub fn add_lane(&mut self, kind: LaneKind, group: impl Into<String>, name: impl Into<String>) -> LaneId {
+    pub fn add_lane(
+        &mut self,
+        kind: LaneKind,
+        group: impl Into<String>,
+        name: impl Into<String>,
+    ) -> LaneId {
         let id = LaneId(u32::try_from(self.trace.lanes.len()).expect("fewer than 2^32 lanes"));
         self.trace.lanes.push(Lane { id, kind, name: name.into(), group: group.into() });
         id
@@ -85,7 +91,8 @@ impl TraceBuilder {
                 && (r.name.0 as usize) < names
                 && r.fence.is_none_or(|(fence, _)| (fence.0 as usize) < fences)
         });
-        trace.lost_records = trace.lost_records.saturating_add((before - trace.records.len()) as u64);
+        trace.lost_records =
+            trace.lost_records.saturating_add((before - trace.records.len()) as u64);
         trace.records.sort_by_key(|r| r.start_ns);
         queued::join(&mut trace.records);
         // Records that stand for lost ones say how many.
@@ -104,8 +111,14 @@ mod tests {
         let mut b = TraceBuilder::new("t", ClockName::Virtual);
         let lane = b.add_lane(LaneKind::Queue, "app", "q");
         let (one, two) = (b.name("one"), b.name("two"));
-        b.append(vec![Record::instant(lane, Kind::Mark, one, 5), Record::instant(lane, Kind::Mark, one, 1)]);
-        b.append(vec![Record::instant(lane, Kind::Mark, two, 5), Record::instant(lane, Kind::Mark, two, 0)]);
+        b.append(vec![
+            Record::instant(lane, Kind::Mark, one, 5),
+            Record::instant(lane, Kind::Mark, one, 1),
+        ]);
+        b.append(vec![
+            Record::instant(lane, Kind::Mark, two, 5),
+            Record::instant(lane, Kind::Mark, two, 0),
+        ]);
         let trace = b.finish();
         let seen: Vec<_> = trace.records.iter().map(|r| (r.start_ns, trace.name_of(r))).collect();
         assert_eq!(seen, [(0, "two"), (1, "one"), (5, "one"), (5, "two")]);

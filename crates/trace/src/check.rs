@@ -1,10 +1,11 @@
 //! Contradictions in a timeline: what no run can have done.
 //!
-//! Checked: no record ends before it starts or starts before it was queued; slices of one engine do not overlap (commands may
-//! lie inside their own Execute); a slice that ends inside a command buffer of its queue began inside it; busy time by
-//! slices is the busy time that was counted.
+//! Checked: no record ends before it starts or starts before it was queued; slices of one engine do
+//! not overlap (commands may lie inside their own Execute); a slice that ends inside a command
+//! buffer of its queue began inside it; busy time by slices is the busy time that was counted.
 //!
-//! Entry points: [`Trace::contradictions`] for every timeline, [`Trace::busy_contradictions`] beside a report.
+//! Entry points: [`Trace::contradictions`] for every timeline, [`Trace::busy_contradictions`]
+//! beside a report.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,7 +42,8 @@ pub struct Explained<'a> {
 impl Trace {
     /// Every contradiction between records, in the order of their lanes.
     pub fn contradictions(&self) -> Vec<Contradiction> {
-        let falls = |record: &Record| record.queued_ns > record.start_ns || record.start_ns > record.end_ns;
+        let falls =
+            |record: &Record| record.queued_ns > record.start_ns || record.start_ns > record.end_ns;
         let falling = (0..self.records.len()).filter(|index| falls(&self.records[*index]));
         let mut found: Vec<Contradiction> = falling.map(Contradiction::TimesFall).collect();
         let buffers = self.command_buffers();
@@ -51,7 +53,8 @@ impl Trace {
         found
     }
 
-    /// Where the busy time by slices differs from what was counted: pairs of a queue's lane and nanoseconds.
+    /// Where the busy time by slices differs from what was counted: pairs of a queue's lane and
+    /// nanoseconds.
     pub fn busy_contradictions(&self, counted: &[(LaneId, u64)]) -> Vec<Contradiction> {
         let mut busy: BTreeMap<LaneId, u64> = BTreeMap::new();
         for record in &self.records {
@@ -61,7 +64,11 @@ impl Trace {
         }
         let differs = |&(queue, counted_ns): &(LaneId, u64)| {
             let slices_ns = busy.get(&queue).copied().unwrap_or(0);
-            (slices_ns != counted_ns).then_some(Contradiction::BusyTime { queue, slices_ns, counted_ns })
+            (slices_ns != counted_ns).then_some(Contradiction::BusyTime {
+                queue,
+                slices_ns,
+                counted_ns,
+            })
         };
         counted.iter().filter_map(differs).collect()
     }
@@ -102,14 +109,19 @@ impl Trace {
             if record.kind == Kind::Execute {
                 continue;
             }
-            if let Some(before) = last.filter(|before| self.records[*before].end_ns > record.start_ns) {
+            if let Some(before) =
+                last.filter(|before| self.records[*before].end_ns > record.start_ns)
+            {
                 found.push(Contradiction::Overlap(before, index));
             }
             if last.is_none_or(|before| self.records[before].end_ns < record.end_ns) {
                 last = Some(index);
             }
-            let Some(of_queue) = record.queue.and_then(|queue| buffers.get(&queue)) else { continue };
-            let first = of_queue.partition_point(|buffer| self.records[*buffer].end_ns < record.end_ns);
+            let Some(of_queue) = record.queue.and_then(|queue| buffers.get(&queue)) else {
+                continue;
+            };
+            let first =
+                of_queue.partition_point(|buffer| self.records[*buffer].end_ns < record.end_ns);
             if let Some(buffer) = of_queue.get(first) {
                 let Record { start_ns, .. } = self.records[*buffer];
                 if start_ns < record.end_ns && record.start_ns < start_ns {
@@ -147,7 +159,10 @@ impl fmt::Display for Explained<'_> {
             }
             Contradiction::BusyTime { queue, slices_ns, counted_ns } => {
                 let name = &self.trace.lanes[queue.0 as usize].name;
-                write!(f, "queue '{name}': slices of {slices_ns} ns, counted busy time of {counted_ns} ns")
+                write!(
+                    f,
+                    "queue '{name}': slices of {slices_ns} ns, counted busy time of {counted_ns} ns"
+                )
             }
         }
     }
@@ -185,13 +200,13 @@ mod tests {
 
     #[test]
     fn overlaps_are_found_also_behind_a_long_slice() {
-        let (trace, _) = trace(&[(Kind::Timed, 10, 90), (Kind::Draw, 20, 30), (Kind::Timed, 40, 100)]);
+        let (trace, _) =
+            trace(&[(Kind::Timed, 10, 90), (Kind::Draw, 20, 30), (Kind::Timed, 40, 100)]);
         let found = trace.contradictions();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found.iter().all(|what| matches!(what, Contradiction::Overlap(..))));
         let text = trace.explain(found[0]).to_string();
-        let overlap =
-            "draw '' on '3D' (queued 20, 20 to 30 ns) overlaps timed '' on '3D' (queued 10, 10 to 90 ns)";
+        let overlap = "draw '' on '3D' (queued 20, 20 to 30 ns) overlaps timed '' on '3D' (queued 10, 10 to 90 ns)";
         assert_eq!(text, overlap);
     }
 

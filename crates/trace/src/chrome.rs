@@ -1,13 +1,16 @@
 //! Writes a trace as Chrome JSON trace events, which `chrome://tracing` and Perfetto's page open.
 //!
-//! A group becomes a process, a lane a thread, a record a complete event (`X`) or an instant (`i`), a counter events `C`,
-//! and names metadata (`M`). An arrow is a pair `s`/`f`; the chain of a submission is `s`, `t` for each step, and `f`.
-//! Times are microseconds with a fraction of nanoseconds. An event runs from start to end and has its queueing time as an
-//! argument: viewers drop events that overlap without nesting, as boxes from queued to executed do. Where execution
-//! itself overlaps, the lane gets a further thread. `otherData` describes the run and each thread's lane.
+//! A group becomes a process, a lane a thread, a record a complete event (`X`) or an instant (`i`),
+//! a counter events `C`, and names metadata (`M`). An arrow is a pair `s`/`f`; the chain of a
+//! submission is `s`, `t` for each step, and `f`. Times are microseconds with a fraction of
+//! nanoseconds. An event runs from start to end and has its queueing time as an argument: viewers
+//! drop events that overlap without nesting, as boxes from queued to executed do. Where execution
+//! itself overlaps, the lane gets a further thread. `otherData` describes the run and each thread's
+//! lane.
 //!
-//! Invariants: an arrow lies within the slices that it binds to, and does not run backwards. The head of an arrow to a wait
-//! lies one nanosecond before the end of the wait, or on its tail where that is later.
+//! Invariants: an arrow lies within the slices that it binds to, and does not run backwards. The
+//! head of an arrow to a wait lies one nanosecond before the end of the wait, or on its tail where
+//! that is later.
 
 use std::io::{self, BufWriter, Write};
 
@@ -50,8 +53,10 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
         let tail = trace.records[flow.from].start_ns;
         let wait = &trace.records[flow.to];
         let head = wait.end_ns.saturating_sub(1).max(wait.start_ns).max(tail);
-        let name =
-            (flow.kind.label(), if trace.records[flow.to].fence.is_some() { "fence" } else { "memory" });
+        let name = (
+            flow.kind.label(),
+            if trace.records[flow.to].fence.is_some() { "fence" } else { "memory" },
+        );
         event(arrow_end("s", id, name, tail, place(trace, &tracks, flow.from)))?;
         event(arrow_end("f\",\"bp\":\"e", id, name, head, place(trace, &tracks, flow.to)))?;
     }
@@ -61,7 +66,8 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
         }
     }
     for counter in &trace.queue_depths() {
-        counter_events(trace, &tracks, counter, ("depth", "operations")).try_for_each(&mut event)?;
+        counter_events(trace, &tracks, counter, ("depth", "operations"))
+            .try_for_each(&mut event)?;
     }
     for counter in &trace.engine_loads() {
         counter_events(trace, &tracks, counter, ("load", "percent")).try_for_each(&mut event)?;
@@ -79,7 +85,8 @@ fn other_data(trace: &Trace, tracks: &Tracks) -> String {
         format!("{{\"pid\":{pid},\"tid\":{tid},\"kind\":{kind},\"group\":{group},\"name\":{name}}}")
     };
     let lanes: Vec<String> = tracks.tracks.iter().enumerate().map(lane).collect();
-    let verdict: Vec<String> = trace.verdict.iter().map(|sentence| json::string(sentence)).collect();
+    let verdict: Vec<String> =
+        trace.verdict.iter().map(|sentence| json::string(sentence)).collect();
     format!(
         "{{\"writer\":\"tidegate\",\"format\":{FORMAT},\"title\":{},\"clock\":{},\"unit\":{},\"lost_records\":{},\
          \"verdict\":[{}],\"lanes\":[{}]}}",
@@ -92,7 +99,8 @@ fn other_data(trace: &Trace, tracks: &Tracks) -> String {
     )
 }
 
-/// The flow of one command buffer, from the call to the last slice; none where there is one record alone.
+/// The flow of one command buffer, from the call to the last slice; none where there is one record
+/// alone.
 fn chain_events(trace: &Trace, tracks: &Tracks, chain: &Chain, id: usize) -> Vec<String> {
     let records: Vec<usize> = chain.records().collect();
     let last = records.len() - 1;
@@ -121,7 +129,8 @@ fn counter_events<'a>(
     let name = json::string(&format!("{} {what}", lane.name));
     counter.samples.iter().map(move |&(at_ns, value)| {
         let ts = micros(at_ns);
-        // Counters of one process with one name are one series, so that each has the number of its lane.
+        // Counters of one process with one name are one series, so that each has the number of its
+        // lane.
         let id = counter.lane.0;
         format!(
             "{{\"ph\":\"C\",\"name\":{name},\"id\":{id},\"pid\":{pid},\"ts\":{ts},\"args\":{{\"{unit}\":{value}}}}}"
@@ -205,7 +214,13 @@ fn number(value: u64) -> String {
     if value < 1 << 53 { value.to_string() } else { format!("\"{value}\"") }
 }
 
-fn arrow_end(phase: &str, id: usize, (name, category): (&str, &str), at_ns: u64, place: String) -> String {
+fn arrow_end(
+    phase: &str,
+    id: usize,
+    (name, category): (&str, &str),
+    at_ns: u64,
+    place: String,
+) -> String {
     let ts = micros(at_ns);
     format!(
         "{{\"ph\":\"{phase}\",\"id\":{id},\"name\":\"{name}\",\"cat\":\"{category}\",\"ts\":{ts},{place}}}"
@@ -261,10 +276,14 @@ mod tests {
             assert!(event["name"].is_string() && event["pid"].is_u64(), "{event}");
             match phase {
                 "M" => assert!(!event["args"].as_object().unwrap().is_empty()),
-                "X" => assert!(event["ts"].is_number() && event["dur"].is_number() && event["tid"].is_u64()),
+                "X" => assert!(
+                    event["ts"].is_number() && event["dur"].is_number() && event["tid"].is_u64()
+                ),
                 "i" => assert_eq!(event["s"], "t"),
                 "s" | "t" | "f" => assert!(event["id"].is_u64() && event["cat"].is_string()),
-                "C" => assert!(event["ts"].is_number() && event["args"].as_object().unwrap().len() == 1),
+                "C" => assert!(
+                    event["ts"].is_number() && event["args"].as_object().unwrap().len() == 1
+                ),
                 other => panic!("phase {other}"),
             }
         }
@@ -317,7 +336,9 @@ mod tests {
         let flow: Vec<_> = events
             .iter()
             .filter(|e| e["cat"] == "submission")
-            .map(|e| (e["ph"].as_str().unwrap(), e["tid"].as_u64().unwrap(), e["ts"].as_f64().unwrap()))
+            .map(|e| {
+                (e["ph"].as_str().unwrap(), e["tid"].as_u64().unwrap(), e["ts"].as_f64().unwrap())
+            })
             .collect();
         assert_eq!(flow, [("s", 1, 1.0), ("t", 2, 5.0), ("t", 3, 6.0), ("f", 3, 7.0)]);
         let args = |name: &str| events.iter().find(|e| e["cat"] == name).unwrap()["args"].clone();

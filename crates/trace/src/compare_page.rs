@@ -1,7 +1,8 @@
 //! Writes one workload under several submission models as one self-contained HTML page.
 //!
-//! The page shows, in this order: the verdict, one bar per model of where its time went, one sentence per visible
-//! difference, and the timelines as bands with a common zoom. The bands are drawn by the script of the timeline page.
+//! The page shows, in this order: the verdict, one bar per model of where its time went, one
+//! sentence per visible difference, and the timelines as bands with a common zoom. The bands are
+//! drawn by the script of the timeline page.
 //!
 //! - The parts of a model must sum to its makespan; otherwise [`write`] refuses.
 //! - Every text is escaped. The page needs no network and no other file.
@@ -43,7 +44,8 @@ pub struct ComparedModel<'a> {
 /// Writes `page` to `out`.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] if the parts of a model do not sum to its makespan; otherwise what `out` reports.
+/// [`io::ErrorKind::InvalidInput`] if the parts of a model do not sum to its makespan; otherwise
+/// what `out` reports.
 pub fn write(page: &ComparePage<'_>, out: impl Write) -> io::Result<()> {
     for model in &page.models {
         let sum: u128 = model.parts.iter().map(|(_, ns)| u128::from(*ns)).sum();
@@ -83,7 +85,8 @@ fn sentences(out: &mut String, id: &str, sentences: &[String]) {
     out.push_str("</ul>\n");
 }
 
-/// The labels of the parts that take time under any model, each once, in the order in which they first appear.
+/// The labels of the parts that take time under any model, each once, in the order in which they
+/// first appear.
 fn labels<'a>(page: &'a ComparePage<'_>) -> Vec<&'a str> {
     let mut labels: Vec<&str> = Vec::new();
     for (label, _) in page.models.iter().flat_map(|model| &model.parts).filter(|(_, ns)| *ns > 0) {
@@ -96,7 +99,8 @@ fn labels<'a>(page: &'a ComparePage<'_>) -> Vec<&'a str> {
 
 /// How many colours the style sheet has for parts.
 const PART_COLOURS: usize = 8;
-/// The narrowest part that bears its time, in percent of the longest bar. The table has the time of every part.
+/// The narrowest part that bears its time, in percent of the longest bar. The table has the time of
+/// every part.
 const LEAST_TEXT_PERCENT: f64 = 6.0;
 
 fn bars(out: &mut String, page: &ComparePage<'_>) {
@@ -123,7 +127,8 @@ fn bars(out: &mut String, page: &ComparePage<'_>) {
                 duration(*ns),
             );
         }
-        let _ = writeln!(out, "<span class=\"bar-end\">{}</span></div>", duration(model.makespan_ns));
+        let _ =
+            writeln!(out, "<span class=\"bar-end\">{}</span></div>", duration(model.makespan_ns));
     }
     out.push_str("</div>\n");
     table(out, page, &labels);
@@ -137,11 +142,16 @@ fn table(out: &mut String, page: &ComparePage<'_>, labels: &[&str]) {
     }
     out.push_str("</tr>\n");
     for (number, label) in labels.iter().enumerate() {
-        let _ =
-            write!(out, "<tr><td><i class=\"part-{}\"></i>{}</td>", number % PART_COLOURS, escaped(label));
+        let _ = write!(
+            out,
+            "<tr><td><i class=\"part-{}\"></i>{}</td>",
+            number % PART_COLOURS,
+            escaped(label)
+        );
         for model in &page.models {
             let ns = model.parts.iter().filter(|(l, _)| l == label).map(|(_, ns)| ns).sum();
-            let _ = write!(out, "<td>{}</td><td>{}</td>", duration(ns), percent(ns, model.makespan_ns));
+            let _ =
+                write!(out, "<td>{}</td><td>{}</td>", duration(ns), percent(ns, model.makespan_ns));
         }
         out.push_str("</tr>\n");
     }
@@ -220,7 +230,8 @@ mod tests {
 
     #[test]
     fn durations_carry_their_unit() {
-        let known = [(0, "0 ns"), (999, "999 ns"), (1_156_331, "1.156 ms"), (2_000_000_000, "2.000 s")];
+        let known =
+            [(0, "0 ns"), (999, "999 ns"), (1_156_331, "1.156 ms"), (2_000_000_000, "2.000 s")];
         for (ns, text) in known {
             assert_eq!(duration(ns), text);
         }

@@ -1,7 +1,9 @@
-//! Counters that are derived from the records: the depth of each queue and the load of each engine over time.
+//! Counters that are derived from the records: the depth of each queue and the load of each engine
+//! over time.
 //!
-//! A record of a queue counts from the moment it is queued until it is done. What was not done when the run ended counts
-//! to the end of the trace. [`Kind::Preempted`] and doorbells do not count: they are events of an operation. An engine's load is the part of a window in which it works:
+//! A record of a queue counts from the moment it is queued until it is done. What was not done when
+//! the run ended counts to the end of the trace. [`Kind::Preempted`] and doorbells do not count:
+//! they are events of an operation. An engine's load is the part of a window in which it works:
 //! gaps, hangs and waits are no work, and pieces of work that overlap count once.
 //!
 //! Entry points: [`Trace::queue_depths`], [`Trace::engine_loads`].
@@ -21,7 +23,8 @@ pub struct Counter {
 }
 
 impl Trace {
-    /// The number of pending and running operations of each queue that has records, in the order of the lanes.
+    /// The number of pending and running operations of each queue that has records, in the order of
+    /// the lanes.
     pub fn queue_depths(&self) -> Vec<Counter> {
         let mut changes: Vec<Vec<(u64, i64)>> = vec![Vec::new(); self.lanes.len()];
         for record in &self.records {
@@ -36,8 +39,8 @@ impl Trace {
         lanes.map(|(lane, changes)| Counter { lane: lane.id, samples: samples(changes) }).collect()
     }
 
-    /// The load of each engine that did work, in percent of the window that begins at the time of the sample, in the order of
-    /// the lanes.
+    /// The load of each engine that did work, in percent of the window that begins at the time of
+    /// the sample, in the order of the lanes.
     pub fn engine_loads(&self) -> Vec<Counter> {
         let mut work: Vec<Vec<(u64, u64)>> = vec![Vec::new(); self.lanes.len()];
         for record in self.records.iter().filter(|record| record.kind.is_work()) {
@@ -50,11 +53,15 @@ impl Trace {
         let first_ns = self.extent_ns().map_or(0, |(first, _)| first);
         let lanes = self.lanes.iter().zip(work).filter(|(_, work)| !work.is_empty());
         lanes
-            .map(|(lane, work)| Counter { lane: lane.id, samples: load(&work, first_ns, window_ns) })
+            .map(|(lane, work)| Counter {
+                lane: lane.id,
+                samples: load(&work, first_ns, window_ns),
+            })
             .collect()
     }
 
-    /// The window of loads: 1, 2 or 5 times a power of ten, so that the trace has at most [`MOST_WINDOWS`].
+    /// The window of loads: 1, 2 or 5 times a power of ten, so that the trace has at most
+    /// [`MOST_WINDOWS`].
     fn window_ns(&self) -> u64 {
         let length = self.extent_ns().map_or(0, |(first, last)| last - first);
         let least = length.div_ceil(MOST_WINDOWS).max(1);
@@ -76,7 +83,12 @@ fn counts(kind: Kind) -> bool {
     kind.is_work()
         || matches!(
             kind,
-            Kind::Wait | Kind::Signal | Kind::Gap | Kind::NeverRan | Kind::WaitQueued | Kind::SignalQueued
+            Kind::Wait
+                | Kind::Signal
+                | Kind::Gap
+                | Kind::NeverRan
+                | Kind::WaitQueued
+                | Kind::SignalQueued
         )
 }
 
@@ -142,7 +154,10 @@ mod tests {
             Record::span(lane, Kind::Execute, NameId::NONE, start, end).queued(queued)
         };
         b.append(vec![of(queue, 0, 5, 20), of(queue, 2, 20, 30), of(queue, 30, 30, 40)]);
-        b.append(vec![of(engine, 5, 5, 20), Record::instant(queue, Kind::WaitQueued, NameId::NONE, 7)]);
+        b.append(vec![
+            of(engine, 5, 5, 20),
+            Record::instant(queue, Kind::WaitQueued, NameId::NONE, 7),
+        ]);
         let counters = b.finish().queue_depths();
         assert_eq!(counters.len(), 1);
         assert_eq!(counters[0].lane, queue);
@@ -154,12 +169,17 @@ mod tests {
         let mut b = TraceBuilder::new("t", ClockName::Virtual);
         let engine = b.add_lane(LaneKind::Engine, "GPU", "copy");
         let piece = |kind, start, end| Record::span(engine, kind, NameId::NONE, start, end);
-        b.append(vec![piece(Kind::Mark, 0, 0), piece(Kind::Fill, 100, 200), piece(Kind::Gap, 200, 1_000)]);
+        b.append(vec![
+            piece(Kind::Mark, 0, 0),
+            piece(Kind::Fill, 100, 200),
+            piece(Kind::Gap, 200, 1_000),
+        ]);
         b.append(vec![piece(Kind::Copy, 1_005, 1_010), piece(Kind::Draw, 1_008, 1_025)]);
         b.append(vec![piece(Kind::Timed, 9_990, 10_000)]);
         let loads = b.finish().engine_loads();
         assert_eq!((loads.len(), loads[0].lane), (1, engine));
-        let first = [(0, 0), (100, 100), (200, 0), (1_000, 50), (1_010, 100), (1_020, 50), (1_030, 0)];
+        let first =
+            [(0, 0), (100, 100), (200, 0), (1_000, 50), (1_010, 100), (1_020, 50), (1_030, 0)];
         assert_eq!(loads[0].samples[..7], first);
         assert_eq!(loads[0].samples[7..], [(9_990, 100), (10_000, 0)]);
     }

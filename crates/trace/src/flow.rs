@@ -1,19 +1,25 @@
 //! Arrows: which signal released which wait, and which flush made which store visible.
 //!
-//! A store and its flush share a link. A release is derived from fence and value alone, so that no agent has to know who released it. A fence is a cell that may be
-//! rewound, not a counter, so the value in force matters:
+//! A store and its flush share a link. A release is derived from fence and value alone, so that no
+//! agent has to know who released it. A fence is a cell that may be rewound, not a counter, so the
+//! value in force matters:
 //!
-//! 1. if the value in force when the wait began to block already reached its own, the first signal of the unbroken run
-//!    of signals that all reach it: that one satisfied the wait, those after it only found it satisfied;
-//! 2. else the signals while it blocked: the last that reaches the value, and back to the first of its run;
-//! 3. else the same among the signals since the wait was queued (it was satisfied while it stood behind others, by a
-//!    value that has been rewound since);
-//! 4. else the value stood when the wait was queued: the first signal of the run that was in force then;
-//! 5. else the clocks of the two lanes disagree: the earliest signal after the wait that reaches it.
+//! 1. if the value in force when the wait began to block already reached its own, the first signal
+//!    of the unbroken run of signals that all reach it: that one satisfied the wait, those after it
+//!    only found it satisfied;
+//! 2. else the signals while it blocked: the last that reaches the value, and back to the first of
+//!    its run;
+//! 3. else the same among the signals since the wait was queued (it was satisfied while it stood
+//!    behind others, by a value that has been rewound since);
+//! 4. else the value stood when the wait was queued: the first signal of the run that was in force
+//!    then;
+//! 5. else the clocks of the two lanes disagree: the earliest signal after the wait that reaches
+//!    it.
 //!
-//! A later signal of the wait's own lane never releases it, even in the same nanosecond: a lane runs in order.
-//! A wait for 0 never blocks. A wait that nothing recorded satisfies (an initial value, a lost record) has no arrow. Cost: O(n log n), by one
-//! segment tree for each fence over its signals in order of time.
+//! A later signal of the wait's own lane never releases it, even in the same nanosecond: a lane
+//! runs in order. A wait for 0 never blocks. A wait that nothing recorded satisfies (an initial
+//! value, a lost record) has no arrow. Cost: O(n log n), by one segment tree for each fence over
+//! its signals in order of time.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -96,7 +102,8 @@ struct Signal {
     lane: LaneId,
 }
 
-/// The signals of one fence in order of time, with the highest and lowest value of every power-of-two block.
+/// The signals of one fence in order of time, with the highest and lowest value of every
+/// power-of-two block.
 struct Signals {
     list: Vec<Signal>,
     leaves: usize,
@@ -144,14 +151,20 @@ impl Signals {
         Some(short.map_or(range.start, |short| short + 1))
     }
 
-    /// The signal that brought the value in force just before signal `at`, if that value reaches `value`.
+    /// The signal that brought the value in force just before signal `at`, if that value reaches
+    /// `value`.
     fn in_force(&self, at: usize, value: u64) -> Option<usize> {
         let newest = at.checked_sub(1)?;
         if self.list[newest].value < value { None } else { self.first_of_run(0..at, value) }
     }
 
     /// The first or last index of `range` whose bounds `accept` takes.
-    fn find(&self, range: Range<usize>, end: End, accept: impl Fn((u64, u64)) -> bool) -> Option<usize> {
+    fn find(
+        &self,
+        range: Range<usize>,
+        end: End,
+        accept: impl Fn((u64, u64)) -> bool,
+    ) -> Option<usize> {
         self.descend(1, 0..self.leaves, &range, end, &accept)
     }
 
@@ -201,7 +214,8 @@ mod tests {
         }
 
         fn signal(&mut self, at: u64, value: u64) -> &mut Scene {
-            let r = Record::instant(self.1[1], Kind::Signal, NameId::NONE, at).on_fence(self.2, value);
+            let r =
+                Record::instant(self.1[1], Kind::Signal, NameId::NONE, at).on_fence(self.2, value);
             self.0.append(vec![r]);
             self
         }
@@ -227,7 +241,9 @@ mod tests {
     fn a_flush_points_back_to_its_store() {
         let mut b = TraceBuilder::new("t", ClockName::Steps);
         let lane = b.add_lane(LaneKind::CpuThread, "schedule", "producer");
-        let step = |kind, at, link| Record::span(lane, kind, NameId::NONE, at, at + 1).linked(LinkId(link));
+        let step = |kind, at, link| {
+            Record::span(lane, kind, NameId::NONE, at, at + 1).linked(LinkId(link))
+        };
         b.append(vec![step(Kind::Store, 1, 1), step(Kind::Store, 2, 2), step(Kind::Step, 3, 0)]);
         b.append(vec![step(Kind::Flush, 4, 1), step(Kind::Flush, 5, 2), step(Kind::Flush, 6, 0)]);
         let arrow = |from, to| Flow { from, to, kind: FlowKind::Flush };
@@ -236,12 +252,18 @@ mod tests {
 
     #[test]
     fn a_blocked_wait_is_released_by_the_signal_that_reaches_its_value() {
-        assert_eq!(Scene::new().signal(5, 1).wait(0, 1, 20, 2).signal(20, 2).arrows(), [(20, 2, 1)]);
+        assert_eq!(
+            Scene::new().signal(5, 1).wait(0, 1, 20, 2).signal(20, 2).arrows(),
+            [(20, 2, 1)]
+        );
     }
 
     #[test]
     fn a_larger_value_releases_too_and_later_ones_do_not() {
-        assert_eq!(Scene::new().wait(0, 1, 22, 2).signal(10, 7).signal(21, 8).arrows(), [(10, 7, 1)]);
+        assert_eq!(
+            Scene::new().wait(0, 1, 22, 2).signal(10, 7).signal(21, 8).arrows(),
+            [(10, 7, 1)]
+        );
     }
 
     #[test]
@@ -288,7 +310,10 @@ mod tests {
 
     #[test]
     fn disagreeing_clocks_take_the_earliest_later_signal() {
-        assert_eq!(Scene::new().wait(0, 1, 10, 3).signal(12, 3).signal(14, 4).arrows(), [(12, 3, 1)]);
+        assert_eq!(
+            Scene::new().wait(0, 1, 10, 3).signal(12, 3).signal(14, 4).arrows(),
+            [(12, 3, 1)]
+        );
     }
 
     #[test]
@@ -309,7 +334,9 @@ mod tests {
     fn the_tree_agrees_with_a_plain_scan() {
         let mut seed = 7u64;
         let mut next = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
         let list: Vec<Signal> = (0..37)

@@ -1,7 +1,8 @@
 //! Strings as JSON: the one place that escapes.
 //!
-//! Besides what JSON demands, `<`, `>` and `&` and the two line separators that scripts do not take are written as
-//! `\u` escapes, so that the text is safe inside an HTML script element too. Both writers that emit JSON call in.
+//! Besides what JSON demands, `<`, `>` and `&` and the two line separators that scripts do not take
+//! are written as `\u` escapes, so that the text is safe inside an HTML script element too. Both
+//! writers that emit JSON call in.
 
 use std::fmt::Write as _;
 
@@ -34,7 +35,9 @@ pub(crate) fn string(text: &str) -> String {
 mod tests {
     #[test]
     fn awkward_strings_come_back_and_never_close_a_script() {
-        for text in ["", "plain", "a\"b\\c\n\t\u{1}", "</script><!--", "é \u{1F40B} \u{2028}", "\u{7f}"] {
+        for text in
+            ["", "plain", "a\"b\\c\n\t\u{1}", "</script><!--", "é \u{1F40B} \u{2028}", "\u{7f}"]
+        {
             let json = super::string(text);
             assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
             assert!(!json.contains('<'), "{json}");

@@ -1,10 +1,13 @@
 //! The data model of a trace: lanes, fences, kinds, records and the links between records.
 //!
-//! - A record is small and `Copy`: recording is one store into a buffer. Its strings are interned before.
-//! - A record has three times: queued, started, done. The box of a queue's lane runs from the first to the last.
+//! - A record is small and `Copy`: recording is one store into a buffer. Its strings are interned
+//!   before.
+//! - A record has three times: queued, started, done. The box of a queue's lane runs from the first
+//!   to the last.
 //! - A finished [`Trace`] is immutable for its writers.
 //!
-//! Entry points: [`Record::span`], [`Record::instant`], and [`crate::TraceBuilder`], which makes a [`Trace`].
+//! Entry points: [`Record::span`], [`Record::instant`], and [`crate::TraceBuilder`], which makes a
+//! [`Trace`].
 
 use crate::names::{NameId, Names};
 
@@ -16,8 +19,9 @@ pub struct LaneId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FenceId(pub u32);
 
-/// Joins the records of one submission: the CPU call, its box on the queue, its boxes on the engine. A store and the
-/// flush that makes it visible share a link too. Unique within a trace; 0 is no link.
+/// Joins the records of one submission: the CPU call, its box on the queue, its boxes on the
+/// engine. A store and the flush that makes it visible share a link too. Unique within a trace; 0
+/// is no link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub u32);
 
@@ -48,8 +52,13 @@ pub enum LaneKind {
 
 impl LaneKind {
     /// Every kind, in the order of its `u8` value.
-    pub const ALL: [LaneKind; 5] =
-        [LaneKind::CpuThread, LaneKind::Queue, LaneKind::Engine, LaneKind::Interrupt, LaneKind::Display];
+    pub const ALL: [LaneKind; 5] = [
+        LaneKind::CpuThread,
+        LaneKind::Queue,
+        LaneKind::Engine,
+        LaneKind::Interrupt,
+        LaneKind::Display,
+    ];
 
     /// The word a reader sees.
     pub fn label(self) -> &'static str {
@@ -122,8 +131,8 @@ pub enum Kind {
     Mark,
     /// A place where records were lost; `arg` is how many.
     Lost,
-    /// A wait was queued (FENCE_WAIT_QUEUED). It is joined with its [`Kind::Wait`] when the trace is finished. One that stays was
-    /// not seen to end, and runs to the end of the trace.
+    /// A wait was queued (FENCE_WAIT_QUEUED). It is joined with its [`Kind::Wait`] when the trace
+    /// is finished. One that stays was not seen to end, and runs to the end of the trace.
     WaitQueued,
     /// A signal was queued (FENCE_SIGNAL_QUEUED), likewise.
     SignalQueued,
@@ -131,13 +140,16 @@ pub enum Kind {
     Flip,
     /// A vertical sync of a display.
     VSync,
-    /// Time in which the recorded engine had no work, kept by the replay. Drawn hatched, and not busy time.
+    /// Time in which the recorded engine had no work, kept by the replay. Drawn hatched, and not
+    /// busy time.
     Gap,
-    /// Work that was queued and not done when the run ended. It runs from queued to the end of the trace.
+    /// Work that was queued and not done when the run ended. It runs from queued to the end of the
+    /// trace.
     NeverRan,
     /// The engine left this work in the middle; from leaving it to coming back.
     Preempted,
-    /// A recovery, from the detection to the end of the reset. Drawn as a band over all lanes of its group.
+    /// A recovery, from the detection to the end of the reset. Drawn as a band over all lanes of
+    /// its group.
     Recovery,
     /// One step of a replayed schedule.
     Step,
@@ -145,8 +157,9 @@ pub enum Kind {
     Store,
     /// A store buffer's entry becomes visible to other agents.
     Flush,
-    /// A command buffer was queued; `name` is that of its list. When the trace is finished it is joined with its
-    /// [`Kind::Execute`], or becomes a [`Kind::NeverRan`]: no finished trace has one.
+    /// A command buffer was queued; `name` is that of its list. When the trace is finished it is
+    /// joined with its [`Kind::Execute`], or becomes a [`Kind::NeverRan`]: no finished trace has
+    /// one.
     ExecuteQueued,
 }
 
@@ -233,12 +246,15 @@ impl Kind {
 
     /// Whether an engine works while a record of this kind runs. Gaps and waits are not work.
     pub fn is_work(self) -> bool {
-        matches!(self, Kind::Execute | Kind::Copy | Kind::Fill | Kind::Dispatch | Kind::Draw | Kind::Timed)
+        matches!(
+            self,
+            Kind::Execute | Kind::Copy | Kind::Fill | Kind::Dispatch | Kind::Draw | Kind::Timed
+        )
     }
 }
 
-/// One operation on one lane. Times are nanoseconds since the start of the run, or steps where the trace's clock is
-/// [`ClockName::Steps`]. An instant has `start_ns == end_ns`.
+/// One operation on one lane. Times are nanoseconds since the start of the run, or steps where the
+/// trace's clock is [`ClockName::Steps`]. An instant has `start_ns == end_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// Where it is drawn.
@@ -251,9 +267,9 @@ pub struct Record {
     pub link: LinkId,
     /// The queue that it was done for, or given to: on records of engines and of submitting calls.
     pub queue: Option<LaneId>,
-    /// When it was queued (for a native fence, the CPU time at which the instruction was inserted). Equal to
-    /// `start_ns` where nothing is queued. On an engine's lane, when the command first began: a command that was preempted
-    /// has a record for each stretch of execution.
+    /// When it was queued (for a native fence, the CPU time at which the instruction was inserted).
+    /// Equal to `start_ns` where nothing is queued. On an engine's lane, when the command first
+    /// began: a command that was preempted has a record for each stretch of execution.
     pub queued_ns: u64,
     /// When it began: a command is taken by the engine, a wait heads its queue, a call enters.
     pub start_ns: u64,
@@ -261,7 +277,8 @@ pub struct Record {
     pub end_ns: u64,
     /// The fence it waits for or signals, and the value.
     pub fence: Option<(FenceId, u64)>,
-    /// One number more: bytes of a copy, count of lost records, whatever the kind calls for; 0 where nothing does.
+    /// One number more: bytes of a copy, count of lost records, whatever the kind calls for; 0
+    /// where nothing does.
     pub arg: u64,
 }
 
@@ -269,7 +286,18 @@ impl Record {
     /// A record from `start_ns` to `end_ns` that never stood in a queue.
     pub fn span(lane: LaneId, kind: Kind, name: NameId, start_ns: u64, end_ns: u64) -> Record {
         let (link, queue, fence) = (LinkId::NONE, None, None);
-        Record { lane, kind, name, link, queue, queued_ns: start_ns, start_ns, end_ns, fence, arg: 0 }
+        Record {
+            lane,
+            kind,
+            name,
+            link,
+            queue,
+            queued_ns: start_ns,
+            start_ns,
+            end_ns,
+            fence,
+            arg: 0,
+        }
     }
 
     /// A record of one moment.
@@ -361,7 +389,8 @@ pub struct Trace {
     pub title: String,
     /// Where its times come from.
     pub clock: ClockName,
-    /// What the run came to, one sentence each; shown above the timeline. Empty where nothing was judged.
+    /// What the run came to, one sentence each; shown above the timeline. Empty where nothing was
+    /// judged.
     pub verdict: Vec<String>,
     /// Its lanes, in the order in which they are drawn.
     pub lanes: Vec<Lane>,
@@ -369,7 +398,8 @@ pub struct Trace {
     pub fences: Vec<Fence>,
     /// The names of its records.
     pub names: Names,
-    /// Its records, sorted by `start_ns`; records of one moment stay in the order in which they were appended.
+    /// Its records, sorted by `start_ns`; records of one moment stay in the order in which they
+    /// were appended.
     pub records: Vec<Record>,
     /// How many records are known to be missing (an overrun log, a record of an unknown lane).
     pub lost_records: u64,

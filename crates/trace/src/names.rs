@@ -1,4 +1,5 @@
-//! The interner: one number for each distinct string, so that a record carries four bytes and no allocation.
+//! The interner: one number for each distinct string, so that a record carries four bytes and no
+//! allocation.
 //!
 //! The builder interns, the writers look up. Nothing is ever removed. Id 0 is the empty name.
 

@@ -1,14 +1,15 @@
-//! Joins the record of an operation that was queued with the record of the same operation when it was done.
+//! Joins the record of an operation that was queued with the record of the same operation when it
+//! was done.
 //!
-//! The submitting CPU thread records the first, the engine or the reader of the GPU's fence log the second, and the two
-//! share no number. Waits and signals are joined by lane, fence and value, command buffers by lane and time of queueing;
-//! among equal ones, first queued with first done.
+//! The submitting CPU thread records the first, the engine or the reader of the GPU's fence log the
+//! second, and the two share no number. Waits and signals are joined by lane, fence and value,
+//! command buffers by lane and time of queueing; among equal ones, first queued with first done.
 //!
 //! Invariants of a finished trace:
 //! - a command buffer on a queue's lane has the name of its list and the link of its submission;
 //! - a slice of an engine has the link of the submission that it was done for;
-//! - a queued record without a counterpart stays, and runs from its queueing to the end of the trace; that of a command
-//!   buffer becomes a [`Kind::NeverRan`].
+//! - a queued record without a counterpart stays, and runs from its queueing to the end of the
+//!   trace; that of a command buffer becomes a [`Kind::NeverRan`].
 
 use std::collections::{HashMap, VecDeque};
 
@@ -23,7 +24,8 @@ fn fence_key(record: &Record, kind: Kind) -> FenceKey {
     (record.lane.0, kind, record.fence.map(|(fence, value)| (fence.0, value)))
 }
 
-/// Gives each operation what its queued record says, and removes that record. `records` are sorted by start.
+/// Gives each operation what its queued record says, and removes that record. `records` are sorted
+/// by start.
 // spec: NF-195
 pub(crate) fn join(records: &mut Vec<Record>) {
     let (mut fences, mut buffers) = (HashMap::new(), HashMap::new());
@@ -58,7 +60,11 @@ fn push<K: Eq + std::hash::Hash>(lists: &mut HashMap<K, VecDeque<usize>>, key: K
     lists.entry(key).or_default().push_back(index);
 }
 
-fn join_fences(records: &mut [Record], mut queued: HashMap<FenceKey, VecDeque<usize>>, joined: &mut [bool]) {
+fn join_fences(
+    records: &mut [Record],
+    mut queued: HashMap<FenceKey, VecDeque<usize>>,
+    joined: &mut [bool],
+) {
     for index in 0..records.len() {
         let record = records[index];
         if !matches!(record.kind, Kind::Wait | Kind::Signal) {
@@ -66,7 +72,8 @@ fn join_fences(records: &mut [Record], mut queued: HashMap<FenceKey, VecDeque<us
         }
         let Some(waiting) = queued.get_mut(&fence_key(&record, record.kind)) else { continue };
         let Some(event) = waiting.front().copied() else { continue };
-        // An operation that ended before the event was queued is another one: hardware that knows both times recorded it whole.
+        // An operation that ended before the event was queued is another one: hardware that knows
+        // both times recorded it whole.
         if records[event].start_ns > record.end_ns {
             continue;
         }
@@ -95,8 +102,8 @@ fn join_buffers(
     }
 }
 
-/// Gives the slices of engines the link of the command buffer that their queue was executing then: a queue executes one at a
-/// time, and after the last that was done the first that was not.
+/// Gives the slices of engines the link of the command buffer that their queue was executing then:
+/// a queue executes one at a time, and after the last that was done the first that was not.
 fn link_engines(records: &mut [Record]) {
     let mut done: HashMap<LaneId, Vec<usize>> = HashMap::new();
     let mut cut_off: HashMap<LaneId, LinkId> = HashMap::new();
@@ -109,7 +116,9 @@ fn link_engines(records: &mut [Record]) {
     }
     for index in 0..records.len() {
         let Record { kind, queue, link, start_ns, end_ns, .. } = records[index];
-        let Some(queue) = queue.filter(|_| kind != Kind::Submit && !link.is_some()) else { continue };
+        let Some(queue) = queue.filter(|_| kind != Kind::Submit && !link.is_some()) else {
+            continue;
+        };
         let done = done.get(&queue).map_or(&[][..], Vec::as_slice);
         let begun = done.partition_point(|buffer| records[*buffer].start_ns <= start_ns);
         let last = begun.checked_sub(1).map(|last| records[done[last]]);
@@ -135,9 +144,11 @@ mod tests {
     // spec: NF-195
     fn an_operation_gets_the_time_at_which_it_was_queued() {
         let (mut b, lane, [a, other]) = builder();
-        let event =
-            |kind, at, fence, value| Record::instant(lane, kind, NameId::NONE, at).on_fence(fence, value);
-        let wait = |start, end| Record::span(lane, Kind::Wait, NameId::NONE, start, end).on_fence(a, 1);
+        let event = |kind, at, fence, value| {
+            Record::instant(lane, kind, NameId::NONE, at).on_fence(fence, value)
+        };
+        let wait =
+            |start, end| Record::span(lane, Kind::Wait, NameId::NONE, start, end).on_fence(a, 1);
         b.append(vec![wait(40, 50), event(Kind::Signal, 50, a, 2), wait(60, 60)]);
         b.append(vec![
             event(Kind::WaitQueued, 1, a, 1),
@@ -171,10 +182,14 @@ mod tests {
         let lane = b.add_lane(LaneKind::Queue, "app", "q");
         let engine = b.add_lane(LaneKind::Engine, "GPU", "copy");
         let (first, second, command) = (b.name("first"), b.name("second"), b.name("command"));
-        let list = |name, at, link| Record::instant(lane, Kind::ExecuteQueued, name, at).linked(LinkId(link));
-        let done =
-            |queued, start, end| Record::span(lane, Kind::Execute, NameId::NONE, start, end).queued(queued);
-        let slice = |start, end| Record::span(engine, Kind::Fill, command, start, end).for_queue(lane);
+        let list = |name, at, link| {
+            Record::instant(lane, Kind::ExecuteQueued, name, at).linked(LinkId(link))
+        };
+        let done = |queued, start, end| {
+            Record::span(lane, Kind::Execute, NameId::NONE, start, end).queued(queued)
+        };
+        let slice =
+            |start, end| Record::span(engine, Kind::Fill, command, start, end).for_queue(lane);
         b.append(vec![slice(11, 19), slice(21, 29), slice(51, 59), slice(92, 93)]);
         b.append(vec![done(1, 10, 20), done(1, 20, 30), done(90, 91, 94)]);
         // Two lists of the first submission, one of the second, which is cut off in its middle.

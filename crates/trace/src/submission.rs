@@ -1,6 +1,7 @@
 //! Submissions: from the CPU call to the box on the queue's lane and to the slices on the engine's.
 //!
-//! Derived from the links that [`crate::TraceBuilder::finish`] completes. The writers and the page call in.
+//! Derived from the links that [`crate::TraceBuilder::finish`] completes. The writers and the page
+//! call in.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,8 @@ struct Parts {
 }
 
 impl Trace {
-    /// The chains of this trace, by submission; a submission of several command buffers has one for each.
+    /// The chains of this trace, by submission; a submission of several command buffers has one for
+    /// each.
     pub fn chains(&self) -> Vec<Chain> {
         let mut by_link: BTreeMap<LinkId, Parts> = BTreeMap::new();
         for (index, record) in self.records.iter().enumerate().filter(|(_, r)| r.link.is_some()) {
@@ -46,13 +48,15 @@ impl Trace {
                 _ => {}
             }
         }
-        let submissions = by_link.into_values().filter(|p| !p.boxes.is_empty() || !p.slices.is_empty());
+        let submissions =
+            by_link.into_values().filter(|p| !p.boxes.is_empty() || !p.slices.is_empty());
         submissions.flat_map(|parts| self.chains_of(parts)).collect()
     }
 
     fn chains_of(&self, parts: Parts) -> Vec<Chain> {
         let chain = |queued| Chain { call: parts.call, queued, slices: Vec::new() };
-        let mut chains: Vec<Chain> = parts.boxes.iter().map(|&queued| chain(Some(queued))).collect();
+        let mut chains: Vec<Chain> =
+            parts.boxes.iter().map(|&queued| chain(Some(queued))).collect();
         if chains.is_empty() {
             chains.push(chain(None));
         }
@@ -82,13 +86,22 @@ mod tests {
             let call = Record::span(main, Kind::Submit, NameId::NONE, start, start + 2);
             call.for_queue(lane).linked(LinkId(link))
         };
-        let list =
-            |link, at| Record::instant(lane, Kind::ExecuteQueued, NameId::NONE, at).linked(LinkId(link));
-        let done =
-            |queued, start, end| Record::span(lane, Kind::Execute, NameId::NONE, start, end).queued(queued);
-        let slice = |start, end| Record::span(engine, Kind::Fill, NameId::NONE, start, end).for_queue(lane);
+        let list = |link, at| {
+            Record::instant(lane, Kind::ExecuteQueued, NameId::NONE, at).linked(LinkId(link))
+        };
+        let done = |queued, start, end| {
+            Record::span(lane, Kind::Execute, NameId::NONE, start, end).queued(queued)
+        };
+        let slice =
+            |start, end| Record::span(engine, Kind::Fill, NameId::NONE, start, end).for_queue(lane);
         b.append(vec![call(1, 0), call(2, 4), list(1, 1), list(1, 1), list(2, 5)]);
-        b.append(vec![done(1, 10, 20), done(1, 20, 30), slice(12, 20), slice(20, 22), slice(24, 30)]);
+        b.append(vec![
+            done(1, 10, 20),
+            done(1, 20, 30),
+            slice(12, 20),
+            slice(20, 22),
+            slice(24, 30),
+        ]);
         let trace = b.finish();
         let times = |index: usize| (trace.records[index].kind, trace.records[index].start_ns);
         let seen: Vec<Vec<_>> =

@@ -1,8 +1,10 @@
-//! Lays records out on tracks whose slices nest, which is what the Chrome and Perfetto viewers demand of a track.
+//! Lays records out on tracks whose slices nest, which is what the Chrome and Perfetto viewers
+//! demand of a track.
 //!
-//! Each lane has one track, and a further one whenever a slice would overlap another without lying inside it
-//! (a queue that runs on two engines, a preempted command). Order: records are taken by start, the longer first, so
-//! that what encloses comes before what is enclosed. The two writers for these viewers call in.
+//! Each lane has one track, and a further one whenever a slice would overlap another without lying
+//! inside it (a queue that runs on two engines, a preempted command). Order: records are taken by
+//! start, the longer first, so that what encloses comes before what is enclosed. The two writers
+//! for these viewers call in.
 
 use crate::model::{LaneId, Trace};
 
@@ -65,7 +67,8 @@ fn lay_out(trace: &Trace, group_of_lane: &[usize]) -> (Vec<Track>, Vec<usize>) {
             let r = &trace.records[i];
             (r.start_ns, std::cmp::Reverse(r.duration_ns()))
         });
-        // For each track of this lane, the ends of the slices that are still open, the innermost last.
+        // For each track of this lane, the ends of the slices that are still open, the innermost
+        // last.
         let mut open: Vec<Vec<u64>> = vec![Vec::new()];
         let first = tracks.len();
         for index in members {

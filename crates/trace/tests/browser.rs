@@ -1,8 +1,9 @@
 //! Opens timelines in headless Chromium and asserts on what the page's self-test wrote down.
 //!
-//! Needs `chromium`, `chromium-browser` or `google-chrome` on PATH; without one each test prints one line and passes.
-//! How long a redraw takes is printed by the functional test and asserted only by the ignored one, because tests are
-//! not timed: `cargo test -p tidegate-trace --test browser -- --ignored`.
+//! Needs `chromium`, `chromium-browser` or `google-chrome` on PATH; without one each test prints
+//! one line and passes. How long a redraw takes is printed by the functional test and asserted only
+//! by the ignored one, because tests are not timed: `cargo test -p tidegate-trace --test browser --
+//! --ignored`.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -51,7 +52,13 @@ fn open(browser: &Path, directory: &Path, window: &str, action: &str, url: &str)
     let mut profile = OsString::from("--user-data-dir=");
     profile.push(directory.join("profile"));
     let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"])
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--hide-scrollbars",
+        ])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args([&format!("--window-size={window}"), "--timeout=120000", action])
         .arg(profile)

@@ -1,7 +1,8 @@
 //! Reads Perfetto files back with the public schema.
 //!
-//! Needs `TIDEGATE_PERFETTO_PYTHON`: a Python interpreter that has the package `perfetto`. Without it each test prints
-//! one line and passes; the unit tests check the same bytes with a decoder of their own.
+//! Needs `TIDEGATE_PERFETTO_PYTHON`: a Python interpreter that has the package `perfetto`. Without
+//! it each test prints one line and passes; the unit tests check the same bytes with a decoder of
+//! their own.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -22,8 +23,11 @@ fn check(trace: &Trace, name: &str) {
     fs::create_dir_all(&directory).unwrap();
     let file = directory.join(format!("{name}.pftrace"));
     perfetto::write(trace, File::create(&file).unwrap()).unwrap();
-    let output =
-        Command::new(python).args(["-c", CHECK]).arg(&file).output().expect("the interpreter starts");
+    let output = Command::new(python)
+        .args(["-c", CHECK])
+        .arg(&file)
+        .output()
+        .expect("the interpreter starts");
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
     let counts: Vec<usize> = said.split_whitespace().map(|n| n.parse().unwrap()).collect();

@@ -1,6 +1,7 @@
 //! The per-kernel table as Parquet (feature `columns`).
 //!
-//! Texts are UTF-8 strings, times are 64-bit integers that may be null. Entry point: [`write_parquet`].
+//! Texts are UTF-8 strings, times are 64-bit integers that may be null. Entry point:
+//! [`write_parquet`].
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ const GROUP_ROWS: usize = 1 << 18;
 /// # Errors
 /// What the writer says.
 pub fn write_parquet(rows: &[KernelRow], out: &mut dyn Write) -> io::Result<()> {
-    // The file is made in memory: the library's writer must be able to move to another thread, and `out` need not be.
+    // The file is made in memory: the library's writer must be able to move to another thread, and
+    // `out` need not be.
     out.write_all(&file(rows).map_err(io::Error::other)?)
 }
 
@@ -69,7 +71,8 @@ mod tests {
         let rows = vec![row("a \"b\", c", 10, 10, 4, 30), row("d", 50, 1, 0, 50)];
         let mut bytes = Vec::new();
         write_parquet(&rows, &mut bytes).unwrap();
-        let path = std::env::temp_dir().join(format!("tidegate-columns-{}.parquet", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("tidegate-columns-{}.parquet", std::process::id()));
         std::fs::write(&path, &bytes).unwrap();
         let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
         let read: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();

@@ -1,8 +1,9 @@
 //! First contents of buffers as bytes.
 //!
-//! This room owns how an [`Init`] becomes memory: little-endian words, the same in every run and on every machine.
-//! Whoever runs a workload calls in, once per buffer; so does the checking of results, which needs the same bytes
-//! again. Parts of ready-made scenes ([`Init::Content`]) are made by the engines' side and only passed through.
+//! This room owns how an [`Init`] becomes memory: little-endian words, the same in every run and on
+//! every machine. Whoever runs a workload calls in, once per buffer; so does the checking of
+//! results, which needs the same bytes again. Parts of ready-made scenes ([`Init::Content`]) are
+//! made by the engines' side and only passed through.
 
 use crate::model::{Buffer, Content, Init};
 
@@ -35,8 +36,12 @@ pub enum ContentError {
 ///
 /// # Errors
 /// Contents that the library does not know, and contents that are longer than the buffer.
-pub fn initial_bytes(buffer: &Buffer, library: &dyn SceneLibrary) -> Result<Option<Vec<u8>>, ContentError> {
-    // A buffer's length was checked when it was declared; it fits in memory or the allocation says so.
+pub fn initial_bytes(
+    buffer: &Buffer,
+    library: &dyn SceneLibrary,
+) -> Result<Option<Vec<u8>>, ContentError> {
+    // A buffer's length was checked when it was declared; it fits in memory or the allocation says
+    // so.
     let words = usize::try_from(buffer.bytes / 4).unwrap_or(usize::MAX);
     let mut content: Vec<u8> = match &buffer.init {
         Init::Zero => return Ok(None),
@@ -44,15 +49,17 @@ pub fn initial_bytes(buffer: &Buffer, library: &dyn SceneLibrary) -> Result<Opti
         Init::SequenceU32 { start, step } => {
             each(words, |k| start.wrapping_add(step.wrapping_mul(k)).to_le_bytes())
         }
-        Init::SequenceF32 { start, step } => each(words, |k| (start + step * k as f32).to_le_bytes()),
+        Init::SequenceF32 { start, step } => {
+            each(words, |k| (start + step * k as f32).to_le_bytes())
+        }
         Init::RandomF32 { seed, low, high } => {
             each(words, |k| (low + (high - low) * unit(scramble(seed ^ scramble(k)))).to_le_bytes())
         }
         Init::ValuesU32(values) => values.iter().flat_map(|word| word.to_le_bytes()).collect(),
         Init::ValuesF32(values) => values.iter().flat_map(|float| float.to_le_bytes()).collect(),
-        Init::Content(content) => {
-            library.part(content).ok_or_else(|| ContentError::Unknown { name: content.name.clone() })?
-        }
+        Init::Content(content) => library
+            .part(content)
+            .ok_or_else(|| ContentError::Unknown { name: content.name.clone() })?,
     };
     if content.len() as u64 > buffer.bytes {
         return Err(ContentError::TooLong { content: content.len() as u64, buffer: buffer.bytes });
@@ -100,8 +107,14 @@ mod tests {
 
     #[test]
     fn sequences_fill_the_buffer() {
-        assert_eq!(bytes(12, Init::SequenceU32 { start: 5, step: 2 }), [5, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0]);
-        assert_eq!(bytes(8, Init::SequenceF32 { start: 1.0, step: 0.5 })[4..], 1.5f32.to_le_bytes());
+        assert_eq!(
+            bytes(12, Init::SequenceU32 { start: 5, step: 2 }),
+            [5, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0]
+        );
+        assert_eq!(
+            bytes(8, Init::SequenceF32 { start: 1.0, step: 0.5 })[4..],
+            1.5f32.to_le_bytes()
+        );
         assert_eq!(bytes(8, Init::Pattern(0x0102_0304)), [4, 3, 2, 1, 4, 3, 2, 1]);
     }
 
@@ -124,13 +137,20 @@ mod tests {
 
     #[test]
     fn scenes_come_from_the_library_and_must_fit() {
-        let content = |name: &str| Init::Content(Content { name: name.into(), width: 8, height: 8 });
+        let content =
+            |name: &str| Init::Content(Content { name: name.into(), width: 8, height: 8 });
         let buffer = |init| Buffer { name: "b".into(), bytes: 8, init, span: Span::default() };
-        assert_eq!(initial_bytes(&buffer(content("short")), &Fixed), Ok(Some(vec![7, 7, 7, 7, 0, 0, 0, 0])));
+        assert_eq!(
+            initial_bytes(&buffer(content("short")), &Fixed),
+            Ok(Some(vec![7, 7, 7, 7, 0, 0, 0, 0]))
+        );
         assert!(matches!(
             initial_bytes(&buffer(content("long")), &Fixed),
             Err(ContentError::TooLong { content: 12, buffer: 8 })
         ));
-        assert!(matches!(initial_bytes(&buffer(content("none")), &Fixed), Err(ContentError::Unknown { .. })));
+        assert!(matches!(
+            initial_bytes(&buffer(content("none")), &Fixed),
+            Err(ContentError::Unknown { .. })
+        ));
     }
 }

@@ -1,14 +1,16 @@
 //! What each step of the stack costs in virtual time, with its source and its range.
 //!
-//! This room owns the constants of the cost model and nothing that uses them. The nominal values describe a desktop
-//! machine with a discrete GPU; low and high bound what is reported for such machines, and a comparison of
-//! submission models is worth something only where its ranking is the same at both ends. Two kinds of sources are
-//! used: published figures, named with each constant, and the recorded A100 traces and the measured rows of
-//! `docs/performance.md`, which give the order of magnitude of everything that involves the operating system.
+//! This room owns the constants of the cost model and nothing that uses them. The nominal values
+//! describe a desktop machine with a discrete GPU; low and high bound what is reported for such
+//! machines, and a comparison of submission models is worth something only where its ranking is the
+//! same at both ends. Two kinds of sources are used: published figures, named with each constant,
+//! and the recorded A100 traces and the measured rows of `docs/performance.md`, which give the
+//! order of magnitude of everything that involves the operating system.
 //!
-//! Whoever builds a virtual machine takes a [`CostModel`], and [`WORK`] for work that computes something; modelled work
-//! takes as long as a workload says. Reports print [`rows`]. [`import_options_for`] tells the reader of recordings what the
-//! replaying machine takes by itself.
+//! Whoever builds a virtual machine takes a [`CostModel`], and [`WORK`] for work that computes
+//! something; modelled work takes as long as a workload says. Reports print [`rows`].
+//! [`import_options_for`] tells the reader of recordings what the replaying machine takes by
+//! itself.
 
 use tidegate_platform::{Step, StepCosts};
 
@@ -175,8 +177,8 @@ pub const COSTS: [Cost; Step::COUNT] = [
     ),
 ];
 
-/// How long real work takes on a virtual machine, where computing takes no time by itself. The same for every submission
-/// model, so no ranking hangs on it.
+/// How long real work takes on a virtual machine, where computing takes no time by itself. The same
+/// for every submission model, so no ranking hangs on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkPrice {
     /// Picoseconds to copy or fill one byte.
@@ -206,7 +208,8 @@ pub struct CostModel {
 
 impl CostModel {
     fn of(name: &'static str, price: fn(&Cost) -> u64) -> Self {
-        let steps = COSTS.iter().fold(StepCosts::free(), |steps, cost| steps.with(cost.step, price(cost)));
+        let steps =
+            COSTS.iter().fold(StepCosts::free(), |steps, cost| steps.with(cost.step, price(cost)));
         Self { name, steps }
     }
 
@@ -233,9 +236,10 @@ impl CostModel {
         model
     }
 
-    /// The machine on which a recording was made, as far as the recording says: the steps between a submission and the start of
-    /// its work on an idle engine, and those between two pieces of work, take as long together as the recorded medians. Each
-    /// step stays in its range; what a recording does not say stays nominal. `report` is that of a reading that took nothing off.
+    /// The machine on which a recording was made, as far as the recording says: the steps between a
+    /// submission and the start of its work on an idle engine, and those between two pieces of
+    /// work, take as long together as the recorded medians. Each step stays in its range; what a
+    /// recording does not say stays nominal. `report` is that of a reading that took nothing off.
     pub fn calibrated(report: &ImportReport) -> Self {
         let mut model = Self::nominal();
         model.name = "calibrated";
@@ -247,7 +251,8 @@ impl CostModel {
         model
     }
 
-    /// Makes steps take `target_ns` together, in proportion to their nominal prices and each within its range. A target of 0 is unknown.
+    /// Makes steps take `target_ns` together, in proportion to their nominal prices and each within
+    /// its range. A target of 0 is unknown.
     fn fit(&mut self, steps: &[Step], target_ns: u64) {
         let costs = || COSTS.iter().filter(|cost| steps.contains(&cost.step));
         let nominal: u64 = costs().map(|cost| cost.value_ns).sum();
@@ -267,8 +272,9 @@ impl CostModel {
     }
 }
 
-/// How a recording is read that is taken as made under `model`, for replay on a machine of these prices: what that machine takes by
-/// itself under that model is taken off the recorded distances, so that it is not counted twice.
+/// How a recording is read that is taken as made under `model`, for replay on a machine of these
+/// prices: what that machine takes by itself under that model is taken off the recorded distances,
+/// so that it is not counted twice.
 pub fn import_options_for(costs: &CostModel, model: Submission) -> ImportOptions {
     let sum = |steps: &[Step]| -> u64 { steps.iter().map(|step| costs.ns(*step)).sum() };
     let command_ns = costs.ns(Step::PacketDecode);
@@ -281,22 +287,25 @@ pub fn import_options_for(costs: &CostModel, model: Submission) -> ImportOptions
             sum(&[Step::UmdEncode, Step::KernelCall, Step::VidSchDispatch, Step::DdiCall])
         }
     };
-    // From the end of one piece of work to the start of the next on a queue. A packet is dispatched by the scheduler when the one
-    // before it has interrupted.
+    // From the end of one piece of work to the start of the next on a queue. A packet is dispatched
+    // by the scheduler when the one before it has interrupted.
     let turnaround_ns = match model {
-        Submission::User | Submission::Hardware => sum(&[Step::FenceStore, Step::RingFetch]) + command_ns,
+        Submission::User | Submission::Hardware => {
+            sum(&[Step::FenceStore, Step::RingFetch]) + command_ns
+        }
         Submission::Packet => {
             sum(&[Step::DmaCompletion, Step::RingFetch]) + interrupt_ns + scheduler_ns + command_ns
         }
     };
-    // From the end of work to the value behind it. The engine stores it for a queue of user mode; else the end of the work
-    // interrupts, and VidSch makes the signal.
+    // From the end of work to the value behind it. The engine stores it for a queue of user mode;
+    // else the end of the work interrupts, and VidSch makes the signal.
     let seen_ns = match model {
         Submission::User => sum(&[Step::RingFetch, Step::FenceStore]),
         Submission::Hardware => costs.ns(Step::FenceStore) + interrupt_ns + scheduler_ns,
         Submission::Packet => costs.ns(Step::DmaCompletion) + interrupt_ns + scheduler_ns,
     };
-    // From the value to the return of a thread that sleeps; only a store of the engine has still to interrupt.
+    // From the value to the return of a thread that sleeps; only a store of the engine has still to
+    // interrupt.
     let woken_ns = match model {
         Submission::User => interrupt_ns + 3 * costs.ns(Step::DdiCall),
         Submission::Packet | Submission::Hardware => 0,
@@ -376,7 +385,8 @@ mod tests {
     #[test]
     fn a_machine_is_calibrated_by_what_a_recording_says_within_the_ranges() {
         let report = |median_launch_ns, median_turnaround_ns| {
-            let report = ImportReport { median_launch_ns, median_turnaround_ns, ..ImportReport::default() };
+            let report =
+                ImportReport { median_launch_ns, median_turnaround_ns, ..ImportReport::default() };
             CostModel::calibrated(&report)
         };
         let of = |model: &CostModel| import_options_for(model, Submission::User);

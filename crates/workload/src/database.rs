@@ -1,10 +1,10 @@
 //! Reads SQLite files that profilers write.
 //!
-//! Purpose: full scans of base tables by column name, for `nsys` and `rocprof`.
-//! Invariants: a file is opened read-only and immutable, so no byte of it and no file beside it changes. Views, virtual
-//! tables and generated columns of a file are never evaluated. A scan ends after as many rows as the file's size allows,
-//! so a damaged page tree cannot make it endless.
-//! Entry points: [`Database::open`], [`Database::from_bytes`], [`Database::scan`].
+//! Purpose: full scans of base tables by column name, for `nsys` and `rocprof`. Invariants: a file
+//! is opened read-only and immutable, so no byte of it and no file beside it changes. Views,
+//! virtual tables and generated columns of a file are never evaluated. A scan ends after as many
+//! rows as the file's size allows, so a damaged page tree cannot make it endless. Entry points:
+//! [`Database::open`], [`Database::from_bytes`], [`Database::scan`].
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -43,7 +43,8 @@ impl Database {
     /// Opens a file.
     ///
     /// # Errors
-    /// A sentence: a file that is damaged, cannot be opened, or lacks rows that a log beside it still holds.
+    /// A sentence: a file that is damaged, cannot be opened, or lacks rows that a log beside it
+    /// still holds.
     pub fn open(path: &Path) -> Result<Self, String> {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -55,9 +56,11 @@ impl Database {
             ));
         }
         let bytes = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
-        let flags =
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(immutable_uri(path), flags).map_err(damaged)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection =
+            Connection::open_with_flags(immutable_uri(path), flags).map_err(damaged)?;
         Self::over(connection, bytes)
     }
 
@@ -82,9 +85,12 @@ impl Database {
 
     fn over(connection: Connection, bytes: u64) -> Result<Self, String> {
         connection
-            .execute_batch("pragma trusted_schema = off; pragma cell_size_check = on; pragma mmap_size = 0;")
+            .execute_batch(
+                "pragma trusted_schema = off; pragma cell_size_check = on; pragma mmap_size = 0;",
+            )
             .map_err(damaged)?;
-        let mut database = Self { connection, tables: HashSet::new(), most_rows: bytes / LEAST_ROW_BYTES };
+        let mut database =
+            Self { connection, tables: HashSet::new(), most_rows: bytes / LEAST_ROW_BYTES };
         database.tables = database.base_tables().map_err(damaged)?;
         Ok(database)
     }
@@ -126,8 +132,8 @@ impl Database {
         Ok(columns)
     }
 
-    /// Reads all rows of a table, in stored order; none where the table is absent. Returns their number.
-    /// An absent column reads as NULL, save those in `needed`.
+    /// Reads all rows of a table, in stored order; none where the table is absent. Returns their
+    /// number. An absent column reads as NULL, save those in `needed`.
     ///
     /// # Errors
     /// A sentence: a damaged file, or a table without a needed column.
@@ -144,10 +150,14 @@ impl Database {
         let damaged = |error| format!("table {table}: {}", damaged(error));
         let present = self.columns(table).map_err(damaged)?;
         if let Some(missing) = needed.iter().find(|column| !present.contains(**column)) {
-            return Err(format!("table {table} has no column {missing}; export the recording again"));
+            return Err(format!(
+                "table {table} has no column {missing}; export the recording again"
+            ));
         }
         let select: Vec<String> = (columns.iter())
-            .map(|column| if present.contains(*column) { quoted(column) } else { "null".to_owned() })
+            .map(
+                |column| if present.contains(*column) { quoted(column) } else { "null".to_owned() },
+            )
             .collect();
         let query = format!("select {} from main.{}", select.join(", "), quoted(table));
         let mut statement = self.connection.prepare(&query).map_err(damaged)?;
@@ -176,8 +186,8 @@ impl Row<'_> {
         }
     }
 
-    /// The text in a column, without NUL bytes at its end; other control characters and bytes that are no text are
-    /// replaced.
+    /// The text in a column, without NUL bytes at its end; other control characters and bytes that
+    /// are no text are replaced.
     pub fn text(&self, column: usize) -> Cow<'_, str> {
         text(self.0, column)
     }
@@ -256,7 +266,8 @@ mod tests {
 
     #[test]
     fn a_file_is_neither_changed_nor_locked() {
-        let folder = std::env::temp_dir().join(format!("tidegate database {}%?#", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("tidegate database {}%?#", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("run.sqlite");
         let bytes = database("create table t (a integer); insert into t values (3)");

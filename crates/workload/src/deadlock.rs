@@ -1,9 +1,11 @@
-//! Why nothing can move any more: who waits for which fence, who would signal it, and what that one waits for.
+//! Why nothing can move any more: who waits for which fence, who would signal it, and what that one
+//! waits for.
 //!
-//! This room owns the search and its wording. The order that matters: parties that wait (threads from where they were
-//! stopped, queues from what the machine says they are parked at) → for each the one that would release it, from what
-//! was queued behind its wait or is written after it → a circle, or a chain that ends where nobody signals. It is called
-//! after a run, by the runner; it runs nothing.
+//! This room owns the search and its wording. The order that matters: parties that wait (threads
+//! from where they were stopped, queues from what the machine says they are parked at) → for each
+//! the one that would release it, from what was queued behind its wait or is written after it → a
+//! circle, or a chain that ends where nobody signals. It is called after a run, by the runner; it
+//! runs nothing.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +74,8 @@ pub(crate) fn explain(standstill: &Standstill<'_>) -> Option<String> {
     }
     let releases = standstill.releases(&waiting);
     let (chain, circle) = chain(&releases);
-    let mut lines = vec![format!("{}: deadlock: nothing can move any more", standstill.workload.file)];
+    let mut lines =
+        vec![format!("{}: deadlock: nothing can move any more", standstill.workload.file)];
     let hidden = chain.len().saturating_sub(SHOWN_LINKS);
     for (number, index) in chain.iter().enumerate() {
         if hidden > 0 && (SHOWN_LINKS / 2..SHOWN_LINKS / 2 + hidden).contains(&number) {
@@ -90,13 +93,15 @@ pub(crate) fn explain(standstill: &Standstill<'_>) -> Option<String> {
     lines.extend(standstill.others(&waiting, &chain));
     lines.push(match circle {
         true => "  break the circle: let one of them signal before it waits".to_owned(),
-        false => "  add the signal that is missing, or wait for a value that is signalled".to_owned(),
+        false => {
+            "  add the signal that is missing, or wait for a value that is signalled".to_owned()
+        }
     });
     Some(lines.join("\n"))
 }
 
-/// A circle if there is one, the shortest; else the longest chain that ends where nobody signals. The second value tells
-/// which.
+/// A circle if there is one, the shortest; else the longest chain that ends where nobody signals.
+/// The second value tells which.
 fn chain(releases: &[Release]) -> (Vec<usize>, bool) {
     let next = |index: usize| match releases[index] {
         Release::By { index, .. } | Release::Room { index } => Some(index),
@@ -131,7 +136,8 @@ fn chain(releases: &[Release]) -> (Vec<usize>, bool) {
     if let Some(circle) = circle {
         return (circle, true);
     }
-    let longest = (0..releases.len()).max_by_key(|index| (length[*index], std::cmp::Reverse(*index)));
+    let longest =
+        (0..releases.len()).max_by_key(|index| (length[*index], std::cmp::Reverse(*index)));
     let mut path = Vec::new();
     let mut at = longest;
     while let Some(index) = at {
@@ -169,20 +175,30 @@ impl Standstill<'_> {
             let need = (fence, pending.value);
             let entries = self.logs[queue.0 as usize].entries.iter();
             let found = entries.enumerate().find_map(|(position, entry)| match entry {
-                Entry::Wait { fence, value, span } if (*fence, *value) == need => Some((position, *span)),
+                Entry::Wait { fence, value, span } if (*fence, *value) == need => {
+                    Some((position, *span))
+                }
                 _ => None,
             });
             let (position, span) = found.unwrap_or((0, self.workload.queue(*queue).span));
-            Some(Waiting { party: Party::Queue(*queue), span, need: Some(need), room: None, position })
+            Some(Waiting {
+                party: Party::Queue(*queue),
+                span,
+                need: Some(need),
+                room: None,
+                position,
+            })
         });
         let known: Vec<QueueId> = self.parked.iter().map(|(queue, _)| *queue).collect();
-        let others =
-            (0..self.workload.queues.len() as u32).map(QueueId).filter(|queue| !known.contains(queue));
+        let others = (0..self.workload.queues.len() as u32)
+            .map(QueueId)
+            .filter(|queue| !known.contains(queue));
         queues.chain(others.filter_map(|queue| self.parked_by_log(queue))).chain(threads).collect()
     }
 
-    /// Where a queue of which the machine says nothing must be parked: at its first wait that is not met, unless the signal
-    /// behind it was made, which shows that the wait was met once and its fence set back.
+    /// Where a queue of which the machine says nothing must be parked: at its first wait that is
+    /// not met, unless the signal behind it was made, which shows that the wait was met once and
+    /// its fence set back.
     fn parked_by_log(&self, queue: QueueId) -> Option<Waiting> {
         let entries = &self.logs[queue.0 as usize].entries;
         let unmet = |entry: &Entry| match entry {
@@ -191,8 +207,10 @@ impl Standstill<'_> {
             }
             _ => None,
         };
-        let (position, (need, span)) =
-            entries.iter().enumerate().find_map(|(position, entry)| Some((position, unmet(entry)?)))?;
+        let (position, (need, span)) = entries
+            .iter()
+            .enumerate()
+            .find_map(|(position, entry)| Some((position, unmet(entry)?)))?;
         let next_signal = entries.iter().skip(position).find_map(|entry| match entry {
             Entry::Signal { fence, value, .. } => Some((*fence, *value)),
             _ => None,
@@ -204,7 +222,8 @@ impl Standstill<'_> {
     }
 
     fn releases(&self, waiting: &[Waiting]) -> Vec<Release> {
-        // Signals that stand behind the wait of a parked queue: fence → (value, index of the party, place).
+        // Signals that stand behind the wait of a parked queue: fence → (value, index of the party,
+        // place).
         let mut behind: BTreeMap<FenceId, Vec<(u64, usize, Span)>> = BTreeMap::new();
         for (index, party) in waiting.iter().enumerate() {
             let Party::Queue(queue) = party.party else { continue };
@@ -220,35 +239,40 @@ impl Standstill<'_> {
                 return index.map_or(Release::Nobody, |index| Release::Room { index });
             }
             let Some((fence, value)) = party.need else { return Release::Nobody };
-            let queued = behind.get(&fence).and_then(|all| all.iter().find(|(signal, ..)| *signal >= value));
+            let queued =
+                behind.get(&fence).and_then(|all| all.iter().find(|(signal, ..)| *signal >= value));
             if let Some((_, index, span)) = queued {
                 return Release::By { index: *index, span: *span };
             }
-            let threads = waiting.iter().enumerate().filter_map(|(index, other)| match other.party {
-                Party::Thread(thread) => {
-                    let span = self.would_signal(thread, other.span, fence, value)?;
-                    Some(Release::By { index, span })
-                }
-                Party::Queue(_) => None,
-            });
+            let threads =
+                waiting.iter().enumerate().filter_map(|(index, other)| match other.party {
+                    Party::Thread(thread) => {
+                        let span = self.would_signal(thread, other.span, fence, value)?;
+                        Some(Release::By { index, span })
+                    }
+                    Party::Queue(_) => None,
+                });
             threads.into_iter().next().unwrap_or(Release::Nobody)
         };
         waiting.iter().map(release).collect()
     }
 
-    /// Where a thread that is stopped at `at` would still signal the fence to the value or may do so.
+    /// Where a thread that is stopped at `at` would still signal the fence to the value or may do
+    /// so.
     fn would_signal(&self, thread: usize, at: Span, fence: FenceId, value: u64) -> Option<Span> {
         let mut ops = Vec::new();
         flatten(&self.workload.threads[thread].body, None, &mut ops);
-        let here = ops.iter().position(|(op, _)| op.span == at && !matches!(op.kind, OpKind::Loop { .. }))?;
+        let here = ops
+            .iter()
+            .position(|(op, _)| op.span == at && !matches!(op.kind, OpKind::Loop { .. }))?;
         let this_loop = ops[here].1;
         let later = ops
             .iter()
             .enumerate()
             .filter(|(place, (_, of))| *place > here || (this_loop.is_some() && *of == this_loop));
         let signals = |op: &Op| {
-            let (OpKind::Signal { fence: to, value: of, .. } | OpKind::CpuSignal { fence: to, value: of }) =
-                &op.kind
+            let (OpKind::Signal { fence: to, value: of, .. }
+            | OpKind::CpuSignal { fence: to, value: of }) = &op.kind
             else {
                 return false;
             };
@@ -303,7 +327,8 @@ impl Standstill<'_> {
         number: usize,
         chain: &[usize],
     ) -> String {
-        let closes = if circle && number + 1 == chain.len() { ": the circle is closed" } else { "" };
+        let closes =
+            if circle && number + 1 == chain.len() { ": the circle is closed" } else { "" };
         match release {
             Release::By { index, span } => {
                 let name = self.name(waiting[index].party);
@@ -322,10 +347,11 @@ impl Standstill<'_> {
     }
 
     fn nobody(&self, fence: FenceId, value: u64) -> String {
-        let queued = self.logs.iter().flat_map(|log| log.entries.iter()).filter_map(|entry| match entry {
-            Entry::Signal { fence: of, value, span } if *of == fence => Some((*value, *span)),
-            _ => None,
-        });
+        let queued =
+            self.logs.iter().flat_map(|log| log.entries.iter()).filter_map(|entry| match entry {
+                Entry::Signal { fence: of, value, span } if *of == fence => Some((*value, *span)),
+                _ => None,
+            });
         let all = queued.chain(self.largest.get(&fence).copied());
         let name = self.fence_name(fence);
         match all.max_by_key(|(value, _)| *value) {
@@ -341,10 +367,17 @@ impl Standstill<'_> {
     }
 
     fn others(&self, waiting: &[Waiting], chain: &[usize]) -> Vec<String> {
-        let others: Vec<&Waiting> =
-            waiting.iter().enumerate().filter(|(index, _)| !chain.contains(index)).map(|(_, w)| w).collect();
-        let mut lines: Vec<String> =
-            others.iter().take(SHOWN_OTHERS).map(|other| format!("  also: {}", self.says(other))).collect();
+        let others: Vec<&Waiting> = waiting
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !chain.contains(index))
+            .map(|(_, w)| w)
+            .collect();
+        let mut lines: Vec<String> = others
+            .iter()
+            .take(SHOWN_OTHERS)
+            .map(|other| format!("  also: {}", self.says(other)))
+            .collect();
         if let Some(more) = others.len().checked_sub(SHOWN_OTHERS).filter(|more| *more > 0) {
             lines.push(format!("  also: {more} more"));
         }
@@ -390,11 +423,13 @@ mod tests {
         let mut log = QueueLog::default();
         for op in workload.threads.iter().flat_map(|thread| thread.body.iter()) {
             match &op.kind {
-                OpKind::Wait { queue: to, fence, value } if to.first.0 == queue => log.push(Entry::Wait {
-                    fence: fence.first,
-                    value: u64::try_from(value.constant().unwrap()).unwrap(),
-                    span: op.span,
-                }),
+                OpKind::Wait { queue: to, fence, value } if to.first.0 == queue => {
+                    log.push(Entry::Wait {
+                        fence: fence.first,
+                        value: u64::try_from(value.constant().unwrap()).unwrap(),
+                        span: op.span,
+                    })
+                }
                 OpKind::Signal { queue: to, fence, value } if to.first.0 == queue => {
                     log.push(Entry::Signal {
                         fence: fence.first,
@@ -444,7 +479,10 @@ mod tests {
             workload: &workload,
             fences: &[0, 0],
             stuck: &stuck,
-            parked: vec![(QueueId(0), pending("right_done", 1)), (QueueId(1), pending("left_done", 1))],
+            parked: vec![
+                (QueueId(0), pending("right_done", 1)),
+                (QueueId(1), pending("left_done", 1)),
+            ],
             logs: logs.iter().collect(),
             largest: &Largest::new(),
         });
@@ -500,7 +538,9 @@ mod tests {
         };
         let text = explain(&standstill(logs.iter().collect())).unwrap();
         assert!(
-            text.contains("nobody signals 'done' to 2 or more; the largest signal is 1 (w.toml:6:12)"),
+            text.contains(
+                "nobody signals 'done' to 2 or more; the largest signal is 1 (w.toml:6:12)"
+            ),
             "{text}"
         );
         let nothing = QueueLog::default();

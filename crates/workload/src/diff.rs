@@ -23,7 +23,8 @@ pub struct Side {
     pub busy_ns: u64,
 }
 
-/// What one side says about a name. Times in nanoseconds; means are `null` where no submission is known.
+/// What one side says about a name. Times in nanoseconds; means are `null` where no submission is
+/// known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
     /// Pieces of work.
@@ -109,8 +110,14 @@ mod tests {
     #[test]
     fn names_are_compared_and_sorted_by_their_change() {
         let table = |rows, makespan_ns| Table { rows, makespan_ns, recorded: false };
-        let a = table(vec![row("same", 0, 0, 0, 5), row("less", 9, 9, 3, 40), row("gone", 60, 0, 0, 7)], 67);
-        let b = table(vec![row("new", 0, 0, 0, 7), row("less", 10, 1, 1, 20), row("same", 40, 4, 4, 5)], 45);
+        let a = table(
+            vec![row("same", 0, 0, 0, 5), row("less", 9, 9, 3, 40), row("gone", 60, 0, 0, 7)],
+            67,
+        );
+        let b = table(
+            vec![row("new", 0, 0, 0, 7), row("less", 10, 1, 1, 20), row("same", 40, 4, 4, 5)],
+            45,
+        );
         let diff = diff(("a.json", &a), ("b.json", &b));
         assert_eq!(
             (diff.a.makespan_ns, diff.b.makespan_ns, diff.a.busy_ns, diff.b.busy_ns),

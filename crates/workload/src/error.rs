@@ -1,8 +1,8 @@
 //! What can be wrong with a workload, said so that a person can mend it.
 //!
-//! This room owns the crate's one error type and the list of problems of a file: each with line and column, what is
-//! wrong and what to do, sorted, at most one screen of them. `toml_file` and `kineto` call in; nothing is called out.
-//! It does not decide what is wrong.
+//! This room owns the crate's one error type and the list of problems of a file: each with line and
+//! column, what is wrong and what to do, sorted, at most one screen of them. `toml_file` and
+//! `kineto` call in; nothing is called out. It does not decide what is wrong.
 
 use std::fmt;
 
@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn a_long_list_is_cut_to_one_screen() {
-        let problems = (1..=25).map(|line| Problem { line, column: 2, text: "wrong".into() }).collect();
+        let problems =
+            (1..=25).map(|line| Problem { line, column: 2, text: "wrong".into() }).collect();
         let text = Error::Invalid { file: "w.toml".into(), problems }.to_string();
         assert_eq!(text.lines().count(), 21);
         assert!(text.starts_with("w.toml:1:2: wrong\n"));

@@ -1,7 +1,7 @@
 //! What must be true when a workload is over, and the numbers that show its point.
 //!
-//! This room owns the expected results as data. `toml_file` fills it; whoever runs the workload measures and
-//! compares. It does not measure.
+//! This room owns the expected results as data. `toml_file` fills it; whoever runs the workload
+//! measures and compares. It does not measure.
 
 use crate::expression::Expr;
 use crate::model::{Args, BufferRef, FenceRef, Program, QueueRef, Span, Submission};
@@ -13,7 +13,8 @@ pub struct Expect {
     pub what: Expectation,
     /// What it means, for the report; may be empty.
     pub says: String,
-    /// Judged only under these submission models; all when empty. Metrics are shown under every model.
+    /// Judged only under these submission models; all when empty. Metrics are shown under every
+    /// model.
     pub under: Vec<Submission>,
     /// Judged only with this clock; with both when `None`.
     pub clock: Option<Clock>,
@@ -82,7 +83,8 @@ pub enum Expectation {
         /// How many bytes.
         bytes: Expr,
     },
-    /// A program's output equals what plain Rust computes from the first content of its input buffers.
+    /// A program's output equals what plain Rust computes from the first content of its input
+    /// buffers.
     Check {
         /// The program.
         program: Program,
@@ -154,7 +156,8 @@ pub enum Metric {
     GpuSignals,
     /// Pictures that the display has latched.
     FramesShown,
-    /// Vertical syncs that showed an older picture although a newer one was presented and its interval over.
+    /// Vertical syncs that showed an older picture although a newer one was presented and its
+    /// interval over.
     MissedVsyncs,
 }
 

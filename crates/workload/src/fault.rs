@@ -1,9 +1,9 @@
-//! A GPU page fault, said so that a person finds the line: queue, submission, command, address, and the buffer that was
-//! meant.
+//! A GPU page fault, said so that a person finds the line: queue, submission, command, address, and
+//! the buffer that was meant.
 //!
-//! Purpose: finds the command that faulted. The device reports queue and address; the command is the first one submitted to
-//! the queue that touches the address, for an earlier one would have faulted before.
-//! Entry point: [`explain`], called by the runner after a run.
+//! Purpose: finds the command that faulted. The device reports queue and address; the command is
+//! the first one submitted to the queue that touches the address, for an earlier one would have
+//! faulted before. Entry point: [`explain`], called by the runner after a run.
 
 use tidegate_d3d12::{Fault, FaultReport};
 use tidegate_programs::{Dispatch, ProgramId, buffers};
@@ -30,7 +30,8 @@ pub(crate) fn explain(
     let FaultReport { gpu_va: address, write, what, .. } = &fault.report;
     let (address, access) = (*address, if *write { "store to" } else { "load from" });
     let near = nearest(placed, address).map_or_else(String::new, |near| format!(", {near}"));
-    let queue = fault.queue.as_ref().map_or_else(|| "a queue".to_owned(), |name| format!("queue '{name}'"));
+    let queue =
+        fault.queue.as_ref().map_or_else(|| "a queue".to_owned(), |name| format!("queue '{name}'"));
     match log.and_then(|log| culprit(log, placed, address)) {
         Some(culprit) => format!(
             "{}: GPU page fault in {queue}, submission {}, command {} ({}): {access} {address:#x}{near} ({what}); \
@@ -77,14 +78,16 @@ fn culprit<'a>(log: &'a QueueLog, placed: &[Placed], address: u64) -> Option<Cul
 
 /// What a command may touch: (first address, length).
 fn ranges(command: &Evaluated, placed: &[Placed]) -> Vec<(u64, u64)> {
-    let at = |buffer: &BufferId, offset: &u64| placed[buffer.0 as usize].gpu_va.saturating_add(*offset);
+    let at =
+        |buffer: &BufferId, offset: &u64| placed[buffer.0 as usize].gpu_va.saturating_add(*offset);
     match command {
         Evaluated::Copy { src, src_offset, dst, dst_offset, bytes } => {
             vec![(at(src, src_offset), *bytes), (at(dst, dst_offset), *bytes)]
         }
         Evaluated::Fill { dst, offset, bytes, .. } => vec![(at(dst, offset), *bytes)],
         Evaluated::Grid { program, groups, words, .. } => {
-            let dispatch = Dispatch { program: ProgramId(program.number()), groups: *groups, args: words };
+            let dispatch =
+                Dispatch { program: ProgramId(program.number()), groups: *groups, args: words };
             let spans = buffers(&dispatch).unwrap_or_default();
             spans.into_iter().map(|span| (span.va, span.len)).collect()
         }
@@ -106,7 +109,9 @@ fn nearest(placed: &[Placed], address: u64) -> Option<String> {
             format!("byte {} of buffer '{name}' of {bytes} bytes", address - buffer.gpu_va)
         }
         (0, true) => format!("the first byte beyond the end of buffer '{name}' of {bytes} bytes"),
-        (beyond, true) => format!("{beyond} bytes beyond the end of buffer '{name}' of {bytes} bytes"),
+        (beyond, true) => {
+            format!("{beyond} bytes beyond the end of buffer '{name}' of {bytes} bytes")
+        }
     })
 }
 
@@ -123,7 +128,10 @@ mod tests {
     #[test]
     fn addresses_are_told_by_the_nearest_buffer() {
         let near = |address| nearest(&placed(), address).unwrap();
-        assert_eq!(near(0x2_2000), "the first byte beyond the end of buffer 'destination' of 8192 bytes");
+        assert_eq!(
+            near(0x2_2000),
+            "the first byte beyond the end of buffer 'destination' of 8192 bytes"
+        );
         assert_eq!(near(0x1_1010), "16 bytes beyond the end of buffer 'source' of 4096 bytes");
         assert_eq!(near(0x2_0004), "byte 4 of buffer 'destination' of 8192 bytes");
         assert_eq!(near(0xfff0), "16 bytes before the start of buffer 'source'");
@@ -146,8 +154,10 @@ mod tests {
     fn without_a_culprit_the_queue_and_the_address_are_told() {
         let text = "[[queue]]\nname = \"copy\"\nengine = \"copy\"\nprogram = [{ work_ns = 1 }]\n";
         let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
-        let report = FaultReport { gpu_va: 0x2_2010, what: "not mapped".into(), ..FaultReport::default() };
-        let fault = Fault { report, queue: Some("copy".into()), list: None, of_linked_adapter: false };
+        let report =
+            FaultReport { gpu_va: 0x2_2010, what: "not mapped".into(), ..FaultReport::default() };
+        let fault =
+            Fault { report, queue: Some("copy".into()), list: None, of_linked_adapter: false };
         let text = explain(&workload, &fault, Some(&QueueLog::default()), &placed());
         assert_eq!(
             text,

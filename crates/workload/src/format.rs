@@ -1,9 +1,9 @@
 //! Recognises the kind of a file by its content.
 //!
-//! Purpose: the readable kinds, and for every other kind what it is and which command makes a readable file of it.
-//! Invariant: a name decides only where content cannot: a `.toml` file is TOML even when it begins with a bracket, and
-//! the binary report formats have no public layout.
-//! Entry points: [`detect`], [`unknown_database`], [`of_folder`].
+//! Purpose: the readable kinds, and for every other kind what it is and which command makes a
+//! readable file of it. Invariant: a name decides only where content cannot: a `.toml` file is TOML
+//! even when it begins with a bracket, and the binary report formats have no public layout. Entry
+//! points: [`detect`], [`unknown_database`], [`of_folder`].
 
 use std::path::Path;
 
@@ -49,8 +49,7 @@ const READABLE: &str = "give a workload (.toml), a PyTorch profiler trace (.json
                         `nsys export --type sqlite` output, rocprofv3 JSON, CSV or rocpd output, \
                         or a Perfetto trace with GPU work";
 
-const ROCPROF: &str =
-    "record with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format json -- APP`";
+const ROCPROF: &str = "record with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format json -- APP`";
 
 /// How much of a file is searched for the marks of its kind.
 const HEAD_BYTES: usize = 4096;
@@ -101,7 +100,8 @@ fn readable_text(bytes: &[u8]) -> Result<(), Unreadable> {
     match std::str::from_utf8(bytes) {
         Ok(_) => Ok(()),
         Err(error) => {
-            let found = format!("a file of an unknown kind (byte {} is no text)", error.valid_up_to());
+            let found =
+                format!("a file of an unknown kind (byte {} is no text)", error.valid_up_to());
             Err(Unreadable { found, advice: READABLE.to_owned() })
         }
     }
@@ -112,8 +112,12 @@ fn json(text: &[u8]) -> Format {
     let head = &text[..text.len().min(HEAD_BYTES)];
     let rocprof = find(head, b"\"rocprofiler-sdk-tool\"");
     match (rocprof, find(head, b"\"traceEvents\"")) {
-        (Some(rocprof), events) if events.is_none_or(|events| rocprof < events) => Format::RocprofJson,
-        (_, events) if own_timeline::is_own(&head[..events.unwrap_or(head.len())]) => Format::OwnJson,
+        (Some(rocprof), events) if events.is_none_or(|events| rocprof < events) => {
+            Format::RocprofJson
+        }
+        (_, events) if own_timeline::is_own(&head[..events.unwrap_or(head.len())]) => {
+            Format::OwnJson
+        }
         _ => Format::ChromeJson,
     }
 }
@@ -191,7 +195,10 @@ fn known_by_name(file: &str) -> Option<Unreadable> {
 /// What a database is that no reader knows.
 pub fn unknown_database(database: &Database) -> Unreadable {
     if database.has("rocpd_op") && database.has("rocpd_api") {
-        return Unreadable::new("an RPD recording of rocmProfileData, the predecessor of rocpd", ROCPROF);
+        return Unreadable::new(
+            "an RPD recording of rocmProfileData, the predecessor of rocpd",
+            ROCPROF,
+        );
     }
     let tables = database.tables();
     let shown: Vec<&str> = tables.iter().copied().take(4).collect();
@@ -201,8 +208,7 @@ pub fn unknown_database(database: &Database) -> Unreadable {
         shown.join(", "),
         if tables.len() > shown.len() { ", …" } else { "" }
     );
-    let advice =
-        "give an export of Nsight Systems (`nsys export --type sqlite`) or a rocpd database of rocprofv3";
+    let advice = "give an export of Nsight Systems (`nsys export --type sqlite`) or a rocpd database of rocprofv3";
     Unreadable { found, advice: advice.to_owned() }
 }
 

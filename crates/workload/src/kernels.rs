@@ -1,10 +1,12 @@
-//! The per-kernel table: a row for each piece of GPU work, as recorded and as replayed, and sums of rows by name.
+//! The per-kernel table: a row for each piece of GPU work, as recorded and as replayed, and sums of
+//! rows by name.
 //!
 //! - Recorded times count from the start of the recording, replayed ones from the start of the run.
-//! - The queue delay is the time from the submission to the start. The launch latency is the part of it in which no earlier work of
-//!   the same queue ran.
+//! - The queue delay is the time from the submission to the start. The launch latency is the part
+//!   of it in which no earlier work of the same queue ran.
 //!
-//! Entry points: [`KernelRow`], [`Table`], [`summary`]; `diff` compares two tables, `columns` writes Parquet.
+//! Entry points: [`KernelRow`], [`Table`], [`summary`]; `diff` compares two tables, `columns`
+//! writes Parquet.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -120,17 +122,20 @@ impl KernelRow {
     }
 }
 
-/// Returns a row for each recorded piece of work, in the order of the host calls; none for a workload that is not a recording.
+/// Returns a row for each recorded piece of work, in the order of the host calls; none for a
+/// workload that is not a recording.
 pub fn recorded_rows(workload: &Workload) -> Vec<KernelRow> {
     let Some(recorded) = &workload.recorded else { return Vec::new() };
-    let queues: Vec<Arc<str>> = workload.queues.iter().map(|queue| queue.name.as_str().into()).collect();
+    let queues: Vec<Arc<str>> =
+        workload.queues.iter().map(|queue| queue.name.as_str().into()).collect();
     let mut ends: Vec<u64> = vec![0; queues.len()];
     let row = |item: &RecordedItem| {
         let end = &mut ends[item.queue.0 as usize];
         let name = Arc::clone(&recorded.names[item.name as usize]);
         let mut row = KernelRow::new(name, Arc::clone(&queues[item.queue.0 as usize]), "");
         let delay = item.launched_ns.map(|launched| item.start_ns.saturating_sub(launched));
-        let latency = item.launched_ns.map(|launched| item.start_ns.saturating_sub(launched.max(*end)));
+        let latency =
+            item.launched_ns.map(|launched| item.start_ns.saturating_sub(launched.max(*end)));
         (row.recorded_queue_delay_ns, row.recorded_launch_latency_ns) = (delay, latency);
         row.recorded_start_ns = Some(item.start_ns);
         row.recorded_busy_ns = Some(item.end_ns - item.start_ns);
@@ -166,7 +171,9 @@ impl Table {
     /// Queue delay, launch latency and busy time of a row.
     fn sums(&self, row: &KernelRow) -> [Option<u64>; 3] {
         match self.recorded {
-            true => [row.recorded_queue_delay_ns, row.recorded_launch_latency_ns, row.recorded_busy_ns],
+            true => {
+                [row.recorded_queue_delay_ns, row.recorded_launch_latency_ns, row.recorded_busy_ns]
+            }
             false => [row.queue_delay_ns, row.launch_latency_ns, row.busy_ns],
         }
     }
@@ -219,7 +226,11 @@ pub fn summary(table: &Table) -> Vec<NameRow> {
     for row in &table.rows {
         let [delay, latency, Some(busy)] = table.sums(row) else { continue };
         let index = *at.entry(&row.name).or_insert_with(|| {
-            names.push(NameRow { name: row.name.to_string(), min_ns: u64::MAX, ..NameRow::default() });
+            names.push(NameRow {
+                name: row.name.to_string(),
+                min_ns: u64::MAX,
+                ..NameRow::default()
+            });
             names.len() - 1
         });
         let name = &mut names[index];
@@ -271,11 +282,17 @@ pub(crate) mod tests {
 
     #[test]
     fn rows_are_summed_by_name() {
-        let rows = vec![row("a", 10, 10, 4, 30), row("b, \"c\"", 50, 0, 0, 50), row("a", 110, 2, 2, 20)];
+        let rows =
+            vec![row("a", 10, 10, 4, 30), row("b, \"c\"", 50, 0, 0, 50), row("a", 110, 2, 2, 20)];
         let table = Table { rows, makespan_ns: 130, recorded: false };
         let names = summary(&table);
-        let facts = |n: &NameRow| (n.name.clone(), n.count, n.total_ns, n.min_ns, n.max_ns, n.mean_ns());
-        assert_eq!(facts(&names[0]), ("a".to_owned(), 2, 50, 20, 30, 25), "equal totals go by name");
+        let facts =
+            |n: &NameRow| (n.name.clone(), n.count, n.total_ns, n.min_ns, n.max_ns, n.mean_ns());
+        assert_eq!(
+            facts(&names[0]),
+            ("a".to_owned(), 2, 50, 20, 30, 25),
+            "equal totals go by name"
+        );
         assert_eq!(facts(&names[1]), ("b, \"c\"".to_owned(), 1, 50, 50, 50, 50));
         assert_eq!(
             (names[0].share, names[0].mean_queue_delay_ns(), names[0].mean_launch_latency_ns()),

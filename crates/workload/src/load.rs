@@ -1,9 +1,9 @@
 //! Files → workloads, whatever kind they are.
 //!
-//! Purpose: unpacks a file, recognises its kind (`format`), and hands it to the reader of that kind.
-//! Invariants: a database is opened where it lies, read-only. Chrome JSON is read one event at a time. Every other file
-//! is read into memory. All but databases on disk are bounded by [`crate::unpack::LARGEST_TRACE_BYTES`].
-//! Entry points: [`load`], [`load_bytes`].
+//! Purpose: unpacks a file, recognises its kind (`format`), and hands it to the reader of that
+//! kind. Invariants: a database is opened where it lies, read-only. Chrome JSON is read one event
+//! at a time. Every other file is read into memory. All but databases on disk are bounded by
+//! [`crate::unpack::LARGEST_TRACE_BYTES`]. Entry points: [`load`], [`load_bytes`].
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -65,20 +65,25 @@ fn csv_files(
     let mut files = vec![(file.to_owned(), bytes)];
     for sibling in rocprof::siblings(path) {
         let file = sibling.display().to_string();
-        let bytes =
-            std::fs::read(&sibling).map_err(|source| Error::Unreadable { file: file.clone(), source })?;
+        let bytes = std::fs::read(&sibling)
+            .map_err(|source| Error::Unreadable { file: file.clone(), source })?;
         files.push((file, bytes));
     }
-    let files: Vec<(String, &[u8])> = files.iter().map(|(name, bytes)| (name.clone(), &bytes[..])).collect();
+    let files: Vec<(String, &[u8])> =
+        files.iter().map(|(name, bytes)| (name.clone(), &bytes[..])).collect();
     workload(rocprof::csv(&files).map_err(|text| wrong(file, text))?, file, options)
 }
 
-/// Reads a workload or a recording from memory. `file` is its name for messages; [`format::detect`] says where it
-/// decides the kind.
+/// Reads a workload or a recording from memory. `file` is its name for messages; [`format::detect`]
+/// says where it decides the kind.
 ///
 /// # Errors
 /// Everything in [`Error`] but [`Error::Unreadable`].
-pub fn load_bytes(bytes: &[u8], file: &str, options: &LoadOptions) -> Result<(Workload, Loaded), Error> {
+pub fn load_bytes(
+    bytes: &[u8],
+    file: &str,
+    options: &LoadOptions,
+) -> Result<(Workload, Loaded), Error> {
     read(bytes, None, file, options)
 }
 
@@ -91,7 +96,8 @@ fn read(
     let unreadable = |source| Error::Unreadable { file: file.to_owned(), source };
     let wrong = |text| wrong(file, text);
     let broken = |error: std::io::Error| wrong(error.to_string());
-    let mut source = BufReader::with_capacity(HEAD_BYTES, Unpacked::new(source).map_err(unreadable)?);
+    let mut source =
+        BufReader::with_capacity(HEAD_BYTES, Unpacked::new(source).map_err(unreadable)?);
     if format::detect(source.fill_buf().map_err(broken)?, file) == Ok(Format::ChromeJson) {
         return workload(kineto::read(source).map_err(wrong)?, file, options);
     }
@@ -131,7 +137,11 @@ fn from_database(database: &Database, file: &str) -> Result<Recording, Error> {
     Err(unknown(file, format::unknown_database(database)))
 }
 
-fn workload(recording: Recording, file: &str, options: &LoadOptions) -> Result<(Workload, Loaded), Error> {
+fn workload(
+    recording: Recording,
+    file: &str,
+    options: &LoadOptions,
+) -> Result<(Workload, Loaded), Error> {
     let kind = Loaded::Recording(recording.source);
     Ok((recording::workload(recording, file, &options.import)?, kind))
 }

@@ -1,8 +1,10 @@
-//! Ranks submission models by makespan, and says whether the ranking holds over the ranges of the cost model.
+//! Ranks submission models by makespan, and says whether the ranking holds over the ranges of the
+//! cost model.
 //!
-//! Purpose: the plan (which machines to try) and the comparison of their makespans. It runs nothing.
-//! Invariant: [`relation`] is the only definition of a tie. Order, changes, printed claims and verdicts use it.
-//! Entry points: [`plan`] or [`short_plan`] → the caller measures every model on every machine → [`judge`].
+//! Purpose: the plan (which machines to try) and the comparison of their makespans. It runs
+//! nothing. Invariant: [`relation`] is the only definition of a tie. Order, changes, printed claims
+//! and verdicts use it. Entry points: [`plan`] or [`short_plan`] → the caller measures every model
+//! on every machine → [`judge`].
 
 use serde::Serialize;
 use tidegate_platform::Step;
@@ -10,7 +12,8 @@ use tidegate_platform::Step;
 use crate::cost::{COSTS, CostModel};
 use crate::model::Submission;
 
-/// Two makespans differ when they are more than one part in so many of the longer one apart. 200 is 0.5 %.
+/// Two makespans differ when they are more than one part in so many of the longer one apart. 200 is
+/// 0.5 %.
 pub const TIE_PARTS: u64 = 200;
 
 /// How one makespan compares with another.
@@ -55,7 +58,8 @@ pub struct Variation {
     pub costs: CostModel,
 }
 
-/// The machine `base`, both ends of all ranges, and `base` with both ends of the range of each of these steps alone.
+/// The machine `base`, both ends of all ranges, and `base` with both ends of the range of each of
+/// these steps alone.
 pub fn plan(base: &CostModel, steps: &[Step]) -> Vec<Variation> {
     let whole = [base.clone(), CostModel::low(), CostModel::high()];
     let mut variations: Vec<Variation> =
@@ -90,7 +94,8 @@ impl Measurement {
         Self { variation: variation.name.clone(), makespans_ns: named }
     }
 
-    /// Models from the shortest makespan to the longest; equal ones stay in the order of the measurement.
+    /// Models from the shortest makespan to the longest; equal ones stay in the order of the
+    /// measurement.
     fn order(&self) -> Vec<&'static str> {
         let mut order = self.makespans_ns.clone();
         order.sort_by_key(|(_, ns)| *ns);
@@ -102,7 +107,8 @@ impl Measurement {
         self.makespans_ns.iter().find(|(name, _)| *name == model).map(|(_, ns)| *ns)
     }
 
-    /// How `first` compares with `second` on this machine; `None` where one of them was not measured.
+    /// How `first` compares with `second` on this machine; `None` where one of them was not
+    /// measured.
     pub fn relation(&self, first: &str, second: &str) -> Option<Relation> {
         Some(relation(self.makespan_ns(first)?, self.makespan_ns(second)?))
     }
@@ -126,7 +132,8 @@ pub struct Change {
 /// The models by makespan, and what becomes of that on other machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ranking {
-    /// Models on the nominal machine by makespan, shortest first. Neighbours may be tied: see `ties`.
+    /// Models on the nominal machine by makespan, shortest first. Neighbours may be tied: see
+    /// `ties`.
     pub order: Vec<&'static str>,
     /// Pairs of models without a difference on the nominal machine.
     pub ties: Vec<[&'static str; 2]>,
@@ -165,7 +172,8 @@ pub fn judge(measurements: Vec<Measurement>) -> Option<Ranking> {
                 ties.push([first, second]);
             }
             for other in &measurements[1..] {
-                let Some(here) = other.relation(first, second).filter(|here| *here != on_nominal) else {
+                let Some(here) = other.relation(first, second).filter(|here| *here != on_nominal)
+                else {
                     continue;
                 };
                 let variation = other.variation.clone();
@@ -191,10 +199,12 @@ impl Ranking {
         self.ties.iter().any(|pair| pair.contains(&first) && pair.contains(&second))
     }
 
-    /// On how many machines `model` compares with `other` as it does on the nominal one, and how many there are.
+    /// On how many machines `model` compares with `other` as it does on the nominal one, and how
+    /// many there are.
     pub fn held(&self, model: &str, other: &str) -> (usize, usize) {
         let nominal = self.measurements.first().and_then(|first| first.relation(model, other));
-        let same = self.measurements.iter().filter(|machine| machine.relation(model, other) == nominal);
+        let same =
+            self.measurements.iter().filter(|machine| machine.relation(model, other) == nominal);
         (same.count(), self.measurements.len())
     }
 
@@ -204,7 +214,9 @@ impl Ranking {
         for model in &self.order {
             match places.last_mut() {
                 // A model shares a place only where it is tied with every model there.
-                Some(place) if place.iter().all(|other| self.tied(model, other)) => place.push(model),
+                Some(place) if place.iter().all(|other| self.tied(model, other)) => {
+                    place.push(model)
+                }
                 _ => places.push(vec![model]),
             }
         }
@@ -213,19 +225,23 @@ impl Ranking {
             models => format!("{} (no difference)", models.join(" and ")),
         };
         let mut words = places.iter().map(place).collect::<Vec<_>>().join(", then ");
-        let apart = |pair: &&[&str; 2]| !places.iter().any(|place| pair.iter().all(|m| place.contains(m)));
+        let apart =
+            |pair: &&[&str; 2]| !places.iter().any(|place| pair.iter().all(|m| place.contains(m)));
         for [first, second] in self.ties.iter().filter(apart) {
             words += &format!("; {first} and {second}: no difference");
         }
         words
     }
 
-    /// For people: one line for the order, and one for each machine on which a pair compares differently.
+    /// For people: one line for the order, and one for each machine on which a pair compares
+    /// differently.
     pub fn lines(&self) -> Vec<String> {
         let (order, machines) = (self.order_in_words(), self.measurements.len());
         let mut lines = vec![match self.survives {
             true => format!("fastest first: {order}; the same on all {machines} cost settings"),
-            false => format!("fastest first: {order}; not the same on all {machines} cost settings:"),
+            false => {
+                format!("fastest first: {order}; not the same on all {machines} cost settings:")
+            }
         }];
         for machine in &self.measurements {
             let here = self.changes.iter().filter(|change| change.variation == machine.variation);
@@ -259,7 +275,11 @@ mod tests {
         let variation = Variation { name: name.into(), costs: CostModel::nominal() };
         Measurement::new(
             &variation,
-            &[(Submission::Packet, packet), (Submission::Hardware, hardware), (Submission::User, user)],
+            &[
+                (Submission::Packet, packet),
+                (Submission::Hardware, hardware),
+                (Submission::User, user),
+            ],
         )
     }
 
@@ -271,7 +291,10 @@ mod tests {
         assert_eq!(variations.len(), 3 + 2 * DECISIVE.len());
         assert_eq!(variations[0].costs, CostModel::nominal());
         let changed = |variation: &Variation| {
-            Step::ALL.iter().filter(|s| variation.costs.ns(**s) != CostModel::nominal().ns(**s)).count()
+            Step::ALL
+                .iter()
+                .filter(|s| variation.costs.ns(**s) != CostModel::nominal().ns(**s))
+                .count()
         };
         assert!(variations[3..].iter().all(|variation| changed(variation) == 1));
         assert_eq!(plan(&nominal, Step::ALL).len(), 3 + 2 * Step::COUNT);
@@ -279,11 +302,13 @@ mod tests {
 
     #[test]
     fn a_ranking_survives_or_the_change_is_named() {
-        let same = judge(vec![measured("nominal", 300, 200, 100), measured("high", 900, 500, 400)]).unwrap();
+        let same = judge(vec![measured("nominal", 300, 200, 100), measured("high", 900, 500, 400)])
+            .unwrap();
         assert!(same.survives);
         assert_eq!(same.order, ["user", "hardware", "packet"]);
         assert_eq!(same.held("user", "packet"), (2, 2));
-        let other = judge(vec![measured("nominal", 300, 200, 100), measured("low", 90, 100, 50)]).unwrap();
+        let other =
+            judge(vec![measured("nominal", 300, 200, 100), measured("low", 90, 100, 50)]).unwrap();
         assert!(!other.survives);
         let change = Change {
             variation: "low".into(),
@@ -309,26 +334,29 @@ mod tests {
 
     #[test]
     fn models_that_are_tied_have_no_order_and_are_reported_so() {
-        let equal =
-            judge(vec![measured("nominal", 10_000, 10_001, 9_000), measured("low", 10_001, 9_999, 9_000)]);
+        let equal = judge(vec![
+            measured("nominal", 10_000, 10_001, 9_000),
+            measured("low", 10_001, 9_999, 9_000),
+        ]);
         let equal = equal.unwrap();
         assert!(equal.survives);
         assert_eq!(equal.ties, [["packet", "hardware"]]);
-        let line =
-            "fastest first: user, then packet and hardware (no difference); the same on all 2 cost settings";
+        let line = "fastest first: user, then packet and hardware (no difference); the same on all 2 cost settings";
         assert_eq!(equal.lines(), [line]);
     }
 
-    /// The claim "the same on all machines" and the order use one tie: a pair that is ordered on the nominal machine and tied on
-    /// another one, or the other way round, is a change.
+    /// The claim "the same on all machines" and the order use one tie: a pair that is ordered on
+    /// the nominal machine and tied on another one, or the other way round, is a change.
     #[test]
     fn an_order_that_becomes_a_tie_elsewhere_is_not_the_same_everywhere() {
         let drawn_near =
-            judge(vec![measured("nominal", 300, 200, 100), measured("low", 1000, 1001, 900)]).unwrap();
+            judge(vec![measured("nominal", 300, 200, 100), measured("low", 1000, 1001, 900)])
+                .unwrap();
         assert!(!drawn_near.survives);
         assert_eq!(drawn_near.lines()[1], "  with low: hardware and packet have no difference");
         let drawn_apart =
-            judge(vec![measured("nominal", 1000, 1001, 900), measured("low", 300, 200, 100)]).unwrap();
+            judge(vec![measured("nominal", 1000, 1001, 900), measured("low", 300, 200, 100)])
+                .unwrap();
         assert!(!drawn_apart.survives);
         assert_eq!(drawn_apart.held("packet", "hardware"), (1, 2));
         assert_eq!(drawn_apart.lines()[1], "  with low: hardware is before packet");

@@ -1,8 +1,8 @@
-//! What a run says about preemption and recovery, as data and in words: how long engines took to leave what they ran, what hung, what was
-//! done about it, and what became of each queue.
+//! What a run says about preemption and recovery, as data and in words: how long engines took to
+//! leave what they ran, what hung, what was done about it, and what became of each queue.
 //!
-//! This room owns the rows and their sentences. The machine names queues by their tags; the runner, who knows both, puts the names in.
-//! Nothing here counts or judges.
+//! This room owns the rows and their sentences. The machine names queues by their tags; the runner,
+//! who knows both, puts the names in. Nothing here counts or judges.
 
 use serde::Serialize;
 
@@ -28,7 +28,8 @@ pub struct EngineRow {
     pub graphics_preemption: String,
     /// How finely it leaves everything else.
     pub compute_preemption: String,
-    /// Times that it was asked: a queue went before the one that it was in the middle of, or the kernel wanted its packets back.
+    /// Times that it was asked: a queue went before the one that it was in the middle of, or the
+    /// kernel wanted its packets back.
     pub preemptions_asked: u64,
     /// Those that were answered, and how long that took.
     pub preemptions: Times,
@@ -76,7 +77,8 @@ pub struct WorkRow {
     pub command: String,
     /// The injected hang that is in it, as `hang:QUEUE@N`.
     pub injected: Option<String>,
-    /// Which submission of the queue that is, from 1, and what its first command is called, where that is known.
+    /// Which submission of the queue that is, from 1, and what its first command is called, where
+    /// that is known.
     pub submission: Option<(u64, String)>,
     /// What it would have signalled.
     pub signals: Vec<FenceAt>,
@@ -114,7 +116,8 @@ pub struct HeldBackRow {
 pub struct RecoveryRow {
     /// When it began.
     pub at_ns: u64,
-    /// Its published code: 0x141 for an engine, 0x117 for the adapter, 0x116 for one that was not survived.
+    /// Its published code: 0x141 for an engine, 0x117 for the adapter, 0x116 for one that was not
+    /// survived.
     pub code: u32,
     /// The engine; none for an adapter.
     pub engine: Option<String>,
@@ -165,7 +168,8 @@ fn signals_in_words(signals: &[FenceAt]) -> String {
     if signals.is_empty() {
         return String::new();
     }
-    let told = signals.iter().take(SIGNALS_TOLD).map(|at| format!("'{}' to {}", at.fence, at.value));
+    let told =
+        signals.iter().take(SIGNALS_TOLD).map(|at| format!("'{}' to {}", at.fence, at.value));
     let told = told.collect::<Vec<_>>().join(", ");
     let more = match signals.len().saturating_sub(SIGNALS_TOLD) {
         0 => String::new(),
@@ -177,7 +181,8 @@ fn signals_in_words(signals: &[FenceAt]) -> String {
 impl EngineRow {
     /// For a person; `None` for an engine that was asked for nothing.
     pub fn line(&self) -> Option<String> {
-        let (engine, asked, Times { count, .. }) = (&self.engine, self.preemptions_asked, self.preemptions);
+        let (engine, asked, Times { count, .. }) =
+            (&self.engine, self.preemptions_asked, self.preemptions);
         let (graphics, compute) = (&self.graphics_preemption, &self.compute_preemption);
         let times = |n: u64| if n == 1 { "once".to_owned() } else { format!("{n} times") };
         (asked > 0).then(|| {
@@ -212,22 +217,30 @@ impl Times {
 }
 
 impl RecoveryRow {
-    /// For a person: what was noticed, whose work it was, who waited for it, what was done, who was lost.
+    /// For a person: what was noticed, whose work it was, who waited for it, what was done, who was
+    /// lost.
     pub fn lines(&self) -> Vec<String> {
-        let of = self.engine.as_ref().map_or_else(String::new, |engine| format!(" of engine {engine}"));
+        let of =
+            self.engine.as_ref().map_or_else(String::new, |engine| format!(" of engine {engine}"));
         let (code, at) = (self.code, duration(self.at_ns));
-        let mut lines =
-            vec![format!("recovery {code:#x}{of} {at} after the start of the run: {}", self.noticed)];
+        let mut lines = vec![format!(
+            "recovery {code:#x}{of} {at} after the start of the run: {}",
+            self.noticed
+        )];
         for work in &self.work {
             let (queue, command) = (&work.queue, &work.command);
             let verb = if work.guilty { "hangs in" } else { "was at" };
-            let injected = work.injected.as_ref().map_or_else(String::new, |hang| format!(" ({hang})"));
+            let injected =
+                work.injected.as_ref().map_or_else(String::new, |hang| format!(" ({hang})"));
             let submission = work.submission.as_ref();
             let submission = submission.map_or_else(String::new, |(number, label)| {
                 format!("submission {number}, before '{label}': ")
             });
-            let to_signal = if work.guilty { signals_in_words(&work.signals) } else { String::new() };
-            lines.push(format!("  queue '{queue}' {verb} {submission}{command}{injected}{to_signal}"));
+            let to_signal =
+                if work.guilty { signals_in_words(&work.signals) } else { String::new() };
+            lines.push(format!(
+                "  queue '{queue}' {verb} {submission}{command}{injected}{to_signal}"
+            ));
         }
         for held in &self.held_back {
             let (waiter, FenceAt { fence, value }) = (&held.waiter, &held.wait);
@@ -244,7 +257,8 @@ impl RecoveryRow {
         lines.extend(self.driver.lines().map(|line| format!("  driver: {line}")));
         lines.push(format!("  {}", self.outcome));
         for lost in &self.lost {
-            let why = if lost.guilty { "its work was the reason (HUNG)" } else { "innocent (RESET)" };
+            let why =
+                if lost.guilty { "its work was the reason (HUNG)" } else { "innocent (RESET)" };
             lines.push(format!("  the device of queue '{}' is lost: {why}", lost.queue));
         }
         lines

@@ -1,7 +1,7 @@
 //! What a run came to, as data: the fields of `--json`, and the lines that people read.
 //!
-//! This room owns the names and the meaning of the fields; whoever ran the workload fills them. What does not apply is 0
-//! or null.
+//! This room owns the names and the meaning of the fields; whoever ran the workload fills them.
+//! What does not apply is 0 or null.
 
 use serde::Serialize;
 
@@ -26,9 +26,11 @@ pub struct QueueRow {
     pub submission: &'static str,
     /// Command buffers handed to it.
     pub packets: u64,
-    /// How long an engine was busy with its commands, in nanoseconds. Gaps that a replay keeps do not count.
+    /// How long an engine was busy with its commands, in nanoseconds. Gaps that a replay keeps do
+    /// not count.
     pub busy_ns: u64,
-    /// How long waits headed it, in nanoseconds: to the end of the run for the one that it is parked at.
+    /// How long waits headed it, in nanoseconds: to the end of the run for the one that it is
+    /// parked at.
     pub blocked_ns: u64,
     /// Times its doorbell was connected.
     pub doorbell_connects: u64,
@@ -42,7 +44,8 @@ pub struct QueueRow {
     pub ring_wait_ns: u64,
     /// `idle`, `normal`, `high` or `realtime`.
     pub priority: &'static str,
-    /// Times that its work was left in the middle for another queue, or went back to the kernel there.
+    /// Times that its work was left in the middle for another queue, or went back to the kernel
+    /// there.
     pub preempted: u64,
     /// How long it took until its engine left other work for it.
     pub preempts: Times,
@@ -72,7 +75,8 @@ pub struct DisplayRow {
     pub frames_discarded: u64,
     /// Vertical syncs that the kernel heard of.
     pub vsyncs: u64,
-    /// Vertical syncs that showed an older picture although a newer one was presented and its interval over.
+    /// Vertical syncs that showed an older picture although a newer one was presented and its
+    /// interval over.
     pub missed_vsyncs: u64,
     /// From the present to the vertical sync that showed it: the mean of all.
     pub latency_mean_ns: u64,
@@ -107,10 +111,11 @@ pub struct Report {
     pub clock: &'static str,
     /// How long the run took on the machine that ran it. The caller, who has a clock, sets it.
     pub elapsed_ns: u64,
-    /// The start of the run on the timeline: when the first thread was let go. Every other time of the report counts from there.
+    /// The start of the run on the timeline: when the first thread was let go. Every other time of
+    /// the report counts from there.
     pub started_ns: u64,
-    /// From the start of the run to the end of the last work, on the run's clock. To the end of the run where work was lost or
-    /// never ran.
+    /// From the start of the run to the end of the last work, on the run's clock. To the end of the
+    /// run where work was lost or never ran.
     pub makespan_ns: u64,
     /// The same in the recording that is replayed.
     pub recorded_ns: Option<u64>,
@@ -150,8 +155,9 @@ pub struct Report {
     pub ring_slots: u64,
     /// Submissions that stood in a backlog because a ring was full.
     pub ring_waits: u64,
-    /// How long submissions stood in backlogs, in nanoseconds, summed over the queues. Where it is not 0, the makespan may depend
-    /// on the size of the rings. Packet and hardware queues have none.
+    /// How long submissions stood in backlogs, in nanoseconds, summed over the queues. Where it is
+    /// not 0, the makespan may depend on the size of the rings. Packet and hardware queues have
+    /// none.
     pub ring_wait_ns: u64,
     /// Allocations brought in to local memory.
     pub page_ins: u64,
@@ -181,7 +187,8 @@ pub struct Report {
     pub hangs_not_reached: Vec<String>,
     /// Timeouts and what was done about them, oldest first.
     pub recoveries: Vec<RecoveryRow>,
-    /// The report of another workload that ran on the same machine, as a process of its own. Counts of the machine are those of both.
+    /// The report of another workload that ran on the same machine, as a process of its own. Counts
+    /// of the machine are those of both.
     pub beside: Option<Box<Report>>,
     /// The numbers that the workload asks for.
     pub metrics: Vec<MetricRow>,
@@ -207,7 +214,8 @@ impl Report {
     /// The problems for a person: at most one screen.
     pub fn problem_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.problems.iter().take(SHOWN_PROBLEMS).cloned().collect();
-        if let Some(more) = self.problems.len().checked_sub(SHOWN_PROBLEMS).filter(|more| *more > 0) {
+        if let Some(more) = self.problems.len().checked_sub(SHOWN_PROBLEMS).filter(|more| *more > 0)
+        {
             lines.push(format!("and {more} more; mend these first"));
         }
         lines
@@ -256,9 +264,9 @@ impl Report {
 
     /// Whether anything is to be said about priorities: a queue has one, or was left for another.
     pub fn tells_priorities(&self) -> bool {
-        self.queues
-            .iter()
-            .any(|queue| queue.priority != "normal" || queue.preempted > 0 || queue.preempts.count > 0)
+        self.queues.iter().any(|queue| {
+            queue.priority != "normal" || queue.preempted > 0 || queue.preempts.count > 0
+        })
     }
 
     /// The metrics for people, one line each.
@@ -267,8 +275,8 @@ impl Report {
     }
 }
 
-/// The metrics of the runs of one workload for people, one line each. Bounds stand beside the values of the runs that they are
-/// for, and beside no other value.
+/// The metrics of the runs of one workload for people, one line each. Bounds stand beside the
+/// values of the runs that they are for, and beside no other value.
 pub fn metric_lines(runs: &[&Report]) -> Vec<String> {
     let rows = runs.first().map_or(&[][..], |run| &run.metrics);
     rows.iter().enumerate().map(|(number, row)| metric_line(runs, number, row)).collect()
@@ -277,11 +285,13 @@ pub fn metric_lines(runs: &[&Report]) -> Vec<String> {
 fn metric_line(runs: &[&Report], number: usize, row: &MetricRow) -> String {
     let of_run = |run: &&Report| Some((run.submission, run.metrics.get(number)?.clone()));
     let all: Vec<(&str, MetricRow)> = runs.iter().filter_map(of_run).collect();
-    let bounded: Vec<(&str, MetricRow)> = all.iter().filter(|(_, row)| row.applies).cloned().collect();
+    let bounded: Vec<(&str, MetricRow)> =
+        all.iter().filter(|(_, row)| row.applies).cloned().collect();
     // Of bounds that are for none of these runs the values are shown, and the bounds are not.
     let shown = if bounded.is_empty() { all } else { bounded };
-    let value =
-        |row: &MetricRow| row.value.map_or_else(|| "not measured".to_owned(), |value| value.to_string());
+    let value = |row: &MetricRow| {
+        row.value.map_or_else(|| "not measured".to_owned(), |value| value.to_string())
+    };
     let values = match shown.as_slice() {
         [(_, first), rest @ ..]
             if row.under.is_empty() && rest.iter().all(|(_, r)| r.value == first.value) =>
@@ -294,7 +304,11 @@ fn metric_line(runs: &[&Report], number: usize, row: &MetricRow) -> String {
             each.collect::<Vec<_>>().join(", ")
         }
     };
-    let of = if row.queues.is_empty() { String::new() } else { format!(" of {}", row.queues.join(", ")) };
+    let of = if row.queues.is_empty() {
+        String::new()
+    } else {
+        format!(" of {}", row.queues.join(", "))
+    };
     let bounds = match (row.at_least, row.at_most) {
         _ if !shown.iter().any(|(_, row)| row.applies) => String::new(),
         (None, None) => String::new(),
@@ -430,10 +444,14 @@ pub(crate) mod tests {
     #[test]
     fn paging_is_told_where_there_was_any() {
         assert_eq!(report().paging_line(), None);
-        let paged =
-            Report { page_ins: 3, page_outs: 2, bytes_paged: 500, local_memory_peak_bytes: 200, ..report() };
-        let line =
-            "paging: 2 evictions, 3 page-ins, 500 bytes moved; at most 200 of 1048576 bytes of local memory";
+        let paged = Report {
+            page_ins: 3,
+            page_outs: 2,
+            bytes_paged: 500,
+            local_memory_peak_bytes: 200,
+            ..report()
+        };
+        let line = "paging: 2 evictions, 3 page-ins, 500 bytes moved; at most 200 of 1048576 bytes of local memory";
         assert_eq!(paged.paging_line().as_deref(), Some(line));
     }
 
@@ -495,11 +513,16 @@ pub(crate) mod tests {
         let lines = |runs: &[Report]| metric_lines(&runs.iter().collect::<Vec<_>>());
         let of_one = [run("packet", 1801, &["user"]), run("user", 1, &["user"])];
         assert_eq!(lines(&of_one), ["interrupts = 1 under user (at most 10): few"]);
-        assert_eq!(of_one[0].metric_lines(), ["interrupts = 1801"], "a bound for another model is not shown");
+        assert_eq!(
+            of_one[0].metric_lines(),
+            ["interrupts = 1801"],
+            "a bound for another model is not shown"
+        );
         assert_eq!(of_one[1].metric_lines(), ["interrupts = 1 (at most 10): few"]);
         assert_eq!(lines(&of_one[..1]), ["interrupts = 1801"]);
         let of_all = [run("packet", 12, &[]), run("user", 1, &[])];
-        let line = "interrupts = 12 under packet, 1 under user (at most 10) — not met under packet: few";
+        let line =
+            "interrupts = 12 under packet, 1 under user (at most 10) — not met under packet: few";
         assert_eq!(lines(&of_all), [line]);
         assert_eq!(
             lines(&[run("packet", 3, &[]), run("user", 3, &[])]),

@@ -1,8 +1,9 @@
 //! Ready-made scenes: the parts of the frame that the frame-graph workload draws.
 //!
-//! This room owns the names of the parts (`frame/knot/vertices`, …); the scene itself is made by the room of programs.
-//! Making one takes a while, so a library makes each size once and hands out parts of it. The runner calls in when it
-//! fills buffers, and again when it compares results with first contents.
+//! This room owns the names of the parts (`frame/knot/vertices`, …); the scene itself is made by
+//! the room of programs. Making one takes a while, so a library makes each size once and hands out
+//! parts of it. The runner calls in when it fills buffers, and again when it compares results with
+//! first contents.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -30,7 +31,11 @@ impl Scenes {
 
     fn frame(&self, width: u32, height: u32) -> Rc<Frame> {
         let mut frames = self.frames.borrow_mut();
-        Rc::clone(frames.entry((width, height)).or_insert_with(|| Rc::new(Frame::new(width, height, TURN))))
+        Rc::clone(
+            frames
+                .entry((width, height))
+                .or_insert_with(|| Rc::new(Frame::new(width, height, TURN))),
+        )
     }
 }
 

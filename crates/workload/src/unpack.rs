@@ -33,7 +33,11 @@ impl<R: BufRead> Unpacked<R> {
     /// What the file's reader says.
     pub fn new(mut file: R) -> Result<Self> {
         let packed = is_packed(file.fill_buf()?);
-        let file = if packed { Kind::Packed(Box::new(MultiGzDecoder::new(file))) } else { Kind::Plain(file) };
+        let file = if packed {
+            Kind::Packed(Box::new(MultiGzDecoder::new(file)))
+        } else {
+            Kind::Plain(file)
+        };
         Ok(Self { file, bytes: 0 })
     }
 }

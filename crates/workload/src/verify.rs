@@ -1,8 +1,9 @@
 //! Judges what a workload expects against what a run left behind.
 //!
-//! This room owns the comparison of each kind of expectation, and its wording: `file:line:column: what is wrong`. It reads
-//! through [`Evidence`], so it knows neither queues nor platforms. Results of programs are compared with plain Rust
-//! (`tidegate_programs::reference`), from the first contents of buffers.
+//! This room owns the comparison of each kind of expectation, and its wording: `file:line:column:
+//! what is wrong`. It reads through [`Evidence`], so it knows neither queues nor platforms. Results
+//! of programs are compared with plain Rust (`tidegate_programs::reference`), from the first
+//! contents of buffers.
 
 use std::collections::BTreeMap;
 
@@ -81,8 +82,13 @@ pub(crate) fn judge(
     for expect in &workload.expects {
         let applies = applies(expect, run);
         if let Expectation::Metric { metric, queues, at_least, at_most } = &expect.what {
-            let row =
-                judge.metric_row(expect, *metric, queues, [at_least.as_ref(), at_most.as_ref()], applies);
+            let row = judge.metric_row(
+                expect,
+                *metric,
+                queues,
+                [at_least.as_ref(), at_most.as_ref()],
+                applies,
+            );
             match row {
                 Ok(row) => {
                     judgement.judged += usize::from(row.met.is_some());
@@ -105,7 +111,8 @@ pub(crate) fn judge(
 }
 
 fn applies(expect: &Expect, run: Circumstances) -> bool {
-    let model = expect.under.is_empty() || run.submission.is_some_and(|model| expect.under.contains(&model));
+    let model = expect.under.is_empty()
+        || run.submission.is_some_and(|model| expect.under.contains(&model));
     model && expect.clock.is_none_or(|clock| clock == run.clock)
 }
 
@@ -153,7 +160,9 @@ impl Judge<'_> {
                 let (fence, value) = (fence.resolve(self).map_err(wrong)?, number(value, self)?);
                 let found = self.evidence.fence(fence);
                 let name = &self.workload.fence(fence).name;
-                same(found == value, || format!("fence '{name}' ends at {found} instead of {value}"))
+                same(found == value, || {
+                    format!("fence '{name}' ends at {found} instead of {value}")
+                })
             }
             Expectation::Condition { condition, text } => {
                 let holds = condition.holds(self).map_err(wrong)?;
@@ -162,7 +171,8 @@ impl Judge<'_> {
             Expectation::Words { buffer, offset, values } => {
                 let buffer = buffer.resolve(self).map_err(wrong)?;
                 let value = |expr: &Expr| expr.evaluate_u32(self);
-                let values = values.iter().map(value).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+                let values =
+                    values.iter().map(value).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
                 self.words(buffer, number(offset, self)?, &values)
             }
             Expectation::Floats { buffer, offset, values, tolerance } => {
@@ -194,14 +204,22 @@ impl Judge<'_> {
         Err(format!("buffer '{name}' holds {found:#x} at byte {byte} instead of {:#x}", values[at]))
     }
 
-    fn floats(&self, buffer: BufferId, offset: u64, values: &[f32], tolerance: f32) -> Result<(), String> {
+    fn floats(
+        &self,
+        buffer: BufferId,
+        offset: u64,
+        values: &[f32],
+        tolerance: f32,
+    ) -> Result<(), String> {
         let found = self.evidence.read(buffer, offset, values.len() as u64 * 4)?;
         for (at, (found, wanted)) in words(&found).map(f32::from_bits).zip(values).enumerate() {
             // Not the other way round: a NaN is never close enough.
             let close = (found - wanted).abs() <= tolerance * wanted.abs().max(1.0);
             if !close {
                 let (byte, name) = (offset + at as u64 * 4, self.name(buffer));
-                return Err(format!("buffer '{name}' holds {found} at byte {byte} instead of {wanted}"));
+                return Err(format!(
+                    "buffer '{name}' holds {found} at byte {byte} instead of {wanted}"
+                ));
             }
         }
         Ok(())
@@ -234,15 +252,16 @@ impl Judge<'_> {
 
     fn first_content(&self, buffer: BufferId) -> Result<Vec<u8>, String> {
         let declared = self.workload.buffer(buffer);
-        let content =
-            initial_bytes(declared, self.scenes).map_err(|error: ContentError| error.to_string())?;
+        let content = initial_bytes(declared, self.scenes)
+            .map_err(|error: ContentError| error.to_string())?;
         Ok(content.unwrap_or_else(|| vec![0; usize::try_from(declared.bytes).unwrap_or(0)]))
     }
 
     fn first_bytes(&self, buffer: BufferId, offset: u64, bytes: u64) -> Result<Vec<u8>, String> {
         let content = self.first_content(buffer)?;
-        let range =
-            usize::try_from(offset).ok().zip(offset.checked_add(bytes).and_then(|e| usize::try_from(e).ok()));
+        let range = usize::try_from(offset)
+            .ok()
+            .zip(offset.checked_add(bytes).and_then(|e| usize::try_from(e).ok()));
         let part = range.and_then(|(from, to)| content.get(from..to));
         part.map(<[u8]>::to_vec).ok_or_else(|| {
             format!(
@@ -253,7 +272,8 @@ impl Judge<'_> {
         })
     }
 
-    /// Where the buffer arguments of a program begin: (place among the arguments, buffer, first byte).
+    /// Where the buffer arguments of a program begin: (place among the arguments, buffer, first
+    /// byte).
     fn places(&self, program: Program, args: &Args) -> Result<Vec<(usize, BufferId, u64)>, String> {
         let known = signature(ProgramId(program.number())).ok_or("no engine has this program")?;
         let mut places = Vec::new();
@@ -268,8 +288,15 @@ impl Judge<'_> {
         Ok(places)
     }
 
-    fn check(&self, program: Program, args: &Args, times: u64, tolerance: f32) -> Result<(), String> {
-        let words = argument_words(program, args, stand_in_va, self).map_err(|error| error.to_string())?;
+    fn check(
+        &self,
+        program: Program,
+        args: &Args,
+        times: u64,
+        tolerance: f32,
+    ) -> Result<(), String> {
+        let words =
+            argument_words(program, args, stand_in_va, self).map_err(|error| error.to_string())?;
         let places = self.places(program, args)?;
         let mut contents: BTreeMap<BufferId, Vec<u8>> = BTreeMap::new();
         for (_, buffer, _) in &places {
@@ -297,7 +324,12 @@ impl Judge<'_> {
         Ok(())
     }
 
-    fn picture(&self, buffer: BufferId, distinct: u32, covered_permille: u32) -> Result<(), String> {
+    fn picture(
+        &self,
+        buffer: BufferId,
+        distinct: u32,
+        covered_permille: u32,
+    ) -> Result<(), String> {
         let bytes = self.workload.buffer(buffer).bytes;
         let mut pixels: Vec<u32> = words(&self.evidence.read(buffer, 0, bytes)?).collect();
         pixels.sort_unstable();
@@ -312,7 +344,9 @@ impl Judge<'_> {
             )
         })?;
         same(covered >= u64::from(covered_permille), || {
-            format!("{covered} of 1,000 pixels in '{name}' are drawn instead of at least {covered_permille}")
+            format!(
+                "{covered} of 1,000 pixels in '{name}' are drawn instead of at least {covered_permille}"
+            )
         })
     }
 
@@ -325,12 +359,14 @@ impl Judge<'_> {
         applies: bool,
     ) -> Result<MetricRow, String> {
         let queue = |queue: &QueueRef| queue.resolve(self).map(|id| id.0 as usize);
-        let queues = queues.iter().map(queue).collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+        let queues =
+            queues.iter().map(queue).collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
         let bound = |expr: Option<&Expr>| expr.map(|expr| number(expr, self)).transpose();
         let (at_least, at_most) = (bound(bounds[0])?, bound(bounds[1])?);
         let value = self.evidence.metric(metric, &queues);
         let judged = applies && (at_least.is_some() || at_most.is_some());
-        let lies = |value: u64| at_least.is_none_or(|b| value >= b) && at_most.is_none_or(|b| value <= b);
+        let lies =
+            |value: u64| at_least.is_none_or(|b| value >= b) && at_most.is_none_or(|b| value <= b);
         Ok(MetricRow {
             name: metric.name(),
             queues: queues.iter().map(|queue| self.workload.queues[*queue].name.clone()).collect(),
@@ -365,7 +401,8 @@ fn same(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
 
 /// An address for a buffer in a check: only distances within a buffer matter there.
 fn stand_in_va(buffer: BufferId) -> u64 {
-    // Larger than the largest buffer apart, and below the end of the address space for 16,000 buffers.
+    // Larger than the largest buffer apart, and below the end of the address space for 16,000
+    // buffers.
     (u64::from(buffer.0) + 1) << 33
 }
 
@@ -384,8 +421,13 @@ fn run_once(
 }
 
 /// Puts a result where the next run of the program finds it.
-fn store(places: &[(usize, BufferId, u64)], contents: &mut BTreeMap<BufferId, Vec<u8>>, result: &Expected) {
-    let Some((_, buffer, offset)) = places.iter().find(|(argument, _, _)| *argument == result.argument)
+fn store(
+    places: &[(usize, BufferId, u64)],
+    contents: &mut BTreeMap<BufferId, Vec<u8>>,
+    result: &Expected,
+) {
+    let Some((_, buffer, offset)) =
+        places.iter().find(|(argument, _, _)| *argument == result.argument)
     else {
         return;
     };
@@ -460,7 +502,10 @@ mod tests {
     fn fences_conditions_and_metrics() {
         assert!(problems("fence = \"done\"\nvalue = 3", Y).is_empty());
         let wrong = problems("fence = \"done\"\nvalue = 4\nsays = \"all four\"", Y);
-        assert_eq!(wrong, ["w.toml:14:1: fence 'done' ends at 3 instead of 4 (expected: all four)"]);
+        assert_eq!(
+            wrong,
+            ["w.toml:14:1: fence 'done' ends at 3 instead of 4 (expected: all four)"]
+        );
         assert!(problems("condition = \"completed(done) == 3\"", Y).is_empty());
         assert_eq!(problems("condition = \"completed(done) > 3\"", Y).len(), 1);
         assert!(problems("metric = \"packets\"\nqueue = \"q\"\nat_least = 101", Y).is_empty());
@@ -479,11 +524,17 @@ mod tests {
 
     #[test]
     fn contents_of_buffers() {
-        assert!(problems("buffer = \"y\"\nequals_f32 = [12.0, 14.001]\ntolerance = 0.001", Y).is_empty());
-        let wrong = problems("buffer = \"y\"\noffset = 4\nequals_f32 = [13.0]\ntolerance = 0.001", Y);
+        assert!(
+            problems("buffer = \"y\"\nequals_f32 = [12.0, 14.001]\ntolerance = 0.001", Y)
+                .is_empty()
+        );
+        let wrong =
+            problems("buffer = \"y\"\noffset = 4\nequals_f32 = [13.0]\ntolerance = 0.001", Y);
         assert!(wrong[0].contains("holds 14 at byte 4 instead of 13"), "{wrong:?}");
         assert!(problems("buffer = \"x\"\nequals = [0x3f800000]", Y).is_empty());
-        assert!(problems("buffer = \"x\"\nequals = [1]", Y)[0].contains("holds 0x3f800000 at byte 0"));
+        assert!(
+            problems("buffer = \"x\"\nequals = [1]", Y)[0].contains("holds 0x3f800000 at byte 0")
+        );
         assert!(problems("buffer = \"x\"\nsame_as = \"x\"\nbytes = 16", Y).is_empty());
         assert!(problems("buffer = \"y\"\nsame_as_now = \"y\"\nbytes = 16", Y).is_empty());
         let wrong = problems("buffer = \"y\"\nsame_as = \"y\"\nbytes = 16", Y);
@@ -493,7 +544,9 @@ mod tests {
     #[test]
     fn programs_are_checked_against_plain_rust() {
         let check = |times: u32| {
-            format!("check = \"saxpy\"\nargs = {{ x = \"x\", y = \"y\", n = 4, a = 2.0 }}\ntimes = {times}")
+            format!(
+                "check = \"saxpy\"\nargs = {{ x = \"x\", y = \"y\", n = 4, a = 2.0 }}\ntimes = {times}"
+            )
         };
         assert!(problems(&check(1), Y).is_empty());
         assert!(problems(&check(2), [14.0, 18.0, 22.0, 26.0]).is_empty());
@@ -504,8 +557,12 @@ mod tests {
     #[test]
     fn pictures_are_not_empty() {
         assert!(problems("picture = \"y\"\ndistinct = 4\ncovered_permille = 750", Y).is_empty());
-        assert_eq!(problems("picture = \"y\"\ndistinct = 2\ncovered_permille = 0", [1.0; 4]).len(), 1);
-        let wrong = problems("picture = \"y\"\ndistinct = 1\ncovered_permille = 500", [1.0, 1.0, 1.0, 2.0]);
+        assert_eq!(
+            problems("picture = \"y\"\ndistinct = 2\ncovered_permille = 0", [1.0; 4]).len(),
+            1
+        );
+        let wrong =
+            problems("picture = \"y\"\ndistinct = 1\ncovered_permille = 500", [1.0, 1.0, 1.0, 2.0]);
         assert!(wrong[0].contains("250 of 1,000 pixels"), "{wrong:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! What-if questions about a recording: pure changes of a workload.
 //!
-//! Each change keeps what waits for what, and all but a split keep the order of each stream. A change that cannot be made so is
-//! refused with the reason. `decisions/0039` says what each one supposes. Rooms: `split` (more streams).
-//! Entry points: [`WhatIf::from_str`], [`WhatIf::apply`].
+//! Each change keeps what waits for what, and all but a split keep the order of each stream. A
+//! change that cannot be made so is refused with the reason. `decisions/0039` says what each one
+//! supposes. Rooms: `split` (more streams). Entry points: [`WhatIf::from_str`], [`WhatIf::apply`].
 
 mod split;
 
@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use crate::expression::Constants;
 use crate::model::{
-    CommandKind, Engine, FenceId, FenceWait, Op, OpKind, QueueId, QueueRef, Ref, Span, Thread, Workload,
+    CommandKind, Engine, FenceId, FenceWait, Op, OpKind, QueueId, QueueRef, Ref, Span, Thread,
+    Workload,
 };
 
 /// A question.
@@ -27,7 +28,8 @@ pub enum WhatIf {
     GraphsOn,
     /// Each piece of work has a launch of its own.
     GraphsOff,
-    /// A wait of the host for work that its own thread launched becomes a wait of the streams that the thread feeds next.
+    /// A wait of the host for work that its own thread launched becomes a wait of the streams that
+    /// the thread feeds next.
     GpuWaits,
 }
 
@@ -37,8 +39,12 @@ impl FromStr for WhatIf {
     fn from_str(word: &str) -> Result<Self, String> {
         let number = |value: &str| value.parse::<u64>().ok().filter(|n| *n > 0);
         let known = match word.split_once('=') {
-            Some(("ring", slots)) => number(slots).filter(|n| n.is_power_of_two()).map(Self::RingSlots),
-            Some(("streams", n)) => number(n).and_then(|n| u32::try_from(n).ok()).map(Self::Streams),
+            Some(("ring", slots)) => {
+                number(slots).filter(|n| n.is_power_of_two()).map(Self::RingSlots)
+            }
+            Some(("streams", n)) => {
+                number(n).and_then(|n| u32::try_from(n).ok()).map(Self::Streams)
+            }
             Some(("graphs", "on")) => Some(Self::GraphsOn),
             Some(("graphs", "off")) => Some(Self::GraphsOff),
             Some(("sync", "gpu")) => Some(Self::GpuWaits),
@@ -66,14 +72,18 @@ impl WhatIf {
     /// Changes a recording so. The result is compared with no recorded starts.
     ///
     /// # Errors
-    /// Why the change cannot be made; a workload that is no recording, unless the change is of the machine alone.
+    /// Why the change cannot be made; a workload that is no recording, unless the change is of the
+    /// machine alone.
     pub fn apply(self, workload: &Workload) -> Result<Workload, String> {
         let mut changed = workload.clone();
         if let Self::RingSlots(_) = self {
             return Ok(changed);
         }
         let Some(recorded) = &mut changed.recorded else {
-            return Err(format!("{self}: '{}' is no recording; change its file instead", workload.name));
+            return Err(format!(
+                "{self}: '{}' is no recording; change its file instead",
+                workload.name
+            ));
         };
         recorded.items.clear();
         if let Self::Streams(streams) = self {
@@ -95,9 +105,9 @@ impl WhatIf {
 /// The queue of an operation that queues something.
 fn queue_of(op: &OpKind) -> Option<&QueueRef> {
     match op {
-        OpKind::Submit { queue, .. } | OpKind::Signal { queue, .. } | OpKind::Wait { queue, .. } => {
-            Some(queue)
-        }
+        OpKind::Submit { queue, .. }
+        | OpKind::Signal { queue, .. }
+        | OpKind::Wait { queue, .. } => Some(queue),
         _ => None,
     }
 }
@@ -120,7 +130,9 @@ fn streams_of(workload: &mut Workload, streams: u32) -> Result<(), String> {
     let have = u32::try_from(fed.len()).unwrap_or(u32::MAX);
     match streams.cmp(&have) {
         Ordering::Greater => split::split_streams(workload, streams, &fed),
-        Ordering::Equal => Err(format!("the recording has {have} streams already; say another number")),
+        Ordering::Equal => {
+            Err(format!("the recording has {have} streams already; say another number"))
+        }
         Ordering::Less if feeders > 1 => Err(format!(
             "{feeders} host threads feed the streams, so a merged stream has no recorded order; this needs a recording with one"
         )),
@@ -131,8 +143,8 @@ fn streams_of(workload: &mut Workload, streams: u32) -> Result<(), String> {
     }
 }
 
-/// Stream k becomes stream k modulo `streams` of those in `fed`. One thread feeds them all: its order is then the order of each
-/// merged stream, and every wait stands behind its signal.
+/// Stream k becomes stream k modulo `streams` of those in `fed`. One thread feeds them all: its
+/// order is then the order of each merged stream, and every wait stands behind its signal.
 fn merge_streams(workload: &mut Workload, streams: u32, fed: &[QueueId]) {
     let onto = |queue: QueueId| {
         let place = fed.iter().position(|fed| *fed == queue).unwrap_or(0);
@@ -140,13 +152,17 @@ fn merge_streams(workload: &mut Workload, streams: u32, fed: &[QueueId]) {
     };
     // A merged stream runs kernels and copies: its engine must take both.
     for queue in fed.iter().copied() {
-        if workload.queues[queue.0 as usize].engine != workload.queues[onto(queue).0 as usize].engine {
+        if workload.queues[queue.0 as usize].engine
+            != workload.queues[onto(queue).0 as usize].engine
+        {
             workload.queues[onto(queue).0 as usize].engine = Engine::Compute;
         }
     }
     for thread in &mut workload.threads {
         change_ops(thread, |op| match op {
-            OpKind::Submit { queue, .. } | OpKind::Signal { queue, .. } | OpKind::Wait { queue, .. } => {
+            OpKind::Submit { queue, .. }
+            | OpKind::Signal { queue, .. }
+            | OpKind::Wait { queue, .. } => {
                 *queue = Ref::to(onto(queue.first));
             }
             _ => {}
@@ -160,7 +176,8 @@ fn change_ops(thread: &mut Thread, change: impl Fn(&mut OpKind)) {
     thread.body = Arc::new(body);
 }
 
-/// Launches of one stream with nothing but host time between them become one, at the place of the first.
+/// Launches of one stream with nothing but host time between them become one, at the place of the
+/// first.
 fn merge_launches(ops: &[Op]) -> Vec<Op> {
     let mut merged: Vec<Op> = Vec::with_capacity(ops.len());
     // The launch that further work of its stream may join.
@@ -197,7 +214,8 @@ fn split_launches(ops: &[Op]) -> Vec<Op> {
         for command in commands {
             launch.push(command.clone());
             if matches!(command.kind, CommandKind::Work { .. }) {
-                let kind = OpKind::Submit { queue: queue.clone(), commands: std::mem::take(&mut launch) };
+                let kind =
+                    OpKind::Submit { queue: queue.clone(), commands: std::mem::take(&mut launch) };
                 split.push(Op { kind, span: op.span });
             }
         }
@@ -209,8 +227,9 @@ fn split_launches(ops: &[Op]) -> Vec<Op> {
     split
 }
 
-/// Waits of a thread for fences that the thread itself had signalled by queues before become waits of the queues that it feeds until its
-/// next wait. A wait for anything else stays: the signal could come behind it on the same queue.
+/// Waits of a thread for fences that the thread itself had signalled by queues before become waits
+/// of the queues that it feeds until its next wait. A wait for anything else stays: the signal
+/// could come behind it on the same queue.
 fn wait_on_streams(ops: &[Op]) -> Vec<Op> {
     let mut changed = Vec::with_capacity(ops.len());
     let mut signalled: Vec<(FenceId, u64)> = Vec::new();
@@ -226,11 +245,15 @@ fn wait_on_streams(ops: &[Op]) -> Vec<Op> {
         let own = |of: &[FenceWait]| {
             of.iter().all(|wait| {
                 let value = wait.value.evaluate_u64(&Constants).unwrap_or(u64::MAX);
-                signalled.iter().any(|(fence, reached)| *fence == wait.fence.first && *reached >= value)
+                signalled
+                    .iter()
+                    .any(|(fence, reached)| *fence == wait.fence.first && *reached >= value)
             })
         };
         match &op.kind {
-            OpKind::CpuWait { any: false, of, chosen: None } | OpKind::PollWait { of, .. } if own(of) => {
+            OpKind::CpuWait { any: false, of, chosen: None } | OpKind::PollWait { of, .. }
+                if own(of) =>
+            {
                 // A fence of a recording only rises, so its newest value is enough.
                 pending.retain(|old| !of.iter().any(|new| new.fence == old.fence));
                 pending.extend(of.iter().cloned());
@@ -238,7 +261,8 @@ fn wait_on_streams(ops: &[Op]) -> Vec<Op> {
                 continue;
             }
             kind => {
-                if let Some(queue) = queue_of(kind).filter(|queue| !waiting.contains(&queue.first)) {
+                if let Some(queue) = queue_of(kind).filter(|queue| !waiting.contains(&queue.first))
+                {
                     waiting.push(queue.first);
                     for wait in &pending {
                         let (fence, value) = (wait.fence.clone(), wait.value.clone());
@@ -273,7 +297,10 @@ pub(crate) mod tests {
             kind: CommandKind::Work { ns: Expr::number(*ns), label: None, recorded: None },
             span: Span::default(),
         };
-        op(OpKind::Submit { queue: Ref::to(QueueId(queue)), commands: ns.iter().map(work).collect() })
+        op(OpKind::Submit {
+            queue: Ref::to(QueueId(queue)),
+            commands: ns.iter().map(work).collect(),
+        })
     }
 
     fn host(until_ns: u64) -> Op {
@@ -325,7 +352,8 @@ pub(crate) mod tests {
             submit(1, &[4]),
         ];
         let merged = merge_launches(&ops);
-        let wanted = [host(1), submit(0, &[1, 2]), host(2), signal(0, 1), submit(0, &[3]), submit(1, &[4])];
+        let wanted =
+            [host(1), submit(0, &[1, 2]), host(2), signal(0, 1), submit(0, &[3]), submit(1, &[4])];
         assert_eq!(merged, wanted);
         let apart = [submit(0, &[1]), submit(0, &[2])];
         assert_eq!(split_launches(&[submit(0, &[1, 2])]), apart);
@@ -334,8 +362,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_wait_for_own_work_becomes_a_wait_of_each_stream_that_is_fed_next() {
-        let ops =
-            [submit(0, &[1]), signal(0, 1), cpu_wait(1), submit(0, &[2]), submit(1, &[3]), submit(1, &[4])];
+        let ops = [
+            submit(0, &[1]),
+            signal(0, 1),
+            cpu_wait(1),
+            submit(0, &[2]),
+            submit(1, &[3]),
+            submit(1, &[4]),
+        ];
         let wanted = [
             submit(0, &[1]),
             signal(0, 1),

@@ -1,4 +1,5 @@
-//! Memory that the import of a large trace takes. One test alone in its process, whose peak is what is measured.
+//! Memory that the import of a large trace takes. One test alone in its process, whose peak is what
+//! is measured.
 
 mod generated;
 
@@ -15,7 +16,8 @@ const EVENTS: u64 = 120_000;
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux says it");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
-    let kib = line.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok()).expect("a number");
+    let kib =
+        line.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok()).expect("a number");
     kib << 10
 }
 
@@ -36,5 +38,8 @@ fn an_import_takes_at_most_300_bytes_an_event() {
     let recorded = workload.recorded.as_ref().unwrap();
     assert_eq!((recorded.report.events, recorded.report.kernels), (trace.events, trace.kernels));
     println!("{per_event} bytes an event at the peak of the import");
-    assert!(per_event <= MOST_BYTES, "{per_event} bytes an event, and at most {MOST_BYTES} are right");
+    assert!(
+        per_event <= MOST_BYTES,
+        "{per_event} bytes an event, and at most {MOST_BYTES} are right"
+    );
 }

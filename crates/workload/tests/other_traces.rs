@@ -1,6 +1,8 @@
-//! Recorded files of other profilers, when they are at hand: the folder `trace-samples` beside `TIDEGATE_TRACES`.
+//! Recorded files of other profilers, when they are at hand: the folder `trace-samples` beside
+//! `TIDEGATE_TRACES`.
 //!
-//! The figures were computed from the files with Python's sqlite3, json and csv modules, without this crate.
+//! The figures were computed from the files with Python's sqlite3, json and csv modules, without
+//! this crate.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +13,9 @@ use tidegate_workload::{LoadOptions, load};
 
 fn path(name: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("TIDEGATE_TRACES") else {
-        println!("skipped: set TIDEGATE_TRACES to the folder beside trace-samples, which has {name}");
+        println!(
+            "skipped: set TIDEGATE_TRACES to the folder beside trace-samples, which has {name}"
+        );
         return None;
     };
     Some(PathBuf::from(folder).join("../trace-samples").join(name))
@@ -29,8 +33,8 @@ fn report(workload: &Workload) -> &ImportReport {
     &workload.recorded.as_ref().unwrap().report
 }
 
-/// Pieces of work, their busy time, the sum of their starts counted from the first, and the time from the first start
-/// to the last end.
+/// Pieces of work, their busy time, the sum of their starts counted from the first, and the time
+/// from the first start to the last end.
 fn times(workload: &Workload) -> (usize, u64, u64, u64) {
     let items = &workload.recorded.as_ref().unwrap().items;
     let first = items.iter().map(|item| item.start_ns).min().unwrap();
@@ -100,10 +104,16 @@ fn nsight_2025() {
 fn nsight_2026_with_two_processes() {
     let Some(workload) = sample("nsys-2026.2-two-gpus.sqlite") else { return };
     let report = report(&workload);
-    assert_eq!((report.kernels, report.copies, report.fills, report.streams), (4_010, 1_020, 269, 2));
+    assert_eq!(
+        (report.kernels, report.copies, report.fills, report.streams),
+        (4_010, 1_020, 269, 2)
+    );
     assert_eq!((report.launches, report.work_without_launch, report.host_threads), (5_268, 31, 2));
     assert_eq!((report.queries, report.event_syncs, report.event_syncs_unpaired), (133, 0, 0));
-    assert_eq!((report.stream_syncs, report.stream_waits, report.stream_waits_unpaired), (33, 0, 200));
+    assert_eq!(
+        (report.stream_syncs, report.stream_waits, report.stream_waits_unpaired),
+        (33, 0, 200)
+    );
     assert_eq!(report.event_records, 332);
     assert_eq!(report.remarks, [Remark::RecordsWithoutStream { calls: 332 }]);
     assert_eq!(times(&workload), (5_299, 541_106_145, 792_169_631_464, 299_877_006));
@@ -144,7 +154,10 @@ fn rocprof_csv() {
     let Some(workload) = sample("rocprofv3-docs_kernel_trace.csv") else { return };
     assert_eq!(times(&workload), (9, 96_160, 550_640, 144_400));
     let remarks = &workload.recorded.as_ref().unwrap().report.remarks;
-    assert!(matches!(&remarks[..], [Remark::OtherRun { .. }, Remark::OtherRun { .. }, Remark::NoHostCalls]));
+    assert!(matches!(
+        &remarks[..],
+        [Remark::OtherRun { .. }, Remark::OtherRun { .. }, Remark::NoHostCalls]
+    ));
     let Some(workload) = sample("rocprofv3-docs_memory_copy_trace.csv") else { return };
     assert_eq!(workload.recorded.as_ref().unwrap().report.copies, 4);
 }
@@ -162,7 +175,10 @@ fn perfetto_render_stages() {
 
     let Some(workload) = sample("perfetto-gpu-compute-launch.pftrace") else { return };
     assert_eq!(times(&workload), (1, 50, 0, 50));
-    assert_eq!(names(&workload).into_keys().collect::<Vec<_>>(), ["vectorAdd(float*, float*, float*, int)"]);
+    assert_eq!(
+        names(&workload).into_keys().collect::<Vec<_>>(),
+        ["vectorAdd(float*, float*, float*, int)"]
+    );
 
     let Some(workload) = sample("perfetto-gpu-stages.pftrace") else { return };
     assert_eq!(times(&workload), (4, 40, 500, 210));
@@ -174,7 +190,13 @@ fn perfetto_render_stages() {
 fn what_is_not_read_is_named_with_the_next_step() {
     let Some(path) = path("rpd-legacy-matmul.rpd") else { return };
     let text = load(&path, &LoadOptions::default()).unwrap_err().to_string();
-    assert!(text.contains("RPD recording of rocmProfileData") && text.contains("rocprofv3"), "{text}");
+    assert!(
+        text.contains("RPD recording of rocmProfileData") && text.contains("rocprofv3"),
+        "{text}"
+    );
     let text = load(path.parent().unwrap(), &LoadOptions::default()).unwrap_err().to_string();
-    assert!(text.contains("a folder; give one of its files, such as nsys-2021-mordred.sqlite"), "{text}");
+    assert!(
+        text.contains("a folder; give one of its files, such as nsys-2021-mordred.sqlite"),
+        "{text}"
+    );
 }

@@ -1,8 +1,10 @@
-//! The project's workloads, walked by a plain interpreter: one step of one thread or queue at a time, chosen at random.
+//! The project's workloads, walked by a plain interpreter: one step of one thread or queue at a
+//! time, chosen at random.
 //!
-//! This shows that the programs themselves are right, whatever carries them: in every order that their fences allow
-//! they end, every fence has its value, and memory holds what is expected. Programs of the engines are left out, but
-//! for `fill_pattern`, by which the workloads mark their data; time is left out altogether.
+//! This shows that the programs themselves are right, whatever carries them: in every order that
+//! their fences allow they end, every fence has its value, and memory holds what is expected.
+//! Programs of the engines are left out, but for `fill_pattern`, by which the workloads mark their
+//! data; time is left out altogether.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -32,7 +34,8 @@ impl SceneLibrary for AnyBytes {
 struct Choices(u64);
 impl Choices {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % n as u64).unwrap()
     }
 }
@@ -115,14 +118,18 @@ impl<'w> Machine<'w> {
                 bytes: usize::try_from(self.number(bytes, thread)).unwrap(),
             },
             CommandKind::Fill { dst, offset, bytes, value } => {
-                let words = vec![self.number(value, thread) as u32; self.number(bytes, thread) as usize / 4];
+                let words = vec![
+                    self.number(value, thread) as u32;
+                    self.number(bytes, thread) as usize / 4
+                ];
                 Queued::Words { dst: self.place(dst, offset, thread), words }
             }
             CommandKind::Dispatch { program: Program::FillPattern, args, .. } => {
                 let (buffer, offset) = args.buffer("dst").unwrap();
                 let number = |name| self.number(args.integer(name).unwrap(), thread) as u32;
                 let (first, step) = (number("first"), number("step"));
-                let words = (0..number("n")).map(|k| first.wrapping_add(step.wrapping_mul(k))).collect();
+                let words =
+                    (0..number("n")).map(|k| first.wrapping_add(step.wrapping_mul(k))).collect();
                 Queued::Words { dst: self.place(buffer, offset, thread), words }
             }
             _ => Queued::Nothing,
@@ -138,7 +145,9 @@ impl<'w> Machine<'w> {
     fn step_queue(&mut self, queue: usize) -> bool {
         match self.queues[queue].front() {
             None => return false,
-            Some(Queued::Wait(fence, value)) if self.fences[fence.0 as usize] < *value => return false,
+            Some(Queued::Wait(fence, value)) if self.fences[fence.0 as usize] < *value => {
+                return false;
+            }
             Some(_) => {}
         }
         match self.queues[queue].pop_front().unwrap() {
@@ -185,12 +194,14 @@ impl<'w> Machine<'w> {
                 self.queues[to].extend(list);
             }
             OpKind::Signal { queue: to, fence, value } => {
-                let queued = Queued::Signal(fence.resolve(&seen).unwrap(), self.number(value, thread));
+                let queued =
+                    Queued::Signal(fence.resolve(&seen).unwrap(), self.number(value, thread));
                 let to = queue(to);
                 self.queues[to].push_back(queued);
             }
             OpKind::Wait { queue: to, fence, value } => {
-                let queued = Queued::Wait(fence.resolve(&seen).unwrap(), self.number(value, thread));
+                let queued =
+                    Queued::Wait(fence.resolve(&seen).unwrap(), self.number(value, thread));
                 let to = queue(to);
                 self.queues[to].push_back(queued);
             }
@@ -262,7 +273,8 @@ impl<'w> Machine<'w> {
                 }
             });
             if !moved {
-                let threads_done = (0..self.threads.len()).all(|thread| self.next_op(thread).is_none());
+                let threads_done =
+                    (0..self.threads.len()).all(|thread| self.next_op(thread).is_none());
                 return threads_done && self.queues.iter().all(VecDeque::is_empty);
             }
         }
@@ -280,7 +292,8 @@ impl<'w> Machine<'w> {
                 }
                 Expectation::Condition { condition, .. } => condition.holds(&seen).unwrap(),
                 Expectation::SameAs { buffer, offset, other, other_offset, now, bytes } => {
-                    let (id, other) = (buffer.resolve(&seen).unwrap(), other.resolve(&seen).unwrap());
+                    let (id, other) =
+                        (buffer.resolve(&seen).unwrap(), other.resolve(&seen).unwrap());
                     let found = &self.memory[id.0 as usize][size(offset)..][..size(bytes)];
                     let first = initial_bytes(self.workload.buffer(other), &AnyBytes).unwrap();
                     let first = first.unwrap_or_default();
@@ -290,7 +303,11 @@ impl<'w> Machine<'w> {
                 _ => true,
             };
             if !met {
-                return Err(format!("{}: not met: {}", self.workload.place(expect.span), expect.says));
+                return Err(format!(
+                    "{}: not met: {}",
+                    self.workload.place(expect.span),
+                    expect.says
+                ));
             }
         }
         Ok(())
@@ -332,7 +349,8 @@ fn the_asynchronous_program_never_reads_a_torn_result() {
     always_right("async-compute-graphics.toml", 200);
 }
 
-/// Without the right distance the same check finds the torn data: it is the fences that make the programs right.
+/// Without the right distance the same check finds the torn data: it is the fences that make the
+/// programs right.
 #[test]
 fn a_wait_that_is_one_too_short_is_found_out() {
     for (name, right, wrong) in [
@@ -386,7 +404,10 @@ fn the_deadlocks_are_deadlocks() {
     for name in ["bad/deadlock.toml", "bad/never-signalled.toml"] {
         let workload = read(name);
         for seed in 1..20 {
-            assert!(!Machine::new(&workload).run(&mut Choices(seed)), "{name} ended with seed {seed}");
+            assert!(
+                !Machine::new(&workload).run(&mut Choices(seed)),
+                "{name} ended with seed {seed}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The recorded traces of real programs, when they are at hand: `TIDEGATE_TRACES` names their folder.
+//! The recorded traces of real programs, when they are at hand: `TIDEGATE_TRACES` names their
+//! folder.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,8 +28,8 @@ fn each_op(workload: &Workload) -> impl Iterator<Item = &Op> {
     workload.threads.iter().flat_map(|thread| thread.body.iter())
 }
 
-/// What holds for every import: all work is there once, values rise, every wait has its signal, every mark is set
-/// before it is awaited by another thread.
+/// What holds for every import: all work is there once, values rise, every wait has its signal,
+/// every mark is set before it is awaited by another thread.
 fn check_shape(workload: &Workload) {
     let recorded = workload.recorded.as_ref().unwrap();
     let mut seen = BTreeSet::new();
@@ -48,9 +49,14 @@ fn check_shape(workload: &Workload) {
                 }
             }
             OpKind::Signal { fence, value, .. } => {
-                assert!(signalled.insert((fence.first, constant(value))), "a value is signalled twice");
+                assert!(
+                    signalled.insert((fence.first, constant(value))),
+                    "a value is signalled twice"
+                );
             }
-            OpKind::Wait { fence, value, .. } => drop(waited.insert((fence.first, constant(value)))),
+            OpKind::Wait { fence, value, .. } => {
+                drop(waited.insert((fence.first, constant(value))))
+            }
             OpKind::CpuWait { of, .. } => {
                 waited.extend(of.iter().map(|wait| (wait.fence.first, constant(&wait.value))));
             }
@@ -67,7 +73,9 @@ fn check_shape(workload: &Workload) {
 
 #[test]
 fn one_stream_with_every_kind_of_host_wait() {
-    let Some(workload) = trace("pytorch-event-sync.json.gz", ImportOptions::default()) else { return };
+    let Some(workload) = trace("pytorch-event-sync.json.gz", ImportOptions::default()) else {
+        return;
+    };
     let report = report(&workload);
     assert_eq!((report.events, report.streams, report.kernels, report.copies), (92, 1, 4, 1));
     assert_eq!((report.event_records, report.event_records_awaited), (2, 1));
@@ -78,14 +86,16 @@ fn one_stream_with_every_kind_of_host_wait() {
 
 #[test]
 fn three_streams_and_a_wait_between_two_of_them() {
-    let Some(workload) = trace("pytorch-event-sync-multi-stream.json.gz", ImportOptions::default()) else {
+    let Some(workload) = trace("pytorch-event-sync-multi-stream.json.gz", ImportOptions::default())
+    else {
         return;
     };
     let report = report(&workload);
     assert_eq!((report.events, report.streams, report.kernels, report.fills), (149, 3, 3, 3));
     assert_eq!((report.stream_waits, report.stream_waits_unpaired), (1, 0));
     assert_eq!((report.event_records, report.event_records_awaited, report.queries), (4, 1, 3));
-    // The three event synchronisations of this file are looks, not waits: they belong to event queries.
+    // The three event synchronisations of this file are looks, not waits: they belong to event
+    // queries.
     assert_eq!((report.event_syncs, report.event_syncs_unpaired), (0, 0));
     let nodes: BTreeSet<u32> = workload.queues.iter().map(|queue| queue.node).collect();
     assert_eq!(nodes.len(), 3, "streams of a device run side by side");
@@ -106,7 +116,9 @@ fn a_small_network() {
 
 #[test]
 fn a_training_run_whose_waits_are_not_recorded() {
-    let Some(workload) = trace("pytorch-training-rank0.json.gz", ImportOptions::default()) else { return };
+    let Some(workload) = trace("pytorch-training-rank0.json.gz", ImportOptions::default()) else {
+        return;
+    };
     let report = report(&workload);
     assert_eq!((report.events, report.streams), (108_936, 6));
     assert_eq!((report.kernels, report.copies, report.fills), (6080, 1390, 277));
@@ -139,8 +151,9 @@ fn dropping_gaps_drops_all_delays_and_nothing_else() {
     assert!(report(&workload).lines().iter().any(|line| line.contains("--gaps drop")));
 }
 
-/// Walks the workload as an ideal machine would: no cost for anything but work, delays and recorded host time.
-/// With gaps kept it must come out at the recorded times, for they are all that such a machine adds up.
+/// Walks the workload as an ideal machine would: no cost for anything but work, delays and recorded
+/// host time. With gaps kept it must come out at the recorded times, for they are all that such a
+/// machine adds up.
 #[test]
 fn on_an_ideal_machine_kept_gaps_give_the_recorded_times_back() {
     for name in [
@@ -157,7 +170,8 @@ fn on_an_ideal_machine_kept_gaps_give_the_recorded_times_back() {
         let worst = errors.last().copied().unwrap_or(0);
         let median = errors[errors.len() / 2];
         println!("{name}: start error median {median} ns, worst {worst} ns");
-        // Work that overlaps its predecessor by a microsecond or two is all that cannot be repeated.
+        // Work that overlaps its predecessor by a microsecond or two is all that cannot be
+        // repeated.
         assert!(median == 0 && worst <= 2_000, "{name}: {median}, {worst}");
         let unknown = recorded.items.iter().filter(|item| item.ready == Ready::Unknown).count();
         println!("{name}: {unknown} items without any reason");
@@ -204,14 +218,18 @@ mod ideal {
                     match &op.kind {
                         OpKind::Host { until_ns, work_ns } => {
                             let paced = i128::from(*until_ns) + thread.lag;
-                            thread.now = u64::try_from(paced.max(i128::from(thread.now + work_ns))).unwrap();
+                            thread.now =
+                                u64::try_from(paced.max(i128::from(thread.now + work_ns))).unwrap();
                         }
-                        OpKind::Resume { at_ns } => thread.lag = i128::from(thread.now) - i128::from(*at_ns),
+                        OpKind::Resume { at_ns } => {
+                            thread.lag = i128::from(thread.now) - i128::from(*at_ns)
+                        }
                         OpKind::Mark { mark } => drop(marks.insert(*mark, thread.now)),
                         OpKind::AwaitMark { mark, at_ns } => {
                             let Some(at) = marks.get(mark) else { break };
                             thread.now = thread.now.max(*at);
-                            thread.lag = thread.lag.max(i128::from(thread.now) - i128::from(*at_ns));
+                            thread.lag =
+                                thread.lag.max(i128::from(thread.now) - i128::from(*at_ns));
                         }
                         OpKind::Submit { queue, commands } => {
                             let queued = commands.iter().map(|c| Queued::At(thread.now, &c.kind));
@@ -228,7 +246,9 @@ mod ideal {
                         OpKind::CpuWait { of, .. } => {
                             let times: Option<Vec<u64>> = of
                                 .iter()
-                                .map(|wait| reached.get(&(wait.fence.first.0, ns(&wait.value))).copied())
+                                .map(|wait| {
+                                    reached.get(&(wait.fence.first.0, ns(&wait.value))).copied()
+                                })
                                 .collect();
                             let Some(times) = times else { break };
                             thread.now = times.into_iter().max().unwrap_or(0).max(thread.now);
@@ -270,7 +290,8 @@ mod ideal {
                 break;
             }
         }
-        let left = threads.iter().zip(&workload.threads).all(|(t, program)| t.next == program.body.len());
+        let left =
+            threads.iter().zip(&workload.threads).all(|(t, program)| t.next == program.body.len());
         assert!(left, "the replay cannot go on: a wait in a circle");
         errors
     }

@@ -11,8 +11,8 @@ fn folder() -> PathBuf {
 }
 
 fn read(name: &str) -> Workload {
-    let (workload, kind) =
-        load(&folder().join(name), &LoadOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    let (workload, kind) = load(&folder().join(name), &LoadOptions::default())
+        .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(kind, Loaded::Toml);
     workload
 }
@@ -89,7 +89,10 @@ fn each_scenario_has_the_number_that_shows_its_point() {
 #[test]
 fn priorities_and_engines_of_the_scenarios() {
     let high = read("high-priority-compute.toml");
-    assert_eq!(high.queues[0].engine, high.queues[1].engine, "only then there is something to interrupt");
+    assert_eq!(
+        high.queues[0].engine, high.queues[1].engine,
+        "only then there is something to interrupt"
+    );
     assert_eq!(high.queues[1].priority, Priority::High);
     assert_eq!(read("background-compute.toml").queues[1].priority, Priority::Idle);
     assert_eq!(read("stress-many-queues.toml").queues.len(), 300);
@@ -131,7 +134,10 @@ fn lengths_of_nothing_and_of_everything_are_refused() {
         (":26:", "a length of 9223372036854775808 bytes; the largest buffer has 4294967296"),
         (":27:", "a length of -4 bytes; give a positive one"),
     ] {
-        assert!(text.lines().any(|l| l.contains(line) && l.contains(words)), "{line} {words} in:\n{text}");
+        assert!(
+            text.lines().any(|l| l.contains(line) && l.contains(words)),
+            "{line} {words} in:\n{text}"
+        );
     }
 }
 
@@ -139,11 +145,15 @@ fn lengths_of_nothing_and_of_everything_are_refused() {
 fn engines_refuse_what_they_cannot_do() {
     let text = refused("wrong-engine.toml");
     assert!(
-        text.contains(":13:5: a dispatch needs a queue with engine = \"compute\"; 'copy' has \"copy\""),
+        text.contains(
+            ":13:5: a dispatch needs a queue with engine = \"compute\"; 'copy' has \"copy\""
+        ),
         "{text}"
     );
     assert!(
-        text.contains(":20:5: a draw needs a queue with engine = \"3d\"; 'compute' has \"compute\""),
+        text.contains(
+            ":20:5: a draw needs a queue with engine = \"3d\"; 'compute' has \"compute\""
+        ),
         "{text}"
     );
 }

@@ -1,4 +1,5 @@
-//! Owns the target `calls`: a program of kernel calls with any handles, live, dead or invented, and any arguments, in any order.
+//! Owns the target `calls`: a program of kernel calls with any handles, live, dead or invented, and
+//! any arguments, in any order.
 
 use crate::client::Client;
 use crate::input::Input;
@@ -6,9 +7,9 @@ use crate::neighbour::{Setting, unharmed_by};
 use tidegate::calls::{
     AllocationKind, CreateAllocation, CreateContextVirtual, CreateDoorbell, CreateDoorbellFlags,
     CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, FenceValue, Handle,
-    NativeFenceType, NtHandle, OpenSyncObject, Placement, Priority, SignalFlags, SignalFromGpu2, Status,
-    SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags,
-    WaitMode,
+    NativeFenceType, NtHandle, OpenSyncObject, Placement, Priority, SignalFlags, SignalFromGpu2,
+    Status, SubmitCommand, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess,
+    SyncObjectFlags, WaitMode,
 };
 
 pub(crate) fn run(data: &[u8]) {
@@ -24,7 +25,8 @@ pub(crate) fn run(data: &[u8]) {
     });
 }
 
-/// Most bytes of one allocation, and most allocations: what a machine can pay for is not looked for here.
+/// Most bytes of one allocation, and most allocations: what a machine can pay for is not looked for
+/// here.
 const LARGEST_ALLOCATION: u64 = 1 << 20;
 const MOST_ALLOCATIONS: usize = 16;
 
@@ -37,8 +39,12 @@ struct Program {
 
 impl Program {
     fn new(client: &Client) -> Program {
-        let mut handles =
-            vec![client.device, client.queue.handle, client.queue.progress_fence, client.doorbell.handle];
+        let mut handles = vec![
+            client.device,
+            client.queue.handle,
+            client.queue.progress_fence,
+            client.doorbell.handle,
+        ];
         handles.extend(client.fences.iter().map(|fence| fence.handle));
         Program { handles, shared: Vec::new(), allocations: 0 }
     }
@@ -57,7 +63,9 @@ impl Program {
     }
 
     fn fences(&self, input: &mut Input<'_>) -> Vec<FenceValue> {
-        (0..input.below(5)).map(|_| FenceValue { fence: self.handle(input), value: input.number() }).collect()
+        (0..input.below(5))
+            .map(|_| FenceValue { fence: self.handle(input), value: input.number() })
+            .collect()
     }
 
     fn keep(&mut self, handle: Handle) {
@@ -92,12 +100,23 @@ impl Program {
                 let kind = input.one_of(&[AllocationKind::Bulk, AllocationKind::Protocol]);
                 let placement = input.one_of(&[Placement::System, Placement::Local]);
                 let bytes = input.number().min(LARGEST_ALLOCATION);
-                let made = kernel.create_allocation(CreateAllocation { device, bytes, kind, placement })?;
+                let made = kernel.create_allocation(CreateAllocation {
+                    device,
+                    bytes,
+                    kind,
+                    placement,
+                })?;
                 self.keep(made.handle);
             }
             2 => {
-                let args =
-                    CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag, lane };
+                let args = CreateContextVirtual {
+                    device,
+                    node_ordinal,
+                    engine_affinity,
+                    priority,
+                    tag,
+                    lane,
+                };
                 self.keep(kernel.create_context_virtual(args)?);
             }
             3 => {
@@ -106,16 +125,24 @@ impl Program {
             }
             4 => {
                 let user_mode_submission = input.flag();
-                let args = CreateHwQueue { hw_context: device, user_mode_submission, priority, tag, lane };
+                let args =
+                    CreateHwQueue { hw_context: device, user_mode_submission, priority, tag, lane };
                 let made = kernel.create_hw_queue(args)?;
                 self.handles.extend([made.handle, made.progress_fence]);
             }
             5 => {
-                let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name: "m" };
+                let args = CreateMonitoredFence {
+                    device,
+                    initial_value,
+                    flags,
+                    engine_affinity,
+                    name: "m",
+                };
                 self.keep(kernel.create_monitored_fence(args)?.handle);
             }
             6 => {
-                let fence_type = input.one_of(&[NativeFenceType::Default, NativeFenceType::IntraGpu]);
+                let fence_type =
+                    input.one_of(&[NativeFenceType::Default, NativeFenceType::IntraGpu]);
                 let private_data = [tag as u8; 64];
                 self.keep(
                     kernel

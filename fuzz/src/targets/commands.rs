@@ -1,10 +1,12 @@
-//! Owns the target `commands`: command buffers of any content, given to an engine by ring, by hardware queue and by packet.
+//! Owns the target `commands`: command buffers of any content, given to an engine by ring, by
+//! hardware queue and by packet.
 
 use crate::client::Client;
 use crate::input::Input;
 use crate::neighbour::{Setting, unharmed_by};
 use tidegate::calls::{
-    CreateContextVirtual, CreateHwContext, CreateHwQueue, Priority, SubmitCommand, SubmitCommandToHwQueue,
+    CreateContextVirtual, CreateHwContext, CreateHwQueue, Priority, SubmitCommand,
+    SubmitCommandToHwQueue,
 };
 use tidegate::gpu_abi::{RingPacket, TraceWords};
 
@@ -31,7 +33,13 @@ fn act(client: &mut Client, mut input: Input<'_>) {
             0 => client.push(&RingPacket::Execute { commands, bytes, progress, trace }),
             1 => {
                 let log_entry = u32::from(how);
-                client.push(&RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace });
+                client.push(&RingPacket::ExecuteLogged {
+                    commands,
+                    bytes,
+                    progress,
+                    log_entry,
+                    trace,
+                });
             }
             2 => by_hardware_queue(client, commands.0, bytes),
             _ => by_packet(client, commands.0, bytes),
@@ -62,8 +70,14 @@ fn by_hardware_queue(client: &Client, commands_gpu_va: u64, command_bytes: u32) 
 
 fn by_packet(client: &Client, commands_gpu_va: u64, command_bytes: u32) {
     let (device, node_ordinal, priority) = (client.device, 0, Priority::Normal);
-    let context =
-        CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 0, lane: 0 };
+    let context = CreateContextVirtual {
+        device,
+        node_ordinal,
+        engine_affinity: 0,
+        priority,
+        tag: 0,
+        lane: 0,
+    };
     let Ok(context) = client.kernel.create_context_virtual(context) else { return };
     let submit = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: u64::MAX };
     let _refused = client.kernel.submit_command(submit);

@@ -1,13 +1,15 @@
 //! Target `files`: workload files and recordings of every format from an unknown source.
 //!
-//! Invariant: a file is read, or refused with a message. The corpus holds a small file of each format.
+//! Invariant: a file is read, or refused with a message. The corpus holds a small file of each
+//! format.
 
 use crate::input::Input;
 use tidegate::workload::{LoadOptions, load_bytes};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    // The first byte belongs to the file, so that a corpus of files is one of inputs. Databases are known by more bytes.
+    // The first byte belongs to the file, so that a corpus of files is one of inputs. Databases are
+    // known by more bytes.
     let name = match input.byte() {
         b'{' => "trace.json",
         // A packet of a Perfetto trace, and the header of a table.

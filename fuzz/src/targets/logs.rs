@@ -1,5 +1,5 @@
-//! Owns the target `logs`: commands of the process overwrite the entries of its own fence logs, and try their headers, while its
-//! signals have the kernel read them and a timeline is recorded.
+//! Owns the target `logs`: commands of the process overwrite the entries of its own fence logs, and
+//! try their headers, while its signals have the kernel read them and a timeline is recorded.
 
 use crate::client::Client;
 use crate::input::Input;
@@ -80,12 +80,24 @@ fn signal(client: &mut Client, input: &mut Input<'_>) {
     let (current_value, fence_handle, trace) =
         (GpuVa(fence.current_value_gpu_va), fence.handle.0, TraceWords::default());
     client.push(&match wait {
-        true => {
-            RingPacket::Wait { current_value, value: value & 1, epoch: value, fence_handle, log_entry, trace }
-        }
+        true => RingPacket::Wait {
+            current_value,
+            value: value & 1,
+            epoch: value,
+            fence_handle,
+            log_entry,
+            trace,
+        },
         false => {
             let monitored_value = GpuVa(fence.monitored_value_gpu_va);
-            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry, trace }
+            RingPacket::Signal {
+                current_value,
+                monitored_value,
+                value,
+                fence_handle,
+                log_entry,
+                trace,
+            }
         }
     });
 }

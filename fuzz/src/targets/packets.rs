@@ -1,5 +1,5 @@
-//! Owns the target `packets`: whatever the formats between software and hardware decode, they encode to the same again, and what
-//! they refuse they refuse without harm.
+//! Owns the target `packets`: whatever the formats between software and hardware decode, they
+//! encode to the same again, and what they refuse they refuse without harm.
 
 use crate::input::Input;
 use tidegate::d3dukmdt::layout::log::{LOG_ENTRY_BYTES, LogEntry, LogIndex};
@@ -40,8 +40,11 @@ fn commands(input: &mut Input<'_>) {
         let Ok(command) = CommandReader::decode(&words[at..at + count]) else { return };
         let mut writer = CommandWriter::new();
         writer.push(&command);
-        let again: Vec<u64> =
-            writer.to_bytes().chunks_exact(8).map(|chunk| u64::from_le_bytes(padded(chunk))).collect();
+        let again: Vec<u64> = writer
+            .to_bytes()
+            .chunks_exact(8)
+            .map(|chunk| u64::from_le_bytes(padded(chunk)))
+            .collect();
         assert_eq!(CommandReader::decode(&again), Ok(command));
         at += count;
     }

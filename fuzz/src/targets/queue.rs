@@ -1,5 +1,5 @@
-//! Owns the target `queue`: a live user-mode queue whose process writes into slots, pointers, doorbell and last-queued cell what
-//! it likes and when it likes, and calls what goes with them.
+//! Owns the target `queue`: a live user-mode queue whose process writes into slots, pointers,
+//! doorbell and last-queued cell what it likes and when it likes, and calls what goes with them.
 
 use crate::client::{Client, SLOTS};
 use crate::input::Input;
@@ -39,7 +39,10 @@ fn step(client: &mut Client, input: &mut Input<'_>) {
             client.control(word, value);
         }
         6 => client.ring_with(input.number()),
-        7 => client.doorbell.mapping.store(input.below(client.doorbell.mapping.page().len()), input.number()),
+        7 => client
+            .doorbell
+            .mapping
+            .store(input.below(client.doorbell.mapping.page().len()), input.number()),
         8 => client.doorbell.last_queued.store(input.number()),
         9 => client.connect(),
         10 => {

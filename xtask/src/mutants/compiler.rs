@@ -1,4 +1,5 @@
-//! What the compiler says about a copy of the tree with switches: errors, and the switches that they blame.
+//! What the compiler says about a copy of the tree with switches: errors, and the switches that
+//! they blame.
 
 use std::fmt;
 use std::ops::Range;
@@ -27,8 +28,8 @@ impl CompileError {
         self.line
     }
 
-    /// The switches that may be the cause, among the texts that were planted in the file: a text that the mark lies in,
-    /// or else texts at the ends of the mark, or else texts inside the mark.
+    /// The switches that may be the cause, among the texts that were planted in the file: a text
+    /// that the mark lies in, or else texts at the ends of the mark, or else texts inside the mark.
     pub fn blamed(&self, planted: &[Planted]) -> Vec<u32> {
         let rules: [Rule; 3] = [
             |text, mark| text.start <= mark.start && mark.end <= text.end,
@@ -83,7 +84,11 @@ pub fn errors(output: &str) -> Vec<CompileError> {
         let primary = message.spans.iter().find(|span| span.is_primary)?;
         let (file, line) = (primary.file_name.clone(), primary.line_start);
         let others = message.spans.iter().filter(|span| !span.is_primary && span.file_name == file);
-        let marks = [primary].into_iter().chain(others).map(|span| span.byte_start..span.byte_end).collect();
+        let marks = [primary]
+            .into_iter()
+            .chain(others)
+            .map(|span| span.byte_start..span.byte_end)
+            .collect();
         Some(CompileError { file, line, marks, text: message.message })
     };
     messages.filter_map(error).collect()
@@ -100,7 +105,8 @@ mod tests {
             r#"{{"file_name":"crates/x/src/a.rs","line_start":3,"byte_start":{start},"byte_end":{},"is_primary":true}}"#,
             start + text.len()
         );
-        let line = format!(r#"{{"message":{{"level":"error","message":"no Default","spans":[{span}]}}}}"#);
+        let line =
+            format!(r#"{{"message":{{"level":"error","message":"no Default","spans":[{span}]}}}}"#);
         errors(&format!("{line}\nno JSON\n")).remove(0)
     }
 

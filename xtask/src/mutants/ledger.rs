@@ -1,7 +1,9 @@
-//! `spec/mutants.toml`: the verdict on each requirement, with the checksum of the code and tests that it was reached with.
+//! `spec/mutants.toml`: the verdict on each requirement, with the checksum of the code and tests
+//! that it was reached with.
 //!
-//! A checksum covers the function around the code tag and the tagged test functions. A verdict whose checksum no longer
-//! fits is stale, and the requirement is run again. The file is written by `cargo xtask mutants` and read by `spec`.
+//! A checksum covers the function around the code tag and the tagged test functions. A verdict
+//! whose checksum no longer fits is stale, and the requirement is run again. The file is written by
+//! `cargo xtask mutants` and read by `spec`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -70,14 +72,16 @@ impl Ledger {
 
     /// Removes every verdict on `id`.
     pub fn forget(&mut self, id: &str) {
-        for table in [&mut self.noticed, &mut self.survives, &mut self.no_switch, &mut self.no_test] {
+        for table in [&mut self.noticed, &mut self.survives, &mut self.no_switch, &mut self.no_test]
+        {
             table.remove(id);
         }
     }
 
     /// Removes verdicts on ids for which `known` is false.
     pub fn retain(&mut self, known: impl Fn(&str) -> bool) {
-        for table in [&mut self.noticed, &mut self.survives, &mut self.no_switch, &mut self.no_test] {
+        for table in [&mut self.noticed, &mut self.survives, &mut self.no_switch, &mut self.no_test]
+        {
             table.retain(|id, _| known(id));
         }
     }
@@ -94,38 +98,59 @@ impl Ledger {
 pub fn checksum(root: &Path, code: &CodeTag, tests: &[TestTag]) -> Result<String, String> {
     let mut hash = crc32fast::Hasher::new();
     hash.update(
-        function_text(root, &code.file, |items| items.function_at(code.line - 1), code.line)?.as_bytes(),
+        function_text(root, &code.file, |items| items.function_at(code.line - 1), code.line)?
+            .as_bytes(),
     );
     for test in tests {
-        let named =
-            |items: &items::Items| items.functions.iter().position(|f| f.is_test && f.name == test.name);
-        let text = function_text(root, &test.file, |items| named(items).map(|at| &items.functions[at]), 1)?;
+        let named = |items: &items::Items| {
+            items.functions.iter().position(|f| f.is_test && f.name == test.name)
+        };
+        let text = function_text(
+            root,
+            &test.file,
+            |items| named(items).map(|at| &items.functions[at]),
+            1,
+        )?;
         hash.update(text.as_bytes());
     }
     Ok(format!("{:08x}", hash.finalize()))
 }
 
-/// The code of the function that `find` picks, without comments and indentation; of the item on and below `line` if there
-/// is none.
+/// The code of the function that `find` picks, without comments and layout; of the item on and
+/// below `line` if there is none.
 fn function_text(
     root: &Path,
     file: &Path,
     find: impl Fn(&items::Items) -> Option<&items::Function>,
     line: usize,
 ) -> Result<String, String> {
-    let text = fs::read_to_string(root.join(file)).map_err(|e| format!("{}: {e}", file.display()))?;
+    let text =
+        fs::read_to_string(root.join(file)).map_err(|e| format!("{}: {e}", file.display()))?;
     let whole: Vec<&str> = text.lines().collect();
     let lines = source::lines(&text);
     let items = items::scan(&lines);
     let (first, end) = match find(&items) {
         Some(function) => (function.start, function.end),
         None => {
-            let first = (line - 1..lines.len()).find(|at| lines[*at].has_code()).unwrap_or(line - 1);
+            let first =
+                (line - 1..lines.len()).find(|at| lines[*at].has_code()).unwrap_or(line - 1);
             (first, first)
         }
     };
     let kept = (first..=end).filter(|at| lines.get(*at).is_some_and(source::Line::has_code));
-    Ok(kept.map(|at| format!("{}\n", whole[at].trim())).collect())
+    Ok(without_layout(&kept.map(|at| whole[at]).collect::<String>()))
+}
+
+/// Drops what the formatter decides: white space, and a comma before a closing bracket.
+fn without_layout(code: &str) -> String {
+    let mut bare = String::with_capacity(code.len());
+    for c in code.chars().filter(|c| !c.is_whitespace()) {
+        if matches!(c, ')' | ']' | '}') && bare.ends_with(',') {
+            bare.pop();
+        }
+        bare.push(c);
+    }
+    bare
 }
 
 #[cfg(test)]
@@ -145,15 +170,27 @@ mod tests {
     fn a_checksum_follows_the_tagged_function_and_test_alone() {
         let test = "#[test]\nfn t() { a(); }\n";
         let first = checksum_of("fn a() {\n    // spec: NF-001\n    b();\n}\nfn c() {}\n", test);
-        let moved = "fn c() { d(); }\n\nfn a() {\n    // other words\n    // spec: NF-001\n    b();\n}\n";
+        let moved =
+            "fn c() { d(); }\n\nfn a() {\n    // other words\n    // spec: NF-001\n    b();\n}\n";
         assert_eq!(checksum_of(moved, test), first);
         assert_ne!(checksum_of("fn a() {\n    // spec: NF-001\n    c();\n}\n", test), first);
         assert_ne!(
-            checksum_of("fn a() {\n    // spec: NF-001\n    b();\n}\n", "#[test]\nfn t() { b(); }\n"),
+            checksum_of(
+                "fn a() {\n    // spec: NF-001\n    b();\n}\n",
+                "#[test]\nfn t() { b(); }\n"
+            ),
             first
         );
         let item = checksum_of("// spec: NF-001\nconst A: u8 = 1;\n", test);
         assert_ne!(checksum_of("// spec: NF-001\nconst A: u8 = 2;\n", test), item);
+    }
+
+    #[test]
+    fn a_checksum_does_not_follow_the_layout() {
+        let test = "#[test]\nfn t() { a(); }\n";
+        let one_line = "fn a() {\n    // spec: NF-001\n    b(1, 2);\n}\n";
+        let many = "fn a() {\n    // spec: NF-001\n    b(\n        1,\n        2,\n    );\n}\n";
+        assert_eq!(checksum_of(one_line, test), checksum_of(many, test));
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! `cargo xtask mutants`: switches off each tagged place in turn; a test that carries the tag must fail.
+//! `cargo xtask mutants`: switches off each tagged place in turn; a test that carries the tag must
+//! fail.
 //!
-//! The order: 1. the tags of code and tests are paired by id; 2. every place gets its switches (`switches`), all at once, in a
-//! copy of the tree below the build folder; 3. the copy is built, and switches that do not compile are left out; 4. each
-//! tagged test runs without a switch, and must pass; 5. it runs once for each switch, until one makes it fail; 6. the
-//! verdict goes into the `ledger`. An id whose tests pass under every switch is a survivor. `TIDEGATE_MUTANT` names the
-//! switch that is on.
+//! The order: 1. the tags of code and tests are paired by id; 2. every place gets its switches
+//! (`switches`), all at once, in a copy of the tree below the build folder; 3. the copy is built,
+//! and switches that do not compile are left out; 4. each tagged test runs without a switch, and
+//! must pass; 5. it runs once for each switch, until one makes it fail; 6. the verdict goes into
+//! the `ledger`. An id whose tests pass under every switch is a survivor. `TIDEGATE_MUTANT` names
+//! the switch that is on.
 
 mod compiler;
 pub mod ledger;
@@ -34,7 +36,8 @@ pub(crate) fn mutant_is_on(number: u32) -> bool {
 }
 ";
 
-/// A switch with its number, and the tagged places that it belongs to: two tags may stand above the same code.
+/// A switch with its number, and the tagged places that it belongs to: two tags may stand above the
+/// same code.
 struct Numbered {
     number: u32,
     places: Vec<CodeTag>,
@@ -75,7 +78,8 @@ impl Verdict {
     }
 }
 
-/// Runs the mutants of the ids that begin with one of `wanted`, or of all, and writes the verdicts down.
+/// Runs the mutants of the ids that begin with one of `wanted`, or of all, and writes the verdicts
+/// down.
 ///
 /// # Errors
 /// The survivors by id, with the switches that no tagged test noticed.
@@ -124,7 +128,12 @@ fn run_ids(root: &Path, places: &Places, ids: &[String]) -> Result<(), String> {
     let mut switches = number_switches(root, ids.iter().map(|id| &places.code[id]))?;
     let copy = tree::build_folder(root).join("mutants");
     let programs = build(root, &copy, &mut switches)?;
-    println!("{} requirements, {} switches, {} test programs", ids.len(), switches.len(), programs.len());
+    println!(
+        "{} requirements, {} switches, {} test programs",
+        ids.len(),
+        switches.len(),
+        programs.len()
+    );
     let mut runs = Runs::new(&programs, &copy)?;
     let mut verdicts = BTreeMap::new();
     let mut ledger = Ledger::read(root)?;
@@ -147,11 +156,13 @@ fn number_switches<'a>(
     root: &Path,
     tags: impl Iterator<Item = &'a CodeTag>,
 ) -> Result<Vec<Numbered>, String> {
-    let places: BTreeSet<&CodeTag> = tags.filter(|t| t.file.extension().is_some_and(|e| e == "rs")).collect();
+    let places: BTreeSet<&CodeTag> =
+        tags.filter(|t| t.file.extension().is_some_and(|e| e == "rs")).collect();
     let mut numbered: Vec<Numbered> = Vec::new();
     for place in places {
         let file = place.file.display();
-        let text = fs::read_to_string(root.join(&place.file)).map_err(|e| format!("{file}: {e}"))?;
+        let text =
+            fs::read_to_string(root.join(&place.file)).map_err(|e| format!("{file}: {e}"))?;
         for switch in switches::below(&text, place.line).map_err(|e| format!("{file}: {e}"))? {
             let same = |n: &&mut Numbered| n.places[0].file == place.file && n.switch == switch;
             if let Some(known) = numbered.iter_mut().find(same) {
@@ -168,13 +179,15 @@ fn number_switches<'a>(
 /// Packages that hold no tagged code.
 const LEFT_OUT: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "tidegate-fuzz"];
 
-/// Builds the test programs of a copy with switches; those that do not compile are left out of `switches`.
+/// Builds the test programs of a copy with switches; those that do not compile are left out of
+/// `switches`.
 fn build(root: &Path, copy: &Path, switches: &mut Vec<Numbered>) -> Result<Vec<Program>, String> {
     let environment = [("CARGO_TARGET_DIR", copy.join("target").into_os_string())];
     // Most switches that do not compile are found by a check, which takes a fraction of a build.
     let check = [&["check"], &LEFT_OUT[..], &["--keep-going", "--message-format", "json"]].concat();
     let build =
-        [&["test"], &LEFT_OUT[..], &["--no-run", "--no-fail-fast", "--message-format", "json"]].concat();
+        [&["test"], &LEFT_OUT[..], &["--no-run", "--no-fail-fast", "--message-format", "json"]]
+            .concat();
     let mut checked = false;
     // Each round that fails leaves switches out, so the number of rounds is bounded.
     loop {
@@ -212,8 +225,8 @@ fn leave_out(
     Ok(())
 }
 
-/// The switch that lies nearest to an error that marks none, and rather below it than above: a `match` that lacks an arm is
-/// marked at its head.
+/// The switch that lies nearest to an error that marks none, and rather below it than above: a
+/// `match` that lacks an arm is marked at its head.
 fn nearest(error: &CompileError, switches: &[Numbered]) -> Option<u32> {
     let in_file = switches.iter().filter(|n| n.file() == error.file);
     in_file
@@ -221,8 +234,8 @@ fn nearest(error: &CompileError, switches: &[Numbered]) -> Option<u32> {
         .map(|n| n.number)
 }
 
-/// Writes the tree with its switches below `copy`; files that stay the same keep their time, so that little is built anew.
-/// Returns where the switches lie in each file.
+/// Writes the tree with its switches below `copy`; files that stay the same keep their time, so
+/// that little is built anew. Returns where the switches lie in each file.
 fn write_copy(
     root: &Path,
     copy: &Path,
@@ -235,11 +248,12 @@ fn write_copy(
         if hidden || root.join(&path).is_dir() {
             continue;
         }
-        let mut bytes = fs::read(root.join(&path)).map_err(|e| format!("{}: {e}", path.display()))?;
+        let mut bytes =
+            fs::read(root.join(&path)).map_err(|e| format!("{}: {e}", path.display()))?;
         let here: Vec<(u32, &Switch)> =
             switches.iter().filter(|n| n.file() == path).map(|n| (n.number, &n.switch)).collect();
-        let is_crate_root =
-            path.starts_with("crates") && (path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"));
+        let is_crate_root = path.starts_with("crates")
+            && (path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"));
         if !here.is_empty() || is_crate_root {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let (mut planted, there) = switches::plant(&text, &here);
@@ -254,8 +268,10 @@ fn write_copy(
             continue;
         }
         let folder = target.parent().unwrap_or(copy);
-        fs::create_dir_all(folder).map_err(|e| format!("{}: cannot make: {e}", folder.display()))?;
-        fs::write(&target, bytes).map_err(|e| format!("{}: cannot write: {e}", target.display()))?;
+        fs::create_dir_all(folder)
+            .map_err(|e| format!("{}: cannot make: {e}", folder.display()))?;
+        fs::write(&target, bytes)
+            .map_err(|e| format!("{}: cannot write: {e}", target.display()))?;
     }
     Ok(places)
 }
@@ -289,7 +305,8 @@ fn judge(
             }
         }
     }
-    let unnoticed = |n: &&Numbered| format!("{}:{}: {}", n.file().display(), n.switch.line, n.switch.what);
+    let unnoticed =
+        |n: &&Numbered| format!("{}:{}: {}", n.file().display(), n.switch.line, n.switch.what);
     Ok(Verdict::Survived(mine.iter().map(unnoticed).collect()))
 }
 

@@ -10,8 +10,8 @@ use crate::test_programs::Program;
 
 /// The longest time of a test without a switch.
 const LIMIT: Duration = Duration::from_secs(300);
-/// A test that takes longer than this under a switch, and longer than `SLOWER` times its time without one, counts as failed:
-/// it was not seen to pass.
+/// A test that takes longer than this under a switch, and longer than `SLOWER` times its time
+/// without one, counts as failed: it was not seen to pass.
 const LIMIT_UNDER_SWITCH: Duration = Duration::from_secs(30);
 const SLOWER: u32 = 4;
 
@@ -60,7 +60,8 @@ impl<'p> Runs<'p> {
             Some(file) => p.name == format!("{package}/{file}"),
             None => p.of_source && p.name.split('/').next() == Some(package.as_str()),
         };
-        let candidates: Vec<usize> = (0..self.programs.len()).filter(|n| held(&self.programs[*n])).collect();
+        let candidates: Vec<usize> =
+            (0..self.programs.len()).filter(|n| held(&self.programs[*n])).collect();
         candidates.into_iter().find_map(|program| {
             let listed = self.listed[program].get_or_insert_with(|| self.programs[program].tests());
             let inside = format!("::{}", tag.name);
@@ -80,7 +81,8 @@ impl<'p> Runs<'p> {
             Some(time) if switch != 0 => LIMIT_UNDER_SWITCH.max(*time * SLOWER),
             _ => LIMIT,
         };
-        let ended = self.programs[test.program].run_one(&test.name, &self.logs, limit, &environment)?;
+        let ended =
+            self.programs[test.program].run_one(&test.name, &self.logs, limit, &environment)?;
         let outcome = match (ended.failure, ended.counts.passed) {
             (Some(_), _) => Outcome::Failed,
             (None, 0) => Outcome::NotRun,
@@ -112,9 +114,13 @@ fn place(file: &Path) -> Option<(String, Option<String>)> {
         ["crates", package, "tests", file] => {
             Some((package.to_owned(), Some(file.trim_end_matches(".rs").to_owned())))
         }
-        ["crates", package, "tests", folder, ..] => Some((package.to_owned(), Some(folder.to_owned()))),
+        ["crates", package, "tests", folder, ..] => {
+            Some((package.to_owned(), Some(folder.to_owned())))
+        }
         ["crates", package, "src", ..] => Some((package.to_owned(), None)),
-        [package, "tests", file] => Some((package.to_owned(), Some(file.trim_end_matches(".rs").to_owned()))),
+        [package, "tests", file] => {
+            Some((package.to_owned(), Some(file.trim_end_matches(".rs").to_owned())))
+        }
         _ => None,
     }
 }
@@ -126,8 +132,14 @@ mod tests {
     #[test]
     fn a_test_file_names_its_program() {
         let of = |path: &str| place(Path::new(path));
-        assert_eq!(of("crates/tidegate/tests/flips.rs"), Some(("tidegate".into(), Some("flips".into()))));
-        assert_eq!(of("crates/kmd/tests/reference/life.rs"), Some(("kmd".into(), Some("reference".into()))));
+        assert_eq!(
+            of("crates/tidegate/tests/flips.rs"),
+            Some(("tidegate".into(), Some("flips".into())))
+        );
+        assert_eq!(
+            of("crates/kmd/tests/reference/life.rs"),
+            Some(("kmd".into(), Some("reference".into())))
+        );
         assert_eq!(of("crates/dxgkrnl/src/sched/vidsch/tests.rs"), Some(("dxgkrnl".into(), None)));
         assert_eq!(of("README.md"), None);
     }

@@ -1,9 +1,10 @@
 //! Where the code under a requirement's tag can be switched off, as edits of the source text.
 //!
-//! The node under a tag is the first item, statement, arm or field that begins on or below the tag's line. Each way to
-//! disable or invert the node, or a comparison or literal inside it, is one [`Switch`]: text that is inserted at byte
-//! offsets and that tests the switch's number when the program runs. A switch that does not compile is left out later, so
-//! this room does not need to know types.
+//! The node under a tag is the first item, statement, arm or field that begins on or below the
+//! tag's line. Each way to disable or invert the node, or a comparison or literal inside it, is one
+//! [`Switch`]: text that is inserted at byte offsets and that tests the switch's number when the
+//! program runs. A switch that does not compile is left out later, so this room does not need to
+//! know types.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -53,7 +54,8 @@ pub fn below(text: &str, line: usize) -> Result<Vec<Switch>, String> {
 /// The first line on or below `line` that holds more than comments and attributes.
 fn first_code_line(text: &str, line: usize) -> usize {
     let lines = source::lines(text);
-    let code = |at: &usize| lines[at - 1].has_code() && !lines[at - 1].code.trim_start().starts_with("#[");
+    let code =
+        |at: &usize| lines[at - 1].has_code() && !lines[at - 1].code.trim_start().starts_with("#[");
     (line..=lines.len()).find(code).unwrap_or(line)
 }
 
@@ -62,7 +64,8 @@ struct Node {
     switches: Vec<Switch>,
 }
 
-/// Looks for the node that begins first on or below `line`; of those that begin together, the outermost.
+/// Looks for the node that begins first on or below `line`; of those that begin together, the
+/// outermost.
 struct Search<'t> {
     text: &'t str,
     line: usize,
@@ -81,7 +84,9 @@ impl<'ast> Visit<'ast> for Search<'_> {
     fn visit_item_fn(&mut self, node: &'ast syn::ItemFn) {
         let text = self.text;
         self.offer(node.sig.span().start().line, || {
-            with_inside(text, of_function(&node.sig.output, &node.block), |i| i.visit_block(&node.block))
+            with_inside(text, of_function(&node.sig.output, &node.block), |i| {
+                i.visit_block(&node.block)
+            })
         });
         visit::visit_item_fn(self, node);
     }
@@ -89,7 +94,9 @@ impl<'ast> Visit<'ast> for Search<'_> {
     fn visit_impl_item_fn(&mut self, node: &'ast syn::ImplItemFn) {
         let text = self.text;
         self.offer(node.sig.span().start().line, || {
-            with_inside(text, of_function(&node.sig.output, &node.block), |i| i.visit_block(&node.block))
+            with_inside(text, of_function(&node.sig.output, &node.block), |i| {
+                i.visit_block(&node.block)
+            })
         });
         visit::visit_impl_item_fn(self, node);
     }
@@ -126,7 +133,8 @@ impl<'ast> Visit<'ast> for Search<'_> {
     fn visit_expr_match(&mut self, node: &'ast syn::ExprMatch) {
         let text = self.text;
         // Without an arm for the rest, no arm can be left out.
-        let has_rest = node.arms.last().is_some_and(|arm| matches!(arm.pat, Pat::Wild(_) | Pat::Ident(_)));
+        let has_rest =
+            node.arms.last().is_some_and(|arm| matches!(arm.pat, Pat::Wild(_) | Pat::Ident(_)));
         for arm in &node.arms {
             self.offer(line(&arm.pat), || {
                 let whole = if has_rest { of_arm(arm) } else { vec![default_instead(&arm.body)] };
@@ -139,8 +147,11 @@ impl<'ast> Visit<'ast> for Search<'_> {
     fn visit_field_value(&mut self, node: &'ast FieldValue) {
         let text = self.text;
         self.offer(node.span().start().line, || {
-            let whole =
-                if node.colon_token.is_some() { vec![default_instead(&node.expr)] } else { Vec::new() };
+            let whole = if node.colon_token.is_some() {
+                vec![default_instead(&node.expr)]
+            } else {
+                Vec::new()
+            };
             with_inside(text, whole, |i| i.visit_expr(&node.expr))
         });
         visit::visit_field_value(self, node);
@@ -176,7 +187,9 @@ fn of_function(output: &ReturnType, block: &Block) -> Vec<Switch> {
                     at_once("false", "the function returns false"),
                 ]
             }
-            Some("Result") => vec![at_once("Ok(Default::default())", "the function returns Ok at once")],
+            Some("Result") => {
+                vec![at_once("Ok(Default::default())", "the function returns Ok at once")]
+            }
             _ => vec![at_once("Default::default()", "the function returns its default at once")],
         },
     };
@@ -200,7 +213,10 @@ fn of_statement(statement: &Stmt) -> Vec<Switch> {
         Stmt::Expr(expression, semicolon) => {
             let mut switches = of_condition(expression);
             let unit = semicolon.is_some()
-                || matches!(expression, Expr::If(_) | Expr::ForLoop(_) | Expr::While(_) | Expr::Match(_));
+                || matches!(
+                    expression,
+                    Expr::If(_) | Expr::ForLoop(_) | Expr::While(_) | Expr::Match(_)
+                );
             if unit {
                 switches.push(skipped(statement));
             }
@@ -248,7 +264,8 @@ fn of_condition(expression: &Expr) -> Vec<Switch> {
     } else {
         vec![insertion(range.start, "("), insertion(range.end, format!(") != {CALL}(NUMBER)"))]
     };
-    let what = if insertions.len() == 1 { "the condition is false" } else { "the condition is inverted" };
+    let what =
+        if insertions.len() == 1 { "the condition is false" } else { "the condition is inverted" };
     vec![Switch { line: line(condition), what, insertions }]
 }
 
@@ -269,7 +286,10 @@ fn of_arm(arm: &Arm) -> Vec<Switch> {
         let insertions = match &arm.pat {
             Pat::Guard(guarded) => {
                 let guard = bytes(&guarded.guard);
-                vec![insertion(guard.start, format!("!{CALL}(NUMBER) && (")), insertion(guard.end, ")")]
+                vec![
+                    insertion(guard.start, format!("!{CALL}(NUMBER) && (")),
+                    insertion(guard.end, ")"),
+                ]
             }
             pattern => vec![insertion(bytes(pattern).end, format!(" if !{CALL}(NUMBER)"))],
         };
@@ -280,7 +300,11 @@ fn of_arm(arm: &Arm) -> Vec<Switch> {
 }
 
 /// Appends the switches of the conditions, comparisons and literals that `visit` comes to.
-fn with_inside(text: &str, mut whole: Vec<Switch>, visit: impl FnOnce(&mut Inside<'_>)) -> Vec<Switch> {
+fn with_inside(
+    text: &str,
+    mut whole: Vec<Switch>,
+    visit: impl FnOnce(&mut Inside<'_>),
+) -> Vec<Switch> {
     let mut inside = Inside { text, switches: Vec::new() };
     visit(&mut inside);
     inside.switches.truncate(MOST_INSIDE);
@@ -308,8 +332,10 @@ impl Inside<'_> {
 
     fn offer_inverted(&mut self, expression: &Expr, what: &'static str) {
         let range = bytes(expression);
-        let insertions =
-            vec![insertion(range.start, "(("), insertion(range.end, format!(") != {CALL}(NUMBER))"))];
+        let insertions = vec![
+            insertion(range.start, "(("),
+            insertion(range.end, format!(") != {CALL}(NUMBER))")),
+        ];
         let line = line(expression);
         self.switches.push(Switch { line, what, insertions });
     }
@@ -328,7 +354,12 @@ impl<'ast> Visit<'ast> for Inside<'_> {
                 }
             }
             Expr::Binary(both) => match both.op {
-                BinOp::Eq(_) | BinOp::Ne(_) | BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) => {
+                BinOp::Eq(_)
+                | BinOp::Ne(_)
+                | BinOp::Lt(_)
+                | BinOp::Le(_)
+                | BinOp::Gt(_)
+                | BinOp::Ge(_) => {
                     self.offer_inverted(node, "the comparison is inverted");
                 }
                 // A chain with `let` has no value. Its condition has a switch of its own.
@@ -378,7 +409,8 @@ pub struct Planted {
 struct Place {
     at: usize,
     opens: bool,
-    /// Openings: the one around more text comes first. Closings: the one around less text comes first.
+    /// Openings: the one around more text comes first. Closings: the one around less text comes
+    /// first.
     nesting: Reverse<usize>,
     order: i64,
 }
@@ -392,8 +424,8 @@ fn closing((start, end): (usize, usize), order: i64) -> Place {
     Place { at: end, opens: false, nesting: Reverse(start), order: -order }
 }
 
-/// Applies numbered switches to a text; returns the text and where each piece of the switches lies in it. Switches around
-/// the same code nest: what opens last closes first.
+/// Applies numbered switches to a text; returns the text and where each piece of the switches lies
+/// in it. Switches around the same code nest: what opens last closes first.
 pub fn plant(text: &str, switches: &[(u32, &Switch)]) -> (String, Vec<Planted>) {
     let mut all: Vec<(Place, u32, String)> = Vec::new();
     for (order, (number, switch)) in (0..).zip(switches) {
@@ -432,8 +464,14 @@ mod tests {
         let all = planted("// spec: NF-001\nfn a() -> bool { b() }", 1);
         assert_eq!(all[0], "// spec: NF-001\nfn a() -> bool { if on(7) { return true; } b() }");
         assert_eq!(all[1], "// spec: NF-001\nfn a() -> bool { if on(7) { return false; } b() }");
-        assert!(planted("fn a() -> Result<u8, E> { b() }", 1)[0].contains("return Ok(Default::default());"));
-        assert!(planted("impl A { fn a(&self) { b(); } }", 1)[0].contains("{ if on(7) { return ; } b(); }"));
+        assert!(
+            planted("fn a() -> Result<u8, E> { b() }", 1)[0]
+                .contains("return Ok(Default::default());")
+        );
+        assert!(
+            planted("impl A { fn a(&self) { b(); } }", 1)[0]
+                .contains("{ if on(7) { return ; } b(); }")
+        );
     }
 
     #[test]
@@ -442,19 +480,24 @@ mod tests {
         let all = planted(text, 2);
         assert!(all[0].contains("if (x == 1) != on(7) {"), "{}", all[0]);
         assert!(all[1].contains("if !on(7) { if x == 1 {"), "{}", all[1]);
-        let text = "fn a() {\n    // spec: NF-001\n    if let Some(x) = y {\n        b();\n    }\n}";
+        let text =
+            "fn a() {\n    // spec: NF-001\n    if let Some(x) = y {\n        b();\n    }\n}";
         assert!(planted(text, 2)[0].contains("if !on(7) && let Some(x) = y {"));
         let text = "fn a() {\n    // spec: NF-001\n    b()?;\n    c();\n}";
-        assert_eq!(planted(text, 2), ["fn a() {\n    // spec: NF-001\n    if !on(7) { b()?; }\n    c();\n}"]);
+        assert_eq!(
+            planted(text, 2),
+            ["fn a() {\n    // spec: NF-001\n    if !on(7) { b()?; }\n    c();\n}"]
+        );
     }
 
     #[test]
     fn arms_values_and_fields_are_replaced() {
-        let text =
-            "fn a() {\n    match x {\n        // spec: NF-001\n        1 => 5,\n        _ => 6,\n    }\n}";
+        let text = "fn a() {\n    match x {\n        // spec: NF-001\n        1 => 5,\n        _ => 6,\n    }\n}";
         assert!(planted(text, 3)[0].contains("1 if !on(7) => 5"));
         let text = "fn a() {\n    // spec: NF-001\n    let x = b();\n}";
-        assert!(planted(text, 2)[0].contains("let x = (if on(7) { Default::default() } else { b() });"));
+        assert!(
+            planted(text, 2)[0].contains("let x = (if on(7) { Default::default() } else { b() });")
+        );
         let text = "fn a() {\n    A {\n        // spec: NF-001\n        x: b(),\n    }\n}";
         assert!(planted(text, 3)[0].contains("x: (if on(7) { Default::default() } else { b() }),"));
     }
@@ -474,7 +517,10 @@ mod tests {
             "// spec: NF-001\nfn a(x: A) -> B {\n    match x {\n        C => D,\n        E => F,\n    }\n}",
             1,
         );
-        assert!(all.iter().any(|text| text.contains("C => (if on(7) { F } else { D }),")), "{all:?}");
+        assert!(
+            all.iter().any(|text| text.contains("C => (if on(7) { F } else { D }),")),
+            "{all:?}"
+        );
     }
 
     #[test]
@@ -483,7 +529,11 @@ mod tests {
         assert!(below("// spec: NF-001\nstruct A { x: u8 }", 1).unwrap().is_empty());
         let data = "layouts! {\n    // spec: NF-001\n    A = 5;\n}\nfn b() { c(); }";
         assert!(below(data, 2).unwrap().is_empty());
-        assert!(!below("// spec: NF-001\n/// Words.\n#[inline]\nfn b() { c(); }", 1).unwrap().is_empty());
+        assert!(
+            !below("// spec: NF-001\n/// Words.\n#[inline]\nfn b() { c(); }", 1)
+                .unwrap()
+                .is_empty()
+        );
         assert!(below("fn {", 1).is_err());
     }
 
@@ -493,10 +543,15 @@ mod tests {
         let all = below(text, 2).unwrap();
         let (planted, places) = plant(text, &(1..).zip(&all).collect::<Vec<_>>());
         syn::parse_file(&planted).unwrap();
-        assert!(planted.contains("if !crate::mutant_is_on(2) { (if crate::mutant_is_on(3)"), "{planted}");
+        assert!(
+            planted.contains("if !crate::mutant_is_on(2) { (if crate::mutant_is_on(3)"),
+            "{planted}"
+        );
         assert!(planted.contains("} }) }\n    c();"), "{planted}");
         assert!(
-            places.iter().all(|p| planted[p.at.clone()].trim_end_matches([' ', '}', ')', '{']) != "b();")
+            places
+                .iter()
+                .all(|p| planted[p.at.clone()].trim_end_matches([' ', '}', ')', '{']) != "b();")
         );
     }
 

@@ -1,4 +1,5 @@
-//! What is put off: `spec/exceptions.toml`, for each id what is missing and which later work brings it.
+//! What is put off: `spec/exceptions.toml`, for each id what is missing and which later work brings
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -42,13 +43,15 @@ struct ExceptionFile {
 
 impl Exceptions {
     pub fn read(root: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(root.join(FILE)).map_err(|e| format!("{FILE}: cannot read: {e}"))?;
+        let text =
+            fs::read_to_string(root.join(FILE)).map_err(|e| format!("{FILE}: cannot read: {e}"))?;
         Self::parse(&text)
     }
 
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: ExceptionFile = toml::from_str(text).map_err(|e| format!("{FILE}: {e}"))?;
-        let head = text.lines().take_while(|l| l.starts_with('#')).map(|l| format!("{l}\n")).collect();
+        let head =
+            text.lines().take_while(|l| l.starts_with('#')).map(|l| format!("{l}\n")).collect();
         Ok(Self { head, list: file.exception })
     }
 
@@ -71,9 +74,11 @@ impl Exceptions {
     fn to_text(&self) -> String {
         let mut text = self.head.clone();
         for Exception { id, missing, brought_by } in &self.list {
-            let [missing, brought_by] = [missing, brought_by].map(|s| toml::Value::String(s.clone()));
-            text +=
-                &format!("\n[[exception]]\nid = \"{id}\"\nmissing = {missing}\nbrought_by = {brought_by}\n");
+            let [missing, brought_by] =
+                [missing, brought_by].map(|s| toml::Value::String(s.clone()));
+            text += &format!(
+                "\n[[exception]]\nid = \"{id}\"\nmissing = {missing}\nbrought_by = {brought_by}\n"
+            );
         }
         text
     }
@@ -91,7 +96,9 @@ impl Exceptions {
             if !seen.insert(id) {
                 find(format!("{id} is excepted twice: keep one"));
             } else if let Some(first) = statements.insert(missing.trim(), id) {
-                find(format!("{id} is missing the same as {first}: say what the code lacks for {id} itself"));
+                find(format!(
+                    "{id} is missing the same as {first}: say what the code lacks for {id} itself"
+                ));
             }
             for (field, text) in [("missing", missing), ("brought_by", brought_by)] {
                 if text.trim().is_empty() {
@@ -141,15 +148,18 @@ mod tests {
         let whats = found(&text.map(|(id, missing)| entry(id, missing)).concat());
         assert_eq!(whats.len(), 3, "{whats:?}");
         assert!(
-            whats[0].contains("twice") && whats[1].contains("no must") && whats[2].contains("no spec file")
+            whats[0].contains("twice")
+                && whats[1].contains("no must")
+                && whats[2].contains("no spec file")
         );
     }
 
     #[test]
     fn an_exception_says_for_its_id_alone_what_is_missing() {
-        for shared in
-            ["ids = [\"NF-001\", \"NF-003\"]\nmissing = \"x\"\nbrought_by = \"w\"", "id = \"NF-001\""]
-        {
+        for shared in [
+            "ids = [\"NF-001\", \"NF-003\"]\nmissing = \"x\"\nbrought_by = \"w\"",
+            "id = \"NF-001\"",
+        ] {
             assert!(Exceptions::parse(&format!("[[exception]]\n{shared}\n")).is_err(), "{shared}");
         }
         let same = found(&[entry("NF-001", "x"), entry("NF-003", "x")].concat());

@@ -1,4 +1,5 @@
-//! What is asked: the requirements of `spec/*.toml`, and what can be wrong with the files themselves.
+//! What is asked: the requirements of `spec/*.toml`, and what can be wrong with the files
+//! themselves.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -57,14 +58,17 @@ const ORIGINS: [&str; 2] = ["reference", "decision"];
 impl Requirements {
     pub fn read(root: &Path) -> Result<Self, String> {
         let files = tree::files(root, "spec", &["toml"])?;
-        let files = files.into_iter().filter(|f| ![EXCEPTIONS, VERDICTS].map(Path::new).contains(&&*f.path));
+        let files = files
+            .into_iter()
+            .filter(|f| ![EXCEPTIONS, VERDICTS].map(Path::new).contains(&&*f.path));
         Self::parse(files.map(|f| (f.path, f.text)))
     }
 
     pub fn parse(files: impl IntoIterator<Item = (PathBuf, String)>) -> Result<Self, String> {
         let mut list = Vec::new();
         for (path, text) in files {
-            let file: SpecFile = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+            let file: SpecFile =
+                toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
             if file.title.is_empty() || file.source.is_empty() {
                 return Err(format!("{}: give the file a title and a source", path.display()));
             }
@@ -78,7 +82,11 @@ impl Requirements {
                     ));
                 }
                 if entry.section.is_empty() || entry.text.is_empty() {
-                    return Err(format!("{}:{}: give it a section and a text", path.display(), line + 1));
+                    return Err(format!(
+                        "{}:{}: give it a section and a text",
+                        path.display(),
+                        line + 1
+                    ));
                 }
                 list.push(Requirement {
                     id: entry.id,
@@ -123,8 +131,9 @@ impl Requirements {
 }
 
 fn id_lines(text: &str) -> Vec<usize> {
-    let is_id_line =
-        |line: &str| line.trim_start().strip_prefix("id").is_some_and(|r| r.trim_start().starts_with('='));
+    let is_id_line = |line: &str| {
+        line.trim_start().strip_prefix("id").is_some_and(|r| r.trim_start().starts_with('='))
+    };
     text.lines().enumerate().filter(|(_, line)| is_id_line(line)).map(|(index, _)| index).collect()
 }
 

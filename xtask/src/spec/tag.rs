@@ -25,7 +25,8 @@ pub struct Tag {
     /// Counted from 0.
     pub line: usize,
     pub side: Side,
-    /// First line of the test that the tag belongs to, or of its block of comments outside of tests.
+    /// First line of the test that the tag belongs to, or of its block of comments outside of
+    /// tests.
     pub owner: usize,
     /// The test function that the tag belongs to.
     pub function: Option<String>,
@@ -74,7 +75,9 @@ fn in_toml(path: &Path, text: &str) -> Vec<Tag> {
 fn tag(path: &Path, line: usize, list: &str, side: Side, owner: usize) -> Tag {
     let parts: Vec<String> = list.split(',').map(|part| part.trim().to_owned()).collect();
     let fault = parts.iter().find(|part| !is_id(part)).map(|part| {
-        format!("`{part}` in a tag is no id: write `spec: NF-031, NF-032` and nothing else on the line")
+        format!(
+            "`{part}` in a tag is no id: write `spec: NF-031, NF-032` and nothing else on the line"
+        )
     });
     let ids = parts.into_iter().filter(|part| is_id(part)).collect();
     Tag { ids, file: path.to_path_buf(), line, side, owner, function: None, fault }
@@ -105,7 +108,9 @@ fn test_module_files(files: &[TextFile]) -> BTreeSet<PathBuf> {
         for module in modules {
             found.insert(folder.join(format!("{module}.rs")));
             let below = folder.join(&module);
-            found.extend(files.iter().filter(|f| f.path.starts_with(&below)).map(|f| f.path.clone()));
+            found.extend(
+                files.iter().filter(|f| f.path.starts_with(&below)).map(|f| f.path.clone()),
+            );
         }
     }
     found

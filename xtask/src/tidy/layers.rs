@@ -1,9 +1,10 @@
 //! The laws of dependency: which crate may name which.
 //!
-//! The table is the picture of the architecture. The kernel, the driver, the user-mode side and the hardware never name
-//! each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them can be replaced. `explorer` knows no
-//! graphics. Nobody but `cli` and `fuzz` names `scenarios`. Development dependencies obey the same table, save in the crates at the
-//! top, which may use anything anyway.
+//! The table is the picture of the architecture. The kernel, the driver, the user-mode side and the
+//! hardware never name each other: they meet in `ddi`, `gpu-abi` and `calls`, so that any of them
+//! can be replaced. `explorer` knows no graphics. Nobody but `cli` and `fuzz` names `scenarios`.
+//! Development dependencies obey the same table, save in the crates at the top, which may use
+//! anything anyway.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,13 +38,13 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 const BELOW_THE_FACADE: &[&str] = &[
-    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl",
-    "kmd", "d3d12", "service", "workload",
+    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer",
+    "dxgkrnl", "kmd", "d3d12", "service", "workload",
 ];
 
 const WITH_THE_FACADE: &[&str] = &[
-    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer", "dxgkrnl",
-    "kmd", "d3d12", "service", "workload", "tidegate",
+    "trace", "d3dukmdt", "programs", "platform", "ddi", "gpu-abi", "calls", "softgpu", "explorer",
+    "dxgkrnl", "kmd", "d3d12", "service", "workload", "tidegate",
 ];
 
 const WITH_SCENARIOS: &[&str] = &[
@@ -102,20 +103,25 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
 }
 
 fn in_metadata(root: &Path, text: &str) -> Result<Vec<Finding>, String> {
-    let metadata: Metadata = serde_json::from_str(text).map_err(|e| format!("cargo metadata: {e}"))?;
+    let metadata: Metadata =
+        serde_json::from_str(text).map_err(|e| format!("cargo metadata: {e}"))?;
     let mut findings = Vec::new();
     for package in &metadata.packages {
         let manifest = package.manifest_path.strip_prefix(root).unwrap_or(&package.manifest_path);
         let name = short(&package.name);
         let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
-            let what = format!("{name} is no known layer: give it a row in xtask/src/tidy/layers.rs");
+            let what =
+                format!("{name} is no known layer: give it a row in xtask/src/tidy/layers.rs");
             findings.push(Finding::of_file(manifest, what));
             continue;
         };
         let folder = manifest.parent().and_then(Path::file_name).unwrap_or_default();
         if folder != name {
-            let what =
-                format!("package {} lies in folder {}: name both alike", package.name, folder.display());
+            let what = format!(
+                "package {} lies in folder {}: name both alike",
+                package.name,
+                folder.display()
+            );
             findings.push(Finding::of_file(manifest, what));
         }
         for dependency in package.dependencies.iter().filter(|d| d.path.is_some()) {
@@ -144,7 +150,8 @@ fn advice(name: &str, named: &str) -> String {
     } else if name == "explorer" {
         "it knows no graphics and stands on platform alone".to_owned()
     } else {
-        let allowed = LAYERS.iter().find(|(layer, _)| *layer == name).map_or(&[][..], |(_, allowed)| allowed);
+        let allowed =
+            LAYERS.iter().find(|(layer, _)| *layer == name).map_or(&[][..], |(_, allowed)| allowed);
         match allowed {
             [] => "it stands on no crate of the house".to_owned(),
             some => format!("it may name {}", some.join(", ")),
@@ -172,7 +179,9 @@ mod tests {
         let found = findings("tidegate-kmd", "tidegate-softgpu", "null");
         assert_eq!(
             found,
-            ["crates/kmd/Cargo.toml: kmd must not name softgpu: the sides meet in ddi, gpu-abi and calls"]
+            [
+                "crates/kmd/Cargo.toml: kmd must not name softgpu: the sides meet in ddi, gpu-abi and calls"
+            ]
         );
         assert_eq!(findings("tidegate-explorer", "tidegate-trace", "null").len(), 1);
         assert_eq!(findings("tidegate-new", "tidegate-trace", "null").len(), 1);

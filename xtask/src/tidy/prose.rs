@@ -1,4 +1,5 @@
-//! The laws of names and documents: no file name that says nothing, no unfinished text, no path of somebody's machine.
+//! The laws of names and documents: no file name that says nothing, no unfinished text, no path of
+//! somebody's machine.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,8 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
 }
 
 fn top_documents(root: &Path) -> Result<Vec<tree::TextFile>, String> {
-    let entries = std::fs::read_dir(root).map_err(|e| format!("{}: cannot list: {e}", root.display()))?;
+    let entries =
+        std::fs::read_dir(root).map_err(|e| format!("{}: cannot list: {e}", root.display()))?;
     let mut found = Vec::new();
     for entry in entries.flatten() {
         let name: PathBuf = entry.file_name().into();
@@ -45,7 +47,10 @@ fn name(path: &Path) -> Option<Finding> {
     let text = path.to_string_lossy().to_lowercase();
     let mut parts = text.split(|c: char| !c.is_alphanumeric());
     let empty = parts.find(|part| EMPTY_NAMES.contains(part))?;
-    Some(Finding::of_file(path, format!("`{empty}` in a file name says nothing: name what the room owns")))
+    Some(Finding::of_file(
+        path,
+        format!("`{empty}` in a file name says nothing: name what the room owns"),
+    ))
 }
 
 fn text(path: &Path, text: &str) -> Vec<Finding> {
@@ -66,7 +71,8 @@ fn text(path: &Path, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether an absolute path begins so; `docs/srv/` is a relative one, and a URL has a host in front.
+/// Whether an absolute path begins so; `docs/srv/` is a relative one, and a URL has a host in
+/// front.
 fn has_path(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         line[..at]

@@ -13,8 +13,8 @@ const LINES_PER_FUNCTION: usize = 120;
 
 /// Rooms of `platform` that may be unsafe: a file, or a folder, whose name begins so.
 const UNSAFE_ROOMS: &[&str] = &["memory", "os", "fiber"];
-/// What may be named of `std::sync`: shared ownership and write-once notes order nothing between agents, so there is
-/// nothing in them for the explorer to see.
+/// What may be named of `std::sync`: shared ownership and write-once notes order nothing between
+/// agents, so there is nothing in them for the explorer to see.
 const HARMLESS_SYNC: &[&str] = &["Arc", "Weak", "OnceLock"];
 /// What makes a platform on the host.
 const HOSTS: [&str; 2] = ["Platform::host", "Platform::closed_host"];
@@ -64,8 +64,11 @@ fn header(path: &Path, lines: &[Line]) -> Option<Finding> {
 }
 
 fn sizes(path: &Path, lines: &[Line], items: &Items) -> Vec<Finding> {
-    let code =
-        lines.iter().enumerate().filter(|(index, line)| line.has_code() && !items.is_test(*index)).count();
+    let code = lines
+        .iter()
+        .enumerate()
+        .filter(|(index, line)| line.has_code() && !items.is_test(*index))
+        .count();
     let mut findings = Vec::new();
     if code > LINES_PER_FILE && !is_test_file(path) {
         let what = format!(
@@ -89,13 +92,17 @@ fn sizes(path: &Path, lines: &[Line], items: &Items) -> Vec<Finding> {
 
 fn is_monster(lines: &[Line], function: &Function) -> bool {
     let above = &lines[function.first..=function.start];
-    above.iter().any(|l| l.remark().strip_prefix("monster:").is_some_and(|reason| !reason.trim().is_empty()))
+    above.iter().any(|l| {
+        l.remark().strip_prefix("monster:").is_some_and(|reason| !reason.trim().is_empty())
+    })
 }
 
 fn unfinished(line: &Line, find: &mut impl FnMut(String)) {
     for word in UNFINISHED_WORDS {
         if words(&line.comment).chain(words(&line.code)).any(|(_, w)| w == *word) {
-            find(format!("{word}: finish it, or write a decision or an exception that says why not"));
+            find(format!(
+                "{word}: finish it, or write a decision or an exception that says why not"
+            ));
         }
     }
     for (at, word) in words(&line.code) {
@@ -113,7 +120,10 @@ fn unsafe_use(path: &Path, lines: &[Line], index: usize, find: &mut impl FnMut(S
         ));
     }
     if !has_safety_comment(lines, index) {
-        find("unsafe without a reason: say in a `SAFETY:` comment directly above why it is sound".to_owned());
+        find(
+            "unsafe without a reason: say in a `SAFETY:` comment directly above why it is sound"
+                .to_owned(),
+        );
     }
 }
 
@@ -122,14 +132,18 @@ fn may_be_unsafe(path: &Path) -> bool {
         return true;
     }
     let Ok(room) = path.strip_prefix("crates/platform/src") else { return false };
-    let name =
-        room.components().next().map(|c| c.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
+    let name = room
+        .components()
+        .next()
+        .map(|c| c.as_os_str().to_string_lossy().into_owned())
+        .unwrap_or_default();
     UNSAFE_ROOMS.iter().any(|r| name.starts_with(r))
 }
 
 /// Looks up from the line to the head of its statement or item.
 fn has_safety_comment(lines: &[Line], index: usize) -> bool {
-    let says_why = |line: &Line| line.comment.contains("SAFETY:") || line.comment.contains("# Safety");
+    let says_why =
+        |line: &Line| line.comment.contains("SAFETY:") || line.comment.contains("# Safety");
     if says_why(&lines[index]) {
         return true;
     }
@@ -146,8 +160,9 @@ fn has_safety_comment(lines: &[Line], index: usize) -> bool {
     false
 }
 
-/// Files outside of `platform` that name threads, clocks or atomics. The seam is measured against the floors of the benchmark, so
-/// these do not go through it. The tests of threads that the platform does not know start such threads.
+/// Files outside of `platform` that name threads, clocks or atomics. The seam is measured against
+/// the floors of the benchmark, so these do not go through it. The tests of threads that the
+/// platform does not know start such threads.
 const BESIDE_THE_SEAM: [&str; 2] =
     ["crates/cli/src/bench/floors.rs", "crates/tidegate/tests/foreign_threads.rs"];
 
@@ -166,7 +181,9 @@ fn named_outside_the_seam(code: &str, find: &mut impl FnMut(String)) {
     let tight: String = code.chars().filter(|c| !c.is_whitespace()).collect();
     for library in ["std", "core"] {
         if tight.contains(&format!("{library}::thread")) {
-            find("std::thread outside of platform: spawn and sleep through the platform".to_owned());
+            find(
+                "std::thread outside of platform: spawn and sleep through the platform".to_owned(),
+            );
         }
     }
     for word in ["Instant", "SystemTime"] {
@@ -177,10 +194,11 @@ fn named_outside_the_seam(code: &str, find: &mut impl FnMut(String)) {
     }
 }
 
-/// Sleeps in test functions that run on the host: how long the host takes for what is waited for is not known. An ignored test may
-/// measure the host.
+/// Sleeps in test functions that run on the host: how long the host takes for what is waited for is
+/// not known. An ignored test may measure the host.
 fn host_sleeps(path: &Path, lines: &[Line], items: &Items) -> Vec<Finding> {
-    let names = |line: &Line, wanted: &[&str]| words(&line.code).any(|(_, word)| wanted.contains(&word));
+    let names =
+        |line: &Line, wanted: &[&str]| words(&line.code).any(|(_, word)| wanted.contains(&word));
     let in_test = |index: usize| is_test_file(path) || items.is_test(index);
     let on_host = |function: &Function| {
         let mut attributes = lines[function.first..function.start].iter();
@@ -191,7 +209,8 @@ fn host_sleeps(path: &Path, lines: &[Line], items: &Items) -> Vec<Finding> {
         let makes_host = |line: &Line| HOSTS.iter().any(|host| line.code.contains(host));
         body.any(|line| makes_host(line) || names(line, RUNS_ON_HOST))
     };
-    let sleeps = (0..lines.len()).filter(|index| in_test(*index) && names(&lines[*index], &["sleep_until"]));
+    let sleeps =
+        (0..lines.len()).filter(|index| in_test(*index) && names(&lines[*index], &["sleep_until"]));
     let in_host_test = sleeps.filter(|index| items.function_at(*index).is_some_and(on_host));
     let what = "a test sleeps on the host: wait for the condition, by an event or by polling without a limit";
     in_host_test.map(|index| Finding::at(path, index, what.to_owned())).collect()
@@ -230,7 +249,10 @@ fn named(rest: &[&str]) -> Vec<String> {
     let text = rest.join(" ");
     let text = text.trim_start();
     let first_word = |part: &str| -> String {
-        part.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_' || *c == '*').collect()
+        part.trim_start()
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_' || *c == '*')
+            .collect()
     };
     let Some(list) = text.strip_prefix('{') else { return vec![first_word(text)] };
     let mut names = Vec::new();
@@ -301,7 +323,10 @@ mod tests {
     fn long_functions_say_why() {
         let long = format!("fn a() {{\n{}}}\n", "    b();\n".repeat(120));
         one("a.rs", &long, "a.rs:2: `a` has 122 lines");
-        assert!(whats("a.rs", &format!("// monster: a numbered list of the document\n{long}")).is_empty());
+        assert!(
+            whats("a.rs", &format!("// monster: a numbered list of the document\n{long}"))
+                .is_empty()
+        );
         assert_eq!(whats("a.rs", &format!("// monster:\n{long}")).len(), 1);
     }
 
@@ -320,7 +345,11 @@ mod tests {
         assert!(whats("crates/platform/src/os.rs", said).is_empty());
         one("crates/platform/src/host.rs", said, "outside of its rooms");
         one("crates/platform/src/os.rs", "a();\nunsafe { b() };", "unsafe without a reason");
-        one("crates/platform/src/os.rs", "// SAFETY: far.\na();\nunsafe { b() };", "unsafe without a reason");
+        one(
+            "crates/platform/src/os.rs",
+            "// SAFETY: far.\na();\nunsafe { b() };",
+            "unsafe without a reason",
+        );
         assert!(
             whats(
                 "crates/kmd/src/a.rs",
@@ -339,8 +368,9 @@ mod tests {
 
     #[test]
     fn tests_on_the_host_do_not_sleep() {
-        let sleeps =
-            |start: &str| format!("fn a() {{\n    {start}(|p| {{\n        p.sleep_until(b);\n    }});\n}}");
+        let sleeps = |start: &str| {
+            format!("fn a() {{\n    {start}(|p| {{\n        p.sleep_until(b);\n    }});\n}}")
+        };
         let path = "crates/softgpu/tests/fences.rs";
         for start in ["everywhere", "on(&Platform::host(), ", "on(&Platform::closed_host(), "] {
             one(path, &sleeps(start), "fences.rs:4: a test sleeps on the host");
@@ -354,11 +384,16 @@ mod tests {
     fn only_the_seam_names_threads_clocks_and_locks() {
         let path = "crates/kmd/src/a.rs";
         one(path, "use std::sync::Mutex;", "std::sync::Mutex");
-        one(path, "use std::sync::{\n    Arc,\n    atomic::{AtomicU8, Ordering},\n};", "std::sync::atomic");
+        one(
+            path,
+            "use std::sync::{\n    Arc,\n    atomic::{AtomicU8, Ordering},\n};",
+            "std::sync::atomic",
+        );
         one(path, "std::thread::yield_now();", "std::thread");
         one(path, "use std::time::{Duration, Instant};", "Instant");
         assert!(
-            whats(path, "use std::sync::{Arc, Weak};\nuse std::time::Duration;\nstruct Instant;").is_empty()
+            whats(path, "use std::sync::{Arc, Weak};\nuse std::time::Duration;\nstruct Instant;")
+                .is_empty()
         );
         assert!(whats("crates/platform/src/sync.rs", "use std::sync::Mutex;").is_empty());
     }

@@ -64,8 +64,8 @@ impl From<&AdapterInfo> for Wddm31Caps {
 impl QueryAdapterInfo {
     /// The bytes that go to [`Self::data`].
     ///
-    /// Errors: INVALID_PARAMETER for a zero adapter and no place, NOT_SUPPORTED for a type that nobody here answers,
-    /// BUFFER_TOO_SMALL when the answer is longer than the place.
+    /// Errors: INVALID_PARAMETER for a zero adapter and no place, NOT_SUPPORTED for a type that
+    /// nobody here answers, BUFFER_TOO_SMALL when the answer is longer than the place.
     pub fn answer(&self, info: &AdapterInfo) -> Result<Vec<u8>, Status> {
         handle(self.adapter)?;
         if self.data == 0 {
@@ -75,7 +75,11 @@ impl QueryAdapterInfo {
             Wddm31Caps::QUERY_TYPE => Wddm31Caps::from(info).to_bytes(),
             _ => return Err(Status::NOT_SUPPORTED),
         };
-        if bytes.len() > self.data_bytes as usize { Err(Status::BUFFER_TOO_SMALL) } else { Ok(bytes) }
+        if bytes.len() > self.data_bytes as usize {
+            Err(Status::BUFFER_TOO_SMALL)
+        } else {
+            Ok(bytes)
+        }
     }
 }
 

@@ -1,9 +1,12 @@
-//! Owns the structures that make contexts whose packets the kernel schedules, and that submit to them.
+//! Owns the structures that make contexts whose packets the kernel schedules, and that submit to
+//! them.
 
 use super::handle;
 use crate::{Handle, Priority, Status};
 use tidegate_d3dukmdt::layout;
-use tidegate_d3dukmdt::layout::{CreateContextFlags, MAX_BROADCAST_CONTEXTS, MAX_WRITTEN_PRIMARIES};
+use tidegate_d3dukmdt::layout::{
+    CreateContextFlags, MAX_BROADCAST_CONTEXTS, MAX_WRITTEN_PRIMARIES,
+};
 
 layout! {
     // spec: MF-088
@@ -91,8 +94,8 @@ bitflags::bitflags! {
 impl CreateContextVirtual {
     /// The call. Priority, tag and lane are private driver data.
     ///
-    /// Errors: INVALID_PARAMETER for a zero device and reserved flags; NOT_SUPPORTED for another physical adapter and for a flag
-    /// that nobody would act on.
+    /// Errors: INVALID_PARAMETER for a zero device and reserved flags; NOT_SUPPORTED for another
+    /// physical adapter and for a flag that nobody would act on.
     pub fn to_call(
         &self,
         priority: Priority,
@@ -107,7 +110,14 @@ impl CreateContextVirtual {
             return Err(Status::NOT_SUPPORTED);
         }
         let (node_ordinal, engine_affinity) = (self.node_ordinal, self.engine_affinity);
-        Ok(crate::CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag, lane })
+        Ok(crate::CreateContextVirtual {
+            device,
+            node_ordinal,
+            engine_affinity,
+            priority,
+            tag,
+            lane,
+        })
     }
 
     /// Puts in what came out of the call.
@@ -119,8 +129,8 @@ impl CreateContextVirtual {
 impl SubmitCommand {
     /// The call; `queued_ns` is the stamp of the submission, CPU ns.
     ///
-    /// Errors: INVALID_PARAMETER for none or more than 64 contexts, a zero context, reserved flags and more than 16 primaries;
-    /// NOT_SUPPORTED for several contexts and for presents.
+    /// Errors: INVALID_PARAMETER for none or more than 64 contexts, a zero context, reserved flags
+    /// and more than 16 primaries; NOT_SUPPORTED for several contexts and for presents.
     pub fn to_call(&self, queued_ns: u64) -> Result<crate::SubmitCommand, Status> {
         let flags = SubmitCommandFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
         let contexts = self.broadcast_context_count as usize;
@@ -180,11 +190,15 @@ mod tests {
         assert_eq!((call.device, call.node_ordinal, call.engine_affinity), (Handle(0x11), 0x22, 2));
         assert_eq!((call.priority, call.tag, call.lane), (Priority::Idle, 7, 8));
         args.answer(Handle(0x55));
-        let set = [(0, 0x11), (4, 0x22), (8, 2), (12, 8), (16, 0x33), (24, 0x44), (28, 12), (32, 0x55)];
+        let set =
+            [(0, 0x11), (4, 0x22), (8, 2), (12, 8), (16, 0x33), (24, 0x44), (28, 12), (32, 0x55)];
         assert_bytes(&args.to_bytes(), 40, &set);
         let refused = |args: CreateContextVirtual| args.to_call(Priority::Idle, 7, 8).unwrap_err();
         assert_eq!(refused(CreateContextVirtual { device: 0, ..args }), Status::INVALID_PARAMETER);
-        assert_eq!(refused(CreateContextVirtual { flags: 0x80, ..args }), Status::INVALID_PARAMETER);
+        assert_eq!(
+            refused(CreateContextVirtual { flags: 0x80, ..args }),
+            Status::INVALID_PARAMETER
+        );
         assert_eq!(refused(CreateContextVirtual { flags: 1, ..args }), Status::NOT_SUPPORTED);
     }
 
@@ -247,7 +261,10 @@ mod tests {
         for args in bad {
             assert_eq!(refused(args), Status::INVALID_PARAMETER);
         }
-        assert_eq!(refused(SubmitCommand { broadcast_context_count: 2, ..submit() }), Status::NOT_SUPPORTED);
+        assert_eq!(
+            refused(SubmitCommand { broadcast_context_count: 2, ..submit() }),
+            Status::NOT_SUPPORTED
+        );
         assert_eq!(refused(SubmitCommand { flags: 2, ..submit() }), Status::NOT_SUPPORTED);
         assert_eq!(submit(), SubmitCommand::read(&submit().to_bytes()));
         assert_eq!(SubmitCommand::ZERO.to_bytes(), [0; 384]);
@@ -263,6 +280,9 @@ mod tests {
         let args = SetContextInProcessSchedulingPriority { context: 0x11, priority: 1 };
         assert_eq!(args.to_bytes(), [0x11, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(args.to_call(), Ok((Handle(0x11), 1)));
-        assert_eq!(SetContextInProcessSchedulingPriority::ZERO.to_call(), Err(Status::INVALID_PARAMETER));
+        assert_eq!(
+            SetContextInProcessSchedulingPriority::ZERO.to_call(),
+            Err(Status::INVALID_PARAMETER)
+        );
     }
 }

@@ -49,8 +49,8 @@ layout! {
         0 "hDevice" device: u32,
         /// See [`DeviceStateType`]. In.
         4 "StateType" state_type: u32,
-        /// A union. For EXECUTION its low half is a number of D3DKMT_DEVICEEXECUTION_STATE, for PAGE_FAULT it is a
-        /// [`DevicePageFaultState`]. Out.
+        /// A union. For EXECUTION its low half is a number of D3DKMT_DEVICEEXECUTION_STATE, for
+        /// PAGE_FAULT it is a [`DevicePageFaultState`]. Out.
         8 "Anonymous" state: [u64; 6],
     }
 
@@ -135,12 +135,14 @@ fn page_fault(state: &DeviceState) -> DevicePageFaultState {
 }
 
 impl GetDeviceState {
-    /// The device and what is asked. INVALID_PARAMETER for a zero device and a type that does not exist.
+    /// The device and what is asked. INVALID_PARAMETER for a zero device and a type that does not
+    /// exist.
     pub fn checked(&self) -> Result<(Handle, DeviceStateType), Status> {
         Ok((handle(self.device)?, DeviceStateType::try_from(self.state_type)?))
     }
 
-    /// Puts in how the device stands. NOT_SUPPORTED for what has to do with presents and resets, which devices here do not keep.
+    /// Puts in how the device stands. NOT_SUPPORTED for what has to do with presents and resets,
+    /// which devices here do not keep.
     pub fn answer(&mut self, state: &DeviceState) -> Result<(), Status> {
         let (_, asked) = self.checked()?;
         let mut bytes = [0; 48];
@@ -246,7 +248,16 @@ mod tests {
         assert_bytes(
             &args.to_bytes(),
             56,
-            &[(0, 0x11), (4, 5), (8, 0x22), (16, 6), (20, 0x33), (24, 0x21), (28, 0x45), (32, 0x66)],
+            &[
+                (0, 0x11),
+                (4, 5),
+                (8, 0x22),
+                (16, 6),
+                (20, 0x33),
+                (24, 0x21),
+                (28, 0x45),
+                (32, 0x66),
+            ],
         );
         args.answer(&DeviceState::Active).unwrap();
         assert_eq!(args.state, [0; 6]);

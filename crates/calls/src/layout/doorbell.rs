@@ -3,7 +3,9 @@
 use super::handle;
 use crate::{Handle, Status};
 use tidegate_d3dukmdt::layout;
-use tidegate_d3dukmdt::layout::{DOORBELL_PRIVATE_DATA_BYTES, Raw, is_private_data, reserved_is_zero};
+use tidegate_d3dukmdt::layout::{
+    DOORBELL_PRIVATE_DATA_BYTES, Raw, is_private_data, reserved_is_zero,
+};
 
 layout! {
     // spec: UMS-023
@@ -87,8 +89,8 @@ pub struct DoorbellAddresses {
 impl CreateDoorbell {
     /// Flags and bytes of private driver data to fetch.
     ///
-    /// Errors: INVALID_PARAMETER for a zero queue or ring, reserved flags, and private driver data that is too much or stands
-    /// nowhere.
+    /// Errors: INVALID_PARAMETER for a zero queue or ring, reserved flags, and private driver data
+    /// that is too much or stands nowhere.
     pub fn checked(&self) -> Result<(CreateDoorbellFlags, usize), Status> {
         handle(self.hw_queue)?;
         handle(self.ring_buffer)?;
@@ -97,13 +99,20 @@ impl CreateDoorbell {
         Ok((flags, is_private_data(address, bytes, DOORBELL_PRIVATE_DATA_BYTES)?))
     }
 
-    /// The call, with the private driver data that was fetched. A queue without a control area names none, as handle 0.
+    /// The call, with the private driver data that was fetched. A queue without a control area
+    /// names none, as handle 0.
     ///
     /// Errors: those of [`Self::checked`].
     pub fn to_call(&self, private_data: Vec<u8>) -> Result<crate::CreateDoorbell, Status> {
         let (flags, _) = self.checked()?;
         let (ring, control) = (Handle(self.ring_buffer), Handle(self.ring_buffer_control));
-        Ok(crate::CreateDoorbell { hw_queue: Handle(self.hw_queue), ring, control, flags, private_data })
+        Ok(crate::CreateDoorbell {
+            hw_queue: Handle(self.hw_queue),
+            ring,
+            control,
+            flags,
+            private_data,
+        })
     }
 
     /// Puts in what came out of the call.
@@ -177,7 +186,10 @@ mod tests {
         let mut args = create();
         assert_eq!(args.checked(), Ok((CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION, 16)));
         let call = args.to_call(Vec::new()).unwrap();
-        assert_eq!((call.hw_queue, call.ring, call.control), (Handle(0x11), Handle(0x22), Handle(0x33)));
+        assert_eq!(
+            (call.hw_queue, call.ring, call.control),
+            (Handle(0x11), Handle(0x22), Handle(0x33))
+        );
         let addresses =
             DoorbellAddresses { doorbell: 0x55, secondary: 0x66, status: 0x77, last_queued: 0x88 };
         args.answer(Handle(0x99), addresses);
@@ -208,7 +220,11 @@ mod tests {
             CreateDoorbell { private_driver_data: 0, ..create() },
         ];
         for args in bad {
-            assert_eq!(args.to_call(Vec::new()).unwrap_err(), Status::INVALID_PARAMETER, "{args:?}");
+            assert_eq!(
+                args.to_call(Vec::new()).unwrap_err(),
+                Status::INVALID_PARAMETER,
+                "{args:?}"
+            );
         }
         let both = CreateDoorbell { flags: 3, ..create() }.to_call(Vec::new()).unwrap();
         assert_eq!(both.flags, CreateDoorbellFlags::all());

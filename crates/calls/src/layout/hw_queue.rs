@@ -1,5 +1,6 @@
-//! Owns the structures that make hardware contexts and queues and that submit to queues. Priority, tag and lane of a queue are
-//! private driver data, which whoever carries the call fetches and hands in.
+//! Owns the structures that make hardware contexts and queues and that submit to queues. Priority,
+//! tag and lane of a queue are private driver data, which whoever carries the call fetches and
+//! hands in.
 
 use super::signal::signal_flags;
 use super::{FenceArrays, handle};
@@ -139,13 +140,21 @@ impl DestroyHwContext {
 }
 
 impl CreateHwQueue {
-    /// The call. NativeProgressFence is the kernel's to set: what the caller put there is not looked at.
+    /// The call. NativeProgressFence is the kernel's to set: what the caller put there is not
+    /// looked at.
     ///
-    /// Errors: INVALID_PARAMETER for a zero context and reserved flags, NOT_SUPPORTED for a flag that nobody would act on.
-    pub fn to_call(&self, priority: Priority, tag: u32, lane: u32) -> Result<crate::CreateHwQueue, Status> {
+    /// Errors: INVALID_PARAMETER for a zero context and reserved flags, NOT_SUPPORTED for a flag
+    /// that nobody would act on.
+    pub fn to_call(
+        &self,
+        priority: Priority,
+        tag: u32,
+        lane: u32,
+    ) -> Result<crate::CreateHwQueue, Status> {
         let hw_context = handle(self.hw_context)?;
         let flags = CreateHwQueueFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
-        let acted_on = CreateHwQueueFlags::USER_MODE_SUBMISSION | CreateHwQueueFlags::NATIVE_PROGRESS_FENCE;
+        let acted_on =
+            CreateHwQueueFlags::USER_MODE_SUBMISSION | CreateHwQueueFlags::NATIVE_PROGRESS_FENCE;
         if !acted_on.contains(flags) {
             return Err(Status::NOT_SUPPORTED);
         }
@@ -182,7 +191,8 @@ impl DestroyHwQueue {
 impl SubmitCommandToHwQueue {
     /// The call; `queued_ns` is the stamp of the submission, CPU ns.
     ///
-    /// Errors: INVALID_PARAMETER for a zero queue and for too many primaries or primaries that stand nowhere.
+    /// Errors: INVALID_PARAMETER for a zero queue and for too many primaries or primaries that
+    /// stand nowhere.
     pub fn to_call(&self, queued_ns: u64) -> Result<crate::SubmitCommandToHwQueue, Status> {
         if self.num_primaries != 0 {
             is_an_array(self.written_primaries, self.num_primaries, MAX_WRITTEN_PRIMARIES)?;
@@ -198,11 +208,12 @@ impl SubmitCommandToHwQueue {
 }
 
 impl SubmitWaitForSyncObjectsToHwQueue {
-    /// The queue and what it waits for: all of them. INVALID_PARAMETER for a zero queue, no arrays, and none or more than 32
-    /// fences.
+    /// The queue and what it waits for: all of them. INVALID_PARAMETER for a zero queue, no arrays,
+    /// and none or more than 32 fences.
     pub fn checked(&self) -> Result<(Handle, FenceArrays), Status> {
         let (handles, values) = (self.object_handle_array, self.fence_value_array);
-        let fences = FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_WAITED_ON)?;
+        let fences =
+            FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_WAITED_ON)?;
         Ok((handle(self.hw_queue)?, fences))
     }
 }
@@ -221,8 +232,8 @@ pub struct HwQueueSignal {
 }
 
 impl SubmitSignalSyncObjectsToHwQueue {
-    /// What is asked for. INVALID_PARAMETER for reserved flags, an event (which has no place in this structure), no arrays,
-    /// none or more than 64 queues, and none or more than 32 fences.
+    /// What is asked for. INVALID_PARAMETER for reserved flags, an event (which has no place in
+    /// this structure), no arrays, none or more than 64 queues, and none or more than 32 fences.
     pub fn checked(&self) -> Result<HwQueueSignal, Status> {
         let flags = signal_flags(self.flags)?;
         if flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) {
@@ -232,7 +243,8 @@ impl SubmitSignalSyncObjectsToHwQueue {
         let count = self.broadcast_hw_queue_count;
         let hw_queue_count = is_an_array(hw_queues_address, count, MAX_BROADCAST_CONTEXTS)?;
         let (handles, values) = (self.object_handle_array, self.fence_value_array);
-        let fences = FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_SIGNALED)?;
+        let fences =
+            FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_SIGNALED)?;
         Ok(HwQueueSignal { hw_queue_count, hw_queues_address, fences, flags })
     }
 }
@@ -279,7 +291,8 @@ mod tests {
 
     #[test]
     fn a_hardware_context_names_its_engine() {
-        let mut args = CreateHwContext { device: 0x11, node_ordinal: 2, engine_affinity: 4, ..Raw::ZERO };
+        let mut args =
+            CreateHwContext { device: 0x11, node_ordinal: 2, engine_affinity: 4, ..Raw::ZERO };
         let call = args.to_call().unwrap();
         assert_eq!((call.device, call.node_ordinal, call.engine_affinity), (Handle(0x11), 2, 4));
         args.answer(Handle(0x33));
@@ -305,11 +318,22 @@ mod tests {
             num_primaries: 16,
             written_primaries: 0x77,
         };
-        let set =
-            [(0, 0x11), (8, 0x22), (16, 0x33), (24, 0x44), (28, 0x55), (32, 0x66), (40, 16), (48, 0x77)];
+        let set = [
+            (0, 0x11),
+            (8, 0x22),
+            (16, 0x33),
+            (24, 0x44),
+            (28, 0x55),
+            (32, 0x66),
+            (40, 16),
+            (48, 0x77),
+        ];
         assert_bytes(&args.to_bytes(), 56, &set);
         let call = args.to_call(9).unwrap();
-        assert_eq!((call.hw_queue, call.progress_fence_id, call.queued_ns), (Handle(0x11), 0x22, 9));
+        assert_eq!(
+            (call.hw_queue, call.progress_fence_id, call.queued_ns),
+            (Handle(0x11), 0x22, 9)
+        );
         assert_eq!((call.commands_gpu_va, call.command_bytes), (0x33, 0x44));
         let bad = [
             SubmitCommandToHwQueue { hw_queue: 0, ..args },

@@ -1,13 +1,16 @@
-//! Owns the argument structures of the D3DKMT calls as they stand in a caller's memory, and their translation.
+//! Owns the argument structures of the D3DKMT calls as they stand in a caller's memory, and their
+//! translation.
 //!
-//! The order that matters, for each call: 1. the C ABI copies the structure in; 2. it is checked and turned into the arguments
-//! of [`crate::Kernel`] (`to_call`, or `checked` where arrays or events have to be fetched first); 3. the arrays are copied in,
-//! as many elements as were allowed in step 2; 4. the call is made; 5. what came out is put into the structure (`answer`), which
-//! is copied out. A structure is left as it was when the call fails.
+//! The order that matters, for each call: 1. the C ABI copies the structure in; 2. it is checked
+//! and turned into the arguments of [`crate::Kernel`] (`to_call`, or `checked` where arrays or
+//! events have to be fetched first); 3. the arrays are copied in, as many elements as were allowed
+//! in step 2; 4. the call is made; 5. what came out is put into the structure (`answer`), which is
+//! copied out. A structure is left as it was when the call fails.
 //!
-//! Statuses here are those of a structure that makes no sense: INVALID_PARAMETER for zero handles, reserved bits, counts out of
-//! their limits and NULL arrays; INVALID_HANDLE for a NULL event or NT handle; NOT_SUPPORTED for what the interface has and this
-//! call surface cannot carry. Whether a handle names anything is found out by the call. Memory is not followed here.
+//! Statuses here are those of a structure that makes no sense: INVALID_PARAMETER for zero handles,
+//! reserved bits, counts out of their limits and NULL arrays; INVALID_HANDLE for a NULL event or NT
+//! handle; NOT_SUPPORTED for what the interface has and this call surface cannot carry. Whether a
+//! handle names anything is found out by the call. Memory is not followed here.
 
 mod adapter;
 mod context;
@@ -23,8 +26,8 @@ mod wait;
 
 pub use adapter::{IsFeatureEnabled, QueryAdapterInfo, Wddm31Caps, Wddm31CapsFlags};
 pub use context::{
-    CreateContextVirtual, SetContextInProcessSchedulingPriority, SetContextSchedulingPriority, SubmitCommand,
-    SubmitCommandFlags,
+    CreateContextVirtual, SetContextInProcessSchedulingPriority, SetContextSchedulingPriority,
+    SubmitCommand, SubmitCommandFlags,
 };
 pub use device::{CreateDevice, DevicePageFaultState, DeviceStateType, GetDeviceState, Lock2};
 pub use doorbell::{
@@ -32,8 +35,8 @@ pub use doorbell::{
     NotifyWorkSubmission,
 };
 pub use hw_queue::{
-    CreateHwContext, CreateHwQueue, DestroyHwContext, DestroyHwQueue, HwQueueSignal, SubmitCommandToHwQueue,
-    SubmitSignalSyncObjectsToHwQueue, SubmitWaitForSyncObjectsToHwQueue,
+    CreateHwContext, CreateHwQueue, DestroyHwContext, DestroyHwQueue, HwQueueSignal,
+    SubmitCommandToHwQueue, SubmitSignalSyncObjectsToHwQueue, SubmitWaitForSyncObjectsToHwQueue,
 };
 pub use native_fence::{CreateNativeFence, GetNativeFenceLogDetail, OpenNativeFenceFromNtHandle};
 pub use paging::{
@@ -42,12 +45,12 @@ pub use paging::{
 };
 pub use share::share_objects;
 pub use signal::{
-    GpuSignal, GpuSignalTarget, SignalSynchronizationObjectFromCpu, SignalSynchronizationObjectFromGpu,
-    SignalSynchronizationObjectFromGpu2,
+    GpuSignal, GpuSignalTarget, SignalSynchronizationObjectFromCpu,
+    SignalSynchronizationObjectFromGpu, SignalSynchronizationObjectFromGpu2,
 };
 pub use sync_object::{
-    CreateSynchronizationObject2, DestroySynchronizationObject, OpenInstance, OpenSyncObjectFromNtHandle2,
-    OpenedFenceArm,
+    CreateSynchronizationObject2, DestroySynchronizationObject, OpenInstance,
+    OpenSyncObjectFromNtHandle2, OpenedFenceArm,
 };
 pub use wait::{
     CpuWait, MAX_OBJECTS_PER_CPU_WAIT, WaitForSynchronizationObjectFromCpu,
@@ -57,7 +60,8 @@ pub use wait::{
 use crate::{FenceValue, Handle, Status};
 use tidegate_d3dukmdt::layout::{is_a_handle, is_an_array};
 
-/// The two arrays that name fences and values: where they stand in the caller's memory and how long both are.
+/// The two arrays that name fences and values: where they stand in the caller's memory and how long
+/// both are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceArrays {
     /// Elements of each.
@@ -75,13 +79,16 @@ impl FenceArrays {
         Ok(FenceArrays { count, handles_address: handles, values_address: values })
     }
 
-    /// The fences, once both arrays were copied in; INVALID_PARAMETER when either is not as long as was said.
+    /// The fences, once both arrays were copied in; INVALID_PARAMETER when either is not as long as
+    /// was said.
     pub fn fences(&self, handles: &[u32], values: &[u64]) -> Result<Vec<FenceValue>, Status> {
         if handles.len() != self.count || values.len() != self.count {
             return Err(Status::INVALID_PARAMETER);
         }
         let pairs = handles.iter().zip(values);
-        Ok(pairs.map(|(handle, value)| FenceValue { fence: Handle(*handle), value: *value }).collect())
+        Ok(pairs
+            .map(|(handle, value)| FenceValue { fence: Handle(*handle), value: *value })
+            .collect())
     }
 }
 
@@ -116,7 +123,10 @@ mod tests {
         assert_eq!(arrays.fences(&[1], &[3, 4]), Err(Status::INVALID_PARAMETER));
         assert_eq!(arrays.fences(&[1, 2], &[3]), Err(Status::INVALID_PARAMETER));
         for (count, handles, values) in [(0, 8, 16), (33, 8, 16), (1, 0, 16), (1, 8, 0)] {
-            assert_eq!(FenceArrays::checked(count, handles, values, 32), Err(Status::INVALID_PARAMETER));
+            assert_eq!(
+                FenceArrays::checked(count, handles, values, 32),
+                Err(Status::INVALID_PARAMETER)
+            );
         }
     }
 }

@@ -69,13 +69,15 @@ layout! {
 impl CreateNativeFence {
     /// The call. `name` is for reports.
     ///
-    /// Errors: INVALID_PARAMETER for a zero device, reserved bits and bytes, and a type that does not exist.
+    /// Errors: INVALID_PARAMETER for a zero device, reserved bits and bytes, and a type that does
+    /// not exist.
     pub fn to_call<'a>(&self, name: &'a str) -> Result<crate::CreateNativeFence<'a>, Status> {
         let device = handle(self.device)?;
         reserved_is_zero(self.flags)?;
         reserved_is_zero(self.reserved)?;
         let (fence_type, flags) = self.info.checked()?;
-        let (initial_value, engine_affinity) = (self.info.initial_fence_value, self.info.engine_affinity);
+        let (initial_value, engine_affinity) =
+            (self.info.initial_fence_value, self.info.engine_affinity);
         let private_data = self.private_driver_data;
         Ok(crate::CreateNativeFence {
             device,
@@ -104,7 +106,8 @@ impl CreateNativeFence {
 impl OpenNativeFenceFromNtHandle {
     /// What is asked for.
     ///
-    /// Errors: INVALID_PARAMETER for a zero device and reserved bits and bytes, INVALID_HANDLE for no handle.
+    /// Errors: INVALID_PARAMETER for a zero device and reserved bits and bytes, INVALID_HANDLE for
+    /// no handle.
     pub fn checked(&self) -> Result<OpenInstance, Status> {
         reserved_is_zero(self.reserved)?;
         OpenInstance::checked(self.nt_handle, self.device, self.flags, self.engine_affinity)
@@ -154,8 +157,14 @@ mod tests {
     }
 
     fn create() -> CreateNativeFence {
-        let info = NativeFenceInfo { initial_fence_value: 0x22, fence_type: 1, flags: 0x80, ..Raw::ZERO };
-        CreateNativeFence { device: 0x11, private_driver_data: private_data(1, 2), info, ..Raw::ZERO }
+        let info =
+            NativeFenceInfo { initial_fence_value: 0x22, fence_type: 1, flags: 0x80, ..Raw::ZERO };
+        CreateNativeFence {
+            device: 0x11,
+            private_driver_data: private_data(1, 2),
+            info,
+            ..Raw::ZERO
+        }
     }
 
     // spec: NF-094

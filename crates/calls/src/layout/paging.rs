@@ -1,4 +1,5 @@
-//! Owns the structures of the residency calls. Where the allocations of a call stand is fetched between `checked` and the call.
+//! Owns the structures of the residency calls. Where the allocations of a call stand is fetched
+//! between `checked` and the call.
 
 use super::handle;
 use crate::paging::{PagingPriority, Residency, SegmentGroup, VideoMemoryInfo};
@@ -126,7 +127,8 @@ fn allocations(handles: &[u32], count: u32) -> Result<Vec<Handle>, Status> {
 impl CreatePagingQueue {
     /// The call.
     ///
-    /// Errors: INVALID_PARAMETER for a zero device and a priority that is none; NOT_SUPPORTED for another physical adapter.
+    /// Errors: INVALID_PARAMETER for a zero device and a priority that is none; NOT_SUPPORTED for
+    /// another physical adapter.
     pub fn to_call(&self) -> Result<crate::CreatePagingQueue, Status> {
         let priority = match self.priority.cast_signed() {
             -1 => PagingPriority::BelowNormal,
@@ -138,7 +140,8 @@ impl CreatePagingQueue {
         Ok(crate::CreatePagingQueue { device: handle(self.device)?, priority })
     }
 
-    /// Puts in what came out of the call; `value_cpu_va` is where the fence's value stands for the process.
+    /// Puts in what came out of the call; `value_cpu_va` is where the fence's value stands for the
+    /// process.
     pub fn answer(&mut self, made: &crate::PagingQueue, value_cpu_va: u64) {
         self.paging_queue = made.handle.0;
         self.sync_object = made.fence.handle.0;
@@ -156,7 +159,8 @@ impl DestroyPagingQueue {
 impl MakeResident {
     /// How many handles to fetch.
     ///
-    /// Errors: INVALID_PARAMETER for a zero paging queue, no allocations or too many, and reserved flags.
+    /// Errors: INVALID_PARAMETER for a zero paging queue, no allocations or too many, and reserved
+    /// flags.
     pub fn checked(&self) -> Result<usize, Status> {
         handle(self.paging_queue)?;
         MakeResidentFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
@@ -171,7 +175,8 @@ impl MakeResident {
         Ok((handle(self.paging_queue)?, allocations(handles, self.num_allocations)?))
     }
 
-    /// Puts in what came out of the call, and returns the status that goes with it: SUCCESS, PENDING, or NO_MEMORY.
+    /// Puts in what came out of the call, and returns the status that goes with it: SUCCESS,
+    /// PENDING, or NO_MEMORY.
     // spec: RES-003
     pub fn answer(&mut self, residency: Residency) -> Status {
         (self.paging_fence_value, self.num_bytes_to_trim) = (0, 0);
@@ -216,8 +221,8 @@ impl Evict {
 impl QueryVideoMemoryInfo {
     /// Which memory is asked about.
     ///
-    /// Errors: INVALID_PARAMETER for a zero adapter and a group that is none; NOT_SUPPORTED for another process or physical
-    /// adapter.
+    /// Errors: INVALID_PARAMETER for a zero adapter and a group that is none; NOT_SUPPORTED for
+    /// another process or physical adapter.
     pub fn to_call(&self) -> Result<SegmentGroup, Status> {
         handle(self.adapter)?;
         first_adapter(self.physical_adapter_index)?;
@@ -265,10 +270,24 @@ mod tests {
         };
         assert_eq!(resident.to_call(&[3, 4]), Ok((Handle(0x11), vec![Handle(3), Handle(4)])));
         assert!(resident.to_call(&[3]).is_err() && resident.to_call(&[3, 0]).is_err());
-        assert_eq!(resident.answer(Residency::Pending { paging_fence_value: 0x33 }), Status::PENDING);
-        assert_bytes(&resident.to_bytes(), 48, &[(0, 0x11), (4, 2), (8, 0x22), (24, 2), (32, 0x33)]);
-        assert_eq!(resident.answer(Residency::OverBudget { bytes_to_trim: 0x44 }), Status::NO_MEMORY);
-        assert_bytes(&resident.to_bytes(), 48, &[(0, 0x11), (4, 2), (8, 0x22), (24, 2), (40, 0x44)]);
+        assert_eq!(
+            resident.answer(Residency::Pending { paging_fence_value: 0x33 }),
+            Status::PENDING
+        );
+        assert_bytes(
+            &resident.to_bytes(),
+            48,
+            &[(0, 0x11), (4, 2), (8, 0x22), (24, 2), (32, 0x33)],
+        );
+        assert_eq!(
+            resident.answer(Residency::OverBudget { bytes_to_trim: 0x44 }),
+            Status::NO_MEMORY
+        );
+        assert_bytes(
+            &resident.to_bytes(),
+            48,
+            &[(0, 0x11), (4, 2), (8, 0x22), (24, 2), (40, 0x44)],
+        );
         assert_eq!(resident.answer(Residency::Resident), Status::SUCCESS);
         assert!(MakeResident { flags: 4, ..resident }.checked().is_err());
         assert!(MakeResident { num_allocations: 4097, ..resident }.checked().is_err());
@@ -282,7 +301,13 @@ mod tests {
 
     #[test]
     fn an_eviction_names_a_device_and_its_allocations() {
-        let evict = Evict { device: 0x11, num_allocations: 1, allocation_list: 0x22, flags: 1, ..Raw::ZERO };
+        let evict = Evict {
+            device: 0x11,
+            num_allocations: 1,
+            allocation_list: 0x22,
+            flags: 1,
+            ..Raw::ZERO
+        };
         assert_eq!(evict.to_call(&[5]), Ok((Handle(0x11), vec![Handle(5)])));
         assert_bytes(&evict.to_bytes(), 32, &[(0, 0x11), (4, 1), (8, 0x22), (16, 1)]);
         assert!(Evict { flags: 8, ..evict }.checked().is_err());

@@ -8,7 +8,8 @@ const GENERIC_ALL: u32 = 0x1000_0000;
 
 /// How many handles stand at `handles_address`, and what the holder of the NT handle may do.
 ///
-/// Errors: INVALID_PARAMETER for none, for more than three objects and for rights that do not exist.
+/// Errors: INVALID_PARAMETER for none, for more than three objects and for rights that do not
+/// exist.
 // spec: MF-087
 #[doc(alias = "D3DKMTShareObjects")]
 pub fn share_objects(

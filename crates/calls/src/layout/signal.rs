@@ -1,10 +1,13 @@
-//! Owns the structures of signals, by the CPU and by contexts. The arrays are fetched by whoever carries the call; which flag
-//! goes with which call beyond the shape of its structure is decided by the call.
+//! Owns the structures of signals, by the CPU and by contexts. The arrays are fetched by whoever
+//! carries the call; which flag goes with which call beyond the shape of its structure is decided
+//! by the call.
 
 use super::{FenceArrays, handle, nt_handle};
 use crate::{Handle, SignalFlags, Status};
 use tidegate_d3dukmdt::layout;
-use tidegate_d3dukmdt::layout::{MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_SIGNALED, Union64, is_an_array};
+use tidegate_d3dukmdt::layout::{
+    MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_SIGNALED, Union64, is_an_array,
+};
 
 layout! {
     // spec: MF-084
@@ -83,8 +86,8 @@ pub(super) fn signal_flags(bits: u32) -> Result<SignalFlags, Status> {
 }
 
 impl SignalSynchronizationObjectFromCpu {
-    /// Device, fences and flags. INVALID_PARAMETER for a zero device, reserved flags, an event (which has no place in this
-    /// structure), no arrays, and none or more than 32 fences.
+    /// Device, fences and flags. INVALID_PARAMETER for a zero device, reserved flags, an event
+    /// (which has no place in this structure), no arrays, and none or more than 32 fences.
     pub fn checked(&self) -> Result<(Handle, FenceArrays, SignalFlags), Status> {
         let device = handle(self.device)?;
         let flags = signal_flags(self.flags)?;
@@ -92,23 +95,27 @@ impl SignalSynchronizationObjectFromCpu {
             return Err(Status::INVALID_PARAMETER);
         }
         let (handles, values) = (self.object_handle_array, self.fence_value_array);
-        let fences = FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_SIGNALED)?;
+        let fences =
+            FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_SIGNALED)?;
         Ok((device, fences, flags))
     }
 }
 
 impl SignalSynchronizationObjectFromGpu {
-    /// Context and fences. INVALID_PARAMETER for a zero context, no arrays, and none or more than 32 fences.
+    /// Context and fences. INVALID_PARAMETER for a zero context, no arrays, and none or more than
+    /// 32 fences.
     pub fn checked(&self) -> Result<(Handle, FenceArrays), Status> {
         let (handles, values) = (self.object_handle_array, self.arm.words[0]);
-        let fences = FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_SIGNALED)?;
+        let fences =
+            FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_SIGNALED)?;
         Ok((handle(self.context)?, fences))
     }
 }
 
 impl SignalSynchronizationObjectFromGpu2 {
-    /// What is asked for. INVALID_PARAMETER for reserved flags, no arrays, none or more than 64 contexts, none or more than 32
-    /// fences, and an event together with fences; INVALID_HANDLE for a NULL event.
+    /// What is asked for. INVALID_PARAMETER for reserved flags, no arrays, none or more than 64
+    /// contexts, none or more than 32 fences, and an event together with fences; INVALID_HANDLE for
+    /// a NULL event.
     pub fn checked(&self) -> Result<GpuSignal, Status> {
         let flags = signal_flags(self.flags)?;
         let contexts_address = self.broadcast_context_array;
@@ -121,7 +128,8 @@ impl SignalSynchronizationObjectFromGpu2 {
             GpuSignalTarget::CpuEvent { event: nt_handle(self.arm.words[0])? }
         } else {
             let (handles, values) = (self.object_handle_array, self.arm.words[0]);
-            let fences = FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_SIGNALED)?;
+            let fences =
+                FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_SIGNALED)?;
             GpuSignalTarget::Fences(fences)
         };
         Ok(GpuSignal { context_count, contexts_address, target, flags })
@@ -216,7 +224,8 @@ mod tests {
 
     #[test]
     fn an_event_goes_alone() {
-        let event = SignalSynchronizationObjectFromGpu2 { object_count: 0, flags: 2, ..broadcast() };
+        let event =
+            SignalSynchronizationObjectFromGpu2 { object_count: 0, flags: 2, ..broadcast() };
         assert_eq!(event.checked().unwrap().target, GpuSignalTarget::CpuEvent { event: 0x33 });
         let with_fences = SignalSynchronizationObjectFromGpu2 { flags: 2, ..broadcast() };
         assert_eq!(with_fences.checked(), Err(Status::INVALID_PARAMETER));

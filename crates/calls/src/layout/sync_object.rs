@@ -1,5 +1,5 @@
-//! Owns the structures that make, open and end synchronisation objects. Called by whoever carries these calls; what the flags
-//! of an object allow is decided by the call.
+//! Owns the structures that make, open and end synchronisation objects. Called by whoever carries
+//! these calls; what the flags of an object allow is decided by the call.
 
 use super::{handle, nt_handle};
 use crate::{CreateMonitoredFence, Handle, Status, SyncObjectFlags};
@@ -55,8 +55,8 @@ layout! {
 impl CreateSynchronizationObject2 {
     /// The call, for a monitored fence. `name` is for reports.
     ///
-    /// Errors: INVALID_PARAMETER for a zero device and for what [`SynchronizationObjectInfo2::checked`] refuses; NOT_SUPPORTED
-    /// for the other types.
+    /// Errors: INVALID_PARAMETER for a zero device and for what
+    /// [`SynchronizationObjectInfo2::checked`] refuses; NOT_SUPPORTED for the other types.
     pub fn to_call<'a>(&self, name: &'a str) -> Result<CreateMonitoredFence<'a>, Status> {
         let device = handle(self.device)?;
         let (description, flags) = self.info.checked()?;
@@ -71,7 +71,8 @@ impl CreateSynchronizationObject2 {
     /// Puts in what came out of the call.
     pub fn answer(&mut self, fence: Handle, fence_value_cpu_va: u64, fence_value_gpu_va: u64) {
         let asked: MonitoredFenceArm = self.info.arm.arm();
-        self.info.arm = Union64::of(MonitoredFenceArm { fence_value_cpu_va, fence_value_gpu_va, ..asked });
+        self.info.arm =
+            Union64::of(MonitoredFenceArm { fence_value_cpu_va, fence_value_gpu_va, ..asked });
         self.info.shared_handle = 0;
         self.sync_object = fence.0;
     }
@@ -91,7 +92,12 @@ pub struct OpenInstance {
 }
 
 impl OpenInstance {
-    pub(super) fn checked(nt: u64, device: u32, flags: u32, affinity: u32) -> Result<OpenInstance, Status> {
+    pub(super) fn checked(
+        nt: u64,
+        device: u32,
+        flags: u32,
+        affinity: u32,
+    ) -> Result<OpenInstance, Status> {
         let device = handle(device)?;
         let flags = SyncObjectFlags::from_caller(flags)?;
         Ok(OpenInstance { nt_handle: nt_handle(nt)?, device, flags, engine_affinity: affinity })
@@ -101,7 +107,8 @@ impl OpenInstance {
 impl OpenSyncObjectFromNtHandle2 {
     /// What is asked for.
     ///
-    /// Errors: INVALID_PARAMETER for a zero device and reserved flags, INVALID_HANDLE for no handle.
+    /// Errors: INVALID_PARAMETER for a zero device and reserved flags, INVALID_HANDLE for no
+    /// handle.
     pub fn checked(&self) -> Result<OpenInstance, Status> {
         let arm: OpenedFenceArm = self.arm.arm();
         OpenInstance::checked(self.nt_handle, self.device, self.flags, arm.engine_affinity)
@@ -187,8 +194,13 @@ mod tests {
     #[test]
     fn opening_names_handle_device_and_rules_of_the_instance() {
         let arm = Union64::of(OpenedFenceArm { engine_affinity: 0x44, ..Raw::ZERO });
-        let mut args =
-            OpenSyncObjectFromNtHandle2 { nt_handle: 0x11, device: 0x22, flags: 0x10, arm, ..Raw::ZERO };
+        let mut args = OpenSyncObjectFromNtHandle2 {
+            nt_handle: 0x11,
+            device: 0x22,
+            flags: 0x10,
+            arm,
+            ..Raw::ZERO
+        };
         let opened = args.checked().unwrap();
         assert_eq!(
             opened,
@@ -200,7 +212,8 @@ mod tests {
             }
         );
         args.answer(Handle(0x33), 0x55, 0x66);
-        let set = [(0, 0x11), (8, 0x22), (12, 0x10), (16, 0x33), (24, 0x55), (32, 0x66), (40, 0x44)];
+        let set =
+            [(0, 0x11), (8, 0x22), (12, 0x10), (16, 0x33), (24, 0x55), (32, 0x66), (40, 0x44)];
         assert_bytes(&args.to_bytes(), 88, &set);
         let none = OpenSyncObjectFromNtHandle2 { nt_handle: 0, ..args };
         assert_eq!(none.checked(), Err(Status::INVALID_HANDLE));

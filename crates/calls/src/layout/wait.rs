@@ -1,4 +1,5 @@
-//! Owns the structures of waits, by the CPU and by a context. The arrays are fetched by whoever carries the call.
+//! Owns the structures of waits, by the CPU and by a context. The arrays are fetched by whoever
+//! carries the call.
 
 use super::{FenceArrays, handle};
 use crate::{Handle, Status, WaitMode};
@@ -32,7 +33,8 @@ layout! {
         4 "ObjectCount" object_count: u32,
         /// Where their handles stand.
         8 "ObjectHandleArray" object_handle_array: u64,
-        /// Its first word says where the values stand; for the fences of WDDM 1.x, which nobody makes here, it is the value.
+        /// Its first word says where the values stand; for the fences of WDDM 1.x, which nobody
+        /// makes here, it is the value.
         16 "MonitoredFenceValueArray" arm: Union64,
     }
 }
@@ -64,25 +66,29 @@ pub struct CpuWait {
 }
 
 impl WaitForSynchronizationObjectFromCpu {
-    /// What is asked for. INVALID_PARAMETER for a zero device, reserved flags, no arrays, and none or too many fences.
+    /// What is asked for. INVALID_PARAMETER for a zero device, reserved flags, no arrays, and none
+    /// or too many fences.
     pub fn checked(&self) -> Result<CpuWait, Status> {
         let device = handle(self.device)?;
         let flags = WaitFromCpuFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
         let (handles, values) = (self.object_handle_array, self.fence_value_array);
-        let fences = FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_PER_CPU_WAIT)?;
-        let mode = if flags.contains(WaitFromCpuFlags::WAIT_ANY) { WaitMode::Any } else { WaitMode::All };
+        let fences =
+            FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_PER_CPU_WAIT)?;
+        let mode =
+            if flags.contains(WaitFromCpuFlags::WAIT_ANY) { WaitMode::Any } else { WaitMode::All };
         let async_event = (self.async_event != 0).then_some(self.async_event);
         Ok(CpuWait { device, fences, mode, async_event })
     }
 }
 
 impl WaitForSynchronizationObjectFromGpu {
-    /// The context and what it waits for: all of them. INVALID_PARAMETER for a zero context, no arrays, and none or too many
-    /// fences.
+    /// The context and what it waits for: all of them. INVALID_PARAMETER for a zero context, no
+    /// arrays, and none or too many fences.
     pub fn checked(&self) -> Result<(Handle, FenceArrays), Status> {
         let values = self.arm.words[0];
         let handles = self.object_handle_array;
-        let fences = FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_WAITED_ON)?;
+        let fences =
+            FenceArrays::checked(self.object_count, handles, values, MAX_OBJECTS_WAITED_ON)?;
         Ok((handle(self.context)?, fences))
     }
 }
@@ -110,8 +116,14 @@ mod tests {
         let set = [(0, 0x11), (4, 2), (8, 0x22), (16, 0x33), (24, 0x44), (32, 1)];
         assert_bytes(&cpu().to_bytes(), 40, &set);
         let any = cpu().checked().unwrap();
-        assert_eq!((any.device, any.mode, any.async_event), (Handle(0x11), WaitMode::Any, Some(0x44)));
-        assert_eq!(any.fences, FenceArrays { count: 2, handles_address: 0x22, values_address: 0x33 });
+        assert_eq!(
+            (any.device, any.mode, any.async_event),
+            (Handle(0x11), WaitMode::Any, Some(0x44))
+        );
+        assert_eq!(
+            any.fences,
+            FenceArrays { count: 2, handles_address: 0x22, values_address: 0x33 }
+        );
         let all = WaitForSynchronizationObjectFromCpu { flags: 0, async_event: 0, ..cpu() };
         let all = all.checked().unwrap();
         assert_eq!((all.mode, all.async_event), (WaitMode::All, None));

@@ -1,10 +1,12 @@
-//! Owns the physical floors: the fewest cache-line transfers, barriers, system calls and steps with which the machine could do
-//! what a row does, without any of tidegate in the way.
+//! Owns the physical floors: the fewest cache-line transfers, barriers, system calls and steps with
+//! which the machine could do what a row does, without any of tidegate in the way.
 //!
-//! This is the one room beside `platform` that names raw atomics and threads: it measures what the seam costs, so it cannot go
-//! through the seam. Nothing here is ever explored, and nothing here is used by anything but the bench.
+//! This is the one room beside `platform` that names raw atomics and threads: it measures what the
+//! seam costs, so it cannot go through the seam. Nothing here is ever explored, and nothing here is
+//! used by anything but the bench.
 //!
-//! Floors of two threads put the client on one processor and the other side on the other, as the rows do.
+//! Floors of two threads put the client on one processor and the other side on the other, as the
+//! rows do.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -92,8 +94,8 @@ fn two_sides<T: Send>(
 const ROUND_TRIPS: u64 = 30_000;
 const WARM_UP: u64 = 2_000;
 
-/// Packet, write pointer, and a fence back, each in lines of its own: each round trip timed. The other side does `serve`
-/// between the packet and the fence.
+/// Packet, write pointer, and a fence back, each in lines of its own: each round trip timed. The
+/// other side does `serve` between the packet and the fence.
 fn round_trips(mut serve: impl FnMut() + Send) -> Result<Samples, Trouble> {
     let ring = Ring::new(64);
     let service = || {
@@ -127,7 +129,8 @@ pub(super) fn doorbell_round_trip() -> Result<Samples, Trouble> {
     round_trips(|| ())
 }
 
-/// Floor of one submission among many: 64 bytes, doorbell and fence for each packet, in a ring of 1024.
+/// Floor of one submission among many: 64 bytes, doorbell and fence for each packet, in a ring of
+/// 1024.
 pub(super) fn streamed_packet() -> Result<Samples, Trouble> {
     const PACKETS: u64 = 100_000;
     let mut samples = Samples::default();
@@ -202,7 +205,8 @@ fn batches(cpu: usize, mut step: impl FnMut(u64) + Send) -> Result<Samples, Trou
     thread::scope(|scope| scope.spawn(measure).join()).map_err(|_| "a floor panicked".to_owned())?
 }
 
-/// Floor of a signal that nobody waits for: store CurrentValue, full barrier, compare with MonitoredValue.
+/// Floor of a signal that nobody waits for: store CurrentValue, full barrier, compare with
+/// MonitoredValue.
 pub(super) fn unlogged_signal() -> Result<Samples, Trouble> {
     let (current, monitored) = (Line::default(), Line::default());
     monitored.0.store(u64::MAX, Ordering::Relaxed);
@@ -247,7 +251,8 @@ pub(super) fn store_fence_load() -> Result<Samples, Trouble> {
 /// How long a thread sleeps before it is woken, as long as in the row.
 pub(super) const ASLEEP_NS: u64 = 70_000;
 
-/// Floor of a wake-up: a thread of the other processor, which has not slept, wakes a thread that has.
+/// Floor of a wake-up: a thread of the other processor, which has not slept, wakes a thread that
+/// has.
 pub(super) fn wake_to_run() -> Result<Samples, Trouble> {
     const WAKES: u64 = 300;
     let (begin, wanted, woken_at) = (Instant::now(), Line::default(), Line::default());
@@ -295,8 +300,9 @@ struct Waiters {
 impl Waiters {
     /// `count` waiters whose events lie in memory in no order of their values.
     fn new(count: u64) -> Waiters {
-        let by_value =
-            (0..count).map(|n| (super::rows::release::shuffled(n, count), Arc::default())).collect();
+        let by_value = (0..count)
+            .map(|n| (super::rows::release::shuffled(n, count), Arc::default()))
+            .collect();
         Waiters { by_value, next: count, sleepers: Line::default() }
     }
 
@@ -366,8 +372,9 @@ pub(super) fn heap_of_48() -> Result<Samples, Trouble> {
         random ^= random << 17;
         random % 1_000 + 1
     };
-    let mut heap: BinaryHeap<std::cmp::Reverse<(u64, u64)>> =
-        (0..super::rows::virtual_time::NODES).map(|n| std::cmp::Reverse((later(), u64::from(n)))).collect();
+    let mut heap: BinaryHeap<std::cmp::Reverse<(u64, u64)>> = (0..super::rows::virtual_time::NODES)
+        .map(|n| std::cmp::Reverse((later(), u64::from(n))))
+        .collect();
     batches(CLIENT_CPU, move |_| {
         if let Some(std::cmp::Reverse((now, who))) = heap.pop() {
             heap.push(std::cmp::Reverse((now + later(), black_box(who))));
@@ -464,17 +471,19 @@ fn model_steps(f: ModelFence, last: u8, mut step: impl FnMut(ModelFence)) {
     }
 }
 
-/// States that a depth-first search of the packed protocol sees, and whether a waiter sleeps for ever in one of them.
+/// States that a depth-first search of the packed protocol sees, and whether a waiter sleeps for
+/// ever in one of them.
 fn search_packed(last: u8) -> (u64, bool) {
-    let start = ModelFence { monitored: 15, engine_value: 1, waiter_value: 1, ..Default::default() };
+    let start =
+        ModelFence { monitored: 15, engine_value: 1, waiter_value: 1, ..Default::default() };
     let mut open: Vec<Model> = vec![[start; MODEL_FENCES]];
     let mut seen: HashSet<u128, BuildHasherDefault<Multiply>> = HashSet::default();
     seen.insert(packed(&open[0]));
     let mut lost = false;
     while let Some(model) = open.pop() {
-        lost |= model
-            .iter()
-            .any(|f| f.engine_value > last && f.engine_buffer == 0 && f.waiter_step == 3 && f.interrupt == 0);
+        lost |= model.iter().any(|f| {
+            f.engine_value > last && f.engine_buffer == 0 && f.waiter_step == 3 && f.interrupt == 0
+        });
         for fence in 0..MODEL_FENCES {
             model_steps(model[fence], last, |stepped| {
                 let mut next = model;
@@ -488,7 +497,8 @@ fn search_packed(last: u8) -> (u64, bool) {
     (seen.len() as u64, lost)
 }
 
-/// Floor of a verdict on the litmus protocol: a depth-first search of it written by hand, states packed into 128 bits.
+/// Floor of a verdict on the litmus protocol: a depth-first search of it written by hand, states
+/// packed into 128 bits.
 pub(super) fn packed_search() -> Result<Samples, Trouble> {
     let mut samples = Samples::default();
     for _ in 0..3 {
@@ -496,7 +506,9 @@ pub(super) fn packed_search() -> Result<Samples, Trouble> {
         let (states, lost) = search_packed(super::rows::explore::VERDICT_VALUES);
         samples.push(ns(start) as f64);
         if lost || states == 0 {
-            return Err("the packed search of the protocol lost a wake-up: the floor is broken".to_owned());
+            return Err(
+                "the packed search of the protocol lost a wake-up: the floor is broken".to_owned()
+            );
         }
     }
     Ok(samples)
@@ -519,6 +531,9 @@ mod tests {
         assert_eq!(waiters.by_value.len(), 10);
         waiters.release_first();
         waiters.add();
-        assert_eq!(waiters.by_value.keys().copied().collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+        assert_eq!(
+            waiters.by_value.keys().copied().collect::<Vec<_>>(),
+            (1..=10).collect::<Vec<_>>()
+        );
     }
 }

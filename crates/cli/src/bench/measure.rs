@@ -1,9 +1,9 @@
-//! Owns what a measurement is: samples in nanoseconds for one operation, what was counted meanwhile, and the threads that
-//! measure.
+//! Owns what a measurement is: samples in nanoseconds for one operation, what was counted
+//! meanwhile, and the threads that measure.
 //!
-//! Everything is kept as time for one operation, rates too, so that "times the floor" means the same in every row and less is
-//! always better. A measurement runs on a thread of its own: it binds itself to a processor, and the next one must not inherit
-//! that.
+//! Everything is kept as time for one operation, rates too, so that "times the floor" means the
+//! same in every row and less is always better. A measurement runs on a thread of its own: it binds
+//! itself to a processor, and the next one must not inherit that.
 
 use std::hint::spin_loop;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,5 @@
-//! Owns what the passes of a row come to, and how that is shown: the median pass, by its ratio to the floor of the same pass.
+//! Owns what the passes of a row come to, and how that is shown: the median pass, by its ratio to
+//! the floor of the same pass.
 
 use super::measure::{Count, Measured, Samples};
 use super::rows::{Goal, Row, Unit};
@@ -127,7 +128,8 @@ fn rate(per_second: f64) -> String {
 
 /// One line for each row.
 pub(super) fn table(rows: &[Finished]) -> Table {
-    let mut table = tables::table(["row", "median", "p99", "floor", "", "ratio", "goal", "verdict"]);
+    let mut table =
+        tables::table(["row", "median", "p99", "floor", "", "ratio", "goal", "verdict"]);
     for finished in rows {
         let pass = finished.median_pass();
         table.add_row([
@@ -278,7 +280,8 @@ mod tests {
     fn a_count_that_must_not_happen_is_wrong_in_any_pass() {
         let mut bad = pass(900.0, 100.0);
         bad.row.counts.push(Count::exactly("interrupts", 1, 0));
-        let finished = Finished::new(&ROWS[0], vec![pass(100.0, 100.0), bad, pass(100.0, 100.0)]).unwrap();
+        let finished =
+            Finished::new(&ROWS[0], vec![pass(100.0, 100.0), bad, pass(100.0, 100.0)]).unwrap();
         assert_eq!(finished.verdict(), Verdict::Wrong);
         assert!(!Results::of(&[finished], 3).right);
     }

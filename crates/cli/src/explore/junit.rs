@@ -1,4 +1,5 @@
-//! The results of an exploration as JUnit XML: a test case for each search, in the suite of its scenario.
+//! The results of an exploration as JUnit XML: a test case for each search, in the suite of its
+//! scenario.
 
 use super::{Outcome, time_ns, what_is_wrong};
 use crate::{BadInput, output};

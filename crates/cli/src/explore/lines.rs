@@ -1,4 +1,5 @@
-//! What an exploration prints: a line as each search ends, a summary, and a bar with an estimate on a terminal.
+//! What an exploration prints: a line as each search ends, a summary, and a bar with an estimate on
+//! a terminal.
 
 use super::selection::Selection;
 use super::{Outcome, time_ns, what_is_wrong};
@@ -62,7 +63,8 @@ impl Progress {
         self.runs.set(runs);
         if runs.is_multiple_of(RUNS_PER_DRAW) && !self.bar.is_hidden() {
             let name = self.name.take();
-            self.bar.set_message(format!("{name}: {runs} of at most {} runs", self.most_runs.get()));
+            self.bar
+                .set_message(format!("{name}: {runs} of at most {} runs", self.most_runs.get()));
             self.name.set(name);
         }
     }
@@ -91,7 +93,9 @@ impl Progress {
         for outcome in outcomes.iter().filter(|o| !o.is_right()) {
             self.line(&format!("\n{}: {}", outcome.name(), what_is_wrong(outcome)));
         }
-        if let [Outcome { bug: Some(_), searched: Ok(Report { failure: Some(found), .. }), .. }] = outcomes {
+        if let [Outcome { bug: Some(_), searched: Ok(Report { failure: Some(found), .. }), .. }] =
+            outcomes
+        {
             self.line(&format!("\n{}\n\n  tidegate replay '{}'", found.failure, found.shrunk_line));
         }
     }
@@ -107,7 +111,8 @@ fn line(outcome: &Outcome) -> String {
     match &outcome.searched {
         Ok(report) => {
             // A sampling strategy keeps no states.
-            let states = if report.states == 0 { "-".to_owned() } else { report.states.to_string() };
+            let states =
+                if report.states == 0 { "-".to_owned() } else { report.states.to_string() };
             columns([
                 verdict,
                 &report.runs.to_string(),

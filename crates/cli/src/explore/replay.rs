@@ -1,7 +1,9 @@
-//! `tidegate replay`: runs a printed schedule again, prints its choices, and draws it as a timeline of steps.
+//! `tidegate replay`: runs a printed schedule again, prints its choices, and draws it as a timeline
+//! of steps.
 //!
-//! A third run, with recording on, makes the timeline and the names of what the steps touch. It makes the same choices whatever the
-//! state: with recording on, stamps stand in packets that are 0 without.
+//! A third run, with recording on, makes the timeline and the names of what the steps touch. It
+//! makes the same choices whatever the state: with recording on, stamps stand in packets that are 0
+//! without.
 
 use super::selection::unknown_scenario;
 use crate::output::{self, Outputs};
@@ -45,7 +47,8 @@ fn print_replayed(replayed: &Replayed, log: &StepLog) {
     outln!("{}: {}", schedule.scenario, replayed.about);
     if let Some(bug) = &schedule.bug {
         let scenario = find(&schedule.scenario);
-        let about = scenario.and_then(|s| s.planted().iter().find(|p| p.name == *bug).map(|p| p.about));
+        let about =
+            scenario.and_then(|s| s.planted().iter().find(|p| p.name == *bug).map(|p| p.about));
         outln!("planted bug {bug}: {}", about.unwrap_or_default());
     }
     let buffers = match schedule.model {
@@ -60,20 +63,28 @@ fn print_replayed(replayed: &Replayed, log: &StepLog) {
     for (index, step) in replayed.moves.iter().enumerate() {
         let turned = schedule.choices.get(index).is_some_and(|choice| *choice != 0);
         let mark = if turned { '*' } else { ' ' };
-        outln!("{mark} {:>5}  {:width$}  {}", step.step, agent(names, step), what(names, step, log));
+        outln!(
+            "{mark} {:>5}  {:width$}  {}",
+            step.step,
+            agent(names, step),
+            what(names, step, log)
+        );
     }
     outln!("\n{}", verdict_of(replayed));
 }
 
 fn name_of(names: &[&str], number: u16) -> String {
-    names.get(usize::from(number)).map_or_else(|| format!("agent {number}"), |name| (*name).to_owned())
+    names
+        .get(usize::from(number))
+        .map_or_else(|| format!("agent {number}"), |name| (*name).to_owned())
 }
 
 fn agent(names: &[&str], step: &Move) -> String {
     name_of(names, step.choice.agent().0)
 }
 
-/// What a move does, with the names of the scenario for its agents and of `log` for what it touches.
+/// What a move does, with the names of the scenario for its agents and of `log` for what it
+/// touches.
 fn what(names: &[&str], step: &Move, log: &StepLog) -> String {
     let text = step.in_words(log);
     match step.instead_of {
@@ -82,7 +93,8 @@ fn what(names: &[&str], step: &Move, log: &StepLog) -> String {
     }
 }
 
-/// Makes the choices of a schedule, whatever the state: with recording on, stamps stand in packets that are 0 without.
+/// Makes the choices of a schedule, whatever the state: with recording on, stamps stand in packets
+/// that are 0 without.
 struct Choices {
     choices: Vec<u16>,
     at: usize,
@@ -96,8 +108,8 @@ impl Controller for Choices {
     }
 }
 
-/// Runs the schedule once more with recording on. Returns its timeline, on which each agent has a lane with its steps, and the
-/// log of steps. The clock counts the events of that log.
+/// Runs the schedule once more with recording on. Returns its timeline, on which each agent has a
+/// lane with its steps, and the log of steps. The clock counts the events of that log.
 fn traced(replayed: &Replayed) -> Result<(Trace, StepLog), BadInput> {
     let schedule = &replayed.schedule;
     let lost = || BadInput(format!("scenario '{}' is not what it was", schedule.scenario));
@@ -124,7 +136,8 @@ fn traced(replayed: &Replayed) -> Result<(Trace, StepLog), BadInput> {
         platform.record(Record::instant(lane, Kind::Mark, name, log.events.len() as u64));
     }
     let name = schedule.bug.as_ref().map_or_else(String::new, |bug| format!("+{bug}"));
-    let mut trace = platform.take_trace(&format!("{}{name}: {}", schedule.scenario, replayed.about));
+    let mut trace =
+        platform.take_trace(&format!("{}{name}: {}", schedule.scenario, replayed.about));
     trace.verdict = vec![verdict, format!("tidegate replay '{schedule}'")];
     Ok((trace, log))
 }
@@ -137,7 +150,8 @@ fn verdict_of(replayed: &Replayed) -> String {
     }
 }
 
-/// Puts each event of the log on the lane of its agent. A store and the moment at which every agent sees it are linked.
+/// Puts each event of the log on the lane of its agent. A store and the moment at which every agent
+/// sees it are linked.
 fn record_steps(platform: &Platform, lanes: &[LaneId], log: &StepLog) {
     let mut links: HashMap<u32, LinkId> = HashMap::new();
     for (at, event) in (0..).zip(&log.events) {
@@ -183,7 +197,9 @@ mod tests {
         let Ok(selection) = select(Some("wake-word+no-barrier")) else { panic!("it is there") };
         let outcome = search(selection.searches[0].as_ref(), false, &Progress::new(1, false));
         assert!(outcome.is_right());
-        let Ok(Report { failure: Some(found), .. }) = &outcome.searched else { panic!("it is found") };
+        let Ok(Report { failure: Some(found), .. }) = &outcome.searched else {
+            panic!("it is found")
+        };
         let replayed = tidegate::explorer::replay(&found.shrunk_line, &|name| find(name)).unwrap();
         assert_eq!(replayed.failure.as_ref(), Some(&found.failure));
         let (trace, log) = traced(&replayed).unwrap_or_else(|BadInput(text)| panic!("{text}"));
@@ -197,10 +213,15 @@ mod tests {
         let verdict = format!("fails: {}", found.failure);
         assert_eq!(trace.name_of(trace.records.last().unwrap()), verdict);
         assert_eq!(trace.verdict, [verdict, format!("tidegate replay '{}'", found.shrunk_line)]);
-        // The bug is a store that waits in the buffer while the next load goes to memory: an arrow shows for how long.
+        // The bug is a store that waits in the buffer while the next load goes to memory: an arrow
+        // shows for how long.
         let named: Vec<&str> = trace.records.iter().map(|record| trace.name_of(record)).collect();
         assert!(!named.iter().any(|name| name.contains(" of page ")), "{named:?}");
-        let flow = trace.flows().into_iter().find(|f| f.kind == FlowKind::Flush).expect("a store is flushed");
+        let flow = trace
+            .flows()
+            .into_iter()
+            .find(|f| f.kind == FlowKind::Flush)
+            .expect("a store is flushed");
         let (store, flush) = (&trace.records[flow.from], &trace.records[flow.to]);
         assert!(store.start_ns + 1 < flush.start_ns, "the store waits: {named:?}");
         let text: Vec<String> = replayed.moves.iter().map(|step| what(&[], step, &log)).collect();

@@ -6,7 +6,8 @@ use glob::Pattern;
 use tidegate::explorer::Scenario;
 use tidegate_scenarios::{all, find};
 
-/// The searches of an exploration: scenarios, each followed by those of its planted bugs that are wanted.
+/// The searches of an exploration: scenarios, each followed by those of its planted bugs that are
+/// wanted.
 pub(super) struct Selection {
     pub(super) searches: Vec<Box<dyn Scenario>>,
     /// What a part of a name or a pattern selected.
@@ -21,7 +22,8 @@ pub(super) fn full_name(scenario: &dyn Scenario) -> String {
     }
 }
 
-/// Selects by a whole name, else by a pattern, else by a part of names; without a filter, everything.
+/// Selects by a whole name, else by a pattern, else by a part of names; without a filter,
+/// everything.
 ///
 /// # Errors
 ///
@@ -38,10 +40,12 @@ pub(super) fn select(filter: Option<&str>) -> Result<Selection, BadInput> {
         })?),
         false => None,
     };
-    let is_match = |name: &str| pattern.as_ref().map_or_else(|| name.contains(filter), |p| p.matches(name));
+    let is_match =
+        |name: &str| pattern.as_ref().map_or_else(|| name.contains(filter), |p| p.matches(name));
     let of_all = everything.len();
     let mut searches = everything;
-    searches.retain(|scenario| is_match(scenario.name()) || is_match(&full_name(scenario.as_ref())));
+    searches
+        .retain(|scenario| is_match(scenario.name()) || is_match(&full_name(scenario.as_ref())));
     if searches.is_empty() {
         return Err(unknown_scenario(filter));
     }
@@ -54,7 +58,8 @@ pub(super) fn select(filter: Option<&str>) -> Result<Selection, BadInput> {
     Ok(Selection { searches, note: Some(note) })
 }
 
-/// A scenario with all its planted bugs, or with the one behind `+`; `None` where no scenario has the name.
+/// A scenario with all its planted bugs, or with the one behind `+`; `None` where no scenario has
+/// the name.
 fn by_whole_name(filter: &str) -> Result<Option<Vec<Box<dyn Scenario>>>, BadInput> {
     let (name, bug) = match filter.split_once('+') {
         Some((name, bug)) => (name, Some(bug)),
@@ -76,7 +81,8 @@ fn by_whole_name(filter: &str) -> Result<Option<Vec<Box<dyn Scenario>>>, BadInpu
 
 /// A scenario, then the same with each of its bugs.
 fn with_bugs(scenario: Box<dyn Scenario>) -> Vec<Box<dyn Scenario>> {
-    let mut all: Vec<_> = scenario.planted().iter().filter_map(|b| scenario.with_bug(b.name)).collect();
+    let mut all: Vec<_> =
+        scenario.planted().iter().filter_map(|b| scenario.with_bug(b.name)).collect();
     all.insert(0, scenario);
     all
 }
@@ -86,14 +92,18 @@ pub(super) fn unknown_scenario(name: &str) -> BadInput {
     let scenarios = all();
     let names: Vec<&str> = scenarios.iter().map(|scenario| scenario.name()).collect();
     let hint = did_you_mean(name, &names);
-    BadInput(format!("no scenario matches '{name}'{hint}; `tidegate explore --list` shows all of them"))
+    BadInput(format!(
+        "no scenario matches '{name}'{hint}; `tidegate explore --list` shows all of them"
+    ))
 }
 
 /// `; did you mean 'x'?` where one of `names` is near.
 fn did_you_mean(wanted: &str, names: &[&str]) -> String {
     let nearest = names.iter().map(|name| (strsim::osa_distance(wanted, name), *name)).min();
     match nearest {
-        Some((off, name)) if off <= 1 + wanted.chars().count() / 4 => format!("; did you mean '{name}'?"),
+        Some((off, name)) if off <= 1 + wanted.chars().count() / 4 => {
+            format!("; did you mean '{name}'?")
+        }
         _ => String::new(),
     }
 }
@@ -111,7 +121,8 @@ impl Selection {
                 outln!("{shown}\n    {}", scenario.about());
             }
             if let Some(bug) = scenario.bug() {
-                let about = scenario.planted().iter().find(|p| p.name == bug).map_or("", |p| p.about);
+                let about =
+                    scenario.planted().iter().find(|p| p.name == bug).map_or("", |p| p.about);
                 outln!("    +{bug}: {about}");
             }
         }
@@ -123,7 +134,8 @@ mod tests {
     use super::*;
 
     fn names(filter: &str) -> Vec<String> {
-        let selected = select(Some(filter)).map_or_else(|_| Vec::new(), |selection| selection.searches);
+        let selected =
+            select(Some(filter)).map_or_else(|_| Vec::new(), |selection| selection.searches);
         selected.iter().map(|scenario| full_name(scenario.as_ref())).collect()
     }
 
@@ -138,12 +150,16 @@ mod tests {
         assert!(text("litmus+no-gpu-barier").contains("did you mean 'no-gpu-barrier'?"));
         assert!(text("two-signallers+any").contains("it has: none"));
         assert!(text("litmus[").contains("pattern 'litmus['"));
-        assert_eq!((text("seven-stations"), text("litmus-2x2+no-resample")), (String::new(), String::new()));
+        assert_eq!(
+            (text("seven-stations"), text("litmus-2x2+no-resample")),
+            (String::new(), String::new())
+        );
     }
 
     #[test]
     fn every_planted_bug_of_a_scenario_follows_it() {
-        let with_bugs = ["litmus", "litmus+no-resample", "litmus+no-gpu-barrier", "litmus+no-cpu-barrier"];
+        let with_bugs =
+            ["litmus", "litmus+no-resample", "litmus+no-gpu-barrier", "litmus+no-cpu-barrier"];
         assert_eq!(names("litmus"), with_bugs, "a whole name selects that scenario alone");
     }
 
@@ -154,8 +170,12 @@ mod tests {
         assert!(doorbell.iter().all(|name| name.contains("doorbell")), "{doorbell:?}");
         assert!(names("ring-against-*").contains(&"ring-against-victimise".to_owned()));
         assert_eq!(names("victimise")[0], "ring-against-victimise");
-        assert_eq!(names("litmus+no-?pu-barrier"), ["litmus+no-gpu-barrier", "litmus+no-cpu-barrier"]);
-        let note = select(Some("litmus+*")).ok().and_then(|selection| selection.note).unwrap_or_default();
+        assert_eq!(
+            names("litmus+no-?pu-barrier"),
+            ["litmus+no-gpu-barrier", "litmus+no-cpu-barrier"]
+        );
+        let note =
+            select(Some("litmus+*")).ok().and_then(|selection| selection.note).unwrap_or_default();
         assert!(
             note.contains("'litmus+*' selects 3 of ") && note.contains("0 scenarios, 3 planted"),
             "{note}"

@@ -1,6 +1,7 @@
 //! What the path of an output leads to, with every link followed.
 //!
-//! [`Place::of`] opens nothing: to open a FIFO blocks until it has a reader, and to open a device can have effects.
+//! [`Place::of`] opens nothing: to open a FIFO blocks until it has a reader, and to open a device
+//! can have effects.
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -53,7 +54,8 @@ impl Place {
                 Some(folder) if folder != Path::new("") => folder,
                 _ => Path::new("."),
             };
-            let folder = folder.canonicalize().map_err(|e| format!("folder {}: {e}", folder.display()))?;
+            let folder =
+                folder.canonicalize().map_err(|e| format!("folder {}: {e}", folder.display()))?;
             let whole = folder.join(name);
             if is_own_descriptors(&folder) {
                 return descriptor(&folder, name);
@@ -80,7 +82,9 @@ impl Place {
         one_id
             || match (self, other) {
                 (Place::Stdout { .. }, Place::Stdout { .. }) => true,
-                (Place::Descriptor { number: a, .. }, Place::Descriptor { number: b, .. }) => a == b,
+                (Place::Descriptor { number: a, .. }, Place::Descriptor { number: b, .. }) => {
+                    a == b
+                }
                 (Place::File { path: a, .. }, Place::File { path: b, .. }) => a == b,
                 _ => false,
             }
@@ -110,13 +114,17 @@ fn is_own_descriptors(folder: &Path) -> bool {
 fn descriptor(folder: &Path, name: &OsStr) -> Result<Place, String> {
     let unknown = || "no such descriptor is open; open it for writing, as in 3>FILE".to_owned();
     let number: RawFd = name.to_str().and_then(|name| name.parse().ok()).ok_or_else(unknown)?;
-    let information =
-        std::fs::read_to_string(folder.with_file_name("fdinfo").join(name)).map_err(|_| unknown())?;
+    let information = std::fs::read_to_string(folder.with_file_name("fdinfo").join(name))
+        .map_err(|_| unknown())?;
     let flags = information.lines().find_map(|line| line.strip_prefix("flags:"));
     // The lowest two bits of the flags are the access mode, and 0 is O_RDONLY.
-    if flags.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).is_some_and(|flags| flags & 0o3 == 0)
+    if flags
+        .and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok())
+        .is_some_and(|flags| flags & 0o3 == 0)
     {
-        return Err("the descriptor is open for reading; open it for writing, as in 3>FILE".to_owned());
+        return Err(
+            "the descriptor is open for reading; open it for writing, as in 3>FILE".to_owned()
+        );
     }
     let id = file_behind(&folder.join(name));
     Ok(if number == 1 { Place::Stdout { id } } else { Place::Descriptor { number, id } })
@@ -132,7 +140,11 @@ pub(super) fn duplicate(number: RawFd) -> io::Result<File> {
     };
     // Sandboxes refuse pidfd_getfd. A file is then opened again, and what it contains is kept.
     shared.map_or_else(
-        || OpenOptions::new().append(true).open(Path::new(OWN_DESCRIPTORS).join(number.to_string())),
+        || {
+            OpenOptions::new()
+                .append(true)
+                .open(Path::new(OWN_DESCRIPTORS).join(number.to_string()))
+        },
         |shared| Ok(File::from(shared)),
     )
 }

@@ -7,8 +7,10 @@ use std::process::{Command, Stdio};
 #[test]
 fn parts_of_names_select_and_results_are_lines_json_and_junit() {
     let place = place("explore");
-    let output =
-        tidegate(&place, &["explore", "wake-wor", "--junit", "explore.xml", "--json", "explore.json"]);
+    let output = tidegate(
+        &place,
+        &["explore", "wake-wor", "--junit", "explore.xml", "--json", "explore.json"],
+    );
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let lines: Vec<&str> = said.lines().collect();
@@ -16,10 +18,15 @@ fn parts_of_names_select_and_results_are_lines_json_and_junit() {
     let results: serde_json::Value =
         serde_json::from_slice(&std::fs::read(place.join("explore.json")).unwrap()).unwrap();
     let results = results["results"].as_array().unwrap();
-    assert_eq!(lines.len(), results.len() + 3, "a note, a head, a line for each search, a summary: {said}");
+    assert_eq!(
+        lines.len(),
+        results.len() + 3,
+        "a note, a head, a line for each search, a summary: {said}"
+    );
     let junit = std::fs::read_to_string(place.join("explore.xml")).unwrap();
     assert!(
-        junit.contains(&format!(r#"<testsuites name="tidegate explore" tests="{}""#, results.len())),
+        junit
+            .contains(&format!(r#"<testsuites name="tidegate explore" tests="{}""#, results.len())),
         "{junit}"
     );
     for (line, result) in lines[2..].iter().zip(results) {
@@ -33,17 +40,27 @@ fn parts_of_names_select_and_results_are_lines_json_and_junit() {
             words.contains(&runs.as_str()) && words.last() == Some(&name.as_str()),
             "{line} is not {result}"
         );
-        assert!(line.starts_with(if result["bug"].is_null() { "holds" } else { "found" }), "{line}");
-        assert!(junit.contains(&format!(r#"<testcase name="{name}" classname="wake-word""#)), "{junit}");
+        assert!(
+            line.starts_with(if result["bug"].is_null() { "holds" } else { "found" }),
+            "{line}"
+        );
+        assert!(
+            junit.contains(&format!(r#"<testcase name="{name}" classname="wake-word""#)),
+            "{junit}"
+        );
     }
     assert!(lines.last().unwrap().contains("1 of 1 scenarios without a failure"), "{said}");
     let listed = text(&tidegate(&place, &["explore", "--list", "wake-w*"]));
     assert!(listed.contains("\nwake-word\n") && !listed.contains("litmus"), "{listed}");
-    refused(&["explore", "wake-wrod"], &["no scenario matches 'wake-wrod'", "did you mean 'wake-word'?"]);
+    refused(
+        &["explore", "wake-wrod"],
+        &["no scenario matches 'wake-wrod'", "did you mean 'wake-word'?"],
+    );
     refused(&["explore", "wake-word", "--json", "x", "--junit", "x"], &["--junit x", "same place"]);
 }
 
-/// A whole exploration takes minutes, so a process that the end of its pipe stops has printed before its end.
+/// A whole exploration takes minutes, so a process that the end of its pipe stops has printed
+/// before its end.
 #[test]
 fn a_line_is_printed_as_each_search_ends() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))

@@ -1,4 +1,5 @@
-//! Tables of kernels: files, sums by name, and the difference of two traces. Expected figures come from the traces as made here.
+//! Tables of kernels: files, sums by name, and the difference of two traces. Expected figures come
+//! from the traces as made here.
 
 use crate::{place, refused, root, text, tidegate};
 use serde_json::{Value, json};
@@ -14,7 +15,8 @@ const BEFORE: &[Kernel] = &[
     ("gemm<float, 4>", 160, 34, 7),
     ("old \"name\"", 300, 5, 8),
 ];
-const AFTER: &[Kernel] = &[("gemm<float, 4>", 100, 20, 7), ("softmax", 140, 10, 7), ("new", 160, 3, 7)];
+const AFTER: &[Kernel] =
+    &[("gemm<float, 4>", 100, 20, 7), ("softmax", 140, 10, 7), ("new", 160, 3, 7)];
 
 fn write_trace(path: &Path, kernels: &[Kernel]) {
     let event = |((name, start, length, stream), number): (&Kernel, usize)| {
@@ -57,7 +59,8 @@ fn rows(text: &str) -> Vec<std::collections::BTreeMap<String, String>> {
 fn a_run_writes_a_row_for_each_kernel_and_sums_by_name() {
     let place = place("kernels");
     write_trace(&place.join("before.json"), BEFORE);
-    let output = tidegate(&place, &["run", "before.json", "--quiet", "--kernels", "k.csv", "--summary"]);
+    let output =
+        tidegate(&place, &["run", "before.json", "--quiet", "--kernels", "k.csv", "--summary"]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let written = std::fs::read_to_string(place.join("k.csv")).unwrap();
@@ -66,18 +69,26 @@ fn a_run_writes_a_row_for_each_kernel_and_sums_by_name() {
     // The recording begins with the first launch call.
     let origin = BEFORE[0].1 - 10;
     for (row, (name, start, length, _)) in rows.iter().zip(BEFORE) {
-        let ns = |column: &str| row[column].parse::<u64>().unwrap_or_else(|_| panic!("{column}: {written}"));
+        let ns = |column: &str| {
+            row[column].parse::<u64>().unwrap_or_else(|_| panic!("{column}: {written}"))
+        };
         assert_eq!((row["name"].as_str(), row["model"].as_str()), (*name, "user"));
         assert_eq!(
             (ns("recorded_start_ns"), ns("recorded_busy_ns")),
             ((start - origin) * 1000, length * 1000)
         );
         assert_eq!(ns("busy_ns"), length * 1000);
-        assert!(ns("recorded_queue_delay_ns") <= 10_000 && ns("queue_delay_ns") >= ns("launch_latency_ns"));
+        assert!(
+            ns("recorded_queue_delay_ns") <= 10_000
+                && ns("queue_delay_ns") >= ns("launch_latency_ns")
+        );
         assert!(ns("replayed_start_ns").abs_diff(ns("recorded_start_ns")) < 20_000, "{written}");
     }
     assert_ne!(rows[0]["queue"], rows[3]["queue"], "two streams");
-    let line = said.lines().find(|line| line.contains("gemm<float, 4>")).unwrap_or_else(|| panic!("{said}"));
+    let line = said
+        .lines()
+        .find(|line| line.contains("gemm<float, 4>"))
+        .unwrap_or_else(|| panic!("{said}"));
     for figure in [" 2 ", "64.0 µs", "32.0 µs", "30.0 µs", "34.0 µs", "81.0 %"] {
         assert!(line.contains(figure), "'{figure}' is missing in {line}");
     }
@@ -86,7 +97,10 @@ fn a_run_writes_a_row_for_each_kernel_and_sums_by_name() {
     let output = tidegate(&place, &arguments);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let written = String::from_utf8(output.stdout).unwrap();
-    assert!(written.starts_with("name,queue,model,recorded_start_ns,replayed_start_ns,"), "{written}");
+    assert!(
+        written.starts_with("name,queue,model,recorded_start_ns,replayed_start_ns,"),
+        "{written}"
+    );
     assert!(
         written.lines().count() > 10 && written.lines().all(|line| line.matches(',').count() == 10),
         "{written}"
@@ -107,13 +121,18 @@ fn two_traces_are_compared_by_name() {
     let output = tidegate(&place, &["diff", "before.json", "after.json", "--json", "diff.json"]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    for words in
-        ["only in a (before.json): 1 names", "only in b (after.json): 1 names", "old \"name\"", "-68.8 %"]
-    {
+    for words in [
+        "only in a (before.json): 1 names",
+        "only in b (after.json): 1 names",
+        "old \"name\"",
+        "-68.8 %",
+    ] {
         assert!(said.contains(words), "'{words}' is missing in {said}");
     }
-    let diff: Value = serde_json::from_slice(&std::fs::read(place.join("diff.json")).unwrap()).unwrap();
-    let sides = |field: &str| [&diff["a"][field], &diff["b"][field]].map(|value| value.as_u64().unwrap());
+    let diff: Value =
+        serde_json::from_slice(&std::fs::read(place.join("diff.json")).unwrap()).unwrap();
+    let sides =
+        |field: &str| [&diff["a"][field], &diff["b"][field]].map(|value| value.as_u64().unwrap());
     assert_eq!((sides("count"), sides("busy_ns")), ([4, 3], [79_000, 33_000]));
     assert_eq!(sides("makespan_ns"), [(305 - 90) * 1000, (163 - 90) * 1000]);
     let changes: Vec<(&str, i64)> = diff["kernels"]
@@ -127,7 +146,10 @@ fn two_traces_are_compared_by_name() {
         [("gemm<float, 4>", -44_000), ("old \"name\"", -5_000), ("new", 3_000), ("softmax", 0)]
     );
     let gemm = &diff["kernels"][0];
-    assert_eq!((&gemm["a"]["count"], &gemm["b"]["busy_ns"]), (&Value::from(2), &Value::from(20_000)));
+    assert_eq!(
+        (&gemm["a"]["count"], &gemm["b"]["busy_ns"]),
+        (&Value::from(2), &Value::from(20_000))
+    );
     assert!(diff["kernels"][1]["b"].is_null() && diff["kernels"][2]["a"].is_null());
     let same = text(&tidegate(&place, &["diff", "before.json", "before.json"]));
     assert!(same.contains("makespan no change, busy no change"), "{same}");

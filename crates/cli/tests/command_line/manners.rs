@@ -32,7 +32,8 @@ fn completions_and_man_pages_know_every_command_and_flag() {
     let output = tidegate(&place, &["man", "pages"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     for command in COMMANDS {
-        let page = std::fs::read_to_string(place.join(format!("pages/tidegate-{command}.1"))).unwrap();
+        let page =
+            std::fs::read_to_string(place.join(format!("pages/tidegate-{command}.1"))).unwrap();
         assert!(page.contains("Examples:"), "{command}: {page}");
     }
     assert_eq!(std::fs::read_dir(place.join("pages")).unwrap().count(), COMMANDS.len() + 1);
@@ -51,7 +52,8 @@ fn tables_fit_the_readers_columns() {
             }
             let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
             let bordered = |line: &&str| line.starts_with(['─', '═', ' ']);
-            let widest = shown.lines().filter(bordered).map(|line| line.chars().count()).max().unwrap();
+            let widest =
+                shown.lines().filter(bordered).map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= columns.unwrap_or(100), "{widest} of {columns:?} columns: {shown}");
         }
     }

@@ -1,6 +1,7 @@
 //! Where outputs go: files, links, FIFOs, devices, descriptors, closed pipes and full devices.
 //!
-//! Device nodes are only reached through links of the test's own, so that a defect replaces the link and not the node.
+//! Device nodes are only reached through links of the test's own, so that a defect replaces the
+//! link and not the node.
 
 use crate::{place, refused, root, text, tidegate};
 use std::fs::{self, File, Permissions};
@@ -26,7 +27,8 @@ fn run(place: &Path, flags: &[&str]) -> std::process::Output {
 }
 
 fn is_report(bytes: &[u8]) -> bool {
-    serde_json::from_slice::<serde_json::Value>(bytes).is_ok_and(|report| report["completed"] == true)
+    serde_json::from_slice::<serde_json::Value>(bytes)
+        .is_ok_and(|report| report["completed"] == true)
 }
 
 #[test]
@@ -60,7 +62,8 @@ fn devices_fifos_and_descriptors_are_written_through() {
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 
     assert!(Command::new("mkfifo").arg(place.join("fifo")).status().unwrap().success());
-    let reader = Command::new("cat").arg(place.join("fifo")).stdout(Stdio::piped()).spawn().unwrap();
+    let reader =
+        Command::new("cat").arg(place.join("fifo")).stdout(Stdio::piped()).spawn().unwrap();
     let output = run(&place, &["--json", "fifo"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(fs::symlink_metadata(place.join("fifo")).unwrap().file_type().is_fifo());
@@ -75,7 +78,11 @@ fn devices_fifos_and_descriptors_are_written_through() {
 
     symlink("/dev/stdout", place.join("stdout")).unwrap();
     let output = run(&place, &["--json", "stdout"]);
-    assert!(is_report(&output.stdout), "/dev/stdout is '-': no table beside the report: {}", text(&output));
+    assert!(
+        is_report(&output.stdout),
+        "/dev/stdout is '-': no table beside the report: {}",
+        text(&output)
+    );
     let output = run(&place, &["--timeline", "-"]);
     assert!(
         output.stdout.ends_with(b"</html>\n") || output.stdout.ends_with(b"</html>"),
@@ -105,7 +112,10 @@ fn outputs_that_cannot_be_written_are_refused_before_the_run() {
         let output = run(&place, &["--timeline", "early.html", "--json", path]);
         let said = text(&output);
         assert_eq!(output.status.code(), Some(2), "{path}: {said}");
-        assert!(said.contains("--json") && said.contains(path) && said.contains(word), "{path}: {said}");
+        assert!(
+            said.contains("--json") && said.contains(path) && said.contains(word),
+            "{path}: {said}"
+        );
         assert!(!place.join("early.html").exists(), "{path}: nothing is written");
     }
     assert_eq!(fs::read_to_string(place.join("kept.json")).unwrap(), "kept");
@@ -163,7 +173,11 @@ fn a_closed_pipe_ends_a_command_quietly() {
             .unwrap();
         drop(child.stdin.take());
         let output = child.wait_with_output().unwrap();
-        assert_eq!((output.status.code(), text(&output).as_str()), (Some(141), ""), "{arguments:?}");
+        assert_eq!(
+            (output.status.code(), text(&output).as_str()),
+            (Some(141), ""),
+            "{arguments:?}"
+        );
     }
 }
 
@@ -179,7 +193,9 @@ fn a_full_device_is_an_error_in_one_line() {
     let place = fresh("full");
     symlink("/dev/full", place.join("full")).unwrap();
     let full = || File::options().write(true).open("/dev/full").unwrap();
-    for arguments in [&["adapters"][..], &["adapters", "--json", "-"], &["explore", "--list"], &["--help"]] {
+    for arguments in
+        [&["adapters"][..], &["adapters", "--json", "-"], &["explore", "--list"], &["--help"]]
+    {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         let output = command.args(arguments).stdout(full()).output().unwrap();
         let said = text(&output);
@@ -188,7 +204,11 @@ fn a_full_device_is_an_error_in_one_line() {
     }
     let output = tidegate(&place, &["adapters", "--json", "full"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).to_lowercase().contains("cannot write full: no space left"), "{}", text(&output));
+    assert!(
+        text(&output).to_lowercase().contains("cannot write full: no space left"),
+        "{}",
+        text(&output)
+    );
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     let status = command.args(["run", "nowhere.toml"]).stderr(full()).status().unwrap();
     assert_eq!(status.code(), Some(2), "an error that cannot be shown does not panic");

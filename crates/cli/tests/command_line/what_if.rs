@@ -1,4 +1,5 @@
-//! `compare --what-if`: each change is shown beside the recording as it is, and a change that cannot be made is refused.
+//! `compare --what-if`: each change is shown beside the recording as it is, and a change that
+//! cannot be made is refused.
 
 use crate::{place, refused, text, tidegate};
 use serde_json::{Value, json};
@@ -28,7 +29,8 @@ fn changes_are_shown_beside_the_recording() {
     for row in ["what if", "as it is", "streams=2", "graphs=on", "sync=gpu"] {
         assert!(text(&output).contains(row), "{row}: {}", text(&output));
     }
-    let json: Value = serde_json::from_slice(&std::fs::read(place.join("c.json")).unwrap()).unwrap();
+    let json: Value =
+        serde_json::from_slice(&std::fs::read(place.join("c.json")).unwrap()).unwrap();
     let of_user = |row: &Value| {
         let makespans = row["makespans_ns"].as_array().unwrap().iter();
         makespans.clone().find(|pair| pair[0] == "user").unwrap()[1].as_u64().unwrap()

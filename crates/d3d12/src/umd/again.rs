@@ -1,12 +1,15 @@
-//! Owns what happens when a user-mode queue has lost its doorbell for good, or cannot connect it, while its device lives: the
-//! queue is made anew, and what had not run is submitted again.
+//! Owns what happens when a user-mode queue has lost its doorbell for good, or cannot connect it,
+//! while its device lives: the queue is made anew, and what had not run is submitted again.
 //!
-//! The order: 1. the new queue, so that a refusal loses nothing; 2. the old doorbell ends, after which nothing of its ring runs;
-//! 3. what the engine had not taken is read out of the ring and put into the new queue, in order, under new progress values. A
-//! command buffer in the middle of which the engine was stopped is left out, since half of it would run twice: the caller is
-//! told; 4. the old progress fence is signalled: whoever waits for it looks again, at the new queue.
+//! The order: 1. the new queue, so that a refusal loses nothing; 2. the old doorbell ends, after
+//! which nothing of its ring runs;
+//! 3. what the engine had not taken is read out of the ring and put into the new queue, in order,
+//!    under new progress values. A command buffer in the middle of which the engine was stopped is
+//!    left out, since half of it would run twice: the caller is told; 4. the old progress fence is
+//!    signalled: whoever waits for it looks again, at the new queue.
 //!
-//! `user_queue` calls in, under its lock, which it keeps until the new queue stands in the old one's place.
+//! `user_queue` calls in, under its lock, which it keeps until the new queue stands in the old
+//! one's place.
 
 use crate::list::CommandMemory;
 use crate::model::OnAbort;
@@ -37,19 +40,26 @@ struct Left {
     memory: Option<Arc<CommandMemory>>,
 }
 
-/// Whether a queue made anew can help. A machine that stops and a device that is lost end everything.
+/// Whether a queue made anew can help. A machine that stops and a device that is lost end
+/// everything.
 pub(crate) fn may_help(id: &QueueIdentity, failure: &Failure) -> bool {
     let curable = match failure {
         Failure::Aborted => true,
-        Failure::Refused(call, status) => *call == "D3DKMTConnectDoorbell" && *status != Status::CANCELLED,
+        Failure::Refused(call, status) => {
+            *call == "D3DKMTConnectDoorbell" && *status != Status::CANCELLED
+        }
         Failure::Lost(_) | Failure::OverBudget(_) => false,
     };
-    curable && matches!(id.device.thunk.enter().device_state(id.device.handle()), Ok(DeviceState::Active))
+    curable
+        && matches!(
+            id.device.thunk.enter().device_state(id.device.handle()),
+            Ok(DeviceState::Active)
+        )
 }
 
 // spec: UMS-041, UMS-082
-/// Makes the queue anew in place of `old`. The second value is what went wrong after that: a command buffer was lost, or the new
-/// queue does not take work either.
+/// Makes the queue anew in place of `old`. The second value is what went wrong after that: a
+/// command buffer was lost, or the new queue does not take work either.
 pub(crate) fn succeed(
     id: &QueueIdentity,
     (at, priority): (EngineChoice, Priority),
@@ -60,10 +70,14 @@ pub(crate) fn succeed(
     // 1.
     let slots = old.submitter.ring.slots();
     let each = 1 + pager.map_or(0, |_| WAIT_SLOTS);
-    let slots = slots.max(old.submitter.ring.left().0.len() as u64 * each + CHECKPOINTS).next_power_of_two();
+    let slots = slots
+        .max(old.submitter.ring.left().0.len() as u64 * each + CHECKPOINTS)
+        .next_power_of_two();
     let mut successor = match on_abort {
         OnAbort::Report => return Err(Failure::Aborted),
-        OnAbort::RecreateHardware => Successor::Hardware(Arc::new(HardwareQueue::new(id, at, priority)?)),
+        OnAbort::RecreateHardware => {
+            Successor::Hardware(Arc::new(HardwareQueue::new(id, at, priority)?))
+        }
         OnAbort::RecreateUser if slots > MAX_RING_SLOTS => return Err(Failure::Aborted),
         OnAbort::RecreateUser => Successor::User(Box::new(UserRing::new(id, at, priority, slots)?)),
     };
@@ -102,12 +116,14 @@ fn left_in(id: &QueueIdentity, submitter: &Submitter) -> (Vec<Left>, Option<Opti
     let mut left = Vec::with_capacity(packets.len());
     let mut lost = None;
     for (slot, packet) in packets {
-        let executes = matches!(packet, RingPacket::Execute { .. } | RingPacket::ExecuteLogged { .. });
+        let executes =
+            matches!(packet, RingPacket::Execute { .. } | RingPacket::ExecuteLogged { .. });
         let memory = submitter.in_flight.memory_at(slot).filter(|_| executes).cloned();
         if executes && memory.is_none() {
             continue; // It is complete: nothing holds its memory any more.
         }
-        // Empty command buffers stand where a ring of that size needs them; the new one has its own places.
+        // Empty command buffers stand where a ring of that size needs them; the new one has its own
+        // places.
         if memory.as_ref().is_some_and(|memory| Arc::ptr_eq(memory, id.device.marker())) {
             continue;
         }
@@ -120,9 +136,10 @@ fn left_in(id: &QueueIdentity, submitter: &Submitter) -> (Vec<Left>, Option<Opti
     (left, lost)
 }
 
-/// The submission of everything that is left, as one unit: progress, last queued, ring, write pointer, doorbell, status. What a
-/// command buffer uses may have left local memory as soon as the old queue's progress says that nobody uses it, so it is held
-/// until the new queue has said what it queued.
+/// The submission of everything that is left, as one unit: progress, last queued, ring, write
+/// pointer, doorbell, status. What a command buffer uses may have left local memory as soon as the
+/// old queue's progress says that nobody uses it, so it is held until the new queue has said what
+/// it queued.
 fn take_over(
     id: &QueueIdentity,
     pager: Option<&Pager>,
@@ -136,7 +153,8 @@ fn take_over(
         };
         if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait) {
             put_checkpoint(id, to);
-            let wait = encode::wait(id, fence, fence.wait_for(value), &mut to.wait_log, id.queued_ns());
+            let wait =
+                encode::wait(id, fence, fence.wait_for(value), &mut to.wait_log, id.queued_ns());
             to.ring.put(&wait);
         }
         match &memory {

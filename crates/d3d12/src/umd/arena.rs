@@ -1,13 +1,16 @@
-//! Owns command memory: chunks of bulk allocations in system memory, handed out in powers of two from 64 bytes on, so that
-//! closing a list makes no kernel call unless a chunk is used up.
+//! Owns command memory: chunks of bulk allocations in system memory, handed out in powers of two
+//! from 64 bytes on, so that closing a list makes no kernel call unless a chunk is used up.
 //!
-//! Freed blocks go to a list of their size and are given out again; chunks live as long as the device. The arena's lock is
-//! not held over the kernel call that makes a chunk: two threads that both find it full make two chunks.
+//! Freed blocks go to a list of their size and are given out again; chunks live as long as the
+//! device. The arena's lock is not held over the kernel call that makes a chunk: two threads that
+//! both find it full make two chunks.
 
 use crate::umd::owned::{Object, Owned};
 use crate::umd::thunk::Thunk;
 use std::sync::Arc;
-use tidegate_calls::{AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status};
+use tidegate_calls::{
+    AllocationKind, AllocationMemory, CreateAllocation, Handle, Placement, Status,
+};
 use tidegate_gpu_abi::GpuVa;
 use tidegate_platform::{Bulk, Mutex, Platform};
 
@@ -16,7 +19,8 @@ const SMALLEST: u64 = 64;
 const SMALLEST_LOG2: u32 = SMALLEST.trailing_zeros();
 /// Sizes from 64 bytes to 16 MiB.
 const CLASSES: usize = 19;
-/// Chunks start small, because pages that are mapped cost page table entries, and double up to the largest.
+/// Chunks start small, because pages that are mapped cost page table entries, and double up to the
+/// largest.
 const FIRST_CHUNK: u64 = 64 << 10;
 const LARGEST_CHUNK: u64 = 1 << 20;
 
@@ -69,8 +73,11 @@ fn class_of(bytes: u64) -> usize {
 
 impl Arena {
     pub(crate) fn new(platform: &Platform, thunk: &Arc<Thunk>, device: Handle) -> Arena {
-        let state =
-            State { chunks: Vec::new(), free: [const { Vec::new() }; CLASSES], next_chunk: FIRST_CHUNK };
+        let state = State {
+            chunks: Vec::new(),
+            free: [const { Vec::new() }; CLASSES],
+            next_chunk: FIRST_CHUNK,
+        };
         Arena { thunk: Arc::clone(thunk), device, state: platform.mutex("command memory", state) }
     }
 
@@ -101,7 +108,9 @@ impl Arena {
         let args = CreateAllocation { device: self.device, bytes, kind, placement };
         let allocation = self.thunk.enter().create_allocation(args)?;
         let owned = Owned::new(&self.thunk, Object::Allocation, allocation.handle);
-        let AllocationMemory::Bulk(memory) = allocation.memory else { return Err(Status::INVALID_PARAMETER) };
+        let AllocationMemory::Bulk(memory) = allocation.memory else {
+            return Err(Status::INVALID_PARAMETER);
+        };
         Ok(Chunk { _allocation: owned, gpu_va: allocation.gpu_va, memory, bytes, used: 0 })
     }
 }
@@ -122,7 +131,13 @@ impl State {
             }
         };
         let from = &self.chunks[chunk];
-        Some(Block { class, chunk, offset, memory: from.memory.clone(), gpu_va: GpuVa(from.gpu_va + offset) })
+        Some(Block {
+            class,
+            chunk,
+            offset,
+            memory: from.memory.clone(),
+            gpu_va: GpuVa(from.gpu_va + offset),
+        })
     }
 }
 

@@ -1,10 +1,12 @@
 //! Owns the backlog of a user-mode queue: submissions that its ring had no room for, in call order.
 //!
-//! While anything stands in it, every later submission queues behind it. A worker submits it as the ring drains: it sleeps until
-//! the queue's progress has made room, and ends when nothing is left. A later call also submits what fits at that time, so that a
-//! queue made anew continues at once. The queue's submitter lock orders all of it (`user_queue`).
+//! While anything stands in it, every later submission queues behind it. A worker submits it as the
+//! ring drains: it sleeps until the queue's progress has made room, and ends when nothing is left.
+//! A later call also submits what fits at that time, so that a queue made anew continues at once.
+//! The queue's submitter lock orders all of it (`user_queue`).
 //!
-//! An error of a submission that stood here has no call to return from. The next call of the queue returns it.
+//! An error of a submission that stood here has no call to return from. The next call of the queue
+//! returns it.
 
 use crate::counters::QueueStats;
 use crate::fence::FenceInner;
@@ -72,7 +74,9 @@ impl Backlog {
     /// Puts a submission at the end.
     pub(crate) fn put(&mut self, platform: &Platform, unit: &Unit<'_>, queued_ns: u64) {
         let work = match *unit {
-            Unit::Execute(lists) => Work::Execute(lists.iter().map(|list| (*list).clone()).collect()),
+            Unit::Execute(lists) => {
+                Work::Execute(lists.iter().map(|list| (*list).clone()).collect())
+            }
             Unit::Wait(fence, wait) => Work::Wait(Arc::clone(fence), wait),
             Unit::Signal(fence, value) => Work::Signal(Arc::clone(fence), value),
             Unit::Marker => Work::Marker,
@@ -139,7 +143,8 @@ impl Backlog {
     /// Adds what stands in it, and what stood.
     pub(crate) fn add_to(&self, platform: &Platform, stats: &mut QueueStats) {
         stats.ring_waits += self.waits;
-        stats.ring_wait_ns += self.wait_ns + self.since.map_or(0, |since| platform.now().since(since));
+        stats.ring_wait_ns +=
+            self.wait_ns + self.since.map_or(0, |since| platform.now().since(since));
         for waiting in &self.waiting {
             waiting.with_unit(|unit| unit.count_in(stats));
         }

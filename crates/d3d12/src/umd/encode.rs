@@ -1,8 +1,10 @@
-//! Owns encoding: ring packets with their log entries, and command buffers joined out of closed lists.
+//! Owns encoding: ring packets with their log entries, and command buffers joined out of closed
+//! lists.
 //!
-//! The user-mode driver chooses the log entry of each wait and signal; entries of one queue follow each other because the
-//! submitter lock is held from the choice to the ring. Nothing waits for a log to be read: an overrun is the reader's. A log
-//! entry carries no CPU time, so the time of queueing is recorded here, while a timeline is.
+//! The user-mode driver chooses the log entry of each wait and signal; entries of one queue follow
+//! each other because the submitter lock is held from the choice to the ring. Nothing waits for a
+//! log to be read: an overrun is the reader's. A log entry carries no CPU time, so the time of
+//! queueing is recorded here, while a timeline is.
 
 use crate::fence::FenceInner;
 use crate::list::{ClosedList, CommandMemory};
@@ -23,8 +25,9 @@ pub(crate) struct LogCursor {
 }
 
 impl LogCursor {
-    /// Entries are numbered from 0 up to `numbers`, and again; 0 without a log. A multiple of every capacity that the log may
-    /// have, so the entry behind number n is that of number n + 1 whichever log is in place.
+    /// Entries are numbered from 0 up to `numbers`, and again; 0 without a log. A multiple of every
+    /// capacity that the log may have, so the entry behind number n is that of number n + 1
+    /// whichever log is in place.
     pub(crate) fn new(numbers: u32) -> LogCursor {
         LogCursor { next: 0, numbers }
     }
@@ -60,12 +63,14 @@ impl VerboseLog {
     }
 }
 
-/// What only goes to records: the CPU time of queueing, a name or fence number plus one, the queue's lane.
+/// What only goes to records: the CPU time of queueing, a name or fence number plus one, the
+/// queue's lane.
 fn trace_words(id: &QueueIdentity, queued_ns: u64, name: u32) -> TraceWords {
     TraceWords { queued_ns, name, lane: id.lane }
 }
 
-/// A packet of a ring that is no more, for another ring of the same process: other progress, other log entries.
+/// A packet of a ring that is no more, for another ring of the same process: other progress, other
+/// log entries.
 pub(crate) fn again(
     packet: RingPacket,
     next_progress: u64,
@@ -74,17 +79,37 @@ pub(crate) fn again(
     let (waits, signals, verbose) = logs;
     match packet {
         RingPacket::Wait { current_value, value, epoch, fence_handle, trace, .. } => {
-            RingPacket::Wait { current_value, value, epoch, fence_handle, log_entry: waits.take(), trace }
+            RingPacket::Wait {
+                current_value,
+                value,
+                epoch,
+                fence_handle,
+                log_entry: waits.take(),
+                trace,
+            }
         }
-        RingPacket::Signal { current_value, monitored_value, value, fence_handle, trace, .. } => {
+        RingPacket::Signal {
+            current_value, monitored_value, value, fence_handle, trace, ..
+        } => {
             let log_entry = signals.take();
-            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry, trace }
+            RingPacket::Signal {
+                current_value,
+                monitored_value,
+                value,
+                fence_handle,
+                log_entry,
+                trace,
+            }
         }
         RingPacket::Execute { commands, bytes, trace, .. }
         | RingPacket::ExecuteLogged { commands, bytes, trace, .. } => match verbose.take() {
-            Some(log_entry) => {
-                RingPacket::ExecuteLogged { commands, bytes, progress: next_progress, log_entry, trace }
-            }
+            Some(log_entry) => RingPacket::ExecuteLogged {
+                commands,
+                bytes,
+                progress: next_progress,
+                log_entry,
+                trace,
+            },
             None => RingPacket::Execute { commands, bytes, progress: next_progress, trace },
         },
         RingPacket::Nop | RingPacket::ExecuteDma { .. } => packet,
@@ -102,12 +127,14 @@ pub(crate) fn execute(
     let trace = trace_words(id, queued_ns, memory.trace_name);
     match verbose.take() {
         None => RingPacket::Execute { commands, bytes, progress, trace },
-        Some(log_entry) => RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace },
+        Some(log_entry) => {
+            RingPacket::ExecuteLogged { commands, bytes, progress, log_entry, trace }
+        }
     }
 }
 
-/// Records that a fence operation which will be logged was queued: its entry says when it was carried out, and not this. One that
-/// is not logged takes the time with it.
+/// Records that a fence operation which will be logged was queued: its entry says when it was
+/// carried out, and not this. One that is not logged takes the time with it.
 fn record_queued(
     id: &QueueIdentity,
     kind: Kind,
@@ -167,14 +194,16 @@ pub(crate) fn signal(
 }
 
 // spec: MF-024
-/// One command buffer out of several lists, which ends with a store of `progress`, a value and its place, if there is one: how
-/// an engine that gets packets and can write a fence tells user mode without a kernel call that it is done with their memory.
+/// One command buffer out of several lists, which ends with a store of `progress`, a value and its
+/// place, if there is one: how an engine that gets packets and can write a fence tells user mode
+/// without a kernel call that it is done with their memory.
 pub(crate) fn joined(
     id: &QueueIdentity,
     lists: &[&ClosedList],
     progress: Option<(GpuVa, u64)>,
 ) -> Result<Arc<CommandMemory>, Status> {
-    let mut bytes = Vec::with_capacity(lists.iter().map(|l| l.memory.bytes as usize).sum::<usize>() + 64);
+    let mut bytes =
+        Vec::with_capacity(lists.iter().map(|l| l.memory.bytes as usize).sum::<usize>() + 64);
     let mut tail = CommandWriter::new();
     for list in lists {
         let start = bytes.len();

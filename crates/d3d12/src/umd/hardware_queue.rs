@@ -1,5 +1,6 @@
-//! Owns kernel-mode hardware queues: each command buffer is one kernel call with a progress value of the user-mode driver's
-//! making; waits and signals are software commands that the scheduler keeps in order with them.
+//! Owns kernel-mode hardware queues: each command buffer is one kernel call with a progress value
+//! of the user-mode driver's making; waits and signals are software commands that the scheduler
+//! keeps in order with them.
 
 use crate::counters::QueueStats;
 use crate::fence::FenceInner;
@@ -13,8 +14,8 @@ use crate::umd::submit::Unit;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateHwContext, CreateHwQueue, FenceValue, Handle, Present, PresentQueue, Priority, SignalFlags,
-    SubmitCommandToHwQueue, SubmitSignalToHwQueues,
+    CreateHwContext, CreateHwQueue, FenceValue, Handle, Present, PresentQueue, Priority,
+    SignalFlags, SubmitCommandToHwQueue, SubmitSignalToHwQueues,
 };
 use tidegate_gpu_abi::RingPacket;
 use tidegate_platform::{Mutex, Step};
@@ -52,8 +53,11 @@ impl HardwareQueue {
         let failed = |call| move |status| Failure::Refused(call, status);
         let EngineChoice { node_ordinal, engine_affinity } = at;
         let args = CreateHwContext { device: device.handle(), node_ordinal, engine_affinity };
-        let context =
-            device.thunk.enter().create_hw_context(args).map_err(failed("D3DKMTCreateHwContext"))?;
+        let context = device
+            .thunk
+            .enter()
+            .create_hw_context(args)
+            .map_err(failed("D3DKMTCreateHwContext"))?;
         let hw_context = Owned::new(&device.thunk, Object::HwContext, context);
         let args = CreateHwQueue {
             hw_context: context,
@@ -62,7 +66,8 @@ impl HardwareQueue {
             tag: id.tag,
             lane: id.lane,
         };
-        let queue = device.thunk.enter().create_hw_queue(args).map_err(failed("D3DKMTCreateHwQueue"))?;
+        let queue =
+            device.thunk.enter().create_hw_queue(args).map_err(failed("D3DKMTCreateHwQueue"))?;
         let hw_queue = Owned::new(&device.thunk, Object::HwQueue, queue.handle);
         let state = State {
             progress: 0,
@@ -82,7 +87,12 @@ impl HardwareQueue {
     }
 
     /// Submits what a user-mode queue was given, after that became this one.
-    pub(crate) fn submit_unit(&self, id: &QueueIdentity, unit: &Unit<'_>, queued_ns: u64) -> Result {
+    pub(crate) fn submit_unit(
+        &self,
+        id: &QueueIdentity,
+        unit: &Unit<'_>,
+        queued_ns: u64,
+    ) -> Result {
         match unit {
             Unit::Execute(lists) => self.execute(id, lists, queued_ns),
             Unit::Wait(fence, wait) => self.wait(id, fence, wait.value),
@@ -91,7 +101,12 @@ impl HardwareQueue {
         }
     }
 
-    pub(crate) fn execute(&self, id: &QueueIdentity, lists: &[&ClosedList], queued_ns: u64) -> Result {
+    pub(crate) fn execute(
+        &self,
+        id: &QueueIdentity,
+        lists: &[&ClosedList],
+        queued_ns: u64,
+    ) -> Result {
         let mut state = self.state.lock_device();
         state.in_flight.collect(&self.progress);
         state.stats.executes += 1;
@@ -106,8 +121,8 @@ impl HardwareQueue {
         state.signalled.take_over(fences, until);
     }
 
-    /// Keeps `fence` until a command buffer behind the signal that is queued next is complete. When many fences are kept and no
-    /// command buffer follows, an empty one is queued.
+    /// Keeps `fence` until a command buffer behind the signal that is queued next is complete. When
+    /// many fences are kept and no command buffer follows, an empty one is queued.
     fn hold(&self, state: &mut State, id: &QueueIdentity, fence: &Arc<FenceInner>) -> Result {
         if state.signalled.is_due() {
             state.signalled.collect(self.reached());
@@ -119,7 +134,8 @@ impl HardwareQueue {
         Ok(())
     }
 
-    /// The progress up to which fences may be released. It is the maximum for a lost device, as for all its fences.
+    /// The progress up to which fences may be released. It is the maximum for a lost device, as for
+    /// all its fences.
     fn reached(&self) -> u64 {
         Some(self.progress.load()).filter(|reached| *reached != u64::MAX).unwrap_or(0)
     }
@@ -137,7 +153,9 @@ impl HardwareQueue {
         let Some(pager) = &self.pager else { return submit_all(state) };
         let held = pager.hold(id, memories.iter().map(|memory| &***memory))?;
         let at = |fence: &FenceInner, value| [FenceValue { fence: fence.instance.handle, value }];
-        let waited = held.wait.map_or(Ok(()), |(fence, value)| self.queue_wait(state, id, &at(fence, value)));
+        let waited = held
+            .wait
+            .map_or(Ok(()), |(fence, value)| self.queue_wait(state, id, &at(fence, value)));
         let submitted = waited.and_then(|()| submit_all(state));
         let released = held.release(id);
         submitted.and(released)
@@ -159,9 +177,10 @@ impl HardwareQueue {
             (RingPacket::Signal { value, fence_handle, .. }, _) => {
                 self.queue_signal(&mut state, id, &at(fence_handle, value))
             }
-            (RingPacket::Execute { trace, .. } | RingPacket::ExecuteLogged { trace, .. }, Some(memory)) => {
-                self.submit_resident(&mut state, id, &[memory], trace.queued_ns)
-            }
+            (
+                RingPacket::Execute { trace, .. } | RingPacket::ExecuteLogged { trace, .. },
+                Some(memory),
+            ) => self.submit_resident(&mut state, id, &[memory], trace.queued_ns),
             _ => Ok(()),
         }
     }
@@ -224,10 +243,15 @@ impl HardwareQueue {
     }
 
     /// Queues a flip behind all that the queue holds.
-    pub(crate) fn present(&self, id: &QueueIdentity, args: impl FnOnce(PresentQueue) -> Present) -> Result {
+    pub(crate) fn present(
+        &self,
+        id: &QueueIdentity,
+        args: impl FnOnce(PresentQueue) -> Present,
+    ) -> Result {
         let mut state = self.state.lock_device();
         state.ends_with_progress = false;
-        let done = id.device.thunk.enter().present(args(PresentQueue::HwQueue(self.hw_queue.handle())));
+        let done =
+            id.device.thunk.enter().present(args(PresentQueue::HwQueue(self.hw_queue.handle())));
         done.map_err(|s| Failure::Refused("D3DKMTSubmitPresentToHwQueue", s))
     }
 
@@ -236,7 +260,8 @@ impl HardwareQueue {
             let mut state = self.state.lock_device();
             let marked = match state.ends_with_progress {
                 true => Ok(()),
-                // Waits and signals have no progress value; an empty command buffer behind them has.
+                // Waits and signals have no progress value; an empty command buffer behind them
+                // has.
                 false => self.submit(&mut state, id, id.device.marker(), id.queued_ns()),
             };
             (state.progress, marked)

@@ -1,6 +1,8 @@
-//! Owns the list of what the GPU may still read: command memory stays alive until the queue's progress has passed it.
+//! Owns the list of what the GPU may still read: command memory stays alive until the queue's
+//! progress has passed it.
 //!
-//! Collected lazily, when the list has grown: looking at progress costs a cache line that the engine writes.
+//! Collected lazily, when the list has grown: looking at progress costs a cache line that the
+//! engine writes.
 
 use crate::list::CommandMemory;
 use crate::umd::progress::FenceReader;
@@ -26,7 +28,8 @@ impl InFlight {
         InFlight { entries: VecDeque::with_capacity(2 * COLLECT_FIRST), collect_at: COLLECT_FIRST }
     }
 
-    /// `memory` is in use until progress reaches `progress`. A list that is submitted again at once prolongs its entry.
+    /// `memory` is in use until progress reaches `progress`. A list that is submitted again at once
+    /// prolongs its entry.
     #[inline]
     pub(crate) fn hold(&mut self, memory: &Arc<CommandMemory>, progress: u64, position: u64) {
         match self.entries.back_mut() {
@@ -47,7 +50,8 @@ impl InFlight {
 
     fn collect_now(&mut self, progress: &FenceReader) {
         let reached = progress.load();
-        // UINT64_MAX is what every fence of a lost device reads: it says nothing about what the GPU has done.
+        // UINT64_MAX is what every fence of a lost device reads: it says nothing about what the GPU
+        // has done.
         while reached != u64::MAX && self.entries.front().is_some_and(|e| e.progress <= reached) {
             self.entries.pop_front();
         }
@@ -59,7 +63,8 @@ impl InFlight {
         self.entries.iter().find(|e| e.position >= position).map(|e| &e.memory)
     }
 
-    /// What the list at this ring slot or packet number was called; `None` if it was not named, or is known no more.
+    /// What the list at this ring slot or packet number was called; `None` if it was not named, or
+    /// is known no more.
     pub(crate) fn label_at(&self, position: u64) -> Option<String> {
         self.memory_at(position)?.label.clone()
     }

@@ -1,13 +1,17 @@
 //! The user-mode driver: what stands between the API and the kernel or the ring.
 //!
-//! Rooms: [`thunk`] (every kernel call, counted) · [`owned`] (kernel objects that end with their owner) · [`arena`] (command
-//! memory) · [`encode`] (ring packets, log entries, joined command buffers) · [`in_flight`] (what the GPU may still read) ·
-//! [`signalled`] (fences of queued signals) · [`ring`] (slots and room) · [`backlog`] (what the ring has no room for yet) · [`submit`] (the published order of a user-mode submission) · [`user_ring`] (what a user-mode
-//! queue is made of) · [`again`] (making it anew when its doorbell is gone for good) · [`user_queue`], [`hardware_queue`],
-//! [`packet_queue`] (the three models; they share no queueing code) · [`residency`] (more buffers than local memory holds).
+//! Rooms: [`thunk`] (every kernel call, counted) · [`owned`] (kernel objects that end with their
+//! owner) · [`arena`] (command memory) · [`encode`] (ring packets, log entries, joined command
+//! buffers) · [`in_flight`] (what the GPU may still read) · [`signalled`] (fences of queued
+//! signals) · [`ring`] (slots and room) · [`backlog`] (what the ring has no room for yet) ·
+//! [`submit`] (the published order of a user-mode submission) · [`user_ring`] (what a user-mode
+//! queue is made of) · [`again`] (making it anew when its doorbell is gone for good) ·
+//! [`user_queue`], [`hardware_queue`], [`packet_queue`] (the three models; they share no queueing
+//! code) · [`residency`] (more buffers than local memory holds).
 //!
-//! `device`, `queue` and `list` call in. Locks: a queue's submitter lock comes first, the device's residency lock second, the arena's third; the submitter lock
-//! orders calls and may be held over a kernel call, the arena's guards state and may not.
+//! `device`, `queue` and `list` call in. Locks: a queue's submitter lock comes first, the device's
+//! residency lock second, the arena's third; the submitter lock orders calls and may be held over a
+//! kernel call, the arena's guards state and may not.
 
 pub(crate) mod again;
 pub(crate) mod arena;
@@ -50,8 +54,8 @@ pub(crate) struct EngineChoice {
     pub(crate) engine_affinity: u32,
 }
 
-/// Why a submission failed, as seen under the submitter lock. It becomes an [`Error`] after the lock was dropped, because
-/// telling what removed a device asks its queues what they were running.
+/// Why a submission failed, as seen under the submitter lock. It becomes an [`Error`] after the
+/// lock was dropped, because telling what removed a device asks its queues what they were running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The kernel refused a call.
@@ -65,8 +69,9 @@ pub(crate) enum Failure {
 }
 
 impl QueueIdentity {
-    /// The CPU time that goes with a submission. Only the timeline reads it; while there is none, reading the clock would be
-    /// half the cost of a submission. In a packet 0 stands for "no time", so the first nanosecond of a run is 1.
+    /// The CPU time that goes with a submission. Only the timeline reads it; while there is none,
+    /// reading the clock would be half the cost of a submission. In a packet 0 stands for "no
+    /// time", so the first nanosecond of a run is 1.
     #[inline]
     pub(crate) fn queued_ns(&self) -> u64 {
         let platform = &self.device.platform;
@@ -77,7 +82,8 @@ impl QueueIdentity {
     pub(crate) fn note_doorbell(&self, what: &str) {
         let platform = &self.device.platform;
         if platform.tracing() {
-            let (lane, name, now) = (LaneId(self.lane - 1), platform.trace_name(what), platform.stamp_ns());
+            let (lane, name, now) =
+                (LaneId(self.lane - 1), platform.trace_name(what), platform.stamp_ns());
             platform.record(Record::instant(lane, Kind::Doorbell, name, now));
         }
     }
@@ -86,7 +92,9 @@ impl QueueIdentity {
     pub(crate) fn error(&self, failure: Failure) -> Error {
         let queue = self.name.clone();
         match failure {
-            Failure::Refused(call, status) => self.device.error(call, &format!("queue '{queue}'"), status),
+            Failure::Refused(call, status) => {
+                self.device.error(call, &format!("queue '{queue}'"), status)
+            }
             Failure::OverBudget(bytes) => {
                 Error::OverBudget { what: format!("a submission to queue '{queue}'"), bytes }
             }

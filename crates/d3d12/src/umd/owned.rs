@@ -1,5 +1,6 @@
-//! Owns the kernel objects of queues and resources: dropping the owner ends the object, so that a half-made queue leaves
-//! nothing behind. The order of the fields of a queue is the order in which its objects end.
+//! Owns the kernel objects of queues and resources: dropping the owner ends the object, so that a
+//! half-made queue leaves nothing behind. The order of the fields of a queue is the order in which
+//! its objects end.
 
 use crate::umd::thunk::Thunk;
 use std::sync::Arc;
@@ -43,10 +44,13 @@ impl Drop for Owned {
             Object::HwContext => ("D3DKMTDestroyHwContext", kernel.destroy_hw_context(handle)),
             Object::HwQueue => ("D3DKMTDestroyHwQueue", kernel.destroy_hw_queue(handle)),
             Object::Doorbell => ("D3DKMTDestroyDoorbell", kernel.destroy_doorbell(handle)),
-            Object::PagingQueue => ("D3DKMTDestroyPagingQueue", kernel.destroy_paging_queue(handle)),
-            Object::Fence => {
-                ("D3DKMTDestroySynchronizationObject", kernel.destroy_synchronization_object(handle))
+            Object::PagingQueue => {
+                ("D3DKMTDestroyPagingQueue", kernel.destroy_paging_queue(handle))
             }
+            Object::Fence => (
+                "D3DKMTDestroySynchronizationObject",
+                kernel.destroy_synchronization_object(handle),
+            ),
         };
         // spec: UMS-182
         self.thunk.teardown().note(call, handle, done);

@@ -1,9 +1,10 @@
-//! Owns packet queues: a context whose packets the kernel's scheduler hands to the engine one at a time. One execute is one
-//! packet, its lists joined into one command buffer.
+//! Owns packet queues: a context whose packets the kernel's scheduler hands to the engine one at a
+//! time. One execute is one packet, its lists joined into one command buffer.
 //!
-//! A context has no progress fence, so the user-mode driver has one of its own: a monitored fence that the last command of
-//! each packet stores to; for an engine that cannot write a fence, a software signal behind each packet. It says when command
-//! memory may be used again; waiting for the queue goes by a software signal.
+//! A context has no progress fence, so the user-mode driver has one of its own: a monitored fence
+//! that the last command of each packet stores to; for an engine that cannot write a fence, a
+//! software signal behind each packet. It says when command memory may be used again; waiting for
+//! the queue goes by a software signal.
 
 use crate::counters::QueueStats;
 use crate::error::Result;
@@ -18,8 +19,8 @@ use crate::umd::signalled::SignalledFences;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use std::sync::Arc;
 use tidegate_calls::{
-    CreateContextVirtual, CreateMonitoredFence, FenceValue, Present, PresentQueue, Priority, SignalFlags,
-    SignalFromGpu2, Status, SubmitCommand, SyncObjectFlags,
+    CreateContextVirtual, CreateMonitoredFence, FenceValue, Present, PresentQueue, Priority,
+    SignalFlags, SignalFromGpu2, Status, SubmitCommand, SyncObjectFlags,
 };
 use tidegate_gpu_abi::GpuVa;
 use tidegate_gpu_abi::ring::MAX_COMMAND_BYTES;
@@ -48,7 +49,11 @@ pub(crate) struct PacketQueue {
 }
 
 impl PacketQueue {
-    pub(crate) fn new(id: &QueueIdentity, at: EngineChoice, priority: Priority) -> Result<PacketQueue> {
+    pub(crate) fn new(
+        id: &QueueIdentity,
+        at: EngineChoice,
+        priority: Priority,
+    ) -> Result<PacketQueue> {
         let device = &*id.device;
         let failed = |call| move |status| id.error(Failure::Refused(call, status));
         let args = CreateMonitoredFence {
@@ -94,7 +99,12 @@ impl PacketQueue {
         })
     }
 
-    pub(crate) fn execute(&self, id: &QueueIdentity, lists: &[&ClosedList], queued_ns: u64) -> Result<()> {
+    pub(crate) fn execute(
+        &self,
+        id: &QueueIdentity,
+        lists: &[&ClosedList],
+        queued_ns: u64,
+    ) -> Result<()> {
         let mut state = self.state.lock_device();
         state.in_flight.collect(&self.progress);
         state.stats.executes += 1;
@@ -112,7 +122,8 @@ impl PacketQueue {
     ) -> std::result::Result<(), Failure> {
         let Some(pager) = &self.pager else { return self.submit_all(state, id, lists, queued_ns) };
         let held = pager.hold(id, lists.iter().map(|list| &*list.memory))?;
-        let waited = held.wait.map_or(Ok(()), |(fence, value)| self.queue_wait(state, id, fence, value));
+        let waited =
+            held.wait.map_or(Ok(()), |(fence, value)| self.queue_wait(state, id, fence, value));
         let submitted = waited.and_then(|()| self.submit_all(state, id, lists, queued_ns));
         let released = held.release(id);
         submitted.and(released)
@@ -185,8 +196,9 @@ impl PacketQueue {
         Ok(())
     }
 
-    /// Keeps `fence` until the queue reaches the progress value behind the signal that is queued next. When many fences are kept and
-    /// no packet follows, a software signal of the progress fence is queued.
+    /// Keeps `fence` until the queue reaches the progress value behind the signal that is queued
+    /// next. When many fences are kept and no packet follows, a software signal of the progress
+    /// fence is queued.
     fn hold(
         &self,
         state: &mut State,
@@ -204,7 +216,8 @@ impl PacketQueue {
         Ok(())
     }
 
-    /// The progress up to which fences may be released. It is the maximum for a lost device, as for all its fences.
+    /// The progress up to which fences may be released. It is the maximum for a lost device, as for
+    /// all its fences.
     fn reached(&self) -> u64 {
         Some(self.progress.load()).filter(|reached| *reached != u64::MAX).unwrap_or(0)
     }
@@ -218,8 +231,14 @@ impl PacketQueue {
     }
 
     // spec: MF-022
-    /// Queues a software signal: an engine that gets packets does not write the fences of others by itself.
-    pub(crate) fn signal(&self, id: &QueueIdentity, fence: &Arc<FenceInner>, value: u64) -> Result<()> {
+    /// Queues a software signal: an engine that gets packets does not write the fences of others by
+    /// itself.
+    pub(crate) fn signal(
+        &self,
+        id: &QueueIdentity,
+        fence: &Arc<FenceInner>,
+        value: u64,
+    ) -> Result<()> {
         let mut state = self.state.lock_device();
         state.stats.signals += 1;
         let done = self.queue_signal(&mut state, id, fence, value);
@@ -256,7 +275,8 @@ impl PacketQueue {
     ) -> Result<()> {
         let mut state = self.state.lock_device();
         state.ends_with_signal = false;
-        let done = id.device.thunk.enter().present(args(PresentQueue::Context(self.context.handle())));
+        let done =
+            id.device.thunk.enter().present(args(PresentQueue::Context(self.context.handle())));
         drop(state);
         done.map_err(|s| id.error(Failure::Refused("D3DKMTPresent", s)))
     }
@@ -285,7 +305,9 @@ impl PacketQueue {
 }
 
 /// `lists` in as few packets as their length allows: almost always one.
-pub(crate) fn packets<'a>(lists: &'a [&'a ClosedList]) -> impl Iterator<Item = &'a [&'a ClosedList]> {
+pub(crate) fn packets<'a>(
+    lists: &'a [&'a ClosedList],
+) -> impl Iterator<Item = &'a [&'a ClosedList]> {
     let mut rest = lists;
     std::iter::from_fn(move || {
         let mut bytes = 0u64;

@@ -1,8 +1,8 @@
-//! Owns how user mode reads a fence's value: as it stands, or, on a GPU that updates only 32 bits atomically, followed from its
-//! low half and the value that was read last.
+//! Owns how user mode reads a fence's value: as it stands, or, on a GPU that updates only 32 bits
+//! atomically, followed from its low half and the value that was read last.
 //!
-//! Whoever has not looked while the fence went on by more than `low_half::WINDOW` reads a wrong turn; the kernel's waits do
-//! not depend on this reading.
+//! Whoever has not looked while the fence went on by more than `low_half::WINDOW` reads a wrong
+//! turn; the kernel's waits do not depend on this reading.
 
 use tidegate_calls::ReadOnly;
 use tidegate_d3dukmdt::low_half;
@@ -17,7 +17,8 @@ pub(crate) struct FenceReader {
 }
 
 impl FenceReader {
-    /// Reads `value`, which is at `initial_value`; of that it is the low half if `no_64bit_atomics`.
+    /// Reads `value`, which is at `initial_value`; of that it is the low half if
+    /// `no_64bit_atomics`.
     pub(crate) fn new(
         platform: &Platform,
         value: ReadOnly,

@@ -1,14 +1,17 @@
-//! Owns residency for queues that look after it themselves: what a submission uses is resident when it runs, and may leave when
-//! it is complete, so that a device can have more buffers than local memory holds.
+//! Owns residency for queues that look after it themselves: what a submission uses is resident when
+//! it runs, and may leave when it is complete, so that a device can have more buffers than local
+//! memory holds.
 //!
-//! A submission, in order: 1. its buffers get a reference each (MakeResident); 2. the queue waits for the paging queue's fence,
-//! if anything has to be moved for that; 3. the submission; 4. the references go (Evict): the kernel knows by then what is
-//! queued, and moves nothing before it is complete. Nothing is waited for on the CPU.
+//! A submission, in order: 1. its buffers get a reference each (MakeResident); 2. the queue waits
+//! for the paging queue's fence, if anything has to be moved for that; 3. the submission; 4. the
+//! references go (Evict): the kernel knows by then what is queued, and moves nothing before it is
+//! complete. Nothing is waited for on the CPU.
 //!
 //! What a queue that is made anew submits again is held again, one command buffer after the other.
 //!
-//! One lock of the device is held over 1 to 4: two submissions that each fit would not both fit before one has given its
-//! references back. It is taken under a queue's submitter lock, and nobody sleeps under it.
+//! One lock of the device is held over 1 to 4: two submissions that each fit would not both fit
+//! before one has given its references back. It is taken under a queue's submitter lock, and nobody
+//! sleeps under it.
 
 use crate::fence::{Fence, FenceInner};
 use crate::list::CommandMemory;
@@ -16,7 +19,9 @@ use crate::resource::BufferInner;
 use crate::umd::owned::{Object, Owned};
 use crate::umd::{Failure, QueueIdentity};
 use std::sync::Arc;
-use tidegate_calls::{CreatePagingQueue, Handle, MakeResident, PagingPriority, Priority, Residency, Status};
+use tidegate_calls::{
+    CreatePagingQueue, Handle, MakeResident, PagingPriority, Priority, Residency, Status,
+};
 use tidegate_platform::MutexGuard;
 
 /// Ring slots that a wait for the paging fence may need: itself and a checkpoint.
@@ -62,7 +67,8 @@ impl Pager {
         id: &'a QueueIdentity,
         memories: impl Iterator<Item = &'b CommandMemory>,
     ) -> Result<Held<'a>, Failure> {
-        let mut buffers: Vec<&Arc<BufferInner>> = memories.flat_map(|memory| &memory.buffers).collect();
+        let mut buffers: Vec<&Arc<BufferInner>> =
+            memories.flat_map(|memory| &memory.buffers).collect();
         buffers.sort_by_key(|buffer| Arc::as_ptr(buffer));
         buffers.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let allocations: Vec<Handle> =
@@ -72,7 +78,8 @@ impl Pager {
         if held.buffers.is_empty() {
             return Ok(held);
         }
-        let args = MakeResident { paging_queue: self.paging_queue.handle(), allocations: &held.buffers };
+        let args =
+            MakeResident { paging_queue: self.paging_queue.handle(), allocations: &held.buffers };
         let asked = id.device.thunk.enter().make_resident(args);
         match asked.map_err(|s| Failure::Refused("D3DKMTMakeResident", s))? {
             Residency::Resident => {}

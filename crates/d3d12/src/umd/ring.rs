@@ -1,11 +1,13 @@
-//! Owns the ring of a user-mode queue: slots, the control area's two pointers, and how much room there is.
+//! Owns the ring of a user-mode queue: slots, the control area's two pointers, and how much room
+//! there is.
 //!
-//! When the ring is full, the worker of the backlog sleeps on the progress fence. So every quarter of the ring holds a *checkpoint*: a
-//! slot that runs a command buffer and hence stores a progress value. A quarter of waits and signals alone gets an empty command
-//! buffer in its last slot. Progress that has reached a checkpoint shows that all slots up to it were taken.
+//! When the ring is full, the worker of the backlog sleeps on the progress fence. So every quarter
+//! of the ring holds a *checkpoint*: a slot that runs a command buffer and hence stores a progress
+//! value. A quarter of waits and signals alone gets an empty command buffer in its last slot.
+//! Progress that has reached a checkpoint shows that all slots up to it were taken.
 //!
-//! Called under the queue's submitter lock. Order: [`Ring::put`] slots, then [`Ring::publish`]; the bytes of a slot are
-//! visible before the write pointer that covers it.
+//! Called under the queue's submitter lock. Order: [`Ring::put`] slots, then [`Ring::publish`]; the
+//! bytes of a slot are visible before the write pointer that covers it.
 
 use crate::model::{MAX_RING_SLOTS, MIN_RING_SLOTS};
 use tidegate_gpu_abi::{
@@ -55,7 +57,9 @@ impl Ring {
             memory: memory.named("the ring's slots"),
             write_pointer: control.word(CONTROL_WRITE_WORD).named("the ring's write pointer"),
             read_pointer: control.word(CONTROL_READ_WORD).named("the ring's read pointer"),
-            interrupted: control.word(CONTROL_INTERRUPTED_WORD).named("the ring's interrupted slot"),
+            interrupted: control
+                .word(CONTROL_INTERRUPTED_WORD)
+                .named("the ring's interrupted slot"),
             slots,
             written: 0,
             taken: 0,
@@ -63,7 +67,8 @@ impl Ring {
         }
     }
 
-    /// Most slots that one submission may need, so that half a ring of sleep always makes room for it.
+    /// Most slots that one submission may need, so that half a ring of sleep always makes room for
+    /// it.
     pub(crate) fn most_per_submission(&self) -> u64 {
         self.slots / 2
     }
@@ -73,10 +78,11 @@ impl Ring {
         self.slots
     }
 
-    /// What the engine has not taken, with its slot numbers, and the slot in the middle of which it was stopped. To be asked when
-    /// the hardware has let go of the ring.
+    /// What the engine has not taken, with its slot numbers, and the slot in the middle of which it
+    /// was stopped. To be asked when the hardware has let go of the ring.
     pub(crate) fn left(&self) -> (Vec<(u64, RingPacket)>, Option<u64>) {
-        let taken = self.read_pointer.load().clamp(self.written.saturating_sub(self.slots), self.written);
+        let taken =
+            self.read_pointer.load().clamp(self.written.saturating_sub(self.slots), self.written);
         let packets = (taken..self.written).filter_map(|slot| {
             let mut bytes = [0; SLOT_BYTES as usize];
             self.memory.read(slot % self.slots * SLOT_BYTES, &mut bytes).ok()?;
@@ -115,7 +121,8 @@ impl Ring {
     pub(crate) fn needs_checkpoint(&self) -> bool {
         let (quarter, slot) = (self.quarter(), self.written);
         let checkpoint = self.checkpoints[(slot / quarter % QUARTERS) as usize];
-        slot % quarter == quarter - 1 && (checkpoint.progress == 0 || checkpoint.slot < slot + 1 - quarter)
+        slot % quarter == quarter - 1
+            && (checkpoint.progress == 0 || checkpoint.slot < slot + 1 - quarter)
     }
 
     /// Whether `need` slots can be written; `progress` is only looked at when the pointers say no.
@@ -133,7 +140,8 @@ impl Ring {
         if self.fits(need) {
             return Room::Enough;
         }
-        // The engine stores the progress value first and its read pointer later; both say that a slot was taken.
+        // The engine stores the progress value first and its read pointer later; both say that a
+        // slot was taken.
         let reached = progress();
         for checkpoint in self.checkpoints {
             if checkpoint.progress != 0 && checkpoint.progress <= reached {
@@ -143,11 +151,12 @@ impl Ring {
         if self.fits(need) {
             return Room::Enough;
         }
-        // Half a ring back: near enough to come soon, far enough to be worth a sleep. At least one whole quarter lies
-        // between there and the next slot, so there is a checkpoint.
+        // Half a ring back: near enough to come soon, far enough to be worth a sleep. At least one
+        // whole quarter lies between there and the next slot, so there is a checkpoint.
         let half_back = self.written - self.slots / 2;
         let later = self.checkpoints.iter().filter(|c| c.progress != 0 && c.slot >= half_back);
-        let next = later.min_by_key(|c| c.slot).expect("every whole quarter of a ring has a checkpoint");
+        let next =
+            later.min_by_key(|c| c.slot).expect("every whole quarter of a ring has a checkpoint");
         Room::AfterProgress(next.progress)
     }
 
@@ -200,8 +209,13 @@ mod tests {
                     if let Room::AfterProgress(value) = ring.room(need, || 0) {
                         assert!(value <= progress && value > 0);
                         // Progress alone makes room, before the read pointer has moved.
-                        assert_eq!(ring.room(need, || value), Room::Enough, "{slots} {pattern:b} {n}");
-                        let at = ring.checkpoints.iter().find(|c| c.progress == value).unwrap().slot;
+                        assert_eq!(
+                            ring.room(need, || value),
+                            Room::Enough,
+                            "{slots} {pattern:b} {n}"
+                        );
+                        let at =
+                            ring.checkpoints.iter().find(|c| c.progress == value).unwrap().slot;
                         read.store(at + 1);
                     }
                     if !execute && ring.needs_checkpoint() {

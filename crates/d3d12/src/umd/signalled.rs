@@ -1,8 +1,10 @@
-//! Owns the fences that queued signals are for: each stays alive until its queue is past the last of them, so that a queued signal
-//! never reaches the next fence in the same storage. Queued waits hold no fence (`decisions/0044`).
+//! Owns the fences that queued signals are for: each stays alive until its queue is past the last
+//! of them, so that a queued signal never reaches the next fence in the same storage. Queued waits
+//! hold no fence (`decisions/0044`).
 //!
-//! The queue numbers each use: by ring slots, or by progress values. Fences are released lazily: when the list has grown, and when the
-//! queue was found idle. Called under the queue's submitter lock.
+//! The queue numbers each use: by ring slots, or by progress values. Fences are released lazily:
+//! when the list has grown, and when the queue was found idle. Called under the queue's submitter
+//! lock.
 
 use crate::fence::FenceInner;
 use std::collections::BTreeMap;
@@ -21,7 +23,8 @@ impl SignalledFences {
         SignalledFences { fences: BTreeMap::new(), collect_at: COLLECT_FIRST }
     }
 
-    /// Keeps `fence` until the queue has reached `until`, which is not below that of any use before.
+    /// Keeps `fence` until the queue has reached `until`, which is not below that of any use
+    /// before.
     #[inline]
     pub(crate) fn hold(&mut self, fence: &Arc<FenceInner>, until: u64) {
         let entry = self.fences.entry(fence.instance.handle.0);
@@ -40,7 +43,8 @@ impl SignalledFences {
         self.collect_at = COLLECT_FIRST.max(2 * self.fences.len());
     }
 
-    /// Whether many fences are held that the queue does not release by reaching `queued`, which was queued last.
+    /// Whether many fences are held that the queue does not release by reaching `queued`, which was
+    /// queued last.
     pub(crate) fn want_marker(&self, queued: u64) -> bool {
         self.fences.len() >= COLLECT_FIRST && self.fences.values().any(|(_, until)| *until > queued)
     }

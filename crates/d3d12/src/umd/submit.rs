@@ -1,9 +1,10 @@
-//! Owns the submission of a user-mode queue in the published order, as one function: new progress value, command buffer,
-//! last-queued cell, ring and write pointer, doorbell, status.
+//! Owns the submission of a user-mode queue in the published order, as one function: new progress
+//! value, command buffer, last-queued cell, ring and write pointer, doorbell, status.
 //!
-//! Called under the queue's submitter lock, which is held to the end, over a connect too: were a queue connected anew
-//! between another thread's ring and its look at the status, that thread would take its lost ring for one that arrived.
-//! Calls the kernel only when the status demands it. Does not wait for room in the ring: `user_queue` has checked that there is room.
+//! Called under the queue's submitter lock, which is held to the end, over a connect too: were a
+//! queue connected anew between another thread's ring and its look at the status, that thread would
+//! take its lost ring for one that arrived. Calls the kernel only when the status demands it. Does
+//! not wait for room in the ring: `user_queue` has checked that there is room.
 
 use crate::counters::QueueStats;
 use crate::fence::FenceInner;
@@ -20,9 +21,10 @@ use tidegate_d3dukmdt::fence_cell::FenceWait;
 use tidegate_gpu_abi::DOORBELL_VALUE_WORD;
 use tidegate_platform::Step;
 
-/// Connects in a row that may come to nothing before a submission goes the slow way. Another queue must take the doorbell away
-/// between a connect and the load that follows it, each time; where many queues share few doorbells and submit at once they do,
-/// and each connect only takes the doorbell from the next one.
+/// Connects in a row that may come to nothing before a submission goes the slow way. Another queue
+/// must take the doorbell away between a connect and the load that follows it, each time; where
+/// many queues share few doorbells and submit at once they do, and each connect only takes the
+/// doorbell from the next one.
 const RETRY_LIMIT: u32 = 8;
 
 /// What is submitted in one go: it gets consecutive slots and one ring.
@@ -82,8 +84,9 @@ impl Submitter {
     }
 
     // spec: UMS-001, UMS-071, UMS-084, UMS-085, NF-194
-    /// Submits `unit`; the caller has made sure that the ring has room. All stores of steps 3 to 5 are of absolute values, so
-    /// that repeating them changes nothing: a retry rings again and publishes nothing twice.
+    /// Submits `unit`; the caller has made sure that the ring has room. All stores of steps 3 to 5
+    /// are of absolute values, so that repeating them changes nothing: a retry rings again and
+    /// publishes nothing twice.
     pub(crate) fn submit(
         &mut self,
         id: &QueueIdentity,
@@ -96,18 +99,20 @@ impl Submitter {
         }
 
         // 1. A new progress value for each command buffer, one above the one before.
-        let checkpoint = matches!(unit, Unit::Wait(..) | Unit::Signal(..)) && self.ring.needs_checkpoint();
+        let checkpoint =
+            matches!(unit, Unit::Wait(..) | Unit::Signal(..)) && self.ring.needs_checkpoint();
         let lists = if let Unit::Execute(lists) = unit { lists } else { &[][..] };
         let buffers = lists.len() as u64 + u64::from(checkpoint || matches!(unit, Unit::Marker));
         // spec: UMS-075
         let mut next = self.progress;
         self.progress += buffers;
 
-        // 2. The command buffers were filled when their lists were closed. The ring packet carries the progress value
-        //    (`put_buffer`), so that a list can be submitted again with another value.
+        // 2. The command buffers were filled when their lists were closed. The ring packet carries
+        //    the progress value (`put_buffer`), so that a list can be submitted again with another
+        //    value.
 
-        // 3. The value queued last, before the command buffers become visible to the GPU with the write pointer: the kernel
-        //    must not see an idle queue that is about to run.
+        // 3. The value queued last, before the command buffers become visible to the GPU with the
+        //    write pointer: the kernel must not see an idle queue that is about to run.
         // spec: UMS-077, UMS-073
         if buffers > 0 {
             self.doorbell.last_queued.store(self.progress);
@@ -145,8 +150,9 @@ impl Submitter {
     pub(crate) fn ring_until_heard(&mut self, id: &QueueIdentity) -> Result<(), Failure> {
         let platform = &id.device.platform;
         for attempt in 0.. {
-            // 5. Ring: the write pointer, absolute. The store goes through the mapping, never to a page found before, which
-            //    may be another queue's by now. The hint tells an engine that sleeps, or looks elsewhere.
+            // 5. Ring: the write pointer, absolute. The store goes through the mapping, never to a
+            //    page found before, which may be another queue's by now. The hint tells an engine
+            //    that sleeps, or looks elsewhere.
             platform.spend(Step::DoorbellStore);
             let base = self.connection.as_ref().map_or(0, |c| c.value_base);
             // spec: UMS-079
@@ -156,9 +162,10 @@ impl Submitter {
                 connection.hint.rung();
             }
 
-            // A full fence between the ring and the look at the status. The hint's locked operations are one too on today's
-            // processors, but it is the vendor's business and absent before the first connect; without a fence the load
-            // could come first, find CONNECTED, and the store then meet a page that nobody looks at any more.
+            // A full fence between the ring and the look at the status. The hint's locked
+            // operations are one too on today's processors, but it is the vendor's business and
+            // absent before the first connect; without a fence the load could come first, find
+            // CONNECTED, and the store then meet a page that nobody looks at any more.
             // spec: UMS-083
             platform.fence();
 
@@ -167,9 +174,12 @@ impl Submitter {
             match DoorbellStatus::from_word(self.doorbell.status.load()) {
                 DoorbellStatus::Connected => return Ok(()),
                 DoorbellStatus::ConnectedNotify => return self.notify(id),
-                // The driver looks at the write pointer when it is told, with a doorbell or without.
+                // The driver looks at the write pointer when it is told, with a doorbell or
+                // without.
                 // spec: UMS-152
-                DoorbellStatus::DisconnectedRetry if attempt == RETRY_LIMIT => return self.notify(id),
+                DoorbellStatus::DisconnectedRetry if attempt == RETRY_LIMIT => {
+                    return self.notify(id);
+                }
                 DoorbellStatus::DisconnectedRetry => self.connect(id)?,
                 DoorbellStatus::DisconnectedAbort => {
                     self.aborted = true;
@@ -183,7 +193,8 @@ impl Submitter {
     /// Whether the kernel says that the doorbell is gone for good.
     pub(crate) fn is_gone(&self) -> bool {
         self.aborted
-            || DoorbellStatus::from_word(self.doorbell.status.load()) == DoorbellStatus::DisconnectedAbort
+            || DoorbellStatus::from_word(self.doorbell.status.load())
+                == DoorbellStatus::DisconnectedAbort
     }
 
     pub(crate) fn put_buffer(

@@ -1,7 +1,9 @@
-//! Owns the way into the graphics kernel: each call is counted and its modelled cost spent here and nowhere else.
+//! Owns the way into the graphics kernel: each call is counted and its modelled cost spent here and
+//! nowhere else.
 //!
-//! The counts are protocol words, so that threads need no lock for them. In an explored machine they stay at 0: a count is a
-//! step that others can see, and would multiply the schedules without being part of any protocol.
+//! The counts are protocol words, so that threads need no lock for them. In an explored machine
+//! they stay at 0: a count is a step that others can see, and would multiply the schedules without
+//! being part of any protocol.
 
 use crate::teardown::TeardownReport;
 use std::sync::Arc;

@@ -1,12 +1,14 @@
-//! Owns user-mode queues: the submitter lock, what the queue is at present (a ring with its doorbell, or the hardware queue that
-//! came after it), and the backlog of what the ring has no room for.
+//! Owns user-mode queues: the submitter lock, what the queue is at present (a ring with its
+//! doorbell, or the hardware queue that came after it), and the backlog of what the ring has no
+//! room for.
 //!
-//! No call that submits sleeps. What does not fit goes into the backlog, and so does everything behind it, until a worker or a
-//! later call has submitted it (`backlog`). A hardware queue takes any number, so it has no backlog.
+//! No call that submits sleeps. What does not fit goes into the backlog, and so does everything
+//! behind it, until a worker or a later call has submitted it (`backlog`). A hardware queue takes
+//! any number, so it has no backlog.
 //!
-//! When the doorbell is gone for good, or cannot be connected, the queue makes itself anew if it was told so (`again`), under
-//! the submitter lock: no other thread's submission comes between what is carried over and what is new, and the backlog follows
-//! both.
+//! When the doorbell is gone for good, or cannot be connected, the queue makes itself anew if it
+//! was told so (`again`), under the submitter lock: no other thread's submission comes between what
+//! is carried over and what is new, and the backlog follows both.
 
 use crate::counters::QueueStats;
 use crate::device::WAIT_CALL;
@@ -81,8 +83,8 @@ enum Idle {
     Last(Target),
 }
 
-/// The command buffer behind everything that was queued when a call began to wait for an idle queue: the last one of the
-/// application, or an empty one.
+/// The command buffer behind everything that was queued when a call began to wait for an idle
+/// queue: the last one of the application, or an empty one.
 struct Marker {
     /// It is in the ring when so many submissions have left the backlog.
     left: u64,
@@ -106,8 +108,14 @@ impl UserQueue {
         Ok(UserQueue { state, pager, most_lists, at, priority, on_abort })
     }
 
-    /// Submits `unit`, which is never divided, or puts it behind the backlog. `owner` is the queue that this one stands in.
-    pub(crate) fn submit(&self, owner: &Arc<QueueInner>, unit: &Unit<'_>, queued_ns: u64) -> Result<()> {
+    /// Submits `unit`, which is never divided, or puts it behind the backlog. `owner` is the queue
+    /// that this one stands in.
+    pub(crate) fn submit(
+        &self,
+        owner: &Arc<QueueInner>,
+        unit: &Unit<'_>,
+        queued_ns: u64,
+    ) -> Result<()> {
         let id = &owner.id;
         if let Unit::Execute(lists) = unit
             && lists.len() as u64 + self.slots_of_residency(unit) > self.most_lists
@@ -157,17 +165,25 @@ impl UserQueue {
         unit: &Unit<'_>,
     ) -> std::result::Result<Option<Held<'a>>, Failure> {
         match (&self.pager, unit) {
-            (Some(pager), Unit::Execute(lists)) => pager.hold(id, lists.iter().map(|l| &*l.memory)).map(Some),
+            (Some(pager), Unit::Execute(lists)) => {
+                pager.hold(id, lists.iter().map(|l| &*l.memory)).map(Some)
+            }
             _ => Ok(None),
         }
     }
 
-    /// Submits the backlog as far as there is room; returns when there will be more, if anything is left.
-    fn drain(&self, id: &QueueIdentity, present: &mut Present, backlog: &mut Backlog) -> Option<Target> {
+    /// Submits the backlog as far as there is room; returns when there will be more, if anything is
+    /// left.
+    fn drain(
+        &self,
+        id: &QueueIdentity,
+        present: &mut Present,
+        backlog: &mut Backlog,
+    ) -> Option<Target> {
         while let Some(waiting) = backlog.pop() {
             let mut earlier = None;
-            let placed =
-                waiting.with_unit(|unit| self.place(id, present, unit, waiting.queued_ns, &mut earlier));
+            let placed = waiting
+                .with_unit(|unit| self.place(id, present, unit, waiting.queued_ns, &mut earlier));
             backlog.keep_failure(earlier);
             match placed {
                 Placed::Full(target) => {
@@ -183,8 +199,8 @@ impl UserQueue {
         None
     }
 
-    /// Submits `unit` where there is room for it. A queue that is gone is made anew first; a command buffer that was lost thereby
-    /// goes to `lost`.
+    /// Submits `unit` where there is room for it. A queue that is gone is made anew first; a
+    /// command buffer that was lost thereby goes to `lost`.
     fn place(
         &self,
         id: &QueueIdentity,
@@ -196,7 +212,9 @@ impl UserQueue {
         loop {
             let user = match present {
                 Present::User(user) => user,
-                Present::Hardware(queue, _) => return Placed::Done(queue.submit_unit(id, unit, queued_ns)),
+                Present::Hardware(queue, _) => {
+                    return Placed::Done(queue.submit_unit(id, unit, queued_ns));
+                }
             };
             let (submitter, progress) = (&mut user.submitter, &user.progress);
             let need = submitter.slots_of(unit) + self.slots_of_residency(unit);
@@ -240,9 +258,11 @@ impl UserQueue {
             Err(failure) => return Ok(Placed::Done(Err(failure))),
         };
         if let Some((fence, value)) = held.as_ref().and_then(|held| held.wait)
-            && let Err(failure) = submitter.submit(id, &Unit::Wait(fence, fence.wait_for(value)), queued_ns)
+            && let Err(failure) =
+                submitter.submit(id, &Unit::Wait(fence, fence.wait_for(value)), queued_ns)
         {
-            // The wait stands in the ring, and nothing that needs the references. They are taken anew with the queue.
+            // The wait stands in the ring, and nothing that needs the references. They are taken
+            // anew with the queue.
             held.map_or(Ok(()), |held| held.release(id))?;
             return Err(failure);
         }
@@ -307,7 +327,12 @@ impl UserQueue {
     }
 
     /// What to wait for until nothing is queued any more.
-    fn idle_step(&self, id: &QueueIdentity, state: &mut State, marker: &mut Option<Marker>) -> Idle {
+    fn idle_step(
+        &self,
+        id: &QueueIdentity,
+        state: &mut State,
+        marker: &mut Option<Marker>,
+    ) -> Idle {
         let State { present, backlog } = state;
         if let Present::User(user) = &*present
             && self.on_abort != OnAbort::Report
@@ -320,15 +345,16 @@ impl UserQueue {
         if marker.as_ref().is_some_and(|marker| marker.recreations != present.recreations()) {
             *marker = None;
         }
-        // Waits and signals have no progress value. When the engine has not taken them yet, an empty command buffer behind them
-        // provides one.
+        // Waits and signals have no progress value. When the engine has not taken them yet, an
+        // empty command buffer behind them provides one.
         if full.is_none() && marker.is_none() && needs_marker(present) {
             let mut lost = None;
             full = match self.place(id, present, &Unit::Marker, id.queued_ns(), &mut lost) {
                 Placed::Full(target) => Some(target),
                 Placed::Done(done) => {
                     backlog.keep_failure(done.err());
-                    *marker = Some(Marker { left: backlog.left(), recreations: present.recreations() });
+                    *marker =
+                        Some(Marker { left: backlog.left(), recreations: present.recreations() });
                     None
                 }
             };
@@ -360,13 +386,15 @@ impl UserQueue {
         }
     }
 
-    /// A turn of the worker, after a sleep on `slept` that ended with `refused` if the kernel refused it: submits what fits.
-    /// Returns what to sleep on next; `None` when the backlog is empty, and the worker ends.
+    /// A turn of the worker, after a sleep on `slept` that ended with `refused` if the kernel
+    /// refused it: submits what fits. Returns what to sleep on next; `None` when the backlog is
+    /// empty, and the worker ends.
     fn work(&self, id: &QueueIdentity, slept: Option<(&Target, Status)>) -> Option<Target> {
         let mut state = self.state.lock_device();
         let State { present, backlog } = &mut *state;
         let mut full = self.drain(id, present, backlog);
-        // Making a queue anew ends the fence that the worker slept on. If the fence is still the same one, no sleep will end.
+        // Making a queue anew ends the fence that the worker slept on. If the fence is still the
+        // same one, no sleep will end.
         if let Some((target, status)) = slept
             && full.as_ref().is_some_and(|next| next.fence == target.fence)
         {
@@ -419,16 +447,20 @@ impl UserQueue {
     }
 }
 
-/// Whether the ring ends with something that has no progress value and that the engine has not taken yet.
+/// Whether the ring ends with something that has no progress value and that the engine has not
+/// taken yet.
 fn needs_marker(present: &Present) -> bool {
     match present {
-        Present::User(user) => !user.submitter.ends_with_progress && !user.submitter.ring.is_drained(),
+        Present::User(user) => {
+            !user.submitter.ends_with_progress && !user.submitter.ring.is_drained()
+        }
         Present::Hardware(..) => false,
     }
 }
 
-/// Starts the worker of a backlog. It holds the queue only while it submits: a queue that is dropped takes its backlog with it, as it
-/// takes its ring, and ends the fence that the worker sleeps on.
+/// Starts the worker of a backlog. It holds the queue only while it submits: a queue that is
+/// dropped takes its backlog with it, as it takes its ring, and ends the fence that the worker
+/// sleeps on.
 fn start_worker(owner: &Arc<QueueInner>) {
     let device = &owner.id.device;
     let (queue, thunk) = (Arc::downgrade(owner), Arc::clone(&device.thunk));

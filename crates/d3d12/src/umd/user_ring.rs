@@ -1,8 +1,10 @@
-//! Owns what a user-mode queue is made of: hardware context and queue, ring and control area, doorbell, and the state of its
-//! submissions. A queue that loses its doorbell for good gets another one (`again`).
+//! Owns what a user-mode queue is made of: hardware context and queue, ring and control area,
+//! doorbell, and the state of its submissions. A queue that loses its doorbell for good gets
+//! another one (`again`).
 //!
-//! The order of making: hardware context, hardware queue, ring and control area (resident from birth), doorbell. They end
-//! the other way round, which is the order of the fields. Nothing is connected before the first submission.
+//! The order of making: hardware context, hardware queue, ring and control area (resident from
+//! birth), doorbell. They end the other way round, which is the order of the fields. Nothing is
+//! connected before the first submission.
 
 use crate::counters::QueueStats;
 use crate::device::DeviceInner;
@@ -15,8 +17,8 @@ use crate::umd::signalled::SignalledFences;
 use crate::umd::submit::Submitter;
 use crate::umd::{EngineChoice, Failure, QueueIdentity};
 use tidegate_calls::{
-    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, CreateHwContext,
-    CreateHwQueue, Handle, Placement, Priority, Status,
+    AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell, CreateDoorbellFlags,
+    CreateHwContext, CreateHwQueue, Handle, Placement, Priority, Status,
 };
 use tidegate_gpu_abi::{CONTROL_WORDS, SLOT_BYTES};
 
@@ -38,7 +40,8 @@ fn allocation(
     bytes: u64,
     kind: AllocationKind,
 ) -> Result<(Owned, AllocationMemory), Status> {
-    let args = CreateAllocation { device: device.handle(), bytes, kind, placement: Placement::System };
+    let args =
+        CreateAllocation { device: device.handle(), bytes, kind, placement: Placement::System };
     let allocation = device.thunk.enter().create_allocation(args)?;
     Ok((Owned::new(&device.thunk, Object::Allocation, allocation.handle), allocation.memory))
 }
@@ -73,7 +76,8 @@ impl UserRing {
         let (ring, ring_memory) =
             allocation(device, slots * SLOT_BYTES, AllocationKind::Bulk).map_err(failed(create))?;
         let (control, control_memory) =
-            allocation(device, CONTROL_WORDS as u64 * 8, AllocationKind::Protocol).map_err(failed(create))?;
+            allocation(device, CONTROL_WORDS as u64 * 8, AllocationKind::Protocol)
+                .map_err(failed(create))?;
         let (AllocationMemory::Bulk(slot_bytes), AllocationMemory::Protocol(page)) =
             (ring_memory, control_memory)
         else {
@@ -119,7 +123,8 @@ impl UserRing {
         })
     }
 
-    /// Ends the doorbell and with it the hardware's hold on the ring: nothing in it runs from here on.
+    /// Ends the doorbell and with it the hardware's hold on the ring: nothing in it runs from here
+    /// on.
     pub(crate) fn stop(&mut self) {
         self.doorbell = None;
     }

@@ -1,5 +1,6 @@
-//! A recording kernel: notes every call, hands out memory, and runs what was queued only when a test, or a CPU wait, says so.
-//! It is no graphics kernel: nothing is validated, nothing scheduled, nothing runs by itself.
+//! A recording kernel: notes every call, hands out memory, and runs what was queued only when a
+//! test, or a CPU wait, says so. It is no graphics kernel: nothing is validated, nothing scheduled,
+//! nothing runs by itself.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -167,8 +168,8 @@ impl Double {
         self.user_end().status.store(status as u64);
     }
 
-    /// The OS takes the doorbell away, and hardware looks at its page a last time. Returns what it saw there. As with a
-    /// connect, one transition at a time.
+    /// The OS takes the doorbell away, and hardware looks at its page a last time. Returns what it
+    /// saw there. As with a connect, one transition at a time.
     pub fn disconnect(&self, order: Order) -> u64 {
         let dummy = self.platform.page(1);
         let retry = DoorbellStatus::DisconnectedRetry as u64;
@@ -330,7 +331,9 @@ impl State {
                 }
             }
             RingPacket::Signal { current_value, value, .. } => self.store(current_value.0, value),
-            RingPacket::Nop | RingPacket::ExecuteDma { .. } => panic!("no such packet here: {packet:?}"),
+            RingPacket::Nop | RingPacket::ExecuteDma { .. } => {
+                panic!("no such packet here: {packet:?}")
+            }
         }
         self.packets.push(packet);
         read.store(slot + 1);
@@ -346,17 +349,21 @@ impl State {
         match self.memory_at(va) {
             (AllocationMemory::Protocol(page), at) => page.store((at / 8) as usize, value),
             (AllocationMemory::Bulk(bulk), at) => bulk.write_u64(at, value).unwrap(),
-            (AllocationMemory::Window(window), at) => window.write(at, &value.to_le_bytes()).unwrap(),
+            (AllocationMemory::Window(window), at) => {
+                window.write(at, &value.to_le_bytes()).unwrap()
+            }
         }
     }
 
     fn run_commands(&mut self, va: u64, bytes: u32) {
         let (memory, at) = self.memory_at(va);
         let AllocationMemory::Bulk(bulk) = memory else { panic!("commands in protocol memory") };
-        let words: Vec<u64> = (0..u64::from(bytes) / 8).map(|n| bulk.read_u64(at + n * 8).unwrap()).collect();
+        let words: Vec<u64> =
+            (0..u64::from(bytes) / 8).map(|n| bulk.read_u64(at + n * 8).unwrap()).collect();
         let mut rest = &words[..];
         while let Some(head) = rest.first() {
-            let length = CommandReader::words(*head, rest.len() as u64).expect("a well-formed command");
+            let length =
+                CommandReader::words(*head, rest.len() as u64).expect("a well-formed command");
             let command = CommandReader::decode(&rest[..length]).expect("a known command");
             rest = &rest[length..];
             self.run_command(&command);
@@ -371,7 +378,8 @@ impl State {
                 let (AllocationMemory::Bulk(bulk), at) = self.memory_at(destination.0) else {
                     panic!("a fill of words")
                 };
-                let data: Vec<u8> = value.to_le_bytes().into_iter().cycle().take(*bytes as usize).collect();
+                let data: Vec<u8> =
+                    value.to_le_bytes().into_iter().cycle().take(*bytes as usize).collect();
                 bulk.write(at, &data).unwrap();
             }
             _ => {}
@@ -418,7 +426,8 @@ impl Kernel for Double {
     }
 
     fn create_context_virtual(&self, args: CreateContextVirtual) -> Result<Handle, Status> {
-        let mut state = self.note(Call::CreateContext { node: args.node_ordinal, priority: args.priority });
+        let mut state =
+            self.note(Call::CreateContext { node: args.node_ordinal, priority: args.priority });
         let handle = state.handle();
         state.kernel_queues.insert(handle, KernelQueue::default());
         Ok(handle)
@@ -430,14 +439,17 @@ impl Kernel for Double {
 
     fn submit_command(&self, args: SubmitCommand) -> Result<(), Status> {
         self.alive()?;
-        let item = Item::Commands { va: args.commands_gpu_va, bytes: args.command_bytes, progress: 0 };
+        let item =
+            Item::Commands { va: args.commands_gpu_va, bytes: args.command_bytes, progress: 0 };
         let mut state = self.note(Call::SubmitCommand);
         state.kernel_queues.get_mut(&args.context).unwrap().items.push_back(item);
         Ok(())
     }
 
     fn create_hw_context(&self, args: CreateHwContext) -> Result<Handle, Status> {
-        Ok(self.note(Call::CreateContext { node: args.node_ordinal, priority: Priority::Normal }).handle())
+        Ok(self
+            .note(Call::CreateContext { node: args.node_ordinal, priority: Priority::Normal })
+            .handle())
     }
 
     fn destroy_hw_context(&self, _: Handle) -> Result<(), Status> {
@@ -449,8 +461,8 @@ impl Kernel for Double {
             return Err(Status::PRIVILEGE_NOT_HELD);
         }
         let word = self.platform.page(1).word(0);
-        let mut state =
-            self.note(Call::CreateHwQueue { user: args.user_mode_submission, priority: args.priority });
+        let mut state = self
+            .note(Call::CreateHwQueue { user: args.user_mode_submission, priority: args.priority });
         let (handle, progress_fence) = (state.handle(), state.handle());
         state.fences.insert(progress_fence, (word.clone(), 0));
         if args.user_mode_submission {
@@ -489,7 +501,10 @@ impl Kernel for Double {
         self.signal_from_gpu(args.hw_queues[0], args.fences)
     }
 
-    fn create_monitored_fence(&self, args: CreateMonitoredFence<'_>) -> Result<FenceInstance, Status> {
+    fn create_monitored_fence(
+        &self,
+        args: CreateMonitoredFence<'_>,
+    ) -> Result<FenceInstance, Status> {
         self.create_fence(args.initial_value, false)
     }
 
@@ -501,11 +516,17 @@ impl Kernel for Double {
         Err(Status::NOT_SUPPORTED)
     }
 
-    fn open_sync_object_from_nt_handle(&self, _: OpenSyncObject<'_>) -> Result<FenceInstance, Status> {
+    fn open_sync_object_from_nt_handle(
+        &self,
+        _: OpenSyncObject<'_>,
+    ) -> Result<FenceInstance, Status> {
         Err(Status::NOT_SUPPORTED)
     }
 
-    fn open_native_fence_from_nt_handle(&self, _: OpenSyncObject<'_>) -> Result<FenceInstance, Status> {
+    fn open_native_fence_from_nt_handle(
+        &self,
+        _: OpenSyncObject<'_>,
+    ) -> Result<FenceInstance, Status> {
         Err(Status::NOT_SUPPORTED)
     }
 
@@ -554,7 +575,12 @@ impl Kernel for Double {
 
     fn signal_from_gpu2(&self, args: SignalFromGpu2<'_>) -> Result<(), Status> {
         let mut state = self.note(Call::QueueSignal(args.fences[0]));
-        state.kernel_queues.get_mut(&args.contexts[0]).unwrap().items.push_back(Item::Signal(args.fences[0]));
+        state
+            .kernel_queues
+            .get_mut(&args.contexts[0])
+            .unwrap()
+            .items
+            .push_back(Item::Signal(args.fences[0]));
         Ok(())
     }
 
@@ -566,7 +592,8 @@ impl Kernel for Double {
         let AllocationMemory::Bulk(ring) = state.allocations[&args.ring].memory.clone() else {
             panic!("ring")
         };
-        let AllocationMemory::Protocol(control) = state.allocations[&args.control].memory.clone() else {
+        let AllocationMemory::Protocol(control) = state.allocations[&args.control].memory.clone()
+        else {
             panic!("control")
         };
         let end = UserEnd {

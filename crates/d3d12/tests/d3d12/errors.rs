@@ -22,8 +22,12 @@ fn a_list_takes_what_its_type_takes() {
         (list.dispatch(1, [1, 1, 1], &args).is_ok(), list.draw(8, [1, 1, 1], &args).is_ok())
     });
     assert_eq!(taken, [(true, true), (true, false), (false, false)]);
-    let refused = b.device.create_command_list(CommandListType::Compute).draw(8, [1; 3], &[]).unwrap_err();
-    assert_eq!(refused.to_string(), "a compute list takes no draw; record it in a list of a direct queue");
+    let refused =
+        b.device.create_command_list(CommandListType::Compute).draw(8, [1; 3], &[]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "a compute list takes no draw; record it in a list of a direct queue"
+    );
 }
 
 #[test]
@@ -42,7 +46,10 @@ fn ranges_and_numbers_are_checked_while_recording() {
     assert!(matches!(list.fill(&small, 0, 6, 0), Err(Error::BadValue { .. })));
     assert!(matches!(list.dispatch(1, [1, 0, 1], &[]), Err(Error::BadValue { .. })));
     assert!(matches!(list.dispatch(1, [1; 3], &[Arg::U32(0); 61]), Err(Error::BadValue { .. })));
-    assert!(matches!(list.dispatch(1, [1; 3], &[Arg::Buffer(&small, 65)]), Err(Error::OutOfRange { .. })));
+    assert!(matches!(
+        list.dispatch(1, [1; 3], &[Arg::Buffer(&small, 65)]),
+        Err(Error::OutOfRange { .. })
+    ));
     assert_eq!(list.commands(), 0, "a refused command leaves nothing");
     list.copy_unchecked(0, u64::MAX, u64::MAX).unwrap();
     assert_eq!(list.close().unwrap().commands(), 1);
@@ -79,7 +86,9 @@ fn nodes_are_chosen_by_type_and_checked() {
         .map(|t| b.device.nodes_for(t));
     assert_eq!(nodes, [vec![0], vec![1], vec![2, 3]]);
     let with = |list_type, submission, node| {
-        b.device.create_queue(QueueDesc { node: Some(node), ..desc(list_type, submission) }).map(|_| ())
+        b.device
+            .create_queue(QueueDesc { node: Some(node), ..desc(list_type, submission) })
+            .map(|_| ())
     };
     assert_eq!(with(CommandListType::Copy, Submission::User, 0), Ok(()), "a 3D engine copies too");
     assert_eq!(with(CommandListType::Copy, Submission::Hardware, 3), Ok(()));
@@ -98,7 +107,8 @@ fn bad_descriptions_are_refused() {
     let platform = Platform::host();
     for ring_slots in [0, 7, 1000, u64::MAX] {
         let options = DeviceOptions { ring_slots, ..DeviceOptions::default() };
-        let refused = Device::new(&platform, Arc::new(Double::new(&platform)), options).unwrap_err();
+        let refused =
+            Device::new(&platform, Arc::new(Double::new(&platform)), options).unwrap_err();
         assert!(matches!(refused, Error::BadValue { .. }), "{refused}");
     }
     let empty = BufferDesc { name: "empty".to_owned(), bytes: 0, heap: Heap::Upload };
@@ -117,12 +127,20 @@ fn a_destroy_call_that_is_refused_in_a_drop_is_reported() {
     // In the order of the end: what holds others goes first.
     let calls: Vec<&str> = report.refused().iter().map(|refused| refused.call).collect();
     let allocation = "D3DKMTDestroyAllocation2";
-    let expected =
-        ["D3DKMTDestroyDoorbell", "D3DKMTDestroyHwQueue", "D3DKMTDestroyHwContext", allocation, allocation];
+    let expected = [
+        "D3DKMTDestroyDoorbell",
+        "D3DKMTDestroyHwQueue",
+        "D3DKMTDestroyHwContext",
+        allocation,
+        allocation,
+    ];
     assert_eq!(calls, expected);
     let text = report.refused()[0].to_string();
     assert!(text.starts_with("D3DKMTDestroyDoorbell of handle 0x"), "{text}");
-    assert!(text.contains("STATUS_INVALID_PARAMETER") && text.ends_with("the object is left"), "{text}");
+    assert!(
+        text.contains("STATUS_INVALID_PARAMETER") && text.ends_with("the object is left"),
+        "{text}"
+    );
     // The report outlives the device, whose own end is refused as well.
     drop(b.device);
     assert_eq!(report.refused().last().map(|refused| refused.call), Some("D3DKMTDestroyDevice"));

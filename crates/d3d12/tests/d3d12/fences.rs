@@ -16,7 +16,10 @@ fn a_value_that_user_mode_can_see_needs_no_kernel_call() {
     fence.wait(5).unwrap();
     assert_eq!(b.kernel.take_calls(), []);
     fence.signal(3).unwrap();
-    assert!(matches!(b.kernel.take_calls()[..], [Call::CpuSignal(_, SignalFlags::ALLOW_FENCE_REWIND)]));
+    assert!(matches!(
+        b.kernel.take_calls()[..],
+        [Call::CpuSignal(_, SignalFlags::ALLOW_FENCE_REWIND)]
+    ));
     assert_eq!(fence.completed_value(), 3, "values may go down");
     assert_eq!(fence.wait(5), Err(Error::Stopped));
     let counters = b.device.counters();
@@ -27,21 +30,28 @@ fn a_value_that_user_mode_can_see_needs_no_kernel_call() {
 // spec: ME-033, ME-044, ME-045
 fn events_and_several_fences() {
     let b = bench();
-    let (one, two) = (b.device.create_fence("one", 1).unwrap(), b.device.create_fence("two", 0).unwrap());
+    let (one, two) =
+        (b.device.create_fence("one", 1).unwrap(), b.device.create_fence("two", 0).unwrap());
     let event = b.device.create_event(false);
     one.set_event_on_completion(1, &event).unwrap();
     assert!(event.try_take());
     b.kernel.take_calls();
     b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::Any, None).unwrap();
     assert_eq!(b.kernel.take_calls(), []);
-    assert_eq!(b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::All, None), Err(Error::Stopped));
+    assert_eq!(
+        b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::All, None),
+        Err(Error::Stopped)
+    );
     let queue = b.queue(Submission::User);
     queue.signal(&two, 1).unwrap();
     b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::All, None).unwrap();
     b.device.wait_multiple(&[(&one, 1), (&two, 1)], WaitMode::All, Some(event.clone())).unwrap();
     assert!(event.try_take());
     assert!(b.kernel.take_calls().contains(&Call::CpuWait { event: true }));
-    assert!(matches!(b.device.wait_multiple(&[], WaitMode::All, None), Err(Error::BadValue { .. })));
+    assert!(matches!(
+        b.device.wait_multiple(&[], WaitMode::All, None),
+        Err(Error::BadValue { .. })
+    ));
     let too_many = b.device.wait_multiple(&vec![(&one, 1); 4097], WaitMode::All, None).unwrap_err();
     let named = "a wait for 4097 fences: one wait names at most 4096 fences; divide it";
     assert_eq!(too_many.to_string(), named);
@@ -105,7 +115,8 @@ fn a_lost_device_names_queue_list_and_address() {
             ..FaultReport::default()
         });
         let list = if submission == Submission::User { " ('second')" } else { "" };
-        let reason = format!("queue 'upload', packet 2{list}, store to 0xdead0000: page fault in a copy");
+        let reason =
+            format!("queue 'upload', packet 2{list}, store to 0xdead0000: page fault in a copy");
         let removed = b.device.removed_reason().unwrap();
         assert_eq!(removed.to_string(), reason);
         let RemovedReason::Faulted(fault) = &removed else { panic!("{removed:?}") };

@@ -32,8 +32,9 @@ fn a_packet_queue_submits_one_packet_for_each_execute_in_call_order() {
     assert!(is_fence_call(&calls[1], 7) && is_fence_call(&calls[3], 9));
 
     b.kernel.run();
-    let timed =
-        |commands: Vec<Command>| commands.into_iter().filter(|c| matches!(c, Command::Timed { .. })).count();
+    let timed = |commands: Vec<Command>| {
+        commands.into_iter().filter(|c| matches!(c, Command::Timed { .. })).count()
+    };
     assert_eq!(timed(b.kernel.ran()), 2, "what follows the wait stays behind it");
     fence.signal(7).unwrap();
     b.kernel.run();
@@ -65,9 +66,14 @@ fn a_packet_ends_with_a_store_to_the_drivers_own_fence() {
 // spec: ME-015, ME-017
 fn hardware_progress_values_rise_and_priorities_are_passed_on() {
     let b = bench();
-    let high = QueueDesc { priority: Priority::High, ..desc(CommandListType::Compute, Submission::Hardware) };
+    let high = QueueDesc {
+        priority: Priority::High,
+        ..desc(CommandListType::Compute, Submission::Hardware)
+    };
     let queue = b.device.create_queue(high.clone()).unwrap();
-    assert!(b.kernel.calls().contains(&Call::CreateHwQueue { user: false, priority: Priority::High }));
+    assert!(
+        b.kernel.calls().contains(&Call::CreateHwQueue { user: false, priority: Priority::High })
+    );
     assert!(b.kernel.calls().iter().any(|c| matches!(c, Call::CreateContext { node: 1, .. })));
     let list = b.device.create_command_list(CommandListType::Compute).close().unwrap();
     b.kernel.take_calls();
@@ -76,7 +82,8 @@ fn hardware_progress_values_rise_and_priorities_are_passed_on() {
     assert_eq!(b.kernel.take_calls(), [1, 2, 3].map(|progress| Call::SubmitToHwQueue { progress }));
     // A priority that cannot be had is an error, never a lower one, and leaves nothing behind.
     b.kernel.take_calls();
-    let refused = b.device.create_queue(QueueDesc { priority: Priority::Realtime, ..high }).unwrap_err();
+    let refused =
+        b.device.create_queue(QueueDesc { priority: Priority::Realtime, ..high }).unwrap_err();
     assert!(matches!(refused, Error::PrivilegeNotHeld { .. }), "{refused}");
     assert_eq!(b.kernel.take_calls().last(), Some(&Call::Destroy("hw context")));
 }

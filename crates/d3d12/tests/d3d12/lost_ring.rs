@@ -1,5 +1,6 @@
-//! The race of a ring with the loss of its doorbell, explored: in the order of the documents the loss is found, in the safe
-//! order there is none. And the order of the submission's stores, as another processor sees it.
+//! The race of a ring with the loss of its doorbell, explored: in the order of the documents the
+//! loss is found, in the safe order there is none. And the order of the submission's stores, as
+//! another processor sees it.
 
 use crate::double::{Double, Order, UserEnd};
 use crate::user_mode::desc;
@@ -41,14 +42,16 @@ impl Controller for Driver {
     }
 }
 
-/// Runs `world` under every schedule; returns the sum of what it returned, and how many states there were.
+/// Runs `world` under every schedule; returns the sum of what it returned, and how many states
+/// there were.
 fn explore(world: impl Fn(&Platform) -> u64) -> (u64, usize) {
     let search = Rc::new(RefCell::new(Search::default()));
     let mut found = 0;
     loop {
         search.borrow_mut().depth = 0;
         search.borrow_mut().abandoned = false;
-        let platform = Platform::explored(Box::new(Driver(search.clone())), MemoryModel::TotalStoreOrder);
+        let platform =
+            Platform::explored(Box::new(Driver(search.clone())), MemoryModel::TotalStoreOrder);
         found += world(&platform);
         drop(platform);
         let mut s = search.borrow_mut();
@@ -74,7 +77,8 @@ fn open(platform: &Platform) -> (Arc<Double>, Device, Queue, ClosedList) {
     (kernel, device, queue, list.close().unwrap())
 }
 
-/// Two submissions race with the loss of the doorbell. Returns 1 when work stands in the ring of which no hardware heard.
+/// Two submissions race with the loss of the doorbell. Returns 1 when work stands in the ring of
+/// which no hardware heard.
 fn race(platform: &Platform, order: Order) -> u64 {
     let outcome = platform.page(1).word(0);
     let (p, lost) = (platform.clone(), outcome.clone());
@@ -92,7 +96,8 @@ fn race(platform: &Platform, order: Order) -> u64 {
         os.join();
         let now = kernel.user_end();
         let last_page = now.pages.last().unwrap().word(0).load();
-        let heard = if now.pages.len() == 1 { drained.load() } else { drained.load().max(last_page) };
+        let heard =
+            if now.pages.len() == 1 { drained.load() } else { drained.load().max(last_page) };
         assert_eq!(now.control.word(CONTROL_WRITE_WORD).load(), 3);
         lost.store(u64::from(heard < 3));
         drop(queue);

@@ -1,4 +1,5 @@
-//! Tests of the queue API and its user-mode driver against a recording kernel: what is called, what is stored, in which order.
+//! Tests of the queue API and its user-mode driver against a recording kernel: what is called, what
+//! is stored, in which order.
 
 mod arena;
 mod double;

@@ -13,7 +13,8 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
     b.platform.enable_tracing();
     let lane = b.platform.lane(LaneKind::CpuThread, "app", "main");
     let device = b.device.with_lane(lane);
-    let (queue, fence) = (b.queue(Submission::User).on_lane(lane), device.create_fence("f", 0).unwrap());
+    let (queue, fence) =
+        (b.queue(Submission::User).on_lane(lane), device.create_fence("f", 0).unwrap());
     let buffer = b.buffer(2048).on_lane(lane);
     let mut list = device.create_command_list(CommandListType::Copy);
     list.label("upload").unwrap();
@@ -25,7 +26,8 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
     queue.execute(&[&list]).unwrap();
     queue.signal(&fence, 2).unwrap();
     fence.wait(2).unwrap();
-    // The name of the list goes with its packet and with its commands; fence operations carry the fence and the CPU time.
+    // The name of the list goes with its packet and with its commands; fence operations carry the
+    // fence and the CPU time.
     let mut queued = Vec::new();
     for packet in b.kernel.packets() {
         let (RingPacket::Execute { trace, .. }
@@ -58,7 +60,8 @@ fn calls_are_recorded_on_the_lane_of_their_thread() {
             (Kind::CpuWait, "", Some(2)),
         ]
     );
-    // What was queued stands on the queue's lane, at the time that its packet has as well; the calls on their thread's.
+    // What was queued stands on the queue's lane, at the time that its packet has as well; the
+    // calls on their thread's.
     let (events, calls): (Vec<&Record>, Vec<&Record>) =
         trace.records.iter().partition(|r| r.lane == queue.timeline_lane());
     assert!(events.iter().all(|r| r.lane == queue.timeline_lane()));

@@ -47,7 +47,9 @@ impl Bench {
     }
 
     pub fn buffer(&self, bytes: u64) -> Buffer {
-        self.device.create_buffer(BufferDesc { name: "b".to_owned(), bytes, heap: Heap::Default }).unwrap()
+        self.device
+            .create_buffer(BufferDesc { name: "b".to_owned(), bytes, heap: Heap::Default })
+            .unwrap()
     }
 
     /// A closed copy list that says `ns`.
@@ -82,7 +84,10 @@ fn a_submission_makes_no_kernel_call_after_the_first_connect() {
     let hardware = b.queue(Submission::Hardware);
     hardware.execute(&[&list]).unwrap();
     assert!(b.kernel.calls().contains(&Call::SubmitToHwQueue { progress: 1 }));
-    assert_eq!((queue.submission(), hardware.submission()), (Submission::User, Submission::Hardware));
+    assert_eq!(
+        (queue.submission(), hardware.submission()),
+        (Submission::User, Submission::Hardware)
+    );
 }
 
 #[test]
@@ -110,7 +115,10 @@ fn each_command_buffer_has_the_next_progress_value() {
         .collect();
     assert_eq!(progress, (1..=10).collect::<Vec<u64>>());
     let timed: Vec<Command> = b.kernel.ran();
-    assert_eq!(timed[..3], [Command::Timed { ns: 1 }, Command::Timed { ns: 2 }, Command::Timed { ns: 1 }]);
+    assert_eq!(
+        timed[..3],
+        [Command::Timed { ns: 1 }, Command::Timed { ns: 2 }, Command::Timed { ns: 1 }]
+    );
 }
 
 #[test]
@@ -122,7 +130,8 @@ fn the_ring_is_the_absolute_write_pointer_through_the_mapping() {
     queue.execute(&[&list]).unwrap();
     queue.execute(&[&list, &list]).unwrap();
     assert_eq!(b.kernel.user_end().mapping.page().word(0).load(), 3);
-    // The doorbell is taken away: the next ring meets nobody, and is repeated on the new page with nothing published twice.
+    // The doorbell is taken away: the next ring meets nobody, and is repeated on the new page with
+    // nothing published twice.
     b.kernel.set_status(DoorbellStatus::DisconnectedRetry);
     queue.execute(&[&list]).unwrap();
     let end = b.kernel.user_end();
@@ -130,7 +139,10 @@ fn the_ring_is_the_absolute_write_pointer_through_the_mapping() {
     assert_eq!((end.pages[0].word(0).load(), end.pages[1].word(0).load()), (4, 4));
     assert_eq!(end.control.word(CONTROL_WRITE_WORD).load(), 4);
     let stats = queue.stats();
-    assert_eq!((stats.submissions, stats.doorbell_rings, stats.connects, stats.retries), (4, 5, 2, 1));
+    assert_eq!(
+        (stats.submissions, stats.doorbell_rings, stats.connects, stats.retries),
+        (4, 5, 2, 1)
+    );
     assert_eq!(b.device.counters().doorbell_rings, 5);
 }
 
@@ -190,13 +202,16 @@ fn a_doorbell_that_is_lost_every_time_is_told_of_through_the_kernel_in_the_end()
 #[test]
 fn a_full_ring_is_drained_and_everything_runs_once_in_order() {
     for slots in [8, 16] {
-        let b =
-            bench_with(&Platform::host(), DeviceOptions { ring_slots: slots, ..DeviceOptions::default() });
+        let b = bench_with(
+            &Platform::host(),
+            DeviceOptions { ring_slots: slots, ..DeviceOptions::default() },
+        );
         let queue = b.queue(Submission::User);
         let fence = b.device.create_fence("f", 0).unwrap();
         let mut ns = Vec::new();
         for round in 0..300u64 {
-            let lists: Vec<ClosedList> = (0..round % 4 + 1).map(|n| b.list(round * 10 + n)).collect();
+            let lists: Vec<ClosedList> =
+                (0..round % 4 + 1).map(|n| b.list(round * 10 + n)).collect();
             ns.extend((0..round % 4 + 1).map(|n| round * 10 + n));
             queue.execute(&lists.iter().collect::<Vec<_>>()).unwrap();
             (0..round % 7).for_each(|_| queue.signal(&fence, round).unwrap());
@@ -218,19 +233,22 @@ fn a_full_ring_is_drained_and_everything_runs_once_in_order() {
 
 #[test]
 fn a_ring_of_signals_alone_has_something_to_sleep_on() {
-    let b = bench_with(&Platform::host(), DeviceOptions { ring_slots: 16, ..DeviceOptions::default() });
+    let b =
+        bench_with(&Platform::host(), DeviceOptions { ring_slots: 16, ..DeviceOptions::default() });
     let queue = b.queue(Submission::User);
     let fence = b.device.create_fence("f", 0).unwrap();
     (1..=500).for_each(|value| queue.signal(&fence, value).unwrap());
     queue.wait_idle().unwrap();
     assert_eq!(fence.completed_value(), 500);
-    let signals = b.kernel.packets().iter().filter(|p| matches!(p, RingPacket::Signal { .. })).count();
+    let signals =
+        b.kernel.packets().iter().filter(|p| matches!(p, RingPacket::Signal { .. })).count();
     assert_eq!(signals, 500);
 }
 
 #[test]
 fn more_lists_than_half_a_ring_are_refused() {
-    let b = bench_with(&Platform::host(), DeviceOptions { ring_slots: 8, ..DeviceOptions::default() });
+    let b =
+        bench_with(&Platform::host(), DeviceOptions { ring_slots: 8, ..DeviceOptions::default() });
     let queue = b.queue(Submission::User);
     let list = b.list(1);
     let refused = queue.execute(&[&list; 5]).unwrap_err();
@@ -308,9 +326,12 @@ fn command_buffers_are_numbered_while_the_kernel_asks_for_verbose_logs() {
 #[test]
 // spec: ME-004, ME-023, ME-027
 fn several_threads_submit_to_one_queue_one_after_the_other() {
-    for platform in [Platform::closed_host(), Platform::virtual_time(tidegate_platform::StepCosts::free())] {
+    for platform in
+        [Platform::closed_host(), Platform::virtual_time(tidegate_platform::StepCosts::free())]
+    {
         let b = bench_with(&platform, DeviceOptions { ring_slots: 32, ..DeviceOptions::default() });
-        let (queue, device, kernel) = (b.queue(Submission::User), b.device.clone(), b.kernel.clone());
+        let (queue, device, kernel) =
+            (b.queue(Submission::User), b.device.clone(), b.kernel.clone());
         let p = platform.clone();
         let report = platform.run(move || {
             let handles: Vec<_> = (0..4u64)
@@ -342,7 +363,11 @@ fn several_threads_submit_to_one_queue_one_after_the_other() {
                     _ => None,
                 })
                 .collect();
-            assert_eq!(mine, (0..200).flat_map(|n| [n, n]).collect::<Vec<u64>>(), "call order of one thread");
+            assert_eq!(
+                mine,
+                (0..200).flat_map(|n| [n, n]).collect::<Vec<u64>>(),
+                "call order of one thread"
+            );
         }
         // The two lists of one call are next to each other: one call is one ordered unit.
         assert!(ran.chunks(2).all(|pair| pair[0] == pair[1]));
@@ -359,6 +384,9 @@ fn a_queue_ends_before_what_it_stands_on() {
     b.kernel.take_calls();
     drop(queue);
     let ended: Vec<Call> = b.kernel.take_calls();
-    assert_eq!(ended, ["doorbell", "hw queue", "hw context", "allocation", "allocation"].map(Call::Destroy));
+    assert_eq!(
+        ended,
+        ["doorbell", "hw queue", "hw context", "allocation", "allocation"].map(Call::Destroy)
+    );
     assert_eq!(b.device.counters().submissions, before, "what an ended queue did still counts");
 }

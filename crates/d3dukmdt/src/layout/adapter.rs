@@ -1,10 +1,12 @@
-//! Owns what both sides read about an adapter: metadata of a node, how finely it is preempted, and the answer about a feature.
+//! Owns what both sides read about an adapter: metadata of a node, how finely it is preempted, and
+//! the answer about a feature.
 
 use crate::layout;
 
 layout! {
     // spec: PRE-070
-    /// How finely the adapter's engines can be preempted: the largest piece of work that has to end first.
+    /// How finely the adapter's engines can be preempted: the largest piece of work that has to end
+    /// first.
     PreemptionCaps = "D3DKMDT_PREEMPTION_CAPS", 8 bytes {
         /// For graphics: a number of D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY.
         0 "GraphicsPreemptionGranularity" graphics_granularity: u32,

@@ -1,5 +1,6 @@
-//! Owns the creation flags of contexts and hardware queues, which the runtime, the kernel and the driver read alike. They are
-//! only numbers here: what a flag does is decided where the call is carried out.
+//! Owns the creation flags of contexts and hardware queues, which the runtime, the kernel and the
+//! driver read alike. They are only numbers here: what a flag does is decided where the call is
+//! carried out.
 
 bitflags::bitflags! {
     /// Creation flags of a hardware queue.

@@ -1,4 +1,5 @@
-//! Owns the limits of the interface that are numbers of its headers. Who takes an array bounds it by one of these.
+//! Owns the limits of the interface that are numbers of its headers. Who takes an array bounds it
+//! by one of these.
 
 /// Contexts, or hardware queues, that one broadcast names.
 #[doc(alias = "D3DDDI_MAX_BROADCAST_CONTEXT")]

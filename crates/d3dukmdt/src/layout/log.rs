@@ -1,12 +1,16 @@
-//! Owns the published layout of a native fence log: header, entries, numbers, and the arithmetic of its index word.
+//! Owns the published layout of a native fence log: header, entries, numbers, and the arithmetic of
+//! its index word.
 //!
-//! A log is 4 KiB: a header of 40 bytes, then 84 entries of 48 bytes, then 24 bytes that nobody uses. The first word of the
-//! header is the only one that changes while the log lives; index and wraparound count are its halves, so that they change as
-//! one. The GPU writes entries and that word, the kernel reads both, the user-mode driver chooses which entry an operation
-//! writes. Entries are written by commands of an untrusted process: nothing in them is believed here or checked beyond its range.
+//! A log is 4 KiB: a header of 40 bytes, then 84 entries of 48 bytes, then 24 bytes that nobody
+//! uses. The first word of the header is the only one that changes while the log lives; index and
+//! wraparound count are its halves, so that they change as one. The GPU writes entries and that
+//! word, the kernel reads both, the user-mode driver chooses which entry an operation writes.
+//! Entries are written by commands of an untrusted process: nothing in them is believed here or
+//! checked beyond its range.
 //!
-//! A packet names its entry by a number, which the hardware takes modulo the entries of the log that is in place when the
-//! operation is carried out; numbers that go round in a multiple of every capacity are right whatever log that is.
+//! A packet names its entry by a number, which the hardware takes modulo the entries of the log
+//! that is in place when the operation is carried out; numbers that go round in a multiple of every
+//! capacity are right whatever log that is.
 
 use super::Raw;
 use crate::{Status, layout};
@@ -29,7 +33,8 @@ pub const LOG_ENTRY_COUNT_WORD: usize = 2;
 // spec: NF-186
 pub const LOG_ENTRIES: u32 = log_entries(LOG_BYTES);
 
-const _: () = assert!(LOG_ENTRIES == 84 && LOG_BYTES - LOG_HEADER_BYTES - 84 * LOG_ENTRY_BYTES == 24);
+const _: () =
+    assert!(LOG_ENTRIES == 84 && LOG_BYTES - LOG_HEADER_BYTES - 84 * LOG_ENTRY_BYTES == 24);
 
 /// How many entries fit into a log of that many bytes, header included.
 pub const fn log_entries(log_bytes: usize) -> u32 {
@@ -60,8 +65,8 @@ layout! {
         12 "OperationType" operation: u32,
         /// Nothing.
         16 "Reserved0" reserved_0: u64,
-        /// When an unmet wait was first seen and stalled its queue, or a command buffer begun, GPU ns; 0 for signals and waits
-        /// that never stalled.
+        /// When an unmet wait was first seen and stalled its queue, or a command buffer begun, GPU
+        /// ns; 0 for signals and waits that never stalled.
         24 "FenceObservedGpuTimestamp" observed_ns: u64,
         /// Nothing.
         32 "Reserved1" reserved_1: u64,
@@ -81,8 +86,8 @@ pub enum LogType {
     /// Signals that were executed.
     #[doc(alias = "DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS")]
     Signals = 2,
-    /// Begin and end of command buffers: verbose, switched on and off by the kernel, and this project's own. Its numbers begin
-    /// at 256, where published ones are not expected.
+    /// Begin and end of command buffers: verbose, switched on and off by the kernel, and this
+    /// project's own. Its numbers begin at 256, where published ones are not expected.
     Commands = 256,
 }
 
@@ -116,7 +121,8 @@ pub enum LogOperation {
     /// A wait's value was reached.
     #[doc(alias = "DXGK_NATIVE_FENCE_LOG_OPERATION_WAIT_UNBLOCKED")]
     WaitUnblocked = 1,
-    /// A command buffer was carried out (verbose, this project's own): observed is its begin, the value its progress value.
+    /// A command buffer was carried out (verbose, this project's own): observed is its begin, the
+    /// value its progress value.
     CommandsExecuted = 256,
 }
 
@@ -136,7 +142,11 @@ impl TryFrom<u32> for LogOperation {
 impl LogHeader {
     /// Header of a new log that nothing was written to.
     pub fn new(log_type: LogType, number_of_entries: u32) -> LogHeader {
-        LogHeader { log_type: log_type as u32, number_of_entries: u64::from(number_of_entries), ..Self::ZERO }
+        LogHeader {
+            log_type: log_type as u32,
+            number_of_entries: u64::from(number_of_entries),
+            ..Self::ZERO
+        }
     }
 
     /// Its words, as the kernel stores them into a page of words.
@@ -159,7 +169,8 @@ impl LogEntry {
     }
 }
 
-/// The word of the header that moves: FirstFreeEntryIndex in the low half, WraparoundCount in the high one.
+/// The word of the header that moves: FirstFreeEntryIndex in the low half, WraparoundCount in the
+/// high one.
 #[doc(alias = "FirstFreeEntryIndex")]
 #[doc(alias = "WraparoundCount")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,8 +192,9 @@ impl LogIndex {
         (self.0 >> 32) as u32
     }
 
-    /// The word after entry `index` of `entries` was written: the next one, or the first of one more round. An index below the
-    /// first free one is of the next round, so that what a reader sees never goes back, whatever numbers a process names.
+    /// The word after entry `index` of `entries` was written: the next one, or the first of one
+    /// more round. An index below the first free one is of the next round, so that what a reader
+    /// sees never goes back, whatever numbers a process names.
     // spec: NF-184
     pub fn after(self, index: u32, entries: u32) -> LogIndex {
         let skipped = u32::from(index < self.first_free_entry());
@@ -193,9 +205,10 @@ impl LogIndex {
         }
     }
 
-    /// How many entries were written since `earlier`, of a log of `entries`; more than `entries` means that some were lost. The
-    /// count of rounds has 32 bits and wraps in silence: a reader that slept through 2^32 rounds counts too few. An index comes
-    /// from hardware that a process feeds: it is bounded by `entries`.
+    /// How many entries were written since `earlier`, of a log of `entries`; more than `entries`
+    /// means that some were lost. The count of rounds has 32 bits and wraps in silence: a reader
+    /// that slept through 2^32 rounds counts too few. An index comes from hardware that a process
+    /// feeds: it is bounded by `entries`.
     // spec: NF-192
     // spec: NF-202
     pub fn written_since(self, earlier: LogIndex, entries: u32) -> u64 {
@@ -211,8 +224,11 @@ mod tests {
 
     #[test]
     fn header_and_entry_stand_where_the_header_has_them() {
-        let header =
-            LogHeader { index: 0x11, reserved: [0x44, 0x55], ..LogHeader::new(LogType::Signals, 84) };
+        let header = LogHeader {
+            index: 0x11,
+            reserved: [0x44, 0x55],
+            ..LogHeader::new(LogType::Signals, 84)
+        };
         let bytes = header.to_bytes();
         assert_eq!(bytes.len(), 40);
         for (at, byte) in [(0, 0x11), (8, 2), (16, 84), (24, 0x44), (32, 0x55)] {
@@ -297,7 +313,10 @@ mod tests {
 
     #[test]
     fn types_and_operations_have_the_headers_numbers() {
-        assert_eq!([LogType::try_from(1), LogType::try_from(2)], [Ok(LogType::Waits), Ok(LogType::Signals)]);
+        assert_eq!(
+            [LogType::try_from(1), LogType::try_from(2)],
+            [Ok(LogType::Waits), Ok(LogType::Signals)]
+        );
         assert_eq!(LogType::ALL.map(|t| LogType::try_from(t as u32)), LogType::ALL.map(Ok));
         assert_eq!(LogType::try_from(0), Err(Status::INVALID_PARAMETER));
         assert_eq!(LogOperation::try_from(0), Ok(LogOperation::SignalExecuted));

@@ -1,13 +1,16 @@
-//! Owns the C structures that user mode and kernel mode share, and the means by which `calls` and `ddi` state theirs.
+//! Owns the C structures that user mode and kernel mode share, and the means by which `calls` and
+//! `ddi` state theirs.
 //!
-//! A structure here is what stands in memory on x86-64: fields in the order, at the offsets and with the size of the public
-//! headers, each checked when the crate is compiled. Handles, addresses, enumerations and flags are raw numbers in it, so that
-//! any pattern of bits is a value and nothing is believed before it was looked at. Pointers are 64-bit addresses on every
-//! client and nobody here follows one.
+//! A structure here is what stands in memory on x86-64: fields in the order, at the offsets and
+//! with the size of the public headers, each checked when the crate is compiled. Handles,
+//! addresses, enumerations and flags are raw numbers in it, so that any pattern of bits is a value
+//! and nothing is believed before it was looked at. Pointers are 64-bit addresses on every client
+//! and nobody here follows one.
 //!
-//! The order that matters: a structure is copied in whole, then checked and turned into the types that the rest of the house
-//! speaks, and only then acted on. What a caller got wrong is INVALID_PARAMETER; what it may ask and nobody here can do is
-//! NOT_SUPPORTED. Called by the rooms of layouts above, by the C ABI and by whatever carries calls over a socket.
+//! The order that matters: a structure is copied in whole, then checked and turned into the types
+//! that the rest of the house speaks, and only then acted on. What a caller got wrong is
+//! INVALID_PARAMETER; what it may ask and nobody here can do is NOT_SUPPORTED. Called by the rooms
+//! of layouts above, by the C ABI and by whatever carries calls over a socket.
 
 mod adapter;
 mod hw_queue;
@@ -21,8 +24,9 @@ pub use adapter::{
 };
 pub use hw_queue::{CreateContextFlags, CreateHwQueueFlags};
 pub use limit::{
-    DOORBELL_PRIVATE_DATA_BYTES, MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_PER_HANDLE, MAX_OBJECTS_SIGNALED,
-    MAX_OBJECTS_WAITED_ON, MAX_WRITTEN_PRIMARIES, NATIVE_FENCE_PRIVATE_DATA_BYTES,
+    DOORBELL_PRIVATE_DATA_BYTES, MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_PER_HANDLE,
+    MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON, MAX_WRITTEN_PRIMARIES,
+    NATIVE_FENCE_PRIVATE_DATA_BYTES,
 };
 pub use native_fence::{NativeFenceInfo, NativeFenceMapping};
 pub use sync_object::{
@@ -32,13 +36,14 @@ pub use sync_object::{
 
 use crate::Status;
 
-/// A plain C value: every pattern of bits is one, and all bits zero is its empty state. Bytes are little-endian, as on the
-/// processor that the layouts are stated for.
+/// A plain C value: every pattern of bits is one, and all bits zero is its empty state. Bytes are
+/// little-endian, as on the processor that the layouts are stated for.
 pub trait Raw: Copy + PartialEq {
     /// All bits zero.
     const ZERO: Self;
 
-    /// Writes the value to the front of `bytes`, which must be long enough. Padding is left as it is.
+    /// Writes the value to the front of `bytes`, which must be long enough. Padding is left as it
+    /// is.
     fn write(&self, bytes: &mut [u8]);
 
     /// Reads the value from the front of `bytes`, which must be long enough.
@@ -53,7 +58,11 @@ pub trait Raw: Copy + PartialEq {
 
     /// The value that stands at the front of `bytes`; BUFFER_TOO_SMALL when they are too few.
     fn from_bytes(bytes: &[u8]) -> Result<Self, Status> {
-        if bytes.len() < size_of::<Self>() { Err(Status::BUFFER_TOO_SMALL) } else { Ok(Self::read(bytes)) }
+        if bytes.len() < size_of::<Self>() {
+            Err(Status::BUFFER_TOO_SMALL)
+        } else {
+            Ok(Self::read(bytes))
+        }
     }
 }
 
@@ -91,8 +100,9 @@ impl<T: Raw, const N: usize> Raw for [T; N] {
     }
 }
 
-/// States C structures: official name and size, then of each field the offset, the official name, our name and the type. Size
-/// and offsets are checked when this is compiled, and the official names are found by a search of the documentation.
+/// States C structures: official name and size, then of each field the offset, the official name,
+/// our name and the type. Size and offsets are checked when this is compiled, and the official
+/// names are found by a search of the documentation.
 #[macro_export]
 macro_rules! layout {
     ($($(#[$meta:meta])* $name:ident = $official:literal, $size:literal bytes {
@@ -135,7 +145,8 @@ macro_rules! layout {
 }
 
 layout! {
-    /// A union of 64 bytes, as several structures carry one: the arm that applies is read out of it, and written over it.
+    /// A union of 64 bytes, as several structures carry one: the arm that applies is read out of
+    /// it, and written over it.
     Union64 = "Reserved[8]", 64 bytes {
         /// All of it.
         0 "Reserved" words: [u64; 8],
@@ -166,8 +177,8 @@ pub fn argument<T>(pointer: Option<&T>) -> Result<&T, Status> {
     pointer.ok_or(Status::INVALID_PARAMETER)
 }
 
-/// Refuses reserved bits and bytes that are not zero: a later version of the interface may give them a meaning, which the
-/// caller then counts on.
+/// Refuses reserved bits and bytes that are not zero: a later version of the interface may give
+/// them a meaning, which the caller then counts on.
 pub fn reserved_is_zero<R: Raw>(reserved: R) -> Result<(), Status> {
     if reserved == R::ZERO { Ok(()) } else { Err(Status::INVALID_PARAMETER) }
 }
@@ -180,13 +191,22 @@ pub fn is_a_handle(handle: u32) -> Result<u32, Status> {
 /// Refuses an array of none, of more than `most`, or at address 0. Returns the count.
 pub fn is_an_array(address: u64, count: u32, most: usize) -> Result<usize, Status> {
     let count = count as usize;
-    if address == 0 || count == 0 || count > most { Err(Status::INVALID_PARAMETER) } else { Ok(count) }
+    if address == 0 || count == 0 || count > most {
+        Err(Status::INVALID_PARAMETER)
+    } else {
+        Ok(count)
+    }
 }
 
-/// Refuses private driver data without an address, or of more than `most` bytes. Returns how many bytes there are.
+/// Refuses private driver data without an address, or of more than `most` bytes. Returns how many
+/// bytes there are.
 pub fn is_private_data(address: u64, bytes: u32, most: usize) -> Result<usize, Status> {
     let bytes = bytes as usize;
-    if bytes > most || (bytes > 0 && address == 0) { Err(Status::INVALID_PARAMETER) } else { Ok(bytes) }
+    if bytes > most || (bytes > 0 && address == 0) {
+        Err(Status::INVALID_PARAMETER)
+    } else {
+        Ok(bytes)
+    }
 }
 
 #[cfg(test)]
@@ -209,7 +229,8 @@ mod tests {
 
     #[test]
     fn bytes_are_little_endian_and_padding_is_zero() {
-        let value = Padded { byte: 1, pair: [0x0203, 0x0405], number: -1, long: [0x0102_0304_0506_0708] };
+        let value =
+            Padded { byte: 1, pair: [0x0203, 0x0405], number: -1, long: [0x0102_0304_0506_0708] };
         let bytes = value.to_bytes();
         assert_eq!(bytes[..8], [1, 0, 3, 2, 5, 4, 0, 0]);
         assert_eq!(bytes[8..16], [0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0]);

@@ -1,5 +1,5 @@
-//! Owns the structures by which a native fence is described to the kernel and its addresses are told to the process. The calls
-//! that carry them stand in `calls`.
+//! Owns the structures by which a native fence is described to the kernel and its addresses are
+//! told to the process. The calls that carry them stand in `calls`.
 
 use super::{Raw, reserved_is_zero};
 use crate::{NativeFenceType, Status, SyncObjectFlags, layout};
@@ -50,7 +50,11 @@ impl NativeFenceInfo {
 
 impl NativeFenceMapping {
     /// The addresses, reserved bytes zero.
-    pub fn new(current_value_cpu_va: u64, current_value_gpu_va: u64, monitored_value_gpu_va: u64) -> Self {
+    pub fn new(
+        current_value_cpu_va: u64,
+        current_value_gpu_va: u64,
+        monitored_value_gpu_va: u64,
+    ) -> Self {
         Self { current_value_cpu_va, current_value_gpu_va, monitored_value_gpu_va, ..Self::ZERO }
     }
 }

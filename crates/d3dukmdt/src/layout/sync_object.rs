@@ -1,5 +1,6 @@
-//! Owns the structure that describes a synchronisation object of any type, with the arms of its union, and the rights that a
-//! shared handle carries. Which types can be made is decided where the call is carried out.
+//! Owns the structure that describes a synchronisation object of any type, with the arms of its
+//! union, and the rights that a shared handle carries. Which types can be made is decided where the
+//! call is carried out.
 
 use super::{Raw, Union64};
 use crate::{Status, SyncObjectFlags, SynchronizationObjectType, layout};
@@ -125,19 +126,24 @@ pub enum SyncObjectDescription {
 impl SynchronizationObjectInfo2 {
     /// What is asked for, and by which rules.
     ///
-    /// Errors: INVALID_PARAMETER for type 0, one beyond the last, the native fence's (which has a call of its own) and
-    /// reserved flags; INVALID_HANDLE for a notification without an event.
+    /// Errors: INVALID_PARAMETER for type 0, one beyond the last, the native fence's (which has a
+    /// call of its own) and reserved flags; INVALID_HANDLE for a notification without an event.
     pub fn checked(&self) -> Result<(SyncObjectDescription, SyncObjectFlags), Status> {
         let object_type = SynchronizationObjectType::try_from(self.object_type)?;
         let flags = SyncObjectFlags::from_caller(self.flags)?;
         Ok((self.description(object_type)?, flags))
     }
 
-    fn description(&self, object_type: SynchronizationObjectType) -> Result<SyncObjectDescription, Status> {
+    fn description(
+        &self,
+        object_type: SynchronizationObjectType,
+    ) -> Result<SyncObjectDescription, Status> {
         Ok(match object_type {
             SynchronizationObjectType::SynchronizationMutex => {
                 let arm: SynchronizationMutexArm = self.arm.arm();
-                SyncObjectDescription::SynchronizationMutex { initial_state: arm.initial_state != 0 }
+                SyncObjectDescription::SynchronizationMutex {
+                    initial_state: arm.initial_state != 0,
+                }
             }
             SynchronizationObjectType::Semaphore => {
                 let SemaphoreArm { max_count, initial_count } = self.arm.arm();

@@ -49,8 +49,8 @@ impl NativeFenceCaps {
     #[doc(alias = "DXGKQAITYPE_NATIVE_FENCE_CAPS")]
     pub const QUERY_TYPE: u32 = 37;
 
-    /// The caps. INVALID_PARAMETER for reserved bytes and a boolean that is none; whether the stride fits is looked at where the
-    /// adapter starts.
+    /// The caps. INVALID_PARAMETER for reserved bytes and a boolean that is none; whether the
+    /// stride fits is looked at where the adapter starts.
     pub fn to_caps(&self) -> Result<crate::NativeFenceCaps, Status> {
         reserved_is_zero(self.reserved)?;
         if self.map_to_gpu_system_process > 1 {
@@ -82,11 +82,12 @@ impl UserModeSubmissionCaps {
     #[doc(alias = "DXGKQAITYPE_USERMODESUBMISSION_CAPS")]
     pub const QUERY_TYPE: u32 = 38;
 
-    /// The caps. INVALID_PARAMETER for reserved bits and bytes, and for a doorbell, or a secondary one that is supported,
-    /// without bytes.
+    /// The caps. INVALID_PARAMETER for reserved bits and bytes, and for a doorbell, or a secondary
+    /// one that is supported, without bytes.
     pub fn to_caps(&self) -> Result<crate::UserModeSubmissionCaps, Status> {
         reserved_is_zero(self.reserved)?;
-        let flags = UserModeSubmissionCapsFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
+        let flags =
+            UserModeSubmissionCapsFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
         let secondary = flags.contains(UserModeSubmissionCapsFlags::SECONDARY_DOORBELL_SUPPORTED);
         let secondary_doorbell_size_bytes = secondary.then_some(self.secondary_doorbell_size_bytes);
         if self.doorbell_size_bytes == 0 || secondary_doorbell_size_bytes == Some(0) {
@@ -134,13 +135,15 @@ pub mod vidsch_caps {
 
     /// Bits and HwQueuePacketCap. INVALID_PARAMETER for reserved bits.
     pub fn of_word(word: u32) -> Result<(VidSchCaps, u32), Status> {
-        let caps = VidSchCaps::from_bits(word & !PACKET_CAP_MASK).ok_or(Status::INVALID_PARAMETER)?;
+        let caps =
+            VidSchCaps::from_bits(word & !PACKET_CAP_MASK).ok_or(Status::INVALID_PARAMETER)?;
         Ok((caps, (word & PACKET_CAP_MASK) >> PACKET_CAP_SHIFT))
     }
 }
 
 // spec: UMS-134
-/// A node's metadata as it is handed up, with the adapter's page tables; a name of more than 31 UTF-16 units is cut.
+/// A node's metadata as it is handed up, with the adapter's page tables; a name of more than 31
+/// UTF-16 units is cut.
 #[doc(alias = "DxgkDdiGetNodeMetadata")]
 pub fn node_metadata(node: &NodeMetadata, gpu_mmu: bool, iommu: bool) -> layout::NodeMetadata {
     let mut friendly_name = [0; 32];
@@ -181,7 +184,10 @@ mod tests {
         let unbound = crate::NativeFenceCaps::default();
         assert_bytes(&NativeFenceCaps::from(unbound).to_bytes(), 56, &[(0, 64)]);
         assert_eq!(NativeFenceCaps::from(unbound).to_caps(), Ok(unbound));
-        assert_eq!(NativeFenceCaps { reserved: [1; 28], ..raw }.to_caps(), Err(Status::INVALID_PARAMETER));
+        assert_eq!(
+            NativeFenceCaps { reserved: [1; 28], ..raw }.to_caps(),
+            Err(Status::INVALID_PARAMETER)
+        );
         let no_boolean = NativeFenceCaps { map_to_gpu_system_process: 2, ..raw };
         assert_eq!(no_boolean.to_caps(), Err(Status::INVALID_PARAMETER));
         assert_eq!(NativeFenceCaps::QUERY_TYPE, 37);
@@ -190,12 +196,15 @@ mod tests {
     // spec: UMS-013
     #[test]
     fn user_mode_submission_caps_say_how_long_a_doorbell_is() {
-        let caps =
-            crate::UserModeSubmissionCaps { doorbell_size_bytes: 8, secondary_doorbell_size_bytes: None };
+        let caps = crate::UserModeSubmissionCaps {
+            doorbell_size_bytes: 8,
+            secondary_doorbell_size_bytes: None,
+        };
         let raw = UserModeSubmissionCaps::from(caps);
         assert_bytes(&raw.to_bytes(), 28, &[(4, 8)]);
         assert_eq!(raw.to_caps(), Ok(caps));
-        let with_second = crate::UserModeSubmissionCaps { secondary_doorbell_size_bytes: Some(4), ..caps };
+        let with_second =
+            crate::UserModeSubmissionCaps { secondary_doorbell_size_bytes: Some(4), ..caps };
         let second = UserModeSubmissionCaps::from(with_second);
         assert_bytes(&second.to_bytes(), 28, &[(0, 1), (4, 8), (8, 4)]);
         assert_eq!(second.to_caps(), Ok(with_second));
@@ -214,7 +223,8 @@ mod tests {
     // spec: NF-292
     #[test]
     fn scheduling_caps_and_packet_cap_share_a_word() {
-        let caps = VidSchCaps::NATIVE_GPU_FENCE | VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
+        let caps =
+            VidSchCaps::NATIVE_GPU_FENCE | VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT;
         assert_eq!(vidsch_caps::to_word(caps, 15), Ok(0x1800 | 0x780));
         assert_eq!(vidsch_caps::of_word(0x1800 | 0x100), Ok((caps, 2)));
         assert_eq!(vidsch_caps::to_word(caps, 16), Err(Status::INVALID_PARAMETER));
@@ -239,7 +249,11 @@ mod tests {
         };
         let raw = node_metadata(&node, true, false).to_bytes();
         assert_eq!(raw.len(), 74);
-        assert_eq!((raw[0], raw[4], raw[64], raw[66]), (6, b'x', b'x', 0), "cut, and ended by a zero");
+        assert_eq!(
+            (raw[0], raw[4], raw[64], raw[66]),
+            (6, b'x', b'x', 0),
+            "cut, and ended by a zero"
+        );
         assert_eq!((raw[68], raw[70], raw[72], raw[73]), (9, 5, 1, 0));
     }
 }

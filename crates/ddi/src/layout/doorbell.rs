@@ -2,7 +2,9 @@
 
 use crate::{DisconnectReason, DoorbellStatus, DriverHandle, OsHandle, Status};
 use tidegate_d3dukmdt::layout;
-use tidegate_d3dukmdt::layout::{DOORBELL_PRIVATE_DATA_BYTES, Raw, is_private_data, reserved_is_zero};
+use tidegate_d3dukmdt::layout::{
+    DOORBELL_PRIVATE_DATA_BYTES, Raw, is_private_data, reserved_is_zero,
+};
 
 layout! {
     // spec: UMS-067
@@ -96,8 +98,8 @@ bitflags::bitflags! {
 }
 
 impl CreateDoorbell {
-    /// Flags and bytes of private driver data. INVALID_PARAMETER for reserved flags and for private driver data that is too
-    /// much or stands nowhere.
+    /// Flags and bytes of private driver data. INVALID_PARAMETER for reserved flags and for private
+    /// driver data that is too much or stands nowhere.
     pub fn checked(&self) -> Result<(CreateDoorbellFlags, usize), Status> {
         let flags = CreateDoorbellFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
         let (address, bytes) = (self.private_driver_data, self.private_driver_data_size);
@@ -117,18 +119,26 @@ impl ConnectDoorbell {
     }
 
     /// Puts in what the driver gives back; a secondary address of 0 is none.
-    pub fn answer(&mut self, kernel_cpu_va: u64, secondary_kernel_cpu_va: u64, status: DoorbellStatus) {
+    pub fn answer(
+        &mut self,
+        kernel_cpu_va: u64,
+        secondary_kernel_cpu_va: u64,
+        status: DoorbellStatus,
+    ) {
         self.kernel_cpu_va = kernel_cpu_va;
         self.secondary_kernel_cpu_va = secondary_kernel_cpu_va;
         self.status = status as u32;
     }
 
-    /// Address and status. INVALID_PARAMETER when the driver gives back no address, no secondary one that was asked for, or a
-    /// status that is not one of the two connected ones: it has broken the contract.
+    /// Address and status. INVALID_PARAMETER when the driver gives back no address, no secondary
+    /// one that was asked for, or a status that is not one of the two connected ones: it has broken
+    /// the contract.
     pub fn answered(&self) -> Result<(u64, DoorbellStatus), Status> {
         let status = DoorbellStatus::try_from(self.status)?;
         let second = self.flags & ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS.bits() != 0;
-        if self.kernel_cpu_va == 0 || (second && self.secondary_kernel_cpu_va == 0) || !status.is_connected()
+        if self.kernel_cpu_va == 0
+            || (second && self.secondary_kernel_cpu_va == 0)
+            || !status.is_connected()
         {
             return Err(Status::INVALID_PARAMETER);
         }
@@ -156,8 +166,8 @@ impl DisconnectDoorbellCallback {
         }
     }
 
-    /// Queue, doorbell and reason. INVALID_PARAMETER for reserved flags and for a reason that is not one of the two disconnected
-    /// statuses.
+    /// Queue, doorbell and reason. INVALID_PARAMETER for reserved flags and for a reason that is
+    /// not one of the two disconnected statuses.
     pub fn to_call(&self) -> Result<(OsHandle, OsHandle, DisconnectReason), Status> {
         reserved_is_zero(self.flags)?;
         let reason = match DoorbellStatus::try_from(self.disconnect_reason)? {
@@ -196,10 +206,17 @@ mod tests {
         let second = ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS;
         let mut connect = ConnectDoorbell::new(DriverHandle(0x11), second);
         connect.answer(0x22, 0x33, DoorbellStatus::ConnectedNotify);
-        assert_bytes(&connect.to_bytes(), 40, &[(0, 0x11), (8, 1), (16, 0x22), (24, 0x33), (32, 1)]);
+        assert_bytes(
+            &connect.to_bytes(),
+            40,
+            &[(0, 0x11), (8, 1), (16, 0x22), (24, 0x33), (32, 1)],
+        );
 
-        let callback =
-            DisconnectDoorbellCallback::new(OsHandle(0x11), OsHandle(0x22), DisconnectReason::Retry);
+        let callback = DisconnectDoorbellCallback::new(
+            OsHandle(0x11),
+            OsHandle(0x22),
+            DisconnectReason::Retry,
+        );
         assert_bytes(&callback.to_bytes(), 24, &[(0, 0x11), (8, 0x22), (20, 2)]);
         let flags = DisconnectDoorbellCallback { flags: 0x77, ..callback };
         assert_eq!(flags.to_bytes()[16], 0x77);
@@ -207,7 +224,8 @@ mod tests {
 
     #[test]
     fn creation_that_makes_no_sense_is_refused() {
-        let good = CreateDoorbell { private_driver_data: 8, private_driver_data_size: 16, ..Raw::ZERO };
+        let good =
+            CreateDoorbell { private_driver_data: 8, private_driver_data_size: 16, ..Raw::ZERO };
         assert!(good.checked().is_ok());
         let bad = [
             CreateDoorbell { private_driver_data_size: 17, ..good },
@@ -233,7 +251,11 @@ mod tests {
         let second = ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS;
         let mut asked = ConnectDoorbell::new(DriverHandle(1), second);
         asked.answer(8, 0, DoorbellStatus::Connected);
-        assert_eq!(asked.answered(), Err(Status::INVALID_PARAMETER), "the secondary address is missing");
+        assert_eq!(
+            asked.answered(),
+            Err(Status::INVALID_PARAMETER),
+            "the secondary address is missing"
+        );
         asked.answer(8, 16, DoorbellStatus::Connected);
         assert_eq!(asked.answered(), Ok((8, DoorbellStatus::Connected)));
     }

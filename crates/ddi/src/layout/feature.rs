@@ -1,4 +1,5 @@
-//! Owns the numbers of features that the house gives no behaviour of its own to, so that a driver may ask for them by name.
+//! Owns the numbers of features that the house gives no behaviour of its own to, so that a driver
+//! may ask for them by name.
 
 use crate::FeatureId;
 

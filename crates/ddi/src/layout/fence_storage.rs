@@ -1,4 +1,5 @@
-//! Owns the numbers by which fence storage in local memory is asked of a driver, and the fields of the question.
+//! Owns the numbers by which fence storage in local memory is asked of a driver, and the fields of
+//! the question.
 
 use crate::{NativeFenceType, Status};
 use tidegate_d3dukmdt::layout;
@@ -32,8 +33,9 @@ impl TryFrom<u32> for FenceStorageValueType {
 }
 
 layout! {
-    /// The fields of D3DKMDT_FENCESTORAGESURFACEDATA that stand before its reserved bytes. How many those are, and with them where
-    /// the driver's AllocationInfo stands, no public source says; the answer travels as a type of its own.
+    /// The fields of D3DKMDT_FENCESTORAGESURFACEDATA that stand before its reserved bytes. How many
+    /// those are, and with them where the driver's AllocationInfo stands, no public source says;
+    /// the answer travels as a type of its own.
     FenceStorageSurfaceFields = "D3DKMDT_FENCESTORAGESURFACEDATA", 32 bytes {
         /// Which physical adapter.
         0 "PhysicalAdapterIndex" physical_adapter_index: u32,
@@ -51,7 +53,8 @@ layout! {
 }
 
 impl FenceStorageSurfaceFields {
-    /// Which value of which type of fence is to be stored. INVALID_PARAMETER for numbers that do not exist and reserved flags.
+    /// Which value of which type of fence is to be stored. INVALID_PARAMETER for numbers that do
+    /// not exist and reserved flags.
     pub fn checked(&self) -> Result<(FenceStorageValueType, NativeFenceType), Status> {
         layout::reserved_is_zero(self.flags)?;
         let value_type = FenceStorageValueType::try_from(self.value_type)?;

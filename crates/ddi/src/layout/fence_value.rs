@@ -1,5 +1,5 @@
-//! Owns the structures of the two DDIs that hand down values in batches. The three arrays run in parallel: fence, value, and
-//! the kernel CPU address of the cell.
+//! Owns the structures of the two DDIs that hand down values in batches. The three arrays run in
+//! parallel: fence, value, and the kernel CPU address of the cell.
 
 use crate::Status;
 use crate::fence::UpdateCurrentMode;
@@ -77,18 +77,26 @@ impl UpdateMonitoredValues {
         }
     }
 
-    /// How many fences. INVALID_PARAMETER for reserved bits and bytes, and for arrays that stand nowhere.
+    /// How many fences. INVALID_PARAMETER for reserved bits and bytes, and for arrays that stand
+    /// nowhere.
     pub fn checked(&self) -> Result<usize, Status> {
         reserved_is_zero(self.flags)?;
         reserved_is_zero(self.reserved)?;
-        let arrays = [self.native_fence_array, self.updated_value_array, self.monitored_value_kernel_cpu_va];
+        let arrays =
+            [self.native_fence_array, self.updated_value_array, self.monitored_value_kernel_cpu_va];
         count(self.num_fences, arrays)
     }
 }
 
 impl UpdateCurrentValuesFromCpu {
     /// Names the arrays.
-    pub fn new(fences: u64, values: u64, cells: u64, num_fences: u32, mode: UpdateCurrentMode) -> Self {
+    pub fn new(
+        fences: u64,
+        values: u64,
+        cells: u64,
+        num_fences: u32,
+        mode: UpdateCurrentMode,
+    ) -> Self {
         Self {
             native_fence_array: fences,
             updated_value_array: values,
@@ -99,18 +107,20 @@ impl UpdateCurrentValuesFromCpu {
         }
     }
 
-    /// How many fences, and how they change. INVALID_PARAMETER for reserved bits and bytes, both flags at once, and arrays that
-    /// stand nowhere.
+    /// How many fences, and how they change. INVALID_PARAMETER for reserved bits and bytes, both
+    /// flags at once, and arrays that stand nowhere.
     pub fn checked(&self) -> Result<(usize, UpdateCurrentMode), Status> {
         reserved_is_zero(self.reserved)?;
-        let flags = UpdateCurrentValuesFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
+        let flags =
+            UpdateCurrentValuesFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
         let modes = [
             UpdateCurrentMode::Write,
             UpdateCurrentMode::NotificationOnly,
             UpdateCurrentMode::AlwaysSignaled,
         ];
         let mode = modes.into_iter().find(|m| UpdateCurrentValuesFlags::from(*m) == flags);
-        let arrays = [self.native_fence_array, self.updated_value_array, self.current_value_kernel_cpu_va];
+        let arrays =
+            [self.native_fence_array, self.updated_value_array, self.current_value_kernel_cpu_va];
         Ok((count(self.num_fences, arrays)?, mode.ok_or(Status::INVALID_PARAMETER)?))
     }
 }
@@ -136,7 +146,11 @@ mod tests {
         assert_eq!(monitored.checked(), Ok(4));
         let mode = UpdateCurrentMode::NotificationOnly;
         let current = UpdateCurrentValuesFromCpu::new(0x11, 0x22, 0x33, 4, mode);
-        assert_bytes(&current.to_bytes(), 64, &[(0, 0x11), (8, 0x22), (16, 0x33), (24, 4), (28, 2)]);
+        assert_bytes(
+            &current.to_bytes(),
+            64,
+            &[(0, 0x11), (8, 0x22), (16, 0x33), (24, 4), (28, 2)],
+        );
         assert_eq!(current.checked(), Ok((4, mode)));
     }
 

@@ -17,7 +17,8 @@ layout! {
         12 "PrivateDriverDataSize" private_driver_data_size: u32,
         /// Where it stands. In.
         16 "pPrivateDriverData" private_driver_data: u64,
-        /// The progress fence: with NativeProgressFence the driver's handle of a native fence, else the kernel's. In.
+        /// The progress fence: with NativeProgressFence the driver's handle of a native fence, else
+        /// the kernel's. In.
         24 "hHwQueueProgressFence" progress_fence: u64,
         /// The progress fence's value, kernel CPU address. In.
         32 "HwQueueProgressFenceCPUVirtualAddress" progress_fence_cpu_va: u64,
@@ -50,8 +51,8 @@ layout! {
 }
 
 impl CreateHwQueue {
-    /// What is handed down, but for private driver data. `progress_fence_cpu_va` is the kernel CPU address of the progress
-    /// fence's value, and 0 where the driver does not need it.
+    /// What is handed down, but for private driver data. `progress_fence_cpu_va` is the kernel CPU
+    /// address of the progress fence's value, and 0 where the driver does not need it.
     pub fn new(args: &crate::queue::CreateHwQueue, progress_fence_cpu_va: u64) -> Self {
         let mut flags = CreateHwQueueFlags::empty();
         flags.set(CreateHwQueueFlags::USER_MODE_SUBMISSION, args.user_mode_submission);
@@ -72,7 +73,8 @@ impl CreateHwQueue {
         }
     }
 
-    /// The kernel's handle, whether work comes by doorbell, and the progress fence. INVALID_PARAMETER for reserved flags.
+    /// The kernel's handle, whether work comes by doorbell, and the progress fence.
+    /// INVALID_PARAMETER for reserved flags.
     pub fn checked(&self) -> Result<(OsHandle, bool, ProgressFence), Status> {
         let flags = CreateHwQueueFlags::from_bits(self.flags).ok_or(Status::INVALID_PARAMETER)?;
         let progress_fence = if flags.contains(CreateHwQueueFlags::NATIVE_PROGRESS_FENCE) {
@@ -108,7 +110,8 @@ impl SubmitCommandToHwQueue {
         }
     }
 
-    /// The call; `queued_ns` is the stamp of the submission, CPU ns. INVALID_PARAMETER for reserved flags.
+    /// The call; `queued_ns` is the stamp of the submission, CPU ns. INVALID_PARAMETER for reserved
+    /// flags.
     pub fn to_call(&self, queued_ns: u64) -> Result<crate::queue::SubmitCommandToHwQueue, Status> {
         reserved_is_zero(self.flags)?;
         Ok(crate::queue::SubmitCommandToHwQueue {
@@ -172,11 +175,22 @@ mod tests {
         let mut args = SubmitCommandToHwQueue::new(&call, 0x55, 0x66);
         let back = args.to_call(9).unwrap();
         assert_eq!((back.hw_queue, back.progress_fence_id), (call.hw_queue, 0x22));
-        assert_eq!((back.dma_buffer_gpu_va, back.dma_buffer_bytes, back.queued_ns), (0x33, 0x44, 9));
+        assert_eq!(
+            (back.dma_buffer_gpu_va, back.dma_buffer_bytes, back.queued_ns),
+            (0x33, 0x44, 9)
+        );
         args.dma_buffer_private_data_size = 0x77;
         args.dma_buffer_private_data = 0x78;
-        let set =
-            [(0, 0x11), (8, 0x22), (16, 0x33), (24, 0x44), (28, 0x77), (32, 0x78), (48, 0x55), (56, 0x66)];
+        let set = [
+            (0, 0x11),
+            (8, 0x22),
+            (16, 0x33),
+            (24, 0x44),
+            (28, 0x77),
+            (32, 0x78),
+            (48, 0x55),
+            (56, 0x66),
+        ];
         assert_bytes(&args.to_bytes(), 64, &set);
         args.flags = 1;
         assert_eq!(args.to_bytes()[40], 1);

@@ -1,4 +1,5 @@
-//! Owns the numbers of interrupts, the arms of their data that this contract speaks of, and the engine's states.
+//! Owns the numbers of interrupts, the arms of their data that this contract speaks of, and the
+//! engine's states.
 
 use crate::{DriverHandle, InterruptData, OsHandle, PageFault, Status};
 use tidegate_d3dukmdt::layout;
@@ -128,7 +129,8 @@ layout! {
         8 "FaultedVirtualAddress" faulted_virtual_address: u64,
         /// Which primitive, counted by the API; 0 when unknown.
         16 "FaultedPrimitiveAPISequenceNumber" faulted_primitive_api_sequence_number: u64,
-        /// A union, whose arm the flags tell: the kernel's handle of the queue, of the context, or of the process.
+        /// A union, whose arm the flags tell: the kernel's handle of the queue, of the context, or
+        /// of the process.
         24 "FaultedHwQueue" faulted: u64,
         /// Which engine.
         32 "NodeOrdinal" node_ordinal: u32,
@@ -202,8 +204,12 @@ impl TryFrom<u32> for EngineState {
 }
 
 impl NativeFenceSignaled {
-    /// The arm and the flags of `data`, whose fences were copied to `array`; `None` for data of another type.
-    pub fn of(data: &InterruptData, array: u64) -> Option<(NativeFenceSignaled, NotifyInterruptFlags)> {
+    /// The arm and the flags of `data`, whose fences were copied to `array`; `None` for data of
+    /// another type.
+    pub fn of(
+        data: &InterruptData,
+        array: u64,
+    ) -> Option<(NativeFenceSignaled, NotifyInterruptFlags)> {
         let InterruptData::NativeFenceSignaled {
             node_ordinal,
             engine_ordinal,
@@ -215,7 +221,10 @@ impl NativeFenceSignaled {
             return None;
         };
         let mut flags = NotifyInterruptFlags::empty();
-        flags.set(NotifyInterruptFlags::EVALUATE_LEGACY_MONITORED_FENCES, *evaluate_legacy_monitored_fences);
+        flags.set(
+            NotifyInterruptFlags::EVALUATE_LEGACY_MONITORED_FENCES,
+            *evaluate_legacy_monitored_fences,
+        );
         let arm = NativeFenceSignaled {
             node_ordinal: *node_ordinal,
             engine_ordinal: *engine_ordinal,
@@ -226,9 +235,14 @@ impl NativeFenceSignaled {
         Some((arm, flags))
     }
 
-    /// How many handles to copy in from the array: none where there is no array, whatever the count says.
+    /// How many handles to copy in from the array: none where there is no array, whatever the count
+    /// says.
     pub fn fence_count(&self) -> usize {
-        if self.signaled_native_fence_array == 0 { 0 } else { self.signaled_native_fence_count as usize }
+        if self.signaled_native_fence_array == 0 {
+            0
+        } else {
+            self.signaled_native_fence_count as usize
+        }
     }
 
     /// The data, once the array was copied into `fences`.
@@ -252,7 +266,8 @@ impl NativeFenceSignaled {
 }
 
 impl HwQueuePageFaulted {
-    /// The arm of `data`; `None` for data of another type. What is ours alone, the slot and the words, is not in it.
+    /// The arm of `data`; `None` for data of another type. What is ours alone, the slot and the
+    /// words, is not in it.
     pub fn of(data: &InterruptData) -> Option<HwQueuePageFaulted> {
         let InterruptData::HwQueuePageFaulted {
             node_ordinal,
@@ -284,7 +299,8 @@ impl HwQueuePageFaulted {
     ///
     /// Errors: INVALID_PARAMETER for reserved flags and for a stage that does not exist.
     pub fn to_data(&self) -> Result<InterruptData, Status> {
-        let flags = PageFaultFlags::from_bits(self.page_fault_flags).ok_or(Status::INVALID_PARAMETER)?;
+        let flags =
+            PageFaultFlags::from_bits(self.page_fault_flags).ok_or(Status::INVALID_PARAMETER)?;
         Ok(InterruptData::HwQueuePageFaulted {
             node_ordinal: self.node_ordinal,
             engine_ordinal: self.engine_ordinal,
@@ -323,7 +339,11 @@ mod tests {
         assert_eq!(InterruptType::try_from(21), Err(Status::INVALID_PARAMETER));
     }
 
-    fn data(fences: Option<Vec<OsHandle>>, hw_queue: Option<DriverHandle>, legacy: bool) -> InterruptData {
+    fn data(
+        fences: Option<Vec<OsHandle>>,
+        hw_queue: Option<DriverHandle>,
+        legacy: bool,
+    ) -> InterruptData {
         let evaluate_legacy_monitored_fences = legacy;
         InterruptData::NativeFenceSignaled {
             node_ordinal: 0x11,

@@ -1,4 +1,5 @@
-//! Owns the structures of the two DDIs about native fence logs. What stands in a log is `d3dukmdt::layout::log`.
+//! Owns the structures of the two DDIs about native fence logs. What stands in a log is
+//! `d3dukmdt::layout::log`.
 
 use crate::{DriverHandle, Status};
 use tidegate_d3dukmdt::layout;
@@ -6,7 +7,8 @@ use tidegate_d3dukmdt::layout::{Raw, reserved_is_zero};
 
 layout! {
     // spec: NF-177
-    /// Tells where one log of a hardware queue is from now on; its header says which of the two it is.
+    /// Tells where one log of a hardware queue is from now on; its header says which of the two it
+    /// is.
     SetNativeFenceLogBuffer = "DXGKARG_SETNATIVEFENCELOGBUFFER", 80 bytes {
         /// The driver's handle of the queue.
         0 "hHwQueue" hw_queue: u64,
@@ -52,7 +54,8 @@ impl UpdateNativeFenceLogs {
         Self { number_of_queues, hw_queues, ..Self::ZERO }
     }
 
-    /// How many queues. INVALID_PARAMETER for reserved bits and bytes, and for handles that stand nowhere.
+    /// How many queues. INVALID_PARAMETER for reserved bits and bytes, and for handles that stand
+    /// nowhere.
     pub fn checked(&self) -> Result<usize, Status> {
         reserved_is_zero(self.flags)?;
         reserved_is_zero(self.reserved)?;
@@ -79,7 +82,11 @@ mod tests {
             log_buffer_system_process_gpu_va: 0x44,
             ..Raw::ZERO
         };
-        assert_bytes(&args.to_bytes(), 80, &[(0, 0x11), (8, 84), (16, 0x22), (24, 0x33), (32, 0x44)]);
+        assert_bytes(
+            &args.to_bytes(),
+            80,
+            &[(0, 0x11), (8, 84), (16, 0x22), (24, 0x33), (32, 0x44)],
+        );
         assert_eq!(args.checked(), Ok(DriverHandle(0x11)));
         let bad = SetNativeFenceLogBuffer { flags: 1, ..args };
         assert_eq!(bad.checked(), Err(Status::INVALID_PARAMETER));

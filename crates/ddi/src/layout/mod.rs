@@ -1,10 +1,12 @@
-//! Owns the structures that kernel and driver hand each other as they stand in memory, the numbers of their enumerations, and
-//! their translation to the types of this crate.
+//! Owns the structures that kernel and driver hand each other as they stand in memory, the numbers
+//! of their enumerations, and their translation to the types of this crate.
 //!
-//! The order that matters: what a driver hands up was written by it, so the structure is copied in, checked, its arrays copied
-//! in, and only then believed; what is handed down is built from values that the kernel has checked. A handle is a raw number
-//! here because several structures carry the kernel's handle in and the driver's handle out in the same place. Kernel CPU
-//! addresses are numbers that nobody here follows: they are valid during the call alone. Called by a driver's loader.
+//! The order that matters: what a driver hands up was written by it, so the structure is copied in,
+//! checked, its arrays copied in, and only then believed; what is handed down is built from values
+//! that the kernel has checked. A handle is a raw number here because several structures carry the
+//! kernel's handle in and the driver's handle out in the same place. Kernel CPU addresses are
+//! numbers that nobody here follows: they are valid during the call alone. Called by a driver's
+//! loader.
 
 mod adapter;
 mod doorbell;
@@ -17,20 +19,25 @@ mod log_buffer;
 mod native_fence;
 
 pub use adapter::{
-    NativeFenceCaps, UserModeSubmissionCaps, UserModeSubmissionCapsFlags, node_metadata, vidsch_caps,
+    NativeFenceCaps, UserModeSubmissionCaps, UserModeSubmissionCapsFlags, node_metadata,
+    vidsch_caps,
 };
 pub use doorbell::{
     ConnectDoorbell, ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags, DestroyDoorbell,
     DisconnectDoorbell, DisconnectDoorbellCallback, NotifyWorkSubmission,
 };
 pub use feature::FeatureCategory;
-pub use fence_storage::{FENCE_STORAGE_ALLOCATION, FenceStorageSurfaceFields, FenceStorageValueType};
-pub use fence_value::{UpdateCurrentValuesFlags, UpdateCurrentValuesFromCpu, UpdateMonitoredValues};
+pub use fence_storage::{
+    FENCE_STORAGE_ALLOCATION, FenceStorageSurfaceFields, FenceStorageValueType,
+};
+pub use fence_value::{
+    UpdateCurrentValuesFlags, UpdateCurrentValuesFromCpu, UpdateMonitoredValues,
+};
 pub use hw_queue::{CreateHwQueue, SubmitCommandToHwQueue};
 pub use interrupt::{
     EngineState, EngineStateChange, FaultErrorCode, HwQueuePageFaulted, InterruptType,
-    MonitoredFenceSignaled, NativeFenceSignaled, NotifyInterruptFlags, PageFaultFlags, RenderPipelineStage,
-    SuspendContextCompleted,
+    MonitoredFenceSignaled, NativeFenceSignaled, NotifyInterruptFlags, PageFaultFlags,
+    RenderPipelineStage, SuspendContextCompleted,
 };
 pub use log_buffer::{SetNativeFenceLogBuffer, UpdateNativeFenceLogs};
 pub use native_fence::{CloseNativeFence, CreateNativeFence, DestroyNativeFence, OpenNativeFence};

@@ -12,9 +12,11 @@ layout! {
         0 "hGlobalNativeFence" global_native_fence: u64,
         /// See [`NativeFenceType`]. In.
         8 "Type" fence_type: u32,
-        /// CurrentValue in the system process's GPU address space; 0 unless the caps ask for it. In.
+        /// CurrentValue in the system process's GPU address space; 0 unless the caps ask for it.
+        /// In.
         16 "CurrentValueSystemProcessGpuVa" current_value_system_process_gpu_va: u64,
-        /// MonitoredValue in the system process's GPU address space; 0 unless the caps ask for it. In.
+        /// MonitoredValue in the system process's GPU address space; 0 unless the caps ask for it.
+        /// In.
         24 "MonitoredValueSystemProcessGpuVa" monitored_value_system_process_gpu_va: u64,
         /// Private driver data, in spite of its name the bytes themselves. In and out.
         32 "pPrivateDriverData" private_driver_data: [u8; NATIVE_FENCE_PRIVATE_DATA_BYTES],
@@ -80,8 +82,8 @@ impl From<&crate::fence::CreateNativeFence> for CreateNativeFence {
 }
 
 impl CreateNativeFence {
-    /// The call. INVALID_PARAMETER for a type that does not exist, reserved bits and bytes, and one system-process address
-    /// without the other.
+    /// The call. INVALID_PARAMETER for a type that does not exist, reserved bits and bytes, and one
+    /// system-process address without the other.
     pub fn to_call(&self) -> Result<crate::fence::CreateNativeFence, Status> {
         reserved_is_zero(self.flags)?;
         reserved_is_zero(self.reserved)?;
@@ -101,7 +103,11 @@ impl CreateNativeFence {
     }
 
     /// Puts in what the driver gives back.
-    pub fn answer(&mut self, global: DriverHandle, private_data: [u8; NATIVE_FENCE_PRIVATE_DATA_BYTES]) {
+    pub fn answer(
+        &mut self,
+        global: DriverHandle,
+        private_data: [u8; NATIVE_FENCE_PRIVATE_DATA_BYTES],
+    ) {
         self.global_native_fence = global.0;
         self.private_driver_data = private_data;
     }
@@ -198,7 +204,10 @@ mod tests {
         assert_bytes(&args.to_bytes(), 136, &set);
         let back = args.to_call().unwrap();
         assert_eq!((back.os_handle, back.fence_type), (call.os_handle, call.fence_type));
-        assert_eq!((back.system_process_va, back.private_data), (call.system_process_va, call.private_data));
+        assert_eq!(
+            (back.system_process_va, back.private_data),
+            (call.system_process_va, call.private_data)
+        );
         args.answer(DriverHandle(0x66), private_data(0x77, 0x78));
         assert_eq!(args.answered(), (DriverHandle(0x66), private_data(0x77, 0x78)));
         let set = [(0, 0x66), (8, 1), (16, 0x22), (24, 0x33), (32, 0x77), (95, 0x78)];
@@ -231,11 +240,22 @@ mod tests {
             monitored_value_gpu_va: 0x55,
         };
         let mut args = OpenNativeFence::from(&call);
-        assert_bytes(&args.to_bytes(), 80, &[(0, 0x11), (8, 0x22), (16, 0x33), (24, 0x44), (32, 0x55)]);
+        assert_bytes(
+            &args.to_bytes(),
+            80,
+            &[(0, 0x11), (8, 0x22), (16, 0x33), (24, 0x44), (32, 0x55)],
+        );
         let back = args.to_call().unwrap();
-        assert_eq!((back.global, back.os_handle, back.device), (call.global, call.os_handle, call.device));
+        assert_eq!(
+            (back.global, back.os_handle, back.device),
+            (call.global, call.os_handle, call.device)
+        );
         args.answer(DriverHandle(0x66));
-        assert_bytes(&args.to_bytes(), 80, &[(0, 0x11), (8, 0x66), (16, 0x33), (24, 0x44), (32, 0x55)]);
+        assert_bytes(
+            &args.to_bytes(),
+            80,
+            &[(0, 0x11), (8, 0x66), (16, 0x33), (24, 0x44), (32, 0x55)],
+        );
         let flags = OpenNativeFence { flags: 1, ..args };
         assert_eq!(flags.to_call().unwrap_err(), Status::INVALID_PARAMETER);
     }
@@ -249,7 +269,13 @@ mod tests {
         assert_eq!(CloseNativeFence::new(handle).to_call(), Ok(handle));
         assert_eq!(DestroyNativeFence::new(handle).to_call(), Ok(handle));
         let refused = Err(Status::INVALID_PARAMETER);
-        assert_eq!(CloseNativeFence { flags: 1, ..CloseNativeFence::new(handle) }.to_call(), refused);
-        assert_eq!(DestroyNativeFence { flags: 1, ..DestroyNativeFence::new(handle) }.to_call(), refused);
+        assert_eq!(
+            CloseNativeFence { flags: 1, ..CloseNativeFence::new(handle) }.to_call(),
+            refused
+        );
+        assert_eq!(
+            DestroyNativeFence { flags: 1, ..DestroyNativeFence::new(handle) }.to_call(),
+            refused
+        );
     }
 }

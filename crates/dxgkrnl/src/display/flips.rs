@@ -1,10 +1,12 @@
-//! Owns the policy of flips: pure, no lock, no clock, no memory; refreshes are numbers, steps are returned. `F` is a flip; here it is
-//! only carried.
+//! Owns the policy of flips: pure, no lock, no clock, no memory; refreshes are numbers, steps are
+//! returned. `F` is a flip; here it is only carried.
 //!
-//! A flip is behind rendering, then ready, then issued (the display was told, and has not latched it yet), then shown, then over.
-//! One is issued at a time, so the surface that a vertical sync reports says which one it latched.
+//! A flip is behind rendering, then ready, then issued (the display was told, and has not latched
+//! it yet), then shown, then over. One is issued at a time, so the surface that a vertical sync
+//! reports says which one it latched.
 //!
-//! The vertical sync interrupt is on while somebody wants to hear of one, and off otherwise: an idle machine takes none.
+//! The vertical sync interrupt is on while somebody wants to hear of one, and off otherwise: an
+//! idle machine takes none.
 
 use std::collections::VecDeque;
 use tidegate_ddi::OsHandle;
@@ -103,8 +105,8 @@ impl<F: Clone> Flips<F> {
         self.behind_rendering + self.ready.len() + usize::from(self.issued.is_some())
     }
 
-    /// What was rendered before a flip is complete. Returns flips that give way to it, and itself when its device is not the owner any
-    /// more.
+    /// What was rendered before a flip is complete. Returns flips that give way to it, and itself
+    /// when its device is not the owner any more.
     // spec: PRE-084
     pub(super) fn rendered(&mut self, device: OsHandle, flip: F, interval: u32) -> Vec<F> {
         if self.owner != Some(device) {
@@ -136,7 +138,9 @@ impl<F: Clone> Flips<F> {
     ) -> Option<Latched<F>> {
         let issued = self.issued.take_if(|issued| issued.address == address)?;
         let flip = issued.flip;
-        let due = self.shown_from.map_or(0, |from| from.saturating_add(u64::from(interval_of(&flip).max(1))));
+        let due = self
+            .shown_from
+            .map_or(0, |from| from.saturating_add(u64::from(interval_of(&flip).max(1))));
         self.shown_from = Some(refresh);
         let replaced = self.shown.replace(flip.clone());
         Some(Latched { flip, replaced, due })
@@ -147,7 +151,8 @@ impl<F: Clone> Flips<F> {
         self.watched = watched;
     }
 
-    /// The device is lost: what it has queued is not shown. What is issued or shown stays. Returns the others.
+    /// The device is lost: what it has queued is not shown. What is issued or shown stays. Returns
+    /// the others.
     pub(super) fn lose(&mut self, device: OsHandle) -> Vec<F> {
         if self.owner != Some(device) {
             return Vec::new();
@@ -155,14 +160,16 @@ impl<F: Clone> Flips<F> {
         self.ready.drain(..).map(|(flip, _)| flip).collect()
     }
 
-    /// The device lets go of the screen, which will be dark. Returns what the display has not been told of.
+    /// The device lets go of the screen, which will be dark. Returns what the display has not been
+    /// told of.
     pub(super) fn leave(&mut self, device: OsHandle) -> Vec<F> {
         if self.owner != Some(device) {
             return Vec::new();
         }
         (self.owner, self.behind_rendering) = (None, 0);
         let queued = self.lose_all();
-        let with_display = self.issued.take().map(|issued| issued.flip).into_iter().chain(self.shown.take());
+        let with_display =
+            self.issued.take().map(|issued| issued.flip).into_iter().chain(self.shown.take());
         self.leaving.get_or_insert_default().extend(with_display);
         self.shown_from = None;
         queued
@@ -205,13 +212,19 @@ impl<F: Clone> Flips<F> {
         Powered { shown: self.shown.clone(), next, vsync: self.vsync }
     }
 
-    /// Takes the right to carry out steps; `false` when somebody has it, who will see what was just entered.
+    /// Takes the right to carry out steps; `false` when somebody has it, who will see what was just
+    /// entered.
     pub(super) fn begin_run(&mut self) -> bool {
         !std::mem::replace(&mut self.running, true)
     }
 
-    /// The next step, in refresh `refresh`, of which each is carried out before the next is asked for; `None` gives the right back.
-    pub(super) fn next_step(&mut self, refresh: u64, address_of: impl Fn(&F) -> u64) -> Option<Step<F>> {
+    /// The next step, in refresh `refresh`, of which each is carried out before the next is asked
+    /// for; `None` gives the right back.
+    pub(super) fn next_step(
+        &mut self,
+        refresh: u64,
+        address_of: impl Fn(&F) -> u64,
+    ) -> Option<Step<F>> {
         let step = self.decide(refresh, address_of);
         self.running = step.is_some();
         step
@@ -269,7 +282,11 @@ mod tests {
         flips.rendered(A, flip, flip.1)
     }
 
-    fn latch(flips: &mut Flips<Flip>, address: u64, refresh: u64) -> Option<(u64, Option<u64>, u64)> {
+    fn latch(
+        flips: &mut Flips<Flip>,
+        address: u64,
+        refresh: u64,
+    ) -> Option<(u64, Option<u64>, u64)> {
         let latched = flips.latched(address, refresh, |flip| flip.1)?;
         Some((latched.flip.0, latched.replaced.map(|flip| flip.0), latched.due))
     }

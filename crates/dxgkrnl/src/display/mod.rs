@@ -1,19 +1,26 @@
-//! Owns what is on the screen: flips from the call that queues them to the vertical sync that latches them.
+//! Owns what is on the screen: flips from the call that queues them to the vertical sync that
+//! latches them.
 //!
 //! A present, in order:
-//! 1. the call pins the surface and queues the flip behind what its queue holds, as a software command;
+//! 1. the call pins the surface and queues the flip behind what its queue holds, as a software
+//!    command;
 //! 2. when everything before it is complete the flip is ready (`rendered`);
-//! 3. when no other flip is under way and its interval is over, the driver is told (`run`): a memory-mapped flip;
-//! 4. a vertical sync reports that it was latched (`vsync`): what was shown before is free, and the flip's fence says so.
+//! 3. when no other flip is under way and its interval is over, the driver is told (`run`): a
+//!    memory-mapped flip;
+//! 4. a vertical sync reports that it was latched (`vsync`): what was shown before is free, and the
+//!    flip's fence says so.
 //!
-//! Preemption takes packets away from engines and touches neither a flip that waits behind them, which is no packet, nor one that the
-//! display was told of, which is in its registers. So flips are not lost, not overtaken, and not shown half.
+//! Preemption takes packets away from engines and touches neither a flip that waits behind them,
+//! which is no packet, nor one that the display was told of, which is in its registers. So flips
+//! are not lost, not overtaken, and not shown half.
 //!
-//! A surface keeps its place from 1 on: it is pinned, and held with its process's address space, until another one is latched
-//! or the screen is dark. A device that is lost leaves its last picture; one that ends leaves the dark.
+//! A surface keeps its place from 1 on: it is pinned, and held with its process's address space,
+//! until another one is latched or the screen is dark. A device that is lost leaves its last
+//! picture; one that ends leaves the dark.
 //!
-//! Decisions are `flips`' (pure). One agent at a time carries them out, with no lock held; others leave their news and go, as with
-//! VidSch. `process`, `sched`, `hwqueue`, `interrupt`, `recovery`, `teardown` and `power` call in; the driver is called.
+//! Decisions are `flips`' (pure). One agent at a time carries them out, with no lock held; others
+//! leave their news and go, as with VidSch. `process`, `sched`, `hwqueue`, `interrupt`, `recovery`,
+//! `teardown` and `power` call in; the driver is called.
 
 mod flips;
 
@@ -109,9 +116,11 @@ pub struct DisplayStats {
     pub discarded: u64,
     /// Vertical syncs that were reported.
     pub vsyncs: u64,
-    /// Vertical syncs that showed an older picture, although a newer one was queued and its interval over.
+    /// Vertical syncs that showed an older picture, although a newer one was queued and its
+    /// interval over.
     pub missed_vsyncs: u64,
-    /// From the call to the vertical sync that latched the flip, of all that were shown, in nanoseconds.
+    /// From the call to the vertical sync that latched the flip, of all that were shown, in
+    /// nanoseconds.
     pub latency_ns: u64,
     /// The longest of these times.
     pub latency_max_ns: u64,
@@ -144,7 +153,11 @@ impl Display {
             refresh: 0,
             stats: DisplayStats::default(),
         };
-        Display { caps, state: platform.mutex("display of an adapter", state), lane: OnceLock::new() }
+        Display {
+            caps,
+            state: platform.mutex("display of an adapter", state),
+            lane: OnceLock::new(),
+        }
     }
 
     /// Gives up everything: the adapter stops.
@@ -162,13 +175,15 @@ impl Display {
         self.state.lock().flips.is_on()
     }
 
-    /// The last vertical sync at a time, counted from the first one that was reported, which is number 1.
+    /// The last vertical sync at a time, counted from the first one that was reported, which is
+    /// number 1.
     fn refresh_at(&self, state: &State, at: CpuTime) -> u64 {
         let since = state.first_vsync.filter(|first| *first <= at);
         since.map_or(0, |first| at.since(first) / self.caps.refresh_period_ns + 1)
     }
 
-    /// The vertical sync that is reported now. Reports come somewhat late, one later than the other, but by less than half a refresh.
+    /// The vertical sync that is reported now. Reports come somewhat late, one later than the
+    /// other, but by less than half a refresh.
     fn refresh_reported(&self, state: &mut State, now: CpuTime) -> u64 {
         let period = self.caps.refresh_period_ns;
         let first = *state.first_vsync.get_or_insert(now);
@@ -180,9 +195,10 @@ impl Display {
 /// Queues a flip: what the caller puts into a queue, behind what is to be shown.
 ///
 /// # Errors
-/// NOT_SUPPORTED without a display; INVALID_PARAMETER for a source that is not there, an interval above 4, a surface that makes no
-/// sense or does not fit its allocation, or an allocation that is not resident or that a paging operation will move;
-/// GRAPHICS_VIDPN_SOURCE_IN_USE; GRAPHICS_TRY_AGAIN_LATER when too many flips are queued.
+/// NOT_SUPPORTED without a display; INVALID_PARAMETER for a source that is not there, an interval
+/// above 4, a surface that makes no sense or does not fit its allocation, or an allocation that is
+/// not resident or that a paging operation will move; GRAPHICS_VIDPN_SOURCE_IN_USE;
+/// GRAPHICS_TRY_AGAIN_LATER when too many flips are queued.
 pub(crate) fn begin(device: &Arc<Device>, desc: FlipDesc) -> Result<Arc<QueuedFlip>, Status> {
     let adapter = &device.adapter;
     let display = adapter.display.as_ref().ok_or(Status::NOT_SUPPORTED)?;
@@ -256,9 +272,11 @@ pub(crate) fn vsync(adapter: &Arc<Adapter>, target: u32, address: PhysicalAddres
         state.flips.watch(false);
         (latched, std::mem::take(&mut state.waiters))
     };
-    display.record(adapter, |lane, now_ns| Record::instant(lane, Kind::VSync, NameId::NONE, now_ns));
+    display
+        .record(adapter, |lane, now_ns| Record::instant(lane, Kind::VSync, NameId::NONE, now_ns));
     if let Some(Latched { flip, replaced, .. }) = latched {
-        let of = |lane, now_ns| Record::span(lane, Kind::Flip, NameId::NONE, flip.queued_ns, now_ns);
+        let of =
+            |lane, now_ns| Record::span(lane, Kind::Flip, NameId::NONE, flip.queued_ns, now_ns);
         display.record(adapter, of);
         // Free before it is said so.
         drop(replaced);
@@ -324,8 +342,8 @@ pub(crate) fn leave(adapter: &Arc<Adapter>, device: OsHandle) {
     take_back(adapter, |flips| flips.leave(device));
 }
 
-/// The adapter was reset: its screen was turned off before, and what stood in its memory is lost. The picture of a device that goes on is
-/// shown again; that of another is not there any more.
+/// The adapter was reset: its screen was turned off before, and what stood in its memory is lost.
+/// The picture of a device that goes on is shown again; that of another is not there any more.
 pub(crate) fn after_reset(adapter: &Arc<Adapter>) {
     let Some(display) = &adapter.display else { return };
     let owner = display.state.lock().flips.owner();
@@ -362,7 +380,9 @@ fn run(adapter: &Arc<Adapter>, display: &Display) {
         let Some(step) = step else { return };
         let (ddi, done) = match step {
             Step::Vsync(on) => ("DxgkDdiControlInterrupt", control_vsync(adapter, on)),
-            Step::Flip { flip, first } => ("DxgkDdiSetVidPnSourceAddress", flip_to(adapter, &flip, first)),
+            Step::Flip { flip, first } => {
+                ("DxgkDdiSetVidPnSourceAddress", flip_to(adapter, &flip, first))
+            }
             Step::Dark(leaving) => {
                 let done = set_visible(adapter, false);
                 drop(leaving);
@@ -407,7 +427,9 @@ fn address_of(flip: &Flip) -> SetVidPnSourceAddress {
 impl Adapter {
     /// What became of what was presented; nothing without a display.
     pub fn display_stats(&self) -> DisplayStats {
-        self.display.as_ref().map_or_else(DisplayStats::default, |display| display.state.lock().stats)
+        self.display
+            .as_ref()
+            .map_or_else(DisplayStats::default, |display| display.state.lock().stats)
     }
 
     /// The power goes away, and the screen with it. The caller lets nobody else call the driver.
@@ -420,10 +442,12 @@ impl Adapter {
         let _ = driver.set_vid_pn_source_visibility(&level, VID_PN_SOURCE, false);
     }
 
-    /// The power is there again, and memory in its place: so is the last picture. As for [`Adapter::screen_off`].
+    /// The power is there again, and memory in its place: so is the last picture. As for
+    /// [`Adapter::screen_off`].
     pub(crate) fn screen_on(&self) {
         let Some(display) = &self.display else { return };
-        let Powered { shown, next, vsync } = display.state.lock().flips.powered(|flip| flip.address());
+        let Powered { shown, next, vsync } =
+            display.state.lock().flips.powered(|flip| flip.address());
         let (driver, level) = (self.driver_as_it_is(), Passive::enter());
         let mut done = Ok(());
         if vsync {
@@ -434,7 +458,8 @@ impl Adapter {
         }
         let held = self.interrupt_lock.lock_device();
         for flip in shown.iter().chain(&next) {
-            done = done.and(driver.set_vid_pn_source_address(&Dirql::enter(&held), address_of(flip)));
+            done =
+                done.and(driver.set_vid_pn_source_address(&Dirql::enter(&held), address_of(flip)));
         }
         debug_assert_eq!(done, Ok(()), "the driver did all of it before");
     }

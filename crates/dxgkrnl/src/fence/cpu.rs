@@ -1,10 +1,12 @@
 //! Owns the CPU's waits and signals.
 //!
-//! A wait for several fences latches each condition when it becomes true. It sets its event once, whichever of its
-//! registrations comes first, and the others are taken back. What several waits for one event come to is `events`.
+//! A wait for several fences latches each condition when it becomes true. It sets its event once,
+//! whichever of its registrations comes first, and the others are taken back. What several waits
+//! for one event come to is `events`.
 //!
-//! A signal call for several fences: 1. each value is stored, and whom it satisfies is taken, in the order of the call; 2. all of
-//! those are released; 3. what is left is armed, and other adapters are told.
+//! A signal call for several fences: 1. each value is stored, and whom it satisfies is taken, in
+//! the order of the call; 2. all of those are released; 3. what is left is armed, and other
+//! adapters are told.
 
 use super::monitor::Satisfied;
 use super::value::FenceValue;
@@ -19,8 +21,9 @@ use tidegate_ddi::Dispatch;
 use tidegate_ddi::fence::{UpdateCurrentMode, UpdateCurrentValue};
 use tidegate_platform::{Event, Mutex, MutexGuard, Platform, Step, WaitEnd};
 
-/// One condition of a CPU wait. It goes with the instance by which it was asked, which is held until the condition is entered:
-/// whoever destroys the instance meanwhile, its end comes after, and finds the wait to release.
+/// One condition of a CPU wait. It goes with the instance by which it was asked, which is held
+/// until the condition is entered: whoever destroys the instance meanwhile, its end comes after,
+/// and finds the wait to release.
 pub(crate) type InstanceTarget = (Arc<FenceInstanceObject>, u64);
 
 /// One CPU wait: blocking, or with an event of the caller.
@@ -127,7 +130,8 @@ pub(crate) fn wait(
     if !blocking {
         return Ok(());
     }
-    let fences: Vec<FenceTarget> = instances.iter().map(|(i, value)| (i.fence.clone(), *value)).collect();
+    let fences: Vec<FenceTarget> =
+        instances.iter().map(|(i, value)| (i.fence.clone(), *value)).collect();
     // While it blocks, the wait keeps no instance from its end.
     drop(instances);
     block(&wait, &fences, mode)
@@ -150,11 +154,13 @@ fn block(wait: &CpuWait, fences: &[FenceTarget], mode: WaitMode) -> Result<(), S
     }
 }
 
-/// Signals fences from the CPU: the values are visible, then everybody whom they satisfy is released.
+/// Signals fences from the CPU: the values are visible, then everybody whom they satisfy is
+/// released.
 ///
-/// A waiter that was there when the value was stored is satisfied, whatever is stored next: the cell remembers. Where it does
-/// not (hardware without histories), the value itself releases: CPU signals of one fence are ordered by its update lock, so
-/// no wait that was made after a rewind by the CPU is released by the value before it.
+/// A waiter that was there when the value was stored is satisfied, whatever is stored next: the
+/// cell remembers. Where it does not (hardware without histories), the value itself releases: CPU
+/// signals of one fence are ordered by its update lock, so no wait that was made after a rewind by
+/// the CPU is released by the value before it.
 #[doc(alias = "D3DKMTSignalSynchronizationObjectFromCpu")]
 // spec: NF-141, MF-036
 pub(crate) fn signal(fences: &[FenceTarget]) {
@@ -166,10 +172,12 @@ pub(crate) fn signal(fences: &[FenceTarget]) {
     release(fences.iter().map(|(fence, _)| &**fence), satisfied);
 }
 
-/// The device that may signal the fences is lost: they read as their maximum, and everybody is released.
+/// The device that may signal the fences is lost: they read as their maximum, and everybody is
+/// released.
 // spec: ME-048
 pub(crate) fn signal_always(fences: &[Arc<Fence>]) {
-    let take = |fence: &Arc<Fence>| store_and_take(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
+    let take =
+        |fence: &Arc<Fence>| store_and_take(fence, u64::MAX, UpdateCurrentMode::AlwaysSignaled);
     release(fences.iter().map(|fence| &**fence), fences.iter().map(take).collect());
 }
 
@@ -206,7 +214,8 @@ fn store_and_take(fence: &Fence, value: u64, mode: UpdateCurrentMode) -> Satisfi
     monitor::take_satisfied(fence, if fence.adapter.caps.fence_history { 0 } else { value })
 }
 
-/// Releases whom the values of `fences` satisfy, one list for each of them, and does the rest of their signals.
+/// Releases whom the values of `fences` satisfy, one list for each of them, and does the rest of
+/// their signals.
 fn release<'a>(fences: impl Iterator<Item = &'a Fence>, satisfied: Vec<Satisfied>) {
     let released: Vec<bool> = satisfied.iter().map(|of_fence| !of_fence.is_empty()).collect();
     monitor::release(satisfied.into_iter().flatten().collect());
@@ -232,7 +241,8 @@ pub(crate) fn notify(fence: &Fence) {
 
 fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     match &fence.native {
-        // The last instance is being closed: the driver may not hear of the fence any more, and nobody waits for it.
+        // The last instance is being closed: the driver may not hear of the fence any more, and
+        // nobody waits for it.
         Some(_) if fence.waiters.lock().is_closed() => {
             if let Some(current) = &fence.current {
                 current.store(value);
@@ -254,8 +264,10 @@ fn store(fence: &Fence, value: u64, mode: UpdateCurrentMode) {
     }
 }
 
-/// The driver lets every wait pass and leaves the value alone; what readers see is the kernel's: 1. the maximum; 2. the driver;
-/// 3. the maximum again, if an engine stored between 1 and 2. Whoever came to wait then found that value, so queues look again.
+/// The driver lets every wait pass and leaves the value alone; what readers see is the kernel's: 1.
+/// the maximum; 2. the driver;
+/// 3. the maximum again, if an engine stored between 1 and 2. Whoever came to wait then found that
+///    value, so queues look again.
 fn lose(fence: &Fence, native: &NativeParts) {
     // 1.
     if let Some(current) = &fence.current {
@@ -272,7 +284,8 @@ fn lose(fence: &Fence, native: &NativeParts) {
     }
 }
 
-/// A fence that no CPU reaches is changed by the driver where it stands, so it stays there meanwhile.
+/// A fence that no CPU reaches is changed by the driver where it stands, so it stays there
+/// meanwhile.
 fn hold_out_of_reach(fence: &Fence) -> Option<MutexGuard<'_, ()>> {
     fence.current.is_none().then(|| fence.storage.hold_still(&fence.adapter)).flatten()
 }

@@ -1,8 +1,9 @@
-//! Owns making, opening, closing and destroying fences on one adapter. The order of the creation of a native fence is the
-//! published one; what fails is undone in reverse.
+//! Owns making, opening, closing and destroying fences on one adapter. The order of the creation of
+//! a native fence is the published one; what fails is undone in reverse.
 //!
-//! A fence lives while somebody holds it: its instances and, for a shareable one, its NT handles. The driver sees Create once,
-//! Open and Close for each instance, and Destroy last, whoever goes first.
+//! A fence lives while somebody holds it: its instances and, for a shareable one, its NT handles.
+//! The driver sees Create once, Open and Close for each instance, and Destroy last, whoever goes
+//! first.
 
 use super::cross_adapter::CrossAdapterFence;
 use super::storage::{FenceStorage, Mapping, StorageKind};
@@ -49,7 +50,8 @@ impl FenceHold {
 
 /// Stands for the number of holders when the fence has ended.
 const ENDED: u32 = u32::MAX;
-/// Stands for the number of holders when the fence has ended with its adapter. NT handles that are left have nothing to end.
+/// Stands for the number of holders when the fence has ended with its adapter. NT handles that are
+/// left have nothing to end.
 const REMOVED: u32 = u32::MAX - 1;
 
 impl Drop for FenceHold {
@@ -100,17 +102,21 @@ impl FenceInstanceObject {
         // spec: NF-104
         check_kind(adapter, args)?;
         check_flags(args.flags)?;
-        // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits, or that every signal counts.
+        // 2. Storage: CurrentValue is the initial value, MonitoredValue says that nobody waits, or
+        //    that every signal counts.
         let cross_adapter = args.flags.contains(SyncObjectFlags::CROSS_ADAPTER);
         // spec: NF-142
         let cross_adapter = cross_adapter.then(|| CrossAdapterFence::new(adapter, args));
         let kind = StorageKind::choose(adapter, args.native, args.flags)?;
         let storage = match &cross_adapter {
             Some(shared) => shared.storage_on(adapter)?,
-            None if args.flags.contains(SyncObjectFlags::SHARED) => FenceStorage::of_its_own(adapter, kind)?,
+            None if args.flags.contains(SyncObjectFlags::SHARED) => {
+                FenceStorage::of_its_own(adapter, kind)?
+            }
             None => device.fence_pool.on(args.affinity).allocate(kind)?,
         };
-        let first = cross_adapter.as_ref().map_or(NOBODY_WAITS, |shared| shared.first_monitored_value());
+        let first =
+            cross_adapter.as_ref().map_or(NOBODY_WAITS, |shared| shared.first_monitored_value());
         storage.begin(adapter, args.name, (args.initial_value, first));
         // 3. The mappings come with the instance.
         // 4. The driver's global fence.
@@ -120,7 +126,8 @@ impl FenceInstanceObject {
         FenceInstanceObject::open(hold, device, args.flags, args.affinity)
     }
 
-    /// Opens an instance for a device. When it fails, the hold goes, and with the last one the fence.
+    /// Opens an instance for a device. When it fails, the hold goes, and with the last one the
+    /// fence.
     pub(crate) fn open(
         hold: FenceHold,
         device: &Arc<Device>,
@@ -195,7 +202,8 @@ pub(crate) fn make(
 ) -> Result<FenceHold, Status> {
     let os_handle = adapter.new_handle();
     let mut private_data_back = [0; 64];
-    // Between Create and the driver's first word of its place, a fence in local memory stays where it is.
+    // Between Create and the driver's first word of its place, a fence in local memory stays where
+    // it is.
     let still = storage.hold_still(adapter);
     let native = match args.native {
         None => None,
@@ -203,8 +211,10 @@ pub(crate) fn make(
             let private_data = args.private_data;
             // spec: NF-075
             let system_process_va = storage.system_process_va;
-            let create = CreateNativeFence { os_handle, fence_type, system_process_va, private_data };
-            let (driver_global, answer) = adapter.driver().create_native_fence(&Passive::enter(), create)?;
+            let create =
+                CreateNativeFence { os_handle, fence_type, system_process_va, private_data };
+            let (driver_global, answer) =
+                adapter.driver().create_native_fence(&Passive::enter(), create)?;
             // spec: NF-100
             private_data_back = answer;
             Some(NativeParts { monitored: storage.monitored(), driver_global })
@@ -219,7 +229,9 @@ pub(crate) fn make(
         adapter: adapter.clone(),
         os_handle,
         name: args.name.to_owned(),
-        trace: cross_adapter.as_ref().map_or_else(|| platform.trace_fence(args.name), |shared| shared.trace),
+        trace: cross_adapter
+            .as_ref()
+            .map_or_else(|| platform.trace_fence(args.name), |shared| shared.trace),
         flags: args.flags,
         private_data: private_data_back,
         current: value_of(adapter, args, &storage),
@@ -246,8 +258,13 @@ pub(crate) fn make(
     Ok(hold)
 }
 
-/// A GPU that updates only 32 bits atomically has the low half of the value, unless it never reaches the fence.
-fn value_of(adapter: &Adapter, args: &CreateFence<'_>, storage: &FenceStorage) -> Option<FenceValue> {
+/// A GPU that updates only 32 bits atomically has the low half of the value, unless it never
+/// reaches the fence.
+fn value_of(
+    adapter: &Adapter,
+    args: &CreateFence<'_>,
+    storage: &FenceStorage,
+) -> Option<FenceValue> {
     let cell = storage.current()?;
     let narrow = adapter.caps.scheduling.contains(VidSchCaps::NO_64BIT_ATOMICS);
     Some(match narrow && !args.flags.contains(SyncObjectFlags::NO_GPU_ACCESS) {
@@ -284,7 +301,8 @@ impl Drop for FenceInstanceObject {
         } else {
             self.release_cpu_waiters();
         }
-        // Logs speak of the fence by this instance's handle: what they still have to say is found by one more look.
+        // Logs speak of the fence by this instance's handle: what they still have to say is found
+        // by one more look.
         monitor::look(fence);
         if begins_to_end(fence) {
             // The last holder: nothing is done to a fence any more once its waiters are released.
@@ -307,8 +325,9 @@ fn begins_to_end(fence: &Fence) -> bool {
     last
 }
 
-/// Releases everybody who waits. A deferred routine or a signal that still holds the fence must not name it to the driver
-/// once the driver has destroyed it: both look under the lock that they hold over their DDI call.
+/// Releases everybody who waits. A deferred routine or a signal that still holds the fence must not
+/// name it to the driver once the driver has destroyed it: both look under the lock that they hold
+/// over their DDI call.
 fn close_waiters(fence: &Fence) {
     {
         let _no_signal = fence.update.lock_device();
@@ -319,8 +338,8 @@ fn close_waiters(fence: &Fence) {
         }
         waiters.close();
     }
-    // Waiters are released, and hold no reference: their wait ends with the fence. So do waits that stand in rings, those that
-    // hold their queue and those that nobody has looked at yet.
+    // Waiters are released, and hold no reference: their wait ends with the fence. So do waits that
+    // stand in rings, those that hold their queue and those that nobody has looked at yet.
     let waiting = fence.waiters.lock().take_all();
     monitor::release(waiting);
     // spec: NF-107
@@ -345,8 +364,9 @@ pub(crate) fn end_with_adapter(fence: &Arc<Fence>) {
 /// The last holder is gone.
 fn end(fence: &Arc<Fence>) {
     close_waiters(fence);
-    // Close came with the last instance; now Destroy. The slot goes back when the last reference drops the fence, after it.
-    // Until Destroy has returned an interrupt may name the fence, so it stays in the table at least until then.
+    // Close came with the last instance; now Destroy. The slot goes back when the last reference
+    // drops the fence, after it. Until Destroy has returned an interrupt may name the fence, so it
+    // stays in the table at least until then.
     let still = fence.storage.hold_still(&fence.adapter);
     // spec: NF-089
     if let Some(native) = &fence.native {

@@ -1,16 +1,19 @@
-//! Owns fences that several adapters have open: one CurrentValue in system memory, and a member for each adapter.
+//! Owns fences that several adapters have open: one CurrentValue in system memory, and a member for
+//! each adapter.
 //!
-//! A member is a [`Fence`] of its adapter: native where the adapter declares native fences, else a monitored one, whatever the
-//! creator's is. Its MonitoredValue is 0 for its whole life, so that each of its GPU signals interrupts and the kernel can tell
-//! the others; unless all members' GPUs tell each other (`linking`).
+//! A member is a [`Fence`] of its adapter: native where the adapter declares native fences, else a
+//! monitored one, whatever the creator's is. Its MonitoredValue is 0 for its whole life, so that
+//! each of its GPU signals interrupts and the kernel can tell the others; unless all members' GPUs
+//! tell each other (`linking`).
 //!
-//! The order that matters when a signal was seen on one adapter: 1. its own waiters are released; 2. for each other member an
-//! item goes into the deferred routine's queue of that adapter; 3. there, its driver is told (NotificationOnly), so that the
-//! hardware looks at its waiting queues; 4. its waiters are released. A signal that was relayed is not relayed again. No lock
-//! of one adapter is held while another is told.
+//! The order that matters when a signal was seen on one adapter: 1. its own waiters are released;
+//! 2. for each other member an item goes into the deferred routine's queue of that adapter; 3.
+//! there, its driver is told (NotificationOnly), so that the hardware looks at its waiting queues;
+//! 4. its waiters are released. A signal that was relayed is not relayed again. No lock of one
+//! adapter is held while another is told.
 //!
-//! A member dies with its last hold on its adapter; what still waits in rings there finds the adapter's grave. The cell is
-//! condemned with the last member of all.
+//! A member dies with its last hold on its adapter; what still waits in rings there finds the
+//! adapter's grave. The cell is condemned with the last member of all.
 
 use super::create::{self, CreateFence, FenceHold};
 use super::storage::{FenceStorage, StorageKind, ValuePage};
@@ -27,7 +30,8 @@ use tidegate_ddi::VidSchCaps;
 use tidegate_platform::{Mutex, PhysicalMemory};
 use tidegate_trace::FenceId;
 
-/// MonitoredValue of a member that is not linked: every signal is above it, save that of 0, which satisfies nobody.
+/// MonitoredValue of a member that is not linked: every signal is above it, save that of 0, which
+/// satisfies nobody.
 // spec: NF-147, NF-148
 pub(crate) const EVERY_SIGNAL: u64 = 0;
 
@@ -81,7 +85,8 @@ impl CrossAdapterFence {
         let _one_at_a_time = self.joining.lock_device();
         let last = {
             let mut members = self.members.lock();
-            members.retain(|known| known.strong_count() > 0 && !std::ptr::eq(known.as_ptr(), member));
+            members
+                .retain(|known| known.strong_count() > 0 && !std::ptr::eq(known.as_ptr(), member));
             members.is_empty()
         };
         if self.is_linked() {
@@ -117,7 +122,10 @@ impl CrossAdapterFence {
     }
 
     /// A hold on the adapter's member, which is made if there is none.
-    pub(crate) fn join(self: &Arc<CrossAdapterFence>, adapter: &Arc<Adapter>) -> Result<FenceHold, Status> {
+    pub(crate) fn join(
+        self: &Arc<CrossAdapterFence>,
+        adapter: &Arc<Adapter>,
+    ) -> Result<FenceHold, Status> {
         // Adapters that do not reach the same memory cannot share a value.
         if !adapter.system_memory.same(&self.memory) {
             return Err(Status::NOT_SUPPORTED);
@@ -127,7 +135,8 @@ impl CrossAdapterFence {
             if let Some(hold) = self.member_on(adapter) {
                 return Ok(hold);
             }
-            let mut unlinked = if linking::is_capable(adapter) { Vec::new() } else { self.unlink() };
+            let mut unlinked =
+                if linking::is_capable(adapter) { Vec::new() } else { self.unlink() };
             let hold = self.add_member(adapter)?;
             if self.is_linked() && linking::link(&self.members()).is_err() {
                 unlinked = self.unlink();
@@ -148,7 +157,10 @@ impl CrossAdapterFence {
         members
     }
 
-    fn add_member(self: &Arc<CrossAdapterFence>, adapter: &Arc<Adapter>) -> Result<FenceHold, Status> {
+    fn add_member(
+        self: &Arc<CrossAdapterFence>,
+        adapter: &Arc<Adapter>,
+    ) -> Result<FenceHold, Status> {
         // spec: NF-152, NF-153
         let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let args = CreateFence {
@@ -175,7 +187,8 @@ pub(crate) fn propagate(fence: &Fence) {
     }
 }
 
-/// The same for a signal of a GPU, of which an interrupt speaks: linked GPUs have told each other already.
+/// The same for a signal of a GPU, of which an interrupt speaks: linked GPUs have told each other
+/// already.
 pub(crate) fn propagate_interrupt(fence: &Fence) {
     if fence.cross_adapter.as_ref().is_some_and(|cross| !cross.is_linked()) {
         propagate(fence);
@@ -184,10 +197,12 @@ pub(crate) fn propagate_interrupt(fence: &Fence) {
 
 /// The same where nobody knows which fences changed: nothing is relayed that was relayed already.
 ///
-/// Whoever waits on another adapter looked at the value after it had entered, so a value that was relayed since then, or was
-/// there at the look, satisfies nobody whom it did not satisfy before.
+/// Whoever waits on another adapter looked at the value after it had entered, so a value that was
+/// relayed since then, or was there at the look, satisfies nobody whom it did not satisfy before.
 pub(crate) fn propagate_if_changed(fence: &Fence) {
-    let Some(cross) = fence.cross_adapter.as_ref().filter(|cross| !cross.is_linked()) else { return };
+    let Some(cross) = fence.cross_adapter.as_ref().filter(|cross| !cross.is_linked()) else {
+        return;
+    };
     let Some(seen) = fence.current.as_ref().map(FenceValue::glance) else { return };
     let changed = cross.relayed.lock().replace(seen.clone()).is_none_or(|before| before != seen);
     if changed {

@@ -1,14 +1,15 @@
-//! Owns links: members of a cross-adapter fence whose GPUs tell each other of signals, without the CPU. Ours; see the decision
-//! on signals from GPU to GPU.
+//! Owns links: members of a cross-adapter fence whose GPUs tell each other of signals, without the
+//! CPU. Ours; see the decision on signals from GPU to GPU.
 //!
-//! A fence is linked while every member is native and its adapter declares a common doorbell. Then MonitoredValue of each member
-//! says who waits on its adapter, as on a private fence, and nothing is relayed after an interrupt: the others know already.
-//! CPU signals are relayed as ever.
+//! A fence is linked while every member is native and its adapter declares a common doorbell. Then
+//! MonitoredValue of each member says who waits on its adapter, as on a private fence, and nothing
+//! is relayed after an interrupt: the others know already. CPU signals are relayed as ever.
 //!
-//! The order that matters when an adapter joins: its driver and the others' are told before anybody can wait or signal there.
-//! When an adapter joins that cannot be linked, the fence is unlinked first: 1. no member is armed any more, and every
-//! MonitoredValue becomes 0; 2. the drivers forget each other; 3. each member looks once more, at whoever a signal between 1 and
-//! 2 was for. A fence is never linked again.
+//! The order that matters when an adapter joins: its driver and the others' are told before anybody
+//! can wait or signal there. When an adapter joins that cannot be linked, the fence is unlinked
+//! first: 1. no member is armed any more, and every MonitoredValue becomes 0; 2. the drivers forget
+//! each other; 3. each member looks once more, at whoever a signal between 1 and 2 was for. A fence
+//! is never linked again.
 
 use super::Fence;
 use super::cross_adapter::EVERY_SIGNAL;

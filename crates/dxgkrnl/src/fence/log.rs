@@ -1,18 +1,21 @@
-//! Owns the reading of native fence logs, and when they change their places. A user-mode queue has two, for waits and signals,
-//! and a third, verbose one for command buffers while that is switched on. The GPU writes them; here they are read.
+//! Owns the reading of native fence logs, and when they change their places. A user-mode queue has
+//! two, for waits and signals, and a third, verbose one for command buffers while that is switched
+//! on. The GPU writes them; here they are read.
 //!
-//! Order of a reading, under the adapter's reading lock, for all queues at once: 1. the index word of each log; 2. one
-//! UpdateNativeFenceLogs for the queues with news, by which the driver supplies the barrier between index and entries, for
-//! all logs of each; 3. the entries; 4. the index word again: what the GPU has run over meanwhile is lost. Losses are counted,
-//! and the reader falls back to the fences' live values.
+//! Order of a reading, under the adapter's reading lock, for all queues at once: 1. the index word
+//! of each log; 2. one UpdateNativeFenceLogs for the queues with news, by which the driver supplies
+//! the barrier between index and entries, for all logs of each; 3. the entries; 4. the index word
+//! again: what the GPU has run over meanwhile is lost. Losses are counted, and the reader falls
+//! back to the fences' live values.
 //!
-//! Order of a change: 1. the new log is made and mapped; 2. the driver is told, and no operation writes the old one any more;
-//! 3. the old one is read a last time; 4. it is taken off the address space and the bus. Numbers of entries that are on their
-//! way in rings stay right: see `numbers_for`.
+//! Order of a change: 1. the new log is made and mapped; 2. the driver is told, and no operation
+//! writes the old one any more;
+//! 3. the old one is read a last time; 4. it is taken off the address space and the bus. Numbers of
+//!    entries that are on their way in rings stay right: see `numbers_for`.
 //!
-//! A process can write everything in a log, the index included, so it is only a hint. An index is bounded by the kernel's own capacity.
-//! A handle is looked up in the queue's own process alone. CurrentValue decides. `log_place` owns the places, `log_timeline` the
-//! timeline.
+//! A process can write everything in a log, the index included, so it is only a hint. An index is
+//! bounded by the kernel's own capacity. A handle is looked up in the queue's own process alone.
+//! CurrentValue decides. `log_place` owns the places, `log_timeline` the timeline.
 
 use super::log_place::{Place, capacity_while_traced};
 use super::{log_timeline, signaled};
@@ -45,7 +48,8 @@ pub(crate) struct LogNews {
     pub(crate) overrun: bool,
 }
 
-/// A time in a log that is less than the one before it: the driver's fault, or that of a process that wrote into its own log.
+/// A time in a log that is less than the one before it: the driver's fault, or that of a process
+/// that wrote into its own log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogTimeFault {
     /// Number under which the queue's work is counted.
@@ -99,17 +103,22 @@ pub(crate) struct LogMode {
     verbose: bool,
 }
 
-/// How many numbers a user-mode driver counts through before it begins at 0 again. The GPU takes a number modulo the entries of
-/// the log that is in place when the operation is carried out. All capacities divide this count, so a number that was chosen
-/// before a log changed names the entry behind the one before it, in the new log as in the old.
+/// How many numbers a user-mode driver counts through before it begins at 0 again. The GPU takes a
+/// number modulo the entries of the log that is in place when the operation is carried out. All
+/// capacities divide this count, so a number that was chosen before a log changed names the entry
+/// behind the one before it, in the new log as in the old.
 pub(crate) fn numbers_for(adapter: &Adapter) -> u32 {
     capacity_while_traced(adapter.config.log_entries)
 }
 
 impl FenceLogs {
-    /// The logs of a queue of `device`, not yet told to the driver; `None` where the kernel is configured without.
+    /// The logs of a queue of `device`, not yet told to the driver; `None` where the kernel is
+    /// configured without.
     // spec: NF-173, NF-229
-    pub(crate) fn new(adapter: &Arc<Adapter>, device: &Arc<Device>) -> Result<Option<FenceLogs>, Status> {
+    pub(crate) fn new(
+        adapter: &Arc<Adapter>,
+        device: &Arc<Device>,
+    ) -> Result<Option<FenceLogs>, Status> {
         if adapter.config.log_entries == 0 {
             return Ok(None);
         }
@@ -120,7 +129,9 @@ impl FenceLogs {
             place: platform.mutex("place of a fence log", place),
             reader: platform.mutex("fence log reader", Reader::default()),
         };
-        let made = |log_type| Place::new(adapter, &device.space, log_type, capacity).map(Arc::new).map(Some);
+        let made = |log_type| {
+            Place::new(adapter, &device.space, log_type, capacity).map(Arc::new).map(Some)
+        };
         Ok(Some(FenceLogs {
             waits: log(LogType::Waits, made(LogType::Waits)?),
             signals: log(LogType::Signals, made(LogType::Signals)?),
@@ -168,7 +179,8 @@ fn tell(adapter: &Adapter, queue: DriverHandle, log_type: LogType, place: Option
     adapter.driver().set_native_fence_log_buffer(&Dispatch::enter(), args);
 }
 
-/// While a timeline is recorded a log is read at each half of it, so that nothing is lost while the reader keeps up.
+/// While a timeline is recorded a log is read at each half of it, so that nothing is lost while the
+/// reader keeps up.
 fn notify_every(adapter: &Adapter, place: &Place) -> u32 {
     if adapter.platform.tracing() { (place.capacity / 2).max(1) } else { 0 }
 }
@@ -196,15 +208,20 @@ struct Found<'a> {
     to: u64,
 }
 
-/// Reads what is new in the logs of `queues`, each by its number: the news of the signals. What the other logs tell is for the
-/// timeline alone, and they are read while there is one.
-pub(crate) fn read_news(adapter: &Adapter, level: &Dispatch, queues: &[Arc<HwQueue>]) -> Vec<LogNews> {
+/// Reads what is new in the logs of `queues`, each by its number: the news of the signals. What the
+/// other logs tell is for the timeline alone, and they are read while there is one.
+pub(crate) fn read_news(
+    adapter: &Adapter,
+    level: &Dispatch,
+    queues: &[Arc<HwQueue>],
+) -> Vec<LogNews> {
     let _reading = adapter.log_reading.lock_device();
     let queues: Vec<&HwQueue> = queues.iter().map(|queue| &**queue).collect();
     read(adapter, Some(level), &queues)
 }
 
-/// The reading lock is held. `None` for a level where the driver knows the queues no more: it must not be told of them.
+/// The reading lock is held. `None` for a level where the driver knows the queues no more: it must
+/// not be told of them.
 fn read(adapter: &Adapter, level: Option<&Dispatch>, queues: &[&HwQueue]) -> Vec<LogNews> {
     let tracing = adapter.platform.tracing();
     // 1. The index of each log, as one word.
@@ -258,8 +275,9 @@ fn read_log(adapter: &Adapter, queue: &HwQueue, found: &Found<'_>) -> LogNews {
         // Nobody wrote a blank one: its number was left out.
         .filter(|(_, entry)| *entry != LogEntry::ZERO)
         .collect();
-    // What the GPU has begun another lap over since: its new entries are read the next time, the old ones are gone. An entry
-    // that is just being written over is not counted yet, so a whole lap is enough for doubt.
+    // What the GPU has begun another lap over since: its new entries are read the next time, the
+    // old ones are gone. An entry that is just being written over is not counted yet, so a whole
+    // lap is enough for doubt.
     adapter.platform.fence();
     let by_now = LogIndex(place.header.load_once()).written_since(LogIndex(*from), place.capacity);
     let lost = by_now.saturating_sub(capacity).min(written);
@@ -273,8 +291,9 @@ fn read_log(adapter: &Adapter, queue: &HwQueue, found: &Found<'_>) -> LogNews {
     LogNews { entries, overrun: by_now >= capacity }
 }
 
-/// Moves the reader on; returns the last time before these entries. A time that falls is reported, unless it is 0 (an adapter
-/// that left it out): it is the driver's fault, and costs nobody anything but a box on a timeline.
+/// Moves the reader on; returns the last time before these entries. A time that falls is reported,
+/// unless it is 0 (an adapter that left it out): it is the driver's fault, and costs nobody
+/// anything but a box on a timeline.
 // spec: NF-209
 fn check_times(
     adapter: &Adapter,
@@ -346,7 +365,8 @@ pub(crate) fn follow_mode(adapter: &Arc<Adapter>, queue: &HwQueue) -> Result<(),
     let Some(logs) = &queue.logs else { return Ok(()) };
     let mode = *adapter.log_mode.lock();
     let capacity = mode.capacity(adapter);
-    // A process that is told to stop does so before there is no log, and is told to begin when there is one.
+    // A process that is told to stop does so before there is no log, and is told to begin when
+    // there is one.
     if !mode.verbose {
         logs.verbose.store(0);
     }
@@ -362,7 +382,8 @@ pub(crate) fn follow_mode(adapter: &Arc<Adapter>, queue: &HwQueue) -> Result<(),
     Ok(())
 }
 
-/// The queue is about to be destroyed: its logs for the timeline, while the driver can still be asked for its barrier.
+/// The queue is about to be destroyed: its logs for the timeline, while the driver can still be
+/// asked for its barrier.
 pub(crate) fn read_before_end(adapter: &Adapter, queue: &HwQueue) {
     read_for_timeline(adapter, queue, Some(&Dispatch::enter()));
 }
@@ -380,8 +401,9 @@ fn read_for_timeline(adapter: &Adapter, queue: &HwQueue, level: Option<&Dispatch
 }
 
 impl Adapter {
-    /// A timeline is recorded from now on: the logs of all user-mode queues, and of those to come, double up to 64 KiB. Queues
-    /// that are made while the platform traces have large logs from the start.
+    /// A timeline is recorded from now on: the logs of all user-mode queues, and of those to come,
+    /// double up to 64 KiB. Queues that are made while the platform traces have large logs from the
+    /// start.
     ///
     /// # Errors
     /// No address space is left for a larger log; the other queues' are enlarged.
@@ -390,7 +412,8 @@ impl Adapter {
         self.change_logs(|mode| mode.enlarged = true)
     }
 
-    /// No timeline is recorded any more: logs are 4 KiB again, but for those of a platform that traces.
+    /// No timeline is recorded any more: logs are 4 KiB again, but for those of a platform that
+    /// traces.
     ///
     /// # Errors
     /// As [`Adapter::start_log_tracing`].
@@ -399,8 +422,9 @@ impl Adapter {
     }
 
     // spec: NF-230
-    /// Switches the verbose log of command buffers on or off, for the driver by SetNativeFenceLogBuffer and for user-mode drivers
-    /// by the word that the log detail shows them, for all user-mode queues and those to come.
+    /// Switches the verbose log of command buffers on or off, for the driver by
+    /// SetNativeFenceLogBuffer and for user-mode drivers by the word that the log detail shows
+    /// them, for all user-mode queues and those to come.
     ///
     /// # Errors
     /// As [`Adapter::start_log_tracing`].
@@ -412,7 +436,8 @@ impl Adapter {
         change(&mut self.log_mode.lock());
         let queues = self.hw_queues_of(|queue| queue.logs.is_some());
         // Every queue is brought as far as it goes; the first refusal is told.
-        let done: Vec<Result<(), Status>> = queues.iter().map(|queue| follow_mode(self, queue)).collect();
+        let done: Vec<Result<(), Status>> =
+            queues.iter().map(|queue| follow_mode(self, queue)).collect();
         done.into_iter().collect()
     }
 
@@ -424,7 +449,8 @@ impl Adapter {
         }
     }
 
-    /// Times in fence logs that fell, the first 64 of them; [`crate::KernelStats::log_time_faults`] counts all.
+    /// Times in fence logs that fell, the first 64 of them; [`crate::KernelStats::log_time_faults`]
+    /// counts all.
     pub fn log_time_faults(&self) -> Vec<LogTimeFault> {
         self.log_faults.lock().clone()
     }

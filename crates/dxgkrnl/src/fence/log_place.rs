@@ -1,13 +1,15 @@
 //! Purpose: the place of a fence log: its memory, its mappings and its size.
 //!
-//! Mappings (decisions/0054): the kernel's CPU reaches header and entries as memory. Both are mapped to read and write in the process's GPU
-//! address space and in that of the system process, which the CMP uses. They are not mapped for the CPU in user mode.
+//! Mappings (decisions/0054): the kernel's CPU reaches header and entries as memory. Both are
+//! mapped to read and write in the process's GPU address space and in that of the system process,
+//! which the CMP uses. They are not mapped for the CPU in user mode.
 //!
-//! Invariant: every word of a log may change at any moment, header included, since commands of the process store there. The kernel uses
-//! its own copy of type and capacity.
+//! Invariant: every word of a log may change at any moment, header included, since commands of the
+//! process store there. The kernel uses its own copy of type and capacity.
 //!
-//! The published buffer is a header of 40 bytes with the entries right behind it. Here the header is the end of a page of words and
-//! the entries begin the next page. The addresses in both address spaces are the published ones.
+//! The published buffer is a header of 40 bytes with the entries right behind it. Here the header
+//! is the end of a page of words and the entries begin the next page. The addresses in both address
+//! spaces are the published ones.
 
 use crate::adapter::Adapter;
 use crate::memory::{Access, AddressSpace};
@@ -23,7 +25,8 @@ const ENTRY_BYTES: u64 = LOG_ENTRY_BYTES as u64;
 /// Bytes of the largest log.
 const LARGEST_BYTES: u64 = 64 << 10;
 
-/// The capacity of a log while a timeline is recorded: `standard` doubled as long as the log fits into 64 KiB.
+/// The capacity of a log while a timeline is recorded: `standard` doubled as long as the log fits
+/// into 64 KiB.
 pub(crate) fn capacity_while_traced(standard: u32) -> u32 {
     let fits = |entries: u32| HEADER_BYTES + u64::from(entries) * ENTRY_BYTES <= LARGEST_BYTES;
     let doubled = std::iter::successors(Some(standard), |entries| entries.checked_mul(2));
@@ -106,7 +109,8 @@ impl Place {
         page.store(first_word + 1, log_type as u64);
         page.store(first_word + 2, u64::from(capacity));
         let on_bus = Memory { adapter: adapter.clone(), header_page_at, entries_at };
-        let mapped_in = |space| Mapped::new(space, (header_page_at, page_bytes), (entries_at, bytes));
+        let mapped_in =
+            |space| Mapped::new(space, (header_page_at, page_bytes), (entries_at, bytes));
         let in_process = mapped_in(space)?;
         let in_system_process = mapped_in(&adapter.system_space()?)?;
         Ok(Place {

@@ -1,7 +1,9 @@
-//! Owns what a fence log's entries come to on the timeline: a wait from when it was first seen unmet to when it was met, a signal
-//! at the time of its execution, a command buffer of the verbose log, and a mark where entries were lost.
+//! Owns what a fence log's entries come to on the timeline: a wait from when it was first seen
+//! unmet to when it was met, a signal at the time of its execution, a command buffer of the verbose
+//! log, and a mark where entries were lost.
 //!
-//! The queued times are not in the log: the user-mode driver records those, and the trace joins the two when it is finished.
+//! The queued times are not in the log: the user-mode driver records those, and the trace joins the
+//! two when it is finished.
 
 use crate::adapter::Adapter;
 use crate::hwqueue::HwQueue;
@@ -16,7 +18,8 @@ const WAIT_UNBLOCKED: u32 = 1;
 /// This project's own, in the verbose log.
 const COMMANDS_EXECUTED: u32 = 256;
 
-/// GPU times as the timeline has them. The clocks are compared once: both count nanoseconds of the same oscillator.
+/// GPU times as the timeline has them. The clocks are compared once: both count nanoseconds of the
+/// same oscillator.
 struct Clocks {
     /// The timeline's time at the GPU's 0.
     zero_ns: u64,
@@ -39,15 +42,16 @@ impl Clocks {
 }
 
 impl Clocks {
-    /// When an operation was complete. Hardware of a linked adapter may leave the time out: then all that is known is that it was
-    /// before now.
+    /// When an operation was complete. Hardware of a linked adapter may leave the time out: then
+    /// all that is known is that it was before now.
     // spec: NF-325
     fn end_of(&self, entry: &LogEntry) -> u64 {
         if entry.end_ns == 0 { self.now_ns } else { self.stamp(entry.end_ns) }
     }
 }
 
-/// Records the entries of one log, oldest first. `lost` were overwritten before the first of them, since `before_ns`.
+/// Records the entries of one log, oldest first. `lost` were overwritten before the first of them,
+/// since `before_ns`.
 pub(super) fn record(
     adapter: &Adapter,
     queue: &HwQueue,
@@ -84,7 +88,9 @@ pub(super) fn record(
             (LogType::Signals, SIGNAL_EXECUTED) => of_fence(Kind::Signal, end),
             (LogType::Commands, COMMANDS_EXECUTED) => {
                 let name = platform.trace_name("command buffer");
-                platform.record(Record::span(lane, Kind::Mark, name, start, end).with_arg(entry.fence_value));
+                platform.record(
+                    Record::span(lane, Kind::Mark, name, start, end).with_arg(entry.fence_value),
+                );
             }
             // No entry that the hardware writes: a process wrote it.
             _ => {}

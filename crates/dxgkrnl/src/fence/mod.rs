@@ -1,11 +1,12 @@
 //! Owns fences: one object for both kinds, and where their values are looked at.
 //!
-//! A native fence has two cells, CurrentValue and MonitoredValue; a monitored fence has one. Rooms: `storage` (where the cells
-//! stand) · `residency` (those in local memory) · `value` (what they hold) · `waiters` (who waits for what: pure) · `monitor`
-//! (arm, look again, until quiet) · `signaled` (what an interrupt means) · `log` (fence logs; `log_place` their memory,
-//! `log_timeline` their records) · `create` (making, opening, destroying) · `sharing` (NT handles) · `cross_adapter` (one value,
-//! a member on each adapter) · `linking` (members whose GPUs tell each other) · `cpu` (the calls that wait and signal)
-//! · `events` (what one release sets).
+//! A native fence has two cells, CurrentValue and MonitoredValue; a monitored fence has one. Rooms:
+//! `storage` (where the cells stand) · `residency` (those in local memory) · `value` (what they
+//! hold) · `waiters` (who waits for what: pure) · `monitor` (arm, look again, until quiet) ·
+//! `signaled` (what an interrupt means) · `log` (fence logs; `log_place` their memory,
+//! `log_timeline` their records) · `create` (making, opening, destroying) · `sharing` (NT handles)
+//! · `cross_adapter` (one value, a member on each adapter) · `linking` (members whose GPUs tell
+//! each other) · `cpu` (the calls that wait and signal) · `events` (what one release sets).
 //!
 //! Waiters are released in one place: `monitor::release`.
 
@@ -28,7 +29,8 @@ pub(crate) mod waiters;
 pub(crate) use create::{CreateFence, FenceInstanceObject};
 pub(crate) use events::Events;
 pub(crate) use signaled::{
-    Meant, Named, look_at_monitored, native_signaled, queue_ended, scan_monitored, unreleased, what_is_meant,
+    Meant, Named, look_at_monitored, native_signaled, queue_ended, scan_monitored, unreleased,
+    what_is_meant,
 };
 
 use crate::adapter::Adapter;
@@ -114,7 +116,8 @@ impl FenceTable {
         self.all.len()
     }
 
-    /// The fences of these handles, without those that are being destroyed; or the first handle that is of no fence.
+    /// The fences of these handles, without those that are being destroyed; or the first handle
+    /// that is of no fence.
     pub(crate) fn resolve(&self, handles: &[OsHandle]) -> Result<Vec<Arc<Fence>>, OsHandle> {
         let known = handles.iter().map(|handle| self.all.get(handle).ok_or(*handle));
         let live: Result<Vec<Option<Arc<Fence>>>, OsHandle> =
@@ -128,7 +131,8 @@ impl FenceTable {
 }
 
 impl Fence {
-    /// Whether the device has it open with the right to signal it: when that device is lost, the fence goes to its maximum.
+    /// Whether the device has it open with the right to signal it: when that device is lost, the
+    /// fence goes to its maximum.
     pub(crate) fn may_be_signalled_by(&self, device: OsHandle) -> bool {
         let may = |o: &Opener| o.device == device && !o.flags.contains(SyncObjectFlags::NO_SIGNAL);
         self.openers.lock().iter().any(may)
@@ -139,9 +143,11 @@ impl Fence {
         self.openers.lock().iter().any(|opener| opener.device == device)
     }
 
-    /// Whether anybody holds it but so many instances: others that have it open, on whichever adapter, or an NT handle.
+    /// Whether anybody holds it but so many instances: others that have it open, on whichever
+    /// adapter, or an NT handle.
     pub(crate) fn is_held_beside(&self, instances: usize) -> bool {
-        let elsewhere = self.cross_adapter.as_ref().is_some_and(|shared| shared.members().len() > 1);
+        let elsewhere =
+            self.cross_adapter.as_ref().is_some_and(|shared| shared.members().len() > 1);
         elsewhere || *self.holders.lock() as usize > instances
     }
 

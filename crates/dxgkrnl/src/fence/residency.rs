@@ -1,12 +1,13 @@
-//! Owns fence storage in local memory: which segments the driver named for it, how much of it there is, and its way to system
-//! memory when there is too much.
+//! Owns fence storage in local memory: which segments the driver named for it, how much of it there
+//! is, and its way to system memory when there is too much.
 //!
-//! One lock, `moves`, lets a page be moved, mapped, unmapped, or told of only one at a time; it is outside of page tables, of
-//! CPU updates and of the interrupt lock, and nothing is given to a waiter under it. The order of a move is in [`demote`].
-//! Nothing comes back to local memory once it left: pressure that is gone shows in new pages.
+//! One lock, `moves`, lets a page be moved, mapped, unmapped, or told of only one at a time; it is
+//! outside of page tables, of CPU updates and of the interrupt lock, and nothing is given to a
+//! waiter under it. The order of a move is in [`demote`]. Nothing comes back to local memory once
+//! it left: pressure that is gone shows in new pages.
 //!
-//! `storage` and `create` call in; so does whoever sees memory pressure ([`Adapter::trim_fence_storage`]). Which page goes is
-//! simple: the oldest.
+//! `storage` and `create` call in; so does whoever sees memory pressure
+//! ([`Adapter::trim_fence_storage`]). Which page goes is simple: the oldest.
 
 use super::Fence;
 use super::storage::{Mapped, Place, ValuePage};
@@ -18,8 +19,8 @@ use tidegate_calls::{NativeFenceType, Status};
 use tidegate_d3dukmdt::FenceCell;
 use tidegate_d3dukmdt::fence_cell::{VALUE_BYTES, VALUE_WORDS};
 use tidegate_ddi::memory::{
-    AllocationSegments, FenceResidency, FenceStorageSurfaceData, FenceStorageValueType, PagingOperation,
-    Segment, StandardAllocation, StandardAllocationType,
+    AllocationSegments, FenceResidency, FenceStorageSurfaceData, FenceStorageValueType,
+    PagingOperation, Segment, StandardAllocation, StandardAllocationType,
 };
 use tidegate_ddi::{DriverHandle, Passive};
 use tidegate_platform::{Mutex, PhysicalAddress, Platform, Word};
@@ -59,7 +60,8 @@ fn bytes_of(pages: &[Arc<ValuePage>]) -> u64 {
     pages.iter().map(|page| page.bytes()).sum()
 }
 
-/// The segment that an answer means, or what is wrong with it. `visible` says of each segment whether the CPU sees it.
+/// The segment that an answer means, or what is wrong with it. `visible` says of each segment
+/// whether the CPU sees it.
 // spec: NF-112
 fn chosen_segment(
     answer: &AllocationSegments,
@@ -71,7 +73,8 @@ fn chosen_segment(
     if (set | answer.eviction_segment_set) & !known != 0 {
         return Err("names a segment that the adapter does not have");
     }
-    let named: Vec<usize> = (0..visible.len().min(32)).filter(|number| set & (1 << number) != 0).collect();
+    let named: Vec<usize> =
+        (0..visible.len().min(32)).filter(|number| set & (1 << number) != 0).collect();
     let Some(first) = named.first() else { return Err("names no segment") };
     let intra_gpu = fence_type == NativeFenceType::IntraGpu;
     if named.iter().any(|number| visible[*number] == intra_gpu) {
@@ -88,7 +91,8 @@ fn chosen_segment(
 }
 
 impl Adapter {
-    /// The segment in which a value may stand in local memory; the driver is asked once, before the first page of a kind.
+    /// The segment in which a value may stand in local memory; the driver is asked once, before the
+    /// first page of a kind.
     #[doc(alias = "DxgkDdiGetStandardAllocationDriverData")]
     // spec: NF-109
     pub(crate) fn fence_segment(
@@ -106,21 +110,23 @@ impl Adapter {
             fence_type,
             private_driver_data: &[],
         };
-        let args = StandardAllocation { allocation_type: StandardAllocationType::FenceStorage, surface };
-        let segment = match self.driver().get_standard_allocation_driver_data(&Passive::enter(), args) {
-            Err(Status::NOT_SUPPORTED) => None,
-            Err(status) => return Err(status),
-            Ok(answer) => {
-                let visible: Vec<bool> = self.segments.iter().map(|s| s.cpu_visible).collect();
-                match chosen_segment(&answer, &visible, fence_type) {
-                    Ok(segment) => Some(segment),
-                    Err(what) => {
-                        self.bug_check(BugCheck::FenceStorageSegments(what));
-                        return Err(Status::DEVICE_REMOVED);
+        let args =
+            StandardAllocation { allocation_type: StandardAllocationType::FenceStorage, surface };
+        let segment =
+            match self.driver().get_standard_allocation_driver_data(&Passive::enter(), args) {
+                Err(Status::NOT_SUPPORTED) => None,
+                Err(status) => return Err(status),
+                Ok(answer) => {
+                    let visible: Vec<bool> = self.segments.iter().map(|s| s.cpu_visible).collect();
+                    match chosen_segment(&answer, &visible, fence_type) {
+                        Ok(segment) => Some(segment),
+                        Err(what) => {
+                            self.bug_check(BugCheck::FenceStorageSegments(what));
+                            return Err(Status::DEVICE_REMOVED);
+                        }
                     }
                 }
-            }
-        };
+            };
         self.residency.segments.lock().insert(asked, segment);
         Ok(segment)
     }
@@ -151,8 +157,8 @@ impl Adapter {
         Ok(page)
     }
 
-    /// Memory pressure: fence storage leaves local memory, the oldest first, until at most `keep_bytes` of it are there.
-    /// Returns how many bytes left.
+    /// Memory pressure: fence storage leaves local memory, the oldest first, until at most
+    /// `keep_bytes` of it are there. Returns how many bytes left.
     ///
     /// # Errors
     /// DEVICE_REMOVED when the driver failed at it, which is a bug check.
@@ -167,12 +173,14 @@ impl Adapter {
 
     /// Allocations have what fence storage leaves of the segment that the CPU sees.
     fn share_room(self: &Arc<Adapter>) {
-        let visible = self.residency.local_pages().into_iter().filter(|page| page.place().page.is_some());
+        let visible =
+            self.residency.local_pages().into_iter().filter(|page| page.place().page.is_some());
         self.memory.set_fence_storage(self, bytes_of(&visible.collect::<Vec<_>>()));
     }
 
     fn make_room(self: &Arc<Adapter>, keep_bytes: u64) -> Result<u64, Status> {
-        // Fences that were looked at end outside of the lock: the last reference to one may take it.
+        // Fences that were looked at end outside of the lock: the last reference to one may take
+        // it.
         let mut seen = Vec::new();
         let outcome = {
             let _moving = self.residency.moves.lock_device();
@@ -186,7 +194,11 @@ impl Adapter {
         })
     }
 
-    fn demote_to(self: &Arc<Adapter>, keep_bytes: u64, seen: &mut Vec<Arc<Fence>>) -> Result<u64, Status> {
+    fn demote_to(
+        self: &Arc<Adapter>,
+        keep_bytes: u64,
+        seen: &mut Vec<Arc<Fence>>,
+    ) -> Result<u64, Status> {
         let pages = self.residency.local_pages();
         let (mut left, mut gone) = (bytes_of(&pages), 0);
         for page in &pages {
@@ -243,16 +255,22 @@ impl Told {
     }
 }
 
-/// Moves a page from local to system memory; `moves` is held. No waiter is lost, neither the CPU's nor a queue's:
+/// Moves a page from local to system memory; `moves` is held. No waiter is lost, neither the CPU's
+/// nor a queue's:
 /// 1. engines are held, none is in a turn: nobody but the CPU looks at the values or stores them;
-/// 2. what stands in the page goes over. Where the CPU sees it, that is MonitoredValues: under the interrupt lock, under which
-///    they are published, and the next one is published at the new place. Where it does not, the hardware takes values,
-///    histories and the queues that wait along;
+/// 2. what stands in the page goes over. Where the CPU sees it, that is MonitoredValues: under the
+///    interrupt lock, under which they are published, and the next one is published at the new
+///    place. Where it does not, the hardware takes values, histories and the queues that wait
+///    along;
 /// 3. every address of the page leads to the new place; translations of the old one are forgotten;
 /// 4. the driver is told;
 /// 5. engines go on: each wait is looked at anew;
 /// 6. the old place leaves the bus.
-fn demote(adapter: &Arc<Adapter>, page: &Arc<ValuePage>, seen: &mut Vec<Arc<Fence>>) -> Result<(), Status> {
+fn demote(
+    adapter: &Arc<Adapter>,
+    page: &Arc<ValuePage>,
+    seen: &mut Vec<Arc<Fence>>,
+) -> Result<(), Status> {
     // 1.
     adapter.page_fences(PagingOperation::HoldEngines)?;
     let moved = move_held(adapter, page, seen);
@@ -280,7 +298,8 @@ fn move_held(
         (Some(old), Some(new)) => {
             let _not_published = adapter.interrupt_lock.lock_device();
             // Values stand at multiples of the stride, and the new page is zero.
-            let stride_words = (adapter.native_fence_caps.monitored_value_stride / 8).max(1) as usize;
+            let stride_words =
+                (adapter.native_fence_caps.monitored_value_stride / 8).max(1) as usize;
             for number in (0..VALUE_WORDS).step_by(stride_words) {
                 new.store(number, old.word(number).load());
             }
@@ -320,7 +339,8 @@ mod tests {
     fn an_answer_names_segments_that_are_there_and_that_the_cpu_sees_if_it_must() {
         let (visible, default, intra) =
             ([true, false, true], NativeFenceType::Default, NativeFenceType::IntraGpu);
-        let chosen = |set, preferred, of| chosen_segment(&answer(set, preferred), &visible, of).ok();
+        let chosen =
+            |set, preferred, of| chosen_segment(&answer(set, preferred), &visible, of).ok();
         assert_eq!(chosen(0b101, 0, default), Some(0));
         assert_eq!(chosen(0b101, 3, default), Some(2));
         assert_eq!(chosen(0b010, 2, intra), Some(1));
@@ -334,7 +354,8 @@ mod tests {
         for (set, preferred, of) in refused {
             assert_eq!(chosen(set, preferred, of), None, "{set:#b} {preferred} {of:?}");
         }
-        let evicted_to_nowhere = AllocationSegments { eviction_segment_set: 1 << 7, ..answer(1, 1) };
+        let evicted_to_nowhere =
+            AllocationSegments { eviction_segment_set: 1 << 7, ..answer(1, 1) };
         assert!(chosen_segment(&evicted_to_nowhere, &visible, default).is_err());
     }
 }

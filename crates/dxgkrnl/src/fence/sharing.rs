@@ -1,8 +1,9 @@
 //! Owns what is behind an NT handle of a fence, and opening it.
 //!
-//! A handle holds the fence like an instance does: the fence lives until the last of both is gone. What may be done with an
-//! instance is the handle's access and the flags of the open, whichever is less. An open may also repeat the two flags that every
-//! shareable fence was made with; they change nothing.
+//! A handle holds the fence like an instance does: the fence lives until the last of both is gone.
+//! What may be done with an instance is the handle's access and the flags of the open, whichever is
+//! less. An open may also repeat the two flags that every shareable fence was made with; they
+//! change nothing.
 //!
 //! A fence of one adapter is opened there; a cross-adapter fence anywhere (`cross_adapter`).
 
@@ -23,7 +24,10 @@ struct SharedFence {
 
 /// Makes an NT handle of a fence.
 // spec: MF-045
-pub(crate) fn share(instance: &FenceInstanceObject, access: SyncObjectAccess) -> Result<NtHandle, Status> {
+pub(crate) fn share(
+    instance: &FenceInstanceObject,
+    access: SyncObjectAccess,
+) -> Result<NtHandle, Status> {
     let fence = &instance.fence;
     if !fence.flags.contains(SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING) {
         return Err(Status::INVALID_PARAMETER);
@@ -62,8 +66,9 @@ pub(crate) fn open(
     FenceInstanceObject::open(hold, device, refused | refused_by(shared.access), affinity)
 }
 
-/// Returns the rights that the flags of an open take from the instance: NO_SIGNAL, NO_WAIT, or neither. SHARED and
-/// NT_SECURITY_SHARING are accepted together and change nothing. INVALID_PARAMETER for any other flag.
+/// Returns the rights that the flags of an open take from the instance: NO_SIGNAL, NO_WAIT, or
+/// neither. SHARED and NT_SECURITY_SHARING are accepted together and change nothing.
+/// INVALID_PARAMETER for any other flag.
 // spec: NF-340
 fn refused_by_flags(flags: SyncObjectFlags) -> Result<SyncObjectFlags, Status> {
     let shareable = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;

@@ -1,4 +1,5 @@
-//! Owns what a signalled interrupt means: which fences to look at, and the release of their waiters.
+//! Owns what a signalled interrupt means: which fences to look at, and the release of their
+//! waiters.
 //!
 //! | the adapter declared | the report names | looked at |
 //! |---|---|---|
@@ -9,12 +10,14 @@
 //! | queue array | hardware queues | what their logs say; without any, those of all queues of that engine |
 //! | optimized or queue array | a log ran over | every native fence of that queue's device |
 //!
-//! Monitored fences are looked at when EvaluateLegacyMonitoredFences says so, in each of the rows (`interrupt`).
+//! Monitored fences are looked at when EvaluateLegacyMonitoredFences says so, in each of the rows
+//! (`interrupt`).
 //!
-//! The order that matters: 1. at interrupt level, handles become objects ([`what_is_meant`]): one that names nothing is a broken
-//! contract, one that names what is being destroyed is rightly said; 2. at dispatch level the objects are looked at
-//! ([`native_signaled`]); a logged value is a process's word, CurrentValue decides; 3. a queue that ended meanwhile is passed
-//! over, because whoever ends a queue looks at all that its log may have said ([`queue_ended`]).
+//! The order that matters: 1. at interrupt level, handles become objects ([`what_is_meant`]): one
+//! that names nothing is a broken contract, one that names what is being destroyed is rightly said;
+//! 2. at dispatch level the objects are looked at ([`native_signaled`]); a logged value is a
+//! process's word, CurrentValue decides; 3. a queue that ended meanwhile is passed over, because
+//! whoever ends a queue looks at all that its log may have said ([`queue_ended`]).
 
 use super::log::{self, LogNews};
 use super::{Fence, cross_adapter, monitor};
@@ -56,10 +59,13 @@ pub(crate) fn what_is_meant(
     named: Named<'_>,
 ) -> Result<Meant, BugCheck> {
     adapter.check_engine(engine)?;
-    let optimized = adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
+    let optimized =
+        adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
     match named {
         // spec: NF-233
-        Named::HwQueues(_) if !adapter.caps.signaled_hw_queue_array => Err(BugCheck::QueueArrayNotDeclared),
+        Named::HwQueues(_) if !adapter.caps.signaled_hw_queue_array => {
+            Err(BugCheck::QueueArrayNotDeclared)
+        }
         Named::HwQueues([]) => Ok(Meant::AnyQueue { engine }),
         Named::HwQueues(handles) => queues(adapter, handles),
         Named::Published { hw_queue: Some(handle), .. } if optimized => queues(adapter, &[handle]),
@@ -69,12 +75,14 @@ pub(crate) fn what_is_meant(
         // spec: NF-127
         // spec: NF-234
         Named::Published { fences: None | Some([]), .. } => Ok(Meant::AnyFence),
-        Named::Published { fences: Some(handles), .. } => match adapter.fences.lock().resolve(handles) {
-            Ok(fences) => Ok(Meant::Fences(fences)),
-            // spec: NF-122
-            // spec: NF-123
-            Err(unknown) => Err(BugCheck::UnknownFence(unknown.0)),
-        },
+        Named::Published { fences: Some(handles), .. } => {
+            match adapter.fences.lock().resolve(handles) {
+                Ok(fences) => Ok(Meant::Fences(fences)),
+                // spec: NF-122
+                // spec: NF-123
+                Err(unknown) => Err(BugCheck::UnknownFence(unknown.0)),
+            }
+        }
     }
     // The waiters go on first; the times are for tools.
 }
@@ -82,11 +90,13 @@ pub(crate) fn what_is_meant(
 // spec: NF-232
 fn queues(adapter: &Adapter, handles: &[DriverHandle]) -> Result<Meant, BugCheck> {
     let table = adapter.hw_queues.lock();
-    let find = |handle: &DriverHandle| table.of_driver(*handle).ok_or(BugCheck::UnknownQueue(handle.0));
+    let find =
+        |handle: &DriverHandle| table.of_driver(*handle).ok_or(BugCheck::UnknownQueue(handle.0));
     handles.iter().map(find).collect::<Result<_, _>>().map(Meant::Queues)
 }
 
-/// The part at dispatch level of DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED; returns whether anybody was released.
+/// The part at dispatch level of DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED; returns whether anybody was
+/// released.
 pub(crate) fn native_signaled(adapter: &Arc<Adapter>, level: &Dispatch, meant: &Meant) -> bool {
     match meant {
         // spec: NF-219
@@ -108,15 +118,17 @@ pub(crate) fn native_signaled(adapter: &Arc<Adapter>, level: &Dispatch, meant: &
     }
 }
 
-/// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED: every monitored fence with waiters; returns whether anybody was released.
+/// DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED: every monitored fence with waiters; returns whether
+/// anybody was released.
 pub(crate) fn scan_monitored(adapter: &Arc<Adapter>) -> bool {
     scan(adapter, |f| f.native.is_none())
 }
 
-/// Fences with satisfied waiters that are not released. Monitored fences count where every engine interrupts for its writes; elsewhere
-/// their waiters are released when a packet completes.
+/// Fences with satisfied waiters that are not released. Monitored fences count where every engine
+/// interrupts for its writes; elsewhere their waiters are released when a packet completes.
 pub(crate) fn unreleased(adapter: &Arc<Adapter>) -> Vec<Arc<Fence>> {
-    let advanced = |node: &NodeMetadata| node.monitored_notification == MonitoredNotification::Advanced;
+    let advanced =
+        |node: &NodeMetadata| node.monitored_notification == MonitoredNotification::Advanced;
     let monitored = adapter.caps.nodes.iter().all(advanced);
     let mut fences = adapter.fences.lock().matching(|fence| monitored || fence.native.is_some());
     fences.retain(|fence| {
@@ -130,8 +142,11 @@ impl Fence {
     /// Why its satisfied waiters were not released: the driver's entry, and what was seen.
     pub(crate) fn missed_text(&self) -> (&'static str, String) {
         let published = self.waiters.lock().published();
-        let word =
-            self.native.as_ref().filter(|_| self.is_armed()).and_then(|native| native.monitored.word());
+        let word = self
+            .native
+            .as_ref()
+            .filter(|_| self.is_armed())
+            .and_then(|native| native.monitored.word());
         let (name, value) = (&self.name, self.value());
         match word.map(|word| word.load()).filter(|seen| *seen != published) {
             Some(seen) => (
@@ -150,16 +165,19 @@ impl Fence {
     }
 }
 
-/// Looks at those of these monitored fences that have waiters: the basic scan after a completed packet.
+/// Looks at those of these monitored fences that have waiters: the basic scan after a completed
+/// packet.
 pub(crate) fn look_at_monitored(fences: &[Arc<Fence>]) {
     look_over(fences);
 }
 
-/// The driver has let go of a hardware queue, and its signals are all made. Where logs tell what was signalled, nobody reads this
-/// one's any more: whoever waits for a native fence may have been meant by it.
+/// The driver has let go of a hardware queue, and its signals are all made. Where logs tell what
+/// was signalled, nobody reads this one's any more: whoever waits for a native fence may have been
+/// meant by it.
 // spec: NF-235
 pub(crate) fn queue_ended(adapter: &Arc<Adapter>, queue: &HwQueue) {
-    let optimized = adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
+    let optimized =
+        adapter.caps.scheduling.contains(VidSchCaps::OPTIMIZED_NATIVE_FENCE_SIGNALED_INTERRUPT);
     if optimized && queue.logs.is_some() {
         scan(adapter, |f| f.native.is_some());
     }
@@ -170,8 +188,8 @@ fn scan(adapter: &Arc<Adapter>, which: impl Fn(&Fence) -> bool) -> bool {
     look_over(&fences)
 }
 
-/// Looks at the fences that somebody waits for, here or on another adapter. Who begins to wait after this look arms and looks
-/// for himself.
+/// Looks at the fences that somebody waits for, here or on another adapter. Who begins to wait
+/// after this look arms and looks for himself.
 fn look_over(fences: &[Arc<Fence>]) -> bool {
     let mut released = false;
     for fence in fences {
@@ -210,14 +228,18 @@ fn logged(adapter: &Arc<Adapter>, level: &Dispatch, queues: &[Arc<HwQueue>]) -> 
 
 /// Looks once at every fence that was logged and that has waiters.
 // spec: NF-227, NF-231
-pub(super) fn release_logged<'a>(queues: impl IntoIterator<Item = &'a HwQueue>, news: Vec<LogNews>) -> bool {
+pub(super) fn release_logged<'a>(
+    queues: impl IntoIterator<Item = &'a HwQueue>,
+    news: Vec<LogNews>,
+) -> bool {
     let mut fences = BTreeMap::new();
     for (queue, news) in queues.into_iter().zip(news) {
         // Progress is never logged, and a kernel-mode queue has no logs at all.
         let progress = &queue.progress.fence;
         fences.insert(progress.os_handle, progress.clone());
         // spec: NF-223
-        let known = news.entries.iter().filter_map(|e| queue.device.fence_of_handle(e.fence_handle));
+        let known =
+            news.entries.iter().filter_map(|e| queue.device.fence_of_handle(e.fence_handle));
         fences.extend(known.map(|f| (f.os_handle, f)));
         // spec: NF-203, NF-225
         if news.overrun {
@@ -228,8 +250,8 @@ pub(super) fn release_logged<'a>(queues: impl IntoIterator<Item = &'a HwQueue>, 
     look_at(fences.into_values(), look_if_awaited)
 }
 
-/// The interrupt named fences and not who signalled them: the logs of all hardware queues of their devices have the times. Only
-/// the timeline needs those.
+/// The interrupt named fences and not who signalled them: the logs of all hardware queues of their
+/// devices have the times. Only the timeline needs those.
 // spec: NF-220
 fn read_times(adapter: &Arc<Adapter>, level: &Dispatch, fences: &[Arc<Fence>]) {
     if adapter.platform.tracing() {

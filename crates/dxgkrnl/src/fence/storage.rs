@@ -1,20 +1,24 @@
 //! Owns where fence cells stand, and at which addresses a process's engines reach them.
 //!
-//! Three kinds of storage. DEFAULT: both values in system memory. Optimised DEFAULT, which nobody outside can tell from it:
-//! MonitoredValue in local memory that the CPU sees. INTRA_GPU: both in local memory that the CPU does not see; neither the
-//! process nor the kernel has an address of CurrentValue, hardware makes and ends the cells, and the CPU neither waits nor
-//! signals. What stands in local memory can move (`residency`), so nobody keeps an address of it beyond a call.
+//! Three kinds of storage. DEFAULT: both values in system memory. Optimised DEFAULT, which nobody
+//! outside can tell from it: MonitoredValue in local memory that the CPU sees. INTRA_GPU: both in
+//! local memory that the CPU does not see; neither the process nor the kernel has an address of
+//! CurrentValue, hardware makes and ends the cells, and the CPU neither waits nor signals. What
+//! stands in local memory can move (`residency`), so nobody keeps an address of it beyond a call.
 //!
-//! Fences that cannot be shared are packed into pages of their process, CurrentValue and MonitoredValue in pages of their own
-//! kind at the same index; the stride is the driver's. A shareable fence has pages that hold nothing else, since another
-//! process or adapter will see them, and CurrentValue's page may be that of several adapters.
+//! Fences that cannot be shared are packed into pages of their process, CurrentValue and
+//! MonitoredValue in pages of their own kind at the same index; the stride is the driver's. A
+//! shareable fence has pages that hold nothing else, since another process or adapter will see
+//! them, and CurrentValue's page may be that of several adapters.
 //!
-//! CurrentValue pages are mapped read/write for engines, MonitoredValue pages read-only: an engine's store there faults. The
-//! histories behind CurrentValues are not mapped: nobody but the hardware and the kernel reaches them. A slot is used again
-//! only after its fence died, which is after the driver destroyed it. A shareable fence stays mapped where it was opened until it
-//! ends, since rings may hold waits for it longer than their process holds the instance. Then the adapter's grave is mapped
-//! there: a packet that comes late finds a fence that lets every wait pass. Where the driver asks for it, both pages are mapped
-//! in the system process as well, for the CMP.
+//! CurrentValue pages are mapped read/write for engines, MonitoredValue pages read-only: an
+//! engine's store there faults. The histories behind CurrentValues are not mapped: nobody but the
+//! hardware and the kernel reaches them. A slot is used again only after its fence died, which is
+//! after the driver destroyed it. A shareable fence stays mapped where it was opened until it ends,
+//! since rings may hold waits for it longer than their process holds the instance. Then the
+//! adapter's grave is mapped there: a packet that comes late finds a fence that lets every wait
+//! pass. Where the driver asks for it, both pages are mapped in the system process as well, for the
+//! CMP.
 
 use super::waiters::NOBODY_WAITS;
 use crate::adapter::Adapter;
@@ -43,7 +47,8 @@ pub(crate) enum StorageKind {
 }
 
 impl StorageKind {
-    /// The kind for a fence: DEFAULT and INTRA_GPU are the caller's word, the optimised one is our choice.
+    /// The kind for a fence: DEFAULT and INTRA_GPU are the caller's word, the optimised one is our
+    /// choice.
     // spec: NF-030, NF-034
     pub(crate) fn choose(
         adapter: &Arc<Adapter>,
@@ -60,7 +65,9 @@ impl StorageKind {
                 if both { Ok(StorageKind::IntraGpu) } else { Err(Status::NOT_SUPPORTED) }
             }
             // Others than this adapter's engines may look at what is shared.
-            NativeFenceType::Default if flags.contains(SyncObjectFlags::SHARED) => Ok(StorageKind::Default),
+            NativeFenceType::Default if flags.contains(SyncObjectFlags::SHARED) => {
+                Ok(StorageKind::Default)
+            }
             NativeFenceType::Default if !makes(NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE) => {
                 Ok(StorageKind::Default)
             }
@@ -94,13 +101,19 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn new(memory: &PhysicalMemory, words: usize, reached_by_cpu: bool, local: bool) -> Place {
+    pub(crate) fn new(
+        memory: &PhysicalMemory,
+        words: usize,
+        reached_by_cpu: bool,
+        local: bool,
+    ) -> Place {
         let (at, page) = memory.protocol(words);
         Place { memory: memory.clone(), at, page: reached_by_cpu.then_some(page), local }
     }
 }
 
-/// Where engines have a page: in which address space, on which physical adapters, and what they may do there.
+/// Where engines have a page: in which address space, on which physical adapters, and what they may
+/// do there.
 #[derive(Clone)]
 pub(crate) struct Mapped<Space> {
     pub(crate) space: Space,
@@ -126,7 +139,8 @@ pub(crate) struct ValuePage {
 }
 
 impl ValuePage {
-    /// A page in system memory, for ever. CurrentValues have their histories behind them where the hardware keeps them.
+    /// A page in system memory, for ever. CurrentValues have their histories behind them where the
+    /// hardware keeps them.
     // spec: NF-032, NF-035
     fn fixed(memory: &PhysicalMemory, value: FenceStorageValueType, history: bool) -> ValuePage {
         let history = history && value == FenceStorageValueType::CurrentValue;
@@ -140,7 +154,11 @@ impl ValuePage {
     }
 
     /// A page that may move.
-    pub(crate) fn movable(platform: &Platform, place: Place, value: FenceStorageValueType) -> ValuePage {
+    pub(crate) fn movable(
+        platform: &Platform,
+        place: Place,
+        value: FenceStorageValueType,
+    ) -> ValuePage {
         let mapped = platform.mutex("mappings of fence storage", Vec::new());
         let history = value == FenceStorageValueType::CurrentValue;
         let place = platform.mutex("place of fence storage", place);
@@ -245,7 +263,8 @@ impl ValuePage {
         Some(if self.history { FenceCell::in_fence_page(word, 0) } else { FenceCell::plain(word) })
     }
 
-    /// How engines of `adapter` may use it. What several adapters share may have histories that this one does not keep.
+    /// How engines of `adapter` may use it. What several adapters share may have histories that
+    /// this one does not keep.
     fn access(&self, adapter: &Adapter) -> Access {
         let kept = self.history && (self.is_movable() || adapter.caps.fence_history);
         match (self.value, kept) {
@@ -297,7 +316,8 @@ enum Afterwards {
     Grave,
 }
 
-/// Both pages in one address space. The mapping does not keep the space: a process may be gone before a fence that it had open.
+/// Both pages in one address space. The mapping does not keep the space: a process may be gone
+/// before a fence that it had open.
 struct MappedPages {
     adapter: Arc<Adapter>,
     space: Weak<AddressSpace>,
@@ -305,8 +325,8 @@ struct MappedPages {
     pages: Pages,
     current_va: u64,
     monitored_va: u64,
-    /// Whether engines may store to CurrentValue: an instance of the process may signal, or ever might, since rings hold signals
-    /// longer than instances live.
+    /// Whether engines may store to CurrentValue: an instance of the process may signal, or ever
+    /// might, since rings hold signals longer than instances live.
     may_signal: Mutex<bool>,
     afterwards: Afterwards,
 }
@@ -325,7 +345,8 @@ impl MappedPages {
         let access = if may_signal { current.access(adapter) } else { Access::Read };
         let current_va = space.map_fence_values(affinity, current.at(), VALUE_BYTES, access)?;
         // spec: NF-018
-        let monitored_va = space.map_fence_values(affinity, monitored.at(), VALUE_BYTES, Access::Read);
+        let monitored_va =
+            space.map_fence_values(affinity, monitored.at(), VALUE_BYTES, Access::Read);
         let monitored_va = monitored_va.inspect_err(|_| space.unmap(current_va, VALUE_BYTES))?;
         current.note_mapped(space, affinity, current_va, access);
         monitored.note_mapped(space, affinity, monitored_va, Access::Read);
@@ -356,11 +377,16 @@ impl MappedPages {
         *self.may_signal.lock() = true;
     }
 
-    /// The same in the system process, where the driver asks for it: the CMP is that of all physical adapters.
+    /// The same in the system process, where the driver asks for it: the CMP is that of all
+    /// physical adapters.
     // spec: NF-074
-    fn in_system_process(adapter: &Arc<Adapter>, pages: &Pages) -> Result<Option<MappedPages>, Status> {
+    fn in_system_process(
+        adapter: &Arc<Adapter>,
+        pages: &Pages,
+    ) -> Result<Option<MappedPages>, Status> {
         let Some(space) = adapter.system_process() else { return Ok(None) };
-        MappedPages::new(adapter, (&space, Affinity::ALL), pages, true, Afterwards::Nothing).map(Some)
+        MappedPages::new(adapter, (&space, Affinity::ALL), pages, true, Afterwards::Nothing)
+            .map(Some)
     }
 }
 
@@ -398,7 +424,8 @@ pub(crate) struct FencePool {
     /// Those for other affinities; held by the one for all physical adapters.
     others: Mutex<BTreeMap<Affinity, Arc<FencePool>>>,
     packed: Mutex<Vec<PackedPage>>,
-    /// One shareable fence is mapped at a time: where engines use CPU addresses, two mappings of it would be one.
+    /// One shareable fence is mapped at a time: where engines use CPU addresses, two mappings of it
+    /// would be one.
     mapping_own: Mutex<()>,
     /// Where shareable fences stand in this process.
     own: Mutex<BTreeMap<OsHandle, Weak<Mapping>>>,
@@ -465,7 +492,10 @@ impl Mapping {
 impl FenceStorage {
     /// Pages of its own for a fence that others will see.
     // spec: NF-038
-    pub(crate) fn of_its_own(adapter: &Arc<Adapter>, kind: StorageKind) -> Result<FenceStorage, Status> {
+    pub(crate) fn of_its_own(
+        adapter: &Arc<Adapter>,
+        kind: StorageKind,
+    ) -> Result<FenceStorage, Status> {
         let current = ValuePage::of_kind(adapter, kind, FenceStorageValueType::CurrentValue)?;
         FenceStorage::around(adapter, kind, &current)
     }
@@ -484,10 +514,15 @@ impl FenceStorage {
         Ok(FenceStorage { pages, offset: 0, stride_bytes: VALUE_BYTES, system_process_va, room })
     }
 
-    /// The cells become those of a new fence. Where no CPU reaches them, hardware sees to that, nobody waits, and the user-mode
-    /// driver stores the initial value with a GPU write.
+    /// The cells become those of a new fence. Where no CPU reaches them, hardware sees to that,
+    /// nobody waits, and the user-mode driver stores the initial value with a GPU write.
     // spec: NF-099, MF-004
-    pub(crate) fn begin(&self, adapter: &Adapter, name: &str, (initial_value, monitored_value): (u64, u64)) {
+    pub(crate) fn begin(
+        &self,
+        adapter: &Adapter,
+        name: &str,
+        (initial_value, monitored_value): (u64, u64),
+    ) {
         if let Some(cell) = self.current() {
             cell.word().clone().named_by(|| format!("CurrentValue of '{name}'"));
             if let Some(epoch) = cell.epoch_word() {
@@ -576,8 +611,8 @@ impl FencePool {
         FencePool::with_affinity(adapter, space, Affinity::ALL)
     }
 
-    /// The pool of the same process for fences that are mapped on these physical adapters: a page is mapped as a whole, so each
-    /// affinity has pages of its own.
+    /// The pool of the same process for fences that are mapped on these physical adapters: a page
+    /// is mapped as a whole, so each affinity has pages of its own.
     // spec: NF-321
     pub(crate) fn on(self: &Arc<FencePool>, affinity: Affinity) -> Arc<FencePool> {
         if affinity == self.affinity {
@@ -601,12 +636,16 @@ impl FencePool {
     }
 
     fn stride_words(&self) -> usize {
-        (self.adapter.native_fence_caps.monitored_value_stride as usize / WORD_BYTES as usize).max(1)
+        (self.adapter.native_fence_caps.monitored_value_stride as usize / WORD_BYTES as usize)
+            .max(1)
     }
 
     /// Takes a slot for a fence that stays in this process.
     // spec: NF-026
-    pub(crate) fn allocate(self: &Arc<FencePool>, kind: StorageKind) -> Result<FenceStorage, Status> {
+    pub(crate) fn allocate(
+        self: &Arc<FencePool>,
+        kind: StorageKind,
+    ) -> Result<FenceStorage, Status> {
         loop {
             if let Some(slot) = self.take_free(kind) {
                 return Ok(slot);
@@ -651,7 +690,12 @@ impl FencePool {
         Ok(PackedPage { kind, pages, mapped, in_system_process, free })
     }
 
-    fn map_own(&self, fence: OsHandle, pages: &Pages, may_signal: bool) -> Result<Arc<Mapping>, Status> {
+    fn map_own(
+        &self,
+        fence: OsHandle,
+        pages: &Pages,
+        may_signal: bool,
+    ) -> Result<Arc<Mapping>, Status> {
         let _one_at_a_time = self.mapping_own.lock_device();
         let known = self.own.lock().get(&fence).and_then(Weak::upgrade);
         let mapping = match known {
@@ -698,8 +742,8 @@ impl Drop for FenceStorage {
     }
 }
 
-/// What is mapped where a shareable fence stood: a fence that is over. One for all processes of an adapter, which can learn
-/// and change nothing by it.
+/// What is mapped where a shareable fence stood: a fence that is over. One for all processes of an
+/// adapter, which can learn and change nothing by it.
 pub(crate) struct Grave {
     current: ValuePage,
     monitored: ValuePage,
@@ -718,7 +762,8 @@ impl Grave {
         Grave { current, monitored }
     }
 
-    /// Engines may store where the hardware knows that the fence is over; elsewhere a store would be seen by others.
+    /// Engines may store where the hardware knows that the fence is over; elsewhere a store would
+    /// be seen by others.
     fn access(&self, adapter: &Adapter) -> Access {
         if adapter.caps.fence_history { Access::FenceValues } else { Access::Read }
     }

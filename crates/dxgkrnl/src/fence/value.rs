@@ -1,10 +1,12 @@
-//! Owns the value of a fence as the kernel knows it: the cell, and for a GPU that updates only 32 bits atomically the true
-//! 64-bit value, of which the cell is the low half.
+//! Owns the value of a fence as the kernel knows it: the cell, and for a GPU that updates only 32
+//! bits atomically the true 64-bit value, of which the cell is the low half.
 //!
-//! The order that matters: whoever looks holds the known value, loads the cell, and keeps what that comes to; whoever stores
-//! holds it too. So between two looks the fence has gone no further than its window, wherever the store came from.
+//! The order that matters: whoever looks holds the known value, loads the cell, and keeps what that
+//! comes to; whoever stores holds it too. So between two looks the fence has gone no further than
+//! its window, wherever the store came from.
 //!
-//! Such hardware keeps no histories. The kernel's own waits latch what it sees, as on other hardware without them.
+//! Such hardware keeps no histories. The kernel's own waits latch what it sees, as on other
+//! hardware without them.
 
 use tidegate_d3dukmdt::fence_cell::{Look, NO_EPOCH, REACHED};
 use tidegate_d3dukmdt::{FenceCell, FenceWait, low_half};
@@ -42,7 +44,10 @@ impl FenceValue {
     /// A value of which the cell gets the low half.
     pub(crate) fn low_half(platform: &Platform, cell: FenceCell, initial_value: u64) -> FenceValue {
         let followed = Followed { value: initial_value, over: false };
-        let value = FenceValue { cell, followed: Some(platform.mutex("value of a 32-bit fence", followed)) };
+        let value = FenceValue {
+            cell,
+            followed: Some(platform.mutex("value of a 32-bit fence", followed)),
+        };
         value.store(initial_value);
         value
     }

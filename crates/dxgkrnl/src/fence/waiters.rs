@@ -1,11 +1,11 @@
 //! Owns who waits for what on one fence: pure policy, ordered by value.
 //!
-//! MonitoredValue is the smallest value that somebody waits for, less one, or the maximum when nobody waits. A wait for 0 is
-//! never entered (it is satisfied), so the subtraction cannot underflow; a wait for the maximum is armed one below it, so it
-//! is not mistaken for nobody.
+//! MonitoredValue is the smallest value that somebody waits for, less one, or the maximum when
+//! nobody waits. A wait for 0 is never entered (it is satisfied), so the subtraction cannot
+//! underflow; a wait for the maximum is armed one below it, so it is not mistaken for nobody.
 //!
-//! A waiter has the epoch of its call (see `fence_cell`): a value that the fence had before does not satisfy it, one that it
-//! had since does, also when it has fallen again.
+//! A waiter has the epoch of its call (see `fence_cell`): a value that the fence had before does
+//! not satisfy it, one that it had since does, also when it has fallen again.
 
 use std::collections::BTreeMap;
 use tidegate_d3dukmdt::FenceWait;
@@ -80,9 +80,15 @@ impl<W> WaiterSet<W> {
         self.open.retain(|open| *open != instance);
     }
 
-    /// Enters a waiter, whose value must not be 0; `None` when the set is closed, or the instance: a wait that was under way
-    /// when its instance went must not stay behind.
-    pub(crate) fn insert(&mut self, wait: FenceWait, who: W, ticket: u64, owner: Owner) -> Option<WaiterId> {
+    /// Enters a waiter, whose value must not be 0; `None` when the set is closed, or the instance:
+    /// a wait that was under way when its instance went must not stay behind.
+    pub(crate) fn insert(
+        &mut self,
+        wait: FenceWait,
+        who: W,
+        ticket: u64,
+        owner: Owner,
+    ) -> Option<WaiterId> {
         debug_assert!(wait.value > 0, "a wait for 0 is satisfied");
         let shut = matches!(owner, Owner::Instance(instance) if !self.open.contains(&instance));
         if self.closed || shut {
@@ -101,7 +107,8 @@ impl<W> WaiterSet<W> {
         (!self.by_value.is_empty()).then_some(self.oldest_epoch)
     }
 
-    /// Ends the set: who is in it stays until taken, nobody enters, and nothing is published from now on.
+    /// Ends the set: who is in it stays until taken, nobody enters, and nothing is published from
+    /// now on.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
@@ -139,7 +146,8 @@ impl<W> WaiterSet<W> {
     pub(crate) fn has_satisfied(&self, look: &Look) -> bool {
         let within = WaiterId { value: look.highest(), number: u64::MAX };
         let mut waiters = self.by_value.range(..=within);
-        waiters.any(|(id, waiter)| look.satisfies(FenceWait { value: id.value, epoch: waiter.epoch }))
+        waiters
+            .any(|(id, waiter)| look.satisfies(FenceWait { value: id.value, epoch: waiter.epoch }))
     }
 
     /// What was published last.
@@ -158,7 +166,10 @@ impl<W> WaiterSet<W> {
 
     /// Takes every waiter.
     pub(crate) fn take_all(&mut self) -> Vec<(W, u64)> {
-        std::mem::take(&mut self.by_value).into_values().map(|waiter| (waiter.who, waiter.ticket)).collect()
+        std::mem::take(&mut self.by_value)
+            .into_values()
+            .map(|waiter| (waiter.who, waiter.ticket))
+            .collect()
     }
 
     /// What MonitoredValue should hold.
@@ -208,7 +219,11 @@ mod tests {
         assert_eq!(set.take_unpublished(), Some(49));
         let last = set.insert(wait(u64::MAX), "c", 0, Owner::Kernel).unwrap();
         assert_eq!(set.take_satisfied(&at(60)), [("b", 0)]);
-        assert_eq!(set.take_unpublished(), Some(u64::MAX - 1), "a wait for the maximum is not nobody");
+        assert_eq!(
+            set.take_unpublished(),
+            Some(u64::MAX - 1),
+            "a wait for the maximum is not nobody"
+        );
         assert!(set.remove(last) && !set.remove(last));
         assert_eq!(set.take_unpublished(), Some(NOBODY_WAITS));
         assert!(set.is_empty());
@@ -237,7 +252,10 @@ mod tests {
         let mut set = WaiterSet::new(NOBODY_WAITS);
         set.insert(wait(5), "a", 0, Owner::Kernel);
         set.close();
-        assert_eq!((set.take_unpublished(), set.insert(wait(6), "b", 0, Owner::Kernel)), (None, None));
+        assert_eq!(
+            (set.take_unpublished(), set.insert(wait(6), "b", 0, Owner::Kernel)),
+            (None, None)
+        );
         assert_eq!(set.take_satisfied(&at(u64::MAX)), [("a", 0)]);
     }
 

@@ -1,10 +1,12 @@
 //! Owns allocations: memory, its place on the bus, its GPU address, its CPU window.
 //!
-//! What stands in system memory, in words, or on another physical adapter than the first, stays where it is. Bytes of local memory move: `segment` decides when, and
-//! here is how. Out: 1. engines lose the address; 2. the CPU window closes; 3. the bytes go over; 4. the window opens at the new
-//! place; 5. the old one leaves the bus. In: the same the other way, and the address leads there last. Where there is no room for
-//! it, engines can have an allocation in system memory as well: it is slower there, and as right. So nobody ever sees half of
-//! a move: an engine faults, a CPU waits.
+//! What stands in system memory, in words, or on another physical adapter than the first, stays
+//! where it is. Bytes of local memory move: `segment` decides when, and here is how. Out: 1.
+//! engines lose the address; 2. the CPU window closes; 3. the bytes go over; 4. the window opens at
+//! the new place; 5. the old one leaves the bus. In: the same the other way, and the address leads
+//! there last. Where there is no room for it, engines can have an allocation in system memory as
+//! well: it is slower there, and as right. So nobody ever sees half of a move: an engine faults, a
+//! CPU waits.
 
 use super::transfer::{Contents, Mover};
 use super::{AddressSpace, segment};
@@ -84,9 +86,11 @@ impl AllocationObject {
             (Placement::System, _) => {
                 Self::fixed(here, &device.adapter.system_memory, (args.bytes, args.kind))
             }
-            (Placement::LocalOf(physical_adapter), _) if physical_adapter > 0 => {
-                Self::fixed(here, &local(&device.adapter, physical_adapter)?, (args.bytes, args.kind))
-            }
+            (Placement::LocalOf(physical_adapter), _) if physical_adapter > 0 => Self::fixed(
+                here,
+                &local(&device.adapter, physical_adapter)?,
+                (args.bytes, args.kind),
+            ),
             (_, AllocationKind::Protocol) => Err(Status::NOT_SUPPORTED),
             (placement, AllocationKind::Bulk) => {
                 let made = Self::moving((device, &device.space), args.bytes, Purpose::OfProcess)?;
@@ -98,8 +102,9 @@ impl AllocationObject {
         }
     }
 
-    /// The save area of a context, in the system process's address space. It is in local memory from its first moment if there is room,
-    /// else in system memory. `stays`: it is there for ever.
+    /// The save area of a context, in the system process's address space. It is in local memory
+    /// from its first moment if there is room, else in system memory. `stays`: it is there for
+    /// ever.
     pub(crate) fn save_area(
         device: &Arc<Device>,
         bytes: u64,

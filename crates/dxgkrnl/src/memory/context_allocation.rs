@@ -1,20 +1,27 @@
-//! Context allocations: what drivers have for the state of their contexts and devices, in the system process's GPU address space.
+//! Context allocations: what drivers have for the state of their contexts and devices, in the
+//! system process's GPU address space.
 //!
 //! The order that matters:
-//! 1. a context that is being made is entered here before DxgkDdiCreateContext, so that the driver may create allocations inside that
-//!    call;
-//! 2. when the context is there, each of them is held back from use until the paging context has executed what the driver wrote for
-//!    its first content (InitContextResource): VidSch submits no packet of the context before;
-//! 3. from then on it is a member of local memory like any allocation: it leaves and comes with its content, and its address stays;
-//! 4. when the driver destroys it, or its context ends, it is freed, but not before the last packet of the context is off its engine.
+//! 1. a context that is being made is entered here before DxgkDdiCreateContext, so that the driver
+//!    may create allocations inside that call;
+//! 2. when the context is there, each of them is held back from use until the paging context has
+//!    executed what the driver wrote for its first content (InitContextResource): VidSch submits no
+//!    packet of the context before;
+//! 3. from then on it is a member of local memory like any allocation: it leaves and comes with its
+//!    content, and its address stays;
+//! 4. when the driver destroys it, or its context ends, it is freed, but not before the last packet
+//!    of the context is off its engine.
 //!
-//! Allocations of the memory manager's own context stay in system memory, since no other context could move them. Those of
-//! hardware contexts do so too, because the hardware may run such a context at any time.
+//! Allocations of the memory manager's own context stay in system memory, since no other context
+//! could move them. Those of hardware contexts do so too, because the hardware may run such a
+//! context at any time.
 //!
-//! Those of a device stay in system memory too: any of its contexts may use them at any time. They have their content before the driver
-//! gets their address. They end with their device, but not before the last packet of its contexts is off its engine.
+//! Those of a device stay in system memory too: any of its contexts may use them at any time. They
+//! have their content before the driver gets their address. They end with their device, but not
+//! before the last packet of its contexts is off its engine.
 //!
-//! `interrupt` (the callbacks), `context` and `device` call in. What stands in an allocation is the driver's business.
+//! `interrupt` (the callbacks), `context` and `device` call in. What stands in an allocation is the
+//! driver's business.
 
 use super::AllocationObject;
 use crate::adapter::Adapter;
@@ -118,8 +125,8 @@ fn give_content(
 /// DxgkCbCreateContextAllocation.
 ///
 /// # Errors
-/// INVALID_PARAMETER for a size that is not whole pages, or too large; INVALID_HANDLE for an unknown owner;
-/// INSUFFICIENT_RESOURCES when it has too many; CANCELLED when the machine stopped.
+/// INVALID_PARAMETER for a size that is not whole pages, or too large; INVALID_HANDLE for an
+/// unknown owner; INSUFFICIENT_RESOURCES when it has too many; CANCELLED when the machine stopped.
 // spec: PRE-013
 pub(crate) fn create(
     adapter: &Arc<Adapter>,
@@ -167,7 +174,8 @@ fn create_of_context(
     Ok(ContextAllocation { os_handle, system_gpu_va })
 }
 
-/// Blocks until the allocation has its first content. The memory manager's own device has none: it would wait for itself.
+/// Blocks until the allocation has its first content. The memory manager's own device has none: it
+/// would wait for itself.
 fn create_of_device(
     adapter: &Arc<Adapter>,
     owner: OsHandle,
@@ -175,16 +183,24 @@ fn create_of_device(
 ) -> Result<ContextAllocation, Status> {
     let live = || adapter.devices.lock().get(owner);
     let device = live().filter(|device| !device.is_of_kernel()).ok_or(Status::INVALID_HANDLE)?;
-    let of_device =
-        |adapter: &Adapter| adapter.context_allocations.devices.lock().get(&owner).map_or(0, Areas::len);
+    let of_device = |adapter: &Adapter| {
+        adapter.context_allocations.devices.lock().get(&owner).map_or(0, Areas::len)
+    };
     if of_device(adapter) >= MAX_PER_OWNER {
         return Err(Status::INSUFFICIENT_RESOURCES);
     }
     let _awake = adapter.awake();
     let area = AllocationObject::save_area(&device, bytes, owner, true)?;
     let (os_handle, system_gpu_va) = (adapter.new_handle(), area.gpu_va);
-    adapter.context_allocations.devices.lock().entry(owner).or_default().insert(os_handle, area.clone());
-    // A device that ended meanwhile searched its allocations either before this one was entered, or found it.
+    adapter
+        .context_allocations
+        .devices
+        .lock()
+        .entry(owner)
+        .or_default()
+        .insert(os_handle, area.clone());
+    // A device that ended meanwhile searched its allocations either before this one was entered, or
+    // found it.
     if live().is_none() {
         end_of_device(adapter, owner);
         return Err(Status::INVALID_HANDLE);
@@ -204,7 +220,9 @@ fn create_of_device(
 pub(crate) fn destroy(adapter: &Arc<Adapter>, allocation: OsHandle) -> Result<(), Status> {
     let found = {
         let mut contexts = adapter.context_allocations.contexts.lock();
-        contexts.iter_mut().find_map(|(context, of)| Some((*context, of.areas.remove(&allocation)?)))
+        contexts
+            .iter_mut()
+            .find_map(|(context, of)| Some((*context, of.areas.remove(&allocation)?)))
     };
     if let Some((context, area)) = found {
         let gone = adapter.sched.lock().let_go(context, area);

@@ -1,21 +1,25 @@
-//! Owns a process's GPU address space: which addresses are taken, and the page tables, which the driver writes.
+//! Owns a process's GPU address space: which addresses are taken, and the page tables, which the
+//! driver writes.
 //!
-//! Each physical adapter has page tables of its own. Addresses are common: one means the same memory wherever it is mapped, and
-//! an [`Affinity`] says where that is.
+//! Each physical adapter has page tables of its own. Addresses are common: one means the same
+//! memory wherever it is mapped, and an [`Affinity`] says where that is.
 //!
-//! Addresses are given out upwards and never twice, so that a stale address faults. Where the driver states bounds for fence
-//! values, those and nothing else are mapped between them, in every address space. The lock orders page table updates. A caller wakes
-//! the device before it takes the lock, because waking changes tables for what power had taken out of local memory.
+//! Addresses are given out upwards and never twice, so that a stale address faults. Where the
+//! driver states bounds for fence values, those and nothing else are mapped between them, in every
+//! address space. The lock orders page table updates. A caller wakes the device before it takes the
+//! lock, because waking changes tables for what power had taken out of local memory.
 //!
-//! A table exists while one of its entries is valid. It is linked before any address that needs the link is returned to a caller.
-//! When its last entry becomes invalid, 1. its entry in the table above is made invalid, by an update that returns when no engine uses a cached
-//! translation any more; 2. its memory is freed.
+//! A table exists while one of its entries is valid. It is linked before any address that needs the
+//! link is returned to a caller. When its last entry becomes invalid, 1. its entry in the table
+//! above is made invalid, by an update that returns when no engine uses a cached translation any
+//! more; 2. its memory is freed.
 //!
-//! On hardware that is coherent with the CPUs' caches every page of system memory is mapped as coherent. Elsewhere what is mapped for
-//! engines is taken out of those caches first, also when another adapter's engines have it already.
+//! On hardware that is coherent with the CPUs' caches every page of system memory is mapped as
+//! coherent. Elsewhere what is mapped for engines is taken out of those caches first, also when
+//! another adapter's engines have it already.
 //!
-//! Behind an IoMmu engines use the process's CPU addresses, so fence values are mapped at those; other addresses are taken
-//! from the same space.
+//! Behind an IoMmu engines use the process's CPU addresses, so fence values are mapped at those;
+//! other addresses are taken from the same space.
 
 use crate::adapter::Adapter;
 use crate::error::{BugCheck, StartError};
@@ -42,8 +46,8 @@ impl Affinity {
     /// All of them.
     pub(crate) const ALL: Affinity = Affinity(u32::MAX);
 
-    /// An engine affinity of a call on an adapter of so many physical ones: 0 is all of them, and so is the bit of each.
-    /// `None` when it has the bit of an absent one.
+    /// An engine affinity of a call on an adapter of so many physical ones: 0 is all of them, and
+    /// so is the bit of each. `None` when it has the bit of an absent one.
     // spec: MF-014, NF-105, NF-106
     pub(crate) fn of_call(engine_affinity: u32, physical_adapters: u32) -> Option<Affinity> {
         let present = (1 << physical_adapters) - 1;
@@ -82,8 +86,8 @@ impl Access {
     }
 }
 
-/// Where a process's CPU has its system memory: page by page, and each at its own address, since a physical address is never
-/// given out twice.
+/// Where a process's CPU has its system memory: page by page, and each at its own address, since a
+/// physical address is never given out twice.
 const CPU_WINDOW: u64 = 0x7000_0000_0000;
 
 /// Where the CPU of a process that may see it has what stands at `at`.
@@ -145,7 +149,8 @@ const SYSTEM_PROCESS: u32 = 0;
 /// The pages between the bounds that a driver states for fence values; `None` when it states none.
 fn fence_window(caps: &NativeFenceCaps, shape: PageTableShape) -> Option<Range<u64>> {
     let page = shape.page_bytes;
-    let (lowest, highest) = (caps.minimum_address.unwrap_or(0), caps.maximum_address.unwrap_or(u64::MAX));
+    let (lowest, highest) =
+        (caps.minimum_address.unwrap_or(0), caps.maximum_address.unwrap_or(u64::MAX));
     let start = lowest.max(FIRST_VA).checked_next_multiple_of(page).unwrap_or(u64::MAX);
     let end = highest.saturating_add(1).min(shape.va_end()) / page * page;
     // Bounds that leave nothing out are none.
@@ -154,7 +159,10 @@ fn fence_window(caps: &NativeFenceCaps, shape: PageTableShape) -> Option<Range<u
 }
 
 /// A window that holds no page fails the start.
-pub(crate) fn check_fence_window(caps: &NativeFenceCaps, shape: PageTableShape) -> Result<(), StartError> {
+pub(crate) fn check_fence_window(
+    caps: &NativeFenceCaps,
+    shape: PageTableShape,
+) -> Result<(), StartError> {
     match fence_window(caps, shape) {
         Some(window) if window.is_empty() => Err(StartError::FenceWindow(window.start, window.end)),
         _ => Ok(()),
@@ -199,7 +207,12 @@ impl AddressSpace {
     }
 
     /// Maps `bytes` from physical address `from` at a fresh place and returns it.
-    pub(crate) fn map(&self, from: PhysicalAddress, bytes: u64, access: Access) -> Result<u64, Status> {
+    pub(crate) fn map(
+        &self,
+        from: PhysicalAddress,
+        bytes: u64,
+        access: Access,
+    ) -> Result<u64, Status> {
         self.map_parts(&[(from, bytes, access)])
     }
 
@@ -227,8 +240,8 @@ impl AddressSpace {
         }
     }
 
-    /// The same as `map` for a page of fence values, on some physical adapters: where the CPU has it, if engines use CPU addresses and
-    /// it does, and between the bounds that the driver states.
+    /// The same as `map` for a page of fence values, on some physical adapters: where the CPU has
+    /// it, if engines use CPU addresses and it does, and between the bounds that the driver states.
     // spec: NF-076, MF-071
     pub(crate) fn map_fence_values(
         &self,
@@ -253,8 +266,8 @@ impl AddressSpace {
         bytes.div_ceil(self.adapter.shape.page_bytes).max(1)
     }
 
-    /// Where a mapping stands that is put at `va`, and where the next one may; NO_MEMORY beyond `limit`. One page is left out
-    /// after each mapping: running over an end faults.
+    /// Where a mapping stands that is put at `va`, and where the next one may; NO_MEMORY beyond
+    /// `limit`. One page is left out after each mapping: running over an end faults.
     fn place(&self, va: u64, parts: &[Part], limit: u64) -> Result<(u64, u64), Status> {
         let page = self.adapter.shape.page_bytes;
         let pages: u64 = parts.iter().map(|(_, bytes, _)| self.pages_of(*bytes)).sum();
@@ -318,7 +331,8 @@ impl AddressSpace {
         va
     }
 
-    /// Maps another region where one is mapped: what stood there is not reached any more when this returns.
+    /// Maps another region where one is mapped: what stood there is not reached any more when this
+    /// returns.
     pub(crate) fn remap_on(
         &self,
         affinity: Affinity,
@@ -334,7 +348,8 @@ impl AddressSpace {
         self.must(done);
     }
 
-    /// Removes a mapping: no engine reaches it any more when this returns. Its addresses are not given out again.
+    /// Removes a mapping: no engine reaches it any more when this returns. Its addresses are not
+    /// given out again.
     pub(crate) fn unmap(&self, va: u64, bytes: u64) {
         let _awake = self.adapter.awake();
         let done = self.clear(&mut self.tables.lock_device(), va, self.pages_of(bytes));
@@ -348,7 +363,8 @@ impl AddressSpace {
         }
     }
 
-    /// Makes entries invalid, and frees the tables that are empty then. What the driver refuses stays as it is.
+    /// Makes entries invalid, and frees the tables that are empty then. What the driver refuses
+    /// stays as it is.
     // spec: MF-097
     fn clear(&self, tables: &mut Tables, va: u64, pages: u64) -> Result<(), Status> {
         let last = self.adapter.shape.levels - 1;
@@ -380,7 +396,8 @@ impl AddressSpace {
         let shape = self.adapter.shape;
         let mut level = shape.levels - 1;
         let (mut start, mut count) = (start, count);
-        // The tables on the way that are empty without these entries: all of them go by one entry of the table that stays.
+        // The tables on the way that are empty without these entries: all of them go by one entry
+        // of the table that stays.
         let mut empty = Vec::new();
         loop {
             let key = (level, self.path(va, level));
@@ -403,7 +420,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Of `pages` from `va` on, `done` are written: where in its table the next one stands, and how many follow there.
+    /// Of `pages` from `va` on, `done` are written: where in its table the next one stands, and how
+    /// many follow there.
     fn run_of_entries(&self, va: u64, pages: u64, done: u64) -> (u64, u64) {
         let shape = self.adapter.shape;
         let start = shape.index(va + done * shape.page_bytes, shape.levels - 1);
@@ -500,7 +518,8 @@ impl AddressSpace {
         entries: &[PageTableEntry],
     ) -> Result<(), Status> {
         let (address_space, physical_adapter) = (self.number, physical_adapter as u32);
-        let args = UpdatePageTable { address_space, physical_adapter, table, level, start_index, entries };
+        let args =
+            UpdatePageTable { address_space, physical_adapter, table, level, start_index, entries };
         self.adapter.driver().update_page_table(&Passive::enter(), args)
     }
 }

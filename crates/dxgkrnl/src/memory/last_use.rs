@@ -1,9 +1,10 @@
-//! Owns the answer to "is it still in use?": a mark stands for all that a device had queued at one moment, and is over when all
-//! of it is complete.
+//! Owns the answer to "is it still in use?": a mark stands for all that a device had queued at one
+//! moment, and is over when all of it is complete.
 //!
-//! What a queue has queued: a packet context says by a software signal behind it; a hardware queue by its progress fence, a
-//! user-mode one up to the value that its process says it queued last. A process that says too much keeps its memory in use for
-//! as long as its queue lives, and one that says too little faults.
+//! What a queue has queued: a packet context says by a software signal behind it; a hardware queue
+//! by its progress fence, a user-mode one up to the value that its process says it queued last. A
+//! process that says too much keeps its memory in use for as long as its queue lives, and one that
+//! says too little faults.
 
 use crate::adapter::Adapter;
 use crate::device::Device;
@@ -62,7 +63,8 @@ impl Wakee for AwaitProgress {
 }
 
 // spec: RES-006
-/// Marks all that the device has queued by now; `None` when all of it is complete. `news` is set when the mark is over.
+/// Marks all that the device has queued by now; `None` when all of it is complete. `news` is set
+/// when the mark is over.
 pub(crate) fn mark(device: &Arc<Device>, news: &Event) -> Option<Arc<UseMark>> {
     let adapter = &device.adapter;
     let mark = Arc::new(UseMark { left: adapter.platform.page(1).word(0), news: news.clone() });
@@ -77,8 +79,9 @@ pub(crate) fn mark(device: &Arc<Device>, news: &Event) -> Option<Arc<UseMark>> {
             false => queue.announced(),
         };
         if queued > queue.progress.fence.value() {
-            let wakee =
-                Arc::new(AwaitProgress(adapter.platform.mutex("a last use", Some(InUse::new(&mark)))));
+            let wakee = Arc::new(AwaitProgress(
+                adapter.platform.mutex("a last use", Some(InUse::new(&mark))),
+            ));
             // Met by now: dropping it says so.
             let _ = monitor::wait(&queue.progress.fence, queued, wakee, 0, Owner::Kernel);
         }

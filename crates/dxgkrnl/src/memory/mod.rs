@@ -1,9 +1,11 @@
-//! Owns a process's memory on the GPU: its address space (`gpu_va`), its allocations (`allocation`), and where they stand.
+//! Owns a process's memory on the GPU: its address space (`gpu_va`), its allocations
+//! (`allocation`), and where they stand.
 //!
-//! Local memory is one segment, and `segment` is its only book-keeper: who is in (`residency`, pure), what happens in which order
-//! (`paging`, pure), what is still in use (`last_use`), and the engine that carries bytes over (`transfer`). Drivers have save areas
-//! for the states of contexts (`context_allocation`), which are members of it too. Fence storage moves
-//! by itself (`fence::residency`), since values may not be missed, and is counted here.
+//! Local memory is one segment, and `segment` is its only book-keeper: who is in (`residency`,
+//! pure), what happens in which order (`paging`, pure), what is still in use (`last_use`), and the
+//! engine that carries bytes over (`transfer`). Drivers have save areas for the states of contexts
+//! (`context_allocation`), which are members of it too. Fence storage moves by itself
+//! (`fence::residency`), since values may not be missed, and is counted here.
 
 mod allocation;
 pub(crate) mod context_allocation;

@@ -1,17 +1,21 @@
 //! Owns the order of paging operations: which of those that were decided is carried out next. Pure.
 //!
 //! An operation may be carried out when
-//! 1. no earlier one names a member that it names: a member comes and goes in the order of the decisions about it;
-//! 2. no earlier one is of the same paging queue: the value of a paging fence says that all before it are done;
+//! 1. no earlier one names a member that it names: a member comes and goes in the order of the
+//!    decisions about it;
+//! 2. no earlier one is of the same paging queue: the value of a paging fence says that all before
+//!    it are done;
 //! 3. no engine uses a member that it sends out;
 //! 4. there is room: an earlier one may have to send members out before.
 //!
-//! An operation that waits for 3 for too long gives the room up: see `segment`. Later operations were decided with that room, so
-//! what they bring may not fit any more. What does not fit stays outside ([`PagingOrder::keep_outside`],
-//! [`Operation::keep_outside`]), so the segment never holds more than fits.
+//! An operation that waits for 3 for too long gives the room up: see `segment`. Later operations
+//! were decided with that room, so what they bring may not fit any more. What does not fit stays
+//! outside ([`PagingOrder::keep_outside`], [`Operation::keep_outside`]), so the segment never holds
+//! more than fits.
 //!
-//! Of those that may, the one of the paging queue with the highest priority is next, then the oldest. The oldest of all is never held
-//! by 1 or 2. When nothing else can run and it lacks room, it runs with what fits, so there is always one that only waits for engines.
+//! Of those that may, the one of the paging queue with the highest priority is next, then the
+//! oldest. The oldest of all is never held by 1 or 2. When nothing else can run and it lacks room,
+//! it runs with what fits, so there is always one that only waits for engines.
 
 use super::residency::Plan;
 use std::collections::VecDeque;
@@ -47,7 +51,8 @@ pub(crate) struct Present<I, B, G> {
     pub(crate) room: u64,
     /// How much of that is in use.
     pub(crate) occupied: u64,
-    /// Whether no engine uses a member any more, as far as that mattered when the operation was decided.
+    /// Whether no engine uses a member any more, as far as that mattered when the operation was
+    /// decided.
     pub(crate) is_idle: I,
     /// Bytes that come when a member is brought in; 0 for one that is in.
     pub(crate) bytes_in: B,
@@ -93,17 +98,20 @@ impl<K: Copy + Ord, S> PagingOrder<K, S> {
         self.operations.iter().flat_map(|o| o.plan.out.iter().copied())
     }
 
-    /// A member that is out stays out, and is resident where it stands: no operation brings it in any more.
+    /// A member that is out stays out, and is resident where it stands: no operation brings it in
+    /// any more.
     pub(crate) fn keep_outside(&mut self, key: K) {
         self.operations.iter_mut().for_each(|operation| _ = operation.keep_outside(key));
     }
 
-    /// Members that operations which are not carried out yet are to bring, those of the newest operation first.
+    /// Members that operations which are not carried out yet are to bring, those of the newest
+    /// operation first.
     pub(crate) fn coming(&self) -> impl Iterator<Item = K> {
         self.operations.iter().rev().flat_map(|o| o.plan.bring.iter().rev().copied())
     }
 
-    /// What is next; [`Next::Run`] takes it out. The oldest may be given out without room for all that it brings.
+    /// What is next; [`Next::Run`] takes it out. The oldest may be given out without room for all
+    /// that it brings.
     pub(crate) fn next<I, B, G>(&mut self, present: &Present<I, B, G>) -> Next<K, S>
     where
         I: Fn(&S, K) -> bool,
@@ -144,8 +152,8 @@ impl<K: Copy + Ord, S> PagingOrder<K, S> {
         }
     }
 
-    /// Takes the oldest operation out although somebody whom it sends out is in use: it has waited long enough, and the caller
-    /// makes do without them.
+    /// Takes the oldest operation out although somebody whom it sends out is in use: it has waited
+    /// long enough, and the caller makes do without them.
     pub(crate) fn take_oldest(&mut self) -> Option<Operation<K, S>> {
         self.operations.pop_front()
     }

@@ -1,11 +1,14 @@
-//! Owns the policy of one budgeted segment: who is resident there, who leaves when there is no room, and what is refused.
-//! Pure: nothing is moved here; decisions are returned, and whoever asked has them carried out in the order of decision.
+//! Owns the policy of one budgeted segment: who is resident there, who leaves when there is no
+//! room, and what is refused. Pure: nothing is moved here; decisions are returned, and whoever
+//! asked has them carried out in the order of decision.
 //!
-//! A member is *in* from the decision that brings it in to the decision that sends it out: what is *committed* is what the
-//! segment holds once all decisions so far are carried out, and never exceeds the capacity. A member that is held stays in: by
-//! references, of which each MakeResident gives one and each Evict takes one, or by pins, which kernel objects have and no call
-//! of a process takes. One that is not held stays in as well until its room is needed: the least recently used leaves first, and
-//! before those that engines may still use, those that nobody uses any more.
+//! A member is *in* from the decision that brings it in to the decision that sends it out: what is
+//! *committed* is what the segment holds once all decisions so far are carried out, and never
+//! exceeds the capacity. A member that is held stays in: by references, of which each MakeResident
+//! gives one and each Evict takes one, or by pins, which kernel objects have and no call of a
+//! process takes. One that is not held stays in as well until its room is needed: the least
+//! recently used leaves first, and before those that engines may still use, those that nobody uses
+//! any more.
 //!
 //! `segment` calls in; `paging` puts what is decided here into order.
 
@@ -49,7 +52,8 @@ impl<K> Plan<K> {
 pub(crate) enum Refusal {
     /// One of them is not a member.
     Unknown,
-    /// There is no room, whoever without references leaves: so many bytes must lose their references first.
+    /// There is no room, whoever without references leaves: so many bytes must lose their
+    /// references first.
     Trim { bytes: u64 },
 }
 
@@ -84,7 +88,8 @@ impl<K: Copy + Ord> Residency<K> {
         self.capacity.saturating_sub(self.taken)
     }
 
-    /// Others than members hold this much from now on; who must leave for it leaves by the next plan.
+    /// Others than members hold this much from now on; who must leave for it leaves by the next
+    /// plan.
     pub(crate) fn set_taken(&mut self, bytes: u64) {
         self.taken = bytes;
     }
@@ -92,7 +97,8 @@ impl<K: Copy + Ord> Residency<K> {
     /// Enters a member of `owner` that is out and has no references.
     pub(crate) fn add(&mut self, key: K, owner: u64, bytes: u64) {
         self.clock += 1;
-        let member = Member { owner, bytes, references: 0, pins: 0, resident: false, used: self.clock };
+        let member =
+            Member { owner, bytes, references: 0, pins: 0, resident: false, used: self.clock };
         self.members.insert(key, member);
     }
 
@@ -115,8 +121,9 @@ impl<K: Copy + Ord> Residency<K> {
     }
 
     // spec: RES-004
-    /// Gives each of `keys` a reference and plans what that needs; all or nothing. A key that stands there twice gets two
-    /// references. `is_idle` says of a member without references that no engine uses it any more.
+    /// Gives each of `keys` a reference and plans what that needs; all or nothing. A key that
+    /// stands there twice gets two references. `is_idle` says of a member without references that
+    /// no engine uses it any more.
     pub(crate) fn make_resident(
         &mut self,
         keys: &[K],
@@ -145,7 +152,8 @@ impl<K: Copy + Ord> Residency<K> {
     /// Whether these could be held together, whoever is not held leaves.
     pub(crate) fn can_hold(&self, keys: &[K]) -> bool {
         let counts = |(key, member): &(&K, &Member)| member.is_held() || keys.contains(key);
-        self.members.iter().filter(counts).map(|(_, member)| member.bytes).sum::<u64>() <= self.room()
+        self.members.iter().filter(counts).map(|(_, member)| member.bytes).sum::<u64>()
+            <= self.room()
     }
 
     /// Lets a member in if there is room, without anybody leaving for it; it gets no reference.
@@ -158,8 +166,8 @@ impl<K: Copy + Ord> Residency<K> {
         fits
     }
 
-    /// Takes one reference away; `None` when there is none to take, else how many are left. It is used last now: engines may
-    /// have it in what was queued.
+    /// Takes one reference away; `None` when there is none to take, else how many are left. It is
+    /// used last now: engines may have it in what was queued.
     pub(crate) fn release(&mut self, key: K) -> Option<u32> {
         self.clock += 1;
         let used = self.clock;
@@ -229,7 +237,8 @@ impl<K: Copy + Ord> Residency<K> {
         plan
     }
 
-    /// Everybody leaves, whatever references there are: power goes away. Returns who was in; their references stay.
+    /// Everybody leaves, whatever references there are: power goes away. Returns who was in; their
+    /// references stay.
     pub(crate) fn all_out(&mut self) -> Plan<K> {
         let out = self.members.iter().filter(|(_, m)| m.resident).map(|(key, _)| *key).collect();
         let plan = Plan { out, bring: Vec::new() };
@@ -239,8 +248,10 @@ impl<K: Copy + Ord> Residency<K> {
 
     /// What these had in the segment is lost, and they with it: they are out.
     pub(crate) fn lose(&mut self, keys: &BTreeSet<K>) {
-        let plan =
-            Plan { out: keys.iter().copied().filter(|key| self.is_in(*key)).collect(), bring: Vec::new() };
+        let plan = Plan {
+            out: keys.iter().copied().filter(|key| self.is_in(*key)).collect(),
+            bring: Vec::new(),
+        };
         self.commit(&plan);
     }
 
@@ -249,8 +260,8 @@ impl<K: Copy + Ord> Residency<K> {
         self.members.get(&key).is_some_and(|m| m.resident)
     }
 
-    /// Power is there again. Of those who were sent out for it, which were in together before, whoever is held or not idle comes
-    /// back.
+    /// Power is there again. Of those who were sent out for it, which were in together before,
+    /// whoever is held or not idle comes back.
     pub(crate) fn back_in(&mut self, keys: &[K], is_idle: impl Fn(K) -> bool) -> Plan<K> {
         let returns = |key: &K| {
             let member = self.members.get(key);
@@ -263,7 +274,8 @@ impl<K: Copy + Ord> Residency<K> {
     }
 
     // spec: RES-014
-    /// What these owners together may count on, and what they have in: the room less what others hold.
+    /// What these owners together may count on, and what they have in: the room less what others
+    /// hold.
     pub(crate) fn budget_of(&self, owners: &[u64]) -> (u64, u64) {
         let resident = || self.members.values().filter(|m| m.resident);
         let held: u64 =
@@ -294,11 +306,13 @@ impl<K: Copy + Ord> Residency<K> {
         if over > 0 { Err(Refusal::Trim { bytes: over }) } else { Ok(out) }
     }
 
-    /// Who may leave, in the order in which they do: those that no engine uses before the others, and among them the least
-    /// recently used first.
+    /// Who may leave, in the order in which they do: those that no engine uses before the others,
+    /// and among them the least recently used first.
     fn candidates(&self, stays: impl Fn(K) -> bool, is_idle: impl Fn(K) -> bool) -> Vec<K> {
-        let free = self.members.iter().filter(|(key, m)| m.resident && !m.is_held() && !stays(**key));
-        let mut order: Vec<(bool, u64, K)> = free.map(|(key, m)| (!is_idle(*key), m.used, *key)).collect();
+        let free =
+            self.members.iter().filter(|(key, m)| m.resident && !m.is_held() && !stays(**key));
+        let mut order: Vec<(bool, u64, K)> =
+            free.map(|(key, m)| (!is_idle(*key), m.used, *key)).collect();
         order.sort_unstable();
         order.into_iter().map(|(_, _, key)| key).collect()
     }
@@ -351,7 +365,11 @@ mod tests {
         assert!(s.enter_if_room(0) && s.enter_if_room(1));
         assert!(!s.enter_if_room(2) && !s.enter_if_room(0) && !s.enter_if_room(9));
         assert_eq!((s.committed(), s.references(0)), (20, 0));
-        assert_eq!(s.make_resident(&[2], |key| key != 0).unwrap().out, [1], "it holds no place either");
+        assert_eq!(
+            s.make_resident(&[2], |key| key != 0).unwrap().out,
+            [1],
+            "it holds no place either"
+        );
     }
 
     #[test]
@@ -389,7 +407,11 @@ mod tests {
         s.stays_out(2);
         s.stays_out(2);
         assert!(!s.is_over() && s.committed() == 10);
-        assert_eq!(s.make_resident(&[2], idle), Ok(Plan { out: vec![1], bring: vec![2] }), "another time");
+        assert_eq!(
+            s.make_resident(&[2], idle),
+            Ok(Plan { out: vec![1], bring: vec![2] }),
+            "another time"
+        );
     }
 
     #[test]
@@ -414,7 +436,11 @@ mod tests {
         assert_eq!(s.all_out().out, [0, 1, 2, 3]);
         assert_eq!(s.committed(), 0);
         s.remove(3);
-        assert_eq!(s.back_in(&[0, 1, 2, 3], |key| key != 2).bring, [0, 2], "2 is in use by what was queued");
+        assert_eq!(
+            s.back_in(&[0, 1, 2, 3], |key| key != 2).bring,
+            [0, 2],
+            "2 is in use by what was queued"
+        );
         assert_eq!(s.committed(), 20);
     }
 
@@ -429,7 +455,8 @@ mod tests {
         assert_eq!(s.budget_of(&[1]), (30, 10));
     }
 
-    /// Any sequence of calls: never more in than fits, what has references is in, a refusal changes nothing.
+    /// Any sequence of calls: never more in than fits, what has references is in, a refusal changes
+    /// nothing.
     #[test]
     fn whatever_is_asked_the_segment_holds_what_fits_and_what_is_referenced() {
         let mut seed = 0x9E37_79B9_7F4A_7C15u64;
@@ -448,7 +475,8 @@ mod tests {
                 let busy = random(8) as usize;
                 match random(5) {
                     0..=2 => {
-                        let keys: Vec<usize> = (0..=random(3)).map(|_| random(8) as usize).collect();
+                        let keys: Vec<usize> =
+                            (0..=random(3)).map(|_| random(8) as usize).collect();
                         let before = s.committed();
                         match s.make_resident(&keys, |key| key != busy) {
                             Ok(plan) => {
@@ -457,11 +485,16 @@ mod tests {
                                 assert!(plan.bring.iter().all(|key| keys.contains(key)));
                             }
                             Err(Refusal::Trim { bytes }) => {
-                                let held: u64 = (0..8).filter(|k| references[*k] > 0).map(|k| sizes[k]).sum();
+                                let held: u64 =
+                                    (0..8).filter(|k| references[*k] > 0).map(|k| sizes[k]).sum();
                                 let new: BTreeSet<usize> =
                                     keys.iter().copied().filter(|k| references[*k] == 0).collect();
                                 let asked: u64 = new.iter().map(|k| sizes[*k]).sum();
-                                assert_eq!(held + asked, 40 + bytes, "refused for no less than it says");
+                                assert_eq!(
+                                    held + asked,
+                                    40 + bytes,
+                                    "refused for no less than it says"
+                                );
                                 assert_eq!(s.committed(), before);
                             }
                             Err(Refusal::Unknown) => unreachable!(),

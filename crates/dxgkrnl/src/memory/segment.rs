@@ -1,31 +1,36 @@
-//! Owns local memory of an adapter: who is in the segment that CPU and engines reach, and the paging operations that make it so.
+//! Owns local memory of an adapter: who is in the segment that CPU and engines reach, and the
+//! paging operations that make it so.
 //!
-//! Calls decide under the lock (`residency`, pure) and leave operations behind; an agent that lives while there are any carries
-//! them out one after the other (`paging` says which is next, pure), with no lock held. An operation, in order:
+//! Calls decide under the lock (`residency`, pure) and leave operations behind; an agent that lives
+//! while there are any carries them out one after the other (`paging` says which is next, pure),
+//! with no lock held. An operation, in order:
 //! 1. nobody that leaves is in use, or engines are suspended;
 //! 2. those that leave go to system memory;
 //! 3. those that come go to local memory;
 //! 4. the paging fence says so.
 //!
-//! GPU work is ordered by that fence: a queue waits for it before it uses what was asked for. What is used earlier, or after it
-//! was given up, faults.
+//! GPU work is ordered by that fence: a queue waits for it before it uses what was asked for. What
+//! is used earlier, or after it was given up, faults.
 //!
-//! Who leaves may be in use by work that waits for the very work which waits for its room. So an operation waits for engines
-//! for `paging_patience_ns` and no longer: then what is in use stays, and what does not fit for that is resident in system
-//! memory.
+//! Who leaves may be in use by work that waits for the very work which waits for its room. So an
+//! operation waits for engines for `paging_patience_ns` and no longer: then what is in use stays,
+//! and what does not fit for that is resident in system memory.
 //!
-//! Save areas of contexts are members too, which no call names. Engines have them wherever they stand, so none comes in for its use.
-//! Before one leaves, VidSch holds its context, and its packet comes off the engine: by its end or by a preemption, whose state
-//! goes along.
+//! Save areas of contexts are members too, which no call names. Engines have them wherever they
+//! stand, so none comes in for its use. Before one leaves, VidSch holds its context, and its packet
+//! comes off the engine: by its end or by a preemption, whose state goes along.
 //!
-//! A call never waits for an operation, but for an allocation that is to be resident from its first moment and finds no room.
-//! Fence storage has its own moves (`fence::residency`) and shares the room: what it takes is told to `set_fence_storage`.
+//! A call never waits for an operation, but for an allocation that is to be resident from its first
+//! moment and finds no room. Fence storage has its own moves (`fence::residency`) and shares the
+//! room: what it takes is told to `set_fence_storage`.
 //!
-//! Power takes everything along and brings it back (`page_everything_out`, `page_held_in`): with no operation under way, on the
-//! agent that changes the power and by its CPU, so that it waits neither for an engine nor for an interrupt, both of which may
-//! be somebody who waits for the power. Operations that are asked for wake the device first.
+//! Power takes everything along and brings it back (`page_everything_out`, `page_held_in`): with no
+//! operation under way, on the agent that changes the power and by its CPU, so that it waits
+//! neither for an engine nor for an interrupt, both of which may be somebody who waits for the
+//! power. Operations that are asked for wake the device first.
 //!
-//! `process`, `doorbell`, `allocation`, `power` and `fence::residency` call in; `transfer` and the driver are called.
+//! `process`, `doorbell`, `allocation`, `power` and `fence::residency` call in; `transfer` and the
+//! driver are called.
 
 mod areas;
 mod power;
@@ -62,9 +67,13 @@ pub(crate) struct PagingQueue {
 }
 
 impl PagingQueue {
-    /// D3DKMTCreatePagingQueue. Its fence is native where there are native fences: user-mode queues wait for nothing else.
+    /// D3DKMTCreatePagingQueue. Its fence is native where there are native fences: user-mode queues
+    /// wait for nothing else.
     // spec: RES-001
-    pub(crate) fn new(device: &Arc<Device>, priority: PagingPriority) -> Result<Arc<PagingQueue>, Status> {
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        priority: PagingPriority,
+    ) -> Result<Arc<PagingQueue>, Status> {
         let adapter = &device.adapter;
         let native = adapter.caps.scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
         let fence = CreateFence {
@@ -92,7 +101,8 @@ struct Says {
     fence: Option<(Arc<Fence>, u64)>,
     event: Option<Event>,
     queued_ns: u64,
-    /// What those who leave were last used by when that was decided. Whoever uses them since has asked for them again.
+    /// What those who leave were last used by when that was decided. Whoever uses them since has
+    /// asked for them again.
     last_uses: BTreeMap<u64, Arc<UseMark>>,
 }
 
@@ -112,7 +122,8 @@ struct Member {
 }
 
 impl Member {
-    /// A save area may be used by the next packet of its context: it leaves after those that nobody uses.
+    /// A save area may be used by the next packet of its context: it leaves after those that nobody
+    /// uses.
     fn is_idle(&self) -> bool {
         self.context.is_none() && self.last_use.as_ref().is_none_or(|mark| mark.is_over())
     }
@@ -142,14 +153,16 @@ struct State {
     running: bool,
     /// What the operation moves that is under way.
     moving: Option<Plan<u64>>,
-    /// Who left local memory because its power goes or is gone: operations wait meanwhile. `None` while there is power.
+    /// Who left local memory because its power goes or is gone: operations wait meanwhile. `None`
+    /// while there is power.
     unpowered: Option<Vec<u64>>,
     /// The adapter is being reset: operations wait meanwhile.
     resetting: bool,
 }
 
 impl State {
-    /// Whether an operation that is already decided moves the member: it is on its way out or in, or is still to leave.
+    /// Whether an operation that is already decided moves the member: it is on its way out or in,
+    /// or is still to leave.
     fn is_on_its_way(&self, id: u64) -> bool {
         let under_way = self.moving.as_ref().is_some_and(|plan| {
             plan.out.contains(&id) || plan.bring.contains(&id) && !self.inside.contains_key(&id)
@@ -163,8 +176,9 @@ impl State {
         self.most_bytes = self.most_bytes.max(self.inside.values().sum());
     }
 
-    /// Drops promises of room that members which stayed now occupy. Members that are yet to come stay outside until what is decided fits:
-    /// those of `operation` first, then those of the newest operations.
+    /// Drops promises of room that members which stayed now occupy. Members that are yet to come
+    /// stay outside until what is decided fits: those of `operation` first, then those of the
+    /// newest operations.
     fn keep_promises_that_fit(&mut self, operation: &mut Operation<u64, Says>) {
         while self.residency.is_over() {
             let is_out = |id: &u64| !self.inside.contains_key(id) && self.residency.is_in(*id);
@@ -181,7 +195,8 @@ impl State {
             let goes: u64 = operation.plan.out.iter().filter_map(|id| self.inside.get(id)).sum();
             let is_out = |id: &&u64| !self.inside.contains_key(*id);
             let mut coming = operation.plan.bring.iter().filter(is_out);
-            let comes: u64 = coming.clone().filter_map(|id| self.members.get(id)).map(|m| m.bytes).sum();
+            let comes: u64 =
+                coming.clone().filter_map(|id| self.members.get(id)).map(|m| m.bytes).sum();
             let last = coming.next_back().copied();
             match last.filter(|_| (occupied + comes).saturating_sub(goes) > self.residency.room()) {
                 Some(id) => self.keep_outside(operation, id),
@@ -225,7 +240,10 @@ pub struct LocalMemoryUse {
 }
 
 impl LocalMemory {
-    pub(crate) fn new(platform: &Platform, segments: &[tidegate_ddi::memory::Segment]) -> LocalMemory {
+    pub(crate) fn new(
+        platform: &Platform,
+        segments: &[tidegate_ddi::memory::Segment],
+    ) -> LocalMemory {
         let segment = segments.iter().find(|s| s.cpu_visible);
         let state = State {
             residency: Residency::new(segment.map_or(0, |s| s.bytes)),
@@ -258,7 +276,8 @@ impl LocalMemory {
         self.segment.as_ref().map(drop).ok_or(Status::NOT_SUPPORTED)
     }
 
-    /// Ends the paging context, and forgets operations that nobody carries out any more: the adapter stops.
+    /// Ends the paging context, and forgets operations that nobody carries out any more: the
+    /// adapter stops.
     pub(crate) fn stop(&self) {
         let context = self.context.lock().take();
         let left = std::mem::replace(&mut self.state.lock().order, PagingOrder::new());
@@ -308,7 +327,8 @@ impl LocalMemory {
         }
     }
 
-    /// Leaves an operation to be carried out, and sees to it that somebody does. Takes the lock's guard, and drops it.
+    /// Leaves an operation to be carried out, and sees to it that somebody does. Takes the lock's
+    /// guard, and drops it.
     fn leave(
         &self,
         adapter: &Arc<Adapter>,
@@ -326,7 +346,11 @@ impl LocalMemory {
     }
 
     /// Sees to it that somebody carries out what was left. Takes the lock's guard, and drops it.
-    fn see_to_it(&self, adapter: &Arc<Adapter>, mut state: tidegate_platform::MutexGuard<'_, State>) {
+    fn see_to_it(
+        &self,
+        adapter: &Arc<Adapter>,
+        mut state: tidegate_platform::MutexGuard<'_, State>,
+    ) {
         let starts = !std::mem::replace(&mut state.running, true);
         drop(state);
         self.news.set(Step::ThreadWake);
@@ -350,14 +374,17 @@ impl LocalMemory {
                     }
                 }
                 Next::Await(in_use) => {
-                    let what = format!("{} allocations in use, whose room others wait for", in_use.len());
-                    let patience = (!in_use.is_empty()).then_some(adapter.config.paging_patience_ns);
+                    let what =
+                        format!("{} allocations in use, whose room others wait for", in_use.len());
+                    let patience =
+                        (!in_use.is_empty()).then_some(adapter.config.paging_patience_ns);
                     let deadline = patience.map(|ns| adapter.platform.now().after(ns));
                     match self.news.wait_for(deadline, &what) {
                         WaitEnd::Woken => {}
                         WaitEnd::TimedOut => {
                             if let Some((operation, held)) = self.make_do(&quiet)
-                                && !(self.carry_out(adapter, operation) && self.release(adapter, &held))
+                                && !(self.carry_out(adapter, operation)
+                                    && self.release(adapter, &held))
                             {
                                 return;
                             }
@@ -370,8 +397,8 @@ impl LocalMemory {
         }
     }
 
-    /// `false` when the machine stopped. A driver that cannot do it has broken its contract; whoever waits for it must not wait for
-    /// ever.
+    /// `false` when the machine stopped. A driver that cannot do it has broken its contract;
+    /// whoever waits for it must not wait for ever.
     fn is_done(&self, adapter: &Arc<Adapter>, done: Result<bool, Status>) -> bool {
         let failed = |status| {
             adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status });
@@ -383,7 +410,8 @@ impl LocalMemory {
     /// `quiet`: save areas that no packet can use.
     fn next(&self, quiet: &BTreeSet<u64>) -> Next<u64, Says> {
         let mut state = self.state.lock();
-        let State { residency, order, members, inside, unpowered, fresh, resetting, .. } = &mut *state;
+        let State { residency, order, members, inside, unpowered, fresh, resetting, .. } =
+            &mut *state;
         if unpowered.is_some() || *resetting {
             return Next::Await(Vec::new());
         }
@@ -420,7 +448,8 @@ impl LocalMemory {
         }
     }
 
-    /// The oldest operation, without those whom it cannot send out, and without those who do not fit then; and who stays.
+    /// The oldest operation, without those whom it cannot send out, and without those who do not
+    /// fit then; and who stays.
     // spec: RES-008
     fn make_do(&self, quiet: &BTreeSet<u64>) -> Option<(Operation<u64, Says>, Vec<u64>)> {
         let mut state = self.state.lock();
@@ -449,7 +478,8 @@ impl LocalMemory {
             return false;
         }
         self.release(adapter, &operation.plan.out);
-        // Said in any case: a device that is lost is lost already, and whoever waits must not wait for ever.
+        // Said in any case: a device that is lost is lost already, and whoever waits must not wait
+        // for ever.
         // spec: RES-005
         if let Some((fence, value)) = operation.says.fence {
             cpu::signal(&[(fence, value)]);
@@ -475,13 +505,22 @@ impl LocalMemory {
                     continue;
                 }
                 let by = Mover::Engine(begun(context, adapter)?);
-                if !self.move_one(adapter, local, &allocation, comes, by, operation.says.queued_ns)? {
+                if !self.move_one(
+                    adapter,
+                    local,
+                    &allocation,
+                    comes,
+                    by,
+                    operation.says.queued_ns,
+                )? {
                     return Ok(false);
                 }
             }
         }
         let outside = operation.outside.iter().filter_map(|id| self.allocation(*id));
-        outside.filter(|allocation| !allocation.is_mapped()).for_each(|allocation| allocation.map());
+        outside
+            .filter(|allocation| !allocation.is_mapped())
+            .for_each(|allocation| allocation.map());
         Ok(true)
     }
 
@@ -506,13 +545,15 @@ impl LocalMemory {
         Ok(moved)
     }
 
-    /// Whether engines have it in system memory, and may use it there: then it stays there for this time.
+    /// Whether engines have it in system memory, and may use it there: then it stays there for this
+    /// time.
     fn stays_outside(&self, allocation: &AllocationObject) -> bool {
         if !allocation.is_mapped() {
             return false;
         }
         let mut state = self.state.lock();
-        let in_use = state.residency.is_shared(allocation.id) || !is_idle(&state.members, allocation.id);
+        let in_use =
+            state.residency.is_shared(allocation.id) || !is_idle(&state.members, allocation.id);
         if in_use {
             state.residency.stays_out(allocation.id);
         }
@@ -546,15 +587,17 @@ impl LocalMemory {
         adapter.stats.add(Count::bytes_paged, bytes);
         let platform = &adapter.platform;
         if platform.tracing() {
-            let lane =
-                *self.lane.get_or_init(|| platform.lane(LaneKind::Queue, &adapter.lane_group(), "paging"));
+            let lane = *self
+                .lane
+                .get_or_init(|| platform.lane(LaneKind::Queue, &adapter.lane_group(), "paging"));
             let name = platform.trace_name(name);
             let span = Record::span(lane, Kind::Copy, name, start_ns, platform.stamp_ns());
             platform.record(span.queued(queued_ns).with_arg(bytes));
         }
     }
 
-    /// One more reference for each, and what must be brought in for it; see [`tidegate_calls::Kernel::make_resident`].
+    /// One more reference for each, and what must be brought in for it; see
+    /// [`tidegate_calls::Kernel::make_resident`].
     pub(crate) fn make_resident(
         &self,
         queue: &PagingQueue,
@@ -589,7 +632,10 @@ impl LocalMemory {
             *promised += 1;
             *promised
         };
-        let says = Says { fence: Some((queue.fence.fence.clone(), paging_fence_value)), ..Says::default() };
+        let says = Says {
+            fence: Some((queue.fence.fence.clone(), paging_fence_value)),
+            ..Says::default()
+        };
         let plan = Plan { bring: ids, ..plan };
         let (queue, priority) = (Some(queue.id.0), queue.priority);
         self.leave(adapter, state, Operation { queue, priority, plan, outside: Vec::new(), says });
@@ -602,7 +648,8 @@ impl LocalMemory {
         ids.is_empty() || self.state.lock().residency.can_hold(&ids)
     }
 
-    /// Has these paged in and holds them by a reference each, until `let_go_after`. Blocks while others leave.
+    /// Has these paged in and holds them by a reference each, until `let_go_after`. Blocks while
+    /// others leave.
     pub(crate) fn hold(
         &self,
         adapter: &Arc<Adapter>,
@@ -612,18 +659,22 @@ impl LocalMemory {
         let ids: Vec<u64> = allocations.iter().filter(|a| a.moves()).map(|a| a.id).collect();
         let mut state = self.state.lock();
         let State { residency, members, .. } = &mut *state;
-        let plan = residency.make_resident(&ids, |id| is_idle(members, id)).map_err(|_| Status::NO_MEMORY)?;
+        let plan = residency
+            .make_resident(&ids, |id| is_idle(members, id))
+            .map_err(|_| Status::NO_MEMORY)?;
         for references in allocations.iter().filter_map(|a| a.own_references()) {
             *references.lock() += 1;
         }
-        let on_its_way = ids.iter().any(|id| state.order.names(*id) || !state.inside.contains_key(id));
+        let on_its_way =
+            ids.iter().any(|id| state.order.names(*id) || !state.inside.contains_key(id));
         if plan.is_empty() && !on_its_way {
             return Ok(());
         }
         self.carry_out_now(adapter, state, Plan { bring: ids, ..plan })
     }
 
-    /// Lets them go again: they leave when all that the device has queued by now is complete. Returns what stands for that, if it is not.
+    /// Lets them go again: they leave when all that the device has queued by now is complete.
+    /// Returns what stands for that, if it is not.
     pub(crate) fn let_go_after(
         &self,
         device: &Arc<Device>,
@@ -680,8 +731,8 @@ impl LocalMemory {
         Ok(())
     }
 
-    /// A kernel object needs it where it is from now on; INVALID_PARAMETER when its process did not make it resident, or did and
-    /// has not waited for the paging fence.
+    /// A kernel object needs it where it is from now on; INVALID_PARAMETER when its process did not
+    /// make it resident, or did and has not waited for the paging fence.
     pub(crate) fn pin(&self, allocation: &AllocationObject) -> Result<(), Status> {
         let _awake = allocation.device.adapter.awake();
         let pinned = match allocation.own_references() {
@@ -759,7 +810,8 @@ fn is_idle(members: &BTreeMap<u64, Member>, id: u64) -> bool {
     members.get(&id).is_none_or(Member::is_idle)
 }
 
-/// A new allocation is resident from its first moment: at once where there is room, else when others have left.
+/// A new allocation is resident from its first moment: at once where there is room, else when
+/// others have left.
 pub(crate) fn make_resident_now(
     adapter: &Arc<Adapter>,
     allocation: &Arc<AllocationObject>,

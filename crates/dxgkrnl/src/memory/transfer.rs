@@ -1,10 +1,10 @@
-//! Owns the way of paging operations to an engine: a device of the kernel's own with one context, on the copy engine where there
-//! is one, and an address space with two windows, through which an operation sees what it copies from and to. Besides, the copy
-//! that needs no engine.
+//! Owns the way of paging operations to an engine: a device of the kernel's own with one context,
+//! on the copy engine where there is one, and an address space with two windows, through which an
+//! operation sees what it copies from and to. Besides, the copy that needs no engine.
 //!
-//! An operation, in order: 1. the windows lead to source and destination; 2. the driver writes the commands
-//! (DxgkDdiBuildPagingBuffer); 3. VidSch submits them, before the packets of others; 4. they are complete; 5. the windows lead
-//! nowhere. One operation at a time: `segment` sees to it.
+//! An operation, in order: 1. the windows lead to source and destination; 2. the driver writes the
+//! commands (DxgkDdiBuildPagingBuffer); 3. VidSch submits them, before the packets of others; 4.
+//! they are complete; 5. the windows lead nowhere. One operation at a time: `segment` sees to it.
 
 use super::{Access, AddressSpace, Affinity};
 use crate::adapter::Adapter;
@@ -52,7 +52,8 @@ pub(crate) enum Mover<'a> {
 }
 
 impl Mover<'_> {
-    /// Fills `to`, which is new and all zero, with what stands in `from`; `false` when the machine stopped before it was done.
+    /// Fills `to`, which is new and all zero, with what stands in `from`; `false` when the machine
+    /// stopped before it was done.
     pub(crate) fn run(
         self,
         contents: Contents,
@@ -121,8 +122,14 @@ impl PagingContext {
         let context = Context::new(&device, &desc)?;
         let (buffer_at, buffer) = adapter.system_memory.bulk(BUFFER_BYTES as usize);
         let buffer_va = space.map(buffer_at, BUFFER_BYTES, Access::Read)?;
-        let mut made =
-            PagingContext { context, space, buffer, buffer_at, buffer_va, windows: Windows::default() };
+        let mut made = PagingContext {
+            context,
+            space,
+            buffer,
+            buffer_at,
+            buffer_va,
+            windows: Windows::default(),
+        };
         // Nobody else could do it: its own areas get their content by its first packets.
         for (allocation, area) in adapter.context_allocations.of(made.context.os_handle) {
             // One that a reset cuts off has no state in it either.
@@ -145,15 +152,24 @@ impl PagingContext {
         let windows = self.show(Contents::Zero, at, bytes)?;
         let buffer = PagingBuffer::new(self.buffer.clone());
         let destination_gpu_va = windows.destination;
-        let operation =
-            PagingOperation::InitContextResource { allocation, destination_gpu_va, bytes, buffer: &buffer };
+        let operation = PagingOperation::InitContextResource {
+            allocation,
+            destination_gpu_va,
+            bytes,
+            buffer: &buffer,
+        };
         // spec: PRE-015
         self.context.device.adapter.driver().build_paging_buffer(&Passive::enter(), operation)?;
         self.execute(&buffer, (windows, bytes), resets)
     }
 
     /// Fills `bytes` at `to`.
-    pub(crate) fn run(&mut self, contents: Contents, to: PhysicalAddress, bytes: u64) -> Result<Ran, Status> {
+    pub(crate) fn run(
+        &mut self,
+        contents: Contents,
+        to: PhysicalAddress,
+        bytes: u64,
+    ) -> Result<Ran, Status> {
         let adapter = self.context.device.adapter.clone();
         let resets = adapter.tdr.resets();
         if !resets.is_multiple_of(2) {
@@ -171,9 +187,12 @@ impl PagingContext {
                 bytes,
                 buffer: &buffer,
             },
-            Contents::Zero => {
-                PagingOperation::VirtualFill { destination_gpu_va, bytes, value: 0, buffer: &buffer }
-            }
+            Contents::Zero => PagingOperation::VirtualFill {
+                destination_gpu_va,
+                bytes,
+                value: 0,
+                buffer: &buffer,
+            },
         };
         adapter.driver().build_paging_buffer(&Passive::enter(), operation)?;
         self.execute(&buffer, (windows, bytes), resets)
@@ -194,7 +213,8 @@ impl PagingContext {
         sched::submit_command(&self.context, CommandKind::Paging, commands, queued_ns)?;
         let signal = Signal { effect: Effect::CpuEvent(done.clone()), flags: SignalFlags::empty() };
         sched::signal_from_gpu(std::slice::from_ref(&self.context), signal);
-        // A reset that has begun meanwhile waits for us, and may have looked before this was queued.
+        // A reset that has begun meanwhile waits for us, and may have looked before this was
+        // queued.
         if adapter.tdr.resets() != resets {
             let _nobody_s = sched::give_up(&adapter, &[self.context.os_handle]);
         }
@@ -214,7 +234,12 @@ impl PagingContext {
         })
     }
 
-    fn show(&mut self, contents: Contents, to: PhysicalAddress, bytes: u64) -> Result<Windows, Status> {
+    fn show(
+        &mut self,
+        contents: Contents,
+        to: PhysicalAddress,
+        bytes: u64,
+    ) -> Result<Windows, Status> {
         // Zeros come from nowhere; the window is there all the same.
         let from = match contents {
             Contents::From(at) => at,
@@ -226,7 +251,13 @@ impl PagingContext {
             self.windows = Windows { source, destination, bytes };
         } else {
             self.space.remap_on(Affinity::ALL, self.windows.source, from, bytes, Access::Read);
-            self.space.remap_on(Affinity::ALL, self.windows.destination, to, bytes, Access::ReadWrite);
+            self.space.remap_on(
+                Affinity::ALL,
+                self.windows.destination,
+                to,
+                bytes,
+                Access::ReadWrite,
+            );
         }
         Ok(self.windows)
     }

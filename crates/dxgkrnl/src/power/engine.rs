@@ -1,8 +1,10 @@
-//! Owns the power of engines (F-states): an idle engine that its driver offers goes from F0 to F1, and whoever uses it brings it back.
+//! Owns the power of engines (F-states): an idle engine that its driver offers goes from F0 to F1,
+//! and whoever uses it brings it back.
 //!
-//! The order that matters on the way down: 1. the doorbells of the engine's queues are disconnected, to be connected again; 2. what
-//! was rung before that is looked for, and with work pending the engine stays; 3. unless somebody has used the engine meanwhile,
-//! it goes. A process that rings afterwards reads RETRY and connects, which brings the engine back.
+//! The order that matters on the way down: 1. the doorbells of the engine's queues are
+//! disconnected, to be connected again; 2. what was rung before that is looked for, and with work
+//! pending the engine stays; 3. unless somebody has used the engine meanwhile, it goes. A process
+//! that rings afterwards reads RETRY and connects, which brings the engine back.
 //!
 //! Runs in the deferred routine and for `progress`, and waits for no interrupt.
 
@@ -73,7 +75,11 @@ impl Adapter {
                 Found::Unpowered(change) => {
                     let start_ns = self.platform.stamp_ns();
                     let state = ComponentState::F0;
-                    let given = self.driver().set_power_component_f_state(&Dispatch::enter(), number, state);
+                    let given = self.driver().set_power_component_f_state(
+                        &Dispatch::enter(),
+                        number,
+                        state,
+                    );
                     self.settle_engine(index, EngineState::F0, 1, &change);
                     self.record_power("F1 to F0", start_ns, u64::from(number));
                     if let Err(status) = given {
@@ -120,12 +126,15 @@ impl Adapter {
         change.set(Step::ThreadWake);
     }
 
-    /// Takes the power of every engine that has nothing to do, at once, as the driver's request does for one.
+    /// Takes the power of every engine that has nothing to do, at once, as the driver's request
+    /// does for one.
     pub fn power_down_idle_engines(self: &Arc<Adapter>) {
-        (0..self.caps.engine_count()).for_each(|number| engine_is_idle(self, self.caps.engine(number)));
+        (0..self.caps.engine_count())
+            .for_each(|number| engine_is_idle(self, self.caps.engine(number)));
     }
 
-    /// Whether the engine has power, as far as it is a matter of its own: an adapter in D3 has none to give.
+    /// Whether the engine has power, as far as it is a matter of its own: an adapter in D3 has none
+    /// to give.
     ///
     /// # Panics
     /// When there is no such engine.
@@ -143,7 +152,8 @@ impl Adapter {
 pub(super) enum Announced {
     /// An engine with announced work keeps its power.
     Counts,
-    /// It did not change while nobody could ring unheard: the driver knows of all that was submitted.
+    /// It did not change while nobody could ring unheard: the driver knows of all that was
+    /// submitted.
     IsStale,
 }
 
@@ -172,7 +182,8 @@ pub(super) fn power_down(adapter: &Arc<Adapter>, engine: EngineId, announced: An
     for doorbell in adapter.doorbells_of(|d| d.queue.engine() == engine) {
         doorbell.disconnect(DisconnectReason::Retry);
     }
-    // 2. Work that was rung before its doorbell went. Its queue was given to the driver with the disconnect; it runs in F0.
+    // 2. Work that was rung before its doorbell went. Its queue was given to the driver with the
+    //    disconnect; it runs in F0.
     // spec: UMS-055
     let of = |e: EngineId| e == engine;
     let stays = !adapter.sched.lock().in_flight_on(number).is_empty()

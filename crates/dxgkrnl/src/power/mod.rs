@@ -1,24 +1,30 @@
-//! Owns power: whether the adapter has it (D-states, here) and whether each engine has it (`engine`; `progress` finds those that stand
-//! still), and that no call reaches a device that has none: every DDI call goes through [`Adapter::driver`], and the first one wakes a device in D3.
+//! Owns power: whether the adapter has it (D-states, here) and whether each engine has it
+//! (`engine`; `progress` finds those that stand still), and that no call reaches a device that has
+//! none: every DDI call goes through [`Adapter::driver`], and the first one wakes a device in D3.
 //!
-//! D0 to D3 (`go_to_d3`): 1. all hardware contexts are suspended; 2. all doorbells are disconnected, to be connected again; 3. what
-//! was rung in between is looked for: an idle device with work stays; 4. unless somebody has called meanwhile, or memory is being
-//! paged, rings and all else in the device's memory are moved out; 5. the power goes. Nobody is held up before step 4: whoever calls
-//! in steps 1 to 3 is served by a device that has its power still, and the transition is off. From step 4 on callers wait: engines
-//! would miss what they use.
+//! D0 to D3 (`go_to_d3`): 1. all hardware contexts are suspended; 2. all doorbells are
+//! disconnected, to be connected again; 3. what was rung in between is looked for: an idle device
+//! with work stays; 4. unless somebody has called meanwhile, or memory is being paged, rings and
+//! all else in the device's memory are moved out; 5. the power goes. Nobody is held up before step
+//! 4: whoever calls in steps 1 to 3 is served by a device that has its power still, and the
+//! transition is off. From step 4 on callers wait: engines would miss what they use.
 //!
-//! D3 to D0 (`wake`), for a connect of a doorbell or for any other call: 1. power; 2. rings come back, and what was there with them;
+//! D3 to D0 (`wake`), for a connect of a doorbell or for any other call: 1. power; 2. rings come
+//! back, and what was there with them;
 //! 3. the doorbell is connected; 4. the contexts are resumed.
 //!
-//! A screen that shows something keeps an idle device awake. When a system goes to sleep it goes dark before memory is moved out, and shows
-//! its last picture again when memory is back (`display`).
+//! A screen that shows something keeps an idle device awake. When a system goes to sleep it goes
+//! dark before memory is moved out, and shows its last picture again when memory is back
+//! (`display`).
 //!
-//! Two locks order nothing among others and say who is who: `going_down` is held by who takes the power, `waking` by who gives it;
-//! their own DDI calls pass the gate. Nobody waits for another with `going_down` held but for the answers to suspensions, and with
-//! `waking` held for nobody: memory is moved on the agent's own CPU.
+//! Two locks order nothing among others and say who is who: `going_down` is held by who takes the
+//! power, `waking` by who gives it; their own DDI calls pass the gate. Nobody waits for another
+//! with `going_down` held but for the answers to suspensions, and with `waking` held for nobody:
+//! memory is moved on the agent's own CPU.
 //!
-//! `doorbell`, `hwqueue`, `sched`, `memory` and `interrupt` call in; `suspend`, `memory` and the driver are called. Where power is not managed
-//! ([`PowerManagement::AlwaysOn`]) nothing here takes a step.
+//! `doorbell`, `hwqueue`, `sched`, `memory` and `interrupt` call in; `suspend`, `memory` and the
+//! driver are called. Where power is not managed ([`PowerManagement::AlwaysOn`]) nothing here takes
+//! a step.
 
 mod engine;
 mod progress;
@@ -49,9 +55,11 @@ pub enum PowerManagement {
     AlwaysOn,
     /// They lose it when they are idle, and get it back when they are used.
     Managed,
-    /// The same without the look for work that was rung while doorbells were taken away: for explorations of what that look is for.
+    /// The same without the look for work that was rung while doorbells were taken away: for
+    /// explorations of what that look is for.
     ManagedWithoutLook,
-    /// The same without the look whether memory is being paged: for explorations of what that look is for.
+    /// The same without the look whether memory is being paged: for explorations of what that look
+    /// is for.
     ManagedWhilePaging,
 }
 
@@ -125,7 +133,8 @@ pub(crate) struct Awake<'a> {
 }
 
 impl Awake<'_> {
-    /// Step 4 of waking, when it was this call that woke the device. The device keeps its power until the end of the scope.
+    /// Step 4 of waking, when it was this call that woke the device. The device keeps its power
+    /// until the end of the scope.
     pub(crate) fn resume(mut self) -> Self {
         drop(self.suspended.take());
         self
@@ -259,9 +268,9 @@ impl Adapter {
         }
     }
 
-    /// Takes or gives the power of an adapter for a system that goes to sleep or comes back: what is in rings stays there, and runs
-    /// after D0. Returns the state that it has then: D0 where D3 was asked for and somebody was in the middle of a call, or memory was
-    /// being paged.
+    /// Takes or gives the power of an adapter for a system that goes to sleep or comes back: what
+    /// is in rings stays there, and runs after D0. Returns the state that it has then: D0 where D3
+    /// was asked for and somebody was in the middle of a call, or memory was being paged.
     ///
     /// # Errors
     /// NOT_SUPPORTED where power is not managed.
@@ -277,7 +286,8 @@ impl Adapter {
         }
     }
 
-    /// Takes the power of an adapter that has nothing to do. Returns the state that it has then: D0 when there was something.
+    /// Takes the power of an adapter that has nothing to do. Returns the state that it has then: D0
+    /// when there was something.
     ///
     /// # Errors
     /// NOT_SUPPORTED where power is not managed.
@@ -300,7 +310,9 @@ impl Adapter {
         {
             let mut state = self.power.state.lock();
             match state.device {
-                Device::D0 if state.calls == 0 => (state.device, state.wanted) = (Device::GoingDown, false),
+                Device::D0 if state.calls == 0 => {
+                    (state.device, state.wanted) = (Device::GoingDown, false)
+                }
                 Device::D3 => return Ok(DevicePowerState::D3),
                 _ => return Ok(DevicePowerState::D0),
             }
@@ -315,10 +327,12 @@ impl Adapter {
         // 3. Work that was rung before its doorbell went.
         let stays = !suspended.is_complete()
             || self.has_packets()
-            || (action == PowerAction::None && (self.has_announced_work(|_| true) || self.shows_pictures()));
+            || (action == PowerAction::None
+                && (self.has_announced_work(|_| true) || self.shows_pictures()));
         // One that its process has given up meanwhile ends here, while nobody waits for us.
         drop(doorbells);
-        // 4. Unless somebody has called, memory follows: no context is on the run list, and callers wait from here on.
+        // 4. Unless somebody has called, memory follows: no context is on the run list, and callers
+        //    wait from here on.
         let change = self.platform.event(true);
         let goes = {
             let mut state = self.power.state.lock();
@@ -333,7 +347,8 @@ impl Adapter {
         moved_out = if goes { self.page_everything_out() } else { None };
         // 5. The power.
         let (level, d3) = (Passive::enter(), DevicePowerState::D3);
-        let gone = moved_out.is_some() && self.driver_as_it_is().set_power_state(&level, d3, action).is_ok();
+        let gone = moved_out.is_some()
+            && self.driver_as_it_is().set_power_state(&level, d3, action).is_ok();
         _moved_back = (moved_out.is_some() && !gone).then(|| self.page_held_in());
         if goes && !gone {
             self.screen_on();
@@ -355,7 +370,8 @@ impl Adapter {
         self.display.as_ref().is_some_and(|display| display.is_on())
     }
 
-    /// Whether an engine has packets, or VidSch is about to give it some, or to give back one that knows where memory stands.
+    /// Whether an engine has packets, or VidSch is about to give it some, or to give back one that
+    /// knows where memory stands.
     fn has_packets(&self) -> bool {
         self.sched.lock().holds_places()
     }

@@ -1,14 +1,17 @@
-//! Owns the look at engines with user-mode queues at the timeout cadence: nothing interrupts when such a queue has no more to do, so
-//! the kernel looks whether it has made progress.
+//! Owns the look at engines with user-mode queues at the timeout cadence: nothing interrupts when
+//! such a queue has no more to do, so the kernel looks whether it has made progress.
 //!
-//! An engine is looked at from the connect of a doorbell on it until it has lost its power: 1. one whose queues moved since the last
-//! look is left alone; 2. one that stood still goes down as if its driver had offered it, which takes its doorbells and leaves it
-//! its power if work is announced; 3. if it stands still one look later, what processes announced counts no more. What was rung
-//! while the doorbell was there is with the driver since the disconnect, who rings later connects first, and a driver refuses the
-//! power of an engine that has work: all that is left out is a process that announced what it never submitted.
+//! An engine is looked at from the connect of a doorbell on it until it has lost its power: 1. one
+//! whose queues moved since the last look is left alone; 2. one that stood still goes down as if
+//! its driver had offered it, which takes its doorbells and leaves it its power if work is
+//! announced; 3. if it stands still one look later, what processes announced counts no more. What
+//! was rung while the doorbell was there is with the driver since the disconnect, who rings later
+//! connects first, and a driver refuses the power of an engine that has work: all that is left out
+//! is a process that announced what it never submitted.
 //!
-//! The supervisor looks at leisure: looks help nobody on, and so keep no machine going. [`ProgressCheck`] decides and looks at
-//! nothing; `doorbell` says who was connected. Whether an engine without progress hangs is not asked here.
+//! The supervisor looks at leisure: looks help nobody on, and so keep no machine going.
+//! [`ProgressCheck`] decides and looks at nothing; `doorbell` says who was connected. Whether an
+//! engine without progress hangs is not asked here.
 
 use super::engine::{Announced, power_down};
 use crate::adapter::Adapter;
@@ -44,7 +47,8 @@ struct Standing {
     connects: u64,
 }
 
-/// Sums over the user-mode queues of an engine, modulo 2^64: only whether they change is of interest.
+/// Sums over the user-mode queues of an engine, modulo 2^64: only whether they change is of
+/// interest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct UserModeProgress {
     completed: u64,
@@ -72,7 +76,8 @@ impl ProgressCheck {
         *watched = Watched { connects: watched.connects, ..Watched::default() };
     }
 
-    /// A look begins: the engines to look at, by number. There is another one as long as there are any.
+    /// A look begins: the engines to look at, by number. There is another one as long as there are
+    /// any.
     fn begin_look(&mut self, now: CpuTime) -> Vec<usize> {
         let watched = self.engines.iter().enumerate().filter(|(_, engine)| engine.on);
         let watched: Vec<usize> = watched.map(|(number, _)| number).collect();
@@ -80,7 +85,8 @@ impl ProgressCheck {
         watched
     }
 
-    /// Whether the engine may lose its power, and what then counts of what was announced; `None` when it moved.
+    /// Whether the engine may lose its power, and what then counts of what was announced; `None`
+    /// when it moved.
     fn judge(&mut self, engine: usize, progress: UserModeProgress) -> Option<Announced> {
         let watched = &mut self.engines[engine];
         let standing = Standing { progress, connects: watched.connects };

@@ -1,9 +1,11 @@
-//! Owns when a signal packet that stands in several queues takes effect: pure, for contexts and hardware queues alike.
+//! Owns when a signal packet that stands in several queues takes effect: pure, for contexts and
+//! hardware queues alike.
 //!
-//! It takes effect once, when every queue has reached it: when it heads the queue and, unless it is a signal at submission,
-//! all that stood before it is complete. A queue that has reached it is held until then, since a queue is first in, first
-//! out. A queue that goes away (destroyed, or its device lost) counts as having reached it, so that it does not hold the others
-//! for ever; when none is left nobody made the signal, and it is abandoned.
+//! It takes effect once, when every queue has reached it: when it heads the queue and, unless it is
+//! a signal at submission, all that stood before it is complete. A queue that has reached it is
+//! held until then, since a queue is first in, first out. A queue that goes away (destroyed, or its
+//! device lost) counts as having reached it, so that it does not hold the others for ever; when
+//! none is left nobody made the signal, and it is abandoned.
 
 use tidegate_ddi::OsHandle;
 

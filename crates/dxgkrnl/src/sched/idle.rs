@@ -1,9 +1,11 @@
-//! Owns the contexts that engines are turned to when they have nothing to do, where the hardware switches contexts lazily.
+//! Owns the contexts that engines are turned to when they have nothing to do, where the hardware
+//! switches contexts lazily.
 //!
-//! Such an engine keeps the state of the context that it worked for last until it gets a packet of another one. That context may be
-//! destroyed before, or its save area moved. So whenever an engine has run out of packets VidSch gives it a zero-length buffer of a
-//! context of the kernel's own, flagged as a context switch, and the state of the last one is in its save area from then on. That is a
-//! packet for each time that an engine falls idle, and none while it has work.
+//! Such an engine keeps the state of the context that it worked for last until it gets a packet of
+//! another one. That context may be destroyed before, or its save area moved. So whenever an engine
+//! has run out of packets VidSch gives it a zero-length buffer of a context of the kernel's own,
+//! flagged as a context switch, and the state of the last one is in its save area from then on.
+//! That is a packet for each time that an engine falls idle, and none while it has work.
 
 use crate::adapter::Adapter;
 use crate::context::{Context, ContextDesc};

@@ -1,5 +1,6 @@
-//! Owns the number line of an engine: submissions and preemption requests take the next number of one line of 32 bits, which wraps.
-//! Which of two numbers came first is only known of numbers that are less than half the line apart.
+//! Owns the number line of an engine: submissions and preemption requests take the next number of
+//! one line of 32 bits, which wraps. Which of two numbers came first is only known of numbers that
+//! are less than half the line apart.
 
 /// Numbers that an engine has given out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +39,8 @@ mod tests {
         let mut line = FenceLine::behind(u32::MAX - 1);
         let ids = [line.next(), line.next(), line.next()];
         assert_eq!(ids, [u32::MAX, 0, 1]);
-        assert!(is_after(0, u32::MAX) && is_after(1, 0) && !is_after(u32::MAX, 1) && !is_after(7, 7));
+        assert!(
+            is_after(0, u32::MAX) && is_after(1, 0) && !is_after(u32::MAX, 1) && !is_after(7, 7)
+        );
     }
 }

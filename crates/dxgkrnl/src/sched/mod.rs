@@ -1,13 +1,17 @@
-//! Owns VidSch's protocol for the packet model: contexts with software queues, DMA packets handed to engines.
+//! Owns VidSch's protocol for the packet model: contexts with software queues, DMA packets handed
+//! to engines.
 //!
-//! Decisions come from `vidsch` (pure); here they are carried out with no lock held. One agent at a time drains the decisions
-//! of an adapter, so packets reach an engine in the order in which they were decided; others leave their news and go.
+//! Decisions come from `vidsch` (pure); here they are carried out with no lock held. One agent at a
+//! time drains the decisions of an adapter, so packets reach an engine in the order in which they
+//! were decided; others leave their news and go.
 //!
-//! A preemption, in order: 1. VidSch decides (`preempt`); 2. DxgkDdiPreemptCommand; 3. the GPU stops and the driver reports; 4. VidSch
-//! takes the packets back; 5. it goes on deciding. Where its decisions depend on time alone, the supervisor asks for them.
+//! A preemption, in order: 1. VidSch decides (`preempt`); 2. DxgkDdiPreemptCommand; 3. the GPU
+//! stops and the driver reports; 4. VidSch takes the packets back; 5. it goes on deciding. Where
+//! its decisions depend on time alone, the supervisor asks for them.
 //!
-//! Rooms: `vidsch` (contexts and decisions) · `pending` (what is queued) · `priority` (who is next) · `preempt` (engines, and requests) ·
-//! `line` (numbers) · `broadcast` · `idle` (contexts that engines are turned to).
+//! Rooms: `vidsch` (contexts and decisions) · `pending` (what is queued) · `priority` (who is next)
+//! · `preempt` (engines, and requests) · `line` (numbers) · `broadcast` · `idle` (contexts that
+//! engines are turned to).
 
 pub(crate) mod broadcast;
 pub(crate) mod idle;
@@ -24,8 +28,9 @@ pub use pending::FenceOperations;
 pub(crate) use pending::{CommandKind, Effect, Signal};
 pub(crate) use preempt::Limits;
 pub(crate) use reset::{
-    aftermath, end_all_packets, end_kernel_s_packets, next_timeout, preempt_dependents, resume_all_engines,
-    resume_engine, running_on, snapshot, stop_all_engines, stop_engine, take_timed_out,
+    aftermath, end_all_packets, end_kernel_s_packets, next_timeout, preempt_dependents,
+    resume_all_engines, resume_engine, running_on, snapshot, stop_all_engines, stop_engine,
+    take_timed_out,
 };
 pub(crate) use vidsch::VidSch;
 
@@ -44,8 +49,8 @@ use tidegate_calls::{SignalFlags, Status};
 use tidegate_ddi::patch::SubmitCommandPhysical;
 use tidegate_ddi::queue::SubmitCommandVirtual;
 use tidegate_ddi::{
-    CancelCommand, Dispatch, EngineId, MonitoredNotification, OsHandle, PreemptCommand, SubmitCommandFlags,
-    VidSchCaps,
+    CancelCommand, Dispatch, EngineId, MonitoredNotification, OsHandle, PreemptCommand,
+    SubmitCommandFlags, VidSchCaps,
 };
 use tidegate_platform::{CpuTime, Event, PhysicalAddress, PlatformKind, Step};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
@@ -82,7 +87,8 @@ pub(crate) fn submit_command(
     Ok(())
 }
 
-/// Queues a wait for all of `fences` on a context. Each latches from now on, also while earlier work holds the queue.
+/// Queues a wait for all of `fences` on a context. Each latches from now on, also while earlier
+/// work holds the queue.
 // spec: MF-030, MF-033
 pub(crate) fn wait_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
     let adapter = &context.device.adapter;
@@ -95,14 +101,16 @@ pub(crate) fn wait_from_gpu(context: &Arc<Context>, fences: Vec<FenceTarget>) {
             wait_satisfied(adapter, context.os_handle, ticket);
         }
     }
-    // The context's work may have been given up, by the loss of its device or by the context's end, before these were entered.
+    // The context's work may have been given up, by the loss of its device or by the context's end,
+    // before these were entered.
     if context.device.check().is_err() || !adapter.contexts.lock().is_live(context.os_handle) {
         fences.iter().for_each(|(fence, _)| monitor::forget(fence, context.os_handle));
     }
     run(adapter);
 }
 
-/// An event that is set when everything that is queued on `contexts` now, and what of them is with the driver, is complete.
+/// An event that is set when everything that is queued on `contexts` now, and what of them is with
+/// the driver, is complete.
 pub(crate) fn drained(adapter: &Adapter, contexts: &[Arc<Context>]) -> Event {
     let event = adapter.platform.event(true);
     match contexts {
@@ -115,7 +123,8 @@ pub(crate) fn drained(adapter: &Adapter, contexts: &[Arc<Context>]) -> Event {
     event
 }
 
-/// Queues one signal packet on contexts of one device, of which there is at least one: made when all have reached it.
+/// Queues one signal packet on contexts of one device, of which there is at least one: made when
+/// all have reached it.
 pub(crate) fn signal_from_gpu(contexts: &[Arc<Context>], signal: Signal<FenceTarget>) {
     let Some(first) = contexts.first() else { return };
     let adapter = &first.device.adapter;
@@ -124,14 +133,16 @@ pub(crate) fn signal_from_gpu(contexts: &[Arc<Context>], signal: Signal<FenceTar
     run(adapter);
 }
 
-/// Gives up everything that the contexts of a lost device have queued; returns the signals that are not made for it.
+/// Gives up everything that the contexts of a lost device have queued; returns the signals that are
+/// not made for it.
 pub(crate) fn give_up(adapter: &Arc<Adapter>, contexts: &[OsHandle]) -> Vec<FenceTarget> {
     let given_up = adapter.sched.lock().clear_contexts(contexts);
     cancel(adapter, &given_up.commands);
     go_on(adapter, given_up)
 }
 
-/// Tells a driver that keeps something for a packet from its making on that it will not be given these.
+/// Tells a driver that keeps something for a packet from its making on that it will not be given
+/// these.
 // spec: PRE-071
 fn cancel(adapter: &Arc<Adapter>, commands: &[(OsHandle, Command)]) {
     if !adapter.caps.scheduling.contains(VidSchCaps::CANCEL_COMMAND_AWARE) {
@@ -197,8 +208,9 @@ pub(crate) fn wait_satisfied(adapter: &Arc<Adapter>, context: OsHandle, ticket: 
     run(adapter);
 }
 
-/// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this id are complete. Then the basic scan, where the engine does not interrupt for
-/// its writes: the packets may have written monitored fences of their processes.
+/// DXGK_INTERRUPT_DMA_COMPLETED: packets up to this id are complete. Then the basic scan, where the
+/// engine does not interrupt for its writes: the packets may have written monitored fences of their
+/// processes.
 pub(crate) fn dma_completed(adapter: &Arc<Adapter>, engine: EngineId, fence_id: u32) {
     let number = adapter.caps.engine_number(engine);
     let completed = number.and_then(|n| adapter.sched.lock().completed(n, fence_id, now(adapter)));
@@ -209,8 +221,8 @@ pub(crate) fn dma_completed(adapter: &Arc<Adapter>, engine: EngineId, fence_id: 
     run(adapter);
 }
 
-/// DXGK_INTERRUPT_DMA_PREEMPTED: a request is answered. Packets up to the last completed one are complete, whether that was reported
-/// before or not; the others are back.
+/// DXGK_INTERRUPT_DMA_PREEMPTED: a request is answered. Packets up to the last completed one are
+/// complete, whether that was reported before or not; the others are back.
 pub(crate) fn dma_preempted(
     adapter: &Arc<Adapter>,
     engine: EngineId,
@@ -232,16 +244,19 @@ pub(crate) fn dma_preempted(
     run(adapter);
 }
 
-/// Packets of these contexts are complete: the basic scan, where their engine does not interrupt for its writes.
+/// Packets of these contexts are complete: the basic scan, where their engine does not interrupt
+/// for its writes.
 fn scan_after(adapter: &Arc<Adapter>, engine: EngineId, contexts: &[OsHandle]) {
     // spec: MF-053
-    if adapter.caps.nodes[engine.node_ordinal as usize].monitored_notification == MonitoredNotification::Basic
+    if adapter.caps.nodes[engine.node_ordinal as usize].monitored_notification
+        == MonitoredNotification::Basic
     {
         basic_scan(adapter, contexts);
     }
 }
 
-/// Packets of these contexts are complete, and may have written monitored fences that are open in their processes.
+/// Packets of these contexts are complete, and may have written monitored fences that are open in
+/// their processes.
 // spec: MF-025
 fn basic_scan(adapter: &Arc<Adapter>, contexts: &[OsHandle]) {
     let mut lists = Vec::with_capacity(contexts.len());
@@ -300,14 +315,15 @@ fn carry_out_all(adapter: &Arc<Adapter>) {
     }
 }
 
-/// When decisions are due although nothing has happened; `None` while an agent carries decisions out, which arms the timer itself
-/// when it is done.
+/// When decisions are due although nothing has happened; `None` while an agent carries decisions
+/// out, which arms the timer itself when it is done.
 fn next_deadline(adapter: &Adapter) -> Option<CpuTime> {
     if adapter.config.supervised { adapter.sched.lock().next_deadline() } else { None }
 }
 
-/// Checks for a quantum that is over and for a packet that has run for too long. DxgkDdiQueryCurrentFence comes first, so that a
-/// completion counts even if its interrupt was lost.
+/// Checks for a quantum that is over and for a packet that has run for too long.
+/// DxgkDdiQueryCurrentFence comes first, so that a completion counts even if its interrupt was
+/// lost.
 fn look(adapter: &Arc<Adapter>) -> bool {
     let (due, overdue) = {
         let sched = adapter.sched.lock();
@@ -318,7 +334,9 @@ fn look(adapter: &Arc<Adapter>) -> bool {
     }
     for number in overdue {
         let engine = adapter.caps.engine(number);
-        let Ok(fence_id) = adapter.driver().query_current_fence(&Dispatch::enter(), engine) else { continue };
+        let Ok(fence_id) = adapter.driver().query_current_fence(&Dispatch::enter(), engine) else {
+            continue;
+        };
         let in_flight = adapter.sched.lock().context_of_packet(number, fence_id).is_some();
         if in_flight {
             adapter.count(Count::lost_completions);
@@ -339,7 +357,9 @@ fn carry_out(adapter: &Arc<Adapter>, decision: Decision<FenceTarget>) {
         Decision::Submit { context, engine, command, fence_id, flags } => {
             submit(adapter, context, (engine, fence_id), command, flags)
         }
-        Decision::Preempt { engine, fence_id } => preempt(adapter, adapter.caps.engine(engine), fence_id),
+        Decision::Preempt { engine, fence_id } => {
+            preempt(adapter, adapter.caps.engine(engine), fence_id)
+        }
         Decision::Signal { contexts, signal } => {
             make(adapter, signal);
             adapter.sched.lock().signalled(&contexts, now(adapter));
@@ -363,7 +383,8 @@ fn make(adapter: &Adapter, signal: Signal<FenceTarget>) {
     }
 }
 
-/// Asks for the packets of an engine. The driver may answer before it returns, when nothing is left of them.
+/// Asks for the packets of an engine. The driver may answer before it returns, when nothing is left
+/// of them.
 fn preempt(adapter: &Arc<Adapter>, engine: EngineId, preemption_fence_id: u32) {
     adapter.count(Count::preemptions);
     let in_use = adapter.engine_in_use(engine);

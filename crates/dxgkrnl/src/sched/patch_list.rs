@@ -1,9 +1,11 @@
-//! Owns what a patch list says about a DMA buffer: whether it may be said, where the buffer can be cut, what each part needs paged in, and
-//! whether a part leaves bindings of the one before it behind. Pure.
+//! Owns what a patch list says about a DMA buffer: whether it may be said, where the buffer can be
+//! cut, what each part needs paged in, and whether a part leaves bindings of the one before it
+//! behind. Pure.
 //!
-//! A buffer runs up to the split offset of the first allocation that cannot be paged in together with what the part uses already;
-//! the rest is another packet. What a slot is bound to goes over the border: the next part needs it too, unless it is unbound. A
-//! driver that lets a part run with a slot that the part neither unbinds nor binds anew has left a binding behind, to memory that
+//! A buffer runs up to the split offset of the first allocation that cannot be paged in together
+//! with what the part uses already; the rest is another packet. What a slot is bound to goes over
+//! the border: the next part needs it too, unless it is unbound. A driver that lets a part run with
+//! a slot that the part neither unbinds nor binds anew has left a binding behind, to memory that
 //! may be somebody else's by then.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +30,9 @@ pub(crate) enum BadList {
     #[error("entry {0} of the patch list names a slot or an allocation that is not there")]
     Name(usize),
     /// See the module.
-    #[error("a part of a split buffer neither unbinds nor reprograms slot {slot}: a binding is left behind")]
+    #[error(
+        "a part of a split buffer neither unbinds nor reprograms slot {slot}: a binding is left behind"
+    )]
     BindingLeak {
         /// The slot.
         slot: u32,
@@ -48,7 +52,8 @@ pub(crate) struct Part {
     pub(crate) leaves: Bindings,
 }
 
-/// Looks at a list that a driver made for a buffer of `bytes`, for a process that listed `allocations`.
+/// Looks at a list that a driver made for a buffer of `bytes`, for a process that listed
+/// `allocations`.
 // spec: PRE-040
 pub(crate) fn check(
     list: &[PatchLocation],
@@ -68,14 +73,16 @@ pub(crate) fn check(
         if !inside(entry.split_offset) || !patched {
             return Err(BadList::Offset(n));
         }
-        if entry.slot_id > last_slot || entry.allocation.is_some_and(|a| a as usize >= allocations) {
+        if entry.slot_id > last_slot || entry.allocation.is_some_and(|a| a as usize >= allocations)
+        {
             return Err(BadList::Name(n));
         }
     }
     Ok(())
 }
 
-/// The part that begins at `start`, where `bound` is bound. `fits` says whether allocations can be paged in together.
+/// The part that begins at `start`, where `bound` is bound. `fits` says whether allocations can be
+/// paged in together.
 pub(crate) fn next_part(
     list: &[PatchLocation],
     buffer_bytes: u32,
@@ -108,7 +115,8 @@ pub(crate) fn next_part(
     if part.bytes.is_empty() { Err(BadList::NoRoom(start)) } else { Ok(part) }
 }
 
-/// Looks at all parts as they would be now, before the first of them runs; `verifies`: their bindings too.
+/// Looks at all parts as they would be now, before the first of them runs; `verifies`: their
+/// bindings too.
 pub(crate) fn rehearse(
     list: &[PatchLocation],
     buffer_bytes: u32,
@@ -128,7 +136,11 @@ pub(crate) fn rehearse(
 
 /// Refuses a part that inherits `bound` and neither unbinds nor reprograms one of its slots.
 // spec: PRE-035
-pub(crate) fn check_bindings(list: &[PatchLocation], part: &Part, bound: &Bindings) -> Result<(), BadList> {
+pub(crate) fn check_bindings(
+    list: &[PatchLocation],
+    part: &Part,
+    bound: &Bindings,
+) -> Result<(), BadList> {
     let in_part = || list.iter().filter(|entry| part.bytes.contains(&entry.split_offset));
     let left = bound.keys().find(|slot| !in_part().any(|entry| entry.slot_id == **slot));
     left.map_or(Ok(()), |slot| Err(BadList::BindingLeak { slot: *slot }))
@@ -139,7 +151,13 @@ mod tests {
     use super::*;
 
     fn entry(split_offset: u32, slot_id: u32, allocation: Option<u32>) -> PatchLocation {
-        PatchLocation { allocation, slot_id, patch_offset: split_offset, allocation_offset: 0, split_offset }
+        PatchLocation {
+            allocation,
+            slot_id,
+            patch_offset: split_offset,
+            allocation_offset: 0,
+            split_offset,
+        }
     }
 
     /// Two copies: 0 to 1, then 2 to 3, each with its rows unbound behind it.
@@ -167,18 +185,31 @@ mod tests {
 
     #[test]
     fn a_buffer_is_cut_where_the_next_allocation_does_not_fit() {
-        let ends = |most| parts(&copies(), most).map(|p| p.iter().map(|p| p.bytes.end).collect::<Vec<_>>());
+        let ends = |most| {
+            parts(&copies(), most).map(|p| p.iter().map(|p| p.bytes.end).collect::<Vec<_>>())
+        };
         assert_eq!(ends(4), Ok(vec![64]));
         assert_eq!(ends(3), Ok(vec![40, 64]), "in the middle of the second copy's places");
         assert_eq!(ends(2), Ok(vec![32, 64]));
         assert_eq!(ends(1), Err(BadList::NoRoom(8)), "a copy needs two");
         let cut = &parts(&copies(), 3).unwrap()[1];
-        assert_eq!(cut.needs, BTreeSet::from([2, 3]), "what was bound at the border is needed behind it");
+        assert_eq!(
+            cut.needs,
+            BTreeSet::from([2, 3]),
+            "what was bound at the border is needed behind it"
+        );
         assert_eq!(rehearse(&copies(), 64, true, |needs| needs.len() <= 3), Ok(()));
-        assert_eq!(rehearse(&copies(), 64, true, |needs| needs.len() <= 1), Err(BadList::NoRoom(8)));
+        assert_eq!(
+            rehearse(&copies(), 64, true, |needs| needs.len() <= 1),
+            Err(BadList::NoRoom(8))
+        );
         let anew = [entry(0, 0, Some(0)), entry(8, 1, Some(1)), entry(16, 1, Some(2))];
         let part = next_part(&anew, 64, (16, &Bindings::from([(0, 0), (1, 1)])), |_| true).unwrap();
-        assert_eq!(part.needs, BTreeSet::from([0, 2]), "slot 1 is bound anew where the part begins");
+        assert_eq!(
+            part.needs,
+            BTreeSet::from([0, 2]),
+            "slot 1 is bound anew where the part begins"
+        );
     }
 
     // spec: PRE-035
@@ -187,11 +218,18 @@ mod tests {
         let bound = Bindings::from([(0, 0), (1, 1)]);
         let rest = |list: &[PatchLocation]| next_part(list, 64, (32, &bound), |_| true).unwrap();
         let list = copies();
-        assert_eq!(check_bindings(&list, &rest(&list), &bound), Ok(()), "both slots are reprogrammed");
+        assert_eq!(
+            check_bindings(&list, &rest(&list), &bound),
+            Ok(()),
+            "both slots are reprogrammed"
+        );
         let unbinds: Vec<_> = vec![entry(32, 0, None), entry(40, 1, None)];
         assert_eq!(check_bindings(&unbinds, &rest(&unbinds), &bound), Ok(()));
         let leaks: Vec<_> = vec![entry(32, 0, None)];
-        assert_eq!(check_bindings(&leaks, &rest(&leaks), &bound), Err(BadList::BindingLeak { slot: 1 }));
+        assert_eq!(
+            check_bindings(&leaks, &rest(&leaks), &bound),
+            Err(BadList::BindingLeak { slot: 1 })
+        );
     }
 
     // spec: PRE-040

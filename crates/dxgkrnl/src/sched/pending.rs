@@ -1,4 +1,5 @@
-//! Owns what contexts have queued and what of it is at an end: commands, waits, and signals with what they do. Data of `vidsch`.
+//! Owns what contexts have queued and what of it is at an end: commands, waits, and signals with
+//! what they do. Data of `vidsch`.
 
 use super::broadcast::Broadcast;
 use crate::display::QueuedFlip;
@@ -9,7 +10,8 @@ use tidegate_calls::{Priority, SignalFlags};
 use tidegate_ddi::OsHandle;
 use tidegate_platform::{CpuTime, Event};
 
-/// A moment: on the timeline, and on the clock of deadlines. They differ under exploration, where the timeline counts steps.
+/// A moment: on the timeline, and on the clock of deadlines. They differ under exploration, where
+/// the timeline counts steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Now {
     pub(crate) stamp_ns: u64,
@@ -21,7 +23,8 @@ pub(crate) struct Now {
 pub(crate) enum CommandKind {
     /// A process's work.
     Render,
-    /// The same as a part of a buffer with physical addresses, by its number; see `render`. `last`: no part comes behind it.
+    /// The same as a part of a buffer with physical addresses, by its number; see `render`. `last`:
+    /// no part comes behind it.
     Patched { last: bool },
     /// The memory manager's.
     Paging,
@@ -162,8 +165,8 @@ pub(super) struct ContextQueue<F> {
     pub(super) done: FenceOperations,
 }
 
-/// Why no packet of a context may be given to the driver now, whatever is queued: its save areas are no place for a state yet, or
-/// not at this moment.
+/// Why no packet of a context may be given to the driver now, whatever is queued: its save areas
+/// are no place for a state yet, or not at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hold {
     /// So many of them have no first content.

@@ -1,14 +1,19 @@
-//! Owns one engine's packets, and its preemption: which are in flight, when they are asked for, and what comes back. Pure.
+//! Owns one engine's packets, and its preemption: which are in flight, when they are asked for, and
+//! what comes back. Pure.
 //!
 //! A request is made, by number of the engine's line, and only one at a time:
-//! 1. for a packet of higher rank that waits while a lower one runs. It is not given to the engine before: it would come back;
+//! 1. for a packet of higher rank that waits while a lower one runs. It is not given to the engine
+//!    before: it would come back;
 //! 2. when a packet has run for a quantum and another context of its rank waits;
-//! 3. when a packet has run for the timeout delay, whoever waits: what does not come back then is a timeout.
+//! 3. when a packet has run for the timeout delay, whoever waits: what does not come back then is a
+//!    timeout.
 //!
-//! While a request is open nothing is submitted to its engine, so that everything with a number behind the last completed one came back.
-//! Paging packets that come back are next, in their order and under their numbers; only 3 preempts them, since nothing
-//! may go before them. Others go to the heads of their contexts and get new numbers. A driver that is not preemption aware
-//! gets no request: its timeout is that the first packet has run for the delay. Its engine is held for the parts of a split buffer.
+//! While a request is open nothing is submitted to its engine, so that everything with a number
+//! behind the last completed one came back. Paging packets that come back are next, in their order
+//! and under their numbers; only 3 preempts them, since nothing may go before them. Others go to
+//! the heads of their contexts and get new numbers. A driver that is not preemption aware gets no
+//! request: its timeout is that the first packet has run for the delay. Its engine is held for the
+//! parts of a split buffer.
 
 use super::line::{FenceLine, is_after};
 use super::pending::{Command, CommandKind};
@@ -86,7 +91,8 @@ pub(super) struct Engine {
     withdrawn: Option<u32>,
     /// The request or packet, by its number, whose timeout was reported.
     timed_out: Option<u32>,
-    /// Where the engine is turned to when it has nothing to do, if its hardware would keep a context otherwise.
+    /// Where the engine is turned to when it has nothing to do, if its hardware would keep a
+    /// context otherwise.
     pub(super) idle_context: Option<OsHandle>,
     /// Whose packet it was given last.
     turned_to: Option<OsHandle>,
@@ -100,7 +106,8 @@ pub(super) struct Engine {
     pub(super) aftermath: Option<Aftermath>,
 }
 
-/// What a reset came to: the packet that it names, and whether that one was cut off or is the last complete one.
+/// What a reset came to: the packet that it names, and whether that one was cut off or is the last
+/// complete one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Aftermath {
     pub(super) last: u32,
@@ -143,7 +150,10 @@ impl Engine {
             CommandKind::Patched { last: true } => self.end_split(context),
             CommandKind::Render | CommandKind::Paging | CommandKind::ContextSwitch => {}
         }
-        self.enter(Packet { id, context, command, priority, lifted_since, began: None, submitted: now }, now);
+        self.enter(
+            Packet { id, context, command, priority, lifted_since, began: None, submitted: now },
+            now,
+        );
         id
     }
 
@@ -168,8 +178,10 @@ impl Engine {
 
     /// The context that an engine with nothing to do is to be turned to.
     pub(super) fn turns_away(&self) -> Option<OsHandle> {
-        let idle =
-            !self.stopped && self.in_flight.is_empty() && self.returned.is_empty() && self.request.is_none();
+        let idle = !self.stopped
+            && self.in_flight.is_empty()
+            && self.returned.is_empty()
+            && self.request.is_none();
         let kept = self.turned_to.is_some_and(|context| self.idle_context != Some(context));
         self.idle_context.filter(|_| idle && kept)
     }
@@ -191,7 +203,8 @@ impl Engine {
         !is_after(id, self.last_submitted)
     }
 
-    /// Packets up to this number are complete. The number of the last one that really was is kept: what was preempted is not.
+    /// Packets up to this number are complete. The number of the last one that really was is kept:
+    /// what was preempted is not.
     // spec: PRE-025
     pub(super) fn complete_up_to(&mut self, id: u32, now: CpuTime) -> Vec<OsHandle> {
         let mut completed = Vec::new();
@@ -239,8 +252,8 @@ impl Engine {
         limit.is_some_and(|(began, delay_ns)| now >= began.after(delay_ns))
     }
 
-    /// When it counts as hung, with the number of the request that is not answered by then, or of the packet where nothing is
-    /// asked for. A timeout is reported once.
+    /// When it counts as hung, with the number of the request that is not answered by then, or of
+    /// the packet where nothing is asked for. A timeout is reported once.
     pub(super) fn times_out(&self, limits: &Limits, delay_ns: u64) -> Option<(u32, CpuTime)> {
         if self.stopped || self.is_exempt() {
             return None;
@@ -267,8 +280,8 @@ impl Engine {
         self.in_flight.front().is_some_and(|packet| self.exempt.contains(&packet.context))
     }
 
-    /// The highest rank of other contexts that wait for the first packet, on the engine or for it; `None` when nobody does, or the first
-    /// packet is one that nobody goes before.
+    /// The highest rank of other contexts that wait for the first packet, on the engine or for it;
+    /// `None` when nobody does, or the first packet is one that nobody goes before.
     fn who_waits(&self, limits: &Limits, now: CpuTime) -> Option<Priority> {
         let first = self.in_flight.front().filter(|packet| packet.command.kind.is_work())?;
         let behind = self.in_flight.iter().skip(1).filter(|packet| packet.context != first.context);
@@ -277,13 +290,15 @@ impl Engine {
         behind.chain(ready.map(|candidate| candidate.rank())).max()
     }
 
-    /// When [`Engine::wants_back`] could say something else although nothing happened, later than `seen`.
+    /// When [`Engine::wants_back`] could say something else although nothing happened, later than
+    /// `seen`.
     pub(super) fn deadline(&self, limits: &Limits, seen: CpuTime) -> Option<CpuTime> {
         let first = self.in_flight.front().filter(|_| self.request.is_none() && !self.stopped)?;
         let began = first.began?;
         let timeout = self.timeout_ns(limits).map(|delay_ns| began.after(delay_ns));
         let waits = self.who_waits(limits, seen).filter(|_| limits.preempts);
-        let quantum = waits.filter(|w| *w >= first.priority).map(|_| began.after(limits.quantum_ns));
+        let quantum =
+            waits.filter(|w| *w >= first.priority).map(|_| began.after(limits.quantum_ns));
         let lifts = self.ready.lifts(limits.quantum_ns).filter(|_| waits.is_some());
         timeout.into_iter().chain(quantum).chain(lifts).filter(|deadline| *deadline > seen).min()
     }
@@ -376,6 +391,7 @@ pub(super) enum Answered {
 impl Engine {
     /// An engine whose line has given out `last`.
     pub(super) fn number_from(&mut self, last: u32) {
-        (self.line, self.last_submitted, self.last_completed) = (FenceLine::behind(last), last, last);
+        (self.line, self.last_submitted, self.last_completed) =
+            (FenceLine::behind(last), last, last);
     }
 }

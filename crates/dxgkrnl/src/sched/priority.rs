@@ -1,7 +1,8 @@
 //! Owns who is next on an engine: the contexts that could go, by priority. Pure.
 //!
-//! REALTIME goes before everybody, HIGH before NORMAL before IDLE, and equals take turns, packet by packet. So that HIGH starves nobody, a
-//! band that has waited for long enough is lifted for a quantum: what it has stands as HIGH does then, before that of HIGH.
+//! REALTIME goes before everybody, HIGH before NORMAL before IDLE, and equals take turns, packet by
+//! packet. So that HIGH starves nobody, a band that has waited for long enough is lifted for a
+//! quantum: what it has stands as HIGH does then, before that of HIGH.
 //!
 //! | band | promised of an engine on which higher bands never rest | waits at most |
 //! |---|---|---|
@@ -9,9 +10,10 @@
 //! | NORMAL | one quantum in 10, of what REALTIME leaves | 9 quanta and the one that is running |
 //! | IDLE | one quantum in 100, of what REALTIME leaves | 99 quanta and the one that is running |
 //!
-//! To what is waited at most comes the time that the GPU takes to be preempted, and the turns of others in the band. REALTIME asks for a
-//! privilege, and is promised to hold everybody up. A driver that takes no requests runs a packet that was begun to its end: there
-//! the bounds count from that.
+//! To what is waited at most comes the time that the GPU takes to be preempted, and the turns of
+//! others in the band. REALTIME asks for a privilege, and is promised to hold everybody up. A
+//! driver that takes no requests runs a packet that was begun to its end: there the bounds count
+//! from that.
 
 use std::collections::VecDeque;
 use tidegate_calls::Priority;
@@ -21,7 +23,8 @@ use tidegate_platform::CpuTime;
 const BANDS: usize = 4;
 
 // spec: PRE-072
-/// Quanta after which a band that waits is lifted; `None` where nobody above could starve it, or may.
+/// Quanta after which a band that waits is lifted; `None` where nobody above could starve it, or
+/// may.
 fn patience(priority: Priority, quantum_ns: u64) -> Option<u64> {
     match priority {
         Priority::Idle => Some(quantum_ns.saturating_mul(99)),
@@ -73,7 +76,8 @@ impl Candidate {
     }
 }
 
-const PRIORITIES: [Priority; BANDS] = [Priority::Idle, Priority::Normal, Priority::High, Priority::Realtime];
+const PRIORITIES: [Priority; BANDS] =
+    [Priority::Idle, Priority::Normal, Priority::High, Priority::Realtime];
 
 impl Ready {
     /// Behind the others of its band.
@@ -83,8 +87,8 @@ impl Ready {
         band.hungry_since.get_or_insert(now);
     }
 
-    /// Before the others of its band: it was there before, and its turn is not over. `hungry_since` is what its band had waited by then, if
-    /// that is not made good yet.
+    /// Before the others of its band: it was there before, and its turn is not over. `hungry_since`
+    /// is what its band had waited by then, if that is not made good yet.
     pub(super) fn push_front(
         &mut self,
         context: OsHandle,
@@ -117,8 +121,8 @@ impl Ready {
         Some(next)
     }
 
-    /// Whose turn it would be beside the packet of a context that an engine is running: of that context nobody can be next, and a band that
-    /// is being served does not starve.
+    /// Whose turn it would be beside the packet of a context that an engine is running: of that
+    /// context nobody can be next, and a band that is being served does not starve.
     pub(super) fn best(
         &self,
         quantum_ns: u64,
@@ -134,7 +138,8 @@ impl Ready {
             Some(Candidate { context, priority, lifted_since })
         });
         // Of equals the lifted one, and of those who has waited for longer.
-        candidates.max_by_key(|c| (c.rank(), c.lifted_since.map(|since| u64::MAX - since.0), c.priority))
+        candidates
+            .max_by_key(|c| (c.rank(), c.lifted_since.map(|since| u64::MAX - since.0), c.priority))
     }
 
     /// When a band that waits will be lifted.
@@ -172,7 +177,8 @@ mod tests {
             (4, Priority::Normal),
             (5, Priority::High),
         ]);
-        let order: Vec<_> = std::iter::from_fn(|| next(&mut all, 0)).map(|(context, _)| context).collect();
+        let order: Vec<_> =
+            std::iter::from_fn(|| next(&mut all, 0)).map(|(context, _)| context).collect();
         assert_eq!(order, [3, 5, 1, 4, 2]);
         assert_eq!(all.lifts(QUANTUM_NS).count(), 0, "nobody waits");
     }
@@ -184,7 +190,11 @@ mod tests {
         assert_eq!(all.lifts(QUANTUM_NS).collect::<Vec<_>>(), [CpuTime(90)]);
         assert_eq!(next(&mut all, 89), Some((3, false)));
         assert_eq!(next(&mut all, 90), Some((1, true)));
-        assert_eq!(next(&mut all, 100), Some((4, false)), "the band has had its quantum: it waits anew");
+        assert_eq!(
+            next(&mut all, 100),
+            Some((4, false)),
+            "the band has had its quantum: it waits anew"
+        );
         all.push_back(OsHandle(4), Priority::High, CpuTime(100));
         assert_eq!(next(&mut all, 179), Some((4, false)));
         all.push_back(OsHandle(4), Priority::Realtime, CpuTime(179));

@@ -1,17 +1,21 @@
-//! Owns packets with physical addresses: a process gives commands and lists the allocations that they may use, the driver makes a DMA
-//! buffer and a patch list of them, and the kernel runs it, in parts where local memory is too small for all of it.
+//! Owns packets with physical addresses: a process gives commands and lists the allocations that
+//! they may use, the driver makes a DMA buffer and a patch list of them, and the kernel runs it, in
+//! parts where local memory is too small for all of it.
 //!
 //! The order that matters:
-//! 1. commands are copied out of the process's reach; 2. the driver translates and checks them (DxgkDdiRender), and the kernel checks
-//!    the list (`patch_list`);
-//! 3. for each part: what it needs is paged in and held; the part is queued on each of the contexts, a packet like any other; what it
-//!    held is let go, with a mark of what is queued now, so that nothing leaves before the packet is complete;
-//! 4. when VidSch gives a part to an engine, the driver patches in where its allocations stand (DxgkDdiPatch), and is given the packet
-//!    (DxgkDdiSubmitCommand). A part that linked adapters run as well, or that comes back from a preemption, is patched again only when
-//!    something stands elsewhere by now: its contents do not change under an engine.
+//! 1. commands are copied out of the process's reach; 2. the driver translates and checks them
+//!    (DxgkDdiRender), and the kernel checks the list (`patch_list`);
+//! 3. for each part: what it needs is paged in and held; the part is queued on each of the
+//!    contexts, a packet like any other; what it held is let go, with a mark of what is queued now,
+//!    so that nothing leaves before the packet is complete;
+//! 4. when VidSch gives a part to an engine, the driver patches in where its allocations stand
+//!    (DxgkDdiPatch), and is given the packet (DxgkDdiSubmitCommand). A part that linked adapters
+//!    run as well, or that comes back from a preemption, is patched again only when something
+//!    stands elsewhere by now: its contents do not change under an engine.
 //!
-//! Packets of other contexts and of the memory manager run between two parts as they do between two packets; only those of the memory
-//! manager where the driver is not preemption aware (`vidsch`). The caller waits for memory, and never for the GPU.
+//! Packets of other contexts and of the memory manager run between two parts as they do between two
+//! packets; only those of the memory manager where the driver is not preemption aware (`vidsch`).
+//! The caller waits for memory, and never for the GPU.
 
 use super::patch_list::{self, BadList, Bindings, Part};
 use super::{CommandKind, submit_command};
@@ -31,7 +35,8 @@ use tidegate_platform::{Bulk, Mutex, PhysicalAddress};
 /// Most bytes of commands in one call.
 pub(crate) const MAX_COMMAND_BYTES: usize = 1 << 20;
 
-/// How much larger than its commands a DMA buffer is made: for what a driver puts around each of them.
+/// How much larger than its commands a DMA buffer is made: for what a driver puts around each of
+/// them.
 const BUFFER_BYTES_PER_BYTE: usize = 3;
 
 /// A DMA buffer, on the bus.
@@ -89,7 +94,8 @@ impl QueuedPart {
     }
 }
 
-/// D3DKMTRender: commands for contexts of one device, one of them on each physical adapter that is to run them.
+/// D3DKMTRender: commands for contexts of one device, one of them on each physical adapter that is
+/// to run them.
 pub(crate) fn render(
     contexts: &[Arc<Context>],
     commands: &[u8],
@@ -102,13 +108,15 @@ pub(crate) fn render(
     let buffer = Arc::new(translate(first, commands, listed)?);
     let bytes = buffer.bytes.len() as u32;
     // spec: PRE-036
-    let verifies =
-        adapter.config.verify_split_buffers && !adapter.caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING);
+    let verifies = adapter.config.verify_split_buffers
+        && !adapter.caps.scheduling.contains(VidSchCaps::NO_DMA_PATCHING);
     // Nothing of it has run: the call fails, and nothing else.
-    patch_list::rehearse(&buffer.list, bytes, verifies, buffer.fits()).map_err(|bad| match bad {
-        BadList::NoRoom(_) => Status::NO_MEMORY,
-        _ => Status::INVALID_PARAMETER,
-    })?;
+    patch_list::rehearse(&buffer.list, bytes, verifies, buffer.fits()).map_err(
+        |bad| match bad {
+            BadList::NoRoom(_) => Status::NO_MEMORY,
+            _ => Status::INVALID_PARAMETER,
+        },
+    )?;
     let (mut start, mut bound) = (0, Bindings::new());
     while start < bytes {
         // 3.
@@ -139,8 +147,12 @@ fn translate(
         .iter()
         .map(|(a, write)| RenderAllocation { gpu_va: a.gpu_va, bytes: a.bytes, write: *write })
         .collect();
-    let args =
-        Render { context: context.driver, commands, allocations: &allocations, dma_buffer: &dma_buffer };
+    let args = Render {
+        context: context.driver,
+        commands,
+        allocations: &allocations,
+        dma_buffer: &dma_buffer,
+    };
     let list = adapter.driver().render(&Passive::enter(), args)?;
     let used = dma_buffer.used();
     patch_list::check(&list, used, listed.len(), adapter.caps.max_allocation_list_slot_id)
@@ -220,6 +232,7 @@ pub(super) fn submit(
         *queued.patched.lock() = Some(places);
     }
     let (start_offset, end_offset) = (part.bytes.start, part.bytes.end);
-    let packet = SubmitCommandPhysical { dma_buffer: buffer.at, start_offset, end_offset, ..packet };
+    let packet =
+        SubmitCommandPhysical { dma_buffer: buffer.at, start_offset, end_offset, ..packet };
     adapter.driver().submit_command(&tidegate_ddi::Dispatch::enter(), packet)
 }

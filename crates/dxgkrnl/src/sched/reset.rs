@@ -1,8 +1,8 @@
-//! Owns what timeout recovery (`tdr`) does to packets: engines stop, what they had is over or comes back, they go on. Decisions are
-//! `vidsch::reset`'s; here they are carried out.
+//! Owns what timeout recovery (`tdr`) does to packets: engines stop, what they had is over or comes
+//! back, they go on. Decisions are `vidsch::reset`'s; here they are carried out.
 //!
-//! Only one thread at a time submits, preempts and resets: who recovers takes the right to carry out decisions to stop an engine, so that
-//! nobody is in the middle of a submission to it.
+//! Only one thread at a time submits, preempts and resets: who recovers takes the right to carry
+//! out decisions to stop an engine, so that nobody is in the middle of a submission to it.
 
 use super::{carry_out_all, now, preempt, run};
 use crate::adapter::Adapter;
@@ -24,7 +24,8 @@ pub(crate) struct Dependents {
     pub(crate) silent: Vec<EngineId>,
 }
 
-/// Has `change` made while nobody carries out decisions; waits for whoever does, for as long as he may stay in the driver.
+/// Has `change` made while nobody carries out decisions; waits for whoever does, for as long as he
+/// may stay in the driver.
 fn alone(adapter: &Arc<Adapter>, change: impl FnOnce()) {
     let turn = {
         let mut sched = adapter.sched.lock();
@@ -38,7 +39,8 @@ fn alone(adapter: &Arc<Adapter>, change: impl FnOnce()) {
         }
     };
     if let Some(turn) = turn {
-        // Whoever is stuck in the driver is found out when the adapter is reset; nothing is stopped by waiting longer.
+        // Whoever is stuck in the driver is found out when the adapter is reset; nothing is stopped
+        // by waiting longer.
         let deadline = adapter.platform.now().after(adapter.config.tdr.ddi_delay_ns);
         if turn.wait_for(Some(deadline), "whoever submits packets") != WaitEnd::Woken
             && adapter.sched.lock().withdraw_heir(&turn)
@@ -56,7 +58,8 @@ pub(crate) fn stop_engine(adapter: &Arc<Adapter>, engine: EngineId) {
     alone(adapter, || adapter.sched.lock().stop(number));
 }
 
-/// The same for every engine; none of their interrupts counts. Returns contexts that have anything queued or with an engine.
+/// The same for every engine; none of their interrupts counts. Returns contexts that have anything
+/// queued or with an engine.
 pub(crate) fn stop_all_engines(adapter: &Arc<Adapter>) -> Vec<OsHandle> {
     let engines = 0..adapter.caps.engine_count();
     alone(adapter, || {
@@ -71,8 +74,9 @@ pub(crate) fn stop_all_engines(adapter: &Arc<Adapter>) -> Vec<OsHandle> {
     adapter.sched.lock().busy()
 }
 
-/// In one step at interrupt level: the numbers of the last packet that is complete and of the last one that was submitted; from then on
-/// no interrupt of the engine's packets counts, unless nothing is left.
+/// In one step at interrupt level: the numbers of the last packet that is complete and of the last
+/// one that was submitted; from then on no interrupt of the engine's packets counts, unless nothing
+/// is left.
 pub(crate) fn snapshot(adapter: &Adapter, engine: EngineId) -> (u32, u32) {
     let _at_interrupt_level = adapter.interrupt_lock.lock_device();
     let reported = interrupt::ignore(adapter, engine);
@@ -82,11 +86,17 @@ pub(crate) fn snapshot(adapter: &Adapter, engine: EngineId) -> (u32, u32) {
     (reported.filter(later).unwrap_or(completed), submitted)
 }
 
-/// Has engines that depend on one that is to be reset stop, and give back what they have, within the delay for it.
-pub(crate) fn preempt_dependents(adapter: &Arc<Adapter>, engine: EngineId, group: u64) -> Dependents {
+/// Has engines that depend on one that is to be reset stop, and give back what they have, within
+/// the delay for it.
+pub(crate) fn preempt_dependents(
+    adapter: &Arc<Adapter>,
+    engine: EngineId,
+    group: u64,
+) -> Dependents {
     let nodes = (0..adapter.caps.nodes.len() as u32).filter(|node| *node != engine.node_ordinal);
     let engines = nodes.filter(|node| group >> node & 1 != 0);
-    let dependents: Vec<EngineId> = engines.map(|node_ordinal| EngineId { node_ordinal, ..engine }).collect();
+    let dependents: Vec<EngineId> =
+        engines.map(|node_ordinal| EngineId { node_ordinal, ..engine }).collect();
     for dependent in &dependents {
         let Some(number) = adapter.caps.engine_number(*dependent) else { continue };
         stop_engine(adapter, *dependent);
@@ -112,7 +122,8 @@ pub(crate) fn preempt_dependents(adapter: &Arc<Adapter>, engine: EngineId, group
     Dependents { empty, silent }
 }
 
-/// The engine was reset: `last` was cut off, or was complete. Returns whose packet was cut off, and whether it pages.
+/// The engine was reset: `last` was cut off, or was complete. Returns whose packet was cut off, and
+/// whether it pages.
 pub(crate) fn aftermath(
     adapter: &Adapter,
     engine: EngineId,
@@ -132,13 +143,15 @@ pub(crate) fn resume_engine(adapter: &Arc<Adapter>, engine: EngineId) {
     run(adapter);
 }
 
-/// The adapter was reset: packets of the kernel's own contexts are over, and whoever waits for one goes on.
+/// The adapter was reset: packets of the kernel's own contexts are over, and whoever waits for one
+/// goes on.
 pub(crate) fn end_kernel_s_packets(adapter: &Arc<Adapter>) {
     let of_kernel = |context: &OsHandle| {
         let live = adapter.contexts.lock().get(*context);
         live.is_some_and(|context| context.device.is_of_kernel())
     };
-    let contexts: Vec<OsHandle> = adapter.sched.lock().busy().into_iter().filter(of_kernel).collect();
+    let contexts: Vec<OsHandle> =
+        adapter.sched.lock().busy().into_iter().filter(of_kernel).collect();
     adapter.sched.lock().end(|context| contexts.contains(&context), now(adapter));
     let _nobody_s = super::give_up(adapter, &contexts);
     run(adapter);
@@ -152,7 +165,8 @@ pub(crate) fn end_all_packets(adapter: &Arc<Adapter>) {
 
 /// Every engine is given packets again.
 pub(crate) fn resume_all_engines(adapter: &Arc<Adapter>) {
-    (0..adapter.caps.engine_count()).for_each(|number| resume_engine(adapter, adapter.caps.engine(number)));
+    (0..adapter.caps.engine_count())
+        .for_each(|number| resume_engine(adapter, adapter.caps.engine(number)));
 }
 
 /// When a preemption is next due that was not answered.
@@ -169,9 +183,10 @@ pub(crate) fn running_on(adapter: &Adapter, engine: EngineId) -> Option<Arc<Cont
     adapter.contexts.lock().get(first)
 }
 
-/// Engines that count as hung by now: they have not answered a preemption in time, or are asked for none and have run a packet
-/// for too long.
+/// Engines that count as hung by now: they have not answered a preemption in time, or are asked for
+/// none and have run a packet for too long.
 pub(crate) fn take_timed_out(adapter: &Adapter) -> Vec<EngineId> {
-    let numbers = adapter.sched.lock().take_timed_out(adapter.platform.now(), adapter.config.tdr.delay_ns);
+    let numbers =
+        adapter.sched.lock().take_timed_out(adapter.platform.now(), adapter.config.tdr.delay_ns);
     numbers.into_iter().map(|number| adapter.caps.engine(number)).collect()
 }

@@ -1,13 +1,17 @@
-//! Owns VidSch's policy for the packet model: pure, no lock, no clock, no fence; times are arguments, decisions are returned.
+//! Owns VidSch's policy for the packet model: pure, no lock, no clock, no fence; times are
+//! arguments, decisions are returned.
 //!
-//! A context's queue is first in, first out over commands, waits and signals. A command goes to its engine when it heads the queue
-//! and the engine has room; a wait holds what stands behind it; a signal is made when it heads the queue and every earlier
-//! command is complete (a signal at submission does not ask for that), on every context that it was given to. Between contexts of an
-//! engine the higher priority goes first, and equal ones take turns (`priority`). Packets that the engine has are asked for when
-//! others should run instead (`preempt`), and come back to where they were.
+//! A context's queue is first in, first out over commands, waits and signals. A command goes to its
+//! engine when it heads the queue and the engine has room; a wait holds what stands behind it; a
+//! signal is made when it heads the queue and every earlier command is complete (a signal at
+//! submission does not ask for that), on every context that it was given to. Between contexts of an
+//! engine the higher priority goes first, and equal ones take turns (`priority`). Packets that the
+//! engine has are asked for when others should run instead (`preempt`), and come back to where they
+//! were.
 //!
-//! An engine is a node of a physical adapter; here it is a number (`AdapterCaps::engine_number`). Packets are numbered per engine
-//! (`line`). What contexts have queued is in `pending`. A context whose save area cannot take a state is held (`areas`).
+//! An engine is a node of a physical adapter; here it is a number (`AdapterCaps::engine_number`).
+//! Packets are numbered per engine (`line`). What contexts have queued is in `pending`. A context
+//! whose save area cannot take a state is held (`areas`).
 
 mod areas;
 
@@ -15,8 +19,8 @@ mod reset;
 
 use super::broadcast::{Broadcast, Standing};
 use super::pending::{
-    Command, CommandKind, ContextQueue, Effect, FenceOperations, Finished, GivenUp, Item, Now, QueuedSignal,
-    Signal, Work,
+    Command, CommandKind, ContextQueue, Effect, FenceOperations, Finished, GivenUp, Item, Now,
+    QueuedSignal, Signal, Work,
 };
 use super::preempt::{Answered, Engine, Limits, Packet, Reason};
 use super::priority::Candidate;
@@ -33,7 +37,13 @@ const DEFAULT_PACKET_CAP: usize = 2;
 #[derive(Debug)]
 pub(crate) enum Decision<F> {
     /// Give a packet to the driver.
-    Submit { context: OsHandle, engine: u32, command: Command, fence_id: u32, flags: SubmitCommandFlags },
+    Submit {
+        context: OsHandle,
+        engine: u32,
+        command: Command,
+        fence_id: u32,
+        flags: SubmitCommandFlags,
+    },
     /// Ask for the packets of an engine.
     Preempt { engine: u32, fence_id: u32 },
     /// Signal, then report [`VidSch::signalled`].
@@ -43,7 +53,8 @@ pub(crate) enum Decision<F> {
 /// What a report of a preemption came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Preempted {
-    /// The open request is answered: the contexts of packets that completed with it, and how many packets came back.
+    /// The open request is answered: the contexts of packets that completed with it, and how many
+    /// packets came back.
     Answered { completed: Vec<OsHandle>, returned: usize },
     /// The answer to a request that nobody waits for any more.
     Stale,
@@ -51,7 +62,8 @@ pub(crate) enum Preempted {
     Unknown(u32),
 }
 
-/// The scheduler of one adapter's packet contexts. `F` is a fence and a value; here it is only carried.
+/// The scheduler of one adapter's packet contexts. `F` is a fence and a value; here it is only
+/// carried.
 pub(crate) struct VidSch<F = super::FenceTarget> {
     limits: Limits,
     engines: Vec<Engine>,
@@ -102,7 +114,8 @@ impl<F: Clone> VidSch<F> {
         self.contexts.insert(context, ContextQueue::new(engine, priority, tag, lane));
     }
 
-    /// An engine whose hardware keeps the context that it worked for last is turned to this one when it has nothing to do.
+    /// An engine whose hardware keeps the context that it worked for last is turned to this one
+    /// when it has nothing to do.
     pub(crate) fn turn_idle_engine_to(&mut self, engine: u32, context: OsHandle) {
         if let Some(engine) = self.engines.get_mut(engine as usize) {
             engine.idle_context = Some(context);
@@ -118,8 +131,9 @@ impl<F: Clone> VidSch<F> {
         given_up
     }
 
-    /// Gives up everything that these contexts have queued, at once: their device is lost, and none of them makes a signal
-    /// because another one went first. What of theirs comes back from an engine is not submitted again.
+    /// Gives up everything that these contexts have queued, at once: their device is lost, and none
+    /// of them makes a signal because another one went first. What of theirs comes back from an
+    /// engine is not submitted again.
     pub(crate) fn clear_contexts(&mut self, contexts: &[OsHandle]) -> GivenUp<F> {
         let mut given_up =
             GivenUp { news: false, waits: Vec::new(), commands: Vec::new(), abandoned: Vec::new() };
@@ -130,7 +144,9 @@ impl<F: Clone> VidSch<F> {
             self.engines[queue.engine as usize].end_split(*context);
             for item in queue.items.drain(..) {
                 match item.work {
-                    Work::Command(command) if !item.came_back => given_up.commands.push((*context, command)),
+                    Work::Command(command) if !item.came_back => {
+                        given_up.commands.push((*context, command))
+                    }
                     Work::Command(_) => {}
                     Work::Wait { fences, .. } => {
                         given_up.waits.extend(fences.into_iter().map(|fence| (*context, fence)));
@@ -168,7 +184,13 @@ impl<F: Clone> VidSch<F> {
         if let Some(queue) = self.contexts.get_mut(&context) {
             let queued_ns = if let Work::Command(c) = &work { c.queued_ns } else { now.stamp_ns };
             // spec: MF-032
-            queue.items.push_back(Item { ticket, queued_ns, head_ns: None, came_back: false, work });
+            queue.items.push_back(Item {
+                ticket,
+                queued_ns,
+                head_ns: None,
+                came_back: false,
+                work,
+            });
         }
         self.touch(context, now);
         ticket
@@ -184,7 +206,13 @@ impl<F: Clone> VidSch<F> {
         for context in contexts {
             let Some(queue) = self.contexts.get_mut(context) else { continue };
             let (work, queued_ns) = (Work::Signal { at_submission, reached: false }, now.stamp_ns);
-            queue.items.push_back(Item { ticket, queued_ns, head_ns: None, came_back: false, work });
+            queue.items.push_back(Item {
+                ticket,
+                queued_ns,
+                head_ns: None,
+                came_back: false,
+                work,
+            });
         }
         for context in contexts {
             self.touch(*context, now);
@@ -218,19 +246,28 @@ impl<F: Clone> VidSch<F> {
         packets.map(|packet| packet.context).collect()
     }
 
-    /// Whether memory must stay where it is for a packet: one that an engine has, or one with physical addresses that an engine gave back.
-    /// What was saved of such a packet says where its allocations stood, and no patch reaches that.
+    /// Whether memory must stay where it is for a packet: one that an engine has, or one with
+    /// physical addresses that an engine gave back. What was saved of such a packet says where its
+    /// allocations stood, and no patch reaches that.
     pub(crate) fn holds_places(&self) -> bool {
         let holds = |item: &Item<F>| match &item.work {
-            Work::Command(command) => item.came_back && matches!(command.kind, CommandKind::Patched { .. }),
+            Work::Command(command) => {
+                item.came_back && matches!(command.kind, CommandKind::Patched { .. })
+            }
             _ => false,
         };
         self.engines.iter().any(|engine| !engine.in_flight.is_empty())
             || self.contexts.values().any(|queue| queue.items.iter().any(holds))
     }
 
-    /// Packets of `engine` up to `fence_id` are complete; returns their contexts. `None` when no packet of that number was submitted.
-    pub(crate) fn completed(&mut self, engine: u32, fence_id: u32, now: Now) -> Option<Vec<OsHandle>> {
+    /// Packets of `engine` up to `fence_id` are complete; returns their contexts. `None` when no
+    /// packet of that number was submitted.
+    pub(crate) fn completed(
+        &mut self,
+        engine: u32,
+        fence_id: u32,
+        now: Now,
+    ) -> Option<Vec<OsHandle>> {
         let known = self.engines.get(engine as usize)?.was_submitted(fence_id);
         known.then(|| self.complete_up_to(engine, fence_id, now))
     }
@@ -248,9 +285,11 @@ impl<F: Clone> VidSch<F> {
         self.touch(context, now);
     }
 
-    /// A packet did not reach the engine: nothing is left of it. The packets before it are where they were; they may be running.
+    /// A packet did not reach the engine: nothing is left of it. The packets before it are where
+    /// they were; they may be running.
     pub(crate) fn not_taken(&mut self, engine: u32, fence_id: u32, now: Now) {
-        let packet = self.engines.get_mut(engine as usize).and_then(|e| e.not_taken(fence_id, now.at));
+        let packet =
+            self.engines.get_mut(engine as usize).and_then(|e| e.not_taken(fence_id, now.at));
         if let Some(packet) = packet {
             self.left_engine(packet.context, now);
         }
@@ -262,14 +301,16 @@ impl<F: Clone> VidSch<F> {
         engine.in_flight.iter().find(|packet| packet.id == fence_id).map(|packet| packet.context)
     }
 
-    /// The driver reports that a preemption is over: packets up to `last_completed` are complete, and the others came back.
+    /// The driver reports that a preemption is over: packets up to `last_completed` are complete,
+    /// and the others came back.
     pub(crate) fn preempted(
         &mut self,
         engine: u32,
         (request, last_completed): (u32, u32),
         now: Now,
     ) -> Preempted {
-        let answered = self.engines.get(engine as usize).map(|e| e.answered(request, last_completed));
+        let answered =
+            self.engines.get(engine as usize).map(|e| e.answered(request, last_completed));
         let reason = match answered {
             Some(Answered::Open(reason)) => reason,
             Some(Answered::Withdrawn) => return Preempted::Stale,
@@ -283,8 +324,9 @@ impl<F: Clone> VidSch<F> {
         Preempted::Answered { completed, returned }
     }
 
-    /// Packets that an engine gave back go to where they were: paging packets before everything else on the engine, others to the
-    /// heads of their contexts, which go on where their turns ended.
+    /// Packets that an engine gave back go to where they were: paging packets before everything
+    /// else on the engine, others to the heads of their contexts, which go on where their turns
+    /// ended.
     fn put_back(&mut self, engine: u32, packets: Vec<Packet>, reason: Reason, now: Now) {
         for (place, packet) in packets.into_iter().enumerate().rev() {
             match packet.command.kind {
@@ -292,7 +334,8 @@ impl<F: Clone> VidSch<F> {
                 CommandKind::ContextSwitch => self.left_engine(packet.context, now),
                 CommandKind::Render | CommandKind::Patched { .. } => {
                     let began = packet.began.filter(|_| packet.lifted_since.is_some());
-                    let lift_over = began.is_some_and(|began| now.at >= began.after(self.limits.quantum_ns));
+                    let lift_over =
+                        began.is_some_and(|began| now.at >= began.after(self.limits.quantum_ns));
                     let turn_over = place == 0 && (reason == Reason::Quantum || lift_over);
                     self.put_back_command(&packet, turn_over, now);
                 }
@@ -313,8 +356,10 @@ impl<F: Clone> VidSch<F> {
         if queue.signalling || queue.hold.is_on() {
             return;
         }
-        let (listed, ready) =
-            (std::mem::replace(&mut queue.listed, true), &mut self.engines[queue.engine as usize].ready);
+        let (listed, ready) = (
+            std::mem::replace(&mut queue.listed, true),
+            &mut self.engines[queue.engine as usize].ready,
+        );
         if listed {
             ready.remove(context, queue.priority);
         }
@@ -340,10 +385,14 @@ impl<F: Clone> VidSch<F> {
     /// Engines whose first packet has run for the timeout delay, and was not asked for.
     pub(crate) fn overdue(&self, now: CpuTime) -> Vec<u32> {
         let engines = (0..).zip(&self.engines);
-        engines.filter(|(_, engine)| engine.is_overdue(&self.limits, now)).map(|(number, _)| number).collect()
+        engines
+            .filter(|(_, engine)| engine.is_overdue(&self.limits, now))
+            .map(|(number, _)| number)
+            .collect()
     }
 
-    /// Takes the right to carry out decisions; `false` when somebody has it, who will see what was just entered.
+    /// Takes the right to carry out decisions; `false` when somebody has it, who will see what was
+    /// just entered.
     pub(crate) fn begin_run(&mut self) -> bool {
         !std::mem::replace(&mut self.running, true)
     }
@@ -372,11 +421,14 @@ impl<F: Clone> VidSch<F> {
     fn next_signal(&mut self, now: Now) -> Option<Decision<F>> {
         while let Some(ticket) = self.reached_signals.pop_front() {
             // One whose contexts went away meanwhile is abandoned.
-            let Some(QueuedSignal { signal, contexts }) = self.signals.remove(&ticket) else { continue };
+            let Some(QueuedSignal { signal, contexts }) = self.signals.remove(&ticket) else {
+                continue;
+            };
             let contexts = contexts.queues();
             for context in &contexts {
                 let Some(queue) = self.contexts.get_mut(context) else { continue };
-                // A signal at submission was reached when the packet before it went; that one may have come back since.
+                // A signal at submission was reached when the packet before it went; that one may
+                // have come back since.
                 let at = queue.items.iter().position(|item| item.ticket == ticket);
                 let Some(item) = at.and_then(|at| queue.items.remove(at)) else { continue };
                 queue.signalling = true;
@@ -426,31 +478,36 @@ impl<F: Clone> VidSch<F> {
             return Some(self.submit(engine, candidate, (command, came_back), now));
         }
         // spec: PRE-012
-        let context = self.engines[index].turns_away().filter(|_| self.held_for_split(index).is_none())?;
+        let context =
+            self.engines[index].turns_away().filter(|_| self.held_for_split(index).is_none())?;
         let idle = Candidate { context, priority: Priority::Realtime, lifted_since: None };
         Some(self.submit(engine, idle, (Command::CONTEXT_SWITCH, false), now))
     }
 
-    /// Takes the context whose turn it is. While an engine is held for a split buffer, only the contexts of the memory manager and
-    /// then the context of the buffer have a turn.
+    /// Takes the context whose turn it is. While an engine is held for a split buffer, only the
+    /// contexts of the memory manager and then the context of the buffer have a turn.
     fn take_candidate(&mut self, index: usize, now: Now) -> Option<Candidate> {
         let Some(held) = self.held_for_split(index) else {
             return self.engines[index].ready.pop(self.limits.quantum_ns, now.at);
         };
-        let listed =
-            || self.contexts.iter().filter(|(_, queue)| queue.listed && queue.engine as usize == index);
-        let pages =
-            |queue: &ContextQueue<F>| queue.head_command().is_some_and(|c| c.kind == CommandKind::Paging);
+        let listed = || {
+            self.contexts.iter().filter(|(_, queue)| queue.listed && queue.engine as usize == index)
+        };
+        let pages = |queue: &ContextQueue<F>| {
+            queue.head_command().is_some_and(|c| c.kind == CommandKind::Paging)
+        };
         let paging = listed().find(|(_, queue)| pages(queue));
-        let (context, queue) = paging.or_else(|| listed().find(|(context, _)| **context == held))?;
+        let (context, queue) =
+            paging.or_else(|| listed().find(|(context, _)| **context == held))?;
         let (context, priority) = (*context, queue.priority);
         self.engines[index].ready.remove(context, priority);
         Some(Candidate { context, priority, lifted_since: None })
     }
 
     // spec: PRE-111
-    /// The context of the split buffer that an engine is held for: the parts of a buffer run back to back where the driver is not
-    /// preemption aware. While a wait heads the context's queue other contexts run, because the wait may depend on them.
+    /// The context of the split buffer that an engine is held for: the parts of a buffer run back
+    /// to back where the driver is not preemption aware. While a wait heads the context's queue
+    /// other contexts run, because the wait may depend on them.
     fn held_for_split(&self, index: usize) -> Option<OsHandle> {
         let context = self.engines[index].split().filter(|_| !self.limits.preempts)?;
         let queue = self.contexts.get(&context)?;
@@ -478,7 +535,8 @@ impl<F: Clone> VidSch<F> {
         Decision::Submit { context, engine, command, fence_id, flags }
     }
 
-    /// Something about the context changed: takes satisfied waits off its head and lists it if its head can go.
+    /// Something about the context changed: takes satisfied waits off its head and lists it if its
+    /// head can go.
     fn touch(&mut self, context: OsHandle, now: Now) {
         let Some(queue) = self.contexts.get_mut(&context) else { return };
         while let Some(head) = queue.items.front_mut() {
@@ -506,7 +564,11 @@ impl<F: Clone> VidSch<F> {
             Some(Item { work: Work::Command(_), .. }) if queue.hold.is_on() => {}
             Some(Item { work: Work::Command(_), .. }) => {
                 queue.listed = true;
-                self.engines[queue.engine as usize].ready.push_back(context, queue.priority, now.at);
+                self.engines[queue.engine as usize].ready.push_back(
+                    context,
+                    queue.priority,
+                    now.at,
+                );
             }
             // spec: MF-023
             Some(Item { ticket, work: Work::Signal { at_submission, reached }, .. })
@@ -535,10 +597,15 @@ impl<F: Clone> VidSch<F> {
 
 impl VidSch {
     /// What each context did with fences until `now_ns`, by the context's tag.
-    pub(crate) fn fence_operations(&self, now_ns: u64) -> impl Iterator<Item = (u32, FenceOperations)> {
+    pub(crate) fn fence_operations(
+        &self,
+        now_ns: u64,
+    ) -> impl Iterator<Item = (u32, FenceOperations)> {
         self.contexts.values().map(move |queue| {
             let mut done = queue.done;
-            if let Some(Item { head_ns: Some(head_ns), work: Work::Wait { .. }, .. }) = queue.items.front() {
+            if let Some(Item { head_ns: Some(head_ns), work: Work::Wait { .. }, .. }) =
+                queue.items.front()
+            {
                 done.block(*head_ns, now_ns);
             }
             (queue.tag, done)
@@ -552,7 +619,9 @@ impl VidSch {
             Work::Wait { fences, .. } => Some((tag, fences)),
             _ => None,
         });
-        waits.flat_map(|(tag, fences)| fences.iter().filter_map(move |f| f.0.pending(tag, f.1))).collect()
+        waits
+            .flat_map(|(tag, fences)| fences.iter().filter_map(move |f| f.0.pending(tag, f.1)))
+            .collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Owns the reset of an adapter: the published order. What nobody had any work or content on goes on afterwards; everything else is lost.
+//! Owns the reset of an adapter: the published order. What nobody had any work or content on goes
+//! on afterwards; everything else is lost.
 
 use super::naming;
 use crate::adapter::Adapter;
@@ -23,7 +24,8 @@ pub(super) fn reset(
 ) -> Result<Vec<(u32, bool)>, BugCheck> {
     let (tdr, config) = (&adapter.tdr, &adapter.config.tdr);
     tdr.resets.fetch_add(1);
-    // 1. All nodes stop: nothing is submitted any more, and no interrupt of an engine means anything.
+    // 1. All nodes stop: nothing is submitted any more, and no interrupt of an engine means
+    //    anything.
     let busy = sched::stop_all_engines(adapter);
     // 2. The driver resets the hardware, alone with it.
     let alone = |call: &mut dyn FnMut() -> Result<(), tidegate_calls::Status>| {
@@ -32,10 +34,12 @@ pub(super) fn reset(
     let (reset, blame) =
         naming(adapter, || alone(&mut || adapter.driver().reset_from_timeout(&Passive::enter())));
     reset?.map_err(|status| BugCheck::RecoveryFailed { ddi: "DxgkDdiResetFromTimeout", status })?;
-    // Nothing is left on any engine: whoever was to be suspended is, and who waits for a paging packet need not.
+    // Nothing is left on any engine: whoever was to be suspended is, and who waits for a paging
+    // packet need not.
     suspend::settle_all(adapter, |_| true);
     sched::end_kernel_s_packets(adapter);
-    // 3. Everything leaves the device's memory, where its content is lost; no screen shows it meanwhile.
+    // 3. Everything leaves the device's memory, where its content is lost; no screen shows it
+    //    meanwhile.
     adapter.screen_off();
     let (owners, _moved) = adapter.lose_local_memory();
     let _pages = adapter.trim_fence_storage(0);
@@ -43,7 +47,8 @@ pub(super) fn reset(
     let mut devices = BTreeMap::new();
     let hung: Vec<OsHandle> = guilty.iter().chain(&blame.culprits).map(|d| d.os_handle).collect();
     let at_work = adapter.devices_at_work(&busy);
-    for device in guilty.iter().chain(&blame.culprits).chain(&blame.bystanders).chain(&at_work).chain(&owners)
+    for device in
+        guilty.iter().chain(&blame.culprits).chain(&blame.bystanders).chain(&at_work).chain(&owners)
     {
         devices.insert(device.os_handle, device.clone());
     }
@@ -62,7 +67,8 @@ pub(super) fn reset(
     sched::end_all_packets(adapter);
     // 4. The driver restarts the hardware, alone with it.
     let restarted = alone(&mut || adapter.driver().restart_from_timeout(&Passive::enter()))?;
-    restarted.map_err(|status| BugCheck::RecoveryFailed { ddi: "DxgkDdiRestartFromTimeout", status })?;
+    restarted
+        .map_err(|status| BugCheck::RecoveryFailed { ddi: "DxgkDdiRestartFromTimeout", status })?;
     // 5. All nodes go on.
     tdr.resets.fetch_add(1);
     adapter.local_memory_goes_on();

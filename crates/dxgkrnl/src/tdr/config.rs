@@ -1,4 +1,5 @@
-//! Owns what timeout detection and recovery is configured with: the published registry values, by their published defaults.
+//! Owns what timeout detection and recovery is configured with: the published registry values, by
+//! their published defaults.
 
 use crate::error::StartError;
 
@@ -6,7 +7,8 @@ use crate::error::StartError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TdrLevel {
-    /// TdrLevelOff: nothing is detected. What the kernel itself waits for, it still waits for no longer than the delay.
+    /// TdrLevelOff: nothing is detected. What the kernel itself waits for, it still waits for no
+    /// longer than the delay.
     Off = 0,
     /// TdrLevelBugcheck: every timeout stops the adapter at once.
     BugCheck = 1,
@@ -20,7 +22,8 @@ pub enum TdrLevel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TdrDebugMode {
-    /// TDR_DEBUG_MODE_OFF: whoever debugs is told before the recovery begins, see [`crate::Adapter::before_recovery`].
+    /// TDR_DEBUG_MODE_OFF: whoever debugs is told before the recovery begins, see
+    /// [`crate::Adapter::before_recovery`].
     Break = 0,
     /// TDR_DEBUG_MODE_IGNORE_TIMEOUT: the timeout is reported, and nothing is done.
     Ignore = 1,
@@ -36,19 +39,23 @@ pub enum TdrDebugMode {
 pub struct TdrConfig {
     /// TdrLevel.
     pub level: TdrLevel,
-    /// TdrDelay: how long the GPU may take for what it is asked, in nanoseconds; a preemption above all. Where power is managed the kernel
-    /// looks that often at the progress of engines with user-mode queues.
+    /// TdrDelay: how long the GPU may take for what it is asked, in nanoseconds; a preemption above
+    /// all. Where power is managed the kernel looks that often at the progress of engines with
+    /// user-mode queues.
     pub delay_ns: u64,
-    /// TdrDdiDelay: how long threads may take to leave the driver before an adapter is reset, in nanoseconds.
+    /// TdrDdiDelay: how long threads may take to leave the driver before an adapter is reset, in
+    /// nanoseconds.
     pub ddi_delay_ns: u64,
     /// TdrLimitTime: the window in which recoveries are counted, in nanoseconds.
     pub limit_time_ns: u64,
     /// TdrLimitCount: how many recoveries the window may have; one fewer of single engines.
     pub limit_count: u32,
-    /// How many engine time-outs in the window a process may cause before it gets no device any more (0x142). No number is published:
-    /// one below what is fatal for engines, so that one process cannot stop the adapter with them.
+    /// How many engine time-outs in the window a process may cause before it gets no device any
+    /// more (0x142). No number is published: one below what is fatal for engines, so that one
+    /// process cannot stop the adapter with them.
     pub application_limit_count: u32,
-    /// How long engines that depend on one that is reset may take to give back what they have, in nanoseconds.
+    /// How long engines that depend on one that is reset may take to give back what they have, in
+    /// nanoseconds.
     pub dependent_delay_ns: u64,
     /// TdrDebugMode.
     pub debug_mode: TdrDebugMode,
@@ -92,9 +99,14 @@ mod tests {
     #[test]
     fn the_published_values_are_the_defaults() {
         let config = TdrConfig::standard();
-        let TdrConfig { level, delay_ns, ddi_delay_ns, limit_time_ns, limit_count, debug_mode, .. } = config;
+        let TdrConfig {
+            level, delay_ns, ddi_delay_ns, limit_time_ns, limit_count, debug_mode, ..
+        } = config;
         assert_eq!((level as u32, debug_mode as u32, limit_count), (3, 2, 5));
-        assert_eq!([delay_ns, ddi_delay_ns, limit_time_ns].map(|ns| ns / 1_000_000_000), [2, 5, 60]);
+        assert_eq!(
+            [delay_ns, ddi_delay_ns, limit_time_ns].map(|ns| ns / 1_000_000_000),
+            [2, 5, 60]
+        );
         assert!(config.is_on() && config.check().is_ok());
         let vga = TdrConfig { level: TdrLevel::RecoverVga, ..config };
         assert_eq!(vga.check(), Err(StartError::RecoverToVga));

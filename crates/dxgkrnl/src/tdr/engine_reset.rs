@@ -13,7 +13,8 @@ fn lies_between(first: u32, id: u32, last: u32) -> bool {
     id.wrapping_sub(first) <= last.wrapping_sub(first)
 }
 
-/// Resets an engine, and those that depend on it. A preemption was asked for, and was not answered in time.
+/// Resets an engine, and those that depend on it. A preemption was asked for, and was not answered
+/// in time.
 pub(super) fn reset(adapter: &Arc<Adapter>, engine: EngineId) -> Result<Reset, Failure> {
     reset_one(adapter, engine, &mut 0)
 }
@@ -27,7 +28,8 @@ fn reset_one(adapter: &Arc<Adapter>, engine: EngineId, seen: &mut u64) -> Result
     }
     // 1, 2. Nobody is in the middle of a submission to it, and none follows.
     sched::stop_engine(adapter, engine);
-    // 3. In one step at interrupt level: what was submitted last, what was completed last; no interrupt of it counts from now on.
+    // 3. In one step at interrupt level: what was submitted last, what was completed last; no
+    //    interrupt of it counts from now on.
     // spec: PRE-047
     let (completed, submitted) = sched::snapshot(adapter, engine);
     // 4. With nothing left the engine is as it should be.
@@ -43,25 +45,36 @@ fn reset_one(adapter: &Arc<Adapter>, engine: EngineId, seen: &mut u64) -> Result
     let group = adapter.driver().query_dependent_engine_group(&Passive::enter(), engine);
     let group = group.map_err(|status| promoted("DxgkDdiQueryDependentEngineGroup", status))?;
     if group >> engine.node_ordinal & 1 == 0 {
-        return Err(Failure::Broken(BugCheck::DependentEngines { node: engine.node_ordinal, group }));
+        return Err(Failure::Broken(BugCheck::DependentEngines {
+            node: engine.node_ordinal,
+            group,
+        }));
     }
     *seen |= 1 << engine.node_ordinal;
     let dependents = sched::preempt_dependents(adapter, engine, group & !*seen);
     *seen |= group;
     // 7. The engine is reset.
-    let (aborted, mut blame) = naming(adapter, || adapter.driver().reset_engine(&Passive::enter(), engine));
+    let (aborted, mut blame) =
+        naming(adapter, || adapter.driver().reset_engine(&Passive::enter(), engine));
     let aborted = aborted.map_err(|status| promoted("DxgkDdiResetEngine", status))?;
     // 8. What it says that was cut off was there.
     // spec: PRE-049
     if !lies_between(completed, aborted, submitted) {
-        return Err(Failure::Broken(BugCheck::AbortedFence { engine, aborted, completed, submitted }));
+        return Err(Failure::Broken(BugCheck::AbortedFence {
+            engine,
+            aborted,
+            completed,
+            submitted,
+        }));
     }
     suspend::settle_all(adapter, |context| context.engine == engine);
-    // 9. Whose packet was cut off is to blame. Whatever stands behind it is submitted again when the engine goes on.
+    // 9. Whose packet was cut off is to blame. Whatever stands behind it is submitted again when
+    //    the engine goes on.
     let cut_off = sched::aftermath(adapter, engine, aborted, aborted != completed);
     if let Some((context, pages)) = cut_off {
         let context = adapter.contexts.lock().get(context);
-        let device = context.map(|context| context.device.clone()).filter(|device| !device.is_of_kernel());
+        let device =
+            context.map(|context| context.device.clone()).filter(|device| !device.is_of_kernel());
         blame.culprits.extend(device);
         if pages {
             return Err(Failure::Promoted("a paging packet was cut off".to_owned()));
@@ -74,7 +87,11 @@ fn reset_one(adapter: &Arc<Adapter>, engine: EngineId, seen: &mut u64) -> Result
             blame.bystanders.extend(more.bystanders);
         }
     }
-    dependents.empty.iter().chain(&dependents.silent).for_each(|dependent| resume(adapter, *dependent));
+    dependents
+        .empty
+        .iter()
+        .chain(&dependents.silent)
+        .for_each(|dependent| resume(adapter, *dependent));
     Ok(Reset::Done(blame))
 }
 
@@ -84,7 +101,8 @@ pub(super) fn resume(adapter: &Arc<Adapter>, engine: EngineId) {
 }
 
 /// Packets whose engine counts as hung.
-pub(crate) const WATCH: Watch = Watch { name: "timeouts of packets", next: sched::next_timeout, look };
+pub(crate) const WATCH: Watch =
+    Watch { name: "timeouts of packets", next: sched::next_timeout, look };
 
 fn look(adapter: &Arc<Adapter>) -> bool {
     let timed_out = sched::take_timed_out(adapter);
@@ -102,7 +120,12 @@ fn look(adapter: &Arc<Adapter>) -> bool {
         engine_timed_out(
             adapter,
             engine,
-            &Noticed { what, suspects: suspects.into_iter().collect(), packets: true, unserved: false },
+            &Noticed {
+                what,
+                suspects: suspects.into_iter().collect(),
+                packets: true,
+                unserved: false,
+            },
         );
     }
     changed

@@ -1,8 +1,10 @@
-//! Owns who is inside the driver: every DDI call is counted, and a call of threading level three waits until it is the only one, for
-//! as long as is configured and no longer; who comes meanwhile waits until it is over.
+//! Owns who is inside the driver: every DDI call is counted, and a call of threading level three
+//! waits until it is the only one, for as long as is configured and no longer; who comes meanwhile
+//! waits until it is over.
 //!
-//! The order that matters: who enters 1. counts itself; 2. looks whether somebody is alone, and steps back if so. Who wants to be
-//! alone 1. says so; 2. looks at the count. Either sees the other: both halves are read-modify-writes or stand before a fence.
+//! The order that matters: who enters 1. counts itself; 2. looks whether somebody is alone, and
+//! steps back if so. Who wants to be alone 1. says so; 2. looks at the count. Either sees the
+//! other: both halves are read-modify-writes or stand before a fence.
 
 use tidegate_platform::{CpuTime, Event, Mutex, Page, Platform, Step, WaitEnd};
 
@@ -11,7 +13,8 @@ const LOOK_NS: u64 = 1_000_000;
 
 pub(crate) struct Gate {
     platform: Platform,
-    /// Word 0 counts calls, word 8 says that somebody is, or wants to be, alone. `None`: nobody ever wants to.
+    /// Word 0 counts calls, word 8 says that somebody is, or wants to be, alone. `None`: nobody
+    /// ever wants to.
     words: Option<Page>,
     /// Set when whoever is alone is done.
     opened: Mutex<Option<Event>>,
@@ -45,13 +48,16 @@ impl Gate {
             }
             words.word(INSIDE).fetch_add(u64::MAX);
             let opened = self.opened.lock().clone();
-            if opened.is_some_and(|event| event.wait_for(None, "the adapter's reset") == WaitEnd::Stopped) {
+            if opened.is_some_and(|event| {
+                event.wait_for(None, "the adapter's reset") == WaitEnd::Stopped
+            }) {
                 return Inside(None);
             }
         }
     }
 
-    /// Has `call` made with nobody else inside; `None` when somebody is still there after `patience_ns`.
+    /// Has `call` made with nobody else inside; `None` when somebody is still there after
+    /// `patience_ns`.
     pub(crate) fn alone<R>(&self, patience_ns: u64, call: impl FnOnce() -> R) -> Option<R> {
         let Some(words) = &self.words else { return Some(call()) };
         let _mine = self.alone.lock_device();

@@ -1,15 +1,19 @@
 //! Owns engines of hardware queues in timeouts: the looks at them, and their reset.
 //!
-//! The order that matters in a look: 1. it is said that nobody expects one; 2. the engines are looked at. Who announces work afterwards
-//! asks for another look; what was announced before is seen in 2.
+//! The order that matters in a look: 1. it is said that nobody expects one; 2. the engines are
+//! looked at. Who announces work afterwards asks for another look; what was announced before is
+//! seen in 2.
 //!
-//! A probe suspends a context. When the driver acknowledges it the engine does not hang, and the supervisor resumes the context
-//! at once; a probe without an answer until the next look is a timeout.
+//! A probe suspends a context. When the driver acknowledges it the engine does not hang, and the
+//! supervisor resumes the context at once; a probe without an answer until the next look is a
+//! timeout.
 //!
 //! A device without power is not looked at, and does not get any for it: nothing runs there.
 
 use super::hw_watch::{Judgement, Look};
-use super::{Blame, Failure, Noticed, Reset, TdrDebugMode, adapter_timed_out, engine_timed_out, naming};
+use super::{
+    Blame, Failure, Noticed, Reset, TdrDebugMode, adapter_timed_out, engine_timed_out, naming,
+};
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::fence::{self, monitor};
@@ -31,7 +35,11 @@ fn next(adapter: &Adapter) -> Option<CpuTime> {
     let state = adapter.tdr.state.lock();
     let nobody_hangs = state.hanging.is_empty() && state.adapter_hangs.is_none();
     let recheck = state.unreleased.as_ref().map(|(at, _)| *at);
-    if nobody_hangs { state.cadence.next().into_iter().chain(recheck).min() } else { Some(CpuTime(0)) }
+    if nobody_hangs {
+        state.cadence.next().into_iter().chain(recheck).min()
+    } else {
+        Some(CpuTime(0))
+    }
 }
 
 fn look(adapter: &Arc<Adapter>) -> bool {
@@ -83,7 +91,8 @@ fn look(adapter: &Arc<Adapter>) -> bool {
 /// How long an interrupt may be under way when a satisfied waiter is found that was not released.
 const GRACE_NS: u64 = 1_000_000;
 
-/// Notes the fences that have satisfied waiters, for a second check: the interrupt that releases them may be under way.
+/// Notes the fences that have satisfied waiters, for a second check: the interrupt that releases
+/// them may be under way.
 fn note_unreleased(adapter: &Arc<Adapter>) {
     let found = fence::unreleased(adapter);
     if !found.is_empty() {
@@ -93,13 +102,16 @@ fn note_unreleased(adapter: &Arc<Adapter>) {
     }
 }
 
-/// Releases waiters that no interrupt has released within the grace. Returns whether a check was due.
+/// Releases waiters that no interrupt has released within the grace. Returns whether a check was
+/// due.
 // spec: PRE-097
 fn release_missed(adapter: &Arc<Adapter>) -> bool {
     let now = adapter.platform.now();
     let due = adapter.tdr.state.lock().unreleased.take_if(|(at, _)| *at <= now);
     let Some((_, handles)) = due else { return false };
-    for fence in fence::unreleased(adapter).iter().filter(|fence| handles.contains(&fence.os_handle)) {
+    for fence in
+        fence::unreleased(adapter).iter().filter(|fence| handles.contains(&fence.os_handle))
+    {
         let (entry, what) = fence.missed_text();
         adapter.count(Count::missed_interrupts);
         adapter.note_driver_fault(entry, what);
@@ -173,25 +185,33 @@ fn note_unserved(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
     }
 }
 
-/// Notes a driver fault where the preemption request made unserved work run: the driver had lost track of the work.
+/// Notes a driver fault where the preemption request made unserved work run: the driver had lost
+/// track of the work.
 // spec: PRE-099
 fn note_if_served(adapter: &Arc<Adapter>, number: u32) {
     let Some(work) = adapter.tdr.state.lock().unserved.remove(&number) else { return };
-    let of_work = |queue: &HwQueue| queue.context.os_handle == work.context && queue.tag == work.tag;
-    let moved =
-        |queue: &Arc<HwQueue>| queue.device.check().is_ok() && queue.progress.fence.value() > work.reported;
+    let of_work =
+        |queue: &HwQueue| queue.context.os_handle == work.context && queue.tag == work.tag;
+    let moved = |queue: &Arc<HwQueue>| {
+        queue.device.check().is_ok() && queue.progress.fence.value() > work.reported
+    };
     if let Some(call) = work.calls.last()
         && adapter.hw_queues_of(of_work).iter().any(moved)
     {
-        adapter.note_driver_fault(call.entry, format!("work ran only after DxgkDdiResumeContext: {work}"));
+        adapter.note_driver_fault(
+            call.entry,
+            format!("work ran only after DxgkDdiResumeContext: {work}"),
+        );
     }
 }
 
-/// Loses the device of work that the driver accepted, does not run, and does not count as held back.
+/// Loses the device of work that the driver accepted, does not run, and does not count as held
+/// back.
 fn lost(adapter: &Arc<Adapter>, number: u32, (context, look): (OsHandle, Look)) {
     let found = adapter.hw_contexts.lock().get(context);
     let Some(context) = found else { return };
-    let of_context = adapter.outstanding_work().into_iter().filter(|work| work.context == context.os_handle);
+    let of_context =
+        adapter.outstanding_work().into_iter().filter(|work| work.context == context.os_handle);
     let calls: Vec<String> = of_context.map(|work| work.to_string()).collect();
     let what = format!(
         "{} works for no context, and DxgkDdiQueryEngineStatus counts work as neither running nor held back: {}",
@@ -211,10 +231,17 @@ fn observe(adapter: &Arc<Adapter>, engine: EngineId) -> Look {
     };
     let queues = adapter.hw_queues_of(busy);
     let Some(first) = queues.first() else {
-        return Look { announced: 0, responsive: true, works_for: None, progress: 0, unserved: None };
+        return Look {
+            announced: 0,
+            responsive: true,
+            works_for: None,
+            progress: 0,
+            unserved: None,
+        };
     };
     let done: u64 = queues.iter().map(|q| q.progress.fence.value()).fold(0, u64::wrapping_add);
-    let wanted: u64 = queues.iter().map(|q| q.announced_by_anyone(adapter)).fold(0, u64::wrapping_add);
+    let wanted: u64 =
+        queues.iter().map(|q| q.announced_by_anyone(adapter)).fold(0, u64::wrapping_add);
     let announced = (done.wrapping_mul(3) ^ wanted.wrapping_mul(5)).max(1);
     let exempt = |context: OsHandle| {
         !adapter.hw_queues_of(|q| q.context.os_handle == context && !q.has_timeout()).is_empty()
@@ -227,7 +254,8 @@ fn observe(adapter: &Arc<Adapter>, engine: EngineId) -> Look {
             progress: status.progress,
             unserved: unserved(adapter, &queues, &status),
         },
-        // A driver that cannot tell who waits is asked about whoever stands still: who waits is let go of at once.
+        // A driver that cannot tell who waits is asked about whoever stands still: who waits is let
+        // go of at once.
         Err(_) => {
             let works_for = Some(first.context.os_handle);
             Look { announced, responsive: true, works_for, progress: done, unserved: None }
@@ -235,8 +263,9 @@ fn observe(adapter: &Arc<Adapter>, engine: EngineId) -> Look {
     }
 }
 
-/// Returns the context of the first queue that the driver does not count as held back, while the engine works for no context. All
-/// `queues` have work. A ring without a connected doorbell is left out: its process has to connect and ring again.
+/// Returns the context of the first queue that the driver does not count as held back, while the
+/// engine works for no context. All `queues` have work. A ring without a connected doorbell is left
+/// out: its process has to connect and ring again.
 fn unserved(adapter: &Adapter, queues: &[Arc<HwQueue>], status: &EngineStatus) -> Option<OsHandle> {
     let held_back = status.held_back.as_ref().filter(|_| status.hw_context.is_none())?;
     let connected = |queue: &HwQueue| {
@@ -260,7 +289,9 @@ fn ask(adapter: &Arc<Adapter>, number: u32, context: OsHandle) {
 pub(super) fn reset(adapter: &Arc<Adapter>, engine: EngineId) -> Result<Reset, Failure> {
     let (reset, blame): (_, Blame) =
         naming(adapter, || adapter.driver().reset_hw_engine(&Passive::enter(), engine));
-    reset.map_err(|status| Failure::Promoted(format!("DxgkDdiResetHwEngine failed with {status}")))?;
+    reset.map_err(|status| {
+        Failure::Promoted(format!("DxgkDdiResetHwEngine failed with {status}"))
+    })?;
     // Nothing is left on the engine: whoever was to be suspended is.
     suspend::settle_all(adapter, |context| context.engine == engine);
     Ok(Reset::Done(blame))
@@ -269,5 +300,6 @@ pub(super) fn reset(adapter: &Arc<Adapter>, engine: EngineId) -> Result<Reset, F
 /// DxgkDdiResumeHwEngine: whoever is not lost goes on.
 pub(super) fn resume(adapter: &Arc<Adapter>, engine: EngineId) -> Result<(), Failure> {
     let resumed = adapter.driver().resume_hw_engine(&Passive::enter(), engine);
-    resumed.map_err(|status| Failure::Promoted(format!("DxgkDdiResumeHwEngine failed with {status}")))
+    resumed
+        .map_err(|status| Failure::Promoted(format!("DxgkDdiResumeHwEngine failed with {status}")))
 }

@@ -1,10 +1,12 @@
 //! When an engine of hardware queues counts as hung: pure policy, with the time as an argument.
 //!
-//! Engines are checked once per timeout delay while work may be announced. An engine that works for a context, and does not respond
-//! or made no progress since the last check, gets a preemption request for that context. If it has not left the context by the next
-//! check, it hangs. An engine that works for no context is not hung: its queues may wait legally. A queue with work that the driver
-//! counts as neither running nor held back gets a preemption request as well. If the request changes nothing, the work is
-//! lost. A check that finds no change since the one before is the last until the watch is stirred.
+//! Engines are checked once per timeout delay while work may be announced. An engine that works for
+//! a context, and does not respond or made no progress since the last check, gets a preemption
+//! request for that context. If it has not left the context by the next check, it hangs. An engine
+//! that works for no context is not hung: its queues may wait legally. A queue with work that the
+//! driver counts as neither running nor held back gets a preemption request as well. If the request
+//! changes nothing, the work is lost. A check that finds no change since the one before is the last
+//! until the watch is stirred.
 
 use tidegate_ddi::OsHandle;
 use tidegate_platform::CpuTime;
@@ -12,7 +14,8 @@ use tidegate_platform::CpuTime;
 /// What a look at an engine finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// What its queues announced and is not complete, in any measure that changes when that changes; 0 for nothing.
+    /// What its queues announced and is not complete, in any measure that changes when that
+    /// changes; 0 for nothing.
     pub(crate) announced: u64,
     /// The driver says that the engine takes part.
     pub(crate) responsive: bool,
@@ -20,7 +23,8 @@ pub(crate) struct Look {
     pub(crate) works_for: Option<OsHandle>,
     /// Another number as soon as it has done something.
     pub(crate) progress: u64,
-    /// The context of a queue with work that neither runs nor is held back, while the engine works for no context.
+    /// The context of a queue with work that neither runs nor is held back, while the engine works
+    /// for no context.
     pub(crate) unserved: Option<OsHandle>,
 }
 
@@ -57,7 +61,8 @@ impl EngineWatch {
             self.seen = None;
             return Judgement::Rest;
         }
-        let still = before.is_some_and(|b| (b.works_for, b.progress) == (look.works_for, look.progress));
+        let still =
+            before.is_some_and(|b| (b.works_for, b.progress) == (look.works_for, look.progress));
         match look.works_for {
             Some(context) if still || !look.responsive => Judgement::Ask(context),
             Some(_) => Judgement::LookAgain,
@@ -77,7 +82,8 @@ impl EngineWatch {
         }
     }
 
-    /// The engine hangs as this look finds it, and nothing is done about it: it is asked again when it has moved.
+    /// The engine hangs as this look finds it, and nothing is done about it: it is asked again when
+    /// it has moved.
     pub(crate) fn ignore(&mut self, look: Look) {
         self.ignored = Some((look.works_for, look.progress));
     }

@@ -1,15 +1,19 @@
 //! Owns timeout detection and recovery: when a GPU counts as hung, and what is done about it.
 //!
-//! A recovery of an engine, in order: 1. it is noticed, by a request that nobody answered or by the driver; 2. its report is made, while
-//! everything stands as it does; 3. configuration and window say whether it may begin; 4. the engine is reset, for packets or for
-//! hardware queues; 5. whose work was cut off is lost, and nobody else; 6. the engine goes on. When 4 fails the adapter is reset instead.
+//! A recovery of an engine, in order: 1. it is noticed, by a request that nobody answered or by the
+//! driver; 2. its report is made, while everything stands as it does; 3. configuration and window
+//! say whether it may begin; 4. the engine is reset, for packets or for hardware queues; 5. whose
+//! work was cut off is lost, and nobody else; 6. the engine goes on. When 4 fails the adapter is
+//! reset instead.
 //!
-//! Rooms: `config` (the published values) · `window` (how many recoveries are too many; pure) · `hw_watch` (which engine of hardware
-//! queues hangs; pure) · `hw_engine` (looks at them, and resets them) · `engine_reset` (packets) · `adapter_reset` · `gate` (who is inside the
-//! driver) · `report`.
+//! Rooms: `config` (the published values) · `window` (how many recoveries are too many; pure) ·
+//! `hw_watch` (which engine of hardware queues hangs; pure) · `hw_engine` (looks at them, and
+//! resets them) · `engine_reset` (packets) · `adapter_reset` · `gate` (who is inside the driver) ·
+//! `report`.
 //!
-//! The supervisor, `suspend` and `interrupt` call in; `recovery`, `sched`, `suspend`, `memory` and the driver are called. One recovery at
-//! a time: its lock is taken before every other but those of whoever takes power.
+//! The supervisor, `suspend` and `interrupt` call in; `recovery`, `sched`, `suspend`, `memory` and
+//! the driver are called. One recovery at a time: its lock is taken before every other but those of
+//! whoever takes power.
 
 mod adapter_reset;
 mod config;
@@ -75,7 +79,8 @@ struct State {
     adapter_hangs: Option<String>,
     /// Unserved work at the time of its preemption request, by engine number.
     unserved: BTreeMap<u32, OutstandingWork>,
-    /// Fences with satisfied waiters that are to be checked at this time: the interrupt may be under way.
+    /// Fences with satisfied waiters that are to be checked at this time: the interrupt may be
+    /// under way.
     unreleased: Option<(CpuTime, Vec<OsHandle>)>,
     /// What the driver names in the reset that is under way.
     naming: Option<Named>,
@@ -93,9 +98,11 @@ pub(crate) struct Noticed {
     pub(crate) what: String,
     /// Whose work it is, as far as the kernel can tell; the driver knows better.
     pub(crate) suspects: Vec<Arc<Device>>,
-    /// It is about packets, which may be complete by now: then nothing is reset, and nobody is to blame.
+    /// It is about packets, which may be complete by now: then nothing is reset, and nobody is to
+    /// blame.
     pub(crate) packets: bool,
-    /// The engine does not run the work: a reset would not reach it, and could only cut off the work of others.
+    /// The engine does not run the work: a reset would not reach it, and could only cut off the
+    /// work of others.
     pub(crate) unserved: bool,
 }
 
@@ -187,7 +194,8 @@ impl Tdr {
     }
 }
 
-/// An engine hangs, as was found out where nobody may wait. The supervisor recovers it; without one, the caller does.
+/// An engine hangs, as was found out where nobody may wait. The supervisor recovers it; without
+/// one, the caller does.
 pub(crate) fn engine_hangs(adapter: &Arc<Adapter>, engine: EngineId, what: String) {
     let Some(number) = adapter.caps.engine_number(engine) else { return };
     if !adapter.supervisor.is_there() {
@@ -213,8 +221,8 @@ pub(crate) fn adapter_hangs(adapter: &Arc<Adapter>, what: String) {
     }
 }
 
-/// The driver acknowledged that a context is off the run list. If that was the probe of an engine, the supervisor puts the
-/// context back at once.
+/// The driver acknowledged that a context is off the run list. If that was the probe of an engine,
+/// the supervisor puts the context back at once.
 pub(crate) fn suspended(adapter: &Adapter, context: &Context) {
     if !adapter.supervisor.is_there() {
         return;
@@ -227,8 +235,9 @@ pub(crate) fn suspended(adapter: &Adapter, context: &Context) {
     }
 }
 
-/// The driver did not acknowledge in time that a context is off the run list, or refused to take it off: the request that goes before
-/// a reset was made and not answered. Whoever asked has waited long enough, so the reset is now.
+/// The driver did not acknowledge in time that a context is off the run list, or refused to take it
+/// off: the request that goes before a reset was made and not answered. Whoever asked has waited
+/// long enough, so the reset is now.
 pub(crate) fn not_suspended(adapter: &Arc<Adapter>, context: &Arc<Context>) {
     let what = format!("{} did not let go of a context that was suspended", context.engine);
     engine_timed_out(adapter, context.engine, &Noticed::new(what, vec![context.device.clone()]));
@@ -239,7 +248,10 @@ pub(crate) fn engine_timed_out(adapter: &Arc<Adapter>, engine: EngineId, noticed
     // Without recovery whoever is suspected is lost, so that at least nobody waits for him.
     if !adapter.config.tdr.is_on() {
         let reason = || DeviceState::Hung(noticed.what.clone());
-        return noticed.suspects.iter().for_each(|d| _ = recovery::lose_device(adapter, d, reason()));
+        return noticed
+            .suspects
+            .iter()
+            .for_each(|d| _ = recovery::lose_device(adapter, d, reason()));
     }
     let tdr = &adapter.tdr;
     let _one_at_a_time = tdr.recovering.lock_device();
@@ -248,9 +260,11 @@ pub(crate) fn engine_timed_out(adapter: &Arc<Adapter>, engine: EngineId, noticed
     }
     let start_ns = adapter.platform.stamp_ns();
     // 2.
-    let suspected = |device: &Device| noticed.suspects.iter().any(|s| s.os_handle == device.os_handle);
+    let suspected =
+        |device: &Device| noticed.suspects.iter().any(|s| s.os_handle == device.os_handle);
     let reason = DebugReason::EngineTimeoutDetected;
-    let mut report = report::collect(adapter, Some(engine), reason, noticed.what.clone(), suspected);
+    let mut report =
+        report::collect(adapter, Some(engine), reason, noticed.what.clone(), suspected);
     // 3.
     let verdict = |state: &mut State, now| state.window.engine_timed_out(now);
     if !admit(adapter, &mut report, verdict) {
@@ -319,7 +333,12 @@ pub(crate) fn adapter_timed_out(adapter: &Arc<Adapter>, what: String) {
 
 /// An engine's reset was not enough, or there is no engine to reset: the adapter is.
 // spec: PRE-051
-fn promote(adapter: &Arc<Adapter>, report: &mut RecoveryReport, failure: Failure, guilty: &[Arc<Device>]) {
+fn promote(
+    adapter: &Arc<Adapter>,
+    report: &mut RecoveryReport,
+    failure: Failure,
+    guilty: &[Arc<Device>],
+) {
     let why = match failure {
         Failure::Promoted(why) => why,
         Failure::Broken(bug) => {
@@ -350,7 +369,8 @@ fn promote(adapter: &Arc<Adapter>, report: &mut RecoveryReport, failure: Failure
     adapter.record_recovery("adapter reset", start_ns, u64::from(report.code));
 }
 
-/// Whether a recovery may begin, as it is configured and as often as there were others. The report says why not.
+/// Whether a recovery may begin, as it is configured and as often as there were others. The report
+/// says why not.
 fn admit(
     adapter: &Arc<Adapter>,
     report: &mut RecoveryReport,
@@ -402,7 +422,8 @@ fn lose(adapter: &Arc<Adapter>, report: &mut RecoveryReport, blame: &Blame, engi
         report.blocked |= blocked;
     }
     for device in &blame.bystanders {
-        let what = format!("{engine} was reset for somebody else's work, and what stood there was lost");
+        let what =
+            format!("{engine} was reset for somebody else's work, and what stood there was lost");
         let tags = tags_of(adapter, device);
         if recovery::lose_device(adapter, device, DeviceState::Reset(what)) {
             report.lost.extend(tags.first().map(|tag| (*tag, false)));
@@ -426,11 +447,19 @@ fn naming<R>(adapter: &Adapter, reset: impl FnOnce() -> R) -> (R, Blame) {
         let devices = named.iter().filter(move |(_, l)| *l == loss).map(|(c, _)| c.device.clone());
         devices.collect::<Vec<_>>()
     };
-    (outcome, Blame { culprits: of(HwContextLoss::Culprit), bystanders: of(HwContextLoss::Bystander) })
+    (
+        outcome,
+        Blame { culprits: of(HwContextLoss::Culprit), bystanders: of(HwContextLoss::Bystander) },
+    )
 }
 
-/// DxgkCbInvalidateHwContext: what a reset did to a hardware context. INVALID_PARAMETER for one that is not there, and outside of a reset.
-pub(crate) fn invalidated(adapter: &Adapter, context: OsHandle, loss: HwContextLoss) -> Result<(), Status> {
+/// DxgkCbInvalidateHwContext: what a reset did to a hardware context. INVALID_PARAMETER for one
+/// that is not there, and outside of a reset.
+pub(crate) fn invalidated(
+    adapter: &Adapter,
+    context: OsHandle,
+    loss: HwContextLoss,
+) -> Result<(), Status> {
     let found = adapter.hw_contexts.lock().get(context);
     let found = found.ok_or(Status::INVALID_PARAMETER)?;
     let mut state = adapter.tdr.state.lock();
@@ -463,21 +492,24 @@ impl Adapter {
         self.tdr.state.lock().reports.iter().cloned().collect()
     }
 
-    /// Whom to tell before a recovery begins, where TdrDebugMode, or [`TdrTest::EnableBreak`], asks for that: the recovery goes on when the
-    /// hook returns.
+    /// Whom to tell before a recovery begins, where TdrDebugMode, or [`TdrTest::EnableBreak`], asks
+    /// for that: the recovery goes on when the hook returns.
     pub fn before_recovery(&self, hook: RecoveryHook) {
         self.tdr.state.lock().hook = Some(hook);
     }
 
-    /// D3DKMT_TDRDBGCTRLTYPE: has the adapter behave as if it had timed out, or changes how timeouts are treated. A forced recovery is over
-    /// when this returns.
+    /// D3DKMT_TDRDBGCTRLTYPE: has the adapter behave as if it had timed out, or changes how
+    /// timeouts are treated. A forced recovery is over when this returns.
     ///
     /// # Errors
-    /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an engine that is not there; DEVICE_REMOVED when a driver contract was broken.
+    /// NOT_SUPPORTED for tests of displays; INVALID_PARAMETER for an engine that is not there;
+    /// DEVICE_REMOVED when a driver contract was broken.
     pub fn debug_timeouts(self: &Arc<Adapter>, test: TdrTest) -> Result<(), Status> {
         self.check()?;
         match test {
-            TdrTest::ForceTdr | TdrTest::GpuTdr => adapter_timed_out(self, "a timeout was forced".to_owned()),
+            TdrTest::ForceTdr | TdrTest::GpuTdr => {
+                adapter_timed_out(self, "a timeout was forced".to_owned())
+            }
             TdrTest::EngineTdr { node_ordinal, engine_ordinal } => {
                 let engine = EngineId { node_ordinal, engine_ordinal };
                 self.check_engine(engine).map_err(|_| Status::INVALID_PARAMETER)?;
@@ -504,7 +536,8 @@ impl Adapter {
         self.record_on((&self.tdr.lane, "recovery"), (Kind::Mark, what), start_ns, 0);
     }
 
-    /// Somebody may have announced work to a hardware queue: its engine is looked at when the delay is over.
+    /// Somebody may have announced work to a hardware queue: its engine is looked at when the delay
+    /// is over.
     pub(crate) fn stir_watch(&self) {
         let tdr = &self.tdr;
         if !self.supervisor.is_there() || !self.config.tdr.is_on() || tdr.watched.load() != 0 {

@@ -1,5 +1,5 @@
-//! Owns the report of a recovery: what was noticed, whose work it was, what it kept others from, and what became of it. Bounded, and
-//! made with no lock held.
+//! Owns the report of a recovery: what was noticed, whose work it was, what it kept others from,
+//! and what became of it. Bounded, and made with no lock held.
 
 use crate::PendingWait;
 use crate::adapter::Adapter;
@@ -115,7 +115,10 @@ impl fmt::Display for RecoveryReport {
             RecoveryOutcome::NothingLeft => write!(f, "\n  the engine was done: nothing was reset"),
             RecoveryOutcome::EngineReset => write!(f, "\n  the engine was reset"),
             RecoveryOutcome::DeviceLost => {
-                write!(f, "\n  the device was lost: the engine did not run its work, so nothing was reset")
+                write!(
+                    f,
+                    "\n  the device was lost: the engine did not run its work, so nothing was reset"
+                )
             }
             RecoveryOutcome::AdapterReset => write!(f, "\n  the adapter was reset"),
             RecoveryOutcome::Fatal(why) => write!(f, "\n  the adapter is stopped: {why}"),
@@ -131,7 +134,8 @@ impl fmt::Display for RecoveryReport {
     }
 }
 
-/// The report of what stands on `engine`, or on the adapter as a whole. `guilty` says which devices' work is at fault as far as is known by now.
+/// The report of what stands on `engine`, or on the adapter as a whole. `guilty` says which
+/// devices' work is at fault as far as is known by now.
 pub(super) fn collect(
     adapter: &Arc<Adapter>,
     engine: Option<EngineId>,

@@ -1,8 +1,9 @@
 //! Counts recoveries: pure policy, with the time as an argument.
 //!
-//! TdrLimitCount is the number of recoveries that TdrLimitTime may have; the time-out that would need one more is fatal (0x116). With
-//! the default of 5, five resets of the adapter (0x117) are made and the sixth time-out is fatal. Engine time-outs (0x141) are
-//! counted apart, and their limit is one less: four engine resets are made and the fifth time-out is fatal. An engine
+//! TdrLimitCount is the number of recoveries that TdrLimitTime may have; the time-out that would
+//! need one more is fatal (0x116). With the default of 5, five resets of the adapter (0x117) are
+//! made and the sixth time-out is fatal. Engine time-outs (0x141) are counted apart, and their
+//! limit is one less: four engine resets are made and the fifth time-out is fatal. An engine
 //! time-out counts with the adapter's too when it is promoted to a reset of the adapter.
 
 use super::config::{TdrConfig, TdrDebugMode};
@@ -62,7 +63,8 @@ impl RecoveryWindow {
         self.verdict(self.engines.len(), self.most.saturating_sub(1))
     }
 
-    /// An application caused an engine's time-out. `true` when it has caused as many as it may: it is blocked from now on.
+    /// An application caused an engine's time-out. `true` when it has caused as many as it may: it
+    /// is blocked from now on.
     pub(crate) fn caused_by(&mut self, application: u32, now: CpuTime) -> bool {
         self.forget(now);
         self.applications.push_back((now, application));
@@ -128,7 +130,11 @@ mod tests {
             assert_eq!(window.engine_timed_out(s(n)), Verdict::Recover);
         }
         for n in 4..9 {
-            assert_eq!(window.adapter_timed_out(s(n)), Verdict::Recover, "engines' do not count here");
+            assert_eq!(
+                window.adapter_timed_out(s(n)),
+                Verdict::Recover,
+                "engines' do not count here"
+            );
         }
         assert_eq!(window.engine_timed_out(s(9)), Verdict::Fatal);
     }

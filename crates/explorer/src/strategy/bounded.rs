@@ -1,13 +1,15 @@
 //! Depth-first search over the schedules with few forced switches: first none, then one, and so on.
 //!
-//! **Guarantee.** After bound c every state that can be reached with at most c forced switches has been reached, and a
-//! failure that is found cannot be had with fewer switches than its round's bound. A forced switch lets another agent take its step
-//! while the agent that moved last could go on; stores leave their buffers at any time for nothing. Most bugs need one or
-//! two: Musuvathi and Qadeer, "Iterative context bounding for systematic testing of multithreaded programs", PLDI 2007.
+//! **Guarantee.** After bound c every state that can be reached with at most c forced switches has
+//! been reached, and a failure that is found cannot be had with fewer switches than its round's
+//! bound. A forced switch lets another agent take its step while the agent that moved last could go
+//! on; stores leave their buffers at any time for nothing. Most bugs need one or two: Musuvathi and
+//! Qadeer, "Iterative context bounding for systematic testing of multithreaded programs", PLDI
+//! 2007.
 //!
-//! A state is pruned only when it was seen before with the same agent moving and at least as many switches left. Where the
-//! last agent cannot go on, who it was is not known here, and may cost one switch once a flush lets it go on: there,
-//! one switch more must have been left.
+//! A state is pruned only when it was seen before with the same agent moving and at least as many
+//! switches left. Where the last agent cannot go on, who it was is not known here, and may cost one
+//! switch once a flush lets it go on: there, one switch more must have been left.
 
 use super::{Finish, Strategy};
 use crate::explore::Coverage;
@@ -81,7 +83,8 @@ impl Bounded {
     fn free_choices(point: &Point<'_>) -> u64 {
         let Some(current) = point.current else { return u64::MAX };
         let choices = point.choices.iter().take(NOTED).enumerate();
-        let free = |choice: &Choice| choice.agent() == current || matches!(choice, Choice::Flush(_));
+        let free =
+            |choice: &Choice| choice.agent() == current || matches!(choice, Choice::Flush(_));
         choices.fold(0, |bits, (index, choice)| bits | u64::from(free(choice)) << index)
     }
 }
@@ -98,7 +101,9 @@ impl Strategy for Bounded {
         }
         while let Some(node) = self.path.last_mut() {
             node.choice += 1;
-            while node.choice < node.width && Bounded::cost(node.free, usize::from(node.choice)) > node.left {
+            while node.choice < node.width
+                && Bounded::cost(node.free, usize::from(node.choice)) > node.left
+            {
                 self.cut = true;
                 node.choice += 1;
             }
@@ -139,7 +144,8 @@ impl Strategy for Bounded {
         }
         *best = (*best).max(self.left + 1);
         let free = Bounded::free_choices(point);
-        // The first choice is always free: it is the current agent's own step, or there is no current agent.
+        // The first choice is always free: it is the current agent's own step, or there is no
+        // current agent.
         let width = point.choices.len() as u16;
         self.path.push(Node { choice: 0, width, state: point.state, left: self.left, free });
         0

@@ -1,14 +1,15 @@
 //! Depth-first search over all choices, with pruning by state.
 //!
-//! **Guarantee.** When it ends, every state that the scenario can reach under the memory model has been reached, so a bug
-//! that shows in a state, a blocked end or an agent's panic has been found. It rests on the state being whole (memory,
-//! buffers, locks, each agent's history) and on 64-bit hashes not colliding. Time passes only when nothing else can happen,
-//! so a deadline never races a wake-up here.
+//! **Guarantee.** When it ends, every state that the scenario can reach under the memory model has
+//! been reached, so a bug that shows in a state, a blocked end or an agent's panic has been found.
+//! It rests on the state being whole (memory, buffers, locks, each agent's history) and on 64-bit
+//! hashes not colliding. Time passes only when nothing else can happen, so a deadline never races a
+//! wake-up here.
 //!
-//! The search is stateless in the sense of Godefroid (VeriSoft, POPL 1997): a prefix is run again to come back to a state.
-//! Pruning by the histories of all agents is that of a happens-before cache (Musuvathi and Qadeer, "Partial-order
-//! reduction for context-bounded state exploration", 2007). A run that comes to a state seen before is finished,
-//! not continued.
+//! The search is stateless in the sense of Godefroid (VeriSoft, POPL 1997): a prefix is run again
+//! to come back to a state. Pruning by the histories of all agents is that of a happens-before
+//! cache (Musuvathi and Qadeer, "Partial-order reduction for context-bounded state exploration",
+//! 2007). A run that comes to a state seen before is finished, not continued.
 
 use super::{Finish, Strategy};
 use crate::explore::Coverage;

@@ -1,4 +1,5 @@
-//! Owns who moves next. A [`Strategy`] is asked at every choice of every run; each room's header says what it guarantees.
+//! Owns who moves next. A [`Strategy`] is asked at every choice of every run; each room's header
+//! says what it guarantees.
 //!
 //! | strategy | room | guarantee |
 //! |---|---|---|
@@ -118,8 +119,9 @@ impl FromStr for StrategyKind {
     }
 }
 
-/// How a run that need not be continued gets to its end: the machine finishes every run, so whoever moves goes on,
-/// since that is fastest, until it looks as if somebody waits by looking; then all take turns.
+/// How a run that need not be continued gets to its end: the machine finishes every run, so whoever
+/// moves goes on, since that is fastest, until it looks as if somebody waits by looking; then all
+/// take turns.
 #[derive(Default)]
 pub(crate) struct Finish {
     taken: usize,

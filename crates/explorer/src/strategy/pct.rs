@@ -1,11 +1,12 @@
-//! Probabilistic concurrency testing: random priorities, and d-1 random points at which the one that moves falls behind
-//! all others.
+//! Probabilistic concurrency testing: random priorities, and d-1 random points at which the one
+//! that moves falls behind all others.
 //!
-//! **Guarantee.** In a scenario of n movers and k choices, a bug of depth d (d orderings between steps must be right for
-//! it) is found by each run with probability at least 1/(n k^(d-1)): Burckhardt, Kothari, Musuvathi, Nagarakatte, "A
-//! randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010. Here an agent and its store buffer
-//! are two movers, so n is twice the number of agents. k is not known beforehand: it is taken from the longest run so far,
-//! and the first run has no change points.
+//! **Guarantee.** In a scenario of n movers and k choices, a bug of depth d (d orderings between
+//! steps must be right for it) is found by each run with probability at least 1/(n k^(d-1)):
+//! Burckhardt, Kothari, Musuvathi, Nagarakatte, "A randomized scheduler with probabilistic
+//! guarantees of finding bugs", ASPLOS 2010. Here an agent and its store buffer are two movers, so
+//! n is twice the number of agents. k is not known beforehand: it is taken from the longest run so
+//! far, and the first run has no change points.
 
 use super::Strategy;
 use crate::random_numbers::Numbers;
@@ -59,8 +60,8 @@ impl Pct {
         self.priorities[mover]
     }
 
-    /// What a hostile process has written is no matter of priorities: every other time it is what memory holds, so that runs get
-    /// somewhere, else any.
+    /// What a hostile process has written is no matter of priorities: every other time it is what
+    /// memory holds, so that runs get somewhere, else any.
     fn found(&mut self, point: &Point<'_>) -> usize {
         if self.numbers.below(2) == 0 { 0 } else { self.numbers.below(point.choices.len()) }
     }

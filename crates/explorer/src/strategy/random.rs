@@ -1,7 +1,8 @@
 //! A random walk: every choice with the same chance.
 //!
-//! **Guarantee.** None in bounded time; every schedule has a chance above 0, so each failure is found in the end, quickly
-//! if many schedules show it. The same seed walks the same way. Nothing is remembered between runs.
+//! **Guarantee.** None in bounded time; every schedule has a chance above 0, so each failure is
+//! found in the end, quickly if many schedules show it. The same seed walks the same way. Nothing
+//! is remembered between runs.
 
 use super::Strategy;
 use crate::random_numbers::Numbers;

@@ -1,7 +1,8 @@
 //! Repeats given choices, then always takes the first.
 //!
-//! **Guarantee.** The same run, if the scenario is deterministic. A choice that is not there is taken as the first, and the
-//! number of the first such place is kept: a shrinker goes on from there, a replay reports it.
+//! **Guarantee.** The same run, if the scenario is deterministic. A choice that is not there is
+//! taken as the first, and the number of the first such place is kept: a shrinker goes on from
+//! there, a replay reports it.
 
 use super::Strategy;
 use tidegate_platform::Point;

@@ -1,4 +1,5 @@
-//! Small worlds for the explorer's own tests: programs as data, and a few scenarios that are broken on purpose.
+//! Small worlds for the explorer's own tests: programs as data, and a few scenarios that are broken
+//! on purpose.
 
 #![allow(dead_code)]
 
@@ -8,7 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tidegate_explorer::strategy::exhaustive::Exhaustive;
 use tidegate_explorer::{
-    MemoryModel, Options, Platform, Prepared, Probe, Report, Scenario, Strategy, Verdict, explore_with,
+    MemoryModel, Options, Platform, Prepared, Probe, Report, Scenario, Strategy, Verdict,
+    explore_with,
 };
 use tidegate_platform::{AgentHandle, Step, WaitEnd, Word};
 
@@ -41,7 +43,8 @@ const OUTCOMES: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Program {
     agents: Vec<Vec<Op>>,
-    /// Outcome of each run: loads of the agents in order (99 for what never came), then the final words.
+    /// Outcome of each run: loads of the agents in order (99 for what never came), then the final
+    /// words.
     seen: Rc<RefCell<BTreeSet<Vec<u64>>>>,
     /// Each agent starts the next one, instead of `main` all.
     pub chained: bool,
@@ -119,7 +122,8 @@ fn start(things: Things, mut rest: Vec<(Vec<Op>, usize)>, chained: bool) -> Vec<
     }
     let (ops, note) = rest.remove(0);
     let platform = things.platform.clone();
-    let (mine, next) = (things.clone(), if chained { std::mem::take(&mut rest) } else { Vec::new() });
+    let (mine, next) =
+        (things.clone(), if chained { std::mem::take(&mut rest) } else { Vec::new() });
     let handle = platform.spawn("agent", move || {
         start(mine.clone(), next, chained);
         mine.perform(&ops, note);
@@ -384,7 +388,9 @@ impl Scenario for Broken {
         };
         let check: Box<dyn FnOnce(&mut Verdict<'_>)> = match self {
             Broken::Always => Box::new(move |end| end.always("never two", total.load() != 2)),
-            Broken::Eventually => Box::new(move |end| end.eventually("the second store", total.load() == 2)),
+            Broken::Eventually => {
+                Box::new(move |end| end.eventually("the second store", total.load() == 2))
+            }
             Broken::Panic => Box::new(|_| {}),
             Broken::Check => Box::new(move |_| assert!(total.load() != 2, "looked twice")),
         };

@@ -59,7 +59,9 @@ fn describe(gpu_va: u64, command: u64, info: u64) -> PageFault {
             Some(FaultKind::BadPacket | FaultKind::BadArguments | FaultKind::WrongEngine) => {
                 FaultErrorCode::general(GeneralErrorCode::InvalidInstruction)
             }
-            Some(FaultKind::Incoherent) | None => FaultErrorCode::device_specific(info as u32 & 0xFF),
+            Some(FaultKind::Incoherent) | None => {
+                FaultErrorCode::device_specific(info as u32 & 0xFF)
+            }
         },
         what: text(kind),
     }
@@ -107,7 +109,9 @@ fn report(
 fn text(kind: Option<FaultKind>) -> &'static str {
     match kind {
         Some(FaultKind::ReadUnmapped) => "a load from an address that is not mapped",
-        Some(FaultKind::WriteUnmapped) => "a store to an address that is not mapped or not writable",
+        Some(FaultKind::WriteUnmapped) => {
+            "a store to an address that is not mapped or not writable"
+        }
         Some(FaultKind::BadPacket) => "a packet that makes no sense",
         Some(FaultKind::BadArguments) => "arguments that a program refused",
         Some(FaultKind::WrongEngine) => "a command that this engine cannot run",

@@ -1,9 +1,11 @@
 //! Owns the interrupt routine: from the cause register to the kernel's handles.
 //!
-//! The order that matters: 1. the cause is taken, the line falls; 2. the lists that the cause speaks of are read until they
-//! are empty; 3. what they say is reported; 4. the cause is read again, and the routine ends only when it is 0, so that what
-//! happened in between is never lost; 5. the deferred routine is asked for. A cause that comes after the last look raises the
-//! line again; when an earlier routine has taken its records already, the later one finds nothing, which is harmless.
+//! The order that matters: 1. the cause is taken, the line falls; 2. the lists that the cause
+//! speaks of are read until they are empty; 3. what they say is reported; 4. the cause is read
+//! again, and the routine ends only when it is 0, so that what happened in between is never lost;
+//! 5. the deferred routine is asked for. A cause that comes after the last look raises the line
+//! again; when an earlier routine has taken its records already, the later one finds nothing, which
+//! is harmless.
 //!
 //! The whole routine runs with the interrupt view held (see `view`).
 
@@ -40,7 +42,8 @@ impl ReferenceDriver {
             }
             ours = true;
             synced |= cause.has(Cause::VSYNC);
-            // 2. and 3. What a preemption gives back is what no completion and no fault has settled: it is taken first and told last.
+            // 2. and 3. What a preemption gives back is what no completion and no fault has
+            //    settled: it is taken first and told last.
             let preempted =
                 if cause.has(Cause::DMA_PREEMPTED) { Answers::take(self) } else { Answers::none() };
             let faults = self.report_completions(level, callbacks, &mut view, cause, &preempted);
@@ -68,7 +71,8 @@ impl ReferenceDriver {
             let last = faults.into_iter().chain(preempted.into_reports());
             last.for_each(|data| callbacks.notify_interrupt(level, data));
         }
-        // A flip may depend on a packet that is complete: what engines have to say goes first, all of it.
+        // A flip may depend on a packet that is complete: what engines have to say goes first, all
+        // of it.
         // spec: PRE-080
         if synced {
             self.report_vsync(level, callbacks);
@@ -82,8 +86,9 @@ impl ReferenceDriver {
 
     /// Reports completions, and returns the faults that are to be reported after everything else.
     ///
-    /// An engine goes on behind a packet that faulted, so what was read as complete may be beyond the fault, whose cause came after the
-    /// causes were read: the list of faults is read behind each completion, and a fault that was passed goes before it.
+    /// An engine goes on behind a packet that faulted, so what was read as complete may be beyond
+    /// the fault, whose cause came after the causes were read: the list of faults is read behind
+    /// each completion, and a fault that was passed goes before it.
     fn report_completions(
         &self,
         level: &Dirql<'_>,
@@ -92,7 +97,8 @@ impl ReferenceDriver {
         cause: Cause,
         preempted: &Answers,
     ) -> Vec<InterruptData> {
-        let read = |engine| self.device.read_register(Register::COMPLETED_FENCE.offset(engine)) as u32;
+        let read =
+            |engine| self.device.read_register(Register::COMPLETED_FENCE.offset(engine)) as u32;
         let mut completed = Vec::new();
         for (number, reported) in (0..).zip(&mut view.reported) {
             let engine = self.engine(number);
@@ -106,7 +112,8 @@ impl ReferenceDriver {
         }
         let complete = |engine: EngineId, submission_fence_id| {
             let EngineId { node_ordinal, engine_ordinal } = engine;
-            let data = InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id };
+            let data =
+                InterruptData::DmaCompleted { node_ordinal, engine_ordinal, submission_fence_id };
             callbacks.notify_interrupt(level, data);
         };
         let mut later = Vec::new();
@@ -144,7 +151,8 @@ impl ReferenceDriver {
         }
     }
 
-    /// Queues left the run list after their engines had come to where they may leave them; their contexts may be complete by that.
+    /// Queues left the run list after their engines had come to where they may leave them; their
+    /// contexts may be complete by that.
     fn report_suspended(&self, level: &Dirql<'_>, callbacks: &dyn Callbacks, view: &InterruptView) {
         loop {
             let number = self.device.read_register(Register::SUSPENDED_QUEUE);
@@ -152,7 +160,8 @@ impl ReferenceDriver {
                 return;
             }
             let id = QueueId((number - 1) as u32);
-            let Some(Owner::Queue { driver, .. }) = view.queues.get(&id).map(|queue| queue.owner) else {
+            let Some(Owner::Queue { driver, .. }) = view.queues.get(&id).map(|queue| queue.owner)
+            else {
                 continue;
             };
             let complete = {
@@ -201,12 +210,16 @@ impl ReferenceDriver {
     }
 }
 
-/// The engine and the packet, when this is a packet's fault and the packet is among those that count as complete.
+/// The engine and the packet, when this is a packet's fault and the packet is among those that
+/// count as complete.
 fn passed(fault: &InterruptData, completed: &[(EngineId, u32)]) -> Option<(EngineId, u32)> {
-    let InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, .. } = *fault else {
+    let InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, faulted_fence_id, .. } =
+        *fault
+    else {
         return None;
     };
     let engine = EngineId { node_ordinal, engine_ordinal };
     let (_, complete) = completed.iter().find(|(of, _)| *of == engine)?;
-    (complete.wrapping_sub(faulted_fence_id).cast_signed() >= 0).then_some((engine, faulted_fence_id))
+    (complete.wrapping_sub(faulted_fence_id).cast_signed() >= 0)
+        .then_some((engine, faulted_fence_id))
 }

@@ -1,8 +1,10 @@
-//! Owns what the list of signalled fences comes to: which reports the kernel gets in each mode. Pure policy.
+//! Owns what the list of signalled fences comes to: which reports the kernel gets in each mode.
+//! Pure policy.
 //!
-//! The rule that none of this may break: a fence whose signal passed an armed MonitoredValue is named, or the report names
-//! nothing at all, which makes the kernel scan. So whatever cannot be told (the list ran over, a record of a queue that is
-//! gone, an address that no open fence has) becomes a report without names.
+//! The rule that none of this may break: a fence whose signal passed an armed MonitoredValue is
+//! named, or the report names nothing at all, which makes the kernel scan. So whatever cannot be
+//! told (the list ran over, a record of a queue that is gone, an address that no open fence has)
+//! becomes a report without names.
 
 use super::{InterruptView, Owner};
 use crate::InterruptMode;
@@ -29,7 +31,8 @@ pub(super) struct Signals {
     engines: BTreeMap<EngineId, EngineSignals>,
     /// Any fence of any engine may be meant.
     anything: bool,
-    /// A signal that no queue is known of: no log tells which it was, and it may have been any engine's.
+    /// A signal that no queue is known of: no log tells which it was, and it may have been any
+    /// engine's.
     of_no_queue: bool,
 }
 
@@ -38,8 +41,9 @@ impl Signals {
         Signals { engines: BTreeMap::new(), anything: collapsed, of_no_queue: false }
     }
 
-    /// One record of the list that the CMP made, of a fence that it found above a new MonitoredValue. It is reported as the first
-    /// engine's: a report has one, and the fence is what counts.
+    /// One record of the list that the CMP made, of a fence that it found above a new
+    /// MonitoredValue. It is reported as the first engine's: a report has one, and the fence is
+    /// what counts.
     pub(super) fn add_of_cmp(
         &mut self,
         view: &InterruptView,
@@ -138,9 +142,10 @@ fn native(mode: InterruptMode, engine: EngineId, signals: &EngineSignals) -> Int
     }
 }
 
-/// Nothing is named. Without an array the kernel scans all native fences of the adapter, so one report does; a report without
-/// a hardware queue is about one engine, and one on monitored fences too, so each engine gets one. A device that cannot tell
-/// fence kinds apart never says more than this, and means monitored fences as well.
+/// Nothing is named. Without an array the kernel scans all native fences of the adapter, so one
+/// report does; a report without a hardware queue is about one engine, and one on monitored fences
+/// too, so each engine gets one. A device that cannot tell fence kinds apart never says more than
+/// this, and means monitored fences as well.
 // spec: NF-124, NF-129
 fn reports_of_anything(
     mode: InterruptMode,
@@ -148,13 +153,13 @@ fn reports_of_anything(
     engines: impl Iterator<Item = EngineId>,
 ) -> Vec<InterruptData> {
     if !view.native_fences {
-        let monitored = |EngineId { node_ordinal, engine_ordinal }| InterruptData::MonitoredFenceSignaled {
-            node_ordinal,
-            engine_ordinal,
+        let monitored = |EngineId { node_ordinal, engine_ordinal }| {
+            InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal }
         };
         return engines.map(monitored).collect();
     }
-    let monitored = view.fence_kinds_alike || view.queues.values().any(|q| q.monitored_progress.is_some());
+    let monitored =
+        view.fence_kinds_alike || view.queues.values().any(|q| q.monitored_progress.is_some());
     let logs_tell = matches!(mode, InterruptMode::HwQueue | InterruptMode::HwQueueArray);
     engines
         .take(if logs_tell { usize::MAX } else { 1 })

@@ -1,8 +1,9 @@
 //! Owns what the interrupt routine looks up: queues by the hardware's number, fences by address.
 //!
-//! Its lock is the driver's interrupt lock: the routine holds it from cause to last report, callbacks included, and passive
-//! code takes it to change what is found here. So whoever has removed something here knows, when the lock is dropped, that no
-//! routine will name it to the kernel any more: a report of a destroyed fence would be a bug check.
+//! Its lock is the driver's interrupt lock: the routine holds it from cause to last report,
+//! callbacks included, and passive code takes it to change what is found here. So whoever has
+//! removed something here knows, when the lock is dropped, that no routine will name it to the
+//! kernel any more: a report of a destroyed fence would be a bug check.
 
 use crate::KmdError;
 use crate::objects::{HwQueue, Instance, Objects};
@@ -33,7 +34,12 @@ pub(crate) struct QueueView {
 
 impl QueueView {
     pub(crate) fn of_engine(engine: EngineId) -> QueueView {
-        QueueView { owner: Owner::Node, engine, address_space: AddressSpaceId(0), monitored_progress: None }
+        QueueView {
+            owner: Owner::Node,
+            engine,
+            address_space: AddressSpaceId(0),
+            monitored_progress: None,
+        }
     }
 
     pub(crate) fn of_queue(driver: DriverHandle, queue: &HwQueue, context: OsHandle) -> QueueView {
@@ -52,7 +58,8 @@ pub(crate) struct InterruptView {
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
     /// Whether native fences are on; without them a signal is of a monitored fence.
     pub(crate) native_fences: bool,
-    /// Whether the device reports signals of native fences and writes to monitored ones as the same thing.
+    /// Whether the device reports signals of native fences and writes to monitored ones as the same
+    /// thing.
     pub(crate) fence_kinds_alike: bool,
     /// By the engine's number: the last packet that was reported as complete, 0 before the first.
     pub(crate) reported: Vec<u32>,
@@ -92,7 +99,12 @@ impl InterruptView {
             }
             Entry::Vacant(free) => {
                 free.insert(fence.os_handle);
-                fence.instances.push(Instance { address_space, current_value, monitored_value, opens: 1 });
+                fence.instances.push(Instance {
+                    address_space,
+                    current_value,
+                    monitored_value,
+                    opens: 1,
+                });
                 Ok(())
             }
         }
@@ -121,5 +133,7 @@ fn find(
     address_space: AddressSpaceId,
     current_value: GpuVa,
 ) -> Option<&mut Instance> {
-    instances.iter_mut().find(|i| (i.address_space, i.current_value) == (address_space, current_value))
+    instances
+        .iter_mut()
+        .find(|i| (i.address_space, i.current_value) == (address_space, current_value))
 }

@@ -38,7 +38,10 @@ impl Machine {
 fn a_device_with_a_display_is_declared_to_flip_at_vertical_syncs() {
     let level = Passive::enter();
     let caps = machine(1_000).driver.query_adapter_caps(&level);
-    assert_eq!((caps.flip_on_vsync_mmio, caps.display.map(|d| d.refresh_period_ns)), (true, Some(1_000)));
+    assert_eq!(
+        (caps.flip_on_vsync_mmio, caps.display.map(|d| d.refresh_period_ns)),
+        (true, Some(1_000))
+    );
     // None, and one that is not there: its registers read as all ones.
     for none in [0, u64::MAX] {
         let caps = machine(none).driver.query_adapter_caps(&level);
@@ -103,7 +106,11 @@ fn a_vertical_sync_is_reported_behind_all_that_engines_have_to_say() {
         script.causes.extend([Cause::VSYNC.0 | Cause::engine(0).0, Cause::engine(2).0]);
     }
     let completed = |node_ordinal, submission_fence_id| {
-        Event::Notify(InterruptData::DmaCompleted { node_ordinal, engine_ordinal: 0, submission_fence_id })
+        Event::Notify(InterruptData::DmaCompleted {
+            node_ordinal,
+            engine_ordinal: 0,
+            submission_fence_id,
+        })
     };
     let physical_address = PhysicalAddress(0x5_0000);
     let synced = Event::Notify(InterruptData::CrtcVsync { vid_pn_target_id: 0, physical_address });

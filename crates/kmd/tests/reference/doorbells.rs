@@ -1,7 +1,9 @@
 //! Doorbells: made without hardware, connected with it, and taken away in the right order.
 
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
-use tidegate_ddi::{DisconnectReason, DoorbellStatus, Driver, DriverHandle, OsHandle, Passive, Status};
+use tidegate_ddi::{
+    DisconnectReason, DoorbellStatus, Driver, DriverHandle, OsHandle, Passive, Status,
+};
 use tidegate_gpu_abi::{AdminCommand, GpuVa, QueueId, QueueKind};
 use tidegate_kmd::{Config, DoorbellModel};
 
@@ -10,8 +12,8 @@ use crate::kernel::{Event, Machine, queue_args};
 /// A connect without a secondary address.
 const PLAIN: ConnectDoorbellFlags = ConnectDoorbellFlags::empty();
 
-/// A machine with `count` user-mode queues on node 1; doorbell `n` has hardware queue `3 + n`, OS queue `0x50 + n` and OS
-/// doorbell `0xD0 + n`.
+/// A machine with `count` user-mode queues on node 1; doorbell `n` has hardware queue `3 + n`, OS
+/// queue `0x50 + n` and OS doorbell `0xD0 + n`.
 fn scene(count: u64, config: Config) -> (Machine, Vec<DriverHandle>) {
     let machine = Machine::with(config);
     let owned = machine.owned(5, 1);
@@ -77,7 +79,10 @@ fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
     let level = Passive::enter();
     let [first, second] =
         [0, 1].map(|n| machine.driver.connect_doorbell(&level, doorbells[n], PLAIN).unwrap());
-    assert_eq!((first.status, second.status), (DoorbellStatus::Connected, DoorbellStatus::Connected));
+    assert_eq!(
+        (first.status, second.status),
+        (DoorbellStatus::Connected, DoorbellStatus::Connected)
+    );
     assert!(!first.page.same(&second.page));
     second.hint.rung();
     let mut rung = Vec::new();
@@ -93,7 +98,8 @@ fn a_connected_doorbell_has_a_page_of_its_own_a_status_and_a_hint() {
 #[test]
 fn a_notified_doorbell_wakes_by_its_notification_alone() {
     let (machine, doorbells) = scene(1, Config { notify_submissions: true, ..Config::standard() });
-    let connected = machine.driver.connect_doorbell(&Passive::enter(), doorbells[0], PLAIN).unwrap();
+    let connected =
+        machine.driver.connect_doorbell(&Passive::enter(), doorbells[0], PLAIN).unwrap();
     assert_eq!(connected.status, DoorbellStatus::ConnectedNotify);
     connected.hint.rung();
     machine.device.summary.take(|bit| panic!("doorbell {bit} was rung"));
@@ -156,15 +162,20 @@ fn a_second_address_is_asked_of_the_hardware_where_it_is_offered() {
     let (level, second) = (Passive::enter(), ConnectDoorbellFlags::REQUIRE_SECONDARY_ADDRESS);
     let connected = machine.driver.connect_doorbell(&level, doorbells[0], second).unwrap();
     assert!(connected.secondary.is_some_and(|page| !page.same(&connected.page)));
-    let (machine, doorbells) = scene(1, Config { secondary_doorbells: false, ..Config::standard() });
+    let (machine, doorbells) =
+        scene(1, Config { secondary_doorbells: false, ..Config::standard() });
     let refused = machine.driver.connect_doorbell(&level, doorbells[0], second).unwrap_err();
     assert_eq!(refused, Status::NOT_SUPPORTED);
-    assert_eq!(machine.driver.query_user_mode_submission_caps(&level).secondary_doorbell_size_bytes, None);
+    assert_eq!(
+        machine.driver.query_user_mode_submission_caps(&level).secondary_doorbell_size_bytes,
+        None
+    );
 }
 
 #[test]
 fn a_global_doorbell_takes_from_nobody() {
-    let (machine, doorbells) = scene(300, Config { doorbells: DoorbellModel::Global, ..Config::standard() });
+    let (machine, doorbells) =
+        scene(300, Config { doorbells: DoorbellModel::Global, ..Config::standard() });
     for doorbell in doorbells {
         machine.driver.connect_doorbell(&Passive::enter(), doorbell, PLAIN).unwrap();
     }
@@ -190,8 +201,12 @@ fn a_suspended_queue_can_lose_its_doorbell_and_have_it_again() {
     machine.driver.connect_doorbell(&level, doorbell, PLAIN).unwrap();
     machine.driver.connect_doorbell(&level, doorbells[0], PLAIN).unwrap();
     machine.driver.connect_doorbell(&level, doorbell, PLAIN).unwrap();
-    let victims =
-        machine.journal.take().into_iter().filter(|e| matches!(e, Event::Disconnect { .. })).count();
+    let victims = machine
+        .journal
+        .take()
+        .into_iter()
+        .filter(|e| matches!(e, Event::Disconnect { .. }))
+        .count();
     assert_eq!((victims, machine.driver.violations()), (3, vec![]));
 }
 
@@ -280,8 +295,10 @@ fn doorbells_that_cannot_be_are_refused() {
             },
         )
     };
-    let (kernel_mode, user_mode) =
-        (machine.queue(owned.context, 1, false, 0x8000), machine.queue(owned.context, 2, true, 0x8008));
+    let (kernel_mode, user_mode) = (
+        machine.queue(owned.context, 1, false, 0x8000),
+        machine.queue(owned.context, 2, true, 0x8008),
+    );
     assert_eq!(create(kernel_mode, 16, 16), Err(Status::INVALID_PARAMETER));
     assert_eq!(create(user_mode, 12, 16), Err(Status::INVALID_PARAMETER));
     assert_eq!(create(user_mode, 0, 16), Err(Status::INVALID_PARAMETER));
@@ -297,7 +314,10 @@ fn user_mode_queues_only_where_the_node_declares_them() {
     let machine = Machine::with(config);
     let owned = machine.owned(5, 2);
     let level = Passive::enter();
-    let refused = machine.driver.create_hw_queue(&level, queue_args(owned.context, 1, true, 0x8000));
+    let refused =
+        machine.driver.create_hw_queue(&level, queue_args(owned.context, 1, true, 0x8000));
     assert_eq!(refused, Err(Status::NOT_SUPPORTED));
-    assert!(machine.driver.create_hw_queue(&level, queue_args(owned.context, 1, false, 0x8000)).is_ok());
+    assert!(
+        machine.driver.create_hw_queue(&level, queue_args(owned.context, 1, false, 0x8000)).is_ok()
+    );
 }

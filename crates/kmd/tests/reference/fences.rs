@@ -16,7 +16,10 @@ use tidegate_platform::{PhysicalAddress, Platform, Word};
 use crate::kernel::{ALL, ALL_AND_INTRA_GPU, Event, Machine, fence_args, open_args};
 
 fn notify(space: u32, current_value: u64) -> AdminCommand {
-    AdminCommand::NotifyFence { address_space: AddressSpaceId(space), current_value: GpuVa(current_value) }
+    AdminCommand::NotifyFence {
+        address_space: AddressSpaceId(space),
+        current_value: GpuVa(current_value),
+    }
 }
 
 fn update(
@@ -24,7 +27,8 @@ fn update(
     fences: &[(DriverHandle, u64, &Word)],
     mode: UpdateCurrentMode,
 ) -> Vec<AdminCommand> {
-    let cells: Vec<FenceCell> = fences.iter().map(|(_, _, word)| FenceCell::plain((*word).clone())).collect();
+    let cells: Vec<FenceCell> =
+        fences.iter().map(|(_, _, word)| FenceCell::plain((*word).clone())).collect();
     let fences: Vec<_> = fences
         .iter()
         .zip(&cells)
@@ -87,7 +91,8 @@ fn waits_for_a_fence_of_a_lost_device_pass_whatever_number_came_and_its_value_is
     };
     assert_eq!(update(u64::from(u32::MAX), UpdateCurrentMode::AlwaysSignaled), [notify(5, 0x100)]);
     assert_eq!((cell.load(), cell.satisfies(highest)), (7, true));
-    // Signals that come later do nothing to it: neither one of the CPU, up or down, nor one of an engine that would rewind it.
+    // Signals that come later do nothing to it: neither one of the CPU, up or down, nor one of an
+    // engine that would rewind it.
     for value in [9, 3, u64::MAX] {
         update(value, UpdateCurrentMode::Write);
         assert_eq!(cell.load(), 7, "a CPU signal of {value}");
@@ -125,7 +130,11 @@ fn a_fence_that_no_cpu_reaches_is_made_and_ended_by_the_hardware() {
     };
     assert_eq!(stands_at(0x8000), [renewed]);
     assert_eq!(stands_at(0x2_0000), [], "it has moved: what it is went along");
-    machine.driver.update_current_values_from_cpu(&level, &[lost], UpdateCurrentMode::AlwaysSignaled);
+    machine.driver.update_current_values_from_cpu(
+        &level,
+        &[lost],
+        UpdateCurrentMode::AlwaysSignaled,
+    );
     let condemned = AdminCommand::CondemnFence { current_value: PhysicalAddress(0x2_0000) };
     assert_eq!(machine.commands(), [condemned, AdminCommand::RescanWaits]);
     machine.driver.update_current_values_from_cpu(&level, &[lost], UpdateCurrentMode::Write);
@@ -139,7 +148,10 @@ fn the_cmp_is_told_by_the_address_that_it_has_of_its_own() {
     let fence = machine.driver.create_native_fence(&Passive::enter(), args).unwrap().0;
     machine.open(fence, machine.device_for(5), 0x100);
     let cell = machine.platform.page(1).word(0);
-    assert_eq!(update(&machine, &[(fence, 1, &cell)], UpdateCurrentMode::Write), [notify(0, 0x7100)]);
+    assert_eq!(
+        update(&machine, &[(fence, 1, &cell)], UpdateCurrentMode::Write),
+        [notify(0, 0x7100)]
+    );
 }
 
 #[test]
@@ -149,7 +161,11 @@ fn waiters_are_told_by_another_address_when_one_is_unmapped_meanwhile() {
     let fence = machine.fence(1);
     let cell = machine.platform.page(1).word(0);
     let all = [AdminCommand::RescanWaits];
-    assert_eq!(update(&machine, &[(fence, 1, &cell)], UpdateCurrentMode::Write), all, "nobody has it open");
+    assert_eq!(
+        update(&machine, &[(fence, 1, &cell)], UpdateCurrentMode::Write),
+        all,
+        "nobody has it open"
+    );
     machine.open(fence, five, 0x100);
     machine.open(fence, six, 0x900);
     machine.refuse(&notify(0, 0), AdminError::BadAddress as u64);
@@ -199,7 +215,8 @@ fn a_cmp_that_keeps_shadows_is_told_of_fences_by_mailbox_and_of_values_by_regist
     let [five, six] = [machine.device_for(5), machine.device_for(6)];
     let [a, b] = [machine.fence(1), machine.fence(2)];
     machine.journal.take();
-    let locals = [machine.open(a, five, 0x100), machine.open(a, six, 0x900), machine.open(b, six, 0x940)];
+    let locals =
+        [machine.open(a, five, 0x100), machine.open(a, six, 0x900), machine.open(b, six, 0x940)];
     assert_eq!(machine.commands(), [keep(a, 5, 0x100), keep(a, 6, 0x900), keep(b, 6, 0x940)]);
     // A mailbox command could wait for an engine's turn, and this is device interrupt level.
     let page = machine.platform.page(2);
@@ -210,7 +227,11 @@ fn a_cmp_that_keeps_shadows_is_told_of_fences_by_mailbox_and_of_values_by_regist
         monitored_value: &words[usize::from(fence == b)],
     });
     machine.driver.update_monitored_values(&Dirql::enter(&()), &updates);
-    assert_eq!((page.word(0).load(), page.word(1).load()), (41, u64::MAX), "memory has them as well");
+    assert_eq!(
+        (page.word(0).load(), page.word(1).load()),
+        (41, u64::MAX),
+        "memory has them as well"
+    );
     assert_eq!(machine.journal.take(), [Event::Shadow(a.0, 41), Event::Shadow(b.0, u64::MAX)]);
     // An instance that cannot be told of is not opened.
     machine.refuse(&keep(a, 0, 0), AdminError::BadAddress as u64);
@@ -266,10 +287,16 @@ fn private_data_comes_back_and_fences_need_their_feature() {
     let machine = Machine::with(Config::standard());
     let level = Passive::enter();
     assert_eq!(machine.driver.create_native_fence(&level, fence_args(9)).unwrap().1, [9; 64]);
-    let intra =
-        tidegate_ddi::fence::CreateNativeFence { fence_type: NativeFenceType::IntraGpu, ..fence_args(9) };
+    let intra = tidegate_ddi::fence::CreateNativeFence {
+        fence_type: NativeFenceType::IntraGpu,
+        ..fence_args(9)
+    };
     assert_eq!(machine.driver.create_native_fence(&level, intra), Err(Status::NOT_SUPPORTED));
-    let plain = Machine::cold(&Platform::host(), Config { native_fence: false, ..Config::standard() }, None);
+    let plain = Machine::cold(
+        &Platform::host(),
+        Config { native_fence: false, ..Config::standard() },
+        None,
+    );
     plain.start(ALL).unwrap();
     assert_eq!(plain.driver.create_native_fence(&level, fence_args(9)), Err(Status::NOT_SUPPORTED));
 }
@@ -280,8 +307,11 @@ fn two_fences_cannot_be_open_at_one_address_of_one_process() {
     let level = Passive::enter();
     let [five, also_five, six] = [5, 5, 6].map(|space| machine.device_for(space));
     let [a, b] = [machine.fence(1), machine.fence(2)];
-    let instances =
-        [machine.open(a, five, 0x100), machine.open(a, also_five, 0x100), machine.open(b, six, 0x100)];
+    let instances = [
+        machine.open(a, five, 0x100),
+        machine.open(a, also_five, 0x100),
+        machine.open(b, six, 0x100),
+    ];
     let clash = machine.driver.open_native_fence(&level, open_args(b, also_five, 0x100));
     assert_eq!(clash, Err(Status::INVALID_PARAMETER));
     instances.iter().for_each(|local| machine.driver.close_native_fence(&level, *local));
@@ -290,7 +320,12 @@ fn two_fences_cannot_be_open_at_one_address_of_one_process() {
     assert_eq!(machine.driver.violations(), []);
 }
 
-fn log(machine: &Machine, hw_queue: DriverHandle, log_type: LogType, at: u64) -> SetNativeFenceLogBuffer {
+fn log(
+    machine: &Machine,
+    hw_queue: DriverHandle,
+    log_type: LogType,
+    at: u64,
+) -> SetNativeFenceLogBuffer {
     SetNativeFenceLogBuffer {
         hw_queue,
         log_type,
@@ -322,13 +357,20 @@ fn logs_that_come_before_the_ring_are_placed_with_it() {
     let owned = machine.owned(5, 1);
     let queue = machine.queue(owned.context, 0x50, true, 0x8000);
     let level = Dispatch::enter();
-    for (log_type, at) in [(LogType::Signals, 0x7000), (LogType::Waits, 0x3000), (LogType::Waits, 0x5000)] {
+    for (log_type, at) in
+        [(LogType::Signals, 0x7000), (LogType::Waits, 0x3000), (LogType::Waits, 0x5000)]
+    {
         machine.driver.set_native_fence_log_buffer(&level, log(&machine, queue, log_type, at));
     }
     assert_eq!(machine.commands(), []);
     machine.doorbell(queue, 0xD0);
-    assert_eq!(machine.commands()[1..], [placed(LogType::Waits, 0x5000), placed(LogType::Signals, 0x7000)]);
-    machine.driver.set_native_fence_log_buffer(&level, log(&machine, queue, LogType::Signals, 0x9000));
+    assert_eq!(
+        machine.commands()[1..],
+        [placed(LogType::Waits, 0x5000), placed(LogType::Signals, 0x7000)]
+    );
+    machine
+        .driver
+        .set_native_fence_log_buffer(&level, log(&machine, queue, LogType::Signals, 0x9000));
     assert_eq!(machine.commands(), [placed(LogType::Signals, 0x9000)]);
     machine.driver.update_native_fence_logs(&level, &[queue]);
     assert_eq!(machine.device.flushes(), 1, "entries on their way are brought to memory");

@@ -30,8 +30,9 @@ fn with_dpc(mut reports: Vec<Event>) -> Vec<Event> {
     reports
 }
 
-/// Node queues are 0 to 2. Process 5: user queue 3 on node 1, user queue 4 on node 1, user queue 5 on node 2.
-/// Process 6: user queue 6 on node 0. Fences 0xF1 and 0xF2 are open in process 5, 0xF1 also in process 6.
+/// Node queues are 0 to 2. Process 5: user queue 3 on node 1, user queue 4 on node 1, user queue 5
+/// on node 2. Process 6: user queue 6 on node 0. Fences 0xF1 and 0xF2 are open in process 5, 0xF1
+/// also in process 6.
 struct Scene {
     machine: Machine,
     queues: [DriverHandle; 4],
@@ -46,8 +47,8 @@ fn scene(interrupt: InterruptMode) -> Scene {
     machine.open(second, five.device, 0x140);
     machine.open(first, six.device, 0x900);
     let progress = machine.fence(0xF3);
-    let queues = [(five.context, 0x51), (five.context, 0x52), (copy, 0x53), (six.context, 0x61)].map(
-        |(context, os)| {
+    let queues = [(five.context, 0x51), (five.context, 0x52), (copy, 0x53), (six.context, 0x61)]
+        .map(|(context, os)| {
             let mut args = crate::kernel::queue_args(context, os, true, 0);
             args.progress_fence = tidegate_ddi::queue::ProgressFence::Native(progress);
             args.progress_current_gpu_va = 0x2000;
@@ -55,8 +56,7 @@ fn scene(interrupt: InterruptMode) -> Scene {
             let queue = machine.driver.create_hw_queue(&Passive::enter(), args).unwrap();
             machine.doorbell(queue, os + 0x100);
             queue
-        },
-    );
+        });
     machine.journal.take();
     Scene { machine, queues }
 }
@@ -65,8 +65,10 @@ fn scene(interrupt: InterruptMode) -> Scene {
 #[test]
 fn signalled_fences_are_named_by_the_kernel_s_own_handles() {
     let Scene { machine, .. } = scene(InterruptMode::FenceArray);
-    let signals = [(QueueId(4), 0x140), (QueueId(3), 0x100), (QueueId(3), 0x140), (QueueId(6), 0x900)];
-    let expected = with_dpc(vec![native(0, Some(&[0xF1]), None), native(1, Some(&[0xF1, 0xF2]), None)]);
+    let signals =
+        [(QueueId(4), 0x140), (QueueId(3), 0x100), (QueueId(3), 0x140), (QueueId(6), 0x900)];
+    let expected =
+        with_dpc(vec![native(0, Some(&[0xF1]), None), native(1, Some(&[0xF1, 0xF2]), None)]);
     assert_eq!(machine.interrupt_with(SIGNALED, &signals), expected);
     assert_eq!(
         machine.interrupt_with(SIGNALED, &[(QueueId(5), 0x2000)]),
@@ -127,7 +129,10 @@ fn the_optimised_interrupt_names_one_queue_or_none() {
         with_dpc(vec![native(0, None, Some(queues[3])), native(2, None, Some(queues[2]))])
     );
     let two_of_one_engine = [(QueueId(3), 0x100), (QueueId(4), 0x140)];
-    assert_eq!(machine.interrupt_with(SIGNALED, &two_of_one_engine), with_dpc(vec![native(1, None, None)]));
+    assert_eq!(
+        machine.interrupt_with(SIGNALED, &two_of_one_engine),
+        with_dpc(vec![native(1, None, None)])
+    );
     // Nothing is known: each engine's logs must be read.
     let all: Vec<_> = (0..3).map(|node| native(node, None, None)).collect();
     assert_eq!(machine.interrupt_with(COLLAPSED, &[]), with_dpc(all));
@@ -155,7 +160,8 @@ fn the_array_of_queues_names_each_queue_of_an_engine_once() {
     ];
     let expected = with_dpc(vec![named(0, &queues[3..]), named(1, &queues[..2])]);
     assert_eq!(machine.interrupt_with(SIGNALED, &signals), expected);
-    // The node's own queue has no handle: then no queue is named, and the kernel reads the logs of all of the engine.
+    // The node's own queue has no handle: then no queue is named, and the kernel reads the logs of
+    // all of the engine.
     let own = [(QueueId(1), 0x100), (QueueId(3), 0x100), (QueueId(5), 0x100)];
     let expected = with_dpc(vec![native(1, None, None), named(2, &queues[2..3])]);
     assert_eq!(machine.interrupt_with(SIGNALED, &own), expected);
@@ -165,7 +171,8 @@ fn the_array_of_queues_names_each_queue_of_an_engine_once() {
 
 /// A started machine whose device says this about itself.
 fn with_traits(interrupt: InterruptMode, traits: &[(Register, u64)]) -> Machine {
-    let machine = Machine::cold(&Platform::host(), Config { interrupt, ..Config::standard() }, None);
+    let machine =
+        Machine::cold(&Platform::host(), Config { interrupt, ..Config::standard() }, None);
     machine.device.script.lock_device().traits.extend(traits.iter().copied());
     machine.start(crate::kernel::ALL).unwrap();
     machine.journal.take();
@@ -220,9 +227,13 @@ fn engines_that_notify_of_fence_writes_are_reported_one_by_one() {
     );
     let nodes = machine.driver.query_adapter_caps(&Passive::enter()).nodes;
     let (basic, advanced) = (MonitoredNotification::Basic, MonitoredNotification::Advanced);
-    let declared =
-        |n: usize| (nodes[n].monitored_notification, nodes[n].writes_fences, nodes[n].user_mode_submission);
-    assert_eq!([0, 1, 2].map(declared), [(advanced, true, true), (basic, false, false), (basic, true, true)]);
+    let declared = |n: usize| {
+        (nodes[n].monitored_notification, nodes[n].writes_fences, nodes[n].user_mode_submission)
+    };
+    assert_eq!(
+        [0, 1, 2].map(declared),
+        [(advanced, true, true), (basic, false, false), (basic, true, true)]
+    );
     {
         let mut script = machine.device.script.lock_device();
         script.causes.push_back(Cause::MONITORED_SIGNALED.0);
@@ -243,7 +254,10 @@ fn a_monitored_progress_fence_is_reported_as_one() {
     machine.journal.take();
     let monitored =
         Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal: 1, engine_ordinal: 0 });
-    assert_eq!(machine.interrupt_with(SIGNALED, &[(QueueId(3), 0x4000)]), with_dpc(vec![monitored]));
+    assert_eq!(
+        machine.interrupt_with(SIGNALED, &[(QueueId(3), 0x4000)]),
+        with_dpc(vec![monitored])
+    );
     // When it may be among what was lost, the kernel scans monitored fences too.
     let anything = Event::Notify(InterruptData::NativeFenceSignaled {
         node_ordinal: 0,
@@ -272,16 +286,27 @@ fn without_native_fences_every_signal_is_of_a_monitored_one() {
         Event::Notify(InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal: 0 })
     };
     assert_eq!(routine(&[(QueueId(1), 0x10)], SIGNALED), [monitored(1), Event::QueueDpc]);
-    assert_eq!(routine(&[], COLLAPSED), [monitored(0), monitored(1), monitored(2), Event::QueueDpc]);
+    assert_eq!(
+        routine(&[], COLLAPSED),
+        [monitored(0), monitored(1), monitored(2), Event::QueueDpc]
+    );
 }
 
 #[test]
 fn completed_packets_are_reported_for_each_node_that_has_some() {
     let machine = Machine::with(Config::standard());
-    machine.device.script.lock_device().completed.extend([(0, 17), (1, 99), (2, u64::from(u32::MAX))]);
+    machine.device.script.lock_device().completed.extend([
+        (0, 17),
+        (1, 99),
+        (2, u64::from(u32::MAX)),
+    ]);
     let cause = Cause::DMA_COMPLETED.0 | Cause::engine(0).0 | Cause::engine(2).0;
     let done = |node_ordinal, submission_fence_id| {
-        Event::Notify(InterruptData::DmaCompleted { node_ordinal, engine_ordinal: 0, submission_fence_id })
+        Event::Notify(InterruptData::DmaCompleted {
+            node_ordinal,
+            engine_ordinal: 0,
+            submission_fence_id,
+        })
     };
     assert_eq!(machine.interrupt_with(cause, &[]), with_dpc(vec![done(0, 17), done(2, u32::MAX)]));
 }
@@ -299,7 +324,8 @@ fn a_cause_that_comes_meanwhile_is_served_by_the_same_routine() {
         engine_ordinal: 0,
         submission_fence_id: 4,
     });
-    let expected = with_dpc(vec![native(1, Some(&[0xF1]), None), done, native(0, Some(&[0xF1]), None)]);
+    let expected =
+        with_dpc(vec![native(1, Some(&[0xF1]), None), done, native(0, Some(&[0xF1]), None)]);
     assert_eq!(machine.interrupt(), expected);
 }
 
@@ -360,12 +386,18 @@ fn a_fault_names_the_queue_or_the_packet() {
         queue(1, 0x52, 12, store),
         Event::Notify(packet),
         queue(0, 0x61, 3, fault(0, 30, 2, "arguments that a program refused")),
-        queue(0, 0x61, 4, fault(0, 40, 99 << 1 | 1, "a fault of a kind that the driver does not know")),
+        queue(
+            0,
+            0x61,
+            4,
+            fault(0, 40, 99 << 1 | 1, "a fault of a kind that the driver does not know"),
+        ),
     ]);
     assert_eq!(events, expected);
 }
 
-// The engine went on behind the packet that faulted, and the cause of the fault came after the causes were read.
+// The engine went on behind the packet that faulted, and the cause of the fault came after the
+// causes were read.
 #[test]
 fn a_fault_that_completions_have_passed_is_reported_in_the_order_of_the_packets() {
     let Scene { machine, .. } = scene(InterruptMode::FenceArray);
@@ -375,16 +407,26 @@ fn a_fault_that_completions_have_passed_is_reported_in_the_order_of_the_packets(
     drop(script);
     let events = machine.interrupt_with(Cause::engine(1).0, &[]);
     let completed = |submission_fence_id| {
-        Event::Notify(InterruptData::DmaCompleted { node_ordinal: 1, engine_ordinal: 0, submission_fence_id })
+        Event::Notify(InterruptData::DmaCompleted {
+            node_ordinal: 1,
+            engine_ordinal: 0,
+            submission_fence_id,
+        })
     };
     let (gpu_va, what) = (0xBEEF_0000, "a load from an address that is not mapped");
-    let fault = PageFault { gpu_va, primitive_api_sequence_number: 70, what, ..PageFault::default() };
-    let packet =
-        InterruptData::DmaPageFaulted { node_ordinal: 1, engine_ordinal: 0, faulted_fence_id: 7, fault };
+    let fault =
+        PageFault { gpu_va, primitive_api_sequence_number: 70, what, ..PageFault::default() };
+    let packet = InterruptData::DmaPageFaulted {
+        node_ordinal: 1,
+        engine_ordinal: 0,
+        faulted_fence_id: 7,
+        fault,
+    };
     assert_eq!(events, with_dpc(vec![completed(6), Event::Notify(packet), completed(8)]));
 }
 
-// Packet numbers wrap at 32 bits: the packet after u32::MAX is 0, so a fault of u32::MAX is behind a completion of 0.
+// Packet numbers wrap at 32 bits: the packet after u32::MAX is 0, so a fault of u32::MAX is behind
+// a completion of 0.
 #[test]
 fn a_fault_that_completions_have_passed_is_found_over_the_wrap_of_packet_numbers() {
     let completed = |submission_fence_id| InterruptData::DmaCompleted {
@@ -452,7 +494,11 @@ fn a_closed_fence_is_named_no_more_and_its_address_can_serve_another() {
     let named = with_dpc(vec![native(1, Some(&[0xF9]), None)]);
     assert_eq!(machine.interrupt_with(SIGNALED, &[(QueueId(3), 0x700)]), named);
     machine.driver.close_native_fence(&level, first);
-    assert_eq!(machine.interrupt_with(SIGNALED, &[(QueueId(3), 0x700)]), named, "another instance is open");
+    assert_eq!(
+        machine.interrupt_with(SIGNALED, &[(QueueId(3), 0x700)]),
+        named,
+        "another instance is open"
+    );
     machine.driver.close_native_fence(&level, second);
     let unnamed = with_dpc(vec![native(1, None, None)]);
     assert_eq!(machine.interrupt_with(SIGNALED, &[(QueueId(3), 0x700)]), unnamed);

@@ -1,9 +1,11 @@
-//! A kernel that writes down what it is told, and a machine of driver, device and kernel that is set up in one line.
+//! A kernel that writes down what it is told, and a machine of driver, device and kernel that is
+//! set up in one line.
 
 use std::sync::Arc;
 use tidegate_ddi::doorbell::{CreateDoorbell, CreateDoorbellFlags};
 use tidegate_ddi::feature::{
-    FeatureInterface, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1, QueryFeatureInterface,
+    FeatureInterface, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1,
+    QueryFeatureInterface,
 };
 use tidegate_ddi::fence::{CreateNativeFence, OpenNativeFence};
 use tidegate_ddi::queue::{
@@ -104,7 +106,11 @@ impl Callbacks for Recorder {
         Err(Status::NOT_SUPPORTED)
     }
 
-    fn destroy_context_allocation(&self, _level: &Passive, _allocation: OsHandle) -> Result<(), Status> {
+    fn destroy_context_allocation(
+        &self,
+        _level: &Passive,
+        _allocation: OsHandle,
+    ) -> Result<(), Status> {
         Err(Status::NOT_SUPPORTED)
     }
 
@@ -121,7 +127,8 @@ impl Callbacks for Recorder {
 /// Which features are on.
 pub struct Features(pub &'static [FeatureId]);
 
-pub const ALL: &[FeatureId] = &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION];
+pub const ALL: &[FeatureId] =
+    &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE, FeatureId::USER_MODE_SUBMISSION];
 
 /// In a list of features: the kernel allows INTRA_GPU fences.
 pub const INTRA_GPU: FeatureId = FeatureId(3 << 28);
@@ -145,7 +152,10 @@ impl FeatureInterface for Features {
         _level: &Passive,
         query: QueryFeatureInterface,
     ) -> Result<KernelFeatureTable, Status> {
-        assert!(self.0.contains(&query.feature), "a table is asked for only when its feature is enabled");
+        assert!(
+            self.0.contains(&query.feature),
+            "a table is asked for only when its feature is enabled"
+        );
         assert_eq!((query.feature, query.version), (FeatureId::NATIVE_FENCE, 1));
         assert!(query.interface_size >= NativeFenceTable1::BYTES);
         let mut os_caps = NativeFenceOsCaps::empty();
@@ -212,9 +222,10 @@ impl Machine {
     pub fn with(config: Config) -> Machine {
         let machine = Machine::cold(&Platform::host(), config, None);
         machine.start(ALL).unwrap();
-        machine
-            .driver
-            .connect_interrupt(&Passive::enter(), Arc::new(Dispatcher(Arc::clone(&machine.driver))));
+        machine.driver.connect_interrupt(
+            &Passive::enter(),
+            Arc::new(Dispatcher(Arc::clone(&machine.driver))),
+        );
         machine.journal.take();
         machine
     }
@@ -238,7 +249,12 @@ impl Machine {
         self.driver.create_device(&Passive::enter(), args).unwrap()
     }
 
-    pub fn context(&self, device: DriverHandle, node_ordinal: u32, hardware_scheduled: bool) -> DriverHandle {
+    pub fn context(
+        &self,
+        device: DriverHandle,
+        node_ordinal: u32,
+        hardware_scheduled: bool,
+    ) -> DriverHandle {
         let args = CreateContext {
             device,
             os_handle: OsHandle(0xC0),
@@ -260,12 +276,25 @@ impl Machine {
         self.driver.create_native_fence(&Passive::enter(), fence_args(os_handle)).unwrap().0
     }
 
-    pub fn open(&self, global: DriverHandle, device: DriverHandle, current_value: u64) -> DriverHandle {
-        self.driver.open_native_fence(&Passive::enter(), open_args(global, device, current_value)).unwrap()
+    pub fn open(
+        &self,
+        global: DriverHandle,
+        device: DriverHandle,
+        current_value: u64,
+    ) -> DriverHandle {
+        self.driver
+            .open_native_fence(&Passive::enter(), open_args(global, device, current_value))
+            .unwrap()
     }
 
     /// A hardware queue with a monitored progress fence at `progress`.
-    pub fn queue(&self, context: DriverHandle, os: u64, user_mode: bool, progress: u64) -> DriverHandle {
+    pub fn queue(
+        &self,
+        context: DriverHandle,
+        os: u64,
+        user_mode: bool,
+        progress: u64,
+    ) -> DriverHandle {
         let args = queue_args(context, os, user_mode, progress);
         self.driver.create_hw_queue(&Passive::enter(), args).unwrap()
     }
@@ -318,7 +347,11 @@ pub fn fence_args(os_handle: u64) -> CreateNativeFence {
     }
 }
 
-pub fn open_args(global: DriverHandle, device: DriverHandle, current_value: u64) -> OpenNativeFence {
+pub fn open_args(
+    global: DriverHandle,
+    device: DriverHandle,
+    current_value: u64,
+) -> OpenNativeFence {
     OpenNativeFence {
         global,
         os_handle: OsHandle(0),

@@ -1,7 +1,10 @@
-//! From start to stop: features and caps, the order of creation and destruction, and what becomes of old handles.
+//! From start to stop: features and caps, the order of creation and destruction, and what becomes
+//! of old handles.
 
 use tidegate_ddi::doorbell::{ConnectDoorbellFlags, CreateDoorbell, CreateDoorbellFlags};
-use tidegate_ddi::feature::{DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport};
+use tidegate_ddi::feature::{
+    DriverFeatureTable, FeatureSupport, QueryFeatureInterface, QueryFeatureSupport,
+};
 use tidegate_ddi::queue::{CreateContext, ProgressFence, QueuePrivateData};
 use tidegate_ddi::{
     ComputePreemption, Dirql, Driver, DriverHandle, EngineType, FeatureId, GraphicsPreemption,
@@ -26,8 +29,9 @@ const PLAIN: ConnectDoorbellFlags = ConnectDoorbellFlags::empty();
 // spec: NF-056, NF-057
 #[test]
 fn native_fences_are_declared_only_when_the_kernel_has_enabled_them() {
-    let native =
-        |config, features| caps_with(config, features).scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE);
+    let native = |config, features| {
+        caps_with(config, features).scheduling.contains(VidSchCaps::NATIVE_GPU_FENCE)
+    };
     assert!(native(Config::standard(), ALL));
     assert!(native(Config::standard(), &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE]));
     assert!(!native(Config::standard(), &[FeatureId::HWSCH, FeatureId::USER_MODE_SUBMISSION]));
@@ -67,7 +71,10 @@ fn the_granularity_declared_is_that_of_the_coarsest_engine() {
     }
     machine.start(ALL).unwrap();
     let caps = machine.driver.query_adapter_caps(&Passive::enter()).preemption;
-    assert_eq!((caps.graphics, caps.compute), (GraphicsPreemption::Primitive, ComputePreemption::Dispatch));
+    assert_eq!(
+        (caps.graphics, caps.compute),
+        (GraphicsPreemption::Primitive, ComputePreemption::Dispatch)
+    );
 }
 
 #[test]
@@ -75,15 +82,19 @@ fn nodes_are_declared_as_configured_and_user_mode_submission_as_negotiated() {
     let mut config = Config::standard();
     config.nodes[0].user_mode_submission = false;
     let caps = caps_with(config.clone(), ALL);
-    let nodes: Vec<_> =
-        caps.nodes.iter().map(|n| (n.engine_type, &*n.friendly_name, n.user_mode_submission)).collect();
+    let nodes: Vec<_> = caps
+        .nodes
+        .iter()
+        .map(|n| (n.engine_type, &*n.friendly_name, n.user_mode_submission))
+        .collect();
     let expected = [
         (EngineType::ThreeD, "3D", false),
         (EngineType::Other, "Compute", true),
         (EngineType::Copy, "Copy", true),
     ];
     assert_eq!(nodes, expected);
-    let must = VidSchCaps::MULTI_ENGINE_AWARE | VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
+    let must =
+        VidSchCaps::MULTI_ENGINE_AWARE | VidSchCaps::PREEMPTION_AWARE | VidSchCaps::NO_DMA_PATCHING;
     assert!(caps.scheduling.contains(must));
     let without = caps_with(config, &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE]);
     assert!(without.nodes.iter().all(|n| !n.user_mode_submission));
@@ -101,7 +112,12 @@ fn each_feature_s_caps_are_a_query_of_their_own() {
 fn what_the_driver_supports_depends_on_its_configuration() {
     let support = |config, feature| {
         let machine = Machine::cold(&Platform::host(), config, None);
-        let args = QueryFeatureSupport { feature, min_version: 1, max_version: 9, allow_experimental: false };
+        let args = QueryFeatureSupport {
+            feature,
+            min_version: 1,
+            max_version: 9,
+            allow_experimental: false,
+        };
         machine.driver.query_feature_support(&Passive::enter(), args)
     };
     let (full, lacking) = (FeatureSupport::of_versions(1, 1), FeatureSupport::default());
@@ -135,11 +151,17 @@ fn an_enabled_feature_has_a_table_at_its_version() {
 #[test]
 fn a_configuration_that_cannot_be_fails_the_start() {
     let standard = Config::standard;
-    let dedicated = |physical| Config { doorbells: DoorbellModel::Dedicated { physical }, ..standard() };
+    let dedicated =
+        |physical| Config { doorbells: DoorbellModel::Dedicated { physical }, ..standard() };
     let slots = |kernel_ring_slots| Config { kernel_ring_slots, ..standard() };
-    for config in
-        [dedicated(0), slots(0), slots(1), slots(48), slots(1 << 21), Config { nodes: vec![], ..standard() }]
-    {
+    for config in [
+        dedicated(0),
+        slots(0),
+        slots(1),
+        slots(48),
+        slots(1 << 21),
+        Config { nodes: vec![], ..standard() },
+    ] {
         let machine = Machine::cold(&Platform::host(), config.clone(), None);
         assert_eq!(machine.start(ALL), Err(Status::INVALID_PARAMETER), "{config:?}");
         assert_eq!(machine.journal.take(), []);
@@ -169,7 +191,9 @@ fn a_start_that_fails_half_way_leaves_nothing_behind() {
 fn anything_placed(machine: &Machine) -> bool {
     let (end, _) = machine.system.protocol(1);
     machine.system.remove(end);
-    (0x10_0000..end.0).step_by(0x1000).any(|at| machine.system.resolve(PhysicalAddress(at)).is_some())
+    (0x10_0000..end.0)
+        .step_by(0x1000)
+        .any(|at| machine.system.resolve(PhysicalAddress(at)).is_some())
 }
 
 /// One object of each kind.
@@ -207,8 +231,11 @@ fn what_is_destroyed_in_order_leaves_nothing_and_breaks_nothing() {
     machine.driver.destroy_device(&level, life.device);
     machine.driver.stop_device(&level);
     assert_eq!(machine.driver.violations(), []);
-    let destroyed =
-        machine.commands().into_iter().filter(|c| matches!(c, AdminCommand::DestroyQueue { .. })).count();
+    let destroyed = machine
+        .commands()
+        .into_iter()
+        .filter(|c| matches!(c, AdminCommand::DestroyQueue { .. }))
+        .count();
     assert_eq!(destroyed, 4, "the queue's and the three nodes'");
 }
 
@@ -231,8 +258,12 @@ fn a_parent_that_goes_first_is_written_down_and_its_children_can_still_go() {
     machine.driver.close_native_fence(&level, life.local);
     let still = |parent, children| KmdError::StillInUse { parent, children };
     let errors: Vec<_> = machine.driver.violations().iter().map(|v| v.error).collect();
-    let expected =
-        [still(Kind::Fence, 2), still(Kind::Device, 2), still(Kind::Context, 1), still(Kind::HwQueue, 1)];
+    let expected = [
+        still(Kind::Fence, 2),
+        still(Kind::Device, 2),
+        still(Kind::Context, 1),
+        still(Kind::HwQueue, 1),
+    ];
     assert_eq!(errors, expected);
     machine.driver.stop_device(&level);
     assert_eq!(machine.driver.violation_count(), 4);
@@ -245,7 +276,8 @@ fn a_stop_with_objects_left_takes_their_hardware_and_says_so() {
     machine.queue(life.context, 0x51, false, 0x8000);
     machine.journal.take();
     machine.driver.stop_device(&Passive::enter());
-    let destroyed: Vec<_> = [3, 4, 0, 1, 2].map(|n| AdminCommand::DestroyQueue { queue: QueueId(n) }).into();
+    let destroyed: Vec<_> =
+        [3, 4, 0, 1, 2].map(|n| AdminCommand::DestroyQueue { queue: QueueId(n) }).into();
     assert_eq!(machine.commands(), destroyed);
     assert_eq!(machine.driver.violation_count(), 1);
     machine.driver.stop_device(&Passive::enter());
@@ -278,8 +310,14 @@ fn no_handle_is_kept_after_its_destroy() {
     };
     assert_eq!(driver.create_context(&level, context), Err(invalid));
     assert_eq!(driver.create_hw_queue(&level, queue_args(old.context, 0, true, 0)), Err(invalid));
-    assert_eq!(driver.open_native_fence(&level, open_args(old.fence, new.device, 0x500)), Err(invalid));
-    assert_eq!(driver.open_native_fence(&level, open_args(new.fence, old.device, 0x500)), Err(invalid));
+    assert_eq!(
+        driver.open_native_fence(&level, open_args(old.fence, new.device, 0x500)),
+        Err(invalid)
+    );
+    assert_eq!(
+        driver.open_native_fence(&level, open_args(new.fence, old.device, 0x500)),
+        Err(invalid)
+    );
     let ring = machine.ring(16);
     let mut doorbell = CreateDoorbell {
         hw_queue: old.queue,
@@ -316,7 +354,10 @@ fn a_node_that_is_not_there_is_refused() {
         hardware_scheduled: true,
         private_data: QueuePrivateData::default(),
     };
-    assert_eq!(machine.driver.create_context(&Passive::enter(), context), Err(Status::INVALID_PARAMETER));
+    assert_eq!(
+        machine.driver.create_context(&Passive::enter(), context),
+        Err(Status::INVALID_PARAMETER)
+    );
 }
 
 // spec: UMS-043, UMS-046

@@ -12,8 +12,11 @@ use crate::kernel::Machine;
 const SPACE: AddressSpaceId = AddressSpaceId(5);
 
 fn root(machine: &Machine, root: Option<u64>) -> Vec<AdminCommand> {
-    let args =
-        SetRootPageTable { address_space: SPACE.0, physical_adapter: 0, root: root.map(PhysicalAddress) };
+    let args = SetRootPageTable {
+        address_space: SPACE.0,
+        physical_adapter: 0,
+        root: root.map(PhysicalAddress),
+    };
     machine.driver.set_root_page_table(&Passive::enter(), args).unwrap();
     machine.commands()
 }
@@ -65,7 +68,10 @@ fn entries_are_written_where_asked_and_cached_translations_forgotten() {
     );
     root(&machine, Some(0x9000));
     write(3, 511, &[PageTableEntry::Invalid]).unwrap();
-    assert_eq!(machine.commands(), [AdminCommand::InvalidateTlb { address_space: SPACE, physical_gpu: 0 }]);
+    assert_eq!(
+        machine.commands(),
+        [AdminCommand::InvalidateTlb { address_space: SPACE, physical_gpu: 0 }]
+    );
     assert_eq!((entry(510).is_valid(), entry(511)), (true, Pte(0)));
     let refused = [
         write(3, 511, &[page(0, true), page(0, true)]),
@@ -91,7 +97,10 @@ fn a_table_that_is_too_small_is_refused() {
         start_index: 0,
         entries: &entries,
     };
-    assert_eq!(machine.driver.update_page_table(&Passive::enter(), args), Err(Status::INVALID_PARAMETER));
+    assert_eq!(
+        machine.driver.update_page_table(&Passive::enter(), args),
+        Err(Status::INVALID_PARAMETER)
+    );
 }
 
 #[test]
@@ -100,5 +109,7 @@ fn local_memory_is_one_segment_that_the_cpu_reaches() {
     let segments = machine.driver.query_segments(&Passive::enter());
     let (at, _) = segments[0].memory.protocol(1);
     assert!(segments.len() == 1 && segments[0].cpu_visible);
-    assert!(tidegate_gpu_abi::Device::local_memory(&*machine.device, 0).unwrap().resolve(at).is_some());
+    assert!(
+        tidegate_gpu_abi::Device::local_memory(&*machine.device, 0).unwrap().resolve(at).is_some()
+    );
 }

@@ -6,7 +6,9 @@ use tidegate_ddi::{
     SubmitCommandFlags,
 };
 use tidegate_gpu_abi::ring::DmaFlags;
-use tidegate_gpu_abi::{AdminCommand, AdminError, CONTROL_WRITE_WORD, Cause, QueueId, Register, RingPacket};
+use tidegate_gpu_abi::{
+    AdminCommand, AdminError, CONTROL_WRITE_WORD, Cause, QueueId, Register, RingPacket,
+};
 use tidegate_gpu_abi::{SLOT_BYTES, regs::FaultKind};
 use tidegate_kmd::Config;
 use tidegate_platform::{PhysicalAddress, Platform, Target};
@@ -36,7 +38,9 @@ fn submit(machine: &Machine, context: DriverHandle, id: u32) {
 }
 
 fn preempt(machine: &Machine, preemption_fence_id: u32) -> Result<(), Status> {
-    machine.driver.preempt_command(&Dispatch::enter(), PreemptCommand { engine: ENGINE, preemption_fence_id })
+    machine
+        .driver
+        .preempt_command(&Dispatch::enter(), PreemptCommand { engine: ENGINE, preemption_fence_id })
 }
 
 fn preempted(preemption_fence_id: u32, last_completed_fence_id: u32) -> Event {
@@ -49,7 +53,11 @@ fn preempted(preemption_fence_id: u32, last_completed_fence_id: u32) -> Event {
 }
 
 fn completed(submission_fence_id: u32) -> Event {
-    Event::Notify(InterruptData::DmaCompleted { node_ordinal: NODE, engine_ordinal: 0, submission_fence_id })
+    Event::Notify(InterruptData::DmaCompleted {
+        node_ordinal: NODE,
+        engine_ordinal: 0,
+        submission_fence_id,
+    })
 }
 
 fn asked(preemption_fence_id: u32) -> AdminCommand {
@@ -80,7 +88,11 @@ fn a_request_for_packets_that_are_done_and_reported_is_answered_without_the_hard
     let machine = Machine::with(Config::standard());
     let context = machine.context(machine.device_for(5), NODE, false);
     preempt(&machine, 1).unwrap();
-    assert_eq!(machine.journal.take(), [preempted(1, 0), Event::QueueDpc], "nothing was ever submitted");
+    assert_eq!(
+        machine.journal.take(),
+        [preempted(1, 0), Event::QueueDpc],
+        "nothing was ever submitted"
+    );
     submit(&machine, context, 2);
     machine.device.script.lock_device().completed.insert(NODE, 2);
     machine.journal.take();
@@ -120,7 +132,11 @@ fn completions_and_faults_are_told_before_what_came_back() {
     assert_eq!((first, last), (&completed(6), &preempted(9, 6)));
     let of_packet = matches!(
         faulted,
-        Event::Notify(InterruptData::DmaPageFaulted { node_ordinal: NODE, faulted_fence_id: 7, .. })
+        Event::Notify(InterruptData::DmaPageFaulted {
+            node_ordinal: NODE,
+            faulted_fence_id: 7,
+            ..
+        })
     );
     assert!(of_packet, "{told:?}");
 }
@@ -130,14 +146,21 @@ fn completions_and_faults_are_told_before_what_came_back() {
 fn a_packet_that_came_back_is_put_on_the_ring_to_go_on_and_one_without_commands_to_switch() {
     let machine = Machine::cold(&Platform::host(), Config::standard(), None);
     machine.start(ALL).unwrap();
-    let AdminCommand::CreateQueue { ring, slots, control, .. } = machine.commands()[NODE as usize] else {
+    let AdminCommand::CreateQueue { ring, slots, control, .. } = machine.commands()[NODE as usize]
+    else {
         panic!("a ring for each node")
     };
     let context = machine.context(machine.device_for(5), NODE, false);
-    let flags =
-        [SubmitCommandFlags::empty(), SubmitCommandFlags::RESUBMISSION, SubmitCommandFlags::CONTEXT_SWITCH];
+    let flags = [
+        SubmitCommandFlags::empty(),
+        SubmitCommandFlags::RESUBMISSION,
+        SubmitCommandFlags::CONTEXT_SWITCH,
+    ];
     for (id, flags) in (1..).zip(flags) {
-        machine.driver.submit_command_virtual(&Dispatch::enter(), packet(context, id, flags)).unwrap();
+        machine
+            .driver
+            .submit_command_virtual(&Dispatch::enter(), packet(context, id, flags))
+            .unwrap();
     }
     let Some(Target::Bulk(bytes, 0)) = machine.system.resolve(PhysicalAddress(ring.0)) else {
         panic!("no ring on the bus")
@@ -173,7 +196,8 @@ fn the_last_complete_packet_can_be_asked_for_and_one_that_never_comes_be_taken_b
     let nowhere = EngineId { node_ordinal: 9, engine_ordinal: 0 };
     assert_eq!(machine.driver.query_current_fence(&level, nowhere), Err(Status::INVALID_PARAMETER));
     let cancelled = |context, engine| {
-        let args = CancelCommand { context, engine, dma_buffer_gpu_va: 0x1_0000, dma_buffer_bytes: 64 };
+        let args =
+            CancelCommand { context, engine, dma_buffer_gpu_va: 0x1_0000, dma_buffer_bytes: 64 };
         machine.driver.cancel_command(&level, args)
     };
     assert_eq!(cancelled(context, ENGINE), Ok(()));

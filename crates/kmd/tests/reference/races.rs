@@ -1,5 +1,5 @@
-//! The two places where the driver's order against other agents matters, explored: schedules are tried one after the other,
-//! stores wait in store buffers.
+//! The two places where the driver's order against other agents matters, explored: schedules are
+//! tried one after the other, stores wait in store buffers.
 
 use std::sync::Arc;
 use tidegate_ddi::fence::UpdateMonitoredValue;
@@ -90,13 +90,14 @@ fn no_signal_slips_between_an_armed_value_and_the_look_after_it() {
     let (schedules, noticed) = exhaust(|platform| is_noticed(platform, by_the_driver));
     assert_eq!(noticed, schedules);
     assert!(schedules > 10, "{schedules} schedules are no exploration");
-    // The same race with the barrier left out is lost in some schedule, so the exploration can see it.
+    // The same race with the barrier left out is lost in some schedule, so the exploration can see
+    // it.
     let (schedules, noticed) = exhaust(|platform| is_noticed(platform, by_a_plain_store));
     assert!(noticed < schedules);
 }
 
-/// An interrupt against the destruction of the fence that it is about. Returns whether the fence was named, which must not
-/// happen when its destroy has returned.
+/// An interrupt against the destruction of the fence that it is about. Returns whether the fence
+/// was named, which must not happen when its destroy has returned.
 fn is_named_in_time(platform: &Platform) -> bool {
     let cells = platform.page(2);
     let [destroyed, named] = [0, 1].map(|word| cells.word(word));
@@ -120,7 +121,8 @@ fn is_named_in_time(platform: &Platform) -> bool {
     let p = platform.clone();
     let report = platform.run(move || {
         let driver = Arc::clone(&machine.driver);
-        let engine = p.spawn("engine", move || assert!(driver.interrupt_routine(&Dirql::enter(&()))));
+        let engine =
+            p.spawn("engine", move || assert!(driver.interrupt_routine(&Dirql::enter(&()))));
         machine.driver.close_native_fence(&Passive::enter(), local);
         machine.driver.destroy_native_fence(&Passive::enter(), fence);
         destroyed.fetch_add(1);

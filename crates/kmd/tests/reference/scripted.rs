@@ -4,7 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
-use tidegate_gpu_abi::{AdminCommand, AdminError, Device, InterruptSink, QueueId, Register, Summary};
+use tidegate_gpu_abi::{
+    AdminCommand, AdminError, Device, InterruptSink, QueueId, Register, Summary,
+};
 use tidegate_platform::{Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, WakeWord};
 
 use crate::kernel::{Event, Journal};
@@ -18,7 +20,8 @@ pub struct Script {
     pub signals: VecDeque<Option<(QueueId, u64)>>,
     /// Fences that the CMP found above a new MonitoredValue: address space and address.
     pub of_cmp: VecDeque<(u32, u64)>,
-    /// Queue, address, position, what happened; a progress value and a command number are made of the position.
+    /// Queue, address, position, what happened; a progress value and a command number are made of
+    /// the position.
     pub faults: VecDeque<(QueueId, u64, u64, u64)>,
     /// What the device says about itself and its nodes.
     pub traits: HashMap<Register, u64>,
@@ -108,7 +111,9 @@ impl Scripted {
                 script.doorbells.insert(queue, (self.platform.page(1), bell));
                 script.result = u64::from(bell);
             }
-            AdminCommand::DisconnectDoorbell { queue } if script.doorbells.remove(&queue).is_none() => {
+            AdminCommand::DisconnectDoorbell { queue }
+                if script.doorbells.remove(&queue).is_none() =>
+            {
                 script.status = AdminError::NoSuchQueue as u64;
             }
             _ => {}
@@ -152,8 +157,12 @@ impl Device for Scripted {
                 let queue = QueueId(ring.0 - Register::LAST_RING.0);
                 script.last_rings.get(&queue).copied().unwrap_or(0)
             }
-            traits if traits.0 >= Register::NODE_TRAITS.0 => script.traits.get(&traits).copied().unwrap_or(0),
-            other => script.completed.get(&(other.0 - Register::COMPLETED_FENCE.0)).copied().unwrap_or(0),
+            traits if traits.0 >= Register::NODE_TRAITS.0 => {
+                script.traits.get(&traits).copied().unwrap_or(0)
+            }
+            other => {
+                script.completed.get(&(other.0 - Register::COMPLETED_FENCE.0)).copied().unwrap_or(0)
+            }
         }
     }
 

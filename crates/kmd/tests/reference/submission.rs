@@ -3,8 +3,8 @@
 use tidegate_ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
 use tidegate_ddi::{Dispatch, Driver, DriverHandle, Passive, Status};
 use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuVa, QueueId,
-    QueueKind, RingPacket, SLOT_BYTES, TraceWords,
+    AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WRITE_WORD, GpuVa,
+    QueueId, QueueKind, RingPacket, SLOT_BYTES, TraceWords,
 };
 use tidegate_kmd::Config;
 use tidegate_platform::{PhysicalAddress, PhysicalMemory, Platform, Target};
@@ -21,7 +21,9 @@ struct Ring {
 
 impl Ring {
     fn of(machine: &Machine, command: &AdminCommand) -> Ring {
-        let AdminCommand::CreateQueue { ring, slots, control, .. } = *command else { panic!("{command:?}") };
+        let AdminCommand::CreateQueue { ring, slots, control, .. } = *command else {
+            panic!("{command:?}")
+        };
         let (bytes, control) = (PhysicalAddress(ring.0), PhysicalAddress(control.0));
         Ring { memory: machine.system.clone(), bytes, control, slots }
     }
@@ -72,7 +74,8 @@ fn every_node_gets_a_ring_by_physical_address() {
     let (machine, commands) = started(Config { kernel_ring_slots: 8, ..Config::standard() });
     assert_eq!(commands.len(), 3);
     for (number, command) in commands.iter().enumerate() {
-        let AdminCommand::CreateQueue { engine: node, kind, slots, tag, lane, .. } = *command else {
+        let AdminCommand::CreateQueue { engine: node, kind, slots, tag, lane, .. } = *command
+        else {
             panic!("{command:?}")
         };
         assert_eq!((node, kind, slots, tag, lane), (number as u32, QueueKind::Node, 8, 0, 0));
@@ -85,7 +88,8 @@ fn packets_go_round_the_ring_and_never_over_one_that_is_not_done() {
     let (machine, commands) = started(Config { kernel_ring_slots: 4, ..Config::standard() });
     let ring = Ring::of(&machine, &commands[1]);
     let context = machine.context(machine.device_for(5), 1, false);
-    let submit = |id| machine.driver.submit_command_virtual(&Dispatch::enter(), packet(context, 1, id));
+    let submit =
+        |id| machine.driver.submit_command_virtual(&Dispatch::enter(), packet(context, 1, id));
     for id in 0..11u32 {
         submit(id).unwrap();
         assert_eq!(machine.commands(), [AdminCommand::KickQueue { queue: QueueId(1) }]);
@@ -115,12 +119,19 @@ fn packets_go_round_the_ring_and_never_over_one_that_is_not_done() {
 fn packets_that_no_node_can_run_are_refused() {
     let (machine, _) = started(Config::standard());
     let device = machine.device_for(5);
-    let (software, hardware) = (machine.context(device, 1, false), machine.context(device, 1, true));
+    let (software, hardware) =
+        (machine.context(device, 1, false), machine.context(device, 1, true));
     let submit = |args| machine.driver.submit_command_virtual(&Dispatch::enter(), args);
-    let bytes = |dma_buffer_bytes| SubmitCommandVirtual { dma_buffer_bytes, ..packet(software, 1, 1) };
-    for bad in
-        [packet(hardware, 1, 1), packet(software, 2, 1), packet(device, 1, 1), bytes(0), bytes(12), bytes(!7)]
-    {
+    let bytes =
+        |dma_buffer_bytes| SubmitCommandVirtual { dma_buffer_bytes, ..packet(software, 1, 1) };
+    for bad in [
+        packet(hardware, 1, 1),
+        packet(software, 2, 1),
+        packet(device, 1, 1),
+        bytes(0),
+        bytes(12),
+        bytes(!7),
+    ] {
         assert_eq!(submit(bad), Err(Status::INVALID_PARAMETER), "{bad:?}");
     }
     assert_eq!(machine.commands(), []);
@@ -152,7 +163,8 @@ fn a_kernel_mode_queue_has_a_ring_of_the_driver_s() {
     for progress in 1..=5 {
         machine.driver.submit_command_to_hw_queue(&level, work(queue, progress)).unwrap();
         let trace = TraceWords { queued_ns: 77, name: 0, lane: 2 };
-        let expected = RingPacket::Execute { commands: GpuVa(0x4_0000), bytes: 128, progress, trace };
+        let expected =
+            RingPacket::Execute { commands: GpuVa(0x4_0000), bytes: 128, progress, trace };
         assert_eq!(ring.slot(progress - 1), expected);
         assert_eq!(machine.commands(), [AdminCommand::KickQueue { queue: QueueId(3) }]);
         ring.word(CONTROL_READ_WORD).store(progress);
@@ -202,7 +214,8 @@ fn the_mailbox_writes_what_differs_and_all_of_it_after_a_start() {
 fn what_the_cmp_refuses_and_a_device_that_is_gone_are_told_apart() {
     let (machine, _) = started(Config::standard());
     let context = machine.context(machine.device_for(5), 1, false);
-    let submit = || machine.driver.submit_command_virtual(&Dispatch::enter(), packet(context, 1, 1));
+    let submit =
+        || machine.driver.submit_command_virtual(&Dispatch::enter(), packet(context, 1, 1));
     machine.refuse(&AdminCommand::KickQueue { queue: QueueId(0) }, AdminError::NoSuchQueue as u64);
     assert_eq!(submit(), Err(Status::INVALID_PARAMETER));
     machine.refuse(&AdminCommand::KickQueue { queue: QueueId(0) }, u64::MAX);

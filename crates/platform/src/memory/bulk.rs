@@ -1,8 +1,10 @@
-//! Owns bulk bytes: allocations, ring packets, log entries. Reads and writes are bounds-checked copies.
+//! Owns bulk bytes: allocations, ring packets, log entries. Reads and writes are bounds-checked
+//! copies.
 //!
-//! Bytes live in 64-bit cells that are read and written with relaxed atomics, so that a race between a client and an
-//! engine is a race of values and never undefined behaviour. A write that covers part of a cell replaces only its bytes.
-//! Ordering comes from the protocol words around a bulk access, not from the access.
+//! Bytes live in 64-bit cells that are read and written with relaxed atomics, so that a race
+//! between a client and an engine is a race of values and never undefined behaviour. A write that
+//! covers part of a cell replaces only its bytes. Ordering comes from the protocol words around a
+//! bulk access, not from the access.
 
 use super::cells::Cells;
 use crate::{Object, Platform, PlatformKind, world};
@@ -47,7 +49,8 @@ impl Bulk {
         Bulk { inner: Arc::new(BulkInner { id, explored, hostile, bytes, cells }) }
     }
 
-    /// Names the bytes in the log of steps ([`Platform::take_steps`]); does nothing while none is kept.
+    /// Names the bytes in the log of steps ([`Platform::take_steps`]); does nothing while none is
+    /// kept.
     pub fn named(self, name: &str) -> Bulk {
         if self.inner.explored {
             world::name(|log| log.name(Object::Bulk(self.inner.id), name));
@@ -142,7 +145,8 @@ impl BulkInner {
         // Slots, commands and log entries.
         if let (true, (chunks, [])) = (start.is_multiple_of(CELL), out.as_chunks_mut::<CELL>()) {
             let (first, chunks_len) = (start / CELL, chunks.len());
-            for (chunk, cell) in chunks.iter_mut().zip(self.cells.range(first..first + chunks_len)) {
+            for (chunk, cell) in chunks.iter_mut().zip(self.cells.range(first..first + chunks_len))
+            {
                 *chunk = cell.load(Ordering::Relaxed).to_le_bytes();
             }
             return;

@@ -1,5 +1,6 @@
-//! Owns the 64-bit cells that pages and bulk bytes are made of: zeroed, committed when they are touched, and from a cache line's worth
-//! on placed so that cell 0 begins a line. A ring slot, a doorbell or a fence that was laid out for one line then has one.
+//! Owns the 64-bit cells that pages and bulk bytes are made of: zeroed, committed when they are
+//! touched, and from a cache line's worth on placed so that cell 0 begins a line. A ring slot, a
+//! doorbell or a fence that was laid out for one line then has one.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -19,7 +20,8 @@ impl Cells {
     pub(crate) fn zeroed(len: usize) -> Cells {
         let spare = if len < LINE_CELLS { 0 } else { LINE_CELLS - 1 };
         let all = Box::<[AtomicU64]>::new_zeroed_slice(len + spare);
-        // SAFETY: an AtomicU64 has the layout of a u64, for which all-zero bytes are the valid value 0.
+        // SAFETY: an AtomicU64 has the layout of a u64, for which all-zero bytes are the valid
+        // value 0.
         let all = unsafe { all.assume_init() };
         let past = all.as_ptr().addr() % LINE_BYTES / size_of::<AtomicU64>();
         let start = if spare == 0 { 0 } else { (LINE_CELLS - past) % LINE_CELLS };

@@ -1,12 +1,14 @@
-//! Owns memory that more than one agent touches: protocol pages made of [`Word`]s, [`Bulk`] bytes, and the physical
-//! addresses by which devices reach both.
+//! Owns memory that more than one agent touches: protocol pages made of [`Word`]s, [`Bulk`] bytes,
+//! and the physical addresses by which devices reach both.
 //!
-//! A page is protocol (words: fence cells, status, write pointers, log headers, doorbells) or bulk (bytes: ring packets,
-//! log entries, allocations) from birth. Words load with acquire and store with release; where a store must be seen
-//! before a later load, the code says so with [`Platform::fence`] or a compare-exchange. No reference into shared
-//! memory ever leaves this room: callers get copies.
+//! A page is protocol (words: fence cells, status, write pointers, log headers, doorbells) or bulk
+//! (bytes: ring packets, log entries, allocations) from birth. Words load with acquire and store
+//! with release; where a store must be seen before a later load, the code says so with
+//! [`Platform::fence`] or a compare-exchange. No reference into shared memory ever leaves this
+//! room: callers get copies.
 //!
-//! On the explored platform a word's store goes through the agent's store buffer (see `world`); here is only the fork.
+//! On the explored platform a word's store goes through the agent's store buffer (see `world`);
+//! here is only the fork.
 
 #![allow(unsafe_code)]
 
@@ -87,13 +89,15 @@ impl Page {
         Page { inner: Arc::new(PageInner { id, explored, hostile, platform, cells, annexes }) }
     }
 
-    /// A hostile process writes it: on an explored platform each look at it as [`Untrusted`] may find any value from now on,
-    /// which is a choice of the strategy. Elsewhere nothing changes: there the process itself has to write.
+    /// A hostile process writes it: on an explored platform each look at it as [`Untrusted`] may
+    /// find any value from now on, which is a choice of the strategy. Elsewhere nothing changes:
+    /// there the process itself has to write.
     pub fn hand_to_hostile(&self) {
         self.inner.hostile.store(true, Ordering::Relaxed);
     }
 
-    /// The word at `index`; panics beyond the end, which is a mistake of the caller and never of a client.
+    /// The word at `index`; panics beyond the end, which is a mistake of the caller and never of a
+    /// client.
     #[inline]
     pub fn word(&self, index: usize) -> Word {
         assert!(index < self.len(), "word {index} of a page of {} words", self.len());
@@ -134,7 +138,8 @@ impl Page {
         self.inner.id
     }
 
-    /// Names the page in the log of steps ([`Platform::take_steps`]); does nothing while none is kept.
+    /// Names the page in the log of steps ([`Platform::take_steps`]); does nothing while none is
+    /// kept.
     #[inline]
     pub fn named(self, name: &str) -> Page {
         if self.inner.explored {
@@ -154,7 +159,8 @@ impl Page {
         self.len() == 0
     }
 
-    /// Takes over the annexes of all words of `from`, for the words of the same index here. The old ones here are dropped.
+    /// Takes over the annexes of all words of `from`, for the words of the same index here. The old
+    /// ones here are dropped.
     pub fn take_annexes(&self, from: &Page) {
         if from.inner.annexes.get().is_some() || self.inner.annexes.get().is_some() {
             let taken = from.inner.annexes(std::mem::take);
@@ -189,7 +195,11 @@ impl Word {
 
     #[inline]
     fn explored(&self) -> Option<world::WordRef<'_>> {
-        if self.page.explored { Some(world::WordRef { page: &self.page, index: self.index }) } else { None }
+        if self.page.explored {
+            Some(world::WordRef { page: &self.page, index: self.index })
+        } else {
+            None
+        }
     }
 
     /// The page that it stands in is in hostile hands, as [`Page::hand_to_hostile`] has it.
@@ -197,7 +207,8 @@ impl Word {
         self.page.hostile.store(true, Ordering::Relaxed);
     }
 
-    /// Names the word in the log of steps ([`Platform::take_steps`]); does nothing while none is kept.
+    /// Names the word in the log of steps ([`Platform::take_steps`]); does nothing while none is
+    /// kept.
     #[inline]
     pub fn named(self, name: &str) -> Word {
         self.named_by(|| name.to_owned())
@@ -219,22 +230,29 @@ impl Word {
         self.index as usize
     }
 
-    /// Where it is: no two words that are alive have the same. A number for telling them apart, not for reaching them.
+    /// Where it is: no two words that are alive have the same. A number for telling them apart, not
+    /// for reaching them.
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self.cell()) as usize
     }
 
     /// The word at `index` of the same page; panics beyond its end.
     pub fn sibling(&self, index: usize) -> Word {
-        assert!(index < self.page.cells.len(), "word {index} of a page of {} words", self.page.cells.len());
+        assert!(
+            index < self.page.cells.len(),
+            "word {index} of a page of {} words",
+            self.page.cells.len()
+        );
         Word { page: Arc::clone(&self.page), index: index as u32 }
     }
 
-    /// An annex of the word: a page of `words` words that belongs to this word alone, zeroed when it is made. It is
-    /// for data that stands beside a word and outgrows the page. Every access by the same `number` reaches the same annex.
+    /// An annex of the word: a page of `words` words that belongs to this word alone, zeroed when
+    /// it is made. It is for data that stands beside a word and outgrows the page. Every access by
+    /// the same `number` reaches the same annex.
     pub fn annex(&self, number: u32, words: usize) -> Page {
         let make = || Page::new(&self.page.platform, words);
-        self.page.annexes(|annexes| annexes.entry((self.index, number)).or_insert_with(make).clone())
+        self.page
+            .annexes(|annexes| annexes.entry((self.index, number)).or_insert_with(make).clone())
     }
 
     /// Drops all annexes of the word.
@@ -262,8 +280,8 @@ impl Word {
         }
     }
 
-    /// Stores with release order. It may stay invisible to others beyond this agent's next loads: see
-    /// [`Platform::fence`].
+    /// Stores with release order. It may stay invisible to others beyond this agent's next loads:
+    /// see [`Platform::fence`].
     #[inline]
     pub fn store(&self, value: u64) {
         match self.explored() {
@@ -272,7 +290,8 @@ impl Word {
         }
     }
 
-    /// Replaces `current` by `new`; returns the value that was there, as `Ok` if it was `current`. A full barrier.
+    /// Replaces `current` by `new`; returns the value that was there, as `Ok` if it was `current`.
+    /// A full barrier.
     #[inline]
     pub fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
         match self.explored() {
@@ -320,12 +339,18 @@ impl Word {
         }
     }
 
-    /// Sleeps while the low 32 bits are `expected`. May return [`WaitEnd::Woken`] spuriously: look again.
+    /// Sleeps while the low 32 bits are `expected`. May return [`WaitEnd::Woken`] spuriously: look
+    /// again.
     pub fn wait_while(&self, expected: u32, deadline: Option<CpuTime>, what: &str) -> WaitEnd {
         self.wait_until(expected, deadline.map(Deadline::at), what)
     }
 
-    pub(crate) fn wait_until(&self, expected: u32, deadline: Option<Deadline>, what: &str) -> WaitEnd {
+    pub(crate) fn wait_until(
+        &self,
+        expected: u32,
+        deadline: Option<Deadline>,
+        what: &str,
+    ) -> WaitEnd {
         let platform = &self.page.platform;
         match platform.kind() {
             PlatformKind::Host => platform.inner.host.wait_word(self, expected, deadline, what),

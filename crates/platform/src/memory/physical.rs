@@ -1,10 +1,12 @@
-//! Owns a physical address space: where devices find pages. One for system memory, one per local memory segment.
+//! Owns a physical address space: where devices find pages. One for system memory, one per local
+//! memory segment.
 //!
-//! Each region keeps its kind from birth, and resolving an address yields it. Regions are laid out upwards and their
-//! addresses are never given out twice, so that a stale translation finds nothing rather than somebody else's page.
+//! Each region keeps its kind from birth, and resolving an address yields it. Regions are laid out
+//! upwards and their addresses are never given out twice, so that a stale translation finds nothing
+//! rather than somebody else's page.
 //!
-//! How CPUs cache a region is kept beside it: devices that do not look into their caches must know. Here no cache is modelled; who
-//! reaches memory past the caches that hold it is to be refused.
+//! How CPUs cache a region is kept beside it: devices that do not look into their caches must know.
+//! Here no cache is modelled; who reaches memory past the caches that hold it is to be refused.
 
 use super::{Bulk, Page, PageKind, Word};
 use crate::Platform;
@@ -39,7 +41,9 @@ impl Target {
     /// The protocol word at this place, if it is one and the place is aligned to 8 bytes.
     pub fn word(&self) -> Option<Word> {
         match self {
-            Target::Protocol(page, offset) if offset % 8 == 0 => Some(page.word((offset / 8) as usize)),
+            Target::Protocol(page, offset) if offset % 8 == 0 => {
+                Some(page.word((offset / 8) as usize))
+            }
             _ => None,
         }
     }

@@ -1,15 +1,18 @@
-//! Owns the type of what untrusted processes write: ring slots, write pointers, doorbells, command buffers, last-queued cells,
-//! log payloads. Whoever reads such memory says so by reading through [`Untrusted`].
+//! Owns the type of what untrusted processes write: ring slots, write pointers, doorbells, command
+//! buffers, last-queued cells, log payloads. Whoever reads such memory says so by reading through
+//! [`Untrusted`].
 //!
-//! The rule: a look loads once, and what was seen is validated and kept. The next look may find something else, whatever was
-//! checked before. On an explored platform memory that was handed to a hostile process ([`Page::hand_to_hostile`],
-//! [`Bulk::hand_to_hostile`]) answers such looks with what a strategy chooses, so that code which looks twice is found out.
+//! The rule: a look loads once, and what was seen is validated and kept. The next look may find
+//! something else, whatever was checked before. On an explored platform memory that was handed to a
+//! hostile process ([`Page::hand_to_hostile`], [`Bulk::hand_to_hostile`]) answers such looks with
+//! what a strategy chooses, so that code which looks twice is found out.
 
 use super::{Bulk, OutOfBounds, Page, Word};
 use std::borrow::Borrow;
 
 // spec: UMS-170
-/// Memory that an untrusted process writes: a [`Word`], a [`Page`] or [`Bulk`] bytes, owned or borrowed.
+/// Memory that an untrusted process writes: a [`Word`], a [`Page`] or [`Bulk`] bytes, owned or
+/// borrowed.
 #[derive(Clone, Debug)]
 pub struct Untrusted<T>(T);
 
@@ -19,7 +22,8 @@ impl<T> Untrusted<T> {
         Untrusted(inner)
     }
 
-    /// The memory itself, for its owner (who trusts what it wrote) and for those who only pass it on.
+    /// The memory itself, for its owner (who trusts what it wrote) and for those who only pass it
+    /// on.
     pub fn trusted(&self) -> &T {
         &self.0
     }

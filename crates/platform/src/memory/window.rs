@@ -1,11 +1,14 @@
-//! Owns a window onto bulk bytes that move: the CPU address of an allocation, which stays the same wherever its bytes stand.
+//! Owns a window onto bulk bytes that move: the CPU address of an allocation, which stays the same
+//! wherever its bytes stand.
 //!
-//! A move, in order: 1. [`BulkWindow::close`]: no access is under way when it returns, and none begins; 2. the bytes go to
-//! their new place; 3. [`BulkWindow::open`] shows that place, and whoever came meanwhile goes on. A CPU that comes in between
-//! waits, as a thread does that faults on a page which is being paged. Whoever moves the bytes calls `close` and `open`; one
-//! at a time, which is his business.
+//! A move, in order: 1. [`BulkWindow::close`]: no access is under way when it returns, and none
+//! begins; 2. the bytes go to their new place; 3. [`BulkWindow::open`] shows that place, and
+//! whoever came meanwhile goes on. A CPU that comes in between waits, as a thread does that faults
+//! on a page which is being paged. Whoever moves the bytes calls `close` and `open`; one at a time,
+//! which is his business.
 //!
-//! When the machine stops in the middle of a move, accesses reach the old place: nobody will look at either.
+//! When the machine stops in the middle of a move, accesses reach the old place: nobody will look
+//! at either.
 
 use super::{Bulk, OutOfBounds, Word};
 use crate::sync::Mutex;
@@ -37,8 +40,8 @@ impl BulkWindow {
     /// A window onto `bulk`, open.
     pub fn new(platform: &Platform, bulk: Bulk) -> BulkWindow {
         let bytes = bulk.len();
-        let shown =
-            platform.mutex("a window onto an allocation", Shown { bulk, closed: false, written: false });
+        let shown = platform
+            .mutex("a window onto an allocation", Shown { bulk, closed: false, written: false });
         let openings = platform.page(1).word(0).named("the openings of a window");
         BulkWindow { inner: Arc::new(Inner { bytes, shown, openings }) }
     }
@@ -83,10 +86,12 @@ impl BulkWindow {
     }
 
     // spec: RES-010
-    /// One access, with no move in between. The lock is held over it: that is what `close` waits for.
+    /// One access, with no move in between. The lock is held over it: that is what `close` waits
+    /// for.
     fn access<T>(&self, once: impl FnOnce(&mut Shown) -> T) -> T {
         loop {
-            // Before the look at the window: an opening that comes between that and the sleep ends the sleep.
+            // Before the look at the window: an opening that comes between that and the sleep ends
+            // the sleep.
             let openings = self.inner.openings.load();
             let mut shown = self.inner.shown.lock_device();
             if !shown.closed {

@@ -1,14 +1,16 @@
 //! Owns the explored discipline: words behind store buffers, and a choice at every visible step.
 //!
-//! The rules. A store goes into its agent's own buffer and is no choice. A load that its own buffer cannot answer, a
-//! locked operation, a lock, a wait and a wake are visible: before one, the controller chooses who moves. A locked
-//! operation, a barrier, a lock, a wait and a wake need an empty buffer. Dropping a lock is a store: it leaves in order
-//! with the others. Time passes only when nothing else can happen.
+//! The rules. A store goes into its agent's own buffer and is no choice. A load that its own buffer
+//! cannot answer, a locked operation, a lock, a wait and a wake are visible: before one, the
+//! controller chooses who moves. A locked operation, a barrier, a lock, a wait and a wake need an
+//! empty buffer. Dropping a lock is a store: it leaves in order with the others. Time passes only
+//! when nothing else can happen.
 //!
-//! The state of an agent is its history: the hash of all that it observed and did, since between two observations it is
-//! deterministic. Policy state behind a lock is covered by the lock's own hash, into which each owner's history goes
-//! when it drops the lock and which the next owner observes. Two runs with the same state have the same future, so a
-//! strategy need not continue the second.
+//! The state of an agent is its history: the hash of all that it observed and did, since between
+//! two observations it is deterministic. Policy state behind a lock is covered by the lock's own
+//! hash, into which each owner's history goes when it drops the lock and which the next owner
+//! observes. Two runs with the same state have the same future, so a strategy need not continue the
+//! second.
 
 use super::{AgentIx, Discipline, Map, Slot, State, WaitEnd, WordRef, World, with};
 use crate::controller::{Choice, Controller, MemoryModel, Object, OpKind, Point};
@@ -120,9 +122,9 @@ impl Explored {
     }
 }
 
-/// Whether an agent's next step touches nothing that others see: its first, a barrier with nothing left to wait for, the
-/// way back from a sleep that has ended. Such a step commutes with all others, so it is no choice; it does not count
-/// as a switch either.
+/// Whether an agent's next step touches nothing that others see: its first, a barrier with nothing
+/// left to wait for, the way back from a sleep that has ended. Such a step commutes with all
+/// others, so it is no choice; it does not count as a switch either.
 fn is_local(slot: &Slot) -> bool {
     matches!(slot.state, State::Ready | State::Running)
         && match slot.explored.pending {
@@ -196,7 +198,8 @@ impl World {
         }
     }
 
-    /// Lets agents through that wait for locks which are never dropped; returns whether there are any.
+    /// Lets agents through that wait for locks which are never dropped; returns whether there are
+    /// any.
     pub(super) fn break_locks(&mut self) -> bool {
         let waits = self.agents.iter().any(|s| self.lock_waited_for(s).is_some());
         match &mut self.discipline {
@@ -208,8 +211,8 @@ impl World {
         }
     }
 
-    /// Fills in what could happen next: first what lets the last agent go on, then the others, then the flushes. Returns an
-    /// agent whose step is no choice, if there is one.
+    /// Fills in what could happen next: first what lets the last agent go on, then the others, then
+    /// the flushes. Returns an agent whose step is no choice, if there is one.
     fn list_choices(&mut self) -> Option<AgentIx> {
         let Discipline::Explored(e) = &mut self.discipline else { return None };
         e.choices.clear();
@@ -316,21 +319,24 @@ impl World {
             panic!("asked outside an exploration")
         };
         explored.pending.clear();
-        let pending = self.agents.iter().map(|s| s.explored.pending.unwrap_or((OpKind::Start, Object::None)));
+        let pending =
+            self.agents.iter().map(|s| s.explored.pending.unwrap_or((OpKind::Start, Object::None)));
         explored.pending.extend(pending);
         let current = explored.last.filter(|a| explored.choices.contains(&Choice::Run(*a)));
-        let point = Point { choices: &explored.choices, current, state, step, pending: &explored.pending };
+        let point =
+            Point { choices: &explored.choices, current, state, step, pending: &explored.pending };
         let index = explored.controller.choose(&point);
         *explored.choices.get(index).unwrap_or(&explored.choices[0])
     }
 
-    /// What the calling agent's look at hostile memory finds, where that holds `actual`: what a strategy chooses among the values
-    /// at which checks turn over.
+    /// What the calling agent's look at hostile memory finds, where that holds `actual`: what a
+    /// strategy chooses among the values at which checks turn over.
     fn find(&mut self, actual: u64) -> u64 {
         let Some(me) = self.current else { return actual };
         let drawn = mix(self.state_hash(), actual);
         let up = actual.wrapping_add(1);
-        let values = [actual, up, actual.wrapping_sub(1), 0, u64::MAX, actual.wrapping_add(1 << 32), drawn];
+        let values =
+            [actual, up, actual.wrapping_sub(1), 0, u64::MAX, actual.wrapping_add(1 << 32), drawn];
         let choices = &mut self.explored_mut().choices;
         choices.clear();
         for (index, value) in values.iter().enumerate() {
@@ -344,7 +350,8 @@ impl World {
         }
     }
 
-    /// Nothing can happen now: the earliest sleeper's time comes. What happens at leisure never does.
+    /// Nothing can happen now: the earliest sleeper's time comes. What happens at leisure never
+    /// does.
     fn pass_time(&mut self) -> Option<()> {
         let sleeping = self.agents.iter().enumerate().filter(|(_, s)| s.state == State::Blocked);
         let deadlines = sleeping.filter_map(|(i, s)| Some((s.wait.as_ref()?.deadline?, i)));
@@ -375,7 +382,8 @@ impl World {
 
     fn commit_word(&mut self, page: &PageCells, index: u32, value: u64) {
         let old = page.cell(index as usize).swap(value, Ordering::Relaxed);
-        self.explored_mut().memory_hash ^= word_hash(page.id, index, old) ^ word_hash(page.id, index, value);
+        self.explored_mut().memory_hash ^=
+            word_hash(page.id, index, old) ^ word_hash(page.id, index, value);
     }
 
     fn commit_bulk(&mut self, bulk: &BulkInner, start: usize, data: &[u8]) {
@@ -406,7 +414,9 @@ impl World {
     /// The newest value of the word in the agent's own buffer.
     fn forwarded(&mut self, agent: AgentIx, word: WordRef<'_>) -> Option<u64> {
         self.agent_state(agent).buffer.iter().rev().find_map(|b| match b {
-            Buffered::Word { page, index, value } if page.id == word.page.id && *index == word.index => {
+            Buffered::Word { page, index, value }
+                if page.id == word.page.id && *index == word.index =>
+            {
                 Some(*value)
             }
             _ => None,
@@ -464,7 +474,8 @@ fn word_object(word: WordRef<'_>) -> Object {
     Object::Word { page: word.page.id, index: word.index }
 }
 
-/// The calling agent takes a visible step: the controller chooses who moves until it is this agent's turn, then `act` happens.
+/// The calling agent takes a visible step: the controller chooses who moves until it is this
+/// agent's turn, then `act` happens.
 fn visible<R>(op: OpKind, object: Object, act: impl FnOnce(&mut World) -> R) -> R {
     visible_unless(op, object, |_| None, act)
 }
@@ -488,7 +499,8 @@ fn visible_unless<R>(
         }
         act.take().map(|act| act(w))
     };
-    let at_once = with(|w| answer(w).or_else(|| if w.comes_to(op, object) { step(w) } else { None }));
+    let at_once =
+        with(|w| answer(w).or_else(|| if w.comes_to(op, object) { step(w) } else { None }));
     at_once.unwrap_or_else(|| {
         fiber::suspend();
         with(|w| step(w).expect("a step is taken once"))
@@ -537,7 +549,8 @@ pub(super) fn observe(w: &mut World, value: u64) {
     }
 }
 
-/// What a new agent's history starts from: with several parents, its number alone does not say which body it runs.
+/// What a new agent's history starts from: with several parents, its number alone does not say
+/// which body it runs.
 pub(super) fn seed(w: &mut World) -> AgentState {
     observe(w, 0x5A);
     let history = w.current.map_or(0, |parent| w.agent_state(parent).history);
@@ -551,7 +564,8 @@ pub(super) fn seed(w: &mut World) -> AgentState {
 pub(crate) fn load(word: WordRef<'_>) -> u64 {
     let own = |w: &mut World| {
         let value = w.forwarded(w.current?, word)?;
-        // Whether the buffer answered or memory did decides what the agent does next: two histories.
+        // Whether the buffer answered or memory did decides what the agent does next: two
+        // histories.
         w.absorb(0xF0);
         Some(value)
     };
@@ -564,8 +578,8 @@ pub(crate) fn load(word: WordRef<'_>) -> u64 {
     })
 }
 
-/// A look at a word that an untrusted process writes. Where that process is hostile, not even the agent's own store buffer says
-/// what is there.
+/// A look at a word that an untrusted process writes. Where that process is hostile, not even the
+/// agent's own store buffer says what is there.
 pub(crate) fn load_untrusted(word: WordRef<'_>) -> u64 {
     if !word.page.is_hostile() {
         return load(word);
@@ -621,7 +635,8 @@ pub(crate) fn bulk_read(bulk: &BulkInner, start: usize, out: &mut [u8]) {
     });
 }
 
-/// A look at bytes that a hostile process writes: what is there, the same with another first word, or something else altogether.
+/// A look at bytes that a hostile process writes: what is there, the same with another first word,
+/// or something else altogether.
 pub(crate) fn bulk_read_untrusted(bulk: &BulkInner, start: usize, out: &mut [u8]) {
     visible(OpKind::Load, Object::Bulk(bulk.id), |w| {
         bulk.copy_out(start, out);
@@ -667,7 +682,10 @@ fn overlay(buffer: &VecDeque<Buffered>, id: u32, start: usize, out: &mut [u8]) {
 pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkInner>, start: usize, data: &[u8]) {
     let own = |w: &mut World| {
         let me = w.current.filter(|_| w.buffers_stores())?;
-        w.buffer(me, Buffered::Bulk { bulk: std::sync::Arc::clone(bulk), start, data: data.to_vec() });
+        w.buffer(
+            me,
+            Buffered::Bulk { bulk: std::sync::Arc::clone(bulk), start, data: data.to_vec() },
+        );
         Some(())
     };
     visible_unless(OpKind::Store, Object::Bulk(bulk.id), own, |w| {
@@ -677,7 +695,10 @@ pub(crate) fn bulk_write(bulk: &std::sync::Arc<BulkInner>, start: usize, data: &
 }
 
 pub(crate) fn lock(mutex: u32, name: &'static str) {
-    assert!(with(|w| w.current.is_none()) || fiber::on_fiber(), "lock '{name}' taken outside an agent");
+    assert!(
+        with(|w| w.current.is_none()) || fiber::on_fiber(),
+        "lock '{name}' taken outside an agent"
+    );
     let taken = visible(OpKind::Lock, Object::Mutex(mutex), |w| {
         w.log(|log, _| log.name(Object::Mutex(mutex), &format!("the lock '{name}'")));
         let state = w.explored_mut().locks.entry(mutex).or_default();
@@ -700,7 +721,8 @@ pub(crate) fn unlock(mutex: u32) {
         };
         let state = w.explored_mut().locks.entry(mutex).or_default();
         state.hash = mix(state.hash, history);
-        let waits_in_line = w.current.filter(|me| !w.agents[me.0 as usize].explored.buffer.is_empty());
+        let waits_in_line =
+            w.current.filter(|me| !w.agents[me.0 as usize].explored.buffer.is_empty());
         if let Some(me) = waits_in_line {
             w.buffer(me, Buffered::Unlock { mutex });
         } else {
@@ -716,7 +738,8 @@ pub(crate) fn mapping_step(mapping: u32, rotation: Option<(u32, u32)>) {
     visible(op, Object::Mutex(mapping), |w| {
         if let Some((old, new)) = rotation {
             w.absorb(u64::from(new));
-            let change = word_hash(mapping, 0, u64::from(old)) ^ word_hash(mapping, 0, u64::from(new));
+            let change =
+                word_hash(mapping, 0, u64::from(old)) ^ word_hash(mapping, 0, u64::from(new));
             w.explored_mut().memory_hash ^= change;
         }
     });

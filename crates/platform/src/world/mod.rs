@@ -1,18 +1,20 @@
 //! Owns cooperative machines: one thread, one fiber per agent, one world per thread at a time.
 //!
-//! Two disciplines share the fibers, the waits and the stopping: `virtual_time` (the agent whose time is earliest runs, until
-//! it waits or its time passes another's) and `explored` (at each visible step a controller chooses). Agents reach their
-//! world through a thread-local, so that a `Word` stays two words long; nothing is borrowed from it across a switch.
+//! Two disciplines share the fibers, the waits and the stopping: `virtual_time` (the agent whose
+//! time is earliest runs, until it waits or its time passes another's) and `explored` (at each
+//! visible step a controller chooses). Agents reach their world through a thread-local, so that a
+//! `Word` stays two words long; nothing is borrowed from it across a switch.
 //!
-//! A run ends when every straight-line agent has returned. When nobody can move before that, the blocked ones are
-//! noted, then released with [`WaitEnd::Stopped`]: a run is always finished, never unwound.
+//! A run ends when every straight-line agent has returned. When nobody can move before that, the
+//! blocked ones are noted, then released with [`WaitEnd::Stopped`]: a run is always finished, never
+//! unwound.
 
 mod explored;
 mod virtual_time;
 
 pub(crate) use explored::{
-    bulk_read, bulk_read_untrusted, bulk_write, exchange, fence, load, load_untrusted, lock, log_steps,
-    mapping_step, name, next_object_id, steps, store, take_log, unlock,
+    bulk_read, bulk_read_untrusted, bulk_write, exchange, fence, load, load_untrusted, lock,
+    log_steps, mapping_step, name, next_object_id, steps, store, take_log, unlock,
 };
 pub(crate) use virtual_time::{lock_dropped, spend_ns, spend_step, wait_for_lock};
 
@@ -48,8 +50,8 @@ impl WordRef<'_> {
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
 pub struct RunReport {
-    /// Agents that were blocked when no agent could move any more, and what each waited for. Always empty on
-    /// [`Platform::host`].
+    /// Agents that were blocked when no agent could move any more, and what each waited for. Always
+    /// empty on [`Platform::host`].
     pub blocked: Vec<(String, String)>,
     /// Panics of agents, with their names.
     pub panics: Vec<String>,
@@ -111,7 +113,8 @@ impl Discipline {
     }
 }
 
-/// Keys are addresses and numbers that this process made up: no need of a hash that resists an enemy.
+/// Keys are addresses and numbers that this process made up: no need of a hash that resists an
+/// enemy.
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<Scramble>>;
 
 #[derive(Default)]
@@ -274,7 +277,8 @@ impl World {
         let scripts = self.agents.iter().filter(|a| a.script);
         scripts
             .filter_map(|a| {
-                let asleep = a.wait.as_ref().filter(|_| a.state == State::Blocked).map(|w| w.what.clone());
+                let asleep =
+                    a.wait.as_ref().filter(|_| a.state == State::Blocked).map(|w| w.what.clone());
                 Some((a.belongings.name.clone(), asleep.or_else(|| self.lock_waited_for(a))?))
             })
             .collect()
@@ -469,11 +473,12 @@ fn join_key(agent: AgentIx) -> usize {
     usize::MAX - usize::from(agent.0)
 }
 
-/// Waits for the end of an agent. No choice under exploration: an end is not taken back, so it does not matter who comes
-/// first, the end or the wait.
+/// Waits for the end of an agent. No choice under exploration: an end is not taken back, so it does
+/// not matter who comes first, the end or the wait.
 pub(crate) fn join(agent: AgentIx) -> WaitEnd {
-    let go =
-        with(|w| if w.is_over(agent) { Some(WaitEnd::Woken) } else { w.stopped.then_some(WaitEnd::Stopped) });
+    let go = with(|w| {
+        if w.is_over(agent) { Some(WaitEnd::Woken) } else { w.stopped.then_some(WaitEnd::Stopped) }
+    });
     let what = || with(|w| format!("the end of '{}'", w.slot(agent).belongings.name));
     let end = go.unwrap_or_else(|| block(join_key(agent), None, &what()));
     explored::after_wait(end);
@@ -481,7 +486,12 @@ pub(crate) fn join(agent: AgentIx) -> WaitEnd {
 }
 
 /// Sleeps on a word while its low half is `expected`.
-pub(crate) fn wait_word(word: WordRef<'_>, expected: u32, deadline: Option<Deadline>, what: &str) -> WaitEnd {
+pub(crate) fn wait_word(
+    word: WordRef<'_>,
+    expected: u32,
+    deadline: Option<Deadline>,
+    what: &str,
+) -> WaitEnd {
     let go = explored::at_wait(word, |w| {
         if w.stopped {
             Some(WaitEnd::Stopped)

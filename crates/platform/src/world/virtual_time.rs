@@ -1,7 +1,8 @@
-//! Owns the virtual-time discipline: the agent whose time is earliest runs. Equal times run in the order in which they
-//! were made ready, so a run is the same every time.
+//! Owns the virtual-time discipline: the agent whose time is earliest runs. Equal times run in the
+//! order in which they were made ready, so a run is the same every time.
 //!
-//! Between two charges of time an agent runs alone; other agents see its stores in the order of time.
+//! Between two charges of time an agent runs alone; other agents see its stores in the order of
+//! time.
 
 use super::{AgentIx, Discipline, State, World, with};
 use crate::WaitEnd;
@@ -24,7 +25,13 @@ pub(super) struct Virtual {
 
 impl Virtual {
     pub(super) fn new(costs: StepCosts) -> Virtual {
-        Virtual { costs, queue: BinaryHeap::new(), leisure: BTreeSet::new(), entries: 0, lock_waiters: 0 }
+        Virtual {
+            costs,
+            queue: BinaryHeap::new(),
+            leisure: BTreeSet::new(),
+            entries: 0,
+            lock_waiters: 0,
+        }
     }
 
     /// Queues `agent` for time `at`.

@@ -1,11 +1,14 @@
 //! Vertex stage: which triangles touch a tile, and their corners.
 //!
-//! 1. Positions go to clip space, and each gets a code with one bit for each side of the tile that it lies beyond.
-//! 2. A triangle whose corners share a bit misses the tile. The test is in clip space, where it holds for corners
-//!    behind the eye too, and leaves a margin of one pixel for the rounding of later stages.
+//! 1. Positions go to clip space, and each gets a code with one bit for each side of the tile that
+//!    it lies beyond.
+//! 2. A triangle whose corners share a bit misses the tile. The test is in clip space, where it
+//!    holds for corners behind the eye too, and leaves a margin of one pixel for the rounding of
+//!    later stages.
 //! 3. Of the few that are left, all attributes are fetched.
 //!
-//! Buffers are read in long pieces. An index beyond the vertices is an error of the application and reported as such.
+//! Buffers are read in long pieces. An index beyond the vertices is an error of the application and
+//! reported as such.
 
 use super::Draw;
 use super::clip::Corner;
@@ -30,11 +33,18 @@ pub(super) fn gather(
 ) -> Result<Vec<Primitive>, ProgramFault> {
     let sides = Sides::new(draw, tile);
     if draw.indices == 0 {
-        let codes =
-            codes(draw, draw.first_primitive * 3..draw.end_primitive() * 3, clip_from_object, &sides, mem)?;
+        let codes = codes(
+            draw,
+            draw.first_primitive * 3..draw.end_primitive() * 3,
+            clip_from_object,
+            &sides,
+            mem,
+        )?;
         let corners = codes.as_chunks::<3>().0.iter().zip(draw.first_primitive..);
         let kept = corners.filter(|(code, _)| code[0] & code[1] & code[2] == 0);
-        return Ok(kept.map(|(_, primitive)| [0, 1, 2].map(|corner| 3 * primitive + corner)).collect());
+        return Ok(kept
+            .map(|(_, primitive)| [0, 1, 2].map(|corner| 3 * primitive + corner))
+            .collect());
     }
     let codes = codes(draw, 0..draw.vertex_count, clip_from_object, &sides, mem)?;
     let mut kept = Vec::new();
@@ -47,7 +57,9 @@ pub(super) fn gather(
         for corners in indices.as_chunks::<3>().0 {
             let code = |corner: usize| codes.get(corners[corner] as usize).copied();
             let (Some(a), Some(b), Some(c)) = (code(0), code(1), code(2)) else {
-                return Err(ProgramFault::bad("an index of a draw names a vertex beyond vertex_count"));
+                return Err(ProgramFault::bad(
+                    "an index of a draw names a vertex beyond vertex_count",
+                ));
             };
             if a & b & c == 0 {
                 kept.push(*corners);
@@ -74,7 +86,16 @@ pub(super) fn fetch(
         let [red, green, blue] = crate::layout::decode_rgb(u32::from_le_bytes(vertex.colour));
         *corner = Corner {
             clip: constants.clip_from_object.apply(vertex.position),
-            attributes: [normal[0], normal[1], normal[2], vertex.uv[0], vertex.uv[1], red, green, blue],
+            attributes: [
+                normal[0],
+                normal[1],
+                normal[2],
+                vertex.uv[0],
+                vertex.uv[1],
+                red,
+                green,
+                blue,
+            ],
         };
     }
     Ok(corners)

@@ -1,9 +1,10 @@
 //! `draw`: triangles into a render target, a tile of 32 by 32 pixels a group.
 //!
-//! Arguments: `vertices, vertex_count, indices, first_primitive, primitive_count, constants, target, depth, width, height,
-//! texture, tex_width, tex_height, tex_levels, light, mode`. Layouts of vertices and constants are in
-//! [`layout`](super::layout); indices are 32-bit; the depth buffer is one `f32` a pixel, cleared by the caller (1.0 is
-//! farthest). `indices`, `constants`, `texture` and `light` may be 0, and `target` too in [`DEPTH_ONLY`].
+//! Arguments: `vertices, vertex_count, indices, first_primitive, primitive_count, constants,
+//! target, depth, width, height, texture, tex_width, tex_height, tex_levels, light, mode`. Layouts
+//! of vertices and constants are in [`layout`](super::layout); indices are 32-bit; the depth buffer
+//! is one `f32` a pixel, cleared by the caller (1.0 is farthest). `indices`, `constants`, `texture`
+//! and `light` may be 0, and `target` too in [`DEPTH_ONLY`].
 //!
 //! | mode | target | depth test |
 //! |---|---|---|
@@ -14,16 +15,20 @@
 //! [`CULL_BACK`] may be added to each: triangles that run anticlockwise on the screen are left out.
 //!
 //! A group goes through these stages, in this order:
-//! 1. `gather`: all positions to clip space, then triangles that miss the tile are dropped (cheaply, as every tile looks
-//!    at every triangle; this is what makes tiles independent of each other).
+//! 1. `gather`: all positions to clip space, then triangles that miss the tile are dropped
+//!    (cheaply, as every tile looks at every triangle; this is what makes tiles independent of each
+//!    other).
 //! 2. `clip`: triangles cut at the near plane and at a guard band.
-//! 3. `raster`: coverage in exact fixed point by the top-left rule, depth, perspective-correct attributes.
+//! 3. `raster`: coverage in exact fixed point by the top-left rule, depth, perspective-correct
+//!    attributes.
 //! 4. `shading`: the colour of a pixel. `sampler` filters the texture.
-//! 5. `surface`: the tile of the target and depth, loaded before the first triangle and stored after the last.
+//! 5. `surface`: the tile of the target and depth, loaded before the first triangle and stored
+//!    after the last.
 //!
-//! Triangles are drawn in order in every tile, so the picture does not depend on the order of the tiles. A tile that is
-//! run again finds its own depth and stores the same bytes. One that is left between two triangles or pixels stores what it
-//! has; when it goes on it gathers its triangles again and counts to where it was.
+//! Triangles are drawn in order in every tile, so the picture does not depend on the order of the
+//! tiles. A tile that is run again finds its own depth and stores the same bytes. One that is left
+//! between two triangles or pixels stores what it has; when it goes on it gathers its triangles
+//! again and counts to where it was.
 
 mod clip;
 mod gather;
@@ -147,7 +152,10 @@ impl Draw {
 
     fn check(&self) -> Result<(), ProgramFault> {
         check_image(self.width, self.height)?;
-        if [self.vertex_count, self.first_primitive, self.primitive_count].iter().any(|&n| n > MAX_COUNT) {
+        if [self.vertex_count, self.first_primitive, self.primitive_count]
+            .iter()
+            .any(|&n| n > MAX_COUNT)
+        {
             return Err(ProgramFault::bad("a draw has more than 2^20 vertices or primitives"));
         }
         if self.indices == 0 && 3 * self.end_primitive() > self.vertex_count {
@@ -225,7 +233,8 @@ fn run(
         let corners = gather::fetch(&draw, &constants, corners, mem)?;
         for (piece, corners) in (0..).zip(clip::clip(corners)).skip(pieces as usize) {
             let done = std::mem::take(&mut pixels);
-            let Some(triangle) = Triangle::new(&corners, draw.width, draw.height, draw.cull_back) else {
+            let Some(triangle) = Triangle::new(&corners, draw.width, draw.height, draw.cull_back)
+            else {
                 continue;
             };
             if let Some(pixel) = stage.fill(&triangle, done, part, mem)? {
@@ -248,8 +257,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// Draws what one triangle covers of the tile, but for the first `done` pixels. Returns how many pixels are done if the group is
-    /// to be left before the next.
+    /// Draws what one triangle covers of the tile, but for the first `done` pixels. Returns how
+    /// many pixels are done if the group is to be left before the next.
     fn fill(
         &mut self,
         triangle: &Triangle,
@@ -290,9 +299,8 @@ impl Stage {
             Mode::Colour => {
                 let pixel = triangle.pixel(covered);
                 let texel = match sampler {
-                    Some(sampler) => {
-                        sampler.sample(shading.footprint(triangle.footprint(covered, &pixel)), mem)?
-                    }
+                    Some(sampler) => sampler
+                        .sample(shading.footprint(triangle.footprint(covered, &pixel)), mem)?,
                     None => [1.0; 3],
                 };
                 let light = surface.light(at);

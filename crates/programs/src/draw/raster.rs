@@ -1,11 +1,12 @@
 //! Which pixels a triangle covers, and what is interpolated there.
 //!
-//! Corners are rounded to 1/256 of a pixel, as Direct3D prescribes, and edges are integers from then on: coverage is
-//! exact, two triangles with a common edge neither overlap nor leave a gap, and it does not matter in which tile a pixel
-//! is looked at. A pixel whose centre lies on an edge belongs to the triangle when that is a top or a left edge.
+//! Corners are rounded to 1/256 of a pixel, as Direct3D prescribes, and edges are integers from
+//! then on: coverage is exact, two triangles with a common edge neither overlap nor leave a gap,
+//! and it does not matter in which tile a pixel is looked at. A pixel whose centre lies on an edge
+//! belongs to the triangle when that is a top or a left edge.
 //!
-//! Every number of a pixel follows from its own edge values alone, never from its neighbour by addition: that would make
-//! the last bits depend on where a tile begins.
+//! Every number of a pixel follows from its own edge values alone, never from its neighbour by
+//! addition: that would make the last bits depend on where a tile begins.
 
 use super::clip::{ATTRIBUTES, Corner};
 use crate::ProgramFault;
@@ -15,7 +16,8 @@ use std::ops::ControlFlow;
 /// Steps of a coordinate in one pixel.
 const SUBPIXELS: i64 = 256;
 
-/// The largest coordinate of a corner in pixels. Twice the area of a triangle then stays below 2^61.
+/// The largest coordinate of a corner in pixels. Twice the area of a triangle then stays below
+/// 2^61.
 const FARTHEST: f32 = 2_097_152.0;
 
 /// A line through two corners: `a * x + b * y + c`, positive inside, in steps.
@@ -32,7 +34,12 @@ impl Edge {
     fn new(from: [i64; 2], to: [i64; 2]) -> Self {
         let (dx, dy) = (to[0] - from[0], to[1] - from[1]);
         let top_or_left = dy < 0 || (dy == 0 && dx > 0);
-        Self { a: -dy, b: dx, c: dy * from[0] - dx * from[1], bias: if top_or_left { 0 } else { -1 } }
+        Self {
+            a: -dy,
+            b: dx,
+            c: dy * from[0] - dx * from[1],
+            bias: if top_or_left { 0 } else { -1 },
+        }
     }
 
     /// Value at the centre of a pixel.
@@ -78,8 +85,14 @@ pub(super) struct Footprint {
 }
 
 impl Triangle {
-    /// `None` for a triangle without area, beyond the guard band, or with its back to the eye when these are culled.
-    pub(super) fn new(corners: &[Corner; 3], width: u32, height: u32, cull_back: bool) -> Option<Self> {
+    /// `None` for a triangle without area, beyond the guard band, or with its back to the eye when
+    /// these are culled.
+    pub(super) fn new(
+        corners: &[Corner; 3],
+        width: u32,
+        height: u32,
+        cull_back: bool,
+    ) -> Option<Self> {
         let mut order = [0, 1, 2];
         let [a, b, c] = [0, 1, 2].map(|corner: usize| screen(&corners[corner], width, height));
         let mut at = [a?, b?, c?];
@@ -96,10 +109,12 @@ impl Triangle {
             return None;
         }
         let inverse_w = order.map(|corner| 1.0 / corners[corner].clip[3]);
-        let bound =
-            |axis: usize, pick: fn(i64, i64) -> i64| pick(pick(at[0][axis], at[1][axis]), at[2][axis]);
+        let bound = |axis: usize, pick: fn(i64, i64) -> i64| {
+            pick(pick(at[0][axis], at[1][axis]), at[2][axis])
+        };
         // The first centre at or after the smallest coordinate, the last at or before the largest.
-        let first = [0, 1].map(|axis| (bound(axis, i64::min) + SUBPIXELS / 2 - 1).div_euclid(SUBPIXELS));
+        let first =
+            [0, 1].map(|axis| (bound(axis, i64::min) + SUBPIXELS / 2 - 1).div_euclid(SUBPIXELS));
         let last = [0, 1].map(|axis| (bound(axis, i64::max) - SUBPIXELS / 2).div_euclid(SUBPIXELS));
         Some(Self {
             edges: [Edge::new(at[1], at[2]), Edge::new(at[2], at[0]), Edge::new(at[0], at[1])],
@@ -112,8 +127,8 @@ impl Triangle {
         })
     }
 
-    /// Calls `each` for every pixel of the tile that the triangle covers between the near and the far plane, row by row, until it
-    /// breaks off.
+    /// Calls `each` for every pixel of the tile that the triangle covers between the near and the
+    /// far plane, row by row, until it breaks off.
     pub(super) fn scan(
         &self,
         tile: Tile,
@@ -173,8 +188,9 @@ impl Triangle {
 
     /// Shares of the corners in perspective, and w.
     fn weights(&self, edges: [i64; 3]) -> ([f32; 3], f32) {
-        let shares: [f32; 3] =
-            std::array::from_fn(|index| edges[index] as f32 * self.inverse_area * self.inverse_w[index]);
+        let shares: [f32; 3] = std::array::from_fn(|index| {
+            edges[index] as f32 * self.inverse_area * self.inverse_w[index]
+        });
         let w = 1.0 / (shares[0] + shares[1] + shares[2]);
         (shares.map(|share| share * w), w)
     }
@@ -186,8 +202,9 @@ impl Triangle {
     }
 }
 
-/// A corner on the screen in steps; y runs down. `None` beyond the guard band, where rounding has thrown a corner
-/// whose triangle was too large for its numbers when it was clipped: such a triangle is left out.
+/// A corner on the screen in steps; y runs down. `None` beyond the guard band, where rounding has
+/// thrown a corner whose triangle was too large for its numbers when it was clipped: such a
+/// triangle is left out.
 fn screen(corner: &Corner, width: u32, height: u32) -> Option<[i64; 2]> {
     let [x, y, _, w] = corner.clip;
     let across = (x / w * 0.5 + 0.5) * width as f32;

@@ -1,11 +1,13 @@
-//! Texture filter: trilinear, with up to eight samples along the longer axis of a pixel's footprint.
+//! Texture filter: trilinear, with up to eight samples along the longer axis of a pixel's
+//! footprint.
 //!
-//! A texture is RGBA8, row by row, with its mip levels one after the other; each level has half the width and height of the
-//! one before, rounded down, at least 1. Coordinates wrap. Texels are mixed as light.
+//! A texture is RGBA8, row by row, with its mip levels one after the other; each level has half the
+//! width and height of the one before, rounded down, at least 1. Coordinates wrap. Texels are mixed
+//! as light.
 //!
-//! Texels come through a small cache of lines of 16, as one access to GPU memory for each texel would pay for a
-//! translation each time. The cache lives as long as a group: what a copy engine writes is seen by the next group at
-//! the latest.
+//! Texels come through a small cache of lines of 16, as one access to GPU memory for each texel
+//! would pay for a translation each time. The cache lives as long as a group: what a copy engine
+//! writes is seen by the next group at the latest.
 
 use super::MAX_LEVELS;
 use super::raster::Footprint;
@@ -36,7 +38,12 @@ pub(super) struct Texture {
 
 impl Texture {
     /// `None` when `va` is 0.
-    pub(super) fn new(va: u64, width: u32, height: u32, levels: u32) -> Result<Option<Self>, ProgramFault> {
+    pub(super) fn new(
+        va: u64,
+        width: u32,
+        height: u32,
+        levels: u32,
+    ) -> Result<Option<Self>, ProgramFault> {
         if va == 0 {
             return Ok(None);
         }
@@ -98,7 +105,8 @@ impl Sampler {
         };
         // Casts saturate: a footprint that is not a number takes one sample.
         let samples = ((long / short.max(1.0)).ceil() as u32).clamp(1, MAX_SAMPLES);
-        let level = log2((long / samples as f32).max(1.0)).min((self.texture.levels.len() - 1) as f32);
+        let level =
+            log2((long / samples as f32).max(1.0)).min((self.texture.levels.len() - 1) as f32);
         let mut sum = [0.0f32; 3];
         for sample in 0..samples {
             let along = (sample as f32 + 0.5) / samples as f32 - 0.5;
@@ -155,7 +163,8 @@ impl Sampler {
             line.tag = 0;
             let mut bytes = [0u8; 4 * LINE];
             mem.read(self.texture.va + 4 * first, &mut bytes[..4 * count])?;
-            line.texels = std::array::from_fn(|texel| u32::from_le_bytes(bytes.as_chunks::<4>().0[texel]));
+            line.texels =
+                std::array::from_fn(|texel| u32::from_le_bytes(bytes.as_chunks::<4>().0[texel]));
             line.tag = number + 1;
         }
         Ok(line.texels[(index % LINE as u64) as usize])
@@ -175,8 +184,8 @@ fn mix(from: [f32; 3], to: [f32; 3], share: f32) -> [f32; 3] {
     std::array::from_fn(|channel| from[channel] + (to[channel] - from[channel]) * share)
 }
 
-/// Logarithm by the parts of the number: exact at powers of two and straight between them, which is near enough to
-/// choose a level and is the same everywhere.
+/// Logarithm by the parts of the number: exact at powers of two and straight between them, which is
+/// near enough to choose a level and is the same everywhere.
 fn log2(number: f32) -> f32 {
     let bits = number.to_bits();
     let exponent = (bits >> 23) as f32 - 127.0;

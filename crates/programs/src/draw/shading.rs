@@ -29,22 +29,30 @@ impl Shading {
     /// Texture coordinates as the texture sees them.
     pub(super) fn footprint(&self, footprint: Footprint) -> Footprint {
         let scaled = |uv: [f32; 2]| uv.map(|coordinate| coordinate * self.uv_scale);
-        Footprint { uv: scaled(footprint.uv), right: scaled(footprint.right), below: scaled(footprint.below) }
+        Footprint {
+            uv: scaled(footprint.uv),
+            right: scaled(footprint.right),
+            below: scaled(footprint.below),
+        }
     }
 
-    /// RGBA8 of a pixel. `light` is what `shade` left: red, green, blue and highlight. Without it the surface shows its
-    /// own colour.
+    /// RGBA8 of a pixel. `light` is what `shade` left: red, green, blue and highlight. Without it
+    /// the surface shows its own colour.
     pub(super) fn colour(&self, pixel: &Pixel, texel: [f32; 3], light: Option<[f32; 4]>) -> u32 {
         let own: [f32; 3] = std::array::from_fn(|channel| {
             pixel.attributes[5 + channel] * self.tint[channel] * texel[channel]
         });
         let lit = match light {
             None => own,
-            Some(light) => {
-                std::array::from_fn(|channel| own[channel] * light[channel] + self.specular * light[3])
-            }
+            Some(light) => std::array::from_fn(|channel| {
+                own[channel] * light[channel] + self.specular * light[3]
+            }),
         };
-        let shown = if self.exposure > 0.0 { lit.map(|channel| tone(channel * self.exposure)) } else { lit };
+        let shown = if self.exposure > 0.0 {
+            lit.map(|channel| tone(channel * self.exposure))
+        } else {
+            lit
+        };
         let haze = self.haze(pixel.w);
         encode_rgb(std::array::from_fn(|channel| {
             shown[channel] + (self.fog[channel] - shown[channel]) * haze

@@ -1,7 +1,7 @@
 //! The part of target, depth and light that belongs to one tile, while a group works on it.
 //!
-//! Owns the depth test. Pixels are stored only when one of them has changed; the target before the depth, so that a
-//! tile whose last store faults still finds the old depth when it is run again.
+//! Owns the depth test. Pixels are stored only when one of them has changed; the target before the
+//! depth, so that a tile whose last store faults still finds the old depth when it is run again.
 
 use super::{Draw, Mode};
 use crate::tile::Tile;
@@ -20,11 +20,19 @@ pub(super) struct Surface {
 }
 
 impl Surface {
-    pub(super) fn load(draw: &Draw, tile: Tile, mem: &mut dyn ProgramMemory) -> Result<Self, ProgramFault> {
+    pub(super) fn load(
+        draw: &Draw,
+        tile: Tile,
+        mem: &mut dyn ProgramMemory,
+    ) -> Result<Self, ProgramFault> {
         let lit = draw.mode == Mode::Colour && draw.light != 0;
-        let colour = if draw.mode == Mode::Colour { tile.load_u32(mem, draw.target)? } else { Vec::new() };
-        let geometry =
-            if draw.mode == Mode::PrePass { tile.load_f32(mem, draw.target, 4)? } else { Vec::new() };
+        let colour =
+            if draw.mode == Mode::Colour { tile.load_u32(mem, draw.target)? } else { Vec::new() };
+        let geometry = if draw.mode == Mode::PrePass {
+            tile.load_f32(mem, draw.target, 4)?
+        } else {
+            Vec::new()
+        };
         Ok(Self {
             tile,
             mode: draw.mode,
@@ -58,7 +66,8 @@ impl Surface {
         self.mode
     }
 
-    /// Depth test. Colour passes at equal depth, so that it can follow a pre-pass over the same triangles.
+    /// Depth test. Colour passes at equal depth, so that it can follow a pre-pass over the same
+    /// triangles.
     pub(super) fn passes(&self, index: usize, z: f32) -> bool {
         match self.mode {
             Mode::Colour => z <= self.depth[index],

@@ -1,4 +1,5 @@
-//! `interpret` from its table: one thread after the other over whole slices, by the numbers of operations.
+//! `interpret` from its table: one thread after the other over whole slices, by the numbers of
+//! operations.
 
 use super::{Compare, Expected, word_bytes, words};
 use crate::interpret::{MAX_STEPS, REGISTERS};

@@ -76,7 +76,8 @@ impl View {
             let (position, radius, colour) =
                 (self.vector(first), self.constants[first + 3], self.vector(first + 4));
             let to_lamp = minus(position, place);
-            let (ratio, facing) = (dot(to_lamp, to_lamp) / radius.powi(2), dot(normal, unit(to_lamp)));
+            let (ratio, facing) =
+                (dot(to_lamp, to_lamp) / radius.powi(2), dot(normal, unit(to_lamp)));
             if ratio < 1.0 && facing > 0.0 {
                 for i in 0..3 {
                     out[i] += colour[i] * facing * (1.0 - ratio).powi(2) * open;
@@ -134,10 +135,11 @@ impl View {
         if !(0.0..size).contains(&x) || !(0.0..size).contains(&y) || !(0.0..1.0).contains(&depth) {
             return 1.0;
         }
-        // The part of a window, 5 texels wide about the place, that is not in shadow. A texel reaches half its width
-        // to each side of its centre.
+        // The part of a window, 5 texels wide about the place, that is not in shadow. A texel
+        // reaches half its width to each side of its centre.
         let overlap = |texel: i64, at: f64| {
-            let (low, high) = ((at - 2.5).max(texel as f64 - 0.5), (at + 2.5).min(texel as f64 + 0.5));
+            let (low, high) =
+                ((at - 2.5).max(texel as f64 - 0.5), (at + 2.5).min(texel as f64 + 0.5));
             (high - low).max(0.0)
         };
         let mut lit = 0.0;
@@ -145,8 +147,11 @@ impl View {
             for texel_x in x.floor() as i64 - 3..=x.floor() as i64 + 4 {
                 let range = 0..self.shadow_size;
                 let inside = range.contains(&texel_x) && range.contains(&texel_y);
-                let stored =
-                    if inside { self.shadow[(texel_y * self.shadow_size + texel_x) as usize] } else { 1.0 };
+                let stored = if inside {
+                    self.shadow[(texel_y * self.shadow_size + texel_x) as usize]
+                } else {
+                    1.0
+                };
                 if f64::from(stored) >= depth {
                     lit += overlap(texel_x, x) * overlap(texel_y, y);
                 }

@@ -1,9 +1,11 @@
-//! Reference of `draw`: all triangles in order, each asked at every pixel around it, in double precision.
+//! Reference of `draw`: all triangles in order, each asked at every pixel around it, in double
+//! precision.
 //!
-//! A pixel's ray meets the plane of a triangle in the point whose shares of the three corners solve a system of three
-//! linear equations in clip space. The triangle covers the pixel when no share is negative and the point lies in
-//! front of the eye. There is no clipping, no rounding of corners and no edge rule, so pixels whose centre is nearly on an
-//! edge may come out otherwise than on the GPU.
+//! A pixel's ray meets the plane of a triangle in the point whose shares of the three corners solve
+//! a system of three linear equations in clip space. The triangle covers the pixel when no share is
+//! negative and the point lies in front of the eye. There is no clipping, no rounding of corners
+//! and no edge rule, so pixels whose centre is nearly on an edge may come out otherwise than on the
+//! GPU.
 
 use super::{Compare, Expected, float_bytes, floats, word_bytes, words};
 use crate::ProgramFault;
@@ -19,7 +21,8 @@ struct Corner {
 
 struct Triangle {
     corners: [Corner; 3],
-    /// Rows of the inverse of the matrix with columns (x, y, w) of the corners, times its determinant.
+    /// Rows of the inverse of the matrix with columns (x, y, w) of the corners, times its
+    /// determinant.
     adjugate: [[f64; 3]; 3],
     determinant: f64,
 }
@@ -46,7 +49,8 @@ impl Constants {
     }
 }
 
-/// How far a colour pass may lie behind the depth of a pre-pass over the same triangles, which was rounded.
+/// How far a colour pass may lie behind the depth of a pre-pass over the same triangles, which was
+/// rounded.
 const SAME_DEPTH: f64 = 1e-6;
 
 pub(super) fn draw(args: &[u64], inputs: &[&[u8]]) -> Result<Vec<Expected>, ProgramFault> {
@@ -81,7 +85,8 @@ impl<'a> Picture<'a> {
     fn new(args: &'a [u64], inputs: &[&'a [u8]]) -> Self {
         let (width, height) = (args[8] as usize, args[9] as usize);
         let (mode, pixels) = (args[15] as u32 & !CULL_BACK, width * height);
-        let target = |words: usize, of: u32| if mode == of { &inputs[6][..4 * words * pixels] } else { &[] };
+        let target =
+            |words: usize, of: u32| if mode == of { &inputs[6][..4 * words * pixels] } else { &[] };
         Self {
             args,
             texture: inputs[10],
@@ -106,9 +111,15 @@ impl<'a> Picture<'a> {
 
     fn visit(&mut self, triangle: &Triangle, x: usize, y: usize) {
         let pixel = y * self.width + x;
-        let Some((shares, z, w)) = triangle.meet(self.ray(x, y, 0.0, 0.0), self.cull_back) else { return };
+        let Some((shares, z, w)) = triangle.meet(self.ray(x, y, 0.0, 0.0), self.cull_back) else {
+            return;
+        };
         let old = f64::from(self.depth[pixel]);
-        let passes = if self.mode == COLOUR { z <= old + SAME_DEPTH } else { (z as f32) < self.depth[pixel] };
+        let passes = if self.mode == COLOUR {
+            z <= old + SAME_DEPTH
+        } else {
+            (z as f32) < self.depth[pixel]
+        };
         if !passes {
             return;
         }
@@ -152,12 +163,19 @@ impl<'a> Picture<'a> {
     }
 }
 
-fn triangles(args: &[u64], inputs: &[&[u8]], constants: &Constants) -> Result<Vec<Triangle>, ProgramFault> {
+fn triangles(
+    args: &[u64],
+    inputs: &[&[u8]],
+    constants: &Constants,
+) -> Result<Vec<Triangle>, ProgramFault> {
     let indices = if args[2] == 0 { Vec::new() } else { words(inputs[2]) };
     let vertices: Vec<&[u8]> = inputs[0].chunks_exact(40).take(args[1] as usize).collect();
     let vertex = |place: u64| {
         let index = if args[2] == 0 { place as usize } else { indices[place as usize] as usize };
-        vertices.get(index).copied().ok_or(ProgramFault::bad("an index names a vertex beyond vertex_count"))
+        vertices
+            .get(index)
+            .copied()
+            .ok_or(ProgramFault::bad("an index names a vertex beyond vertex_count"))
     };
     (args[3]..args[3] + args[4])
         .map(|primitive| {
@@ -203,9 +221,11 @@ impl Triangle {
             return None;
         }
         let shares = self.shares(ray);
-        let mixed = |part: usize| (0..3).map(|i| shares[i] * self.corners[i].clip[part]).sum::<f64>();
+        let mixed =
+            |part: usize| (0..3).map(|i| shares[i] * self.corners[i].clip[part]).sum::<f64>();
         let (z, w) = (mixed(2) / mixed(3), mixed(3));
-        let inside = shares.iter().all(|share| *share >= 0.0) && w > 0.0 && (0.0..=1.0).contains(&z);
+        let inside =
+            shares.iter().all(|share| *share >= 0.0) && w > 0.0 && (0.0..=1.0).contains(&z);
         inside.then_some((shares, z, w))
     }
 
@@ -216,7 +236,8 @@ impl Triangle {
         }
         let range = |size: usize, place: &dyn Fn(&Corner) -> f64| {
             let places = || self.corners.iter().map(|corner| place(corner) * size as f64);
-            let (low, high) = (places().fold(f64::MAX, f64::min), places().fold(f64::MIN, f64::max));
+            let (low, high) =
+                (places().fold(f64::MAX, f64::min), places().fold(f64::MIN, f64::max));
             let low = (low.floor().max(0.0) as usize).min(size);
             low..(high.ceil().max(0.0) as usize).min(size)
         };
@@ -231,7 +252,13 @@ impl Triangle {
     }
 }
 
-fn shade(constants: &Constants, own: &[f64], texel: [f64; 3], light: Option<&[f32]>, w: f64) -> u32 {
+fn shade(
+    constants: &Constants,
+    own: &[f64],
+    texel: [f64; 3],
+    light: Option<&[f32]>,
+    w: f64,
+) -> u32 {
     let c = &constants.0;
     let haze = if c[35] > 0.0 { 1.0 - 1.0 / (1.0 + (w / c[35]).powi(4)) } else { 0.0 };
     encode_rgb([0, 1, 2].map(|i| {
@@ -247,7 +274,8 @@ fn shade(constants: &Constants, own: &[f64], texel: [f64; 3], light: Option<&[f3
     }))
 }
 
-/// The texture over a footprint, given as the coordinates of the pixel, of its right and of its lower neighbour.
+/// The texture over a footprint, given as the coordinates of the pixel, of its right and of its
+/// lower neighbour.
 fn filter(args: &[u64], texture: &[u8], [uv, right, below]: [[f64; 2]; 3]) -> [f64; 3] {
     let (width, height, levels) = (args[11] as f64, args[12] as f64, args[13] as f64);
     let span = |to: [f64; 2]| [to[0] - uv[0], to[1] - uv[1]];
@@ -265,7 +293,9 @@ fn filter(args: &[u64], texture: &[u8], [uv, right, below]: [[f64; 2]; 3]) -> [f
     for sample in 0..samples as usize {
         let along = (sample as f64 + 0.5) / samples - 0.5;
         let place = [uv[0] + axes[0][0] * along, uv[1] + axes[0][1] * along];
-        for (level, weight) in [(level.floor(), 1.0 - level.fract()), (level.floor() + 1.0, level.fract())] {
+        for (level, weight) in
+            [(level.floor(), 1.0 - level.fract()), (level.floor() + 1.0, level.fract())]
+        {
             if weight > 0.0 {
                 let light = bilinear(args, texture, place, level as u32);
                 sum = [0, 1, 2].map(|i| sum[i] + weight * light[i] / samples);
@@ -282,12 +312,14 @@ fn bilinear(args: &[u64], texture: &[u8], uv: [f64; 2], level: u32) -> [f64; 3] 
     let (x, y) = (uv[0] * width as f64 - 0.5, uv[1] * height as f64 - 0.5);
     let mut sum = [0.0; 3];
     for (dx, dy) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
-        let part = |at: f64, step: i64| if step == 0 { 1.0 - (at - at.floor()) } else { at - at.floor() };
+        let part =
+            |at: f64, step: i64| if step == 0 { 1.0 - (at - at.floor()) } else { at - at.floor() };
         let weight = part(x, dx) * part(y, dy);
         let (column, row) =
             ((x.floor() as i64 + dx).rem_euclid(width), (y.floor() as i64 + dy).rem_euclid(height));
         let at = 4 * (before + row * width + column) as usize;
-        let light = decode_rgb(u32::from_le_bytes([texture[at], texture[at + 1], texture[at + 2], 0]));
+        let light =
+            decode_rgb(u32::from_le_bytes([texture[at], texture[at + 1], texture[at + 2], 0]));
         sum = [0, 1, 2].map(|i| sum[i] + weight * f64::from(light[i]));
     }
     sum

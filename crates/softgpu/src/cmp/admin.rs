@@ -1,8 +1,10 @@
-//! Owns the mailbox: what the driver asks of the CMP. A command runs on the agent that writes the run register.
+//! Owns the mailbox: what the driver asks of the CMP. A command runs on the agent that writes the
+//! run register.
 //!
-//! The order that matters for a command that changes a queue: 1. hold the queue, so that no engine takes it again; 2. wait
-//! for the end of the turn that it is in; 3. change it; 4. let it go. A turn is bounded, so the wait is; but it must not be
-//! waited for from inside that turn, which is why the interrupt routine gives no commands.
+//! The order that matters for a command that changes a queue: 1. hold the queue, so that no engine
+//! takes it again; 2. wait for the end of the turn that it is in; 3. change it; 4. let it go. A
+//! turn is bounded, so the wait is; but it must not be waited for from inside that turn, which is
+//! why the interrupt routine gives no commands.
 //!
 //! One command at a time: the driver sees to that, since the mailbox is many registers.
 
@@ -21,8 +23,8 @@ use tidegate_gpu_abi::peer::CommonDoorbell;
 use tidegate_gpu_abi::regs::MAILBOX_WORDS;
 use tidegate_gpu_abi::ring::MAX_RING_SLOTS;
 use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, CONTROL_INTERRUPTED_WORD, CONTROL_WORDS, GpuVa, QueueId,
-    QueueKind, QueueState, SLOT_BYTES,
+    AddressSpaceId, AdminCommand, AdminError, CONTROL_INTERRUPTED_WORD, CONTROL_WORDS, GpuVa,
+    QueueId, QueueKind, QueueState, SLOT_BYTES,
 };
 use tidegate_platform::{MutexGuard, PhysicalAddress, Step, Target, WaitEnd};
 
@@ -56,7 +58,9 @@ impl Shared {
 
     fn obey(&self, command: AdminCommand) -> Answer {
         match command {
-            AdminCommand::PowerEngine { engine, on, if_idle } => self.power_engine(engine, on, if_idle),
+            AdminCommand::PowerEngine { engine, on, if_idle } => {
+                self.power_engine(engine, on, if_idle)
+            }
             AdminCommand::PowerDevice { on, if_idle } => self.power_device(on, if_idle),
             AdminCommand::ReportIdle { engine, after_ns } => self.report_idle(engine, after_ns),
             AdminCommand::SetAddressSpace { address_space, root, physical_gpu } => {
@@ -141,7 +145,8 @@ impl Shared {
                 self.set_bands(Bands { process_quantum_ns, normal_percent })
             }
             AdminCommand::KeepShadow { fence, address_space, current_value, monitored_value } => {
-                let kept = self.keep_shadow(fence, address_space, current_value, monitored_value)?;
+                let kept =
+                    self.keep_shadow(fence, address_space, current_value, monitored_value)?;
                 Ok((u64::from(kept), 0))
             }
             AdminCommand::DropShadow { fence } => {
@@ -151,10 +156,16 @@ impl Shared {
         }
     }
 
-    /// Gives an address space a new generation on a physical GPU, then waits for the turns there that may still use the old one.
-    /// Queues there that wait were parked by the old translations: they look where their cells are now.
+    /// Gives an address space a new generation on a physical GPU, then waits for the turns there
+    /// that may still use the old one. Queues there that wait were parked by the old translations:
+    /// they look where their cells are now.
     // spec: NF-326
-    fn renew_space(&self, id: AddressSpaceId, physical_gpu: u32, root: Option<PhysicalAddress>) -> Answer {
+    fn renew_space(
+        &self,
+        id: AddressSpaceId,
+        physical_gpu: u32,
+        root: Option<PhysicalAddress>,
+    ) -> Answer {
         if id == AddressSpaceId(u32::MAX) {
             return Err(AdminError::BadValue);
         }
@@ -183,7 +194,8 @@ impl Shared {
         NOTHING
     }
 
-    /// Sleeps, with the lock dropped, until `done` holds at the end of some turn. Gives up when the machine stops.
+    /// Sleeps, with the lock dropped, until `done` holds at the end of some turn. Gives up when the
+    /// machine stops.
     pub(super) fn await_turns<'a>(
         &'a self,
         mut cmp: MutexGuard<'a, Cmp>,
@@ -242,7 +254,9 @@ impl Shared {
         }
         let slots_right = shape.slots.is_power_of_two() && shape.slots <= MAX_RING_SLOTS;
         let aligned = shape.ring.0.is_multiple_of(SLOT_BYTES)
-            && [shape.control, shape.progress_current, shape.progress_monitored].iter().all(|a| a.0 % 8 == 0);
+            && [shape.control, shape.progress_current, shape.progress_monitored]
+                .iter()
+                .all(|a| a.0 % 8 == 0);
         if !slots_right || !aligned || band >= BANDS || shape.address_space.0 == u32::MAX {
             return Err(AdminError::BadValue);
         }
@@ -258,7 +272,8 @@ impl Shared {
         let shape = Shape { id, ..shape };
         let place = Place {
             process: shape.address_space.0,
-            // One that is named by nobody is alone; queues have numbers of 32 bits, and contexts, too.
+            // One that is named by nobody is alone; queues have numbers of 32 bits, and contexts,
+            // too.
             context: if context == 0 { 1 << 32 | u64::from(id.0) } else { u64::from(context) },
             band,
             realtime_level: 0,
@@ -288,15 +303,16 @@ impl Shared {
         let control = self.bus.resolve(PhysicalAddress(shape.control.0));
         let ring_fits = matches!(ring, Some(Target::Bulk(bytes, start)) if bytes.len() - start >= shape.slots * SLOT_BYTES);
         let words = CONTROL_WORDS as u64 * 8;
-        let control_fits =
-            matches!(control, Some(Target::Protocol(p, start)) if p.len() as u64 * 8 - start >= words);
+        let control_fits = matches!(control, Some(Target::Protocol(p, start)) if p.len() as u64 * 8 - start >= words);
         ring_fits && control_fits
     }
 
     fn destroy_queue(&self, queue: QueueId) -> Answer {
         let mut cmp = self.hold(queue)?;
         cmp.delist(queue);
-        let Some(entry) = cmp.queues[queue.0 as usize].take() else { return Err(AdminError::NoSuchQueue) };
+        let Some(entry) = cmp.queues[queue.0 as usize].take() else {
+            return Err(AdminError::NoSuchQueue);
+        };
         if let Some(key) = entry.waiting {
             cmp.waits.leave(&self.armed, key, queue);
         }
@@ -308,19 +324,24 @@ impl Shared {
         NOTHING
     }
 
-    /// Leaves in the control area which slot's command buffer was begun and does not end, for whoever takes over the ring.
+    /// Leaves in the control area which slot's command buffer was begun and does not end, for
+    /// whoever takes over the ring.
     fn tell_interrupted(&self, cmp: &Cmp, entry: &Entry) {
         let shape = &entry.shape;
-        let Some(run) = entry.run.as_ref().filter(|_| shape.kind == QueueKind::User) else { return };
+        let Some(run) = entry.run.as_ref().filter(|_| shape.kind == QueueKind::User) else {
+            return;
+        };
         if matches!(run.packet, Some(Packet::Execute(_))) {
             let at = shape.control.plus(CONTROL_INTERRUPTED_WORD as u64 * 8);
-            let space = cmp.space(shape.address_space, self.config.physical_gpu_of(shape.node as usize));
+            let space =
+                cmp.space(shape.address_space, self.config.physical_gpu_of(shape.node as usize));
             let word = mmu::find_protocol_word(&self.bus, space, at);
             word.iter().for_each(|(_, word)| word.store(run.state.taken + 1));
         }
     }
 
-    /// The common doorbell, which the engine of node 0 looks at like at the doorbells of its queues.
+    /// The common doorbell, which the engine of node 0 looks at like at the doorbells of its
+    /// queues.
     pub(crate) fn common_doorbell(&self) -> CommonDoorbell {
         let mut cmp = self.cmp.lock();
         if let Some(doorbell) = cmp.doorbells.common() {
@@ -408,7 +429,8 @@ impl Shared {
         let mut cmp = self.hold(queue)?;
         cmp.note_ring(queue);
         let cmp_mut = &mut *cmp;
-        let entry = cmp_mut.queues[queue.0 as usize].as_deref_mut().ok_or(AdminError::NoSuchQueue)?;
+        let entry =
+            cmp_mut.queues[queue.0 as usize].as_deref_mut().ok_or(AdminError::NoSuchQueue)?;
         if entry.shape.kind != QueueKind::User {
             return Err(AdminError::BadValue);
         }
@@ -437,7 +459,8 @@ impl Shared {
     fn disconnect_doorbell(&self, queue: QueueId) -> Answer {
         let mut cmp = self.hold(queue)?;
         let cmp_mut = &mut *cmp;
-        let entry = cmp_mut.queues[queue.0 as usize].as_deref_mut().ok_or(AdminError::NoSuchQueue)?;
+        let entry =
+            cmp_mut.queues[queue.0 as usize].as_deref_mut().ok_or(AdminError::NoSuchQueue)?;
         if let Some(seat) = entry.seat.take() {
             cmp_mut.doorbells.disconnect(&seat);
         }
@@ -446,8 +469,11 @@ impl Shared {
         {
             self.platform.fence();
             match doorbell.read() {
-                // Its ring is not read; the resume reads the write pointer anew. Until then it is known to have work.
-                Heard::Pointer(last) if entry.suspended => run.state.reread |= last > run.state.known,
+                // Its ring is not read; the resume reads the write pointer anew. Until then it is
+                // known to have work.
+                Heard::Pointer(last) if entry.suspended => {
+                    run.state.reread |= last > run.state.known
+                }
                 Heard::Pointer(last) if last > run.state.known => run.state.last_ring = Some(last),
                 Heard::Pointer(_) => {}
                 Heard::WrittenOver => run.state.reread = true,
@@ -488,13 +514,15 @@ impl Shared {
 
     #[doc(alias = "DxgkDdiUpdateCurrentValuesFromCpu")]
     fn notify_fence(&self, address_space: AddressSpaceId, current_value: GpuVa) -> Answer {
-        // A fence may be mapped on some of the physical GPUs only; wherever it is, the address leads to the same cell.
+        // A fence may be mapped on some of the physical GPUs only; wherever it is, the address
+        // leads to the same cell.
         let gpus = 0..self.config.physical_gpus;
         let spaces: Vec<Space> = {
             let cmp = self.awake()?;
             gpus.map(|gpu| cmp.space(address_space, gpu)).collect()
         };
-        let found = spaces.iter().find_map(|space| mmu::find_physical(&self.bus, *space, current_value));
+        let found =
+            spaces.iter().find_map(|space| mmu::find_physical(&self.bus, *space, current_value));
         let at = found.ok_or(AdminError::BadAddress)?;
         self.platform.fence();
         self.unblock(Some(at), None);

@@ -1,9 +1,10 @@
-//! Owns what the CMP does to fences by their place on the bus, which no CPU may reach: a page of them moves, one begins, one
-//! ends.
+//! Owns what the CMP does to fences by their place on the bus, which no CPU may reach: a page of
+//! them moves, one begins, one ends.
 //!
-//! The order of a move that loses nothing: 1. engines are held, and none is in a turn; 2. what stands in the page is copied,
-//! histories and their annexes included; 3. waits are entered under their new place; 4. outside, page tables are written and translations
-//! forgotten; 5. engines are released, and every wait is looked at anew. Until 5 nobody stores to either place.
+//! The order of a move that loses nothing: 1. engines are held, and none is in a turn; 2. what
+//! stands in the page is copied, histories and their annexes included; 3. waits are entered under
+//! their new place; 4. outside, page tables are written and translations forgotten; 5. engines are
+//! released, and every wait is looked at anew. Until 5 nobody stores to either place.
 //!
 //! The mailbox calls in.
 
@@ -105,7 +106,9 @@ impl Shared {
 
     fn cell_at(&self, at: PhysicalAddress) -> Result<FenceCell, AdminError> {
         match self.bus.resolve(at) {
-            Some(Target::Protocol(page, offset)) if offset.is_multiple_of(8) && offset < VALUE_BYTES => {
+            Some(Target::Protocol(page, offset))
+                if offset.is_multiple_of(8) && offset < VALUE_BYTES =>
+            {
                 Ok(cell_of(&page, offset))
             }
             _ => Err(AdminError::BadAddress),
@@ -116,5 +119,9 @@ impl Shared {
 /// The cell at a byte of a page, which has histories behind its values if it is as long as that.
 fn cell_of(page: &Page, offset: u64) -> FenceCell {
     let word = page.word((offset / 8) as usize);
-    if page.len() == PAGE_WORDS { FenceCell::in_fence_page(word, 0) } else { FenceCell::plain(word) }
+    if page.len() == PAGE_WORDS {
+        FenceCell::in_fence_page(word, 0)
+    } else {
+        FenceCell::plain(word)
+    }
 }

@@ -1,13 +1,17 @@
-//! The context management processor: owns which queues there are, which can go on, and what each of the others waits for.
+//! The context management processor: owns which queues there are, which can go on, and what each of
+//! the others waits for.
 //!
-//! [`Cmp`] is the state under the `cmp` lock; [`Shared`] is what engines and the driver's side have in common, with the few
-//! steps that take the lock and then ring a service. A queue's [`Run`] is here while no engine runs the queue.
+//! [`Cmp`] is the state under the `cmp` lock; [`Shared`] is what engines and the driver's side have
+//! in common, with the few steps that take the lock and then ring a service. A queue's [`Run`] is
+//! here while no engine runs the queue.
 //!
-//! The order that matters when a queue becomes able to go on: 1. under the lock, put it on its node's list and publish the
-//! list's level in the node's attention word; 2. drop the lock; 3. ring the service's wake word (a full barrier). An engine
-//! that parks announces its sleep first and looks at attention once more after.
+//! The order that matters when a queue becomes able to go on: 1. under the lock, put it on its
+//! node's list and publish the list's level in the node's attention word; 2. drop the lock; 3. ring
+//! the service's wake word (a full barrier). An engine that parks announces its sleep first and
+//! looks at attention once more after.
 //!
-//! Rooms: `admin` (the mailbox) · `recovery` (preemption, reset) · `waits` (who waits for what) · `reports` (what an interrupt fetches) · `peers` (other GPUs).
+//! Rooms: `admin` (the mailbox) · `recovery` (preemption, reset) · `waits` (who waits for what) ·
+//! `reports` (what an interrupt fetches) · `peers` (other GPUs).
 //!
 //! Engines and registers call in; it calls nobody. It does not execute packets.
 
@@ -91,7 +95,8 @@ pub(crate) struct Node {
     pub(crate) preemption: Option<u32>,
     /// Since when that is; for counting.
     pub(crate) ring_asked: Option<CpuTime>,
-    /// A queue goes before the one that runs, and the engine has not left that one yet; for counting.
+    /// A queue goes before the one that runs, and the engine has not left that one yet; for
+    /// counting.
     pub(crate) asked: Option<Asked>,
     /// Counts packets, commands and parts of them.
     pub(crate) progress: u64,
@@ -129,7 +134,9 @@ impl Node {
         match self.resting {
             _ if self.list.is_empty() || self.list.waits_for_kept() => 0,
             // In a turn: somebody comes before the queue that the engine has.
-            _ if !self.turns.is_multiple_of(2) && self.looks_up && self.list.is_outranked() => OTHERS,
+            _ if !self.turns.is_multiple_of(2) && self.looks_up && self.list.is_outranked() => {
+                OTHERS
+            }
             Some(resting) if !resting.stands(&self.list) => OTHERS,
             _ => 1,
         }
@@ -178,8 +185,10 @@ pub(crate) struct Cmp {
 impl Cmp {
     fn new(platform: &Platform, config: &Config) -> Cmp {
         let looks_up = platform.kind() != PlatformKind::Explored;
-        let named =
-            |engine| crate::stats::NodeStats { name: config.engine_name(engine), ..Default::default() };
+        let named = |engine| crate::stats::NodeStats {
+            name: config.engine_name(engine),
+            ..Default::default()
+        };
         Cmp {
             queues: Vec::new(),
             nodes: (0..config.engines()).map(|_| Node { looks_up, ..Node::default() }).collect(),
@@ -217,8 +226,14 @@ impl Cmp {
 
     /// The waits that hold queues back now.
     pub(crate) fn parked_waits(&self) -> Vec<ParkedWait> {
-        let parked = self.queues.iter().flatten().filter_map(|entry| Some((entry.shape.tag, entry.waiting?)));
-        parked.map(|(tag, key)| ParkedWait { tag, current_value: key.cell, value: key.wait.value }).collect()
+        let parked = self
+            .queues
+            .iter()
+            .flatten()
+            .filter_map(|entry| Some((entry.shape.tag, entry.waiting?)));
+        parked
+            .map(|(tag, key)| ParkedWait { tag, current_value: key.cell, value: key.wait.value })
+            .collect()
     }
 
     /// Tags of the queues that waits hold back now, and since when.
@@ -235,12 +250,15 @@ impl Cmp {
         !self.asleep && !self.nodes[engine].unpowered && self.nodes[engine].hung.is_none()
     }
 
-    /// Whether a queue of one of `engines` has work or waits. A suspended queue counts where `suspended` says so.
+    /// Whether a queue of one of `engines` has work or waits. A suspended queue counts where
+    /// `suspended` says so.
     fn has_work(&self, engines: std::ops::Range<usize>, suspended: bool) -> bool {
-        let entries = self.queues.iter().flatten().filter(|e| engines.contains(&(e.shape.node as usize)));
+        let entries =
+            self.queues.iter().flatten().filter(|e| engines.contains(&(e.shape.node as usize)));
         let counted = entries.filter(|e| !e.faulted && (suspended || !e.suspended));
-        let works =
-            |e: &Entry| e.waiting.is_some() || e.kicked || e.run.as_ref().is_none_or(|r| r.has_work());
+        let works = |e: &Entry| {
+            e.waiting.is_some() || e.kicked || e.run.as_ref().is_none_or(|r| r.has_work())
+        };
         counted.into_iter().any(|e| works(e))
     }
 
@@ -255,16 +273,21 @@ impl Cmp {
         Space::new(id, entry.generation, entry.root)
     }
 
-    /// Declares translations of an address space stale, and gives it another root if there is one to give.
-    fn renew_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32), root: Option<PhysicalAddress>) {
+    /// Declares translations of an address space stale, and gives it another root if there is one
+    /// to give.
+    fn renew_space(
+        &mut self,
+        (id, physical_gpu): (AddressSpaceId, u32),
+        root: Option<PhysicalAddress>,
+    ) {
         self.invalidations = self.invalidations.wrapping_add(1);
         let entry = self.spaces.entry((id, physical_gpu)).or_default();
         entry.generation = self.invalidations;
         entry.root = root.unwrap_or(entry.root);
     }
 
-    /// The address space is gone from a physical GPU: its number maps nothing there. With the last of them its doorbells are others'
-    /// to have.
+    /// The address space is gone from a physical GPU: its number maps nothing there. With the last
+    /// of them its doorbells are others' to have.
     fn forget_space(&mut self, (id, physical_gpu): (AddressSpaceId, u32)) {
         self.spaces.remove(&(id, physical_gpu));
         if self.spaces.keys().all(|(other, _)| *other != id) {
@@ -285,13 +308,14 @@ impl Cmp {
         }
     }
 
-    /// Takes the parked queues of an address space that are on `engines` out of the table of waits: each looks up its cell
-    /// anew. Returns their engines.
+    /// Takes the parked queues of an address space that are on `engines` out of the table of waits:
+    /// each looks up its cell anew. Returns their engines.
     fn unpark(&mut self, armed: &Armed, id: AddressSpaceId, engines: &Range<usize>) -> Vec<u32> {
         if self.waits.is_empty() {
             return Vec::new();
         }
-        let here = |shape: &Shape| shape.address_space == id && engines.contains(&(shape.node as usize));
+        let here =
+            |shape: &Shape| shape.address_space == id && engines.contains(&(shape.node as usize));
         let parked = self.queues.iter_mut().flatten().filter(|e| here(&e.shape));
         let parked: Vec<_> =
             parked.filter_map(|e| Some((e.shape.id, e.shape.node, e.waiting.take()?))).collect();
@@ -304,10 +328,12 @@ impl Cmp {
 
     /// Puts a queue on its node's list if it can go on and is not there yet.
     pub(crate) fn enlist(&mut self, queue: QueueId, in_front: bool) {
-        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut()) else {
+        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut())
+        else {
             return;
         };
-        let held_back = entry.suspended || entry.faulted || entry.holds > 0 || entry.waiting.is_some();
+        let held_back =
+            entry.suspended || entry.faulted || entry.holds > 0 || entry.waiting.is_some();
         let Some(run) = &entry.run else { return };
         if entry.listed || held_back || !run.has_work() {
             return;
@@ -319,7 +345,8 @@ impl Cmp {
 
     /// Takes a queue off its node's list.
     pub(crate) fn delist(&mut self, queue: QueueId) {
-        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut()) else {
+        let Some(entry) = self.queues.get_mut(queue.0 as usize).and_then(|e| e.as_deref_mut())
+        else {
             return;
         };
         if std::mem::take(&mut entry.listed) {
@@ -341,7 +368,8 @@ impl Cmp {
 
 /// What is outside the lock for each engine.
 pub(crate) struct NodePort {
-    /// What asks for the engine: 0 nothing, 1 its run list, [`OTHERS`] somebody for whom timed work gives way, or [`RECALL`].
+    /// What asks for the engine: 0 nothing, 1 its run list, [`OTHERS`] somebody for whom timed work
+    /// gives way, or [`RECALL`].
     pub(crate) attention: Word,
     /// The last completed submission fence id.
     pub(crate) completed: Word,
@@ -398,7 +426,9 @@ impl Shared {
             let page = platform.page(16);
             NodePort {
                 attention: page.word(0).named_by(|| format!("the attention of engine {node}")),
-                completed: page.word(8).named_by(|| format!("the completed packet of engine {node}")),
+                completed: page
+                    .word(8)
+                    .named_by(|| format!("the completed packet of engine {node}")),
                 preempted_fence: page.word(9),
                 preempted_completed: page.word(10),
                 service: node % services,
@@ -452,8 +482,9 @@ impl Shared {
         }
     }
 
-    /// An engine stores to a protocol word: a fence's cell keeps what it has been. A full barrier, which the look of
-    /// [`Shared::stored`] rests on; hardware that posts the store has its barrier there.
+    /// An engine stores to a protocol word: a fence's cell keeps what it has been. A full barrier,
+    /// which the look of [`Shared::stored`] rests on; hardware that posts the store has its barrier
+    /// there.
     #[inline]
     pub(crate) fn store(&self, cell: &FenceCell, value: u64) {
         // What cannot be updated atomically is not updated: the upper half of such a word stays 0.
@@ -468,7 +499,8 @@ impl Shared {
         }
     }
 
-    /// The engine of `node` stored to the cell at `at`: what it has posted goes out, then a look at who waits for the cell.
+    /// The engine of `node` stored to the cell at `at`: what it has posted goes out, then a look at
+    /// who waits for the cell.
     #[inline]
     // spec: NF-151
     pub(crate) fn stored(&self, at: PhysicalAddress, node: usize) {
@@ -480,8 +512,9 @@ impl Shared {
         }
     }
 
-    /// Puts the queues whose waits for the cell at `at`, or for any, are satisfied back on their run lists. Their waits are latched: a value that
-    /// falls again does not undo it. `by` is the node whose engine calls, if one does: its service is awake.
+    /// Puts the queues whose waits for the cell at `at`, or for any, are satisfied back on their
+    /// run lists. Their waits are latched: a value that falls again does not undo it. `by` is the
+    /// node whose engine calls, if one does: its service is awake.
     // spec: NF-005
     pub(crate) fn unblock(&self, at: Option<PhysicalAddress>, by: Option<usize>) {
         let mut calls = Calls::default();

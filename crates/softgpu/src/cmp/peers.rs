@@ -1,15 +1,19 @@
-//! Owns what this GPU has to do with others: whom to tell of a signal, and what to do when it is told.
+//! Owns what this GPU has to do with others: whom to tell of a signal, and what to do when it is
+//! told.
 //!
-//! Signaller, in order: 1. store CurrentValue, a full barrier; 2. for each GPU that watches the fence, where it shares its fence
-//! storage: load its count of waiting queues and its MonitoredValue, and pass it over when neither asks; 3. write the payload
-//! into its common doorbell. Watcher, in order: 1. take the payload, a full barrier; 2. look at the queues that wait for the
-//! fence; 3. load its own MonitoredValue and interrupt if the fence has been above it since the last look here.
+//! Signaller, in order: 1. store CurrentValue, a full barrier; 2. for each GPU that watches the
+//! fence, where it shares its fence storage: load its count of waiting queues and its
+//! MonitoredValue, and pass it over when neither asks; 3. write the payload into its common
+//! doorbell. Watcher, in order: 1. take the payload, a full barrier; 2. look at the queues that
+//! wait for the fence; 3. load its own MonitoredValue and interrupt if the fence has been above it
+//! since the last look here.
 //!
-//! Where storage is shared there are two store-load pairs, each with a full barrier on both sides. Waiting queue: count up, load
-//! CurrentValue; signaller: store CurrentValue, load the count. Kernel: store MonitoredValue, (barrier of
-//! UpdateMonitoredValues,) load CurrentValue; signaller: store CurrentValue, load MonitoredValue. One of each two sees the other.
-//! Where it is not shared, the payload is always written: the watcher loads after it has taken it, so it sees the store, and
-//! whoever begins to wait after that look does too.
+//! Where storage is shared there are two store-load pairs, each with a full barrier on both sides.
+//! Waiting queue: count up, load CurrentValue; signaller: store CurrentValue, load the count.
+//! Kernel: store MonitoredValue, (barrier of UpdateMonitoredValues,) load CurrentValue; signaller:
+//! store CurrentValue, load MonitoredValue. One of each two sees the other. Where it is not shared,
+//! the payload is always written: the watcher loads after it has taken it, so it sees the store,
+//! and whoever begins to wait after that look does too.
 
 use super::Shared;
 use std::collections::BTreeMap;
@@ -53,8 +57,9 @@ struct Table {
     watched: BTreeMap<PhysicalAddress, Watched>,
 }
 
-/// What an engine knows of whom to tell. It is as old as the last change that the engine has seen, and it looks for one at every
-/// signal: a signaller that misses a link has stored before the link was made, and who is linked looks at the value after that.
+/// What an engine knows of whom to tell. It is as old as the last change that the engine has seen,
+/// and it looks for one at every signal: a signaller that misses a link has stored before the link
+/// was made, and who is linked looks at the value after that.
 #[derive(Default)]
 pub(crate) struct Links {
     changes: u64,

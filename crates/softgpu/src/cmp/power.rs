@@ -1,7 +1,9 @@
-//! Owns power: of one engine, and of the device as a whole; and which engines say that they are idle.
+//! Owns power: of one engine, and of the device as a whole; and which engines say that they are
+//! idle.
 //!
-//! Without power an engine takes no queue. Doorbells, run lists and waits keep what they hold, so that nothing is lost over it:
-//! when power is back the engine looks at everything anew. Power is taken between two turns and never inside one.
+//! Without power an engine takes no queue. Doorbells, run lists and waits keep what they hold, so
+//! that nothing is lost over it: when power is back the engine looks at everything anew. Power is
+//! taken between two turns and never inside one.
 
 use super::admin::{Answer, NOTHING};
 use super::{Cmp, Shared};

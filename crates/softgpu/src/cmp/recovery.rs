@@ -1,11 +1,13 @@
-//! Owns what the driver asks of engines when scheduling or recovery takes work off them: preempt a node's ring, suspend a queue
-//! that cannot be left at once, reset an engine, and say how it does.
+//! Owns what the driver asks of engines when scheduling or recovery takes work off them: preempt a
+//! node's ring, suspend a queue that cannot be left at once, reset an engine, and say how it does.
 //!
-//! A preemption is only noted here; the engine answers it (`engine::preempt`), at once when nothing of the ring runs. A reset is
-//! done here, between two turns: an engine that hangs is in none, it just takes nothing more.
+//! A preemption is only noted here; the engine answers it (`engine::preempt`), at once when nothing
+//! of the ring runs. A reset is done here, between two turns: an engine that hangs is in none, it
+//! just takes nothing more.
 //!
-//! The order that matters for a reset: 1. wait for the end of the turn; 2. find what is cut off; 3. stop a queue of a process that
-//! is; save a packet that is not; 4. empty the ring; 5. forget the hang and the request; 6. call the engine.
+//! The order that matters for a reset: 1. wait for the end of the turn; 2. find what is cut off; 3.
+//! stop a queue of a process that is; save a packet that is not; 4. empty the ring; 5. forget the
+//! hang and the request; 6. call the engine.
 
 use super::admin::{Answer, NOTHING};
 use super::waits::Armed;
@@ -31,7 +33,8 @@ impl Cmp {
     /// The ring of a node.
     fn ring_of(&self, engine: usize) -> Option<QueueId> {
         let shapes = self.queues.iter().flatten().map(|entry| entry.shape);
-        let of_engine = |shape: &Shape| shape.kind == QueueKind::Node && shape.node as usize == engine;
+        let of_engine =
+            |shape: &Shape| shape.kind == QueueKind::Node && shape.node as usize == engine;
         shapes.into_iter().find(of_engine).map(|shape| shape.id)
     }
 
@@ -94,7 +97,8 @@ impl Shared {
         let mut cmp = self.awake()?;
         let node = &cmp.nodes[index];
         let (hung, current, progress) = (node.hung, node.current, node.progress);
-        let works = |entry: &&mut Entry| !entry.suspended && !entry.faulted && entry.is_in_commands();
+        let works =
+            |entry: &&mut Entry| !entry.suspended && !entry.faulted && entry.is_in_commands();
         let queue = hung.or_else(|| current.filter(|q| cmp.queue(*q).as_ref().is_some_and(works)));
         Ok(EngineAnswer { responsive: hung.is_none(), queue, progress }.encode())
     }
@@ -108,8 +112,9 @@ impl Shared {
         // 2.
         let ring = cmp.ring_of(index);
         let current = cmp.nodes[index].hung.or(cmp.nodes[index].current);
-        let in_commands =
-            |cmp: &mut Cmp, q| cmp.queue(q).is_none_or(|e| !e.suspended && !e.faulted && e.is_in_commands());
+        let in_commands = |cmp: &mut Cmp, q| {
+            cmp.queue(q).is_none_or(|e| !e.suspended && !e.faulted && e.is_in_commands())
+        };
         let culprit = current.filter(|queue| in_commands(&mut cmp, *queue));
         // 3.
         let stopped = culprit.filter(|queue| Some(*queue) != ring);
@@ -131,22 +136,25 @@ impl Shared {
         Ok((u64::from(last), stopped.map_or(0, |queue| u64::from(queue.0) + 1)))
     }
 
-    /// Empties a node's ring; returns the submission fence id of the packet that is lost with it, if one is.
+    /// Empties a node's ring; returns the submission fence id of the packet that is lost with it,
+    /// if one is.
     fn reset_ring(&self, cmp: &mut Cmp, ring: QueueId, is_culprit: bool) -> Option<u32> {
         cmp.withdraw(&self.armed, ring);
         let (now, engine) = (self.platform.now(), cmp.queue(ring)?.shape.node as usize);
         let system = cmp.space(SYSTEM_PROCESS, self.config.physical_gpu_of(engine));
         let entry = cmp.queue(ring)?;
-        (entry.faulted, entry.suspended, entry.suspending, entry.kicked) = (false, false, false, false);
+        (entry.faulted, entry.suspended, entry.suspending, entry.kicked) =
+            (false, false, false, false);
         let run = entry.run.as_mut()?;
         run.pause(now);
         let lost = match &run.packet {
             Some(Packet::Execute(work)) if is_culprit => work.submission_fence_id(),
             // A bystander: its state is kept as in a preemption, where there is a place for it.
             Some(Packet::Execute(work)) if work.is_begun() => {
-                let mut mmu = Mmu::new(&self.platform, Arc::clone(&self.bus), self.config.io_coherent);
-                let kept =
-                    work.save_area.0 != 0 && save::store(&mut mmu, system, work, self.left_ns()).is_ok();
+                let mut mmu =
+                    Mmu::new(&self.platform, Arc::clone(&self.bus), self.config.io_coherent);
+                let kept = work.save_area.0 != 0
+                    && save::store(&mut mmu, system, work, self.left_ns()).is_ok();
                 if kept { None } else { work.submission_fence_id() }
             }
             _ => None,
@@ -166,7 +174,8 @@ impl Shared {
         run.packet = None;
         let state = &mut run.state;
         (state.reread, state.last_ring) = (false, None);
-        let Some(Target::Protocol(page, start)) = self.bus.resolve(PhysicalAddress(state.shape.control.0))
+        let Some(Target::Protocol(page, start)) =
+            self.bus.resolve(PhysicalAddress(state.shape.control.0))
         else {
             return;
         };

@@ -1,4 +1,5 @@
-//! Owns what the interrupt routine fetches: the list of signalled fences and the list of faults. Both are bounded.
+//! Owns what the interrupt routine fetches: the list of signalled fences and the list of faults.
+//! Both are bounded.
 
 use crate::engine::stage_of;
 use crate::mmu::Fault;
@@ -9,7 +10,8 @@ use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::{AddressSpaceId, Cause, GpuVa, QueueId, Register};
 use tidegate_programs::{Dispatch, ProgramId, buffers};
 
-/// Fences that were signalled above their MonitoredValue: what [`Register::SIGNALED_QUEUE`] says, and where CurrentValue stands.
+/// Fences that were signalled above their MonitoredValue: what [`Register::SIGNALED_QUEUE`] says,
+/// and where CurrentValue stands.
 pub(crate) struct SignaledList {
     entries: VecDeque<(u64, GpuVa)>,
     capacity: usize,
@@ -22,13 +24,18 @@ impl SignaledList {
         SignaledList { entries: VecDeque::with_capacity(capacity), capacity, address: 0 }
     }
 
-    /// Adds a fence that a queue signalled; returns the cause to raise, which tells whether it found room.
+    /// Adds a fence that a queue signalled; returns the cause to raise, which tells whether it
+    /// found room.
     pub(crate) fn add(&mut self, queue: QueueId, current_value: GpuVa) -> Cause {
         self.push(u64::from(queue.0) + 1, current_value)
     }
 
     /// The same for one that the CMP found above a new MonitoredValue: it knows no queue.
-    pub(crate) fn add_of_cmp(&mut self, address_space: AddressSpaceId, current_value: GpuVa) -> Cause {
+    pub(crate) fn add_of_cmp(
+        &mut self,
+        address_space: AddressSpaceId,
+        current_value: GpuVa,
+    ) -> Cause {
         self.push(Register::SIGNALED_BY_CMP | u64::from(address_space.0), current_value)
     }
 
@@ -85,7 +92,8 @@ impl FaultRecord {
             Completion::Progress(value) => value,
             Completion::Dma(_) => 0,
         };
-        let unmapped = matches!(self.info.kind, Some(FaultKind::ReadUnmapped | FaultKind::WriteUnmapped));
+        let unmapped =
+            matches!(self.info.kind, Some(FaultKind::ReadUnmapped | FaultKind::WriteUnmapped));
         let info = match &work.running {
             Some(Running::Grid { draw, program, groups, args, .. }) if unmapped => {
                 let dispatch = Dispatch { program: ProgramId(*program), groups: *groups, args };
@@ -99,14 +107,16 @@ impl FaultRecord {
     }
 }
 
-/// Which argument of a program names the buffer that `va` lies in, counted from 1; 0 when none does.
+/// Which argument of a program names the buffer that `va` lies in, counted from 1; 0 when none
+/// does.
 fn argument_of(dispatch: &Dispatch<'_>, va: GpuVa) -> u32 {
     let spans = buffers(dispatch).unwrap_or_default();
     let found = spans.iter().find(|span| va.0 >= span.va && va.0 - span.va < span.len);
     found.map_or(0, |span| span.argument as u32 + 1)
 }
 
-/// Most fault records that wait to be read; what does not fit is only counted, and the queue's state still says it.
+/// Most fault records that wait to be read; what does not fit is only counted, and the queue's
+/// state still says it.
 const FAULT_RECORDS: usize = 64;
 
 #[derive(Default)]

@@ -1,14 +1,17 @@
-//! Owns the shadow of MonitoredValue: the copies that engines compare their signals with on hardware that keeps them, and the one
-//! function that changes a copy.
+//! Owns the shadow of MonitoredValue: the copies that engines compare their signals with on
+//! hardware that keeps them, and the one function that changes a copy.
 //!
-//! Shadow and CurrentValue are a store-buffering pair, like MonitoredValue in memory and CurrentValue. Engine: 1. store
-//! CurrentValue; 2. full barrier; 3. load the shadow. CMP: 1. store the shadow; 2. full barrier against the engines; 3. load
-//! CurrentValue. The register by which the driver asks for it is written when all three are done.
+//! Shadow and CurrentValue are a store-buffering pair, like MonitoredValue in memory and
+//! CurrentValue. Engine: 1. store CurrentValue; 2. full barrier; 3. load the shadow. CMP: 1. store
+//! the shadow; 2. full barrier against the engines; 3. load CurrentValue. The register by which the
+//! driver asks for it is written when all three are done.
 //!
-//! The table is bounded, and a fence that finds no room is not lost: its signals are compared with MonitoredValue in memory,
-//! where the driver stores it in any case. So is a fence that was opened a moment ago.
+//! The table is bounded, and a fence that finds no room is not lost: its signals are compared with
+//! MonitoredValue in memory, where the driver stores it in any case. So is a fence that was opened
+//! a moment ago.
 //!
-//! The driver calls in, by mailbox (what is kept) and by registers (values); engines look up without a lock.
+//! The driver calls in, by mailbox (what is kept) and by registers (values); engines look up
+//! without a lock.
 
 use super::{Cmp, Shared};
 use crate::mmu;
@@ -29,7 +32,8 @@ pub(crate) struct Shadow {
 
 impl Shadow {
     pub(crate) fn new(platform: &Platform, entries: u32) -> Shadow {
-        let sets = if entries == 0 { 0 } else { (entries as usize).div_ceil(WAYS).next_power_of_two() };
+        let sets =
+            if entries == 0 { 0 } else { (entries as usize).div_ceil(WAYS).next_power_of_two() };
         let page = platform.page(1 + sets * WAYS * 2);
         let words = (0..sets * WAYS * 2).map(|word| page.word(1 + word)).collect();
         Shadow { words, chosen: page.word(0) }
@@ -79,8 +83,8 @@ pub(crate) struct KeptFences {
 }
 
 impl Shared {
-    /// Keeps a copy for the driver's fence `number`, beginning with what memory says; no longer news for a fence that has one.
-    /// Returns whether there is a copy now.
+    /// Keeps a copy for the driver's fence `number`, beginning with what memory says; no longer
+    /// news for a fence that has one. Returns whether there is a copy now.
     pub(crate) fn keep_shadow(
         &self,
         number: u64,
@@ -90,7 +94,8 @@ impl Shared {
     ) -> Result<bool, AdminError> {
         let mut cmp = self.cmp.lock();
         let find = |va| {
-            let mut spaces = (0..self.config.physical_gpus).map(|gpu| cmp.space(address_space, gpu));
+            let mut spaces =
+                (0..self.config.physical_gpus).map(|gpu| cmp.space(address_space, gpu));
             let found = spaces.find_map(|space| mmu::find_protocol_word(&self.bus, space, va));
             found.ok_or(AdminError::BadAddress)
         };
@@ -98,10 +103,12 @@ impl Shared {
         if cmp.shadows.by_number.contains_key(&number) {
             return Ok(true);
         }
-        let Some(way) = self.shadow.set(place).find(|way| self.shadow.owner(*way).load() == 0) else {
+        let Some(way) = self.shadow.set(place).find(|way| self.shadow.owner(*way).load() == 0)
+        else {
             return Ok(false);
         };
-        // An update of this fence that came before told nobody, and has stored to memory before it took the lock.
+        // An update of this fence that came before told nobody, and has stored to memory before it
+        // took the lock.
         self.shadow.copy(way).store(monitored.load());
         self.shadow.owner(way).store(place.0 + 1);
         cmp.shadows.by_number.insert(number, Kept { way, current, address_space, current_value });
@@ -115,15 +122,17 @@ impl Shared {
         }
     }
 
-    /// MonitoredValue of the driver's fence `number` is `value` from now on. A fence without a copy is compared in memory.
+    /// MonitoredValue of the driver's fence `number` is `value` from now on. A fence without a copy
+    /// is compared in memory.
     ///
     /// 1. Store the shadow.
-    /// 2. Full barrier against the engines: behind it, no store to CurrentValue is on its way that belongs to a signal which
-    ///    has compared with the old shadow.
+    /// 2. Full barrier against the engines: behind it, no store to CurrentValue is on its way that
+    ///    belongs to a signal which has compared with the old shadow.
     /// 3. Load CurrentValue.
     /// 4. If it is above, ask for an interrupt; else nothing.
     ///
-    /// The interrupt is handed to an engine: whoever writes the register holds the lock that the interrupt routine takes.
+    /// The interrupt is handed to an engine: whoever writes the register holds the lock that the
+    /// interrupt routine takes.
     #[doc(alias = "DxgkDdiUpdateMonitoredValues")]
     pub(crate) fn update_shadow(&self, number: u64, value: u64) {
         let mut cmp = self.cmp.lock();

@@ -1,11 +1,15 @@
-//! Owns the table of waits that hold queues back, and the words by which a signaller sees that there are any.
+//! Owns the table of waits that hold queues back, and the words by which a signaller sees that
+//! there are any.
 //!
-//! A store-buffering pair, like MonitoredValue's. Waiting queue: 1. enter the table; 2. count up its armed word (a locked
-//! operation, hence a full barrier); 3. load CurrentValue again. Signaller: 1. store CurrentValue; 2. full barrier; 3. load
-//! the armed word. Either the signaller sees the count or the queue sees the value. Steps 1 to 3 of the queue happen under
-//! the CMP's lock, which a signaller that saw the count takes, so it finds either the entry or a queue that went on.
+//! A store-buffering pair, like MonitoredValue's. Waiting queue: 1. enter the table; 2. count up
+//! its armed word (a locked operation, hence a full barrier); 3. load CurrentValue again.
+//! Signaller: 1. store CurrentValue; 2. full barrier; 3. load the armed word. Either the signaller
+//! sees the count or the queue sees the value. Steps 1 to 3 of the queue happen under the CMP's
+//! lock, which a signaller that saw the count takes, so it finds either the entry or a queue that
+//! went on.
 //!
-//! Several cells share an armed word; a signaller that finds nothing in the table lost some time and nothing else.
+//! Several cells share an armed word; a signaller that finds nothing in the table lost some time
+//! and nothing else.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +18,8 @@ use tidegate_gpu_abi::QueueId;
 use tidegate_gpu_abi::peer::{COMMON_SLOTS, slot_of};
 use tidegate_platform::{Page, PhysicalAddress, Platform, Word};
 
-/// What a queue waits for: the place of CurrentValue on the bus, the value and the epoch of the call.
+/// What a queue waits for: the place of CurrentValue on the bus, the value and the epoch of the
+/// call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaitKey {
     pub(crate) cell: PhysicalAddress,
@@ -74,7 +79,8 @@ impl Waits {
         }
     }
 
-    /// Enters the waits whose cells stand from `from` on anew, as `place` says; returns the queues and what they wait for now.
+    /// Enters the waits whose cells stand from `from` on anew, as `place` says; returns the queues
+    /// and what they wait for now.
     pub(crate) fn rekey(
         &mut self,
         armed: &Armed,
@@ -97,9 +103,12 @@ impl Waits {
     pub(crate) fn take(&mut self, armed: &Armed, cell: Option<PhysicalAddress>) -> Option<QueueId> {
         let from = cell.unwrap_or_default();
         let first = (WaitKey { cell: from, wait: FenceWait { value: 0, epoch: 0 } }, QueueId(0));
-        let of_cell =
-            self.table.range(first..).take_while(|((key, _), _)| cell.is_none_or(|c| key.cell == c));
-        let ((key, queue), _) = of_cell.into_iter().find(|((key, _), cell)| cell.satisfies(key.wait))?;
+        let of_cell = self
+            .table
+            .range(first..)
+            .take_while(|((key, _), _)| cell.is_none_or(|c| key.cell == c));
+        let ((key, queue), _) =
+            of_cell.into_iter().find(|((key, _), cell)| cell.satisfies(key.wait))?;
         let (key, queue) = (*key, *queue);
         self.leave(armed, key, queue);
         Some(queue)

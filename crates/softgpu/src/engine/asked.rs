@@ -1,9 +1,11 @@
-//! Counts how often an engine is asked to leave what it runs, by a queue that goes before it or by the kernel for its ring, and how
-//! long it takes until it has. For the timeline it also keeps for how long work was left in the middle.
+//! Counts how often an engine is asked to leave what it runs, by a queue that goes before it or by
+//! the kernel for its ring, and how long it takes until it has. For the timeline it also keeps for
+//! how long work was left in the middle.
 //!
-//! A request begins when the engine hears of it: a doorbell that is rung in the middle of a turn is heard of at its end. It is answered when
-//! the engine turns to another queue, or gives the ring back; it lapses when nobody goes before any more. Under exploration nothing is
-//! counted: a look at the clock would be one of the things that tell states apart.
+//! A request begins when the engine hears of it: a doorbell that is rung in the middle of a turn is
+//! heard of at its end. It is answered when the engine turns to another queue, or gives the ring
+//! back; it lapses when nobody goes before any more. Under exploration nothing is counted: a look
+//! at the clock would be one of the things that tell states apart.
 
 use super::Engine;
 use crate::cmp::Cmp;
@@ -25,10 +27,13 @@ impl Engine {
         self.gpu.platform.kind() != PlatformKind::Explored
     }
 
-    /// Before the engine picks: notes whether somebody goes before the queue that it is in the middle of. Returns that queue.
+    /// Before the engine picks: notes whether somebody goes before the queue that it is in the
+    /// middle of. Returns that queue.
     pub(super) fn note_asked(&self, cmp: &mut Cmp) -> Option<QueueId> {
         let current = cmp.nodes[self.node].current?;
-        if !self.counts_requests() || !cmp.is_amid(self.node, current, self.gpu.config.node_of(self.node)) {
+        if !self.counts_requests()
+            || !cmp.is_amid(self.node, current, self.gpu.config.node_of(self.node))
+        {
             return None;
         }
         let first = cmp.nodes[self.node].list.first_of_all().filter(|first| *first != current);
@@ -46,7 +51,12 @@ impl Engine {
     }
 
     /// After it has picked: whether it has left the queue that it was in the middle of.
-    pub(super) fn note_answered(&mut self, cmp: &mut Cmp, left: Option<QueueId>, picked: Option<QueueId>) {
+    pub(super) fn note_answered(
+        &mut self,
+        cmp: &mut Cmp,
+        left: Option<QueueId>,
+        picked: Option<QueueId>,
+    ) {
         if picked.is_none() || !self.counts_requests() {
             return;
         }
@@ -67,13 +77,21 @@ impl Engine {
         }
     }
 
-    /// The engine comes back to a queue that it had left in the middle: its lane says how long that was.
+    /// The engine comes back to a queue that it had left in the middle: its lane says how long that
+    /// was.
     pub(super) fn record_return(&self, run: &mut Run) {
-        let (Some(left_ns), Some(Packet::Execute(work))) = (run.left_ns.take(), &run.packet) else { return };
+        let (Some(left_ns), Some(Packet::Execute(work))) = (run.left_ns.take(), &run.packet) else {
+            return;
+        };
         let (platform, lane) = (&self.gpu.platform, run.state.shape.lane_of(work.trace));
         if lane != 0 && platform.tracing() {
-            let span =
-                Record::span(LaneId(lane - 1), Kind::Preempted, NameId::NONE, left_ns, platform.stamp_ns());
+            let span = Record::span(
+                LaneId(lane - 1),
+                Kind::Preempted,
+                NameId::NONE,
+                left_ns,
+                platform.stamp_ns(),
+            );
             platform.record(span);
         }
     }

@@ -1,11 +1,12 @@
-//! Busy time of an engine: one stretch at a time, counted for its queue's tag and drawn as one slice on the engine's lane.
+//! Busy time of an engine: one stretch at a time, counted for its queue's tag and drawn as one
+//! slice on the engine's lane.
 //!
-//! A stretch begins when a command takes the engine. It ends when the command is done, is left in the middle, faults, or is cut
-//! off by a reset. A command that was left and resumed has one slice for each stretch; `queued_ns` of each is the start of the
-//! first.
+//! A stretch begins when a command takes the engine. It ends when the command is done, is left in
+//! the middle, faults, or is cut off by a reset. A command that was left and resumed has one slice
+//! for each stretch; `queued_ns` of each is the start of the first.
 //!
-//! Invariants: slices of one engine do not overlap, and their sum is the busy time that is counted. A gap has a slice and is no
-//! busy time. An engine that hangs stays busy until it is reset.
+//! Invariants: slices of one engine do not overlap, and their sum is the busy time that is counted.
+//! A gap has a slice and is no busy time. An engine that hangs stays busy until it is reset.
 //!
 //! Entry points: `begin_busy`, `end_busy`, and `leave_previous` at the start of each turn.
 
@@ -89,13 +90,14 @@ impl Engine {
         }
     }
 
-    /// Ends the stretch of a command that this turn does not resume: the engine turns to another queue or to none, or a reset took
-    /// the command away.
+    /// Ends the stretch of a command that this turn does not resume: the engine turns to another
+    /// queue or to none, or a reset took the command away.
     pub(super) fn leave_previous(&mut self, cmp: &mut Cmp, picked: Option<QueueId>) {
         let Some(previous) = self.busy.as_ref().map(|busy| busy.queue) else { return };
         let run = cmp.queue(previous).and_then(|entry| entry.run.as_ref());
-        let runs = run
-            .is_some_and(|run| matches!(&run.packet, Some(Packet::Execute(work)) if work.running.is_some()));
+        let runs = run.is_some_and(
+            |run| matches!(&run.packet, Some(Packet::Execute(work)) if work.running.is_some()),
+        );
         if cmp.nodes[self.node].hung == Some(previous) || runs && picked == Some(previous) {
             return;
         }

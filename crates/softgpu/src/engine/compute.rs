@@ -1,8 +1,9 @@
 //! The compute engine: dispatches of built-in programs, a few thread groups per turn.
 //!
-//! A dispatch is checked when it is decoded, so nothing of a bad one runs. Groups run in ascending order, x first; between
-//! two of them, or in the middle of one where the node is preempted as finely as that, the engine may turn to a queue that comes
-//! before it and come back. Between pieces of work it looks whether anybody asks for it, so that nobody waits longer than for one.
+//! A dispatch is checked when it is decoded, so nothing of a bad one runs. Groups run in ascending
+//! order, x first; between two of them, or in the middle of one where the node is preempted as
+//! finely as that, the engine may turn to a queue that comes before it and come back. Between
+//! pieces of work it looks whether anybody asks for it, so that nobody waits longer than for one.
 
 use super::Engine;
 use super::port::ProgramPort;
@@ -23,7 +24,11 @@ pub(super) type Grid = (u32, [u32; 3], Vec<u64>);
 
 impl Engine {
     /// Begins a dispatch; `at` is where its command stands.
-    pub(super) fn begin_dispatch(&mut self, grid: Grid, at: GpuVa) -> Result<Option<Running>, Fault> {
+    pub(super) fn begin_dispatch(
+        &mut self,
+        grid: Grid,
+        at: GpuVa,
+    ) -> Result<Option<Running>, Fault> {
         if self.class == EngineClass::Copy {
             return Err(Fault::new(FaultKind::WrongEngine, at));
         }
@@ -65,7 +70,8 @@ impl Engine {
                 Err(stopped) => return Err(memory.fault.unwrap_or_else(|| fault_of(stopped))),
             };
             let grains = u64::from(before - grains_left);
-            let fine = if grain == Grain::Group { 0 } else { grains.saturating_mul(rates.grain_ns) };
+            let fine =
+                if grain == Grain::Group { 0 } else { grains.saturating_mul(rates.grain_ns) };
             spend(&gpu, fine.saturating_add(if ended { rates.group_ns } else { 0 }));
             *done += u64::from(ended);
             if grain == Grain::Group {
@@ -99,8 +105,12 @@ pub(super) fn begin_grid(
 
 fn fault_of(stopped: ProgramFault) -> Fault {
     match stopped {
-        ProgramFault::Memory { va, write: true, .. } => Fault::new(FaultKind::WriteUnmapped, GpuVa(va)),
-        ProgramFault::Memory { va, write: false, .. } => Fault::new(FaultKind::ReadUnmapped, GpuVa(va)),
+        ProgramFault::Memory { va, write: true, .. } => {
+            Fault::new(FaultKind::WriteUnmapped, GpuVa(va))
+        }
+        ProgramFault::Memory { va, write: false, .. } => {
+            Fault::new(FaultKind::ReadUnmapped, GpuVa(va))
+        }
         ProgramFault::BadArguments { .. } => Fault::new(FaultKind::BadArguments, GpuVa(0)),
     }
 }

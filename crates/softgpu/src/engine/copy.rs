@@ -1,10 +1,12 @@
 //! The copy engine: copies, fills, and timed work. Every engine class can do these.
 //!
-//! A copy goes in ascending chunks, each of which lies in one page of the source and one of the destination (at most 4 KiB)
-//! and is read whole before it is written. Source and destination that overlap are therefore copied chunk by chunk: the
-//! result is that of a move only where the destination begins below the source or a chunk or more above it.
+//! A copy goes in ascending chunks, each of which lies in one page of the source and one of the
+//! destination (at most 4 KiB) and is read whole before it is written. Source and destination that
+//! overlap are therefore copied chunk by chunk: the result is that of a move only where the
+//! destination begins below the source or a chunk or more above it.
 //!
-//! At most [`BYTES_PER_TURN`] are copied or filled in one turn, and fewer when somebody asks for the engine and may have it.
+//! At most [`BYTES_PER_TURN`] are copied or filled in one turn, and fewer when somebody asks for
+//! the engine and may have it.
 
 use super::Engine;
 use super::compute::spend;
@@ -62,7 +64,8 @@ impl Engine {
         let mut rest = part;
         while rest > 0 && !self.leaves_bytes(part - rest) {
             let len = piece(*destination, rest);
-            // The fill's length is a multiple of 4, so what is left tells where in the pattern this chunk begins.
+            // The fill's length is a multiple of 4, so what is left tells where in the pattern this
+            // chunk begins.
             let phase = (4 - *left % 4) as usize % 4;
             let pattern = value.to_le_bytes();
             for (number, byte) in bytes[..len as usize].iter_mut().enumerate() {
@@ -78,7 +81,11 @@ impl Engine {
     }
 
     /// Timed work: begins it, or looks whether it is over; returns until when it is not.
-    pub(super) fn timed_part(&mut self, left_ns: &mut u64, until: &mut Option<CpuTime>) -> Option<CpuTime> {
+    pub(super) fn timed_part(
+        &mut self,
+        left_ns: &mut u64,
+        until: &mut Option<CpuTime>,
+    ) -> Option<CpuTime> {
         let platform = &self.gpu.platform;
         if platform.kind() == PlatformKind::Explored {
             return None;

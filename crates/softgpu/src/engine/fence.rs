@@ -1,7 +1,8 @@
 //! Fences on an engine: what a wait and a signal do, in their order.
 //!
-//! Stations 1 and 2 of a fence signal are one function, [`Engine::signal`]. A wait that is not satisfied leaves its engine
-//! to other queues; the CMP puts the queue back (`cmp::waits`), and the wait ends when the engine comes to it again.
+//! Stations 1 and 2 of a fence signal are one function, [`Engine::signal`]. A wait that is not
+//! satisfied leaves its engine to other queues; the CMP puts the queue back (`cmp::waits`), and the
+//! wait ends when the engine comes to it again.
 
 use super::{Engine, Pace};
 use crate::cmp::waits::WaitKey;
@@ -33,15 +34,17 @@ fn log_for(log: Option<&mut LogBuffer>, entry: u32) -> Option<&mut LogBuffer> {
 }
 
 impl Engine {
-    /// Signals a fence. All addresses are translated before anything is stored; then, in this order:
+    /// Signals a fence. All addresses are translated before anything is stored; then, in this
+    /// order:
     /// 1. store CurrentValue, which is a full barrier unless the store is posted;
     /// 2. write the log entry, with the time at which the operation was complete;
     /// 3. store the log header's index word;
     /// 4. full barrier behind the log and what is posted;
     /// 5. unblock the queues that wait for the fence, and tell other GPUs that watch it;
-    /// 6. load MonitoredValue, or its shadow: if the value is above it, or the log asks for an interrupt, add the fence to the
-    ///    signalled list, set the cause and raise the line, with no lock held; else nobody is interrupted, and that is counted.
-    ///    A signal without a MonitoredValue is a plain store, which some nodes notify of.
+    /// 6. load MonitoredValue, or its shadow: if the value is above it, or the log asks for an
+    ///    interrupt, add the fence to the signalled list, set the cause and raise the line, with no
+    ///    lock held; else nobody is interrupted, and that is counted. A signal without a
+    ///    MonitoredValue is a plain store, which some nodes notify of.
     #[doc(alias = "DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED")]
     // spec: NF-004, NF-006, NF-020, NF-196
     // spec: NF-197, NF-198, NF-199, NF-211, NF-213
@@ -72,8 +75,11 @@ impl Engine {
         let entry = self.port.mmu.to_store(current);
         gpu.store(&entry.cell, signal.value);
         let asked = log.is_some_and(|log| {
-            let asked =
-                log.write(&gpu.posted, signal.log_entry, &entry_of(&signal, self.log_time(gpu.clock.now())));
+            let asked = log.write(
+                &gpu.posted,
+                signal.log_entry,
+                &entry_of(&signal, self.log_time(gpu.clock.now())),
+            );
             if gpu.config.barriers.signal_barrier {
                 gpu.platform.fence();
             }
@@ -145,9 +151,14 @@ impl Engine {
         Ok(())
     }
 
-    /// A wait packet comes to the head of its queue: satisfied, it is done; else the queue stays with it.
+    /// A wait packet comes to the head of its queue: satisfied, it is done; else the queue stays
+    /// with it.
     // spec: NF-189
-    pub(super) fn first_wait(&mut self, run: &mut Run, mut wait: PendingWait) -> Result<Pace, Fault> {
+    pub(super) fn first_wait(
+        &mut self,
+        run: &mut Run,
+        mut wait: PendingWait,
+    ) -> Result<Pace, Fault> {
         self.tally.gpu_waits += 1;
         let slot = self.port.mmu.load_slot(self.space, wait.current_value)?;
         wait.head_ns = if self.gpu.platform.tracing() { self.gpu.platform.stamp_ns() } else { 0 };
@@ -161,12 +172,14 @@ impl Engine {
         self.hold_back(run)
     }
 
-    /// The engine comes to a wait again: it was latched, or the queue was suspended, or kicked, before it was.
+    /// The engine comes to a wait again: it was latched, or the queue was suspended, or kicked,
+    /// before it was.
     pub(super) fn resume_wait(&mut self, run: &mut Run) -> Result<Pace, Fault> {
         match run.packet.take() {
             Some(Packet::Wait(wait)) if wait.satisfied => {
                 let now = self.gpu.clock.now();
-                self.tally.tag(run.state.shape.tag).blocked_ns += now.0.saturating_sub(wait.observed.0);
+                self.tally.tag(run.state.shape.tag).blocked_ns +=
+                    now.0.saturating_sub(wait.observed.0);
                 self.end_wait(&mut run.state, &wait, Some(now))?;
                 Ok(Pace::Light)
             }
@@ -185,8 +198,8 @@ impl Engine {
     }
 
     // spec: NF-170
-    /// The wait is satisfied (`at` says when, if the clock was read): write its log entry, record it, and go to the next
-    /// slot.
+    /// The wait is satisfied (`at` says when, if the clock was read): write its log entry, record
+    /// it, and go to the next slot.
     fn end_wait(
         &mut self,
         state: &mut RunState,

@@ -1,4 +1,5 @@
-//! The 3D engine: draws, which are grids of tiles of the rasteriser. It can do what the others can, too.
+//! The 3D engine: draws, which are grids of tiles of the rasteriser. It can do what the others can,
+//! too.
 
 use super::Engine;
 use super::compute::{Grid, begin_grid};

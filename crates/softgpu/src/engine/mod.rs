@@ -1,16 +1,20 @@
-//! Engines: one agent per node of each physical GPU. Owns what an engine does in one turn, and which queue it does it for.
+//! Engines: one agent per node of each physical GPU. Owns what an engine does in one turn, and
+//! which queue it does it for.
 //!
-//! A turn: 1. look at the summaries for doorbells that were rung; 2. if nothing asks for the engine, rest; 3. under the CMP's
-//! lock, read the rung doorbells and take the queue whose turn it is; 4. without a lock, execute a bounded part of its
-//! packets; 5. under the lock, give the queue back, parked, empty or in the middle of a packet; 6. raise what is to be
-//! raised; 7. if the line went up in this turn, let deferred routines run.
+//! A turn: 1. look at the summaries for doorbells that were rung; 2. if nothing asks for the
+//! engine, rest; 3. under the CMP's lock, read the rung doorbells and take the queue whose turn it
+//! is; 4. without a lock, execute a bounded part of its packets; 5. under the lock, give the queue
+//! back, parked, empty or in the middle of a packet; 6. raise what is to be raised; 7. if the line
+//! went up in this turn, let deferred routines run.
 //!
-//! A turn is bounded: some ring slots and small commands, or one command that takes time, or a part of it. A queue of higher
-//! priority comes in between two turns. Timed work keeps the engine, not the turn: other engines of the service go on.
+//! A turn is bounded: some ring slots and small commands, or one command that takes time, or a part
+//! of it. A queue of higher priority comes in between two turns. Timed work keeps the engine, not
+//! the turn: other engines of the service go on.
 //!
-//! Rooms: `fence` (waits and signals) · `packet` (ring slots, command buffers) · `copy` · `compute` · `graphics` · `preempt` (what
-//! is next, and a ring that goes back) · `asked` (how often, and how long it takes) · `busy` (busy time and slices) · `port` (an
-//! engine's way to memory). The platform's service calls in; CMP, interrupt line and programs are called.
+//! Rooms: `fence` (waits and signals) · `packet` (ring slots, command buffers) · `copy` · `compute`
+//! · `graphics` · `preempt` (what is next, and a ring that goes back) · `asked` (how often, and how
+//! long it takes) · `busy` (busy time and slices) · `port` (an engine's way to memory). The
+//! platform's service calls in; CMP, interrupt line and programs are called.
 
 mod asked;
 mod busy;
@@ -151,7 +155,11 @@ impl Engine {
             class: gpu.config.node_of(node).class,
             writes_fences: gpu.config.node_of(node).writes_fences,
             attention: gpu.nodes[node].attention.clone(),
-            lane: gpu.platform.lane(LaneKind::Engine, &gpu.config.lane_group, &gpu.config.engine_name(node)),
+            lane: gpu.platform.lane(
+                LaneKind::Engine,
+                &gpu.config.lane_group,
+                &gpu.config.engine_name(node),
+            ),
             port: Port::new(Arc::clone(&gpu), node),
             summaries,
             summaries_seen,
@@ -210,7 +218,8 @@ impl Engine {
         }
     }
 
-    /// Nothing asks for the engine: parks, and says so when that has lasted as long as somebody wants to know.
+    /// Nothing asks for the engine: parks, and says so when that has lasted as long as somebody
+    /// wants to know.
     fn idle(&mut self) -> Turn {
         if self.idle.report_ns == 0 || self.idle.reported {
             return Turn::Park;
@@ -235,7 +244,8 @@ impl Engine {
         Turn::Again
     }
 
-    /// Takes the queue whose turn it is, if there is one. The second value says that there are summaries not looked at yet.
+    /// Takes the queue whose turn it is, if there is one. The second value says that there are
+    /// summaries not looked at yet.
     fn check_out(&mut self, gpu: &Shared) -> (Option<Box<Run>>, bool) {
         let mut cmp = gpu.cmp.lock();
         let news = self.learn(&mut cmp);
@@ -289,7 +299,8 @@ impl Engine {
         news
     }
 
-    /// Reads the doorbells that were rung and puts their queues on the run list. A suspended queue's ring is not read.
+    /// Reads the doorbells that were rung and puts their queues on the run list. A suspended
+    /// queue's ring is not read.
     fn read_doorbells(&mut self, cmp: &mut Cmp) {
         let rung = std::mem::take(&mut self.rung);
         self.doorbell_looks += rung.len() as u64;
@@ -388,8 +399,9 @@ impl Engine {
         }
     }
 
-    /// Keeps the engine on timed work that was entered again while no other queue comes before it. Otherwise the engine has left the
-    /// queue. Timed work that may not be left is not checked before its end.
+    /// Keeps the engine on timed work that was entered again while no other queue comes before it.
+    /// Otherwise the engine has left the queue. Timed work that may not be left is not checked
+    /// before its end.
     fn stay(
         &mut self,
         cmp: &mut Cmp,
@@ -407,7 +419,8 @@ impl Engine {
         self.rest = Some(Rest { until });
     }
 
-    /// Takes the queue off the run list until its wait is satisfied: enter the table, arm, look again.
+    /// Takes the queue off the run list until its wait is satisfied: enter the table, arm, look
+    /// again.
     fn block(&mut self, cmp: &mut Cmp, queue: QueueId, key: WaitKey, slot: Slot) {
         let cell = &self.port.mmu.to_load(slot).cell;
         cmp.waits.enter(&self.gpu.armed, key, queue, cell);
@@ -446,7 +459,8 @@ impl Engine {
                 Ok(Pace::Until(until)) => return Outcome::Until(until),
                 Err(fault) => return self.fault(run, fault),
             }
-            let asked = self.outlook().is_called() && may_switch(run, self.gpu.config.node_of(self.node));
+            let asked =
+                self.outlook().is_called() && may_switch(run, self.gpu.config.node_of(self.node));
             if budget == 0 || self.raised || asked {
                 return Outcome::More;
             }
@@ -467,7 +481,8 @@ impl Engine {
         }
     }
 
-    /// A fault stops its queue; a DMA packet that faults is left out, since the fault is its context's and not the node's.
+    /// A fault stops its queue; a DMA packet that faults is left out, since the fault is its
+    /// context's and not the node's.
     fn fault(&mut self, run: &mut Run, fault: Fault) -> Outcome {
         self.end_busy();
         let state = &run.state;
@@ -482,7 +497,8 @@ impl Engine {
         let dma = work.and_then(|work| work.submission_fence_id());
         let Some(id) = dma else { return Outcome::Faulted(record, true) };
         record.position = u64::from(id);
-        let goes_on = state.shape.kind == QueueKind::Node && self.finish_slot(&mut run.state).is_ok();
+        let goes_on =
+            state.shape.kind == QueueKind::Node && self.finish_slot(&mut run.state).is_ok();
         Outcome::Faulted(record, !goes_on)
     }
 

@@ -1,22 +1,26 @@
-//! Ring slots and command buffers: how an engine takes the next of either, and what follows when one is done.
+//! Ring slots and command buffers: how an engine takes the next of either, and what follows when
+//! one is done.
 //!
-//! The order that matters: a slot's 64 bytes are copied out once and decoded from the copy, and so is each command; the read
-//! pointer moves when the slot is no longer needed. Slots and commands are written by untrusted processes and may change
-//! at any moment: nothing is read twice, and whatever makes no sense is a fault of its queue.
+//! The order that matters: a slot's 64 bytes are copied out once and decoded from the copy, and so
+//! is each command; the read pointer moves when the slot is no longer needed. Slots and commands
+//! are written by untrusted processes and may change at any moment: nothing is read twice, and
+//! whatever makes no sense is a fault of its queue.
 
 use super::fence::Signal;
 use super::{Engine, Pace};
 use crate::doorbell::Heard;
 use crate::mmu::{Fault, Space};
-use crate::queue::{Completion, ContextKey, Execution, Packet, PendingWait, Run, RunState, Running};
+use crate::queue::{
+    Completion, ContextKey, Execution, Packet, PendingWait, Run, RunState, Running,
+};
 use crate::save::{self, SYSTEM_PROCESS};
 use tidegate_d3dukmdt::FenceWait;
 use tidegate_gpu_abi::command::MAX_COMMAND_WORDS;
 use tidegate_gpu_abi::regs::FaultKind;
 use tidegate_gpu_abi::ring::{DmaFlags, NO_LOG_ENTRY};
 use tidegate_gpu_abi::{
-    AddressSpaceId, Cause, Command, CommandReader, GpuTime, GpuVa, QueueKind, RingPacket, SLOT_BYTES,
-    TraceWords,
+    AddressSpaceId, Cause, Command, CommandReader, GpuTime, GpuVa, QueueKind, RingPacket,
+    SLOT_BYTES, TraceWords,
 };
 use tidegate_platform::{Step, Untrusted};
 use tidegate_trace::{Kind, LaneId, NameId, Record};
@@ -79,7 +83,8 @@ impl Engine {
         if state.taken == state.known
             && let Some(doorbell) = &state.doorbell
         {
-            // A ring that another queue's was written over has set a bit of the summary, which is looked at next.
+            // A ring that another queue's was written over has set a bit of the summary, which is
+            // looked at next.
             if let Heard::Pointer(rung) = doorbell.read() {
                 state.ring(rung)?;
             }
@@ -122,8 +127,16 @@ impl Engine {
                 };
                 return self.first_wait(run, wait);
             }
-            RingPacket::Signal { current_value, monitored_value, value, fence_handle, log_entry, trace } => {
-                let signal = Signal { current_value, monitored_value, value, fence_handle, log_entry };
+            RingPacket::Signal {
+                current_value,
+                monitored_value,
+                value,
+                fence_handle,
+                log_entry,
+                trace,
+            } => {
+                let signal =
+                    Signal { current_value, monitored_value, value, fence_handle, log_entry };
                 self.signal_packet(&mut run.state, signal, trace)?;
                 self.finish_slot(&mut run.state)?;
             }
@@ -168,7 +181,8 @@ impl Engine {
         Ok(Pace::Light)
     }
 
-    /// A DMA packet was begun: its state is loaded if it was preempted. One without commands is there for its context alone.
+    /// A DMA packet was begun: its state is loaded if it was preempted. One without commands is
+    /// there for its context alone.
     fn enter_packet(
         &mut self,
         run: &mut Run,
@@ -179,7 +193,8 @@ impl Engine {
         let Some(Packet::Execute(work)) = &mut run.packet else { return Ok(Pace::Light) };
         (work.physical, work.save_area) = (physical, save_area);
         if flags.contains(DmaFlags::RESUME) && save_area.0 != 0 {
-            run.left_ns = save::load(&mut self.port.mmu, system, work, self.gpu.platform.stamp_ns())?;
+            run.left_ns =
+                save::load(&mut self.port.mmu, system, work, self.gpu.platform.stamp_ns())?;
             self.record_return(run);
         }
         let Some(Packet::Execute(work)) = &run.packet else { return Ok(Pace::Light) };
@@ -219,7 +234,11 @@ impl Engine {
     }
 
     /// Executes the next command, or a part of it.
-    pub(super) fn command(&mut self, state: &RunState, work: &mut Execution) -> Result<Pace, Fault> {
+    pub(super) fn command(
+        &mut self,
+        state: &RunState,
+        work: &mut Execution,
+    ) -> Result<Pace, Fault> {
         if work.running.is_some() {
             return self.advance(state, work);
         }
@@ -258,7 +277,9 @@ impl Engine {
             Command::Dispatch { program, groups, args } => {
                 self.begin_dispatch((program, groups, args), at)?
             }
-            Command::Draw { program, groups, args } => self.begin_draw((program, groups, args), at)?,
+            Command::Draw { program, groups, args } => {
+                self.begin_draw((program, groups, args), at)?
+            }
         };
         if work.running.is_none() {
             self.tally.tag(work.tag).commands += 1;
@@ -268,7 +289,8 @@ impl Engine {
         self.advance(state, work)
     }
 
-    /// Copies out the command at the present place unless it is there already; returns how many words it has.
+    /// Copies out the command at the present place unless it is there already; returns how many
+    /// words it has.
     fn fetch(&mut self, work: &Execution, at: GpuVa) -> Result<usize, Fault> {
         let bad = |_| Fault::new(FaultKind::BadPacket, at);
         let left = u64::from(work.bytes - work.at) / 8;
@@ -280,7 +302,8 @@ impl Engine {
         }
         let len = left.min(MAX_COMMAND_WORDS as u64) as usize;
         let mut bytes = [0; MAX_COMMAND_WORDS * 8];
-        // A command may end where the mapped memory does, and the window reach beyond: then take what its page holds.
+        // A command may end where the mapped memory does, and the window reach beyond: then take
+        // what its page holds.
         let space = self.work_space;
         let len = match self.port.mmu.read(space, at, &mut bytes[..len * 8]) {
             Ok(()) => len,
@@ -354,8 +377,9 @@ impl Engine {
         match work.completion {
             Completion::Progress(value) => {
                 self.log_commands(&mut run.state, value, work.logged);
-                let ended =
-                    self.signal_progress(&run.state, value).and_then(|()| self.finish_slot(&mut run.state));
+                let ended = self
+                    .signal_progress(&run.state, value)
+                    .and_then(|()| self.finish_slot(&mut run.state));
                 if ended.is_err() {
                     // The fault is still its own.
                     run.packet = Some(Packet::Execute(work));
@@ -403,7 +427,8 @@ impl Engine {
         }
         let name = NameId(work.trace.name.saturating_sub(1));
         let queued = if work.trace.queued_ns == 0 { work.start_ns } else { work.trace.queued_ns };
-        let span = Record::span(LaneId(lane - 1), Kind::Execute, name, work.start_ns, platform.stamp_ns());
+        let span =
+            Record::span(LaneId(lane - 1), Kind::Execute, name, work.start_ns, platform.stamp_ns());
         platform.record(span.queued(queued));
     }
 
@@ -425,7 +450,9 @@ impl Engine {
 fn is_done(running: &Running) -> bool {
     match running {
         Running::Copy { left, .. } | Running::Fill { left, .. } => *left == 0,
-        Running::Grid { groups, done, .. } => *done == groups.iter().map(|g| u64::from(*g)).product::<u64>(),
+        Running::Grid { groups, done, .. } => {
+            *done == groups.iter().map(|g| u64::from(*g)).product::<u64>()
+        }
         Running::Timed { .. } => true,
         Running::Hang => false,
     }

@@ -1,11 +1,13 @@
 //! An engine's way to memory: translated loads and stores of bytes.
 //!
-//! The order that matters: a store to a protocol page is split into words, and after each word's store come the barrier
-//! and the look at who waits for it, because a copy onto a CurrentValue is a signal. A store to bulk memory is one copy.
-//! Words are stored whole: a store to a protocol page that is not aligned to words is a fault.
+//! The order that matters: a store to a protocol page is split into words, and after each word's
+//! store come the barrier and the look at who waits for it, because a copy onto a CurrentValue is a
+//! signal. A store to bulk memory is one copy. Words are stored whole: a store to a protocol page
+//! that is not aligned to words is a fault.
 //!
-//! It knows no MonitoredValue: a plain store unblocks queues. On a node that notifies of fence writes it is also noted here,
-//! and the engine interrupts for it at the end of its turn; fences stand in protocol pages, so no other store is noted.
+//! It knows no MonitoredValue: a plain store unblocks queues. On a node that notifies of fence
+//! writes it is also noted here, and the engine interrupts for it at the end of its turn; fences
+//! stand in protocol pages, so no other store is noted.
 
 use crate::cmp::Shared;
 use crate::cmp::peers::Links;
@@ -22,8 +24,8 @@ pub(super) struct Port {
     pub(super) mmu: Mmu,
     /// The node notifies of fence writes.
     notifies: bool,
-    /// Stored to a page of words since [`Port::take_fence_write`], on a node that notifies, or completed a command whose progress
-    /// is monitored.
+    /// Stored to a page of words since [`Port::take_fence_write`], on a node that notifies, or
+    /// completed a command whose progress is monitored.
     fence_write: bool,
     links: Links,
 }
@@ -46,7 +48,8 @@ impl Port {
         self.fence_write |= self.notifies;
     }
 
-    /// Notes that a queue whose progress fence is a monitored one has completed a command: that is told on every node.
+    /// Notes that a queue whose progress fence is a monitored one has completed a command: that is
+    /// told on every node.
     pub(super) fn note_progress(&mut self) {
         self.fence_write = true;
     }
@@ -70,11 +73,18 @@ impl Port {
 
     /// Stores bytes that lie in one page.
     // spec: NF-013
-    pub(super) fn write_piece(&mut self, space: Space, va: GpuVa, data: &[u8]) -> Result<(), Fault> {
+    pub(super) fn write_piece(
+        &mut self,
+        space: Space,
+        va: GpuVa,
+        data: &[u8],
+    ) -> Result<(), Fault> {
         let within = va.0 % PAGE_BYTES;
         let entry = self.mmu.page(space, va, true)?;
         match &entry.target {
-            Target::Bulk(bytes, start) => bytes.write(start + within, data).map_err(|_| unmapped(va, true)),
+            Target::Bulk(bytes, start) => {
+                bytes.write(start + within, data).map_err(|_| unmapped(va, true))
+            }
             Target::Protocol(page, start) => {
                 let (words, rest) = data.as_chunks::<8>();
                 let first = (start + within) / 8;
@@ -98,7 +108,8 @@ impl Port {
         }
     }
 
-    /// A value was stored at `at` on the bus: whoever waits for it is looked for, here and on other GPUs.
+    /// A value was stored at `at` on the bus: whoever waits for it is looked for, here and on other
+    /// GPUs.
     #[inline]
     pub(super) fn stored(&mut self, at: PhysicalAddress, value: u64) {
         self.gpu.stored(at, self.node);
@@ -119,7 +130,9 @@ impl Port {
             let part = piece(at, len - done);
             let (start, end) = match &self.mmu.page(space, at, true)?.target {
                 Target::Bulk(bytes, start) => (*start, bytes.len()),
-                Target::Protocol(page, start) if at.0.is_multiple_of(8) && part.is_multiple_of(8) => {
+                Target::Protocol(page, start)
+                    if at.0.is_multiple_of(8) && part.is_multiple_of(8) =>
+                {
                     (*start, page.len() as u64 * 8)
                 }
                 Target::Protocol(..) => return Err(Fault::new(FaultKind::BadPacket, at)),

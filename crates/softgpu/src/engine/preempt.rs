@@ -1,8 +1,10 @@
-//! Preemption on the engine's side: which queue is next, and how a node's ring goes back to the kernel.
+//! Preemption on the engine's side: which queue is next, and how a node's ring goes back to the
+//! kernel.
 //!
-//! The order that matters when a ring goes back: 1. the state of a packet in the middle is stored in its save area; 2. every slot
-//! that is published and not complete is dropped, and the read pointer says so; 3. under the CMP's lock, the registers say which
-//! request is answered and what was complete, and the request is over; 4. with no lock held, the cause is set. A packet that was
+//! The order that matters when a ring goes back: 1. the state of a packet in the middle is stored
+//! in its save area; 2. every slot that is published and not complete is dropped, and the read
+//! pointer says so; 3. under the CMP's lock, the registers say which request is answered and what
+//! was complete, and the request is over; 4. with no lock held, the cause is set. A packet that was
 //! completed before has raised its cause before.
 
 use super::{Engine, Outcome};
@@ -30,8 +32,9 @@ pub(super) struct Outlook<'a> {
 }
 
 impl Outlook<'_> {
-    /// Whether the engine is recalled, or somebody comes before the queue that it works for. Explored engines look between turns
-    /// alone: every look is an access, and their turns are short.
+    /// Whether the engine is recalled, or somebody comes before the queue that it works for.
+    /// Explored engines look between turns alone: every look is an access, and their turns are
+    /// short.
     pub(super) fn is_called(&self) -> bool {
         self.gpu.platform.kind() != PlatformKind::Explored && self.attention.load() >= OTHERS
     }
@@ -48,8 +51,8 @@ impl Engine {
         Outlook { gpu: &self.gpu, attention: &self.attention, summaries: &self.summaries }
     }
 
-    /// The queue whose turn it is: the node's ring, if it is to go back and may; else the one that the engine may not leave yet;
-    /// else the first of the run list.
+    /// The queue whose turn it is: the node's ring, if it is to go back and may; else the one that
+    /// the engine may not leave yet; else the first of the run list.
     pub(super) fn pick(&mut self, cmp: &mut Cmp) -> Option<QueueId> {
         let gpu = Arc::clone(&self.gpu);
         let (config, clock) = (gpu.config.node_of(self.node), || gpu.platform.now());
@@ -75,7 +78,8 @@ impl Engine {
         picked
     }
 
-    /// What a turn on `queue` leaves behind: `leaves` says whether the engine may turn to another one now.
+    /// What a turn on `queue` leaves behind: `leaves` says whether the engine may turn to another
+    /// one now.
     pub(super) fn end_turn(&mut self, cmp: &mut Cmp, queue: QueueId, leaves: bool) {
         let node = self.gpu.config.node_of(self.node);
         if let Some(entry) = cmp.queue(queue)
@@ -110,7 +114,8 @@ impl Engine {
         if let Some(Packet::Execute(work)) = &run.packet
             && let Err(stopped) = save::store(&mut self.port.mmu, system, work, gpu.left_ns())
         {
-            let (queue, position) = (run.state.shape.id, u64::from(work.submission_fence_id().unwrap_or(0)));
+            let (queue, position) =
+                (run.state.shape.id, u64::from(work.submission_fence_id().unwrap_or(0)));
             fault = Some(FaultRecord::of_ring(queue, position, stopped));
         }
         gpu.empty_ring(run);
@@ -118,7 +123,12 @@ impl Engine {
     }
 
     /// Step 3, and what follows for the others.
-    pub(super) fn answer_preemption(&mut self, cmp: &mut Cmp, queue: QueueId, fault: Option<FaultRecord>) {
+    pub(super) fn answer_preemption(
+        &mut self,
+        cmp: &mut Cmp,
+        queue: QueueId,
+        fault: Option<FaultRecord>,
+    ) {
         if let Some(record) = fault {
             self.fault_queue(cmp, record, false);
         }

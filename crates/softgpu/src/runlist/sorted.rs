@@ -1,5 +1,6 @@
-//! Owns a map of few keys in one run of memory, in order of its keys: once it has grown, entering and taking out allocate nothing. A run
-//! list enters and takes out one queue in every turn of its engine.
+//! Owns a map of few keys in one run of memory, in order of its keys: once it has grown, entering
+//! and taking out allocate nothing. A run list enters and takes out one queue in every turn of its
+//! engine.
 
 /// A map of few keys.
 pub(super) struct Sorted<K, V>(Vec<(K, V)>);

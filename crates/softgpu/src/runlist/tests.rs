@@ -1,4 +1,5 @@
-//! The promises of the run list, in virtual time: an engine that always takes whom the list names, and queues that always want more.
+//! The promises of the run list, in virtual time: an engine that always takes whom the list names,
+//! and queues that always want more.
 
 use super::*;
 
@@ -73,7 +74,8 @@ struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
@@ -106,7 +108,11 @@ fn processes_of_a_band_share_it_evenly_whatever_their_packets() {
         for queue in 0..2 + numbers.below(12) {
             let packet = 1 + numbers.below(50 * MS);
             let process = numbers.below(4) as u32;
-            loads.push(load(place(process, queue / 2, 2), packet, 1 + numbers.below(packet.min(2 * MS))));
+            loads.push(load(
+                place(process, queue / 2, 2),
+                packet,
+                1 + numbers.below(packet.min(2 * MS)),
+            ));
         }
         let longest = loads.iter().map(|l| l.part_ns).max().unwrap();
         let bands = Bands { process_quantum_ns: [quantum; 4], normal_percent: 10 };
@@ -165,7 +171,8 @@ fn focus_leaves_normal_its_percentage_and_realtime_leaves_nothing() {
 #[test]
 fn a_higher_band_comes_first_and_between_the_parts_of_a_packet() {
     let bands = Bands { normal_percent: 0, ..Bands::default() };
-    let mut engine = Engine::new(bands, vec![load(place(1, 1, 1), 100, 10), load(place(2, 2, 1), 100, 10)]);
+    let mut engine =
+        Engine::new(bands, vec![load(place(1, 1, 1), 100, 10), load(place(2, 2, 1), 100, 10)]);
     engine.turn();
     engine.turn();
     assert_eq!(engine.order, [0, 0], "equals do not come between the parts of a packet");
@@ -268,7 +275,8 @@ fn nothing_is_kept_of_processes_that_come_and_go() {
 fn a_packet_keeps_its_equals_waiting_for_a_slice_and_not_where_the_engine_may_not_leave_it() {
     let bands = Bands { process_quantum_ns: [2 * MS; 4], normal_percent: 0 };
     let rivals = [(place(2, 9, 1), 2 * MS), (place(1, 9, 1), 2 * MS), (place(1, 1, 1), 2 * MS)];
-    let unset = [(place(2, 9, 1), SLICE_NS), (place(1, 9, 1), SLICE_NS), (place(1, 1, 1), SLICE_NS)];
+    let unset =
+        [(place(2, 9, 1), SLICE_NS), (place(1, 9, 1), SLICE_NS), (place(1, 1, 1), SLICE_NS)];
     for (bands, rivals) in [(bands, rivals), (Bands::default(), unset)] {
         for (rival, slice_ns) in rivals {
             let mut list = RunList::default();
@@ -291,7 +299,9 @@ fn a_packet_keeps_its_equals_waiting_for_a_slice_and_not_where_the_engine_may_no
             list.push(QueueId(1), rival, false, at(MS));
             let end = MS + slice_ns;
             assert_eq!(list.gives_way_at(), Some(CpuTime(end)), "{rival:?}");
-            for (now, may_leave, next) in [(end - 10, true, 0), (end + 5, false, 0), (end + 6, true, 1)] {
+            for (now, may_leave, next) in
+                [(end - 10, true, 0), (end + 5, false, 0), (end + 6, true, 1)]
+            {
                 assert_eq!(list.pop(at(now)), Some(long));
                 list.turn_ended(true, may_leave, at(now));
                 list.push(long, own, true, at(now));
@@ -343,7 +353,8 @@ fn nothing_is_lost_and_nothing_comes_twice() {
     }
 }
 
-/// The clock is read for the sake of others: of queues of one process, in whatever bands but one, nobody asks how long they take.
+/// The clock is read for the sake of others: of queues of one process, in whatever bands but one,
+/// nobody asks how long they take.
 #[test]
 fn whoever_has_no_rival_costs_no_reading_of_the_clock() {
     let never = || -> CpuTime { panic!("the clock was read") };

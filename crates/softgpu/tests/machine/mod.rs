@@ -1,5 +1,6 @@
-//! A machine for tests: a GPU with its memory, processes whose page tables are built by hand, queues, fences, and an
-//! interrupt line that writes down what it reports. It stands where driver and kernel stand in a whole machine.
+//! A machine for tests: a GPU with its memory, processes whose page tables are built by hand,
+//! queues, fences, and an interrupt line that writes down what it reports. It stands where driver
+//! and kernel stand in a whole machine.
 
 #![allow(dead_code)]
 
@@ -12,13 +13,13 @@ use tidegate_gpu_abi::admin::Mailbox;
 use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
 use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
 use tidegate_gpu_abi::{
-    AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD, Cause,
-    Command, CommandWriter, DOORBELL_VALUE_WORD, Device, GpuVa, InterruptSink, PAGE_BYTES, Pte, QueueId,
-    QueueKind, QueueState, Register, RingPacket, SLOT_BYTES, Summary, TraceWords,
+    AddressSpaceId, AdminCommand, AdminError, CONTROL_READ_WORD, CONTROL_WORDS, CONTROL_WRITE_WORD,
+    Cause, Command, CommandWriter, DOORBELL_VALUE_WORD, Device, GpuVa, InterruptSink, PAGE_BYTES,
+    Pte, QueueId, QueueKind, QueueState, Register, RingPacket, SLOT_BYTES, Summary, TraceWords,
 };
 use tidegate_platform::{
-    Bulk, Controller, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform, Point,
-    Step, StepCosts, WaitEnd, Word,
+    Bulk, Controller, Event, MemoryModel, Mutex, Page, PhysicalAddress, PhysicalMemory, Platform,
+    Point, Step, StepCosts, WaitEnd, Word,
 };
 use tidegate_softgpu::{Config, SoftGpu};
 
@@ -79,7 +80,10 @@ impl InterruptSink for Line {
             seen.push(Seen::Collapsed);
         }
         for node in (0..gpu.node_count()).filter(|n| cause.has(Cause::engine(*n))) {
-            seen.push(Seen::Completed(node, gpu.read_register(Register::COMPLETED_FENCE.offset(node))));
+            seen.push(Seen::Completed(
+                node,
+                gpu.read_register(Register::COMPLETED_FENCE.offset(node)),
+            ));
         }
         if cause.has(Cause::DMA_PREEMPTED) {
             let engines = gpu.read_register(Register::PREEMPTED_ENGINES);
@@ -172,15 +176,22 @@ impl Machine {
         QueueState::from_number(state).expect("a known state")
     }
 
-    /// Blocks until `condition` holds, which no interrupt tells of. There is no limit: the host may be slow.
+    /// Blocks until `condition` holds, which no interrupt tells of. There is no limit: the host may
+    /// be slow.
     pub fn poll_until(&self, condition: impl Fn() -> bool) {
         while !condition() {
             self.platform.sleep_until(self.platform.now().after(1_000));
         }
     }
 
-    /// Has the CMP keep a shadow of the fence's MonitoredValue, under this number; returns whether there is one now.
-    pub fn keep_shadow(&self, number: u64, process: &Process, fence: &Fence) -> Result<bool, AdminError> {
+    /// Has the CMP keep a shadow of the fence's MonitoredValue, under this number; returns whether
+    /// there is one now.
+    pub fn keep_shadow(
+        &self,
+        number: u64,
+        process: &Process,
+        fence: &Fence,
+    ) -> Result<bool, AdminError> {
         let keep = AdminCommand::KeepShadow {
             fence: number,
             address_space: process.id,
@@ -220,8 +231,7 @@ impl Machine {
 
     /// Blocks until `preemption_fence_id` was answered, and returns what was complete then.
     pub fn await_preempted(&self, engine: u32, preemption_fence_id: u64) -> u64 {
-        let of =
-            |s: &Seen| matches!(s, Seen::Preempted(e, id, _) if (*e, *id) == (engine, preemption_fence_id));
+        let of = |s: &Seen| matches!(s, Seen::Preempted(e, id, _) if (*e, *id) == (engine, preemption_fence_id));
         let seen = self.await_seen(|seen| seen.iter().any(of));
         match seen.into_iter().find(of) {
             Some(Seen::Preempted(_, _, completed)) => completed,
@@ -266,7 +276,12 @@ impl Machine {
     }
 
     /// A queue whose ring the kernel owns.
-    pub fn kernel_queue(self: &Arc<Machine>, node: u32, kind: QueueKind, process: &Process) -> Queue {
+    pub fn kernel_queue(
+        self: &Arc<Machine>,
+        node: u32,
+        kind: QueueKind,
+        process: &Process,
+    ) -> Queue {
         let (ring_at, ring) = self.system.bulk(64 * SLOT_BYTES as usize);
         let (control_at, control) = self.system.protocol(CONTROL_WORDS);
         let places = (GpuVa(ring_at.0), GpuVa(control_at.0));
@@ -364,7 +379,8 @@ impl Process {
 
     fn write_entry(&self, va: GpuVa, entry: Pte) {
         let mut layout = self.layout.lock();
-        let prefix = |level: u32| if level == 0 { 0 } else { va.0 >> (12 + 9 * (TABLE_LEVELS - level)) };
+        let prefix =
+            |level: u32| if level == 0 { 0 } else { va.0 >> (12 + 9 * (TABLE_LEVELS - level)) };
         for level in 1..TABLE_LEVELS {
             if layout.tables.contains_key(&(level, prefix(level))) {
                 continue;
@@ -432,7 +448,8 @@ impl Process {
         self.write_entry(current_va, Pte::new(current_at, true).of_fence_values().coherent());
         let (monitored_at, page) = self.machine.system.protocol(1);
         let monitored_va = self.map(monitored_at, 8, false);
-        let (current, monitored_word) = (FenceCell::in_fence_page(current.word(0), 0), page.word(0));
+        let (current, monitored_word) =
+            (FenceCell::in_fence_page(current.word(0), 0), page.word(0));
         current.renew(value, 64);
         monitored_word.store(monitored);
         Fence { current_va, monitored_va, current, monitored: monitored_word, current_at }
@@ -460,7 +477,14 @@ impl Process {
     pub fn queue_with(&self, node: u32, options: QueueOptions) -> Queue {
         let ring = self.buffer((options.slots * SLOT_BYTES) as usize);
         let (control_va, control, _) = self.words(CONTROL_WORDS);
-        Queue::create(self, node, QueueKind::User, (ring.va, control_va), (ring.bulk, control), options)
+        Queue::create(
+            self,
+            node,
+            QueueKind::User,
+            (ring.va, control_va),
+            (ring.bulk, control),
+            options,
+        )
     }
 }
 
@@ -539,7 +563,11 @@ impl Queue {
 
     pub fn connect(&mut self) {
         self.machine
-            .admin(AdminCommand::ConnectDoorbell { queue: self.id, global: false, secondary: false })
+            .admin(AdminCommand::ConnectDoorbell {
+                queue: self.id,
+                global: false,
+                secondary: false,
+            })
             .expect("a doorbell");
         self.doorbell = self.machine.gpu.doorbell_page(self.id);
         assert!(self.doorbell.is_some());

@@ -1,5 +1,6 @@
-//! Owns a driver that says of itself what a test wants: the version that it is written for, the features that it supports, its
-//! tables, and the caps of native fences. What it does is what the driver behind it does.
+//! Owns a driver that says of itself what a test wants: the version that it is written for, the
+//! features that it supports, its tables, and the caps of native fences. What it does is what the
+//! driver behind it does.
 
 use std::sync::Arc;
 use tidegate::ddi::feature::{

@@ -1,26 +1,27 @@
-//! Owns a driver that stands before the reference driver and can be told to misbehave, or to do something in the middle of a
-//! call: it declares other caps, fails a call, reports interrupts of its own, and keeps what the kernel handed in.
+//! Owns a driver that stands before the reference driver and can be told to misbehave, or to do
+//! something in the middle of a call: it declares other caps, fails a call, reports interrupts of
+//! its own, and keeps what the kernel handed in.
 
 use std::sync::Arc;
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::ddi::caps::AdapterCaps;
 use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell, CreateDoorbell};
 use tidegate::ddi::fence::{
-    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode, UpdateCurrentValue,
-    UpdateMonitoredValue,
+    CreateNativeFence, OpenNativeFence, SetNativeFenceLogBuffer, UpdateCurrentMode,
+    UpdateCurrentValue, UpdateMonitoredValue,
 };
 use tidegate::ddi::memory::{
-    AllocationSegments, PageTableEntry, PageTableShape, PagingOperation, Segment, StandardAllocation,
-    UpdatePageTable,
+    AllocationSegments, PageTableEntry, PageTableShape, PagingOperation, Segment,
+    StandardAllocation, UpdatePageTable,
 };
 use tidegate::ddi::queue::{
     CreateContext, CreateDevice, CreateHwQueue, SetRootPageTable, SubmitCommandToHwQueue,
     SubmitCommandVirtual,
 };
 use tidegate::ddi::{
-    CancelCommand, ComponentState, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle, DriverLayer,
-    EngineId, EngineStatus, InterruptData, InterruptService, OsHandle, Passive, PowerAction, PreemptCommand,
-    StartInfo, Status,
+    CancelCommand, ComponentState, DevicePowerState, Dirql, Dispatch, Driver, DriverHandle,
+    DriverLayer, EngineId, EngineStatus, InterruptData, InterruptService, OsHandle, Passive,
+    PowerAction, PreemptCommand, StartInfo, Status,
 };
 use tidegate::platform::{Mutex, PhysicalAddress, Platform, Word};
 
@@ -30,7 +31,8 @@ type Hook = Arc<dyn Fn() + Send + Sync>;
 /// What a test changes in the declaration.
 pub type ChangeCaps = Box<dyn Fn(&mut AdapterCaps) + Send + Sync>;
 
-/// An element of UpdateCurrentValuesFromCpu with a copy of the address, which a driver would have no right to.
+/// An element of UpdateCurrentValuesFromCpu with a copy of the address, which a driver would have
+/// no right to.
 #[derive(Clone)]
 pub struct KeptCurrent {
     pub fence: DriverHandle,
@@ -102,7 +104,11 @@ pub struct Hooked {
 }
 
 impl Hooked {
-    pub fn new(platform: &Platform, inner: Arc<dyn Driver>, caps: Option<ChangeCaps>) -> Arc<Hooked> {
+    pub fn new(
+        platform: &Platform,
+        inner: Arc<dyn Driver>,
+        caps: Option<ChangeCaps>,
+    ) -> Arc<Hooked> {
         Arc::new(Hooked {
             inner,
             caps,
@@ -148,7 +154,8 @@ impl Hooked {
         *self.fence_data.lock() = Some(data);
     }
 
-    /// Has suspensions answered with PENDING from now on, or at once again; the test raises the interrupt that completes them.
+    /// Has suspensions answered with PENDING from now on, or at once again; the test raises the
+    /// interrupt that completes them.
     pub fn suspend_later(&self, later: bool) {
         *self.suspends_later.lock() = later;
     }
@@ -173,7 +180,8 @@ impl Hooked {
         *self.segments.lock() = Some(answer);
     }
 
-    /// Has packets and requests for them go no further than here: the test reports what became of them.
+    /// Has packets and requests for them go no further than here: the test reports what became of
+    /// them.
     pub fn keep_packets(&self) {
         *self.keeps_packets.lock() = true;
     }
@@ -183,7 +191,8 @@ impl Hooked {
         *self.current_fence.lock() = Some(fence_id);
     }
 
-    /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred routine.
+    /// Raises the line: the next interrupt routine reports `data`, and asks for the deferred
+    /// routine.
     pub fn raise(&self, data: &[InterruptData]) {
         self.reports.lock().extend_from_slice(data);
         self.service().raise();
@@ -205,8 +214,13 @@ impl Hooked {
     }
 
     fn enter(&self, ddi: &'static str) -> Result<(), Status> {
-        let hooks: Vec<Hook> =
-            self.hooks.lock().iter().filter(|(of, _)| *of == ddi).map(|(_, hook)| hook.clone()).collect();
+        let hooks: Vec<Hook> = self
+            .hooks
+            .lock()
+            .iter()
+            .filter(|(of, _)| *of == ddi)
+            .map(|(_, hook)| hook.clone())
+            .collect();
         hooks.iter().for_each(|hook| hook());
         match self.failing.lock().take_if(|(of, _)| *of == ddi) {
             Some((_, status)) => Err(status),
@@ -261,7 +275,11 @@ impl DriverLayer for Hooked {
         }
     }
 
-    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+    fn build_paging_buffer(
+        &self,
+        level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), Status> {
         self.enter("BuildPagingBuffer")?;
         if let PagingOperation::NotifyFenceResidency(fences) = operation {
             let stand = fences.iter().map(|f| (f.fence, f.current_value, f.monitored_value));
@@ -277,10 +295,18 @@ impl DriverLayer for Hooked {
         self.inner.set_root_page_table(level, args)
     }
 
-    fn submit_command_virtual(&self, level: &Dispatch, args: SubmitCommandVirtual) -> Result<(), Status> {
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), Status> {
         self.told.lock().packets.push(args);
         self.enter("SubmitCommandVirtual")?;
-        if *self.keeps_packets.lock() { Ok(()) } else { self.inner.submit_command_virtual(level, args) }
+        if *self.keeps_packets.lock() {
+            Ok(())
+        } else {
+            self.inner.submit_command_virtual(level, args)
+        }
     }
 
     fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), Status> {
@@ -307,13 +333,21 @@ impl DriverLayer for Hooked {
         Ok(made)
     }
 
-    fn query_dependent_engine_group(&self, level: &Passive, engine: EngineId) -> Result<u64, Status> {
+    fn query_dependent_engine_group(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<u64, Status> {
         self.enter("QueryDependentEngineGroup")?;
         let planted = *self.group.lock();
         planted.map_or_else(|| self.inner.query_dependent_engine_group(level, engine), Ok)
     }
 
-    fn query_engine_status(&self, level: &Passive, engine: EngineId) -> Result<EngineStatus, Status> {
+    fn query_engine_status(
+        &self,
+        level: &Passive,
+        engine: EngineId,
+    ) -> Result<EngineStatus, Status> {
         self.enter("QueryEngineStatus")?;
         self.inner.query_engine_status(level, engine)
     }
@@ -362,7 +396,11 @@ impl DriverLayer for Hooked {
         self.inner.resume_context(level, context)
     }
 
-    fn create_hw_queue(&self, level: &Passive, args: CreateHwQueue) -> Result<DriverHandle, Status> {
+    fn create_hw_queue(
+        &self,
+        level: &Passive,
+        args: CreateHwQueue,
+    ) -> Result<DriverHandle, Status> {
         self.enter("CreateHwQueue")?;
         let made = self.inner.create_hw_queue(level, args)?;
         self.told.lock().queues.push((args, made));
@@ -389,7 +427,8 @@ impl DriverLayer for Hooked {
         args: CreateNativeFence,
     ) -> Result<(DriverHandle, [u8; 64]), Status> {
         self.enter("CreateNativeFence")?;
-        let (os_handle, data, system_process) = (args.os_handle, args.private_data, args.system_process_va);
+        let (os_handle, data, system_process) =
+            (args.os_handle, args.private_data, args.system_process_va);
         let (driver, answer) = self.inner.create_native_fence(level, args)?;
         let mut told = self.told.lock();
         told.fences.push((os_handle, driver));
@@ -399,7 +438,11 @@ impl DriverLayer for Hooked {
         Ok((driver, self.fence_data.lock().unwrap_or(answer)))
     }
 
-    fn open_native_fence(&self, level: &Passive, args: OpenNativeFence) -> Result<DriverHandle, Status> {
+    fn open_native_fence(
+        &self,
+        level: &Passive,
+        args: OpenNativeFence,
+    ) -> Result<DriverHandle, Status> {
         self.enter("OpenNativeFence")?;
         let made = self.inner.open_native_fence(level, args)?;
         self.told.lock().instances.push((args, made));
@@ -454,7 +497,11 @@ impl DriverLayer for Hooked {
         self.inner.update_native_fence_logs(level, hw_queues);
     }
 
-    fn create_doorbell(&self, level: &Passive, args: &mut CreateDoorbell) -> Result<DriverHandle, Status> {
+    fn create_doorbell(
+        &self,
+        level: &Passive,
+        args: &mut CreateDoorbell,
+    ) -> Result<DriverHandle, Status> {
         self.enter("CreateDoorbell")?;
         let told = args.clone();
         let made = self.inner.create_doorbell(level, args)?;

@@ -1,5 +1,6 @@
-//! Owns the machines that the tests of the kernel's call surface stand on: one process with one device, on virtual time, with
-//! a driver in the middle that writes down every call and can be told to misbehave.
+//! Owns the machines that the tests of the kernel's call surface stand on: one process with one
+//! device, on virtual time, with a driver in the middle that writes down every call and can be told
+//! to misbehave.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 
@@ -15,10 +16,11 @@ pub use neighbour::Neighbour;
 
 use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, Connection, CreateAllocation, CreateContextVirtual,
-    CreateDoorbell, CreateDoorbellFlags, CreateHwContext, CreateHwQueue, CreateMonitoredFence,
-    CreateNativeFence, Doorbell, FenceInstance, FenceValue, Handle, HwQueue, Kernel, NativeFenceType,
-    Placement, Priority, RingHint, SignalFlags, Status, SyncObjectFlags, WaitMode,
+    Allocation, AllocationKind, AllocationMemory, Connection, CreateAllocation,
+    CreateContextVirtual, CreateDoorbell, CreateDoorbellFlags, CreateHwContext, CreateHwQueue,
+    CreateMonitoredFence, CreateNativeFence, Doorbell, FenceInstance, FenceValue, Handle, HwQueue,
+    Kernel, NativeFenceType, Placement, Priority, RingHint, SignalFlags, Status, SyncObjectFlags,
+    WaitMode,
 };
 use tidegate::d3dukmdt::FenceCell;
 use tidegate::d3dukmdt::fence_cell::REACHED;
@@ -49,7 +51,8 @@ pub struct World {
     pub platform: Platform,
 }
 
-/// A thread has one machine at a time, and its services end with its run: one that was never run is run here.
+/// A thread has one machine at a time, and its services end with its run: one that was never run is
+/// run here.
 impl Drop for World {
     fn drop(&mut self) {
         if !self.platform.is_stopped() {
@@ -68,7 +71,8 @@ pub fn world_with(change: impl FnOnce(MachineConfig) -> MachineConfig) -> World 
     start(change, None).unwrap()
 }
 
-/// A machine whose interrupts run on the raising agent, so that a test can raise them outside of a run.
+/// A machine whose interrupts run on the raising agent, so that a test can raise them outside of a
+/// run.
 pub fn inline_world() -> World {
     world_with(inline)
 }
@@ -126,7 +130,8 @@ pub fn start_around(
     layer: impl FnOnce(Arc<dyn Driver>) -> Arc<dyn Driver>,
 ) -> Result<World, MachineError> {
     let mut config = MachineConfig::standard(&platform);
-    // Tests of the contract count calls, packets and bytes: whoever has packets preempted in the middle switches them on.
+    // Tests of the contract count calls, packets and bytes: whoever has packets preempted in the
+    // middle switches them on.
     config.driver.save_areas = false;
     let config = change(config);
     let mut drivers = None;
@@ -150,7 +155,11 @@ impl World {
         self.try_native(initial_value, SyncObjectFlags::empty()).unwrap()
     }
 
-    pub fn try_native(&self, initial_value: u64, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
+    pub fn try_native(
+        &self,
+        initial_value: u64,
+        flags: SyncObjectFlags,
+    ) -> Result<FenceInstance, Status> {
         let (device, fence_type) = (self.device, NativeFenceType::Default);
         self.kernel.create_native_fence(CreateNativeFence {
             device,
@@ -167,7 +176,11 @@ impl World {
         self.try_monitored(initial_value, SyncObjectFlags::empty()).unwrap()
     }
 
-    pub fn try_monitored(&self, initial_value: u64, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
+    pub fn try_monitored(
+        &self,
+        initial_value: u64,
+        flags: SyncObjectFlags,
+    ) -> Result<FenceInstance, Status> {
         let device = self.device;
         self.kernel.create_monitored_fence(CreateMonitoredFence {
             device,
@@ -195,7 +208,8 @@ impl World {
         calls.filter(|c| c.ddi == "UpdateMonitoredValues").map(|c| c.about).collect()
     }
 
-    /// CurrentValue as the kernel's CPU reaches it: a store there is a GPU signal that nobody was told of.
+    /// CurrentValue as the kernel's CPU reaches it: a store there is a GPU signal that nobody was
+    /// told of.
     pub fn current_word(&self, fence: &FenceInstance) -> FenceCell {
         self.signal(fence, fence.value.load());
         let kept = self.hooked.told().current.pop().unwrap().0;
@@ -209,7 +223,11 @@ impl World {
 
     pub fn hw_context(&self, node_ordinal: u32) -> Handle {
         self.kernel
-            .create_hw_context(CreateHwContext { device: self.device, node_ordinal, engine_affinity: 0 })
+            .create_hw_context(CreateHwContext {
+                device: self.device,
+                node_ordinal,
+                engine_affinity: 0,
+            })
             .unwrap()
     }
 
@@ -223,7 +241,11 @@ impl World {
         self.try_hw_queue(node_ordinal, false).unwrap()
     }
 
-    pub fn try_hw_queue(&self, node_ordinal: u32, user_mode_submission: bool) -> Result<HwQueue, Status> {
+    pub fn try_hw_queue(
+        &self,
+        node_ordinal: u32,
+        user_mode_submission: bool,
+    ) -> Result<HwQueue, Status> {
         let hw_context = CreateHwContext { device: self.device, node_ordinal, engine_affinity: 0 };
         let (hw_context, priority) = (self.kernel.create_hw_context(hw_context)?, Priority::Normal);
         self.kernel.create_hw_queue(CreateHwQueue {
@@ -243,13 +265,20 @@ impl World {
     /// The same of any priority.
     pub fn context_of(&self, node_ordinal: u32, priority: Priority) -> Handle {
         let device = self.device;
-        let args =
-            CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag: 1, lane: 0 };
+        let args = CreateContextVirtual {
+            device,
+            node_ordinal,
+            engine_affinity: 0,
+            priority,
+            tag: 1,
+            lane: 0,
+        };
         self.kernel.create_context_virtual(args).unwrap()
     }
 
     pub fn allocate(&self, bytes: u64, kind: AllocationKind) -> Allocation {
-        let args = CreateAllocation { device: self.device, bytes, kind, placement: Placement::System };
+        let args =
+            CreateAllocation { device: self.device, bytes, kind, placement: Placement::System };
         self.kernel.create_allocation(args).unwrap()
     }
 
@@ -290,7 +319,8 @@ impl World {
         self.platform.sleep_until(self.platform.now().after(ns));
     }
 
-    /// Runs `main` as the application, to its end, and asserts that nobody panicked or stayed blocked.
+    /// Runs `main` as the application, to its end, and asserts that nobody panicked or stayed
+    /// blocked.
     pub fn run(self, main: impl FnOnce(&World) + Send + 'static) -> Arc<World> {
         let (world, report) = self.run_to_report(main);
         assert!(report.completed(), "{report:?}");
@@ -300,7 +330,10 @@ impl World {
     }
 
     /// Runs `main` as the application.
-    pub fn run_to_report(self, main: impl FnOnce(&World) + Send + 'static) -> (Arc<World>, RunReport) {
+    pub fn run_to_report(
+        self,
+        main: impl FnOnce(&World) + Send + 'static,
+    ) -> (Arc<World>, RunReport) {
         let world = Arc::new(self);
         let own = world.clone();
         let report = world.machine.run(move || main(&own));
@@ -398,7 +431,12 @@ impl World {
     /// The same for a queue of another process.
     pub fn ring_of(&self, owner: &Neighbour, queue: HwQueue) -> UserQueue {
         let allocate = |bytes, kind| {
-            let args = CreateAllocation { device: owner.device, bytes, kind, placement: Placement::System };
+            let args = CreateAllocation {
+                device: owner.device,
+                bytes,
+                kind,
+                placement: Placement::System,
+            };
             owner.kernel.create_allocation(args).unwrap()
         };
         let ring = allocate(SLOTS * SLOT_BYTES, AllocationKind::Bulk);

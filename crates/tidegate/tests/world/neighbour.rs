@@ -1,12 +1,13 @@
-//! Owns a process with a device, and how it gives work to engines: beside the world's own, whoever must not be punished for the first.
+//! Owns a process with a device, and how it gives work to engines: beside the world's own, whoever
+//! must not be punished for the first.
 
 use super::{UserQueue, World};
 use std::sync::Arc;
 use tidegate::calls::{
-    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateHwContext,
-    CreateHwQueue, CreateNativeFence, DeviceState, FenceInstance, FenceValue, Handle, HwQueue, Kernel,
-    NativeFenceType, Placement, Priority, Status, SubmitCommand, SubmitCommandToHwQueue, SyncObjectFlags,
-    WaitMode,
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual,
+    CreateHwContext, CreateHwQueue, CreateNativeFence, DeviceState, FenceInstance, FenceValue,
+    Handle, HwQueue, Kernel, NativeFenceType, Placement, Priority, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SyncObjectFlags, WaitMode,
 };
 use tidegate::gpu_abi::{Command, CommandWriter};
 
@@ -65,12 +66,20 @@ impl Neighbour {
     /// A context for packets.
     pub fn context(&self, node_ordinal: u32, tag: u32) -> Handle {
         let (device, priority) = (self.device, Priority::Normal);
-        let args = CreateContextVirtual { device, node_ordinal, engine_affinity: 0, priority, tag, lane: 0 };
+        let args = CreateContextVirtual {
+            device,
+            node_ordinal,
+            engine_affinity: 0,
+            priority,
+            tag,
+            lane: 0,
+        };
         self.kernel.create_context_virtual(args).unwrap()
     }
 
     pub fn allocate(&self, bytes: u64, placement: Placement) -> Allocation {
-        let args = CreateAllocation { device: self.device, bytes, kind: AllocationKind::Bulk, placement };
+        let args =
+            CreateAllocation { device: self.device, bytes, kind: AllocationKind::Bulk, placement };
         self.kernel.create_allocation(args).unwrap()
     }
 

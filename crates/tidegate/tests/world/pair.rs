@@ -1,4 +1,5 @@
-//! Owns machines with two adapters (or more): a process on each, and drivers that write down what they are told.
+//! Owns machines with two adapters (or more): a process on each, and drivers that write down what
+//! they are told.
 
 use super::Hooked;
 use std::sync::Arc;
@@ -22,8 +23,11 @@ pub struct Kind {
 
 impl Kind {
     /// An adapter with native fences.
-    pub const CAPABLE: Kind =
-        Kind { native: true, interrupts: InterruptDelivery::Inline, mode: InterruptMode::FenceArray };
+    pub const CAPABLE: Kind = Kind {
+        native: true,
+        interrupts: InterruptDelivery::Inline,
+        mode: InterruptMode::FenceArray,
+    };
     /// An adapter without.
     pub const PLAIN: Kind = Kind { native: false, ..Kind::CAPABLE };
 }
@@ -43,7 +47,11 @@ impl Adapters {
     }
 
     /// The same, with each configuration changed by its index.
-    pub fn with(platform: &Platform, kinds: &[Kind], change: impl Fn(usize, &mut MachineConfig)) -> Adapters {
+    pub fn with(
+        platform: &Platform,
+        kinds: &[Kind],
+        change: impl Fn(usize, &mut MachineConfig),
+    ) -> Adapters {
         let config = |(index, kind): (usize, &Kind)| {
             let mut config = MachineConfig::standard(platform);
             if !kind.native {
@@ -66,8 +74,11 @@ impl Adapters {
         let machine = machine.unwrap();
         let device = |index: usize| {
             let process_name = format!("process {index}");
-            let options =
-                DeviceOptions { process_name, fences: FenceChoice::Auto, ..DeviceOptions::default() };
+            let options = DeviceOptions {
+                process_name,
+                fences: FenceChoice::Auto,
+                ..DeviceOptions::default()
+            };
             machine.device_on(index, options).unwrap()
         };
         let devices = (0..kinds.len()).map(device).collect();
@@ -75,7 +86,8 @@ impl Adapters {
         Adapters { devices, machine, told, calls }
     }
 
-    /// A fence that is made on adapter `creator` and opened on all others: the fence on each adapter, and its handle.
+    /// A fence that is made on adapter `creator` and opened on all others: the fence on each
+    /// adapter, and its handle.
     pub fn fence_from(&self, creator: usize, initial: u64) -> (Vec<Fence>, NtHandle) {
         let flags = FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER;
         let made = self.devices[creator].create_fence_with("shared", initial, flags).unwrap();
@@ -99,9 +111,15 @@ impl Adapters {
         self.devices[adapter].create_queue(desc).unwrap()
     }
 
-    /// What the driver of an adapter was told of CurrentValues since the last question: mode and value.
+    /// What the driver of an adapter was told of CurrentValues since the last question: mode and
+    /// value.
     pub fn updates(&self, adapter: usize) -> Vec<(UpdateCurrentMode, u64)> {
-        self.told[adapter].told().current.iter().map(|(update, mode)| (*mode, update.value)).collect()
+        self.told[adapter]
+            .told()
+            .current
+            .iter()
+            .map(|(update, mode)| (*mode, update.value))
+            .collect()
     }
 
     /// How often the driver of an adapter was only notified.

@@ -1,12 +1,12 @@
-//! A driver in the middle that sees what the reference driver is told about context allocations, and finds their bytes as the hardware
-//! does: through the page tables of the system process.
+//! A driver in the middle that sees what the reference driver is told about context allocations,
+//! and finds their bytes as the hardware does: through the page tables of the system process.
 
 use std::sync::Arc;
 use tidegate::ddi::memory::PagingOperation;
 use tidegate::ddi::queue::{CreateContext, CreateDevice, SetRootPageTable};
 use tidegate::ddi::{
-    CallbackLayer, Callbacks, ContextAllocation, CreateContextAllocation, Driver, DriverHandle, DriverLayer,
-    OsHandle, Passive, StartInfo, Status,
+    CallbackLayer, Callbacks, ContextAllocation, CreateContextAllocation, Driver, DriverHandle,
+    DriverLayer, OsHandle, Passive, StartInfo, Status,
 };
 use tidegate::gpu_abi::{GpuVa, Pte};
 use tidegate::platform::{Bulk, Mutex, PhysicalAddress, PhysicalMemory, Platform, Target};
@@ -136,11 +136,16 @@ impl DriverLayer for SaveAreas {
         self.inner.create_context(level, args)
     }
 
-    fn build_paging_buffer(&self, level: &Passive, operation: PagingOperation<'_>) -> Result<(), Status> {
+    fn build_paging_buffer(
+        &self,
+        level: &Passive,
+        operation: PagingOperation<'_>,
+    ) -> Result<(), Status> {
         if let PagingOperation::InitContextResource { allocation, .. } = operation {
             let area = self.areas().into_iter().find(|area| area.os_handle == allocation);
-            // Memory is all zero when it is new: what is filled must be seen to be.
-            // An area of a device is not in the list yet: it gets its content before the call returns its address.
+            // Memory is all zero when it is new: what is filled must be seen to be. An area of a
+            // device is not in the list yet: it gets its content before the call returns its
+            // address.
             if let Some(area) = area {
                 self.write(area.system_gpu_va, &[self.rubbish; 64]);
             }
@@ -171,7 +176,11 @@ impl CallbackLayer for Watched {
         Ok(made)
     }
 
-    fn destroy_context_allocation(&self, level: &Passive, allocation: OsHandle) -> Result<(), Status> {
+    fn destroy_context_allocation(
+        &self,
+        level: &Passive,
+        allocation: OsHandle,
+    ) -> Result<(), Status> {
         self.seen.lock().freed.push(allocation);
         self.inner.destroy_context_allocation(level, allocation)
     }

@@ -1,10 +1,13 @@
 //! The records of a page, packed: columns of LEB128 varints, deflated, in base64.
 //!
-//! Columns compress because neighbours resemble each other. A start is stored as the step from the one before, an end as
-//! a duration, a queueing time as the time pending, a link as the step from the link before.
-//! - Columns in this order, each as long as there are records: lane, kind, name, step of start, duration, pending,
-//!   fence + 1 (0 for none), value, arg, link (0 for none, else the zigzag of its step, plus 1).
-//! - Then the number of arrows. For each: the step of its head from the head before, the zigzag of its head less its tail.
+//! Columns compress because neighbours resemble each other. A start is stored as the step from the
+//! one before, an end as a duration, a queueing time as the time pending, a link as the step from
+//! the link before.
+//! - Columns in this order, each as long as there are records: lane, kind, name, step of start,
+//!   duration, pending, fence + 1 (0 for none), value, arg, link (0 for none, else the zigzag of
+//!   its step, plus 1).
+//! - Then the number of arrows. For each: the step of its head from the head before, the zigzag of
+//!   its head less its tail.
 //!
 //! `data.js` reads it back. Entry point: [`packed`].
 
@@ -100,7 +103,8 @@ mod tests {
 
     #[test]
     fn base64_of_known_strings() {
-        let known = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        let known =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
         for (plain, coded) in known {
             assert_eq!(base64(plain.as_bytes()), coded);
         }

@@ -1,11 +1,14 @@
 //! Writes a trace as one self-contained HTML page: the timeline.
 //!
-//! - The page needs no network and no other file. Style and script are compiled into this crate and put inline.
-//! - Meta data (lanes, fences, names) and columns stand before the script, because the script runs as soon as it is read.
+//! - The page needs no network and no other file. Style and script are compiled into this crate and
+//!   put inline.
+//! - Meta data (lanes, fences, names) and columns stand before the script, because the script runs
+//!   as soon as it is read.
 //! - A page opened with `#selftest` checks itself and leaves the result in `<pre id="selftest">`.
 //!
-//! Entry points: [`write`] for one trace, `write_bands` for several traces with a common zoom. The files beside this one:
-//! `timeline.html` the frame, `timeline.css` the style, and the script in the order of `SCRIPTS`.
+//! Entry points: [`write`] for one trace, `write_bands` for several traces with a common zoom. The
+//! files beside this one: `timeline.html` the frame, `timeline.css` the style, and the script in
+//! the order of `SCRIPTS`.
 
 mod columns;
 mod sheet;
@@ -43,7 +46,8 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     write_page(&Sheet::of(trace), "", out)
 }
 
-/// Writes several traces as bands of one page, each with its name and makespan. `lead` is HTML that stands above them.
+/// Writes several traces as bands of one page, each with its name and makespan. `lead` is HTML that
+/// stands above them.
 pub(crate) fn write_bands(
     title: &str,
     lead: &str,
@@ -99,9 +103,17 @@ mod tests {
     #[test]
     fn nothing_points_outside() {
         let page = page(&sample::frames(3));
-        for outside in
-            ["http:", "https:", "src=", "@import", "url(", "fetch(", "XMLHttpRequest", "WebSocket", "import("]
-        {
+        for outside in [
+            "http:",
+            "https:",
+            "src=",
+            "@import",
+            "url(",
+            "fetch(",
+            "XMLHttpRequest",
+            "WebSocket",
+            "import(",
+        ] {
             assert!(!page.contains(outside), "{outside}");
         }
         assert!(page.starts_with("<!doctype html>"));

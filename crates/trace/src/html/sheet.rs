@@ -1,8 +1,8 @@
 //! What one page draws: one trace, or several traces as bands with a common zoom.
 //!
-//! Several traces are merged into one list of lanes and records. Each trace begins at its own first record, so that the
-//! bands are aligned. Lanes, fences, names and links stay distinct, because their ids are shifted by those of the traces
-//! before. The script reads one trace in both cases.
+//! Several traces are merged into one list of lanes and records. Each trace begins at its own first
+//! record, so that the bands are aligned. Lanes, fences, names and links stay distinct, because
+//! their ids are shifted by those of the traces before. The script reads one trace in both cases.
 //!
 //! Entry points: [`Sheet::of`], [`Sheet::of_bands`].
 
@@ -48,9 +48,11 @@ impl Merge {
         let band = self.bands.len();
         self.bands.push(Band { name: name.to_owned(), makespan_ns, length_ns: length_ns(trace) });
         let names: Vec<NameId> = trace.names.iter().map(|text| merged.name(text)).collect();
-        let lane = |lane: &Lane| merged.add_lane(lane.kind, lane.group.as_str(), lane.name.as_str());
+        let lane =
+            |lane: &Lane| merged.add_lane(lane.kind, lane.group.as_str(), lane.name.as_str());
         let lanes: Vec<LaneId> = trace.lanes.iter().map(lane).collect();
-        let fences: Vec<FenceId> = trace.fences.iter().map(|f| merged.add_fence(f.name.as_str())).collect();
+        let fences: Vec<FenceId> =
+            trace.fences.iter().map(|f| merged.add_fence(f.name.as_str())).collect();
         self.band_of_lane.resize(self.band_of_lane.len() + lanes.len(), band);
         let (origin, links) = (trace.extent_ns().map_or(0, |(first, _)| first), self.links);
         self.records.extend(trace.records.iter().map(|record| Record {
@@ -71,7 +73,11 @@ impl Merge {
 impl<'a> Sheet<'a> {
     /// A page with one trace and no band.
     pub(super) fn of(trace: &'a Trace) -> Sheet<'a> {
-        Sheet { trace: Cow::Borrowed(trace), bands: Vec::new(), band_of_lane: vec![0; trace.lanes.len()] }
+        Sheet {
+            trace: Cow::Borrowed(trace),
+            bands: Vec::new(),
+            band_of_lane: vec![0; trace.lanes.len()],
+        }
     }
 
     /// A page with one band for each trace; `title` is the page's.
@@ -82,7 +88,8 @@ impl<'a> Sheet<'a> {
         for (name, makespan_ns, trace) in traces {
             sheet.add(name, *makespan_ns, trace, &mut merged);
         }
-        // What was queued has been joined with what was done in each trace alone; here the records are only sorted.
+        // What was queued has been joined with what was done in each trace alone; here the records
+        // are only sorted.
         let mut trace = merged.finish();
         trace.records = sheet.records;
         trace.records.sort_by_key(|record| record.start_ns);
@@ -103,8 +110,9 @@ impl<'a> Sheet<'a> {
             let (name, group) = (json::string(&lane.name), json::string(&lane.group));
             format!("[{},{name},{group},{}]", lane.kind as u8, self.band_of_lane[number])
         };
-        let band =
-            |b: &Band| format!("[{},\"{}\",\"{}\"]", json::string(&b.name), b.length_ns, b.makespan_ns);
+        let band = |b: &Band| {
+            format!("[{},\"{}\",\"{}\"]", json::string(&b.name), b.length_ns, b.makespan_ns)
+        };
         format!(
             "{{\"title\":{},\"clock\":{},\"unit\":\"{}\",\"lost\":\"{}\",\"origin_ns\":\"{first}\",\"records\":{},\
              \"verdict\":{},\"bands\":{},\"kinds\":{},\"lane_kinds\":{},\"lanes\":{},\"fences\":{},\"names\":{}}}",
@@ -139,7 +147,8 @@ mod tests {
         assert_eq!(trace.flows().len(), one.flows().len() + two.flows().len());
         assert_eq!(trace.names.len(), two.names.len(), "names are shared");
         for band in 0..2 {
-            let of_band = trace.records.iter().filter(|r| sheet.band_of_lane[r.lane.0 as usize] == band);
+            let of_band =
+                trace.records.iter().filter(|r| sheet.band_of_lane[r.lane.0 as usize] == band);
             assert_eq!(of_band.map(|r| r.queued_ns).min(), Some(0), "band {band}");
         }
     }
@@ -152,7 +161,9 @@ mod tests {
             let engine = b.add_lane(LaneKind::Engine, "GPU", "3D");
             b.append(vec![Record::span(lane, Kind::Execute, NameId::NONE, 5, 9).linked(LinkId(3))]);
             b.append(vec![
-                Record::span(engine, Kind::Draw, NameId::NONE, 6, 9).linked(LinkId(3)).for_queue(lane),
+                Record::span(engine, Kind::Draw, NameId::NONE, 6, 9)
+                    .linked(LinkId(3))
+                    .for_queue(lane),
             ]);
             b.finish()
         };
@@ -171,7 +182,9 @@ mod tests {
             let lane = b.add_lane(LaneKind::Queue, "app", "q");
             let fence = b.add_fence("f");
             b.append(vec![Record::span(lane, Kind::Execute, NameId::NONE, 0, end)]);
-            b.append(vec![Record::instant(lane, Kind::WaitQueued, NameId::NONE, 1).on_fence(fence, 1)]);
+            b.append(vec![
+                Record::instant(lane, Kind::WaitQueued, NameId::NONE, 1).on_fence(fence, 1),
+            ]);
             b.finish()
         };
         let (short, long) = (lasting(10), lasting(90));

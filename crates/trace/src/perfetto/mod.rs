@@ -1,15 +1,19 @@
-//! Writes a trace as Perfetto's protobuf packets (`perfetto.protos.Trace`), which ui.perfetto.dev opens.
+//! Writes a trace as Perfetto's protobuf packets (`perfetto.protos.Trace`), which ui.perfetto.dev
+//! opens.
 //!
 //! One packet sequence, in this order:
-//! 1. a clock snapshot that ties the clock of this trace, which starts at 0 with the run, to the reader's own;
-//! 2. one packet that clears the incremental state, says which clock the sequence uses, and interns every name;
-//! 3. descriptors of the tracks: the run, below it its groups, below these their lanes and counters;
+//! 1. a clock snapshot that ties the clock of this trace, which starts at 0 with the run, to the
+//!    reader's own;
+//! 2. one packet that clears the incremental state, says which clock the sequence uses, and interns
+//!    every name;
+//! 3. descriptors of the tracks: the run, below it its groups, below these their lanes and
+//!    counters;
 //! 4. begins and ends of slices, instants, arrows as flow ids, values of counters.
 //!
-//! The begin of a signal starts a flow for each wait that it released, and the *end* of the wait terminates it: the
-//! wait began earlier than the signal. The flow of a command buffer goes through the begins of its call, its box and its
-//! slices. A slice runs from start to end; its queueing time is an annotation.
-//! Field numbers are those of the public schema, `protos/perfetto/trace/`.
+//! The begin of a signal starts a flow for each wait that it released, and the *end* of the wait
+//! terminates it: the wait began earlier than the signal. The flow of a command buffer goes through
+//! the begins of its call, its box and its slices. A slice runs from start to end; its queueing
+//! time is an annotation. Field numbers are those of the public schema, `protos/perfetto/trace/`.
 
 mod order;
 mod wire;
@@ -169,7 +173,11 @@ fn track_uuid(tracks: &Tracks, track: usize) -> u64 {
     group_uuid(tracks.groups.len()) + track as u64
 }
 
-fn describe_tracks<W: Write>(packets: &mut Packets<W>, trace: &Trace, tracks: &Tracks) -> io::Result<()> {
+fn describe_tracks<W: Write>(
+    packets: &mut Packets<W>,
+    trace: &Trace,
+    tracks: &Tracks,
+) -> io::Result<()> {
     let run = format!("{} ({})", trace.title, trace.clock.label());
     packets.put(|p| track(p, RUN_UUID, None, 0, &run))?;
     for (index, group) in tracks.groups.iter().enumerate() {
@@ -177,7 +185,9 @@ fn describe_tracks<W: Write>(packets: &mut Packets<W>, trace: &Trace, tracks: &T
     }
     for (index, t) in tracks.tracks.iter().enumerate() {
         let name = tracks.name(trace, index);
-        packets.put(|p| track(p, track_uuid(tracks, index), Some(group_uuid(t.group)), index, &name))?;
+        packets.put(|p| {
+            track(p, track_uuid(tracks, index), Some(group_uuid(t.group)), index, &name)
+        })?;
     }
     Ok(())
 }
@@ -197,7 +207,8 @@ fn lost(p: &mut Message, trace: &Trace) {
     p.uint(packet::TIMESTAMP, at).uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
     p.message(packet::TRACK_EVENT, |e| {
         e.uint(event::TYPE, event::INSTANT).uint(event::TRACK, RUN_UUID);
-        e.uint(event::CATEGORY, category_iid(Kind::Lost)).uint(event::NAME, category_iid(Kind::Lost));
+        e.uint(event::CATEGORY, category_iid(Kind::Lost))
+            .uint(event::NAME, category_iid(Kind::Lost));
         let record = Record::instant(crate::LaneId(0), Kind::Lost, crate::NameId::NONE, at);
         annotations(e, trace, &record.with_arg(trace.lost_records));
     });
@@ -211,12 +222,21 @@ struct Counters {
 
 impl Counters {
     fn of(trace: &Trace, tracks: &Tracks) -> Counters {
-        let depths = trace.queue_depths().into_iter().map(|counter| (counter, "depth", "operations"));
+        let depths =
+            trace.queue_depths().into_iter().map(|counter| (counter, "depth", "operations"));
         let loads = trace.engine_loads().into_iter().map(|counter| (counter, "load", "%"));
-        Counters { list: depths.chain(loads).collect(), first_uuid: track_uuid(tracks, tracks.tracks.len()) }
+        Counters {
+            list: depths.chain(loads).collect(),
+            first_uuid: track_uuid(tracks, tracks.tracks.len()),
+        }
     }
 
-    fn describe<W: Write>(&self, packets: &mut Packets<W>, trace: &Trace, tracks: &Tracks) -> io::Result<()> {
+    fn describe<W: Write>(
+        &self,
+        packets: &mut Packets<W>,
+        trace: &Trace,
+        tracks: &Tracks,
+    ) -> io::Result<()> {
         for (index, (counter, what, unit)) in self.list.iter().enumerate() {
             let name = format!("{} {what}", trace.lanes[counter.lane.0 as usize].name);
             let parent = group_uuid(tracks.group_of(counter.lane));
@@ -238,7 +258,11 @@ impl Counters {
     fn values(&self) -> Vec<(u64, u64, u64)> {
         let of = |(index, (counter, ..)): (usize, &(Counter, _, _))| {
             let uuid = self.first_uuid + index as u64;
-            counter.samples.iter().map(move |&(at_ns, value)| (at_ns, uuid, value)).collect::<Vec<_>>()
+            counter
+                .samples
+                .iter()
+                .map(move |&(at_ns, value)| (at_ns, uuid, value))
+                .collect::<Vec<_>>()
         };
         let mut values: Vec<_> = self.list.iter().enumerate().flat_map(of).collect();
         values.sort_unstable();
@@ -249,7 +273,9 @@ impl Counters {
 fn count(p: &mut Message, (at_ns, uuid, value): (u64, u64, u64)) {
     p.uint(packet::TIMESTAMP, at_ns).uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
     p.message(packet::TRACK_EVENT, |e| {
-        e.uint(event::TYPE, event::COUNTER).uint(event::TRACK, uuid).uint(event::COUNTER_VALUE, value);
+        e.uint(event::TYPE, event::COUNTER)
+            .uint(event::TRACK, uuid)
+            .uint(event::COUNTER_VALUE, value);
     });
 }
 
@@ -278,8 +304,8 @@ fn write_events<W: Write>(
     values.try_for_each(|value| packets.put(|p| count(p, value)))
 }
 
-/// Flow ids of each record: those that its begin starts or goes on with, those that its begin terminates, and the one that its
-/// end terminates.
+/// Flow ids of each record: those that its begin starts or goes on with, those that its begin
+/// terminates, and the one that its end terminates.
 struct Arrows {
     passes: Vec<Vec<u64>>,
     arrives: Vec<Vec<u64>>,
@@ -290,7 +316,8 @@ impl Arrows {
     fn of(trace: &Trace, edges: &order::Edges) -> Arrows {
         let count = trace.records.len();
         let none = vec![Vec::new(); count];
-        let mut arrows = Arrows { passes: none.clone(), arrives: none, terminates: vec![None; count] };
+        let mut arrows =
+            Arrows { passes: none.clone(), arrives: none, terminates: vec![None; count] };
         let mut id = 0;
         for flow in &edges.flows {
             id += 1;
@@ -308,7 +335,8 @@ impl Arrows {
     }
 }
 
-/// An instant stays a slice where an arrow hangs on it: the end of a wait needs a packet of its own.
+/// An instant stays a slice where an arrow hangs on it: the end of a wait needs a packet of its
+/// own.
 fn is_slice(trace: &Trace, arrows: &Arrows, index: usize) -> bool {
     trace.records[index].duration_ns() > 0
         || arrows.terminates[index].is_some()
@@ -318,14 +346,18 @@ fn is_slice(trace: &Trace, arrows: &Arrows, index: usize) -> bool {
 
 fn begin(p: &mut Message, trace: &Trace, tracks: &Tracks, arrows: &Arrows, index: usize) {
     let record = &trace.records[index];
-    p.uint(packet::TIMESTAMP, record.start_ns).uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
+    p.uint(packet::TIMESTAMP, record.start_ns)
+        .uint(packet::SEQUENCE_FLAGS, NEEDS_INCREMENTAL_STATE);
     p.message(packet::TRACK_EVENT, |e| {
         let slice = is_slice(trace, arrows, index);
         e.uint(event::TYPE, if slice { event::SLICE_BEGIN } else { event::INSTANT });
         e.uint(event::TRACK, track_uuid(tracks, tracks.of_record[index]));
         e.uint(event::CATEGORY, category_iid(record.kind));
         let named = title(trace, record) != record.kind.label();
-        e.uint(event::NAME, if named { name_iid(record.name.0 as usize) } else { category_iid(record.kind) });
+        e.uint(
+            event::NAME,
+            if named { name_iid(record.name.0 as usize) } else { category_iid(record.kind) },
+        );
         for id in &arrows.passes[index] {
             e.fixed64(event::FLOW, *id);
         }
@@ -402,7 +434,8 @@ mod tests {
     fn one_sequence_with_its_clock_and_state() {
         let all = packets(&sample::frames(2));
         assert!(all.iter().all(|p| uints(p, packet::SEQUENCE_ID) == [SEQUENCE_ID]));
-        let snapshot = child(&all[0], packet::CLOCK_SNAPSHOT).expect("the clock snapshot comes first");
+        let snapshot =
+            child(&all[0], packet::CLOCK_SNAPSHOT).expect("the clock snapshot comes first");
         let clocks: Vec<_> =
             snapshot.iter().filter(|(n, _)| *n == 1).map(|(_, c)| uints(&inner(c), 1)).collect();
         assert_eq!(clocks, [[READER_CLOCK_ID], [OWN_CLOCK_ID]]);
@@ -420,7 +453,10 @@ mod tests {
         let all = packets(&sample::frames(2));
         let data = child(&all[1], packet::INTERNED_DATA).unwrap();
         let iids = |number: u32| -> HashSet<u64> {
-            data.iter().filter(|(n, _)| *n == number).flat_map(|(_, f)| uints(&inner(f), 1)).collect()
+            data.iter()
+                .filter(|(n, _)| *n == number)
+                .flat_map(|(_, f)| uints(&inner(f), 1))
+                .collect()
         };
         let uuids: HashSet<u64> = all
             .iter()

@@ -1,10 +1,11 @@
 //! The order in which slice begins and ends are written.
 //!
-//! A reader sorts packets by time and keeps the order of the file among equals, so that this order decides what
-//! happens within one nanosecond: on each track a slice ends before the next begins and the inner ends before the
-//! outer; the begin of a signal comes before the end of each wait that it released, and the begins of a submission come
-//! in the order of its chain, else the reader sees an arrow end that never started. All are edges; the events are taken
-//! in topological order, the earliest time first. Arrows that would run backwards in time (clocks that disagree) are no
+//! A reader sorts packets by time and keeps the order of the file among equals, so that this order
+//! decides what happens within one nanosecond: on each track a slice ends before the next begins
+//! and the inner ends before the outer; the begin of a signal comes before the end of each wait
+//! that it released, and the begins of a submission come in the order of its chain, else the reader
+//! sees an arrow end that never started. All are edges; the events are taken in topological order,
+//! the earliest time first. Arrows that would run backwards in time (clocks that disagree) are no
 //! edges and are left out.
 
 use std::cmp::Reverse;
@@ -45,7 +46,8 @@ impl Edges {
         let flows = trace.flows().into_iter().filter(|flow| runs_forward(trace, flow)).collect();
         let start = |index: &usize| trace.records[*index].start_ns;
         let chains = trace.chains().into_iter().map(|chain| chain.records().collect::<Vec<_>>());
-        let chains = chains.filter(|chain| chain.len() > 1 && chain.is_sorted_by_key(start)).collect();
+        let chains =
+            chains.filter(|chain| chain.len() > 1 && chain.is_sorted_by_key(start)).collect();
         Edges { flows, chains }
     }
 }
@@ -96,8 +98,11 @@ impl Graph {
             }
         }
         let releases = edges.flows.iter().map(|flow| (flow.from, 2 * flow.to + 1));
-        let chained =
-            edges.chains.iter().flat_map(|chain| chain.windows(2)).map(|pair| (pair[0], 2 * pair[1]));
+        let chained = edges
+            .chains
+            .iter()
+            .flat_map(|chain| chain.windows(2))
+            .map(|pair| (pair[0], 2 * pair[1]));
         for (from, node) in releases.chain(chained) {
             graph.released[from].push(node);
             graph.waits_for[node] += 1;
@@ -108,7 +113,8 @@ impl Graph {
     fn sorted(mut self) -> Vec<usize> {
         let count = self.at_ns.len();
         let mut ready: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-        let free = (0..count).filter(|&n| self.waits_for[n] == 0).map(|n| Reverse((self.at_ns[n], n)));
+        let free =
+            (0..count).filter(|&n| self.waits_for[n] == 0).map(|n| Reverse((self.at_ns[n], n)));
         ready.extend(free.collect::<Vec<_>>());
         let mut order = Vec::with_capacity(count);
         while let Some(Reverse((_, node))) = ready.pop() {
@@ -129,8 +135,8 @@ impl Graph {
         order
     }
 
-    /// Signals and waits of one nanosecond that release each other in a circle have no order that pleases all: theirs
-    /// is the order of time, and the reader leaves out the arrow.
+    /// Signals and waits of one nanosecond that release each other in a circle have no order that
+    /// pleases all: theirs is the order of time, and the reader leaves out the arrow.
     fn append_cycles(&self, order: &mut Vec<usize>) {
         if order.len() == self.at_ns.len() {
             return;
@@ -206,7 +212,10 @@ mod tests {
         assert_eq!(steps.len(), 2 * trace.records.len());
         let place = |step: Step| steps.iter().position(|s| *s == step).unwrap();
         for flow in flows {
-            assert!(place(Step::Begin(flow.from)) < place(Step::End(flow.to)), "{flow:?} in {steps:?}");
+            assert!(
+                place(Step::Begin(flow.from)) < place(Step::End(flow.to)),
+                "{flow:?} in {steps:?}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! Protobuf's wire format, as much as a Perfetto trace needs: varints, fixed64, bytes, nested messages.
+//! Protobuf's wire format, as much as a Perfetto trace needs: varints, fixed64, bytes, nested
+//! messages.
 //!
 //! The packet writer calls in; nothing is known here of what the fields mean.
 

@@ -1,6 +1,8 @@
-//! Synthetic traces that tests and the demonstration share: a frame graph, a large one, awkward strings, nothing.
+//! Synthetic traces that tests and the demonstration share: a frame graph, a large one, awkward
+//! strings, nothing.
 //!
-//! They are laid out by hand and by a small generator; no workload runs. Not every user needs every one of them.
+//! They are laid out by hand and by a small generator; no workload runs. Not every user needs every
+//! one of them.
 #![allow(dead_code)]
 
 use tidegate_trace::compare_page::{ComparePage, ComparedModel};
@@ -21,11 +23,13 @@ pub fn troubled() -> Trace {
         "a program with a rather long name.exe",
         "main thread of the program",
     );
-    let queue = b.add_lane(LaneKind::Queue, "a program with a rather long name.exe", "graphics queue");
+    let queue =
+        b.add_lane(LaneKind::Queue, "a program with a rather long name.exe", "graphics queue");
     let engine = b.add_lane(LaneKind::Engine, "GPU", "3D");
     let interrupt = b.add_lane(LaneKind::Interrupt, "GPU", "interrupts");
     let fence = b.add_fence("done");
-    let names = ["frame", "shadow maps", "lighting", "submit", "device reset"].map(|name| b.name(name));
+    let names =
+        ["frame", "shadow maps", "lighting", "submit", "device reset"].map(|name| b.name(name));
     let mut records = Vec::new();
     for i in 0..40u32 {
         let (link, at) = (LinkId(i + 1), u64::from(i) * 10_000);
@@ -82,13 +86,16 @@ pub fn comparison(traces: &[Trace; 3]) -> ComparePage<'_> {
         let (first, last) = Trace::extent_ns(trace).unwrap();
         let makespan_ns = last - first;
         let (gpu, waiting) = (makespan_ns / 2, makespan_ns / 3);
-        let parts = [("GPU work", gpu), ("waiting", waiting), ("submission", makespan_ns - gpu - waiting)];
+        let parts =
+            [("GPU work", gpu), ("waiting", waiting), ("submission", makespan_ns - gpu - waiting)];
         let parts = parts.map(|(label, ns)| (label.to_owned(), ns)).to_vec();
         ComparedModel { name: name.to_owned(), makespan_ns, parts, trace }
     };
     ComparePage {
         title: "frame graph".to_owned(),
-        verdict: vec!["user: 0.45 ms, 50 % faster than packet; 141 \u{2192} 2 kernel calls".to_owned()],
+        verdict: vec![
+            "user: 0.45 ms, 50 % faster than packet; 141 \u{2192} 2 kernel calls".to_owned(),
+        ],
         models: ["packet", "hardware", "user"].into_iter().zip(traces).map(model).collect(),
         differences: vec!["the copy queue is idle for 60 \u{b5}s less under user".to_owned()],
     }
@@ -96,7 +103,8 @@ pub fn comparison(traces: &[Trace; 3]) -> ComparePage<'_> {
 
 /// Strings and numbers that a careless writer would break on.
 pub fn awkward() -> Trace {
-    let mut b = TraceBuilder::new("</title></script><script>alert(\"1\")</script>", ClockName::Wall);
+    let mut b =
+        TraceBuilder::new("</title></script><script>alert(\"1\")</script>", ClockName::Wall);
     let lane = b.add_lane(LaneKind::CpuThread, "a \"group\" & <b>", "</script>");
     let fence = b.add_fence("f\\\u{2028}é<");
     let name = b.name("<!-- </script> \n \u{1F40B}");
@@ -110,8 +118,8 @@ pub fn awkward() -> Trace {
     b.finish()
 }
 
-/// A frame graph: a main thread feeds a copy, a compute and a 3D queue, a streaming thread uploads ahead, a present
-/// thread waits for each frame.
+/// A frame graph: a main thread feeds a copy, a compute and a 3D queue, a streaming thread uploads
+/// ahead, a present thread waits for each frame.
 pub fn frames(count: u64) -> Trace {
     let mut scene = Scene::new();
     for frame in 0..count {
@@ -157,7 +165,8 @@ impl Scene {
             present: b.add_lane(LaneKind::CpuThread, "game.exe", "present"),
             queues: ["copy queue", "compute queue", "3D queue"]
                 .map(|name| b.add_lane(LaneKind::Queue, "game.exe", name)),
-            engines: ["copy", "compute", "3D"].map(|name| b.add_lane(LaneKind::Engine, "adapter 0", name)),
+            engines: ["copy", "compute", "3D"]
+                .map(|name| b.add_lane(LaneKind::Engine, "adapter 0", name)),
             interrupt: b.add_lane(LaneKind::Interrupt, "adapter 0", "line 0"),
         };
         let [uploaded, simulated, shadows, frame_done] =
@@ -199,20 +208,31 @@ impl Scene {
         }
     }
 
-    fn work(&mut self, queue: usize, kind: Kind, name: &str, queued_ns: u64, length_ns: u64) -> u64 {
+    fn work(
+        &mut self,
+        queue: usize,
+        kind: Kind,
+        name: &str,
+        queued_ns: u64,
+        length_ns: u64,
+    ) -> u64 {
         let name = self.b.name(name);
         let start = self.free_ns[queue].max(queued_ns + 1_500);
         let end = start + length_ns;
-        let record = Record::span(self.lanes.queues[queue], kind, name, start, end).queued(queued_ns);
+        let record =
+            Record::span(self.lanes.queues[queue], kind, name, start, end).queued(queued_ns);
         self.push(record);
-        self.push(Record::span(self.lanes.engines[queue], kind, name, start, end).queued(queued_ns));
+        self.push(
+            Record::span(self.lanes.engines[queue], kind, name, start, end).queued(queued_ns),
+        );
         self.free_ns[queue] = end;
         end
     }
 
     fn signal(&mut self, queue: usize, fence: FenceId, value: u64, queued_ns: u64) -> u64 {
         let at = self.free_ns[queue].max(queued_ns + 1_500);
-        let record = Record::span(self.lanes.queues[queue], Kind::Signal, NameId::NONE, at, at + 400);
+        let record =
+            Record::span(self.lanes.queues[queue], Kind::Signal, NameId::NONE, at, at + 400);
         self.push(record.queued(queued_ns).on_fence(fence, value));
         self.free_ns[queue] = at + 400;
         at
@@ -240,7 +260,8 @@ impl Scene {
         let t = self.cpu_ns;
         let upload = t.saturating_sub(12_000);
         let name = self.b.name("fill upload heap");
-        let write = Record::span(self.lanes.streaming, Kind::MapWrite, name, upload, upload + 9_000);
+        let write =
+            Record::span(self.lanes.streaming, Kind::MapWrite, name, upload, upload + 9_000);
         self.push(write.with_arg(8 << 20));
         self.submit(self.lanes.streaming, "submit upload", upload + 9_000, 3_000);
         self.work(COPY, Kind::Copy, "upload textures", upload + 11_500, 62_000 + 900 * wobble);
@@ -251,7 +272,13 @@ impl Scene {
         self.push(Record::span(self.lanes.main, Kind::Mark, record, t, t + 30_000));
         self.submit(self.lanes.main, "submit compute", t + 30_000, 4_000);
         self.work(COMPUTE, Kind::Fill, "clear particles", t + 33_000, 11_000);
-        self.work(COMPUTE, Kind::Dispatch, "simulate particles", t + 33_200, 74_000 + 1_500 * wobble);
+        self.work(
+            COMPUTE,
+            Kind::Dispatch,
+            "simulate particles",
+            t + 33_200,
+            74_000 + 1_500 * wobble,
+        );
         let simulated = self.signal(COMPUTE, self.simulated, value, t + 33_500);
 
         self.submit(self.lanes.main, "submit graphics", t + 36_000, 5_000);
@@ -272,21 +299,29 @@ impl Scene {
 
     fn present(&mut self, value: u64, from_ns: u64, done_ns: u64) {
         let from = from_ns.max(self.done_ns.iter().rev().nth(1).map_or(0, |done| done + 16_000));
-        let names =
-            ["wait for frame", "present", "fence signaled", "release waiters"].map(|n| self.b.name(n));
+        let names = ["wait for frame", "present", "fence signaled", "release waiters"]
+            .map(|n| self.b.name(n));
         let isr = done_ns + 1_200;
         self.push(Record::span(self.lanes.interrupt, Kind::Interrupt, names[2], isr, isr + 1_800));
-        self.push(Record::span(self.lanes.interrupt, Kind::Dpc, names[3], isr + 1_900, isr + 5_500));
+        self.push(Record::span(
+            self.lanes.interrupt,
+            Kind::Dpc,
+            names[3],
+            isr + 1_900,
+            isr + 5_500,
+        ));
         let woken = isr + 7_500;
         let present = self.lanes.present;
         self.push(
-            Record::span(present, Kind::CpuWait, names[0], from, woken).on_fence(self.frame_done, value),
+            Record::span(present, Kind::CpuWait, names[0], from, woken)
+                .on_fence(self.frame_done, value),
         );
         self.push(Record::span(present, Kind::KernelCall, names[1], woken + 300, woken + 6_300));
     }
 }
 
-/// `boxes` records on so many queues, 4 engines, 4 threads and an interrupt line: deep queues, many fences.
+/// `boxes` records on so many queues, 4 engines, 4 threads and an interrupt line: deep queues, many
+/// fences.
 pub fn large(boxes: usize, queue_count: usize) -> Trace {
     let mut b = TraceBuilder::new(format!("stress with {queue_count} queues"), ClockName::Virtual);
     let threads: Vec<_> =
@@ -301,7 +336,8 @@ pub fn large(boxes: usize, queue_count: usize) -> Trace {
     let line = b.add_lane(LaneKind::Interrupt, "adapter 0", "line 0");
     let fences: Vec<_> = (0..queue_count).map(|i| b.add_fence(format!("fence {i}"))).collect();
     let kinds = [Kind::Draw, Kind::Dispatch, Kind::Copy, Kind::Fill, Kind::Timed];
-    let names: Vec<_> = (0..200).map(|i| b.name(&format!("kernel_{i:03}_of_some_length"))).collect();
+    let names: Vec<_> =
+        (0..200).map(|i| b.name(&format!("kernel_{i:03}_of_some_length"))).collect();
     let mut random = Random(42);
     let mut free = vec![0u64; queue_count];
     let mut signaled: Vec<Vec<u64>> = vec![Vec::new(); queue_count];
@@ -315,7 +351,13 @@ pub fn large(boxes: usize, queue_count: usize) -> Trace {
         let thread = threads[q % 4];
         let submit = b.name("submit");
         let first = records.len();
-        records.push(Record::span(thread, Kind::Submit, submit, queued.saturating_sub(120), queued));
+        records.push(Record::span(
+            thread,
+            Kind::Submit,
+            submit,
+            queued.saturating_sub(120),
+            queued,
+        ));
         let mut at = free[q].max(queued + 900);
         if value > 1 && round.is_multiple_of(2) {
             let end = at.max(signaled[from][value as usize - 2]) + 200;
@@ -333,7 +375,8 @@ pub fn large(boxes: usize, queue_count: usize) -> Trace {
             }
             at = end;
         }
-        let signal = Record::span(queues[q], Kind::Signal, NameId::NONE, at, at + 80).queued(queued);
+        let signal =
+            Record::span(queues[q], Kind::Signal, NameId::NONE, at, at + 80).queued(queued);
         records.push(signal.on_fence(fences[q], value));
         for record in &mut records[first..] {
             record.link = LinkId(round as u32 + 1);
@@ -357,7 +400,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }

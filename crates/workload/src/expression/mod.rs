@@ -1,12 +1,14 @@
-//! Whole-number expressions: `i - length`, `(frame - 1) % slots`, `max(1, completed(compute))`, `i > length`.
+//! Whole-number expressions: `i - length`, `(frame - 1) % slots`, `max(1, completed(compute))`, `i
+//! > length`.
 //!
-//! This room owns the grammar (`parser`) and the evaluation. The order that matters: a text is parsed once, when
-//! the file is read, and every name in it is resolved then; at run time only slots and ids are left. Numbers are
-//! 128 bits wide inside, so that every `u64` fence value can be written and `i - length` may pass below zero on its
-//! way; what reaches a fence, an offset or a length must fit its type and is an error otherwise, never a wrap.
+//! This room owns the grammar (`parser`) and the evaluation. The order that matters: a text is
+//! parsed once, when the file is read, and every name in it is resolved then; at run time only
+//! slots and ids are left. Numbers are 128 bits wide inside, so that every `u64` fence value can be
+//! written and `i - length` may pass below zero on its way; what reaches a fence, an offset or a
+//! length must fit its type and is an error otherwise, never a wrap.
 //!
-//! `toml_file` parses; whoever runs a workload evaluates. It does not know what a name means: that is asked of the
-//! caller.
+//! `toml_file` parses; whoever runs a workload evaluates. It does not know what a name means: that
+//! is asked of the caller.
 
 mod parser;
 
@@ -133,12 +135,15 @@ impl Expr {
             Self::Number(value) => Ok(*value),
             Self::Variable(slot) => scope.variable(*slot),
             Self::Completed(fence) => Ok(i128::from(scope.completed(fence.resolve(scope)?)?)),
-            Self::Negate(inner) => inner.evaluate(scope)?.checked_neg().ok_or(ArithmeticError::Overflow),
+            Self::Negate(inner) => {
+                inner.evaluate(scope)?.checked_neg().ok_or(ArithmeticError::Overflow)
+            }
             Self::Not(inner) => Ok(i128::from(inner.evaluate(scope)? == 0)),
             Self::Binary(operator, sides) => {
                 let left = sides.0.evaluate(scope)?;
                 match operator {
-                    // The right side is not looked at when the left one decides: `i > 0 && 10 / i > 2`.
+                    // The right side is not looked at when the left one decides: `i > 0 && 10 / i >
+                    // 2`.
                     Operator::And if left == 0 => Ok(0),
                     Operator::Or if left != 0 => Ok(1),
                     _ => operator.apply(left, sides.1.evaluate(scope)?),
@@ -147,7 +152,8 @@ impl Expr {
         }
     }
 
-    /// The value where only `u64` makes sense: fence values, lengths, offsets, durations in nanoseconds.
+    /// The value where only `u64` makes sense: fence values, lengths, offsets, durations in
+    /// nanoseconds.
     ///
     /// # Errors
     /// As [`Expr::evaluate`], and values outside `u64`.
@@ -297,7 +303,10 @@ mod tests {
         assert_eq!(wrong("i - lenght").offset, 4);
         assert_eq!(wrong("i - lenght").text, "unknown name 'lenght'");
         assert_eq!(wrong("i i").offset, 2);
-        assert_eq!(wrong("i +").text, "the expression ends too early; a number or a name is missing");
+        assert_eq!(
+            wrong("i +").text,
+            "the expression ends too early; a number or a name is missing"
+        );
         assert!(wrong("sqrt(2)").text.contains("no function 'sqrt'"));
         assert!(wrong("(1 + 2").text.contains("')' is missing"));
         assert!(wrong("12cats").text.contains("not a whole number"));

@@ -1,7 +1,7 @@
 //! Text → [`Expr`], one character of look-ahead, with the place of the first mistake.
 //!
-//! This room owns the grammar. What a name means is asked of the caller ([`Names`]), so that the same grammar serves
-//! constants, programs and expectations. It evaluates nothing.
+//! This room owns the grammar. What a name means is asked of the caller ([`Names`]), so that the
+//! same grammar serves constants, programs and expectations. It evaluates nothing.
 
 use super::{Expr, Operator};
 use crate::model::FenceRef;
@@ -42,7 +42,9 @@ pub fn parse(text: &str, names: &dyn Names) -> Result<Expr, ParseError> {
     parser.skip_spaces();
     match parser.rest().chars().next() {
         None => Ok(expr),
-        Some(found) => Err(parser.wrong(format!("'{found}' is not expected here; an operator is missing?"))),
+        Some(found) => {
+            Err(parser.wrong(format!("'{found}' is not expected here; an operator is missing?")))
+        }
     }
 }
 
@@ -99,7 +101,11 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, token: &str) -> Result<(), ParseError> {
-        if self.take(token) { Ok(()) } else { Err(self.wrong(format!("'{token}' is missing here"))) }
+        if self.take(token) {
+            Ok(())
+        } else {
+            Err(self.wrong(format!("'{token}' is missing here")))
+        }
     }
 
     /// One level of left-associative operators; longer tokens stand before their beginnings.
@@ -115,9 +121,9 @@ impl<'a> Parser<'a> {
     fn choice(&mut self) -> Parsed {
         self.depth += 1;
         if self.depth > DEPTH_LIMIT {
-            return Err(
-                self.wrong(format!("nested deeper than {DEPTH_LIMIT} levels; use a constant in [let]"))
-            );
+            return Err(self.wrong(format!(
+                "nested deeper than {DEPTH_LIMIT} levels; use a constant in [let]"
+            )));
         }
         let expr = self.level(&[("||", Operator::Or)], Self::both);
         self.depth -= 1;
@@ -176,8 +182,14 @@ impl<'a> Parser<'a> {
         match self.rest().chars().next() {
             Some(c) if c.is_ascii_digit() => self.number(),
             Some(c) if c.is_ascii_alphabetic() || c == '_' => self.named(),
-            Some(c) => Err(self.wrong(format!("'{c}' is not expected here; a number or a name is missing"))),
-            None => Err(self.wrong("the expression ends too early; a number or a name is missing".into())),
+            Some(c) => {
+                Err(self
+                    .wrong(format!("'{c}' is not expected here; a number or a name is missing")))
+            }
+            None => {
+                Err(self
+                    .wrong("the expression ends too early; a number or a name is missing".into()))
+            }
         }
     }
 
@@ -246,7 +258,8 @@ impl<'a> Parser<'a> {
             None
         };
         self.expect(")")?;
-        let fence = self.names.fence(name, index).map_err(|text| ParseError { offset: start, text })?;
+        let fence =
+            self.names.fence(name, index).map_err(|text| ParseError { offset: start, text })?;
         Ok(Expr::Completed(Box::new(fence)))
     }
 }

@@ -1,9 +1,9 @@
 //! The JSON of an event → records.
 //!
-//! Purpose: numbers that are sometimes texts, fields that come twice or not at all, categories under old and new names.
-//! Most events (operators, annotations, Python stacks) are dropped at once; `args` is read only where it can matter.
-//! Invariant: an event that matters and cannot be true is counted as damaged and left out.
-//! Entry point: [`read`].
+//! Purpose: numbers that are sometimes texts, fields that come twice or not at all, categories
+//! under old and new names. Most events (operators, annotations, Python stacks) are dropped at
+//! once; `args` is read only where it can matter. Invariant: an event that matters and cannot be
+//! true is counted as damaged and left out. Entry point: [`read`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,8 +17,8 @@ use super::number::{us_to_ns, whole};
 use super::repair::repair;
 use super::scan::scan;
 use crate::recording::{
-    Awaited, CallId, CallRecord, CallRef, Fault, LONGEST_NS, Launcher, NameId, ProcessId, Recording,
-    StreamId, StreamKey, SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord, call,
+    Awaited, CallId, CallRecord, CallRef, Fault, LONGEST_NS, Launcher, NameId, ProcessId,
+    Recording, StreamId, StreamKey, SyncKind, SyncRecord, TrackId, WorkKind, WorkRecord, call,
 };
 
 /// Process and thread of an event as written, interned.
@@ -55,7 +55,8 @@ struct Trace {
 }
 
 impl Trace {
-    /// The process of everything: a file has one, or several whose host calls are told apart by time.
+    /// The process of everything: a file has one, or several whose host calls are told apart by
+    /// time.
     fn process(&mut self) -> ProcessId {
         self.recording.process(0)
     }
@@ -116,7 +117,9 @@ impl Trace {
             .collect();
         let begins: HashMap<i64, CallId> = (self.flows.iter())
             .filter(|flow| flow.begins)
-            .filter_map(|flow| Some((flow.id, *calls.get(&(*self.tracks.get(&flow.track)?, flow.at))?)))
+            .filter_map(|flow| {
+                Some((flow.id, *calls.get(&(*self.tracks.get(&flow.track)?, flow.at))?))
+            })
             .collect();
         let ends: HashMap<(Track, i64), CallId> = (self.flows.iter())
             .filter(|flow| !flow.begins)
@@ -340,9 +343,17 @@ fn take_sync<'a>(trace: &mut Trace, fields: &Fields<'a>) -> Result<(), Wrong<'a>
     let device = id("device", args.device)?;
     let of = stream(id("stream", args.stream)?);
     let wait_on_stream = stream(id("wait_on_stream", args.wait_on_stream)?);
-    let wait_on_record = id("wait_on_cuda_event_record_corr_id", args.wait_on_record)?.filter(|id| *id >= 0);
+    let wait_on_record =
+        id("wait_on_cuda_event_record_corr_id", args.wait_on_record)?.filter(|id| *id >= 0);
     let Some(correlation) = id("correlation", args.correlation)? else { return Ok(()) };
-    trace.syncs.push(RawSync { kind, device, stream: of, correlation, wait_on_stream, wait_on_record });
+    trace.syncs.push(RawSync {
+        kind,
+        device,
+        stream: of,
+        correlation,
+        wait_on_stream,
+        wait_on_record,
+    });
     Ok(())
 }
 
@@ -419,7 +430,9 @@ impl<'de> Visitor<'de> for ArgVisitor {
         let mut fields = ArgFields::default();
         while let Some(key) = map.next_key_seed(Text)? {
             match key.as_ref() {
-                "correlation" | "correlation id" | "correlation_id" => fields.correlation = raw(&mut map)?,
+                "correlation" | "correlation id" | "correlation_id" => {
+                    fields.correlation = raw(&mut map)?
+                }
                 "stream" | "queue" => {
                     let value = raw(&mut map)?;
                     if whole(value) != Err(Fault::NotANumber) {

@@ -1,8 +1,8 @@
 //! Decimal numbers of a trace → whole numbers, without floats.
 //!
-//! Times are written in microseconds since 1970, whole or with a fraction. A float holds such a number to a quarter of
-//! a microsecond only, and differences drift. The decimal point is moved instead.
-//! Entry points: [`us_to_ns`], [`whole`].
+//! Times are written in microseconds since 1970, whole or with a fraction. A float holds such a
+//! number to a quarter of a microsecond only, and differences drift. The decimal point is moved
+//! instead. Entry points: [`us_to_ns`], [`whole`].
 
 use crate::recording::Fault;
 
@@ -14,8 +14,8 @@ pub fn us_to_ns(text: &str) -> Result<i64, Fault> {
     i64::try_from(shifted(text, 3)?).map_err(|_| Fault::OutOfRange)
 }
 
-/// A whole number, also when it is written as `7.0` or in quotes. Numbers above 63 bits keep their lower 64 bits:
-/// handles and hashes are ids too.
+/// A whole number, also when it is written as `7.0` or in quotes. Numbers above 63 bits keep their
+/// lower 64 bits: handles and hashes are ids too.
 ///
 /// # Errors
 /// [`Fault::NotANumber`], and [`Fault::OutOfRange`] beyond 64 bits.
@@ -53,9 +53,10 @@ fn shifted(text: &str, places: i64) -> Result<i128, Fault> {
         return Err(Fault::OutOfRange);
     }
     let digits = before.bytes().chain(after.bytes()).skip(zeros).chain(std::iter::repeat(b'0'));
-    let value = digits
-        .take(usize::try_from(wanted).unwrap_or(0))
-        .try_fold(0i128, |value, digit| value.checked_mul(10)?.checked_add(i128::from(digit - b'0')));
+    let value =
+        digits.take(usize::try_from(wanted).unwrap_or(0)).try_fold(0i128, |value, digit| {
+            value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))
+        });
     let value = value.ok_or(Fault::OutOfRange)?;
     Ok(if negative { -value } else { value })
 }
@@ -93,7 +94,9 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_told_from_what_is_too_large() {
-        for text in ["", "null", "1.2.3", "nan", "inf", "-", ".", "12a", "[1]", "1e", "--1", "1e1.5"] {
+        for text in
+            ["", "null", "1.2.3", "nan", "inf", "-", ".", "12a", "[1]", "1e", "--1", "1e1.5"]
+        {
             assert_eq!(us_to_ns(text), Err(Fault::NotANumber), "{text}");
         }
         for text in ["1e999", "1e30", "-1e30", "9223372036854775.808", "1e999999999999999999999"] {

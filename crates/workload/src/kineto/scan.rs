@@ -1,8 +1,9 @@
-//! The outer structure of a trace: an object with `traceEvents`, or a bare array; one event at a time.
+//! The outer structure of a trace: an object with `traceEvents`, or a bare array; one event at a
+//! time.
 //!
-//! Invariants: at most one event and one block of the file are in memory. A bracket inside a text does not count.
-//! What stands outside the events is skipped by its brackets and not checked further.
-//! Entry point: [`scan`].
+//! Invariants: at most one event and one block of the file are in memory. A bracket inside a text
+//! does not count. What stands outside the events is skipped by its brackets and not checked
+//! further. Entry point: [`scan`].
 
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -16,11 +17,12 @@ const LONGEST_EVENT: usize = 64 << 20;
 /// What some exports put in front of their text.
 pub const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// Hands the JSON of each event to `each`; returns how many there were. An error of `each` is a sentence with the
-/// offset in the event.
+/// Hands the JSON of each event to `each`; returns how many there were. An error of `each` is a
+/// sentence with the offset in the event.
 ///
 /// # Errors
-/// A sentence with the place: a file that ends too early, cannot be unpacked or is no trace, and errors of `each`.
+/// A sentence with the place: a file that ends too early, cannot be unpacked or is no trace, and
+/// errors of `each`.
 pub fn scan(
     source: impl Read,
     each: impl FnMut(Position, &[u8]) -> Result<(), (usize, String)>,
@@ -56,7 +58,8 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
             b'{' => self.members()?,
             b'[' => self.array()?,
             _ => {
-                return Err(self.unexpected("a trace: an object with \"traceEvents\", or an array of events"));
+                return Err(self
+                    .unexpected("a trace: an object with \"traceEvents\", or an array of events"));
             }
         }
         match self.next()? {
@@ -79,7 +82,9 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
                 self.expect(b':', "':'")?;
                 match self.peek()? {
                     b'[' if is_events => self.array()?,
-                    _ if is_events => return Err(self.unexpected("an array of events in \"traceEvents\"")),
+                    _ if is_events => {
+                        return Err(self.unexpected("an array of events in \"traceEvents\""));
+                    }
                     _ => self.skip()?,
                 }
                 found |= is_events;
@@ -92,9 +97,11 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
         self.advance(1);
         match found {
             true => Ok(()),
-            false => Err("the JSON has no \"traceEvents\"; give a trace exported by the PyTorch profiler \
+            false => Err(
+                "the JSON has no \"traceEvents\"; give a trace exported by the PyTorch profiler \
                           (export_chrome_trace)"
-                .into()),
+                    .into(),
+            ),
         }
     }
 
@@ -163,7 +170,9 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
             }
             let length = self.text.len() - self.at;
             if length > LONGEST_EVENT {
-                return Err(self.wrong(&format!("a value is longer than {} MiB", LONGEST_EVENT >> 20)));
+                return Err(
+                    self.wrong(&format!("a value is longer than {} MiB", LONGEST_EVENT >> 20))
+                );
             }
             if !self.fill()? {
                 self.advance(length);
@@ -178,7 +187,8 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
         if !matches!(self.peek()?, b'{' | b'[' | b'"') {
             loop {
                 let rest = &self.text[self.at..];
-                let length = rest.iter().take_while(|byte| !matches!(byte, b',' | b'}' | b']')).count();
+                let length =
+                    rest.iter().take_while(|byte| !matches!(byte, b',' | b'}' | b']')).count();
                 let ended = length < rest.len();
                 self.advance(length);
                 if ended {
@@ -240,7 +250,8 @@ impl<R: Read, F: FnMut(Position, &[u8]) -> Result<(), (usize, String)>> Scanner<
     }
 
     fn unexpected(&self, wanted: &str) -> String {
-        let rest = self.text[self.at..].split(|byte| byte.is_ascii_whitespace()).next().unwrap_or(&[]);
+        let rest =
+            self.text[self.at..].split(|byte| byte.is_ascii_whitespace()).next().unwrap_or(&[]);
         let found = String::from_utf8_lossy(&rest[..rest.len().min(16)]);
         self.wrong(&format!("'{found}' where {wanted} is expected"))
     }
@@ -326,12 +337,14 @@ mod tests {
     #[test]
     fn events_are_found_wherever_blocks_end() {
         let (first, second) = ("{\"x\": \"}{\\\\\"}", "{}");
-        let before = "{\"a\": [{\"traceEvents\": [1]}, \"}\\\"]\"], \"b\": -1.5,\n \"traceEvents\": [\n";
+        let before =
+            "{\"a\": [{\"traceEvents\": [1]}, \"}\\\"]\"], \"b\": -1.5,\n \"traceEvents\": [\n";
         let between = ",\n\n ";
         let text = [before, first, between, second, "] , \"c\": {}}\n"].concat();
         let at = |number, line, byte: usize| Position::Event { number, line, byte: byte as u64 };
         let (start, next) = (before.len(), before.len() + first.len() + between.len());
-        let expected = vec![(at(1, 3, start), first.to_owned()), (at(2, 5, next), second.to_owned())];
+        let expected =
+            vec![(at(1, 3, start), first.to_owned()), (at(2, 5, next), second.to_owned())];
         assert_eq!(events(&text), Ok(expected));
         assert_eq!(events("[]").unwrap(), []);
     }

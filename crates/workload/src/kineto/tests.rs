@@ -1,5 +1,5 @@
-//! Small traces of every shape, written here: names of two vendors, old and new categories, what is missing, what is
-//! broken. Recorded traces are read in `tests/real_traces.rs`.
+//! Small traces of every shape, written here: names of two vendors, old and new categories, what is
+//! missing, what is broken. Recorded traces are read in `tests/real_traces.rs`.
 
 use crate::model::{CommandKind, Engine, OpKind, Ready, Workload};
 use crate::recording::{Gaps, ImportOptions, ImportReport};
@@ -15,7 +15,8 @@ fn object(events: &str) -> String {
 }
 
 fn good(text: &str) -> Workload {
-    import(text.as_bytes(), "t.json", &ImportOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+    import(text.as_bytes(), "t.json", &ImportOptions::default())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn bad(bytes: &[u8]) -> String {
@@ -140,7 +141,11 @@ fn old_flow_arrows_join_work_without_correlations() {
                {{"ph":"X","cat":"Kernel","name":"k","pid":0,"tid":7,"ts":120,"dur":5,"args":{{"stream":7}}}}"#
         ));
         let workload = good(&text);
-        assert_eq!((report(&workload).launches, report(&workload).work_without_launch), (1, 0), "{category}");
+        assert_eq!(
+            (report(&workload).launches, report(&workload).work_without_launch),
+            (1, 0),
+            "{category}"
+        );
     }
 }
 
@@ -221,7 +226,10 @@ fn gaps_are_kept_or_dropped() {
     };
     let keep = ImportOptions::default();
     assert_eq!(delays(&keep), [5_000, 380_000]);
-    assert_eq!(delays(&ImportOptions { turnaround_ns: 2_000, launch_ns: 6_000, ..keep }), [378_000]);
+    assert_eq!(
+        delays(&ImportOptions { turnaround_ns: 2_000, launch_ns: 6_000, ..keep }),
+        [378_000]
+    );
     assert!(delays(&ImportOptions { gaps: Gaps::Drop, ..keep }).is_empty());
 }
 
@@ -241,28 +249,44 @@ fn two_threads_on_one_stream_keep_their_recorded_order() {
     );
     let workload = good(&text);
     assert_eq!((workload.threads.len(), workload.marks), (2, 2));
-    assert!(workload.threads[1].body.iter().any(|op| matches!(op.kind, OpKind::AwaitMark { mark: 0, .. })));
-    assert!(workload.threads[0].body.iter().any(|op| matches!(op.kind, OpKind::AwaitMark { mark: 1, .. })));
+    assert!(
+        workload.threads[1]
+            .body
+            .iter()
+            .any(|op| matches!(op.kind, OpKind::AwaitMark { mark: 0, .. }))
+    );
+    assert!(
+        workload.threads[0]
+            .body
+            .iter()
+            .any(|op| matches!(op.kind, OpKind::AwaitMark { mark: 1, .. }))
+    );
 }
 
 #[test]
 fn streams_that_only_copy_use_copy_engines_and_devices_are_told_apart() {
-    let copy =
-        kernel("Memcpy HtoD (Pinned -> Device)", "110", "5", 7, 1).replace("\"kernel\"", "\"gpu_memcpy\"");
+    let copy = kernel("Memcpy HtoD (Pinned -> Device)", "110", "5", 7, 1)
+        .replace("\"kernel\"", "\"gpu_memcpy\"");
     let second = kernel("k", "110", "5", 7, 2).replace("\"device\":0", "\"device\":1");
     let text = object(
-        &[call("cudaMemcpyAsync", "100", "5", 1), call("cudaLaunchKernel", "106", "2", 2), copy, second]
-            .join(","),
+        &[
+            call("cudaMemcpyAsync", "100", "5", 1),
+            call("cudaLaunchKernel", "106", "2", 2),
+            copy,
+            second,
+        ]
+        .join(","),
     );
     let workload = good(&text);
-    let queues: Vec<(&str, Engine)> = workload.queues.iter().map(|q| (q.name.as_str(), q.engine)).collect();
+    let queues: Vec<(&str, Engine)> =
+        workload.queues.iter().map(|q| (q.name.as_str(), q.engine)).collect();
     assert_eq!(queues, [("gpu 0 stream 7", Engine::Copy), ("gpu 1 stream 7", Engine::Compute)]);
 }
 
 #[test]
 fn a_blocking_copy_blocks_the_host() {
-    let copy =
-        kernel("Memcpy DtoH (Device -> Pageable)", "110", "50", 7, 1).replace("\"kernel\"", "\"gpu_memcpy\"");
+    let copy = kernel("Memcpy DtoH (Device -> Pageable)", "110", "50", 7, 1)
+        .replace("\"kernel\"", "\"gpu_memcpy\"");
     let workload = good(&object(&[call("cudaMemcpyAsync", "100", "70", 1), copy].join(",")));
     assert_eq!(report(&workload).blocking_copies, 1);
     assert!(workload.threads[0].body.iter().any(|op| matches!(op.kind, OpKind::CpuWait { .. })));
@@ -270,8 +294,8 @@ fn a_blocking_copy_blocks_the_host() {
 
 #[test]
 fn tokens_that_are_no_json_are_mended() {
-    let text =
-        object(&kernel("a", "110", "0", 7, 1)).replace("\"device\":0", "\"bandwidth\": inf, \"device\":0");
+    let text = object(&kernel("a", "110", "0", 7, 1))
+        .replace("\"device\":0", "\"bandwidth\": inf, \"device\":0");
     assert_eq!(report(&good(&text)).kernels, 1);
 }
 
@@ -304,16 +328,22 @@ fn packed_files_are_recognised_by_their_content() {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(two_streams("cuda").as_bytes()).unwrap();
     let packed = packer.finish().unwrap();
-    let workload = import(&packed, "folder/run.pt.trace.json.gz", &ImportOptions::default()).unwrap();
+    let workload =
+        import(&packed, "folder/run.pt.trace.json.gz", &ImportOptions::default()).unwrap();
     assert_eq!(workload.name, "run.pt.trace");
     assert!(bad(&packed[..packed.len() / 2]).contains("cut short"));
 }
 
-/// A launch and its kernel, and between them one damaged event: the text in front of the message's fault.
+/// A launch and its kernel, and between them one damaged event: the text in front of the message's
+/// fault.
 fn with_damaged(event: &str) -> Vec<String> {
     let text = object(
-        &[call("cudaLaunchKernel", "100", "5", 1), event.to_owned(), kernel("a", "110", "10", 7, 1)]
-            .join(","),
+        &[
+            call("cudaLaunchKernel", "100", "5", 1),
+            event.to_owned(),
+            kernel("a", "110", "10", 7, 1),
+        ]
+        .join(","),
     );
     let workload = good(&text);
     let report = report(&workload);
@@ -358,7 +388,11 @@ fn damaged_events_are_counted_shown_and_left_out() {
         (call("nan", "1"), "'cudaLaunchKernel': ts nan is not a finite number"),
         (call("120", "1e30"), "'cudaLaunchKernel': dur 1e30 does not fit in 64 bits"),
     ] {
-        assert_eq!(with_damaged(&event), [format!("event 2 (line 1, byte 153), {wrong}")], "{event}");
+        assert_eq!(
+            with_damaged(&event),
+            [format!("event 2 (line 1, byte 153), {wrong}")],
+            "{event}"
+        );
     }
     // Events that no replay needs are not looked into.
     let operator = kernel("nan", "1e30").replace("\"cat\":\"kernel\"", "\"cat\":\"cpu_op\"");
@@ -371,17 +405,25 @@ fn of_many_damaged_events_the_first_few_are_shown() {
     events.extend((0..8).map(|k| kernel("broken", &format!("{k}"), "-1", 7, 2)));
     let workload = good(&object(&events.join(",\n")));
     let lines = report(&workload).lines();
-    let at = lines.iter().position(|line| line == "8 damaged events are left out, the first 5:").unwrap();
+    let at = lines
+        .iter()
+        .position(|line| line == "8 damaged events are left out, the first 5:")
+        .unwrap();
     assert!(lines[at + 5].starts_with("  event 6 (line 6, byte"), "{}", lines[at + 5]);
     assert!(!lines[at + 6].contains("event 7"));
     let none = bad(object(&events[1..].join(",")).as_bytes());
-    assert!(none.contains("no GPU work") && none.contains("8 damaged events are left out"), "{none}");
+    assert!(
+        none.contains("no GPU work") && none.contains("8 damaged events are left out"),
+        "{none}"
+    );
 }
 
 #[test]
 fn a_recording_longer_than_a_day_is_refused_with_its_outlier() {
     let good_ones = |at: u64| {
-        (0..3u64).map(move |k| kernel("a", &format!("{}", at + 10 * k), "5", 7, k)).collect::<Vec<_>>()
+        (0..3u64)
+            .map(move |k| kernel("a", &format!("{}", at + 10 * k), "5", 7, k))
+            .collect::<Vec<_>>()
     };
     let day_us = 24 * 3600 * 1_000_000u64;
     let mut early = good_ones(1_700_000_000_000_000);
@@ -403,7 +445,10 @@ fn the_order_of_the_events_in_the_file_says_nothing() {
     let events: Vec<String> = (0..6u64)
         .flat_map(|k| {
             let (at, start) = (format!("{}", 100 + 20 * k), format!("{}", 110 + 20 * k));
-            [call("cudaLaunchKernel", &at, "5", k), kernel(&format!("k{k}"), &start, "10", 7 + k % 2, k)]
+            [
+                call("cudaLaunchKernel", &at, "5", k),
+                kernel(&format!("k{k}"), &start, "10", 7 + k % 2, k),
+            ]
         })
         .collect();
     let forwards = good(&object(&events.join(",")));
@@ -427,9 +472,18 @@ fn hip_categories_and_fields_are_read_as_those_of_cuda() {
         let workload = good(&text);
         let report = report(&workload);
         assert_eq!((report.stream_waits, report.stream_syncs), (1, 1), "{category}");
-        assert_eq!((report.stream_waits_unpaired, report.stream_syncs_unpaired), (0, 0), "{category}");
+        assert_eq!(
+            (report.stream_waits_unpaired, report.stream_syncs_unpaired),
+            (0, 0),
+            "{category}"
+        );
         let waits = |kind: fn(&OpKind) -> bool| {
-            workload.threads.iter().flat_map(|thread| thread.body.iter()).filter(|op| kind(&op.kind)).count()
+            workload
+                .threads
+                .iter()
+                .flat_map(|thread| thread.body.iter())
+                .filter(|op| kind(&op.kind))
+                .count()
         };
         assert_eq!(waits(|kind| matches!(kind, OpKind::Wait { .. })), 1, "{category}");
         assert_eq!(waits(|kind| matches!(kind, OpKind::CpuWait { .. })), 1, "{category}");

@@ -1,7 +1,7 @@
 //! The numbers that a workload can ask for.
 //!
-//! This room owns their definitions. Counts are given; times of queues come from the timeline and are unknown without
-//! one. It does not judge: bounds are `verify`'s.
+//! This room owns their definitions. Counts are given; times of queues come from the timeline and
+//! are unknown without one. It does not judge: bounds are `verify`'s.
 
 use super::{Execution, QueueTimes, preemptions};
 use crate::expect::Metric;
@@ -44,8 +44,9 @@ pub(crate) struct QueueNumbers {
 impl Measured {
     /// The metric, of these queues where it is one of queues; `None` when this run cannot know it.
     pub(crate) fn value(&self, metric: Metric, queues: &[usize]) -> Option<u64> {
-        let counted =
-            |number: fn(&QueueNumbers) -> u64| Some(queues.iter().map(|q| number(&self.queues[*q])).sum());
+        let counted = |number: fn(&QueueNumbers) -> u64| {
+            Some(queues.iter().map(|q| number(&self.queues[*q])).sum())
+        };
         let chosen = || -> Option<Vec<&QueueTimes>> {
             let times = self.times.as_ref()?;
             Some(queues.iter().map(|queue| &times[*queue]).collect())
@@ -90,7 +91,8 @@ fn latencies(queues: &[&QueueTimes]) -> Option<Vec<u64>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// Starts and ends in the order of time, ends first at one moment: what ends then does not meet what begins then.
+/// Starts and ends in the order of time, ends first at one moment: what ends then does not meet
+/// what begins then.
 fn changes(spans: impl Iterator<Item = (u64, u64, usize)>) -> Vec<(u64, bool, usize)> {
     let mut all: Vec<(u64, bool, usize)> = spans
         .flat_map(|(start, end, queue)| [(start, true, queue), (end.max(start), false, queue)])
@@ -102,7 +104,11 @@ fn changes(spans: impl Iterator<Item = (u64, u64, usize)>) -> Vec<(u64, bool, us
 /// How long at least two of the queues were executing.
 fn overlap_ns(queues: &[&QueueTimes]) -> u64 {
     let spans = queues.iter().enumerate().flat_map(|(number, queue)| {
-        queue.executions.iter().filter(|e| e.end_ns > e.start_ns).map(move |e| (e.start_ns, e.end_ns, number))
+        queue
+            .executions
+            .iter()
+            .filter(|e| e.end_ns > e.start_ns)
+            .map(move |e| (e.start_ns, e.end_ns, number))
     });
     time_shared(spans, queues.len())
 }
@@ -110,8 +116,11 @@ fn overlap_ns(queues: &[&QueueTimes]) -> u64 {
 /// How long at least two nodes worked at once, gaps left out.
 pub(crate) fn work_overlap_ns(queues: &[QueueTimes]) -> u64 {
     let nodes = queues.iter().map(|queue| queue.node as usize + 1).max().unwrap_or(0);
-    let work = queues.iter().flat_map(|queue| queue.commands.iter().map(move |c| (c, queue.node as usize)));
-    let work = work.filter(|(command, _)| command.kind != Kind::Gap && command.end_ns > command.start_ns);
+    let work = queues
+        .iter()
+        .flat_map(|queue| queue.commands.iter().map(move |c| (c, queue.node as usize)));
+    let work =
+        work.filter(|(command, _)| command.kind != Kind::Gap && command.end_ns > command.start_ns);
     time_shared(work.map(|(command, node)| (command.start_ns, command.end_ns, node)), nodes)
 }
 
@@ -136,7 +145,8 @@ fn time_shared(spans: impl Iterator<Item = (u64, u64, usize)>, groups: usize) ->
 
 /// Most command buffers that were queued and not yet done.
 fn in_flight_max(queues: &[&QueueTimes]) -> u64 {
-    let spans = each(queues).map(|e| (e.queued_ns.min(e.start_ns), e.end_ns.max(e.start_ns + 1), 0));
+    let spans =
+        each(queues).map(|e| (e.queued_ns.min(e.start_ns), e.end_ns.max(e.start_ns + 1), 0));
     let (mut now, mut most) = (0u64, 0);
     for (_, begins, _) in changes(spans) {
         now = if begins { now + 1 } else { now - 1 };
@@ -156,7 +166,12 @@ mod tests {
             started_ns: 2,
             gpu_waits: 7,
             queues: vec![
-                QueueNumbers { packets: 2, busy_ns: 160, blocked_ns: 17, ..QueueNumbers::default() },
+                QueueNumbers {
+                    packets: 2,
+                    busy_ns: 160,
+                    blocked_ns: 17,
+                    ..QueueNumbers::default()
+                },
                 QueueNumbers { packets: 1, busy_ns: 6, ..QueueNumbers::default() },
             ],
             times: Some(queue_times(&trace, &queues)),
@@ -168,7 +183,11 @@ mod tests {
     fn every_metric_has_its_definition() {
         let m = measured();
         assert_eq!(m.value(Metric::OverlapNs, &[0, 1]), Some(8));
-        assert_eq!(m.value(Metric::QueueLatencyNs, &[0]), Some(100), "5 and 100: the upper of the two");
+        assert_eq!(
+            m.value(Metric::QueueLatencyNs, &[0]),
+            Some(100),
+            "5 and 100: the upper of the two"
+        );
         assert_eq!(m.value(Metric::QueueLatencyMaxNs, &[0]), Some(100));
         assert_eq!(m.value(Metric::QueueLatencyNs, &[1]), Some(2));
         assert_eq!(m.value(Metric::FinishNs, &[0]), Some(198));

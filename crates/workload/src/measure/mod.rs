@@ -1,11 +1,13 @@
-//! Numbers of a run that only its timeline knows: when each submission of a queue was queued, began and ended.
+//! Numbers of a run that only its timeline knows: when each submission of a queue was queued, began
+//! and ended.
 //!
-//! Rooms: here, records → submissions of queues · `metrics` (the numbers that a workload can ask for) · `replay` (how
-//! far recorded work is from where it was recorded).
+//! Rooms: here, records → submissions of queues · `metrics` (the numbers that a workload can ask
+//! for) · `replay` (how far recorded work is from where it was recorded).
 //!
-//! An engine records its commands with the queue of each, a queue's lane the command buffers. Times say which buffer a command
-//! belongs to, because a queue executes one buffer at a time. Queues of user mode put empty buffers between those of the
-//! application (progress values need them); they have no name and are left out. Nothing here runs or judges.
+//! An engine records its commands with the queue of each, a queue's lane the command buffers. Times
+//! say which buffer a command belongs to, because a queue executes one buffer at a time. Queues of
+//! user mode put empty buffers between those of the application (progress values need them); they
+//! have no name and are left out. Nothing here runs or judges.
 
 pub(crate) mod metrics;
 pub(crate) mod replay;
@@ -83,7 +85,8 @@ pub(crate) fn queue_times(trace: &Trace, queues: &[QueueOnTimeline]) -> Vec<Queu
     .collect()
 }
 
-/// The buffers of the application among all that ran: those with a name where any has one, else the first so many.
+/// The buffers of the application among all that ran: those with a name where any has one, else the
+/// first so many.
 fn own_buffers(mut records: Vec<&Record>, submissions: u64) -> Vec<Execution> {
     let wanted = usize::try_from(submissions).unwrap_or(usize::MAX);
     if records.len() > wanted && records.iter().any(|record| record.name != NameId::NONE) {
@@ -110,11 +113,13 @@ fn of_node(times: &[QueueTimes], node: u32) -> Vec<(usize, Execution)> {
     all
 }
 
-/// Gives each command of a queue to the buffer that it ran in: the last that had begun. Commands of other buffers are left out.
+/// Gives each command of a queue to the buffer that it ran in: the last that had begun. Commands of
+/// other buffers are left out.
 fn attribute(executions: &[Execution], commands: &[&Record]) -> Vec<CommandSpan> {
     let span = |command: &&Record| {
         let begun = executions.partition_point(|e| e.start_ns <= command.start_ns);
-        let execution = begun.checked_sub(1).filter(|last| executions[*last].end_ns >= command.end_ns)?;
+        let execution =
+            begun.checked_sub(1).filter(|last| executions[*last].end_ns >= command.end_ns)?;
         Some(CommandSpan {
             execution,
             kind: command.kind,
@@ -138,7 +143,9 @@ pub(crate) fn preemptions(times: &[QueueTimes]) -> u64 {
         for (queue, execution) in of_node(times, node) {
             open.retain(|(_, running)| running.end_ns > execution.start_ns);
             let interrupts = |(other, running): &(usize, Execution)| {
-                *other != queue && running.start_ns < execution.start_ns && execution.end_ns <= running.end_ns
+                *other != queue
+                    && running.start_ns < execution.start_ns
+                    && execution.end_ns <= running.end_ns
             };
             count += u64::from(open.iter().any(interrupts));
             open.push((queue, execution));
@@ -185,7 +192,11 @@ pub(crate) mod tests {
     fn commands_belong_to_the_buffer_that_was_running() {
         let (trace, queues) = sample();
         let times = queue_times(&trace, &queues);
-        assert_eq!(times[0].executions.len(), 2, "the buffer without a name is not the application's");
+        assert_eq!(
+            times[0].executions.len(),
+            2,
+            "the buffer without a name is not the application's"
+        );
         let starts: Vec<(usize, u64, bool)> =
             times[0].commands.iter().map(|c| (c.execution, c.start_ns, c.resumed)).collect();
         assert_eq!(starts, [(0, 12, false), (0, 49, true), (1, 121, false), (1, 161, false)]);
@@ -197,8 +208,9 @@ pub(crate) mod tests {
     #[test]
     fn without_names_the_first_ones_are_the_applications() {
         let lane = LaneId(0);
-        let records: Vec<Record> =
-            (0..4u64).map(|at| Record::span(lane, Kind::Execute, NameId::NONE, at, at + 1)).collect();
+        let records: Vec<Record> = (0..4u64)
+            .map(|at| Record::span(lane, Kind::Execute, NameId::NONE, at, at + 1))
+            .collect();
         let kept = own_buffers(records.iter().collect(), 3);
         assert_eq!(kept.len(), 3);
         assert_eq!(kept[2].start_ns, 2);

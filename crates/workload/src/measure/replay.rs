@@ -1,8 +1,8 @@
 //! How far replayed work is from where it was recorded.
 //!
-//! This room owns the comparison: actual start on the engine, counted from the start of the run, against the recorded
-//! start, counted from the start of the recording. Starts that the trace does not explain are counted apart: with gaps kept
-//! they are imitated, not explained.
+//! This room owns the comparison: actual start on the engine, counted from the start of the run,
+//! against the recorded start, counted from the start of the recording. Starts that the trace does
+//! not explain are counted apart: with gaps kept they are imitated, not explained.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::model::{QueueId, Recorded};
 /// A start this close to its recorded time is counted as met.
 const CLOSE_NS: u64 = 10_000;
 
-/// The errors of one replay. Times in nanoseconds, errors without sign; over work that the trace explains.
+/// The errors of one replay. Times in nanoseconds, errors without sign; over work that the trace
+/// explains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReplayError {
     /// Work whose start the trace explains, and that ran.
@@ -34,14 +35,16 @@ pub struct ReplayError {
     pub unexplained_median_error_ns: u64,
     /// How much later than recorded the explained start in the middle was; negative when earlier.
     pub median_shift_ns: i64,
-    /// The distance from one start to the next on the same queue, against the recorded one: half are at most so far off.
-    /// Starts drift apart by the sum of such steps; this is how good each single one is.
+    /// The distance from one start to the next on the same queue, against the recorded one: half
+    /// are at most so far off. Starts drift apart by the sum of such steps; this is how good each
+    /// single one is.
     pub median_step_error_ns: u64,
     /// 19 of 20 steps are at most so far off.
     pub p95_step_error_ns: u64,
 }
 
-/// Compares. `starts` has the actual start of each recorded item, from the start of the run; `None` if it did not run.
+/// Compares. `starts` has the actual start of each recorded item, from the start of the run; `None`
+/// if it did not run.
 pub(crate) fn compare(recorded: &Recorded, starts: &[Option<u64>]) -> ReplayError {
     let (mut explained, mut unexplained, mut shifts) = (Vec::new(), Vec::new(), Vec::new());
     let mut missing = 0;
@@ -84,7 +87,8 @@ fn step_errors(recorded: &Recorded, starts: &[Option<u64>]) -> Vec<u64> {
     for (item, start) in recorded.items.iter().zip(starts) {
         let Some(start) = *start else { continue };
         if let Some((last_recorded, last)) = before.insert(item.queue, (item.start_ns, start)) {
-            let (was, is) = (item.start_ns.saturating_sub(last_recorded), start.saturating_sub(last));
+            let (was, is) =
+                (item.start_ns.saturating_sub(last_recorded), start.saturating_sub(last));
             errors.push(was.abs_diff(is));
         }
     }
@@ -136,17 +140,30 @@ mod tests {
             gap_ns: 0,
             unexplained,
         };
-        let items =
-            vec![item(100, false), item(200, false), item(300, true), item(400, false), item(500, false)];
-        let recorded =
-            Recorded { makespan_ns: 501, items, names: vec!["k".into()], report: ImportReport::default() };
+        let items = vec![
+            item(100, false),
+            item(200, false),
+            item(300, true),
+            item(400, false),
+            item(500, false),
+        ];
+        let recorded = Recorded {
+            makespan_ns: 501,
+            items,
+            names: vec!["k".into()],
+            report: ImportReport::default(),
+        };
         let starts = [Some(90), Some(20_200), Some(305), None, Some(507)];
         let error = compare(&recorded, &starts);
         assert_eq!((error.explained, error.unexplained, error.missing), (3, 1, 1));
         assert_eq!((error.median_error_ns, error.max_error_ns, error.within_10us), (10, 20_000, 2));
         assert_eq!(error.unexplained_median_error_ns, 5);
         assert_eq!(error.median_shift_ns, 7);
-        assert_eq!((error.median_step_error_ns, error.p95_step_error_ns), (100, 20_010), "2, 100 and 20,010");
+        assert_eq!(
+            (error.median_step_error_ns, error.p95_step_error_ns),
+            (100, 20_010),
+            "2, 100 and 20,010"
+        );
         assert!(error.line().contains("2 of 3 within 10 us"));
         let none = compare(&Recorded { items: Vec::new(), ..recorded }, &[]);
         assert_eq!((none.explained, none.p95_error_ns), (0, 0));

@@ -1,9 +1,9 @@
-//! The intermediate form of a workload: what everything that reads one produces and everything that runs one
-//! consumes.
+//! The intermediate form of a workload: what everything that reads one produces and everything that
+//! runs one consumes.
 //!
-//! This room owns the data types and nothing else: objects here, operations in `op`, built-in programs and their
-//! arguments in `program`. Names are for people; ids are what is used. The order of each list is the order of the
-//! file, and an id is an index into its list.
+//! This room owns the data types and nothing else: objects here, operations in `op`, built-in
+//! programs and their arguments in `program`. Names are for people; ids are what is used. The order
+//! of each list is the order of the file, and an id is an index into its list.
 //!
 //! `toml_file` and `kineto` call in. It calls nobody and executes nothing.
 
@@ -57,7 +57,8 @@ impl GroupMember for FenceId {
     }
 }
 
-/// A reference as written: one object, or one of a group (`count = 300`) chosen when the operation runs.
+/// A reference as written: one object, or one of a group (`count = 300`) chosen when the operation
+/// runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ref<I> {
     /// The object, or the first of its group.
@@ -113,7 +114,8 @@ pub struct Workload {
     pub description: String,
     /// The file it came from, as given; spans point into it.
     pub file: String,
-    /// How much local memory the machine shall have, if the workload is about that; else as much as it has.
+    /// How much local memory the machine shall have, if the workload is about that; else as much as
+    /// it has.
     pub local_memory_bytes: Option<u64>,
     /// GPU memory.
     pub buffers: Vec<Buffer>,
@@ -133,7 +135,8 @@ pub struct Workload {
     pub marks: u32,
     /// What a trace recorded about the same work; `None` for a workload that was written by hand.
     pub recorded: Option<Recorded>,
-    /// What was noticed while reading and does not stop the run, e.g. a copy that will leave its buffer.
+    /// What was noticed while reading and does not stop the run, e.g. a copy that will leave its
+    /// buffer.
     pub warnings: Vec<Problem>,
 }
 
@@ -175,8 +178,8 @@ pub struct Buffer {
     pub span: Span,
 }
 
-/// First content of a buffer; see [`crate::content`] for the bytes. What is shorter than the buffer is followed by
-/// zeros, except where it says that it repeats.
+/// First content of a buffer; see [`crate::content`] for the bytes. What is shorter than the buffer
+/// is followed by zeros, except where it says that it repeats.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Init {
     /// Zeros.

@@ -1,9 +1,9 @@
 //! Operations: what a thread does, and what a queue is told to do.
 //!
-//! This room owns the operations of the intermediate form. A thread runs its operations one after the other; those
-//! that name a queue return at once, and the queue carries them out later, in the order of the calls. Every
-//! operation keeps its place in the file, so that a fault in the middle of a run can still say which line asked for
-//! it. It executes nothing.
+//! This room owns the operations of the intermediate form. A thread runs its operations one after
+//! the other; those that name a queue return at once, and the queue carries them out later, in the
+//! order of the calls. Every operation keeps its place in the file, so that a fault in the middle
+//! of a run can still say which line asked for it. It executes nothing.
 
 use std::sync::Arc;
 
@@ -47,9 +47,11 @@ pub enum OpKind {
         /// The least value that releases it.
         value: Expr,
     },
-    /// The display's queue shows the next of the display's buffers when everything before it is done.
+    /// The display's queue shows the next of the display's buffers when everything before it is
+    /// done.
     Present {
-        /// Vertical syncs from the picture before to this one, at least; 0 to give way to a newer one.
+        /// Vertical syncs from the picture before to this one, at least; 0 to give way to a newer
+        /// one.
         interval: Expr,
     },
     /// The thread sets the fence, at once.
@@ -89,7 +91,8 @@ pub enum OpKind {
         /// Its new value.
         value: Expr,
     },
-    /// Runs the body for every value from `from` to `to`, both included; not at all when `to < from`.
+    /// Runs the body for every value from `from` to `to`, both included; not at all when `to <
+    /// from`.
     Loop {
         /// The index.
         variable: Slot,
@@ -109,18 +112,20 @@ pub enum OpKind {
         /// When it does not.
         otherwise: Vec<Op>,
     },
-    /// A recorded thread goes on to a point of its recording: it resumes at
-    /// `max(now + work_ns, until_ns + lag)`. The lag starts as the start of the run. So a thread keeps its recorded
-    /// pace: its own work between two calls takes as long as it did, and one that was late in a wait stays late by
-    /// the same amount. What a slow call cost it may make up for in calls that are faster than they were.
+    /// A recorded thread goes on to a point of its recording: it resumes at `max(now + work_ns,
+    /// until_ns + lag)`. The lag starts as the start of the run. So a thread keeps its recorded
+    /// pace: its own work between two calls takes as long as it did, and one that was late in a
+    /// wait stays late by the same amount. What a slow call cost it may make up for in calls that
+    /// are faster than they were.
     Host {
         /// Recorded time, in nanoseconds from the start of the recording.
         until_ns: u64,
         /// What the thread did by itself since its last call, in nanoseconds.
         work_ns: u64,
     },
-    /// A recorded thread that looked again and again until all fences were there: in the recording it went on sooner
-    /// than anything that sleeps is woken. One that has to look for much longer than it did sleeps after all.
+    /// A recorded thread that looked again and again until all fences were there: in the recording
+    /// it went on sooner than anything that sleeps is woken. One that has to look for much longer
+    /// than it did sleeps after all.
     PollWait {
         /// All of them.
         of: Vec<FenceWait>,
@@ -132,13 +137,14 @@ pub enum OpKind {
         /// Recorded time at which the wait ended.
         at_ns: u64,
     },
-    /// Tells other threads that this point is reached. No fence and no call: it keeps the recorded order of two
-    /// threads that feed one queue.
+    /// Tells other threads that this point is reached. No fence and no call: it keeps the recorded
+    /// order of two threads that feed one queue.
     Mark {
         /// Which mark, below [`super::Workload::marks`].
         mark: u32,
     },
-    /// Blocks until the mark is reached; the thread's `lag` grows to now less `at_ns` if that is more.
+    /// Blocks until the mark is reached; the thread's `lag` grows to now less `at_ns` if that is
+    /// more.
     AwaitMark {
         /// Which mark.
         mark: u32,
@@ -233,7 +239,8 @@ pub enum CommandKind {
         /// Which item of [`super::Recorded::items`] it replays.
         recorded: Option<u32>,
     },
-    /// The queue and its engine do nothing: a gap that a trace shows and does not explain. It is not counted as work.
+    /// The queue and its engine do nothing: a gap that a trace shows and does not explain. It is
+    /// not counted as work.
     Delay {
         /// For how long, in nanoseconds.
         ns: Expr,

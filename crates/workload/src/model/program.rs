@@ -1,12 +1,13 @@
 //! The built-in programs that a dispatch or a draw can name, and what arguments they take.
 //!
-//! This room owns the table; checking of names and kinds happens against it, when a file is read. What the programs
-//! compute is the engines' business; what they must have computed is `expect`'s.
+//! This room owns the table; checking of names and kinds happens against it, when a file is read.
+//! What the programs compute is the engines' business; what they must have computed is `expect`'s.
 
 use super::BufferRef;
 use crate::expression::Expr;
 
-/// A built-in program. The number is part of the interface to the engines and never changes its meaning.
+/// A built-in program. The number is part of the interface to the engines and never changes its
+/// meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Program {
@@ -137,7 +138,13 @@ static SIGNATURES: [Signature; 13] = [
     Signature {
         program: Program::NBody,
         name: "n_body",
-        parameters: &[buffer("pos_in"), buffer("pos_out"), buffer("vel"), integer("n"), float("dt")],
+        parameters: &[
+            buffer("pos_in"),
+            buffer("pos_out"),
+            buffer("vel"),
+            integer("n"),
+            float("dt"),
+        ],
     },
     Signature {
         program: Program::Shade,
@@ -252,8 +259,8 @@ pub enum Arg {
     Float(f32),
 }
 
-/// Arguments by name, in the order of the signature. What is optional and was left out is not there; for the engine
-/// it is 0.
+/// Arguments by name, in the order of the signature. What is optional and was left out is not
+/// there; for the engine it is 0.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Args(pub Vec<(&'static str, Arg)>);
 

@@ -1,7 +1,7 @@
 //! What a trace says about work that is replayed.
 //!
-//! This room owns the recorded times that a replay is compared with. `recording` fills it; the report reads it. It
-//! changes nothing in how the work is run.
+//! This room owns the recorded times that a replay is compared with. `recording` fills it; the
+//! report reads it. It changes nothing in how the work is run.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ pub struct RecordedItem {
     pub queue: QueueId,
     /// Index into [`Recorded::names`].
     pub name: u32,
-    /// When the host call that launched it handed it over, as late as the recording allows; `None` where its launch is not recorded.
+    /// When the host call that launched it handed it over, as late as the recording allows; `None`
+    /// where its launch is not recorded.
     pub launched_ns: Option<u64>,
     /// Recorded start, in nanoseconds from the start of the recording.
     pub start_ns: u64,
@@ -38,7 +39,8 @@ pub struct RecordedItem {
     pub ready: Ready,
     /// How long after that it started.
     pub gap_ns: u64,
-    /// Whether the gap is too long to be the device's own turn-around: the trace does not explain this start.
+    /// Whether the gap is too long to be the device's own turn-around: the trace does not explain
+    /// this start.
     pub unexplained: bool,
 }
 

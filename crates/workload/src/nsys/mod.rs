@@ -1,9 +1,9 @@
 //! Reads SQLite exports of Nsight Systems, from the layout of 2021 to schema 3.28.
 //!
 //! Purpose: rows of the `CUPTI_ACTIVITY_KIND_*` tables become records of a [`Recording`].
-//! Invariants: tables and columns may be absent. A correlation id is unique within a process, a stream and an event
-//! within a context. The kind of a synchronisation is read from its numbers and the name of its host call, never from
-//! `syncType`, whose values changed meaning between versions.
+//! Invariants: tables and columns may be absent. A correlation id is unique within a process, a
+//! stream and an event within a context. The kind of a synchronisation is read from its numbers and
+//! the name of its host call, never from `syncType`, whose values changed meaning between versions.
 //! Entry points: [`is_export`], [`read`].
 
 mod names;
@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::database::{Database, Row};
 use crate::recording::{
-    Call, CallRecord, Launcher, ProcessId, Recording, Remark, Source, StreamId, StreamKey, WorkKind,
-    WorkRecord, call,
+    Call, CallRecord, Launcher, ProcessId, Recording, Remark, Source, StreamId, StreamKey,
+    WorkKind, WorkRecord, call,
 };
 use names::Names;
 
@@ -31,13 +31,15 @@ const STREAM: &str = "TARGET_INFO_CUDA_STREAM";
 const WORK_COLUMNS: [&str; 7] =
     ["start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"];
 
-/// `ENUM_CUPTI_STREAM_TYPE`: a stream that synchronises with the default stream, and the default stream itself.
+/// `ENUM_CUPTI_STREAM_TYPE`: a stream that synchronises with the default stream, and the default
+/// stream itself.
 const BLOCKING_STREAM: i64 = 1;
 const DEFAULT_STREAM: i64 = 3;
 
 /// Whether a database is an export of Nsight Systems.
 pub fn is_export(database: &Database) -> bool {
-    let known = |table: &&str| table.starts_with("CUPTI_ACTIVITY_KIND_") || *table == "META_DATA_EXPORT";
+    let known =
+        |table: &&str| table.starts_with("CUPTI_ACTIVITY_KIND_") || *table == "META_DATA_EXPORT";
     database.has("StringIds") && database.tables().iter().any(known)
         || database.has("EXPORT_META_DATA")
         || database.has("TARGET_INFO_GPU")
@@ -109,7 +111,13 @@ impl Reader<'_> {
         self.recording.process(process_number(global.unwrap_or(0)))
     }
 
-    fn stream(&mut self, global: Option<i64>, context: Option<i64>, stream: i64, device: i64) -> StreamId {
+    fn stream(
+        &mut self,
+        global: Option<i64>,
+        context: Option<i64>,
+        stream: i64,
+        device: i64,
+    ) -> StreamId {
         let process = self.process(global);
         self.recording.stream(StreamKey { process, context: context.unwrap_or(0), stream }, device)
     }
@@ -168,8 +176,9 @@ impl Reader<'_> {
 
     fn fills(&mut self) -> Result<(), String> {
         self.scan_work(MEMSET, &["memKind"], |reader, row, work| {
-            let name =
-                row.int(7).map_or("Memset".to_owned(), |kind| format!("Memset ({})", memory_kind(kind)));
+            let name = row
+                .int(7)
+                .map_or("Memset".to_owned(), |kind| format!("Memset ({})", memory_kind(kind)));
             reader.add(work, WorkKind::Fill, &name);
         })
     }
@@ -178,7 +187,11 @@ impl Reader<'_> {
         self.scan_work(GRAPH_TRACE, &["graphExecId", "graphId"], |reader, row, work| {
             let id = row.int(7).or_else(|| row.int(8));
             reader.graphs += 1;
-            reader.add(work, WorkKind::Kernel, &id.map_or("graph".to_owned(), |id| format!("graph {id}")));
+            reader.add(
+                work,
+                WorkKind::Kernel,
+                &id.map_or("graph".to_owned(), |id| format!("graph {id}")),
+            );
         })
     }
 
@@ -214,7 +227,9 @@ impl Reader<'_> {
         let database = self.database;
         let mut names = HashMap::new();
         database.scan("ThreadNames", &[], &["globalTid", "nameId"], |row| {
-            if let (Some(global), Some(name)) = (row.int(0), row.int(1).and_then(|id| self.names.get(id))) {
+            if let (Some(global), Some(name)) =
+                (row.int(0), row.int(1).and_then(|id| self.names.get(id)))
+            {
                 names.insert(global, name);
             }
             Ok(())
@@ -225,7 +240,8 @@ impl Reader<'_> {
                 track.name = format!("{} ({name})", track.name);
             }
             if several {
-                track.name = format!("process {} {}", process_number(*global) & PROCESS, track.name);
+                track.name =
+                    format!("process {} {}", process_number(*global) & PROCESS, track.name);
             }
         }
         Ok(())

@@ -1,8 +1,7 @@
 //! The texts of an export, by the numbers that its rows use.
 //!
-//! Invariant: only texts that GPU work, host calls or threads use are kept; the others (NVTX, environment) can be
-//! many and long.
-//! Entry points: [`Names::read`], [`Names::get`].
+//! Invariant: only texts that GPU work, host calls or threads use are kept; the others (NVTX,
+//! environment) can be many and long. Entry points: [`Names::read`], [`Names::get`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,16 +1,17 @@
 //! Synchronisations and event records of an export.
 //!
-//! A row says through its sentinels what it is: stream and event valid is a stream wait, only the event an event
-//! synchronisation, only the stream a stream synchronisation, neither a context synchronisation. The name of the host
-//! call is the second witness. A row on which the two disagree is counted and dropped. `syncType` is not read: its
-//! numbers changed meaning between versions.
-//! Entry point: [`Reader::synchronisations`].
+//! A row says through its sentinels what it is: stream and event valid is a stream wait, only the
+//! event an event synchronisation, only the stream a stream synchronisation, neither a context
+//! synchronisation. The name of the host call is the second witness. A row on which the two
+//! disagree is counted and dropped. `syncType` is not read: its numbers changed meaning between
+//! versions. Entry point: [`Reader::synchronisations`].
 
 use std::collections::HashMap;
 
 use super::{CUDA_EVENT, Reader, SYNCHRONIZATION, applicable};
 use crate::recording::{
-    Awaited, Call, CallId, CallRef, EventId, EventKey, EventRecord, ProcessId, Remark, SyncKind, SyncRecord,
+    Awaited, Call, CallId, CallRef, EventId, EventKey, EventRecord, ProcessId, Remark, SyncKind,
+    SyncRecord,
 };
 
 /// What becomes of a synchronisation row.
@@ -57,11 +58,15 @@ fn verdict(kind: SyncKind, call: Call) -> Verdict {
 impl Reader<'_> {
     /// Reads the rows of both tables. Host calls are already read.
     pub(super) fn synchronisations(&mut self) -> Result<(), String> {
-        let by_correlation: HashMap<(ProcessId, i64), CallId> = (self.recording.calls.iter().enumerate())
-            .filter_map(|(k, call)| {
-                Some(((self.recording.process_of_call(call), call.correlation?), CallId::new(k)))
-            })
-            .collect();
+        let by_correlation: HashMap<(ProcessId, i64), CallId> = (self
+            .recording
+            .calls
+            .iter()
+            .enumerate())
+        .filter_map(|(k, call)| {
+            Some(((self.recording.process_of_call(call), call.correlation?), CallId::new(k)))
+        })
+        .collect();
         let recorded = self.event_records(&by_correlation)?;
         let is_record = |call: &&crate::recording::CallRecord| call.call == Call::EventRecord;
         let records = self.recording.calls.iter().filter(is_record).count() as u64;
@@ -70,10 +75,18 @@ impl Reader<'_> {
         self.rows(&by_correlation)
     }
 
-    /// Reads which event each record call records, and on which stream. Returns how many rows name their call.
+    /// Reads which event each record call records, and on which stream. Returns how many rows name
+    /// their call.
     fn event_records(&mut self, calls: &HashMap<(ProcessId, i64), CallId>) -> Result<u64, String> {
-        let columns =
-            ["deviceId", "contextId", "streamId", "correlationId", "globalPid", "eventId", "eventSyncId"];
+        let columns = [
+            "deviceId",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "eventId",
+            "eventSyncId",
+        ];
         let (database, mut named) = (self.database, 0);
         let rows = database.scan(CUDA_EVENT, &["streamId", "eventId"], &columns, |row| {
             let process = self.process(row.int(4));
@@ -99,8 +112,15 @@ impl Reader<'_> {
     }
 
     fn rows(&mut self, calls: &HashMap<(ProcessId, i64), CallId>) -> Result<(), String> {
-        let columns =
-            ["deviceId", "contextId", "streamId", "correlationId", "globalPid", "eventId", "eventSyncId"];
+        let columns = [
+            "deviceId",
+            "contextId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "eventId",
+            "eventSyncId",
+        ];
         let database = self.database;
         let (mut without, mut contradicted, mut inside) = (0, 0, 0);
         let rows = database.scan(SYNCHRONIZATION, &["streamId"], &columns, |row| {
@@ -124,11 +144,19 @@ impl Reader<'_> {
                 }
             }
             let device = row.int(0);
-            let stream = stream.map(|id| self.stream(row.int(4), row.int(1), id, device.unwrap_or(0)));
+            let stream =
+                stream.map(|id| self.stream(row.int(4), row.int(1), id, device.unwrap_or(0)));
             let event = event.map(|id| self.event(process, row.int(1), id));
             let awaited = event.map(|event| Awaited::Event(event, sequence(row.int(6))));
             let call = CallRef::Call(call);
-            self.recording.sync(SyncRecord { call, kind, device, stream, awaited, awaited_stream: None });
+            self.recording.sync(SyncRecord {
+                call,
+                kind,
+                device,
+                stream,
+                awaited,
+                awaited_stream: None,
+            });
             Ok(())
         })?;
         self.recording.events += rows;

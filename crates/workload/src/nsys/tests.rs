@@ -1,4 +1,5 @@
-//! Small exports made here, in the layouts of 2021 and 2025. Recorded ones are read in `tests/other_traces.rs`.
+//! Small exports made here, in the layouts of 2021 and 2025. Recorded ones are read in
+//! `tests/other_traces.rs`.
 
 use rusqlite::Connection;
 
@@ -100,7 +101,10 @@ fn the_layout_of_2021_is_read_and_what_it_lacks_is_said() {
     let report = report(&workload);
     assert_eq!((report.events, report.kernels, report.streams, report.launches), (10, 2, 2, 2));
     assert_eq!((report.event_syncs, report.event_syncs_unpaired, report.device_syncs), (0, 1, 1));
-    assert_eq!((report.stream_waits, report.stream_waits_unpaired, report.event_records), (0, 1, 1));
+    assert_eq!(
+        (report.stream_waits, report.stream_waits_unpaired, report.event_records),
+        (0, 1, 1)
+    );
     assert_eq!(report.remarks, [Remark::RecordsWithoutStream { calls: 1 }]);
     assert!(
         report.lines().iter().any(|line| line.contains("--cuda-event-trace=true")),
@@ -113,12 +117,15 @@ fn the_layout_of_2021_is_read_and_what_it_lacks_is_said() {
 
 #[test]
 fn event_rows_join_records_and_waits() {
-    // The event is recorded twice: a sequence number says which record is meant, else the last before the wait.
+    // The event is recorded twice: a sequence number says which record is meant, else the last
+    // before the wait.
     let syncs = "insert into CUPTI_ACTIVITY_KIND_CUDA_EVENT values (null, 0, 1, 7, 2, $PID, 40, 100);
         insert into CUPTI_ACTIVITY_KIND_SYNCHRONIZATION values (1800, 1900, 0, 1, 8, 3, $PID, 2, 40, 100);
         insert into CUPTI_ACTIVITY_KIND_SYNCHRONIZATION values (2600, 12500, 0, 1, $NONE, 5, $PID, 1, 40, 0);";
-    let workload =
-        read(&export(&[SCHEMA_2021, SCHEMA_2025, NAMES], &[two_streams(), syncs.to_owned()].concat()));
+    let workload = read(&export(
+        &[SCHEMA_2021, SCHEMA_2025, NAMES],
+        &[two_streams(), syncs.to_owned()].concat(),
+    ));
     let report = report(&workload);
     assert_eq!((report.stream_waits, report.stream_waits_unpaired), (1, 0));
     assert_eq!((report.event_syncs, report.event_syncs_unpaired), (1, 0));
@@ -153,14 +160,16 @@ fn a_query_is_no_wait_and_a_contradiction_is_dropped() {
         Remark::SyncsInsideOtherCalls { rows: 1 },
     ];
     assert_eq!(report.remarks, remarks);
-    let waits = workload.threads[0].body.iter().filter(|op| matches!(op.kind, OpKind::CpuWait { .. }));
+    let waits =
+        workload.threads[0].body.iter().filter(|op| matches!(op.kind, OpKind::CpuWait { .. }));
     assert_eq!(waits.count(), 0);
 }
 
 #[test]
 fn correlations_belong_to_a_process_and_streams_to_a_context() {
     let other = |rows: String| {
-        rows.replace("$PID", &(PID + (1 << 24)).to_string()).replace("$TID", &(TID + (1 << 24)).to_string())
+        rows.replace("$PID", &(PID + (1 << 24)).to_string())
+            .replace("$TID", &(TID + (1 << 24)).to_string())
     };
     let names = "insert into ThreadNames values (30, $TID);";
     let rows = [
@@ -194,7 +203,10 @@ fn copies_graphs_and_implicit_order_are_named() {
     ];
     let workload = read(&export(&[SCHEMA_2021, SCHEMA_2025, NAMES], &rows.concat()));
     let report = report(&workload);
-    assert_eq!((report.copies, report.kernels, report.graph_launches, report.blocking_copies), (1, 1, 1, 1));
+    assert_eq!(
+        (report.copies, report.kernels, report.graph_launches, report.blocking_copies),
+        (1, 1, 1, 1)
+    );
     let remarks = [
         Remark::ImplicitOrder { streams: 1 },
         Remark::WholeGraphs { launches: 1 },
@@ -205,16 +217,19 @@ fn copies_graphs_and_implicit_order_are_named() {
 
 #[test]
 fn an_export_without_gpu_work_or_with_a_column_missing_is_refused() {
-    let bad =
-        |bytes: &[u8]| load_bytes(bytes, "run.sqlite", &LoadOptions::default()).unwrap_err().to_string();
+    let bad = |bytes: &[u8]| {
+        load_bytes(bytes, "run.sqlite", &LoadOptions::default()).unwrap_err().to_string()
+    };
     let text = bad(&export(&[SCHEMA_2021, NAMES], ""));
     assert!(text.contains("no GPU work") && text.contains("nsys profile -t cuda"), "{text}");
     let cut = "create table StringIds (id integer, value text);
                create table CUPTI_ACTIVITY_KIND_KERNEL (start integer, deviceId integer);";
     let text = bad(&export(&[cut], ""));
     assert!(text.contains("CUPTI_ACTIVITY_KIND_KERNEL has no column end"), "{text}");
-    let text =
-        bad(&export(&["create table rocpd_op (id integer); create table rocpd_api (id integer);"], ""));
+    let text = bad(&export(
+        &["create table rocpd_op (id integer); create table rocpd_api (id integer);"],
+        "",
+    ));
     assert!(text.contains("RPD") && text.contains("rocprofv3"), "{text}");
     let text = bad(&export(&["create table songs (id integer);"], ""));
     assert!(text.contains("1 tables (songs)"), "{text}");

@@ -56,7 +56,8 @@ struct Args<'a> {
 
 /// Whether the first bytes of a JSON file say that tidegate wrote it.
 pub fn is_own(head: &[u8]) -> bool {
-    let written: Vec<u8> = head.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let written: Vec<u8> =
+        head.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     written.windows(WRITER.len()).any(|window| window == WRITER)
 }
 

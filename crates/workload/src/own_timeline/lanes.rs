@@ -1,8 +1,8 @@
 //! The events of a file → the timeline that was written.
 //!
-//! Invariant: a lane has one track, and further ones `(queue, 2)` for slices that overlap; they follow it in the order of
-//! the tracks' numbers.
-//! Entry points: [`Lanes::track`], [`Lanes::record`], [`Lanes::finish`].
+//! Invariant: a lane has one track, and further ones `(queue, 2)` for slices that overlap; they
+//! follow it in the order of the tracks' numbers. Entry points: [`Lanes::track`],
+//! [`Lanes::record`], [`Lanes::finish`].
 
 use std::collections::HashMap;
 
@@ -60,7 +60,8 @@ impl Default for Lanes {
 /// The lane's name, its kind, and whether it is a further track: `render (queue, 2)`.
 fn parts(name: &str) -> Option<(&str, LaneKind, bool)> {
     let (lane, kind) = name.strip_suffix(')')?.rsplit_once(" (")?;
-    let (kind, number) = kind.split_once(", ").map_or((kind, None), |(kind, number)| (kind, Some(number)));
+    let (kind, number) =
+        kind.split_once(", ").map_or((kind, None), |(kind, number)| (kind, Some(number)));
     let kind = LaneKind::ALL.into_iter().find(|known| known.label() == kind)?;
     Some((lane, kind, number.is_some()))
 }
@@ -91,7 +92,8 @@ impl Lanes {
         if let Some(queued) = raw.queued {
             record = record.queued(queued);
         }
-        if let Some(link) = raw.submission.and_then(|number| u32::try_from(number).ok()).map(LinkId) {
+        if let Some(link) = raw.submission.and_then(|number| u32::try_from(number).ok()).map(LinkId)
+        {
             record = record.linked(link);
             if kind == Kind::Execute {
                 self.queue_of.insert(link, lane);

@@ -1,10 +1,11 @@
 //! Reads timelines that tidegate wrote: they become workloads again.
 //!
-//! Purpose: the events of a file become a [`tidegate_trace::Trace`] (`Lanes`), and that becomes a recording. Queues become
-//! streams, the slices of engines work, submitting calls host calls, and signals and waits dependencies.
-//! Invariants: a slice of an engine belongs to the queue that its record names. A wait on a queue holds back the
-//! next work of that queue; what it waits for is the work before the signal that the timeline's arrow leads from.
-//! Entry points: [`chrome`], [`Lanes`].
+//! Purpose: the events of a file become a [`tidegate_trace::Trace`] (`Lanes`), and that becomes a
+//! recording. Queues become streams, the slices of engines work, submitting calls host calls, and
+//! signals and waits dependencies. Invariants: a slice of an engine belongs to the queue that its
+//! record names. A wait on a queue holds back the next work of that queue; what it waits for is the
+//! work before the signal that the timeline's arrow leads from. Entry points: [`chrome`],
+//! [`Lanes`].
 
 mod chrome;
 mod lanes;
@@ -14,8 +15,9 @@ use std::collections::HashMap;
 use tidegate_trace::{Kind, LaneId, LaneKind, Record, Trace};
 
 use crate::recording::{
-    Awaited, Call, CallId, CallRecord, CallRef, EventKey, EventRecord, Launcher, ProcessId, Recording,
-    Remark, Source, StreamId, StreamKey, SyncKind, SyncRecord, WorkId, WorkKind, WorkRecord,
+    Awaited, Call, CallId, CallRecord, CallRef, EventKey, EventRecord, Launcher, ProcessId,
+    Recording, Remark, Source, StreamId, StreamKey, SyncKind, SyncRecord, WorkId, WorkKind,
+    WorkRecord,
 };
 
 pub use chrome::{is_own, read as chrome};
@@ -88,8 +90,9 @@ impl<'a> Reader<'a> {
     fn calls(&mut self) {
         let trace = self.trace;
         for (index, record) in trace.records.iter().enumerate() {
-            let signal =
-                record.kind == Kind::Submit && record.fence.is_some() && trace.name_of(record) == "signal";
+            let signal = record.kind == Kind::Submit
+                && record.fence.is_some()
+                && trace.name_of(record) == "signal";
             let call = match record.kind {
                 _ if self.lane(record) != LaneKind::CpuThread => continue,
                 Kind::Submit if signal => Call::EventRecord,
@@ -99,13 +102,21 @@ impl<'a> Reader<'a> {
             };
             let process = self.process(record.lane);
             let track = self.recording.track(process, i64::from(record.lane.0));
-            self.recording.tracks[track.index()].name.clone_from(&trace.lanes[record.lane.0 as usize].name);
+            self.recording.tracks[track.index()]
+                .name
+                .clone_from(&trace.lanes[record.lane.0 as usize].name);
             let (start, end) = interval(record);
-            let call = self.recording.call(CallRecord { call, track, start, end, correlation: None });
+            let call =
+                self.recording.call(CallRecord { call, track, start, end, correlation: None });
             self.calls.insert(index, call);
-            if let (true, Some((fence, value)), Some(queue)) = (signal, record.fence, record.queue) {
+            if let (true, Some((fence, value)), Some(queue)) = (signal, record.fence, record.queue)
+            {
                 self.signals.insert((queue, fence.0, value), call);
-                let event = self.recording.event(EventKey { process, context: 0, event: i64::from(fence.0) });
+                let event = self.recording.event(EventKey {
+                    process,
+                    context: 0,
+                    event: i64::from(fence.0),
+                });
                 let stream = self.stream(queue);
                 let (call, sequence) = (CallRef::Call(call), None);
                 self.recording.record_event(EventRecord { call, event, sequence, stream });
@@ -138,7 +149,8 @@ impl<'a> Reader<'a> {
             let label = Some(trace.name_of(record)).filter(|name| !name.is_empty());
             let name = self.recording.name(label.unwrap_or_else(|| record.kind.label()));
             let (start, end) = interval(record);
-            let launcher = launched.get(&index).map_or(Launcher::Unknown, |call| Launcher::Call(*call));
+            let launcher =
+                launched.get(&index).map_or(Launcher::Unknown, |call| Launcher::Call(*call));
             let work = self.recording.work(WorkRecord { kind, name, stream, start, end, launcher });
             self.works.insert(index, work);
         }
@@ -152,9 +164,9 @@ impl<'a> Reader<'a> {
         for flow in trace.flows() {
             let (signal, wait) = (&trace.records[flow.from], &trace.records[flow.to]);
             if wait.kind == Kind::CpuWait {
-                let named = signal
-                    .fence
-                    .and_then(|(fence, value)| self.signals.get(&(signal.lane, fence.0, value)).copied());
+                let named = signal.fence.and_then(|(fence, value)| {
+                    self.signals.get(&(signal.lane, fence.0, value)).copied()
+                });
                 match (self.calls.get(&flow.to).copied(), named) {
                     (Some(call), Some(record)) => self.recording.sync(SyncRecord {
                         call: CallRef::Call(call),
@@ -180,13 +192,17 @@ impl<'a> Reader<'a> {
         self.recording.remark(unknown, |waits| Remark::WaitsUnknown { waits });
     }
 
-    /// For each signal and wait on a queue the work before it and after it, in the order of the queue.
+    /// For each signal and wait on a queue the work before it and after it, in the order of the
+    /// queue.
     fn work_beside_fences(&self) -> HashMap<usize, Beside> {
         let trace = self.trace;
         let mut boxes: HashMap<usize, (WorkId, WorkId)> = HashMap::new();
         for chain in trace.chains() {
-            let works: Vec<WorkId> = chain.slices.iter().filter_map(|k| self.works.get(k)).copied().collect();
-            if let (Some(queued), [first, .., last] | [first @ last]) = (chain.queued, works.as_slice()) {
+            let works: Vec<WorkId> =
+                chain.slices.iter().filter_map(|k| self.works.get(k)).copied().collect();
+            if let (Some(queued), [first, .., last] | [first @ last]) =
+                (chain.queued, works.as_slice())
+            {
                 boxes.insert(queued, (*first, *last));
             }
         }

@@ -1,6 +1,8 @@
 //! Timelines written with the writers of `tidegate_trace` and read back.
 
-use tidegate_trace::{ClockName, Kind, LaneKind, LinkId, Record, Trace, TraceBuilder, chrome, perfetto};
+use tidegate_trace::{
+    ClockName, Kind, LaneKind, LinkId, Record, Trace, TraceBuilder, chrome, perfetto,
+};
 
 use crate::model::{Ready, Workload};
 use crate::recording::{ImportReport, Source};
@@ -9,13 +11,19 @@ use crate::{LoadOptions, Loaded, load_bytes};
 /// A copy queue feeds a renderer: the renderer's list waits for the copy, the CPU for the renderer.
 fn timeline() -> Trace {
     let mut b = TraceBuilder::new("sample", ClockName::Virtual);
-    let engines = [b.add_lane(LaneKind::Engine, "GPU", "copy"), b.add_lane(LaneKind::Engine, "GPU", "3D")];
-    let queues = [b.add_lane(LaneKind::Queue, "app", "copy"), b.add_lane(LaneKind::Queue, "app", "render")];
+    let engines =
+        [b.add_lane(LaneKind::Engine, "GPU", "copy"), b.add_lane(LaneKind::Engine, "GPU", "3D")];
+    let queues =
+        [b.add_lane(LaneKind::Queue, "app", "copy"), b.add_lane(LaneKind::Queue, "app", "render")];
     let cpu = b.add_lane(LaneKind::CpuThread, "app", "main");
     let fences = [b.add_fence("copied"), b.add_fence("drawn")];
     let name = |b: &mut TraceBuilder, text| b.name(text);
-    let (upload, frame, wait, signal) =
-        (name(&mut b, "upload"), name(&mut b, "frame"), name(&mut b, "wait"), name(&mut b, "signal"));
+    let (upload, frame, wait, signal) = (
+        name(&mut b, "upload"),
+        name(&mut b, "frame"),
+        name(&mut b, "wait"),
+        name(&mut b, "signal"),
+    );
     let call = |name, at| Record::span(cpu, Kind::Submit, name, at, at + 100);
     let (one, two) = (LinkId(1), LinkId(2));
     b.append(vec![
@@ -56,13 +64,20 @@ fn both_formats_come_back_as_the_same_workload() {
         let (workload, kind) = load_bytes(&file, "run", &LoadOptions::default()).unwrap();
         assert_eq!(kind, Loaded::Recording(Source::Tidegate));
         let report = report(&workload);
-        assert_eq!((report.copies, report.kernels, report.streams, report.host_threads), (1, 2, 2, 1));
+        assert_eq!(
+            (report.copies, report.kernels, report.streams, report.host_threads),
+            (1, 2, 2, 1)
+        );
         assert_eq!((report.launches, report.work_without_launch), (2, 0));
         assert_eq!((report.dependencies, report.dependencies_unpaired), (1, 0));
-        assert_eq!((report.event_syncs, report.event_syncs_unpaired, report.event_records), (1, 0, 2));
+        assert_eq!(
+            (report.event_syncs, report.event_syncs_unpaired, report.event_records),
+            (1, 0, 2)
+        );
         assert_eq!(report.remarks, []);
         let items = &workload.recorded.as_ref().unwrap().items;
-        let times: Vec<(u64, u64)> = items.iter().map(|item| (item.start_ns, item.end_ns)).collect();
+        let times: Vec<(u64, u64)> =
+            items.iter().map(|item| (item.start_ns, item.end_ns)).collect();
         assert_eq!(times, [(1_100, 5_000), (5_400, 7_000), (7_100, 9_000)]);
         assert_eq!((items[1].ready, items[1].gap_ns), (Ready::Dependency, 400));
         let queues: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();

@@ -1,8 +1,9 @@
 //! Clocks of a Perfetto trace → its time line.
 //!
-//! Invariants: times of a clock are tied to the trace's clock by the snapshot before them, or by the first one. Clocks 64 to
-//! 127 belong to a sequence; larger numbers are global. A built-in clock that no snapshot ties runs with the trace's.
-//! Entry points: [`Clocks::snapshot`], [`Clocks::time`].
+//! Invariants: times of a clock are tied to the trace's clock by the snapshot before them, or by
+//! the first one. Clocks 64 to 127 belong to a sequence; larger numbers are global. A built-in
+//! clock that no snapshot ties runs with the trace's. Entry points: [`Clocks::snapshot`],
+//! [`Clocks::time`].
 
 use std::collections::HashMap;
 
@@ -59,7 +60,9 @@ impl Clocks {
                 _ => {}
             }
         }
-        let Some((_, trace, ..)) = read.iter().find(|(id, ..)| *id == primary).copied() else { return };
+        let Some((_, trace, ..)) = read.iter().find(|(id, ..)| *id == primary).copied() else {
+            return;
+        };
         for (id, at, incremental, multiplier) in read {
             let clock = self.0.entry(key(sequence, id)).or_default();
             (clock.incremental, clock.multiplier, clock.last) = (incremental, multiplier, at);

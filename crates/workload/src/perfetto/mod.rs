@@ -1,9 +1,9 @@
 //! Reads Perfetto traces that say what a GPU did.
 //!
-//! Purpose: packets (`packets`) become a recording in one of three ways: GPU render stages (`stages`), kernels and copies
-//! of rocprofv3 (`rocprof`), or lanes that tidegate wrote itself (`own`).
-//! Invariant: a trace without GPU work is refused with the data sources that would record it.
-//! Entry points: [`is_trace`], [`read`].
+//! Purpose: packets (`packets`) become a recording in one of three ways: GPU render stages
+//! (`stages`), kernels and copies of rocprofv3 (`rocprof`), or lanes that tidegate wrote itself
+//! (`own`). Invariant: a trace without GPU work is refused with the data sources that would record
+//! it. Entry points: [`is_trace`], [`read`].
 
 mod clocks;
 mod own;
@@ -27,7 +27,8 @@ pub fn is_trace(bytes: &[u8]) -> bool {
         return false;
     }
     let mut packets = Fields::of(bytes).take(PROBED_PACKETS).peekable();
-    // The last packet of a trace that was cut short is damaged; the first one tells what the file is.
+    // The last packet of a trace that was cut short is damaged; the first one tells what the file
+    // is.
     matches!(packets.peek(), Some(Some((1, Value::Bytes(packet)))) if Fields::of(packet).all(|field| field.is_some()))
         && packets.flatten().all(|(field, value)| field == 1 && matches!(value, Value::Bytes(_)))
 }

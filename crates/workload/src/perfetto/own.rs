@@ -8,7 +8,9 @@ use crate::recording::Recording;
 
 /// Whether tidegate wrote the packets: no other program has both annotations.
 pub fn is_own(packets: &Packets) -> bool {
-    ["queued_ns", "submission"].iter().all(|name| packets.annotations.iter().any(|known| known == name))
+    ["queued_ns", "submission"]
+        .iter()
+        .all(|name| packets.annotations.iter().any(|known| known == name))
 }
 
 /// Reads the slices.

@@ -1,8 +1,8 @@
 //! Perfetto packets → slices on tracks and GPU render stages.
 //!
-//! Invariants: interned numbers belong to a packet sequence and are forgotten when it clears its state; a packet that needs
-//! state which is not there is counted and skipped. An end closes the newest begin of its track.
-//! Entry point: [`read`].
+//! Invariants: interned numbers belong to a packet sequence and are forgotten when it clears its
+//! state; a packet that needs state which is not there is counted and skipped. An end closes the
+//! newest begin of its track. Entry point: [`read`].
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -320,7 +320,8 @@ impl Reader {
         let state = self.states.entry(p.sequence).or_default();
         let clock = p.clock.or(state.clock).unwrap_or(6);
         let unusable = p.flags & NEEDS_STATE != 0 && !state.valid;
-        let Some(at) = self.clocks.time(p.sequence, clock, p.timestamp).filter(|_| !unusable) else {
+        let Some(at) = self.clocks.time(p.sequence, clock, p.timestamp).filter(|_| !unusable)
+        else {
             self.out.lost += 1;
             return;
         };
@@ -359,7 +360,8 @@ impl Reader {
 
     fn track_event(&mut self, sequence: u64, at: i64, bytes: &[u8]) {
         let Some(state) = self.states.get(&sequence) else { return };
-        // Events without a track are on that of their sequence; uuids of tracks are random, these are not.
+        // Events without a track are on that of their sequence; uuids of tracks are random, these
+        // are not.
         let mut slice = Slice {
             track: state.track.unwrap_or(sequence),
             start: at,
@@ -371,8 +373,9 @@ impl Reader {
             awaits: Vec::new(),
         };
         let mut kind = 0;
-        let known =
-            |texts: &HashMap<u64, Arc<str>>, iid| texts.get(&iid).cloned().unwrap_or_else(|| Arc::from(""));
+        let known = |texts: &HashMap<u64, Arc<str>>, iid| {
+            texts.get(&iid).cloned().unwrap_or_else(|| Arc::from(""))
+        };
         for (field, value) in Fields::of(bytes).flatten() {
             match field {
                 3 => slice.category = known(&state.categories, value.number()),
@@ -397,7 +400,9 @@ impl Reader {
         match kind {
             1 => self.open.entry(slice.track).or_default().push(slice),
             2 => match self.open.get_mut(&slice.track).and_then(Vec::pop) {
-                Some(begun) if begun.start <= at => self.out.slices.push(Slice { end: at, ..begun }),
+                Some(begun) if begun.start <= at => {
+                    self.out.slices.push(Slice { end: at, ..begun })
+                }
                 _ => self.out.lost += 1,
             },
             3 => self.out.slices.push(slice),
@@ -437,12 +442,15 @@ impl Reader {
         // The packet that describes the queues has no length.
         let Some(length) = length.and_then(|length| i64::try_from(length).ok()) else { return };
         let listed = self.lists.get(&sequence);
-        let at_index =
-            |list: Option<&Vec<Arc<str>>>, index: u64| list?.get(usize::try_from(index).ok()?).cloned();
+        let at_index = |list: Option<&Vec<Arc<str>>>, index: u64| {
+            list?.get(usize::try_from(index).ok()?).cloned()
+        };
         let queue = match queue {
-            Some(iid) => {
-                state.specifications.get(&iid).cloned().unwrap_or_else(|| format!("queue {iid}").into())
-            }
+            Some(iid) => state
+                .specifications
+                .get(&iid)
+                .cloned()
+                .unwrap_or_else(|| format!("queue {iid}").into()),
             None => at_index(listed.map(|l| &l.0), old_queue)
                 .unwrap_or_else(|| format!("queue {old_queue}").into()),
         };
@@ -457,7 +465,17 @@ impl Reader {
             return;
         };
         let queue = (sequence, queue);
-        self.out.stages.push(Stage { start: at, end, queue, gpu, process, name, event, submission, awaits });
+        self.out.stages.push(Stage {
+            start: at,
+            end,
+            queue,
+            gpu,
+            process,
+            name,
+            event,
+            submission,
+            awaits,
+        });
     }
 
     fn submit(&mut self, at: i64, bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! Perfetto packets of rocprofv3 → a run.
 //!
-//! Invariant: the track of a kernel or copy is its stream, or its hardware queue when the recorder grouped by queue.
-//! Entry points: [`is_rocprof`], [`read`].
+//! Invariant: the track of a kernel or copy is its stream, or its hardware queue when the recorder
+//! grouped by queue. Entry points: [`is_rocprof`], [`read`].
 
 use std::collections::HashMap;
 
@@ -21,7 +21,8 @@ pub fn is_rocprof(packets: &Packets) -> bool {
 /// Reads the slices.
 pub fn read(packets: Packets) -> Recording {
     let mut run = Run::new(Source::RocprofPerfetto);
-    let number = |slice: &Slice, note| slice.number(note).and_then(|number| i64::try_from(number).ok());
+    let number =
+        |slice: &Slice, note| slice.number(note).and_then(|number| i64::try_from(number).ok());
     let mut queues: HashMap<u64, i64> = HashMap::new();
     for slice in &packets.slices {
         let correlation = number(slice, Note::Correlation);

@@ -1,16 +1,16 @@
 //! GPU render stages → a recording.
 //!
-//! Invariants: a hardware queue is a stream. A stage inside another stage of its queue (a draw in a surface) is a part of
-//! it. A stage waits for the events that it names; host slices and queue submissions launch the stages that they name.
-//! Entry point: [`read`].
+//! Invariants: a hardware queue is a stream. A stage inside another stage of its queue (a draw in a
+//! surface) is a part of it. A stage waits for the events that it names; host slices and queue
+//! submissions launch the stages that they name. Entry point: [`read`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::packets::{Packets, Stage};
 use crate::recording::{
-    Call, CallId, CallRecord, Launcher, ProcessId, Recording, Remark, Source, StreamKey, WorkId, WorkKind,
-    WorkRecord, call,
+    Call, CallId, CallRecord, Launcher, ProcessId, Recording, Remark, Source, StreamKey, WorkId,
+    WorkKind, WorkRecord, call,
 };
 
 /// Reads the stages.
@@ -23,7 +23,8 @@ pub fn read(packets: Packets) -> Recording {
         let process = recording.process(submit.process);
         let track = recording.track(process, submit.thread);
         let (start, end) = (submit.start, submit.end);
-        let call = recording.call(CallRecord { call: Call::Other, track, start, end, correlation: None });
+        let call =
+            recording.call(CallRecord { call: Call::Other, track, start, end, correlation: None });
         by_submission.insert((process, submit.submission), call);
     }
     let (mut by_event, mut host_waits) = (HashMap::new(), 0);
@@ -34,8 +35,8 @@ pub fn read(packets: Packets) -> Recording {
         host_waits += slice.awaits.len() as u64;
         let facts = tracks.get(&slice.track);
         let process = recording.process(facts.map_or(0, |track| track.process));
-        let track =
-            recording.track(process, facts.and_then(|track| track.thread).unwrap_or(slice.track as i64));
+        let track = recording
+            .track(process, facts.and_then(|track| track.thread).unwrap_or(slice.track as i64));
         if let Some(facts) = facts.filter(|facts| !facts.name.is_empty()) {
             recording.tracks[track.index()].name.clone_from(&facts.name);
         }
@@ -46,7 +47,8 @@ pub fn read(packets: Packets) -> Recording {
     let nested = drop_nested(&mut stages);
     let works = add_stages(&mut recording, &stages, |stage, process| {
         let by_event = by_event.get(&stage.event).filter(|_| stage.event != 0);
-        let by_submission = by_submission.get(&(process, stage.submission)).filter(|_| stage.submission != 0);
+        let by_submission =
+            by_submission.get(&(process, stage.submission)).filter(|_| stage.submission != 0);
         by_event.or(by_submission).copied()
     });
     let unknown = add_waits(&mut recording, &stages, &works);
@@ -66,8 +68,11 @@ fn drop_nested(stages: &mut Vec<Stage>) -> u64 {
     stages.sort_by_key(|stage| (stage.start, std::cmp::Reverse(stage.end)));
     let mut outermost: HashMap<(i64, u64, Arc<str>), i64> = HashMap::new();
     stages.retain(|stage| {
-        let end = outermost.entry((stage.gpu, stage.queue.0, Arc::clone(&stage.queue.1))).or_insert(i64::MIN);
-        // A stage that begins and ends with the one before is that one's neighbour only if it has no length.
+        let end = outermost
+            .entry((stage.gpu, stage.queue.0, Arc::clone(&stage.queue.1)))
+            .or_insert(i64::MIN);
+        // A stage that begins and ends with the one before is that one's neighbour only if it has
+        // no length.
         let inside = stage.start < *end && stage.end <= *end;
         if !inside {
             *end = stage.end;
@@ -94,7 +99,14 @@ fn add_stages(
         let launcher = launcher(stage, process).map_or(Launcher::Unknown, Launcher::Call);
         let name = recording.name(&stage.name);
         let (start, end) = (stage.start, stage.end);
-        works.push(recording.work(WorkRecord { kind: WorkKind::Kernel, name, stream, start, end, launcher }));
+        works.push(recording.work(WorkRecord {
+            kind: WorkKind::Kernel,
+            name,
+            stream,
+            start,
+            end,
+            launcher,
+        }));
     }
     works
 }

@@ -1,5 +1,5 @@
-//! Small traces encoded here, field by field. Recorded ones and those of the format's own project are read in
-//! `tests/other_traces.rs`.
+//! Small traces encoded here, field by field. Recorded ones and those of the format's own project
+//! are read in `tests/other_traces.rs`.
 
 use crate::model::Workload;
 use crate::recording::{ImportReport, Remark, Source};
@@ -55,7 +55,8 @@ fn old_stage(at: u64, length: u64, queue: u64, stage: u64, submission: u64) -> V
 #[test]
 fn listed_stages_submissions_and_clocks_are_read() {
     let description = |field, name: &str| message(field, &[bytes(1, name.as_bytes())]);
-    let lists = message(7, &[description(2, "gpu"), description(3, "surface"), description(3, "draw")]);
+    let lists =
+        message(7, &[description(2, "gpu"), description(3, "surface"), description(3, "draw")]);
     let clock = |id, at| message(1, &[number(1, id), number(2, at)]);
     let submit = message(2, &[number(1, 30), number(2, 42), number(3, 43), number(6, 9)]);
     // Clock 200 is 1,000 ns behind.
@@ -66,7 +67,10 @@ fn listed_stages_submissions_and_clocks_are_read() {
         packet(
             100,
             0,
-            &[number(58, 200), message(53, &[number(2, 400), number(3, 0), number(4, 0), number(10, 9)])],
+            &[
+                number(58, 200),
+                message(53, &[number(2, 400), number(3, 0), number(4, 0), number(10, 9)]),
+            ],
         ),
         old_stage(1_120, 50, 0, 1, 9),
         old_stage(1_600, 10, 0, 1, 0),
@@ -76,9 +80,16 @@ fn listed_stages_submissions_and_clocks_are_read() {
     let report = report(&workload);
     assert_eq!((report.kernels, report.streams), (2, 1));
     assert_eq!(report.remarks, [Remark::NestedStages { stages: 1 }]);
-    let items: Vec<(u64, u64)> =
-        workload.recorded.as_ref().unwrap().items.iter().map(|item| (item.start_ns, item.end_ns)).collect();
-    // Without the process of its context the first stage is not joined to the submission of process 42.
+    let items: Vec<(u64, u64)> = workload
+        .recorded
+        .as_ref()
+        .unwrap()
+        .items
+        .iter()
+        .map(|item| (item.start_ns, item.end_ns))
+        .collect();
+    // Without the process of its context the first stage is not joined to the submission of process
+    // 42.
     assert_eq!(items.iter().map(|(start, end)| end - start).collect::<Vec<_>>(), [400, 10]);
     assert_eq!(items[1].0 - items[0].0, 500);
 }
@@ -96,7 +107,8 @@ fn waits_between_queues_and_launches_by_the_host_are_read() {
     };
     let host = |at, launches| {
         let begin = [number(9, 1), number(10, 1), message(3_000, &[number(1, launches)])];
-        [packet(at, 2, &[message(11, &begin)]), packet(at + 2, 2, &[message(11, &[number(9, 2)])])].concat()
+        [packet(at, 2, &[message(11, &begin)]), packet(at + 2, 2, &[message(11, &[number(9, 2)])])]
+            .concat()
     };
     let trace = [
         packet(0, 1, &[interned]),
@@ -108,7 +120,10 @@ fn waits_between_queues_and_launches_by_the_host_are_read() {
     .concat();
     let workload = read(&trace, Source::Perfetto);
     let report = report(&workload);
-    assert_eq!((report.kernels, report.streams, report.launches, report.dependencies), (2, 2, 2, 1));
+    assert_eq!(
+        (report.kernels, report.streams, report.launches, report.dependencies),
+        (2, 2, 2, 1)
+    );
     assert_eq!(report.remarks, [Remark::WaitsUnknown { waits: 1 }]);
     let names: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();
     assert_eq!(names, ["one", "two"]);
@@ -128,11 +143,18 @@ fn kernels_of_rocprof_are_on_streams_and_joined_by_correlation() {
             named(3, 3, "tid"),
         ],
     );
-    let track =
-        |uuid, name: &str| packet(0, 0, &[message(60, &[number(1, uuid), bytes(2, name.as_bytes())])]);
+    let track = |uuid, name: &str| {
+        packet(0, 0, &[message(60, &[number(1, uuid), bytes(2, name.as_bytes())])])
+    };
     let note = |iid, value| message(4, &[number(1, iid), number(3, value)]);
     let slice = |at: u64, end: u64, track, category, name, notes: &[Vec<u8>]| {
-        let begin = [number(3, category), number(9, 1), number(10, name), number(11, track), notes.concat()];
+        let begin = [
+            number(3, category),
+            number(9, 1),
+            number(10, name),
+            number(11, track),
+            notes.concat(),
+        ];
         let end = packet(end, 2, &[message(11, &[number(9, 2), number(11, track)])]);
         [packet(at, 2, &[message(11, &begin)]), end].concat()
     };
@@ -155,10 +177,12 @@ fn kernels_of_rocprof_are_on_streams_and_joined_by_correlation() {
 
 #[test]
 fn a_trace_without_gpu_work_is_told_what_would_record_it() {
-    let bad = |trace: &[u8]| load_bytes(trace, "run", &LoadOptions::default()).unwrap_err().to_string();
+    let bad =
+        |trace: &[u8]| load_bytes(trace, "run", &LoadOptions::default()).unwrap_err().to_string();
     let text = bad(&packet(0, 1, &[named(12, 1, "x")]));
     assert!(
-        text.contains("without GPU work (1 packets, 0 slices)") && text.contains("gpu.renderstages"),
+        text.contains("without GPU work (1 packets, 0 slices)")
+            && text.contains("gpu.renderstages"),
         "{text}"
     );
     let whole = [packet(5, 1, &[]), packet(6, 0, &[])].concat();
@@ -179,5 +203,8 @@ fn packets_that_need_lost_state_are_left_out() {
     .concat();
     let workload = read(&trace, Source::Perfetto);
     assert_eq!(report(&workload).kernels, 1);
-    assert_eq!(report(&workload).remarks, [Remark::PacketsLost { packets: 3 }, Remark::NoHostCalls]);
+    assert_eq!(
+        report(&workload).remarks,
+        [Remark::PacketsLost { packets: 3 }, Remark::NoHostCalls]
+    );
 }

@@ -1,7 +1,7 @@
 //! Protobuf's wire format: the fields of a message, one after the other.
 //!
-//! Invariant: nothing is copied, and a damaged message ends the iteration with `None` for its last field.
-//! Entry points: [`Fields`], [`Value`].
+//! Invariant: nothing is copied, and a damaged message ends the iteration with `None` for its last
+//! field. Entry points: [`Fields`], [`Value`].
 
 /// The payload of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,10 +108,15 @@ mod tests {
 
     #[test]
     fn fields_of_every_wire_type_are_read_and_damage_ends_the_message() {
-        let bytes = [0x08, 0x96, 0x01, 0x12, 2, b'o', b'k', 0x1d, 1, 0, 0, 0, 0x21, 2, 0, 0, 0, 0, 0, 0, 0];
+        let bytes =
+            [0x08, 0x96, 0x01, 0x12, 2, b'o', b'k', 0x1d, 1, 0, 0, 0, 0x21, 2, 0, 0, 0, 0, 0, 0, 0];
         let fields: Vec<_> = Fields::of(&bytes).flatten().collect();
-        let expected =
-            [(1, Value::Number(150)), (2, Value::Bytes(b"ok")), (3, Value::Number(1)), (4, Value::Number(2))];
+        let expected = [
+            (1, Value::Number(150)),
+            (2, Value::Bytes(b"ok")),
+            (3, Value::Number(1)),
+            (4, Value::Number(2)),
+        ];
         assert_eq!(fields, expected);
         for damaged in [&bytes[..2], &bytes[..6], &bytes[..10], &[0x0b][..], &[0xff; 12][..]] {
             assert_eq!(Fields::of(damaged).last(), Some(None));

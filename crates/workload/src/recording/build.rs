@@ -1,12 +1,11 @@
 //! A recording in order → a workload.
 //!
-//! Purpose: one queue and one fence per stream, one thread per host thread.
-//! Order of a thread's operations for a call: go on to the moment of the call (`Host`), wait until the thread that fed
-//! the stream before has made its call (`AwaitMark`), call, tell the thread that feeds it next (`Mark`), and after a
-//! wait start counting time anew (`Resume`).
-//! Invariant: a fence gets a new value for each entry that something waits for, in the order of the recording, so its
-//! values rise as long as the marks are kept.
-//! Entry point: [`workload`].
+//! Purpose: one queue and one fence per stream, one thread per host thread. Order of a thread's
+//! operations for a call: go on to the moment of the call (`Host`), wait until the thread that fed
+//! the stream before has made its call (`AwaitMark`), call, tell the thread that feeds it next
+//! (`Mark`), and after a wait start counting time anew (`Resume`). Invariant: a fence gets a new
+//! value for each entry that something waits for, in the order of the recording, so its values rise
+//! as long as the marks are kept. Entry point: [`workload`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,8 +16,8 @@ use super::timeline::{Action, Entry, Item, Timeline};
 use super::{Gaps, ImportOptions};
 use crate::expression::Expr;
 use crate::model::{
-    Command, CommandKind, Engine, Fence, FenceId, FenceRef, FenceWait, Op, OpKind, Priority, Queue, QueueId,
-    QueueRef, Ready, Recorded, RecordedItem, Span, Thread, Workload,
+    Command, CommandKind, Engine, Fence, FenceId, FenceRef, FenceWait, Op, OpKind, Priority, Queue,
+    QueueId, QueueRef, Ready, Recorded, RecordedItem, Span, Thread, Workload,
 };
 
 /// Makes the workload.
@@ -80,13 +79,15 @@ impl ImportOptions {
         done > entry.submit && entry.end.saturating_sub(done) < self.wake_ns
     }
 
-    /// The recorded moment from which a thread's own time counts again after a wait that was met at `done`.
+    /// The recorded moment from which a thread's own time counts again after a wait that was met at
+    /// `done`.
     fn resumes_at(&self, entry: &Entry, done: u64) -> u64 {
         if done <= entry.submit {
             // It found everything done: the call's length is the host's own time.
             return entry.submit;
         }
-        // What the recorded return took longer than the replaying machine takes is the host's own time too.
+        // What the recorded return took longer than the replaying machine takes is the host's own
+        // time too.
         let own = if self.polled(entry, done) { self.seen_ns } else { self.wake_ns };
         entry.end.min(done.saturating_add(own))
     }
@@ -95,7 +96,8 @@ impl ImportOptions {
 /// One queue per stream.
 fn queues(joined: &mut Joined) -> Vec<Queue> {
     let (engines, shared) = engines::assign(joined);
-    joined.report.streams_sharing_an_engine = shared.iter().map(|shared| shared.streams.len() as u64).sum();
+    joined.report.streams_sharing_an_engine =
+        shared.iter().map(|shared| shared.streams.len() as u64).sum();
     joined.report.shared_engines = shared;
     let queue = |(stream, (engine, node)): (&Stream, (Engine, u32))| Queue {
         name: stream.name.clone(),
@@ -109,8 +111,12 @@ fn queues(joined: &mut Joined) -> Vec<Queue> {
 }
 
 fn threads(timeline: &Timeline, bodies: Vec<Vec<Op>>) -> Vec<Thread> {
-    let names =
-        timeline.joined.threads.iter().cloned().chain(std::iter::once("launches not recorded".into()));
+    let names = timeline
+        .joined
+        .threads
+        .iter()
+        .cloned()
+        .chain(std::iter::once("launches not recorded".into()));
     let variable_names = Arc::new(vec!["index".to_owned()]);
     let thread = |(name, body): (String, Vec<Op>)| Thread {
         name,
@@ -144,7 +150,8 @@ struct Marks {
 }
 
 fn marks(entries: &[Entry]) -> Marks {
-    let mut marks = Marks { count: 0, after: vec![None; entries.len()], before: vec![None; entries.len()] };
+    let mut marks =
+        Marks { count: 0, after: vec![None; entries.len()], before: vec![None; entries.len()] };
     let mut newest: BTreeMap<usize, usize> = BTreeMap::new();
     for (number, entry) in entries.iter().enumerate() {
         let Some(stream) = entry.stream else { continue };
@@ -185,13 +192,15 @@ impl Body {
     }
 }
 
-/// How late the replay of a stream is against its recording, in nanoseconds, as far as gaps that are shorter than the
-/// replaying machine's own turn-around make it so. What one gap cannot give, the next ones give back.
+/// How late the replay of a stream is against its recording, in nanoseconds, as far as gaps that
+/// are shorter than the replaying machine's own turn-around make it so. What one gap cannot give,
+/// the next ones give back.
 #[derive(Debug, Clone, Copy, Default)]
 struct Late(i128);
 
 impl Late {
-    /// The delay before an item whose start takes the machine `own` by itself; a delay is a command, and takes `command`.
+    /// The delay before an item whose start takes the machine `own` by itself; a delay is a
+    /// command, and takes `command`.
     fn delay(&mut self, item: &Item, own: u64, command: u64) -> u64 {
         if item.ready != Ready::Previous {
             // The host or another stream says when it starts: nothing of this stream's past counts.
@@ -257,7 +266,11 @@ impl Builder<'_> {
             }
             (Action::StreamWait { on }, Some(stream)) => {
                 if let Some(FenceWait { fence, value }) = self.reached(*on) {
-                    self.bodies[entry.thread].push(OpKind::Wait { queue: queue(stream), fence, value });
+                    self.bodies[entry.thread].push(OpKind::Wait {
+                        queue: queue(stream),
+                        fence,
+                        value,
+                    });
                 }
             }
             _ => {}
@@ -343,7 +356,8 @@ impl Builder<'_> {
             Gaps::Drop => 0,
         };
         let command = |kind| Command { kind, span: Span::default() };
-        let delay = (delay_ns > 0).then(|| command(CommandKind::Delay { ns: Expr::number(delay_ns) }));
+        let delay =
+            (delay_ns > 0).then(|| command(CommandKind::Delay { ns: Expr::number(delay_ns) }));
         let work = command(CommandKind::Work {
             ns: Expr::number(work.end - work.start),
             label: Some(Arc::clone(&work.name)),
@@ -375,7 +389,11 @@ mod tests {
         let mut late = Late::default();
         let mut delay = |ready, gap_ns| late.delay(&item(ready, gap_ns), 2_000, 500);
         assert_eq!(delay(Ready::Previous, 1_000), 0, "1 us late");
-        assert_eq!(delay(Ready::Previous, 5_000), 1_500, "of 5 us: 1 late, 2 by itself, 0.5 for the delay");
+        assert_eq!(
+            delay(Ready::Previous, 5_000),
+            1_500,
+            "of 5 us: 1 late, 2 by itself, 0.5 for the delay"
+        );
         assert_eq!(delay(Ready::Previous, 2_300), 0, "0.3 us early: too little for a delay");
         assert_eq!(delay(Ready::Previous, 2_300), 100);
         assert_eq!(delay(Ready::Previous, 0), 0);

@@ -1,8 +1,9 @@
 //! What a host call does to streams, by its name.
 //!
 //! This room owns the table of names. The same call exists under several: `cudaStreamWaitEvent`,
-//! `cuStreamWaitEvent`, `hipStreamWaitEvent`, with suffixes for versions and default streams. Names matter only for
-//! calls that wait or signal; whatever has GPU work of its own is a launch, whatever it is called.
+//! `cuStreamWaitEvent`, `hipStreamWaitEvent`, with suffixes for versions and default streams. Names
+//! matter only for calls that wait or signal; whatever has GPU work of its own is a launch,
+//! whatever it is called.
 
 /// The part of a host call that concerns ordering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,11 +44,13 @@ pub fn call(name: &str) -> Call {
     }
 }
 
-/// The name without vendor, variant and version: `cudaStreamWaitEvent_ptsz_v7000` → `StreamWaitEvent`.
+/// The name without vendor, variant and version: `cudaStreamWaitEvent_ptsz_v7000` →
+/// `StreamWaitEvent`.
 fn stem(name: &str) -> &str {
     let mut name = ["cuda", "hip", "cu"].iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name);
     loop {
-        let variant = ["_ptsz", "_ptds", "_spt"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let variant =
+            ["_ptsz", "_ptds", "_spt"].iter().find_map(|suffix| name.strip_suffix(suffix));
         let Some(shorter) = variant.or_else(|| without_version(name)) else { return name };
         name = shorter;
     }

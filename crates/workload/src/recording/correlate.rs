@@ -1,18 +1,18 @@
 //! Joins the records of a recording: launches, synchronisations, event records.
 //!
-//! Purpose: each piece of GPU work gets the host call that launched it, each synchronisation its host call, each
-//! wait the event record that it is for. A record without a partner is counted in the report and dropped.
-//! Invariants: work is sorted by start. A wait refers only to a record made before it. Streams with work are
-//! numbered first, in the order of their keys, so that two readings of one file agree.
-//! Entry point: [`correlate`].
+//! Purpose: each piece of GPU work gets the host call that launched it, each synchronisation its
+//! host call, each wait the event record that it is for. A record without a partner is counted in
+//! the report and dropped. Invariants: work is sorted by start. A wait refers only to a record made
+//! before it. Streams with work are numbered first, in the order of their keys, so that two
+//! readings of one file agree. Entry point: [`correlate`].
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::call::Call;
 use super::records::{
-    Awaited, CallId, CallRecord, CallRef, EventId, Launcher, ProcessId, Recording, StreamFacts, StreamId,
-    SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
+    Awaited, CallId, CallRecord, CallRef, EventId, Launcher, ProcessId, Recording, StreamFacts,
+    StreamId, SyncKind, SyncRecord, TrackId, WorkId, WorkKind, WorkRecord,
 };
 use super::report::ImportReport;
 
@@ -100,7 +100,8 @@ pub fn correlate(recording: Recording) -> Joined {
     joining.finish(launched_by, roles)
 }
 
-/// A synchronisation with the event record that it is for, if that is in the recording and precedes the wait.
+/// A synchronisation with the event record that it is for, if that is in the recording and precedes
+/// the wait.
 struct Sync {
     record: SyncRecord,
     awaited: Option<CallId>,
@@ -151,7 +152,8 @@ impl Joining {
             streams: used.len() as u64,
             ..ImportReport::default()
         };
-        let mut joining = Self { recording, by_correlation, numbers, streams: Vec::new(), devices, report };
+        let mut joining =
+            Self { recording, by_correlation, numbers, streams: Vec::new(), devices, report };
         for stream in used {
             joining.stream(stream);
         }
@@ -166,10 +168,12 @@ impl Joining {
         })
     }
 
-    /// The call of a process with a correlation; of several (merged files) the last that began no later than `by`.
+    /// The call of a process with a correlation; of several (merged files) the last that began no
+    /// later than `by`.
     fn call(&self, process: ProcessId, correlation: i64, by: i64) -> Option<CallId> {
-        let of =
-            |at: usize| self.by_correlation.get(at).filter(|(p, id, ..)| (*p, *id) == (process, correlation));
+        let of = |at: usize| {
+            self.by_correlation.get(at).filter(|(p, id, ..)| (*p, *id) == (process, correlation))
+        };
         let after = self
             .by_correlation
             .partition_point(|(p, id, start, _)| (*p, *id, *start) <= (process, correlation, by));
@@ -180,7 +184,9 @@ impl Joining {
     fn find_launches(&self) -> Launches {
         let find = |work: &WorkRecord| match work.launcher {
             Launcher::Unknown => None,
-            Launcher::Correlation(id) => self.call(self.recording.process_of_work(work), id, work.start),
+            Launcher::Correlation(id) => {
+                self.call(self.recording.process_of_work(work), id, work.start)
+            }
             Launcher::Call(call) => Some(call),
         };
         self.recording.work.iter().map(find).collect()
@@ -210,7 +216,9 @@ impl Joining {
         let calls = &self.recording.calls;
         let wait = &calls[waiter.index()];
         let record = match awaited {
-            Awaited::Correlation(id) => self.call(self.recording.process_of_call(wait), id, wait.start)?,
+            Awaited::Correlation(id) => {
+                self.call(self.recording.process_of_call(wait), id, wait.start)?
+            }
             Awaited::Call(call) => call,
             Awaited::Event(event, sequence) => events.record(event, sequence, wait.start)?,
         };
@@ -232,7 +240,8 @@ impl Joining {
                 awaited.insert(record, stream);
             }
         }
-        // Numbers are given out in the order of the records, so that two readings of one file agree.
+        // Numbers are given out in the order of the records, so that two readings of one file
+        // agree.
         let mut records: Vec<_> = awaited.into_iter().collect();
         records.sort_unstable();
         records.into_iter().map(|(record, stream)| (record, self.stream(stream))).collect()
@@ -270,13 +279,14 @@ impl Joining {
             self.report.graph_launches += 1;
             self.report.graph_work += work.len() as u64;
         }
-        // A copy from the device to pageable memory returns when the bytes are there, whatever the call's name.
+        // A copy from the device to pageable memory returns when the bytes are there, whatever the
+        // call's name.
         let pageable = |work: &WorkRecord| {
             let name = self.recording.text(work.name);
             work.kind == WorkKind::Copy && name.contains("DtoH") && name.contains("Pageable")
         };
-        let blocks =
-            call.call == Call::BlockingCopy || work.iter().any(|w| pageable(&self.recording.work[*w]));
+        let blocks = call.call == Call::BlockingCopy
+            || work.iter().any(|w| pageable(&self.recording.work[*w]));
         self.report.blocking_copies += u64::from(blocks);
         Role::Launch { work, blocks }
     }
@@ -289,11 +299,13 @@ impl Joining {
         sync: Option<&Sync>,
         awaited: &HashMap<CallId, usize>,
     ) -> Option<Role> {
-        let record = sync.and_then(|sync| sync.awaited).filter(|record| awaited.contains_key(record));
+        let record =
+            sync.and_then(|sync| sync.awaited).filter(|record| awaited.contains_key(record));
         let stream = sync.and_then(|sync| sync.record.stream);
         match call.call {
             Call::StreamWaitEvent => {
-                let is_wait = sync.is_some_and(|sync| sync.record.kind == SyncKind::StreamWaitEvent);
+                let is_wait =
+                    sync.is_some_and(|sync| sync.record.kind == SyncKind::StreamWaitEvent);
                 let (Some(record), Some(stream), true) = (record, stream, is_wait) else {
                     self.report.stream_waits_unpaired += 1;
                     return None;
@@ -368,7 +380,10 @@ impl Joining {
                 threads.push(track);
                 threads.len() - 1
             });
-            calls.push(HostCall { at: Moment { thread, start: relative(start), end: relative(end) }, role });
+            calls.push(HostCall {
+                at: Moment { thread, start: relative(start), end: relative(end) },
+                role,
+            });
         }
         let work: Vec<Work> = (recording.work.iter().zip(&launched_by))
             .map(|(work, call)| Work {
@@ -382,7 +397,8 @@ impl Joining {
             .collect();
         let dependencies = self.dependencies(&work);
         let streams = self.named_streams();
-        let names = threads.iter().map(|track| recording.tracks[track.index()].name.clone()).collect();
+        let names =
+            threads.iter().map(|track| recording.tracks[track.index()].name.clone()).collect();
         self.count(&work, &streams, threads.len());
         Joined { streams, threads: names, work, calls, dependencies, report: self.report }
     }
@@ -398,10 +414,11 @@ impl Joining {
         between
     }
 
-    /// The streams in the order of their numbers. A name says the device and process only where there are several,
-    /// and the context only where the shorter name is taken.
+    /// The streams in the order of their numbers. A name says the device and process only where
+    /// there are several, and the context only where the shorter name is taken.
     fn named_streams(&self) -> Vec<Stream> {
-        let processes: HashSet<ProcessId> = self.devices.iter().map(|(process, _)| *process).collect();
+        let processes: HashSet<ProcessId> =
+            self.devices.iter().map(|(process, _)| *process).collect();
         let mut taken = HashSet::new();
         let name = |stream: &StreamId| {
             let facts = &self.recording.streams[stream.index()];
@@ -456,7 +473,8 @@ impl EventIndex {
         index
     }
 
-    /// The record of `event` with this sequence number; without a number, the last one no later than `by`.
+    /// The record of `event` with this sequence number; without a number, the last one no later
+    /// than `by`.
     fn record(&self, event: EventId, sequence: Option<i64>, by: i64) -> Option<CallId> {
         if let Some(sequence) = sequence {
             return self.by_sequence.get(&(event, sequence)).copied();

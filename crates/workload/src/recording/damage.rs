@@ -1,8 +1,8 @@
 //! Events of a trace that cannot be true, and recordings that are too long to be.
 //!
-//! Purpose: a reader reports a damaged event with its position and leaves it out; the report counts them and shows the
-//! first few. A recording whose span exceeds [`LONGEST_NS`] is refused with the position of the outlier.
-//! Entry points: [`Damage`], [`Extent`].
+//! Purpose: a reader reports a damaged event with its position and leaves it out; the report counts
+//! them and shows the first few. A recording whose span exceeds [`LONGEST_NS`] is refused with the
+//! position of the outlier. Entry points: [`Damage`], [`Extent`].
 
 use std::fmt;
 
@@ -39,7 +39,9 @@ pub enum Position {
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Event { number, line, byte } => write!(f, "event {number} (line {line}, byte {byte})"),
+            Self::Event { number, line, byte } => {
+                write!(f, "event {number} (line {line}, byte {byte})")
+            }
             Self::Row { table, row } => write!(f, "row {row} of {table}"),
         }
     }
@@ -115,7 +117,14 @@ pub struct Damage {
 
 impl Damage {
     /// Counts an event that is left out.
-    pub fn add(&mut self, position: Position, name: &str, field: &'static str, value: &str, fault: Fault) {
+    pub fn add(
+        &mut self,
+        position: Position,
+        name: &str,
+        field: &'static str,
+        value: &str,
+        fault: Fault,
+    ) {
         self.count += 1;
         if self.first.len() < SHOWN {
             let cut = |text: &str| text.chars().take(SHOWN_CHARACTERS).collect();
@@ -129,7 +138,8 @@ impl Damage {
             return Vec::new();
         }
         let shown = self.first.len() as u64;
-        let first = if self.count > shown { format!(", the first {shown}:") } else { ":".to_owned() };
+        let first =
+            if self.count > shown { format!(", the first {shown}:") } else { ":".to_owned() };
         let head = format!("{} damaged events are left out{first}", self.count);
         std::iter::once(head).chain(self.first.iter().map(|event| format!("  {event}"))).collect()
     }
@@ -151,7 +161,8 @@ impl Extent {
         }
     }
 
-    /// Checks the span. `starts` are those of all events; the outlier is the end that is farther from their median.
+    /// Checks the span. `starts` are those of all events; the outlier is the end that is farther
+    /// from their median.
     ///
     /// # Errors
     /// A sentence: the recording is longer than [`LONGEST_NS`].

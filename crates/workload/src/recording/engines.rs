@@ -1,9 +1,10 @@
 //! Gives each stream an engine.
 //!
-//! Purpose: streams of a device run side by side, so each has an engine of its own as long as there are enough. Streams
-//! that only copy use copy engines, all others compute engines. Where engines run out, streams that did not overlap
-//! in the recording share first; streams that overlapped and share all the same are reported with the time.
-//! Entry point: [`assign`]. `decisions/0036-engines-for-streams.md` has the reasons.
+//! Purpose: streams of a device run side by side, so each has an engine of its own as long as there
+//! are enough. Streams that only copy use copy engines, all others compute engines. Where engines
+//! run out, streams that did not overlap in the recording share first; streams that overlapped and
+//! share all the same are reported with the time. Entry point: [`assign`].
+//! `decisions/0036-engines-for-streams.md` has the reasons.
 
 use serde::Serialize;
 
@@ -11,8 +12,8 @@ use super::correlate::Joined;
 use super::records::WorkKind;
 use crate::model::Engine;
 
-/// Compute engines and copy engines that a replay may use. With one 3D engine they are the 48 that the modelled GPU
-/// has bits for in its interrupt cause.
+/// Compute engines and copy engines that a replay may use. With one 3D engine they are the 48 that
+/// the modelled GPU has bits for in its interrupt cause.
 const MOST_COMPUTE: usize = 32;
 const MOST_COPY: usize = 15;
 
@@ -23,7 +24,8 @@ pub struct SharedEngine {
     pub engine: String,
     /// The streams that share it.
     pub streams: Vec<String>,
-    /// How long work of several of them ran at once in the recording, in nanoseconds. It is replayed one after the other.
+    /// How long work of several of them ran at once in the recording, in nanoseconds. It is
+    /// replayed one after the other.
     pub overlapped_ns: u64,
 }
 
@@ -41,18 +43,26 @@ pub fn assign(joined: &Joined) -> (Vec<(Engine, u32)>, Vec<SharedEngine>) {
     for (kind, most) in [(Engine::Compute, MOST_COMPUTE), (Engine::Copy, MOST_COPY)] {
         let of_kind = |stream: &usize| engines[*stream].0 == kind && !busy[*stream].is_empty();
         let streams: Vec<usize> = (0..busy.len()).filter(of_kind).collect();
-        for (node, (members, overlapped_ns)) in spread(&streams, &busy, most).into_iter().enumerate() {
+        for (node, (members, overlapped_ns)) in
+            spread(&streams, &busy, most).into_iter().enumerate()
+        {
             members.iter().for_each(|stream| engines[*stream].1 = u32::try_from(node).unwrap_or(0));
             if overlapped_ns > 0 {
-                let streams = members.iter().map(|stream| joined.streams[*stream].name.clone()).collect();
-                shared.push(SharedEngine { engine: format!("{kind} {node}"), streams, overlapped_ns });
+                let streams =
+                    members.iter().map(|stream| joined.streams[*stream].name.clone()).collect();
+                shared.push(SharedEngine {
+                    engine: format!("{kind} {node}"),
+                    streams,
+                    overlapped_ns,
+                });
             }
         }
     }
     (engines, shared)
 }
 
-/// When a stream or an engine was at work: intervals in order, without overlap. Zero-length work does not count.
+/// When a stream or an engine was at work: intervals in order, without overlap. Zero-length work
+/// does not count.
 type Busy = Vec<(u64, u64)>;
 
 fn busy_times(joined: &Joined) -> Vec<Busy> {
@@ -67,7 +77,8 @@ fn busy_times(joined: &Joined) -> Vec<Busy> {
     busy
 }
 
-/// Spreads streams over at most `most` engines; returns the streams of each engine and how long they overlapped.
+/// Spreads streams over at most `most` engines; returns the streams of each engine and how long
+/// they overlapped.
 fn spread(streams: &[usize], busy: &[Busy], most: usize) -> Vec<(Vec<usize>, u64)> {
     if streams.len() <= most {
         return streams.iter().map(|stream| (vec![*stream], 0)).collect();
@@ -135,8 +146,12 @@ mod tests {
     #[test]
     fn streams_that_did_not_overlap_share_first() {
         // 0 and 1 overlap all the time, 2 runs after both, 3 overlaps 0 for 5 and 1 for 2.
-        let busy: Vec<Busy> =
-            vec![vec![(0, 100)], vec![(0, 90)], vec![(100, 120)], vec![(88, 92), (95, 100), (120, 124)]];
+        let busy: Vec<Busy> = vec![
+            vec![(0, 100)],
+            vec![(0, 90)],
+            vec![(100, 120)],
+            vec![(88, 92), (95, 100), (120, 124)],
+        ];
         let spread = |streams: &[usize], most| spread(streams, &busy, most);
         assert_eq!(spread(&[0, 1, 2], 3), [(vec![0], 0), (vec![1], 0), (vec![2], 0)]);
         assert_eq!(spread(&[0, 1, 2], 2), [(vec![0], 0), (vec![1, 2], 0)]);

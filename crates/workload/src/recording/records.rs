@@ -1,11 +1,13 @@
-//! The neutral form of a recorded run: GPU work, host calls, and what is known of the order between them.
+//! The neutral form of a recorded run: GPU work, host calls, and what is known of the order between
+//! them.
 //!
-//! Purpose: every reader of a trace format fills a [`Recording`]; `correlate` reads it.
-//! Invariants: times are nanoseconds since one arbitrary origin per recording, with `end >= start`. Names, streams,
-//! tracks and events are interned, so a record holds 32-bit ids. The process of work is that of its stream, the
-//! process of a call that of its track; a correlation id is unique within a process only.
-//! Entry points: [`Recording::work`], [`Recording::call`], [`Recording::sync`], [`Recording::record_event`],
-//! [`Recording::depends`] and the interning methods. [`Recording::at`] precedes them, for messages.
+//! Purpose: every reader of a trace format fills a [`Recording`]; `correlate` reads it. Invariants:
+//! times are nanoseconds since one arbitrary origin per recording, with `end >= start`. Names,
+//! streams, tracks and events are interned, so a record holds 32-bit ids. The process of work is
+//! that of its stream, the process of a call that of its track; a correlation id is unique within a
+//! process only. Entry points: [`Recording::work`], [`Recording::call`], [`Recording::sync`],
+//! [`Recording::record_event`], [`Recording::depends`] and the interning methods. [`Recording::at`]
+//! precedes them, for messages.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -102,7 +104,8 @@ pub struct StreamFacts {
     pub name: Option<String>,
 }
 
-/// What identifies an event object. The reader sets `context` to 0 where event ids are unique per process.
+/// What identifies an event object. The reader sets `context` to 0 where event ids are unique per
+/// process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EventKey {
     /// The process that owns it.
@@ -127,7 +130,8 @@ pub struct TrackFacts {
 pub enum Launcher {
     /// Not recorded.
     Unknown,
-    /// The call of the same process with this correlation id; of several, the last that began before the work.
+    /// The call of the same process with this correlation id; of several, the last that began
+    /// before the work.
     Correlation(i64),
     /// This call.
     Call(CallId),
@@ -181,7 +185,8 @@ pub enum Awaited {
     Correlation(i64),
     /// This record call.
     Call(CallId),
-    /// The record of this event with this sequence number; without a number, the last one before the wait.
+    /// The record of this event with this sequence number; without a number, the last one before
+    /// the wait.
     Event(EventId, Option<i64>),
 }
 
@@ -307,7 +312,8 @@ impl Recording {
         ProcessId::new(index)
     }
 
-    /// Interns a stream. `device` counts at its first mention; [`Recording::streams`] can be amended later.
+    /// Interns a stream. `device` counts at its first mention; [`Recording::streams`] can be
+    /// amended later.
     pub fn stream(&mut self, key: StreamKey, device: i64) -> StreamId {
         let (index, new) = self.stream_ids.index(key);
         if new {
@@ -316,7 +322,8 @@ impl Recording {
         StreamId::new(index)
     }
 
-    /// Interns a host thread by its number. Its name is `thread NUMBER` until [`Recording::tracks`] is amended.
+    /// Interns a host thread by its number. Its name is `thread NUMBER` until [`Recording::tracks`]
+    /// is amended.
     pub fn track(&mut self, process: ProcessId, thread: i64) -> TrackId {
         let (index, new) = self.track_ids.index((process, thread));
         if new {
@@ -373,8 +380,8 @@ impl Recording {
         self.event_records.push(record);
     }
 
-    /// Adds the fact that `waiter` started only after `awaited` had ended. Work of one stream runs in the order of
-    /// its starts without it.
+    /// Adds the fact that `waiter` started only after `awaited` had ended. Work of one stream runs
+    /// in the order of its starts without it.
     pub fn depends(&mut self, waiter: WorkId, awaited: WorkId) {
         self.dependencies.push((waiter, awaited));
     }

@@ -1,6 +1,7 @@
 //! What an import found, paired, and could not pair.
 //!
-//! This room owns the counts and their wording. The other files of this room fill them; reports and tables read them.
+//! This room owns the counts and their wording. The other files of this room fill them; reports and
+//! tables read them.
 
 use super::Gaps;
 use super::correlate::Joined;
@@ -53,7 +54,8 @@ pub struct ImportReport {
     pub device_syncs_unpaired: u64,
     /// Dependencies of work on work of another stream that are replayed.
     pub dependencies: u64,
-    /// Those that the recorded times contradict: the awaited work ended after its waiter began. They are not replayed.
+    /// Those that the recorded times contradict: the awaited work ended after its waiter began.
+    /// They are not replayed.
     pub dependencies_unpaired: u64,
     /// Copies and fills whose call returned only when they were done.
     pub blocking_copies: u64,
@@ -63,11 +65,13 @@ pub struct ImportReport {
     pub graph_launches: u64,
     /// GPU work inside graphs, replayed stream by stream in recorded order.
     pub graph_work: u64,
-    /// Most launches, signals and waits that one stream had been given and not yet carried out: how far the host ran ahead.
+    /// Most launches, signals and waits that one stream had been given and not yet carried out: how
+    /// far the host ran ahead.
     pub deepest_run_ahead: u64,
     /// GPU work whose launch is not in the trace; submitted as early as its stream's order allows.
     pub work_without_launch: u64,
-    /// Work that began before the work before it on its stream had ended; replayed one after the other.
+    /// Work that began before the work before it on its stream had ended; replayed one after the
+    /// other.
     pub overlaps_on_a_stream: u64,
     /// How long it overlapped, in nanoseconds. The replay of the stream is longer by as much.
     pub overlapped_on_a_stream_ns: u64,
@@ -77,15 +81,18 @@ pub struct ImportReport {
     pub gaps_ns: u64,
     /// Shorter distances, the device's own turn-around, together, in nanoseconds.
     pub turnaround_ns: u64,
-    /// Median distance from the hand-over of work to its start on an idle stream, in nanoseconds; 0 without any.
+    /// Median distance from the hand-over of work to its start on an idle stream, in nanoseconds; 0
+    /// without any.
     pub median_launch_ns: u64,
-    /// Median distance from the end of work, or from a wait's being met, to the start of the next on its stream.
+    /// Median distance from the end of work, or from a wait's being met, to the start of the next
+    /// on its stream.
     pub median_turnaround_ns: u64,
     /// Median distance from the moment at which a wait of the host was met to its return.
     pub median_wake_ns: u64,
     /// Whether gaps were left out.
     pub gaps_dropped: bool,
-    /// Streams that share an engine with one that they overlapped, because there are more of them than engines.
+    /// Streams that share an engine with one that they overlapped, because there are more of them
+    /// than engines.
     pub streams_sharing_an_engine: u64,
     /// Those engines, with the time that is lost.
     pub shared_engines: Vec<SharedEngine>,
@@ -119,21 +126,38 @@ impl ImportReport {
                 lines.push(format!("{what}: {n}"));
             }
         };
-        counted(self.stream_waits_unpaired, "not replayed, not said what is waited for: stream waits");
-        counted(self.event_syncs_unpaired, "not replayed, record not in the trace: host waits for events");
-        counted(self.stream_syncs_unpaired, "not replayed, stream not recorded: host waits for streams");
-        counted(self.device_syncs_unpaired, "not replayed, device not recorded: host waits for devices");
+        counted(
+            self.stream_waits_unpaired,
+            "not replayed, not said what is waited for: stream waits",
+        );
+        counted(
+            self.event_syncs_unpaired,
+            "not replayed, record not in the trace: host waits for events",
+        );
+        counted(
+            self.stream_syncs_unpaired,
+            "not replayed, stream not recorded: host waits for streams",
+        );
+        counted(
+            self.device_syncs_unpaired,
+            "not replayed, device not recorded: host waits for devices",
+        );
         counted(self.dependencies, "dependencies between pieces of work, replayed as stream waits");
         counted(
             self.dependencies_unpaired,
             "not replayed, awaited work ended after its waiter began: dependencies",
         );
-        counted(self.graph_launches, "graph launches (what depends on what inside a graph is not recorded)");
+        counted(
+            self.graph_launches,
+            "graph launches (what depends on what inside a graph is not recorded)",
+        );
         counted(self.work_without_launch, "GPU work whose launch is not in the trace");
         counted(self.queries, "event and stream queries (they order nothing)");
         lines.extend(self.remarks.iter().map(Remark::to_string));
-        lines
-            .push(format!("the host ran ahead of a stream by at most {} operations", self.deepest_run_ahead));
+        lines.push(format!(
+            "the host ran ahead of a stream by at most {} operations",
+            self.deepest_run_ahead
+        ));
         let us = |ns: u64| ns as f64 / 1e3;
         if self.overlaps_on_a_stream > 0 {
             lines.push(format!(
@@ -158,8 +182,11 @@ impl ImportReport {
             us(self.median_wake_ns)
         ));
         if self.gaps > 0 {
-            let fate =
-                if self.gaps_dropped { "left out (--gaps drop)" } else { "kept as delays (--gaps keep)" };
+            let fate = if self.gaps_dropped {
+                "left out (--gaps drop)"
+            } else {
+                "kept as delays (--gaps keep)"
+            };
             let ms = self.gaps_ns as f64 / 1e6;
             lines.push(format!(
                 "{} starts are not explained by the trace, {ms:.3} ms of gaps, {fate}",

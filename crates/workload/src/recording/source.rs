@@ -51,8 +51,12 @@ impl Source {
             Source::RocprofJson | Source::RocprofCsv | Source::Rocpd | Source::RocprofPerfetto => {
                 "record with `rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format json -- APP`"
             }
-            Source::Perfetto => "record with a GPU render stage data source, such as gpu.renderstages",
-            Source::Tidegate => "write it with `tidegate run WORKLOAD --chrome FILE` or `--perfetto FILE`",
+            Source::Perfetto => {
+                "record with a GPU render stage data source, such as gpu.renderstages"
+            }
+            Source::Tidegate => {
+                "write it with `tidegate run WORKLOAD --chrome FILE` or `--perfetto FILE`"
+            }
         }
     }
 }
@@ -76,7 +80,8 @@ pub enum Remark {
         /// How many.
         rows: u64,
     },
-    /// Host calls that synchronise as a side effect; their time is kept, the order they impose is not.
+    /// Host calls that synchronise as a side effect; their time is kept, the order they impose is
+    /// not.
     SyncsInsideOtherCalls {
         /// How many.
         rows: u64,
@@ -98,7 +103,8 @@ pub enum Remark {
     },
     /// No host calls are recorded.
     NoHostCalls,
-    /// The arguments of host calls are not recorded, so streams and events of synchronisations are unknown.
+    /// The arguments of host calls are not recorded, so streams and events of synchronisations are
+    /// unknown.
     NoArguments,
     /// The stream of copies is not recorded; each direction of a device has a stream of its own.
     CopiesWithoutStream {
@@ -132,7 +138,8 @@ pub enum Remark {
         /// Its name.
         file: String,
     },
-    /// A file with a matching name was left out, because its times lie far from those of the file given.
+    /// A file with a matching name was left out, because its times lie far from those of the file
+    /// given.
     OtherRun {
         /// Its name.
         file: String,

@@ -22,7 +22,14 @@ impl Made {
 
     fn work(&mut self, stream: StreamId, start: i64, launcher: Launcher) -> WorkId {
         let name = self.0.name("k");
-        self.0.work(WorkRecord { kind: WorkKind::Kernel, name, stream, start, end: start + 100, launcher })
+        self.0.work(WorkRecord {
+            kind: WorkKind::Kernel,
+            name,
+            stream,
+            start,
+            end: start + 100,
+            launcher,
+        })
     }
 
     fn workload(self) -> Workload {
@@ -33,13 +40,18 @@ impl Made {
 /// The operations of a thread as words, with queue and fence numbers.
 fn words(workload: &Workload, thread: usize) -> Vec<String> {
     let word = |op: &crate::model::Op| match &op.kind {
-        OpKind::Submit { queue, commands } => Some(format!("submit {} x{}", queue.first.0, commands.len())),
+        OpKind::Submit { queue, commands } => {
+            Some(format!("submit {} x{}", queue.first.0, commands.len()))
+        }
         OpKind::Signal { fence, value, .. } => {
             Some(format!("signal {}={}", fence.first.0, value.constant().unwrap()))
         }
-        OpKind::Wait { queue, fence, value } => {
-            Some(format!("{} waits {}>={}", queue.first.0, fence.first.0, value.constant().unwrap()))
-        }
+        OpKind::Wait { queue, fence, value } => Some(format!(
+            "{} waits {}>={}",
+            queue.first.0,
+            fence.first.0,
+            value.constant().unwrap()
+        )),
         _ => None,
     };
     workload.threads[thread].body.iter().filter_map(word).collect()
@@ -203,10 +215,14 @@ fn work_without_a_launch_waits_for_work_with_one() {
     made.0.depends(third, second);
     let workload = made.workload();
     let report = &workload.recorded.as_ref().unwrap().report;
-    assert_eq!((report.dependencies, report.dependencies_unpaired, report.work_without_launch), (2, 0, 2));
+    assert_eq!(
+        (report.dependencies, report.dependencies_unpaired, report.work_without_launch),
+        (2, 0, 2)
+    );
 }
 
-/// A workload of so many streams that run one kernel each; stream `k` starts at `start(k)` and takes 100 ns.
+/// A workload of so many streams that run one kernel each; stream `k` starts at `start(k)` and
+/// takes 100 ns.
 fn side_by_side(streams: i64, kind: WorkKind, start: impl Fn(i64) -> i64) -> Workload {
     let mut made = Made::default();
     for k in 0..streams {
@@ -249,7 +265,10 @@ fn every_stream_has_an_engine_of_its_own_as_long_as_there_are_enough() {
             );
             assert_eq!(shared.streams[..2], ["stream 0".to_owned(), format!("stream {most}")]);
             let text = report.lines().join("\n");
-            assert!(text.contains(&format!("engine {engine} replays stream 0, stream {most}")), "{text}");
+            assert!(
+                text.contains(&format!("engine {engine} replays stream 0, stream {most}")),
+                "{text}"
+            );
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Puts host calls in order, and finds what each piece of GPU work waited for last.
 //!
-//! Purpose: entries in the order of the host calls, and for each piece of work the gap from the last recorded reason
-//! (launch, end of the work before it, a wait) to its start. A gap longer than a device's turn-around is unexplained.
-//! Invariants: a wait refers to an earlier entry, or to work that the recording shows to have ended before its waiter
-//! began, so a replay cannot wait in a circle. Work without a launch follows the work before it on its stream, or
-//! precedes all calls.
+//! Purpose: entries in the order of the host calls, and for each piece of work the gap from the
+//! last recorded reason (launch, end of the work before it, a wait) to its start. A gap longer than
+//! a device's turn-around is unexplained. Invariants: a wait refers to an earlier entry, or to work
+//! that the recording shows to have ended before its waiter began, so a replay cannot wait in a
+//! circle. Work without a launch follows the work before it on its stream, or precedes all calls.
 //! Entry point: [`arrange`].
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -77,7 +77,11 @@ pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
         entries: Vec::with_capacity(calls.len()),
         newest: vec![None; joined.streams.len()],
         records: HashMap::new(),
-        placed: if joined.dependencies.is_empty() { Vec::new() } else { vec![None; joined.work.len()] },
+        placed: if joined.dependencies.is_empty() {
+            Vec::new()
+        } else {
+            vec![None; joined.work.len()]
+        },
         ordered_after: HashMap::new(),
         forward: HashMap::new(),
         dependencies: (0, 0),
@@ -94,8 +98,8 @@ pub fn arrange(mut joined: Joined, options: &ImportOptions) -> Timeline {
     timeline
 }
 
-/// Appends each piece of work without a launch to the call that launched the work before it on its stream. Returns
-/// what precedes the first launch of its stream, in the order of the starts.
+/// Appends each piece of work without a launch to the call that launched the work before it on its
+/// stream. Returns what precedes the first launch of its stream, in the order of the starts.
 fn place_unlaunched(joined: &Joined, calls: &mut [HostCall]) -> Vec<usize> {
     if joined.work.iter().all(|work| work.launched) {
         return Vec::new();
@@ -133,7 +137,8 @@ struct Walk<'a> {
     newest: Vec<Option<usize>>,
     /// Entries of event records by their call.
     records: HashMap<CallId, usize>,
-    /// The entry of each piece of work so far; empty when the recording has no explicit dependencies.
+    /// The entry of each piece of work so far; empty when the recording has no explicit
+    /// dependencies.
     placed: Vec<Option<usize>>,
     /// The newest entry of the second stream that the first already waits for.
     ordered_after: HashMap<(usize, usize), usize>,
@@ -165,8 +170,10 @@ impl Walk<'_> {
             }
             Role::DeviceSync { device } => {
                 let streams = self.joined.streams.iter().zip(&self.newest);
-                let on =
-                    streams.filter(|(s, _)| s.device == *device).filter_map(|(_, newest)| *newest).collect();
+                let on = streams
+                    .filter(|(s, _)| s.device == *device)
+                    .filter_map(|(_, newest)| *newest)
+                    .collect();
                 self.host_wait(call.at, on);
             }
         }
@@ -189,25 +196,28 @@ impl Walk<'_> {
         number
     }
 
-    /// Work whose launch precedes the recording is submitted first of all, by the thread that feeds its stream
-    /// first. Streams that no recorded thread feeds get a thread of their own.
+    /// Work whose launch precedes the recording is submitted first of all, by the thread that feeds
+    /// its stream first. Streams that no recorded thread feeds get a thread of their own.
     fn heads(&mut self, heads: &[usize], calls: &[HostCall]) {
         let mut feeders: Vec<Option<usize>> = vec![None; self.joined.streams.len()];
         for call in calls {
             let mut feed = |stream: usize| _ = feeders[stream].get_or_insert(call.at.thread);
             match &call.role {
-                Role::Launch { work, .. } => work.iter().for_each(|w| feed(self.joined.work[*w].stream)),
+                Role::Launch { work, .. } => {
+                    work.iter().for_each(|w| feed(self.joined.work[*w].stream))
+                }
                 Role::Record { stream, .. } | Role::StreamWait { stream, .. } => feed(*stream),
                 Role::EventSync { .. } | Role::StreamSync { .. } | Role::DeviceSync { .. } => {}
             }
         }
         let unfed = self.joined.threads.len();
-        let at = |stream: usize| Moment { thread: feeders[stream].unwrap_or(unfed), start: 0, end: 0 };
+        let at =
+            |stream: usize| Moment { thread: feeders[stream].unwrap_or(unfed), start: 0, end: 0 };
         self.submit(heads, at, false);
     }
 
-    /// Divides work into one submission per stream: a graph may have several. A new one begins where work in the
-    /// middle waits for another stream, and where other work waits for it.
+    /// Divides work into one submission per stream: a graph may have several. A new one begins
+    /// where work in the middle waits for another stream, and where other work waits for it.
     fn submit(&mut self, work: &[usize], at: impl Fn(usize) -> Moment, blocks: bool) {
         let mut open: BTreeMap<usize, Vec<Item>> = BTreeMap::new();
         let joined = self.joined;
@@ -260,8 +270,10 @@ impl Walk<'_> {
 
     /// One submission to a stream.
     fn segment(&mut self, stream: usize, items: Vec<Item>, at: Moment, blocks: bool) {
-        let first = items.iter().map(|item| self.joined.work[item.work].start).min().unwrap_or(at.start);
-        // Somewhere inside the call, and before the work began: no later can be, and nothing says earlier.
+        let first =
+            items.iter().map(|item| self.joined.work[item.work].start).min().unwrap_or(at.start);
+        // Somewhere inside the call, and before the work began: no later can be, and nothing says
+        // earlier.
         let submit = first.saturating_sub(self.options.launch_ns).clamp(at.start, at.end);
         let entry = self.entries.len();
         if !self.placed.is_empty() {
@@ -269,7 +281,9 @@ impl Walk<'_> {
         }
         let waits: Vec<usize> = match self.forward.is_empty() {
             true => Vec::new(),
-            false => items.iter().filter_map(|item| self.forward.remove(&item.work)).flatten().collect(),
+            false => {
+                items.iter().filter_map(|item| self.forward.remove(&item.work)).flatten().collect()
+            }
         };
         self.push(at, Some(stream), submit, Action::Launch { items, blocks });
         self.entries[entry].awaited = blocks || !waits.is_empty();
@@ -294,19 +308,22 @@ impl Walk<'_> {
 }
 
 impl Timeline {
-    /// Lets submissions begin so early that they are back when the recorded call was; never before that call began.
+    /// Lets submissions begin so early that they are back when the recorded call was; never before
+    /// that call began.
     fn leave_room_for_calls(&mut self, call_ns: u64) {
         for entry in &mut self.entries {
             if let Action::Launch { .. } = entry.action {
                 // A submission that something waits for is followed by a signal.
                 let calls = 1 + u64::from(entry.awaited);
-                let latest = entry.end.saturating_sub(call_ns.saturating_mul(calls)).max(entry.start);
+                let latest =
+                    entry.end.saturating_sub(call_ns.saturating_mul(calls)).max(entry.start);
                 entry.submit = entry.submit.min(latest);
             }
         }
     }
 
-    /// Finds for every piece of work what it waited for last, and for every host wait when it was met.
+    /// Finds for every piece of work what it waited for last, and for every host wait when it was
+    /// met.
     fn explain(&mut self, options: &ImportOptions) {
         let mut tails = vec![Tail::default(); self.joined.streams.len()];
         let mut report = std::mem::take(&mut self.joined.report);
@@ -317,7 +334,8 @@ impl Timeline {
             report.overlaps_on_a_stream += u64::from(tail.overlapped_ns > 0);
             report.overlapped_on_a_stream_ns += tail.overlapped_ns;
             report.gaps += u64::from(item.unexplained);
-            *if item.unexplained { &mut report.gaps_ns } else { &mut report.turnaround_ns } += item.gap_ns;
+            *if item.unexplained { &mut report.gaps_ns } else { &mut report.turnaround_ns } +=
+                item.gap_ns;
             match item.ready {
                 _ if item.unexplained => {}
                 Ready::Launch => launches.push(item.gap_ns),
@@ -373,8 +391,8 @@ impl Timeline {
         }
     }
 
-    /// Most operations that a stream had been given and not yet carried out at one moment. `done` says for each entry when its
-    /// stream had carried out everything up to it.
+    /// Most operations that a stream had been given and not yet carried out at one moment. `done`
+    /// says for each entry when its stream had carried out everything up to it.
     fn deepest_run_ahead(&self, done: &[u64]) -> u64 {
         let mut queued: Vec<VecDeque<u64>> = vec![VecDeque::new(); self.joined.streams.len()];
         let mut deepest = 0;
@@ -419,7 +437,13 @@ impl Tail {
         self.end.unwrap_or(0).max(self.dependency)
     }
 
-    fn explain(&mut self, item: &mut Item, work: &Work, submit: Option<u64>, options: &ImportOptions) {
+    fn explain(
+        &mut self,
+        item: &mut Item,
+        work: &Work,
+        submit: Option<u64>,
+        options: &ImportOptions,
+    ) {
         let mut latest = (0, Ready::Unknown);
         // Of reasons at the same time the later in this list counts: it is the more direct one.
         let dependency = Some(self.dependency).filter(|at| *at > 0);

@@ -1,9 +1,9 @@
 //! rocpd databases → a run.
 //!
-//! Invariants: the base tables are read and not the views over them: `rocpd_kernel_dispatch_<uuid>` and its fellows. Each
-//! uuid has texts, agents and events of its own. The internal correlation id is `rocpd_event.stack_id`; the column named
-//! `correlation_id` holds the external one.
-//! Entry points: [`is_rocpd`], [`read`].
+//! Invariants: the base tables are read and not the views over them: `rocpd_kernel_dispatch_<uuid>`
+//! and its fellows. Each uuid has texts, agents and events of its own. The internal correlation id
+//! is `rocpd_event.stack_id`; the column named `correlation_id` holds the external one. Entry
+//! points: [`is_rocpd`], [`read`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -126,12 +126,14 @@ impl Part<'_> {
     }
 
     fn dispatches(&mut self, texts: &Texts) -> Result<(), String> {
-        let columns = ["start", "end", "event_id", "pid", "agent_id", "stream_id", "queue_id", "kernel_id"];
+        let columns =
+            ["start", "end", "event_id", "pid", "agent_id", "stream_id", "queue_id", "kernel_id"];
         let (database, table) = (self.database, self.table(DISPATCH));
         database.scan(&table, &columns[..3], &columns, |row| {
             let span = texts.span(row.int(0), row.int(1), row.int(2));
             self.run.process(texts.process(row.int(3)));
-            let place = Place { device: texts.device(row.int(4)), stream: row.int(5), queue: row.int(6) };
+            let place =
+                Place { device: texts.device(row.int(4)), stream: row.int(5), queue: row.int(6) };
             let name = row.int(7).and_then(|id| texts.kernels.get(&id));
             self.run.kernel(name.map_or("kernel", |name| name), place, span);
             Ok(())
@@ -168,7 +170,8 @@ impl Part<'_> {
         let (database, table) = (self.database, self.table("rocpd_region"));
         database.scan(&table, &columns[..3], &columns, |row| {
             let event = row.int(2);
-            let category = event.and_then(|id| texts.events.get(&id)).map_or(-1, |(_, category)| *category);
+            let category =
+                event.and_then(|id| texts.events.get(&id)).map_or(-1, |(_, category)| *category);
             if !texts.string(Some(category)).starts_with("HIP_") {
                 return Ok(());
             }

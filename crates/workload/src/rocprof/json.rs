@@ -1,7 +1,7 @@
 //! rocprofv3 JSON → a run.
 //!
-//! Invariant: kinds and operations are numbers that differ between releases; their names are looked up in the file.
-//! Entry point: [`read`].
+//! Invariant: kinds and operations are numbers that differ between releases; their names are looked
+//! up in the file. Entry point: [`read`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -192,7 +192,8 @@ impl<'de> Visitor<'de> for ArgsVisitor {
 /// Reads a file.
 ///
 /// # Errors
-/// A sentence with the place: JSON that ends too early, is none, or has other types than rocprofv3 writes.
+/// A sentence with the place: JSON that ends too early, is none, or has other types than rocprofv3
+/// writes.
 pub fn read(bytes: &[u8]) -> Result<Recording, String> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -219,10 +220,12 @@ impl Process<'_> {
             .filter(|agent| agent.r#type == GPU)
             .map(|agent| (agent.id.handle, agent.logical_node_type_id))
             .collect();
-        let device = |agent: &Handle| devices.get(&agent.handle).copied().unwrap_or_else(|| number(agent));
+        let device =
+            |agent: &Handle| devices.get(&agent.handle).copied().unwrap_or_else(|| number(agent));
         // With --group-by-queue all streams are 0.
-        let stream =
-            |id: &Option<Handle>| id.as_ref().filter(|_| !self.metadata.config.group_by_queue).map(number);
+        let stream = |id: &Option<Handle>| {
+            id.as_ref().filter(|_| !self.metadata.config.group_by_queue).map(number)
+        };
         let operation = |kind: usize, operation: usize| {
             let names = self.strings.buffer_records.get(kind).map(|kind| &kind.operations);
             names.and_then(|names| names.get(operation)).map_or("", |name| name.as_ref())
@@ -230,7 +233,8 @@ impl Process<'_> {
         let symbols: HashMap<u64, &Symbol<'_>> =
             self.kernel_symbols.iter().map(|symbol| (symbol.kernel_id, symbol)).collect();
         for d in &self.buffer_records.kernel_dispatch {
-            let name = symbols.get(&d.dispatch_info.kernel_id).map_or("kernel", |symbol| symbol.name());
+            let name =
+                symbols.get(&d.dispatch_info.kernel_id).map_or("kernel", |symbol| symbol.name());
             let place = Place {
                 device: device(&d.dispatch_info.agent_id),
                 stream: stream(&d.stream_id),
@@ -246,7 +250,13 @@ impl Process<'_> {
         }
         for a in &self.buffer_records.hip_api {
             let span = span(a.start_timestamp, a.end_timestamp, &a.correlation_id);
-            run.call(operation(a.kind, a.operation), a.thread_id, span, stream(&a.stream_id), a.args);
+            run.call(
+                operation(a.kind, a.operation),
+                a.thread_id,
+                span,
+                stream(&a.stream_id),
+                a.args,
+            );
         }
     }
 }

@@ -1,14 +1,16 @@
 //! Collects one run of HIP processes and ties event records, waits and streams together.
 //!
-//! Invariant: a stream is known by its number and its device. Where no numbers are recorded, a hardware queue stands for
-//! it. The stream behind a pointer is that of the work which a call on this pointer launched.
-//! Entry points: [`Run::process`], [`Run::kernel`], [`Run::copy`], [`Run::call`], [`Run::finish`].
+//! Invariant: a stream is known by its number and its device. Where no numbers are recorded, a
+//! hardware queue stands for it. The stream behind a pointer is that of the work which a call on
+//! this pointer launched. Entry points: [`Run::process`], [`Run::kernel`], [`Run::copy`],
+//! [`Run::call`], [`Run::finish`].
 
 use std::collections::HashMap;
 
 use crate::recording::{
-    Awaited, Call, CallId, CallRecord, CallRef, EventKey, EventRecord, Launcher, ProcessId, Recording,
-    Remark, Source, StreamId, StreamKey, SyncKind, SyncRecord, WorkKind, WorkRecord, call,
+    Awaited, Call, CallId, CallRecord, CallRef, EventKey, EventRecord, Launcher, ProcessId,
+    Recording, Remark, Source, StreamId, StreamKey, SyncKind, SyncRecord, WorkKind, WorkRecord,
+    call,
 };
 
 /// Where work ran.
@@ -118,7 +120,8 @@ pub struct Run {
     recording: Recording,
     process: ProcessId,
     ordering: Vec<Ordering>,
-    /// Calls with a stream pointer, by correlation: what they launch tells the stream behind the pointer.
+    /// Calls with a stream pointer, by correlation: what they launch tells the stream behind the
+    /// pointer.
     pointers: HashMap<(ProcessId, i64), u64>,
     unusable: u64,
     copies_without_stream: u64,
@@ -194,7 +197,8 @@ impl Run {
         let (process, correlation) = (self.process, span.correlation);
         let track = self.recording.track(process, thread);
         let meaning = call(name);
-        let call = self.recording.call(CallRecord { call: meaning, track, start, end, correlation });
+        let call =
+            self.recording.call(CallRecord { call: meaning, track, start, end, correlation });
         if let (Some(correlation), Some(pointer)) = (correlation, args.stream) {
             self.pointers.insert((process, correlation), pointer);
         }
@@ -248,9 +252,9 @@ impl Run {
         let meaning = self.recording.calls[call.index()].call;
         let by_pointer = args.stream.and_then(|pointer| behind.get(&(process, pointer))).copied();
         let stream = by_pointer.or_else(|| self.numbered(process, stream?));
-        let event = args
-            .event
-            .map(|event| self.recording.event(EventKey { process, context: 0, event: event as i64 }));
+        let event = args.event.map(|event| {
+            self.recording.event(EventKey { process, context: 0, event: event as i64 })
+        });
         let call = CallRef::Call(call);
         if meaning == Call::EventRecord {
             if let (Some(event), Some(stream)) = (event, stream) {
@@ -260,7 +264,14 @@ impl Run {
         }
         let Some(kind) = sync_kind(meaning) else { return };
         let awaited = event.map(|event| Awaited::Event(event, None));
-        self.recording.sync(SyncRecord { call, kind, device: None, stream, awaited, awaited_stream: None });
+        self.recording.sync(SyncRecord {
+            call,
+            kind,
+            device: None,
+            stream,
+            awaited,
+            awaited_stream: None,
+        });
     }
 
     /// The stream of a process with a number, if exactly one device has it.
@@ -281,6 +292,8 @@ fn sync_kind(call: Call) -> Option<SyncKind> {
         Call::EventSynchronize => Some(SyncKind::Event),
         Call::StreamSynchronize => Some(SyncKind::Stream),
         Call::DeviceSynchronize => Some(SyncKind::Context),
-        Call::EventRecord | Call::Query | Call::GraphLaunch | Call::BlockingCopy | Call::Other => None,
+        Call::EventRecord | Call::Query | Call::GraphLaunch | Call::BlockingCopy | Call::Other => {
+            None
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! rocprofv3 CSV files → a run.
 //!
-//! Invariants: columns are found by name, since releases differ. A file holds one kind of rows; the kernels, copies and
-//! calls of a run lie in files that share a prefix.
-//! Entry points: [`read`], [`siblings`].
+//! Invariants: columns are found by name, since releases differ. A file holds one kind of rows; the
+//! kernels, copies and calls of a run lie in files that share a prefix. Entry points: [`read`],
+//! [`siblings`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,7 +29,9 @@ const ENDINGS: [&str; 6] = [
 /// The other files of the run that a file belongs to, as far as they exist.
 pub fn siblings(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
-    let Some(prefix) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) else { return Vec::new() };
+    let Some(prefix) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) else {
+        return Vec::new();
+    };
     let others = ENDINGS.iter().map(|ending| path.with_file_name(format!("{prefix}{ending}")));
     others.filter(|other| other != path && other.is_file()).collect()
 }

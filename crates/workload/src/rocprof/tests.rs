@@ -51,7 +51,8 @@ fn dispatch(correlation: u32, start: u32, end: u32, stream: u32) -> String {
     )
 }
 
-/// Two streams, known to the host as 0xa1 and 0xa2; the second waits for event 0xe of the first, the host for both.
+/// Two streams, known to the host as 0xa1 and 0xa2; the second waits for event 0xe of the first,
+/// the host for both.
 fn two_streams() -> String {
     let (event, one, two) = (arg("event", "0xe"), arg("stream", "0xa1"), arg("stream", "0xa2"));
     let calls = [
@@ -85,7 +86,8 @@ fn arguments_join_records_waits_and_streams() {
 
 #[test]
 fn queues_stand_for_streams_when_grouped_by_queue() {
-    let workload = read(json(&two_streams(), r#""group_by_queue": true"#).as_bytes(), Source::RocprofJson);
+    let workload =
+        read(json(&two_streams(), r#""group_by_queue": true"#).as_bytes(), Source::RocprofJson);
     let names: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();
     assert_eq!(names, ["queue 20", "queue 21"]);
 }
@@ -109,21 +111,29 @@ fn copies_without_a_stream_get_one_per_direction() {
     let workload = read(text.as_bytes(), Source::RocprofJson);
     let report = report(&workload);
     assert_eq!((report.copies, report.streams, report.kernels), (3, 2, 0));
-    let remarks =
-        [Remark::Unusable { rows: 1 }, Remark::CopiesWithoutStream { copies: 3 }, Remark::NoHostCalls];
+    let remarks = [
+        Remark::Unusable { rows: 1 },
+        Remark::CopiesWithoutStream { copies: 3 },
+        Remark::NoHostCalls,
+    ];
     assert_eq!(report.remarks, remarks);
     let names: Vec<&str> = workload.queues.iter().map(|queue| queue.name.as_str()).collect();
-    assert!(names.contains(&"Memcpy HtoD of gpu 0") && names.contains(&"Memcpy DtoH of gpu 0"), "{names:?}");
+    assert!(
+        names.contains(&"Memcpy HtoD of gpu 0") && names.contains(&"Memcpy DtoH of gpu 0"),
+        "{names:?}"
+    );
 }
 
 #[test]
 fn broken_json_is_told_where() {
     let whole = json(&two_streams(), "");
-    let bad =
-        |text: &str| load_bytes(text.as_bytes(), "run", &LoadOptions::default()).unwrap_err().to_string();
+    let bad = |text: &str| {
+        load_bytes(text.as_bytes(), "run", &LoadOptions::default()).unwrap_err().to_string()
+    };
     assert!(bad(&whole[..whole.len() / 2]).contains("cut short"));
     assert!(
-        bad(&whole.replace("\"kernel_dispatch\": [", "\"kernel_dispatch\": 3, \"x\": [")).contains("line")
+        bad(&whole.replace("\"kernel_dispatch\": [", "\"kernel_dispatch\": 3, \"x\": ["))
+            .contains("line")
     );
     assert!(bad(&json("", "")).contains("no GPU work"));
 }
@@ -132,8 +142,9 @@ const KERNELS: &str = "Guid,Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Kernel_Na
 
 #[test]
 fn tables_of_several_releases_are_read() {
-    let new =
-        format!("{KERNELS}x,KERNEL_DISPATCH,Agent 4,1,2,9,\"void f<int, int>(int*, int)\",1,1000,2000\n");
+    let new = format!(
+        "{KERNELS}x,KERNEL_DISPATCH,Agent 4,1,2,9,\"void f<int, int>(int*, int)\",1,1000,2000\n"
+    );
     let workload = read(new.as_bytes(), Source::RocprofCsv);
     assert_eq!(workload.queues[0].name, "stream 2");
     assert_eq!(report(&workload).remarks, [Remark::NoHostCalls]);
@@ -150,8 +161,12 @@ fn the_files_of_a_run_are_read_together() {
     let folder = std::env::temp_dir().join(format!("tidegate-rocprof-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
-    write("1_kernel_trace.csv", &format!("{KERNELS}x,KERNEL_DISPATCH,Agent 4,1,2,9,f,7,3000,4000\n"));
-    let calls = "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n";
+    write(
+        "1_kernel_trace.csv",
+        &format!("{KERNELS}x,KERNEL_DISPATCH,Agent 4,1,2,9,f,7,3000,4000\n"),
+    );
+    let calls =
+        "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n";
     write(
         "1_hip_api_trace.csv",
         &format!(
@@ -162,17 +177,24 @@ fn the_files_of_a_run_are_read_together() {
         "1_memory_copy_trace.csv",
         "Kind,Direction,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp\nMEMORY_COPY,MEMORY_COPY_HOST_TO_DEVICE,Agent 0,Agent 4,1,900000000000000,900000000000001\n",
     );
-    let (workload, _) = crate::load(&folder.join("1_kernel_trace.csv"), &LoadOptions::default()).unwrap();
+    let (workload, _) =
+        crate::load(&folder.join("1_kernel_trace.csv"), &LoadOptions::default()).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     let report = report(&workload);
-    assert_eq!((report.kernels, report.copies, report.launches, report.stream_syncs_unpaired), (1, 0, 1, 1));
+    assert_eq!(
+        (report.kernels, report.copies, report.launches, report.stream_syncs_unpaired),
+        (1, 0, 1, 1)
+    );
     let what = |remark: &Remark| match remark {
         Remark::AlsoRead { file } => format!("read {}", file.rsplit('/').next().unwrap()),
         Remark::OtherRun { file } => format!("left {}", file.rsplit('/').next().unwrap()),
         other => format!("{other:?}"),
     };
     let remarks: Vec<String> = report.remarks.iter().map(what).collect();
-    assert_eq!(remarks, ["left 1_memory_copy_trace.csv", "read 1_hip_api_trace.csv", "NoArguments"]);
+    assert_eq!(
+        remarks,
+        ["left 1_memory_copy_trace.csv", "read 1_hip_api_trace.csv", "NoArguments"]
+    );
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! From what a run left behind to its report: the only reader of the run's state.
 //!
-//! The order that matters: counters and the timeline first, then what went wrong (failures before a standstill: who
-//! failed leaves others waiting), and expectations only of a run that came to its end.
+//! The order that matters: counters and the timeline first, then what went wrong (failures before a
+//! standstill: who failed leaves others waiting), and expectations only of a run that came to its
+//! end.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +65,9 @@ impl Evidence for After<'_> {
         let len = usize::try_from(bytes).unwrap_or(usize::MAX);
         if !fits {
             let (name, size) = (buffer.name(), buffer.bytes());
-            return Err(format!("{bytes} bytes from {offset} leave buffer '{name}' of {size} bytes"));
+            return Err(format!(
+                "{bytes} bytes from {offset} leave buffer '{name}' of {size} bytes"
+            ));
         }
         let mut out = vec![0; len];
         buffer.read(offset, &mut out).map_err(|error| error.to_string())?;
@@ -77,20 +80,23 @@ impl Evidence for After<'_> {
 }
 
 impl Prepared {
-    /// Judges a run that is over. `trace` is its timeline, if there is one: without it times of queues are unknown, and
-    /// expectations about them are not judged. Times of the report count from `origin_ns`, the start of the run on the timeline:
-    /// of several workloads on one machine, the earliest of [`Prepared::started_ns`]. The report's `elapsed_ns` is left to the
-    /// caller.
+    /// Judges a run that is over. `trace` is its timeline, if there is one: without it times of
+    /// queues are unknown, and expectations about them are not judged. Times of the report count
+    /// from `origin_ns`, the start of the run on the timeline: of several workloads on one machine,
+    /// the earliest of [`Prepared::started_ns`]. The report's `elapsed_ns` is left to the caller.
     pub fn finish(&self, run: &RunReport, trace: Option<&Trace>, origin_ns: u64) -> Outcome {
         let mut state = std::mem::take(&mut *self.state.lock());
         state.started_ns = origin_ns;
-        let logs: Vec<QueueLog> = self.logs.iter().map(|log| std::mem::take(&mut *log.lock())).collect();
-        let fences: Vec<u64> = self.fences.iter().map(tidegate_d3d12::Fence::completed_value).collect();
+        let logs: Vec<QueueLog> =
+            self.logs.iter().map(|log| std::mem::take(&mut *log.lock())).collect();
+        let fences: Vec<u64> =
+            self.fences.iter().map(tidegate_d3d12::Fence::completed_value).collect();
         let times = trace.map(|trace| queue_times(trace, &self.on_timeline(&logs)));
         let hangs = self.hangs(&logs);
         let ran = times.as_ref().map(|times| work::ran(&logs, times, state.started_ns));
         let recorded = self.workload.recorded.as_ref();
-        let replay = recorded.zip(ran.as_ref()).map(|(r, ran)| replay::compare(r, &work::starts(r, ran)));
+        let replay =
+            recorded.zip(ran.as_ref()).map(|(r, ran)| replay::compare(r, &work::starts(r, ran)));
         let kernels = match (&ran, trace) {
             (Some(ran), Some(trace)) if self.options.kernels => self.kernels(ran, trace),
             _ => Vec::new(),
@@ -134,11 +140,12 @@ impl Prepared {
 
     fn on_timeline(&self, logs: &[QueueLog]) -> Vec<QueueOnTimeline> {
         let queues = self.queues.iter().zip(&self.nodes).zip(logs);
-        let on = |((queue, node), log): ((&tidegate_d3d12::Queue, &u32), &QueueLog)| QueueOnTimeline {
-            lane: queue.timeline_lane(),
-            node: *node,
-            submissions: log.submissions,
-        };
+        let on =
+            |((queue, node), log): ((&tidegate_d3d12::Queue, &u32), &QueueLog)| QueueOnTimeline {
+                lane: queue.timeline_lane(),
+                node: *node,
+                submissions: log.submissions,
+            };
         queues.map(on).collect()
     }
 
@@ -160,16 +167,21 @@ impl Prepared {
         let calls = state.calls.since(&state.before.device);
         let machine = state.after.machine.since(&state.before.machine);
         let end_ns = state.ended_ns.unwrap_or(run.end.0);
-        // The end is that of the last command buffer. No lane of a queue shows the end of a picture on the screen, or of work that
-        // was cut off or never ran: there it is the end of the run.
+        // The end is that of the last command buffer. No lane of a queue shows the end of a picture
+        // on the screen, or of work that was cut off or never ran: there it is the end of the run.
         let all_done = state.is_idle && state.removed.is_none() && self.workload.display.is_none();
         let worked = times.as_ref().filter(|_| all_done);
         let worked_until = worked.and_then(|all| last_end(&all.iter().collect::<Vec<_>>()));
         let makespan_ns = worked_until.unwrap_or(end_ns).saturating_sub(state.started_ns);
-        // Counters include operations of memory management and of waits for idle queues, which were not queued by the workload.
+        // Counters include operations of memory management and of waits for idle queues, which were
+        // not queued by the workload.
         let done = |queued: fn(&QueueStats) -> u64, counted: fn(&QueueCounters) -> u64| {
             let counted = state.after.queues.iter().map(counted);
-            self.queues.iter().zip(counted).map(|(queue, counted)| queued(&queue.stats()).min(counted)).sum()
+            self.queues
+                .iter()
+                .zip(counted)
+                .map(|(queue, counted)| queued(&queue.stats()).min(counted))
+                .sum()
         };
         let queues = logs.iter().enumerate().map(|(number, log)| {
             let counted = |all: &[QueueCounters]| all.get(number).copied().unwrap_or_default();
@@ -225,14 +237,18 @@ impl Prepared {
             logs: logs.iter().collect(),
             largest: &state.largest,
         };
-        problems.push(deadlock::explain(&standstill).unwrap_or_else(|| unexplained(&self.workload, run)));
+        problems.push(
+            deadlock::explain(&standstill).unwrap_or_else(|| unexplained(&self.workload, run)),
+        );
         problems
     }
 
     /// Waits at which queues of this workload are parked.
     fn parked(&self) -> Vec<(QueueId, PendingWait)> {
-        let by_tag: BTreeMap<u32, QueueId> =
-            (0u32..).zip(&self.queues).map(|(number, queue)| (queue.tag(), QueueId(number))).collect();
+        let by_tag: BTreeMap<u32, QueueId> = (0u32..)
+            .zip(&self.queues)
+            .map(|(number, queue)| (queue.tag(), QueueId(number)))
+            .collect();
         let waits = self.probe.pending_waits().into_iter();
         let mut parked: Vec<(QueueId, PendingWait)> =
             waits.filter_map(|wait| Some((*by_tag.get(&wait.tag)?, wait))).collect();
@@ -267,7 +283,8 @@ impl Prepared {
     fn recoveries(&self, state: &RunState, logs: &[QueueLog]) -> Vec<RecoveryRow> {
         let name = |tag: u32| {
             let queue = self.queues.iter().position(|queue| queue.tag() == tag);
-            let stranger = || self.strangers.get().and_then(|strangers| strangers.get(&tag)).cloned();
+            let stranger =
+                || self.strangers.get().and_then(|strangers| strangers.get(&tag)).cloned();
             let own = queue.map(|number| self.workload.queues[number].name.clone());
             own.or_else(stranger).unwrap_or_else(|| format!("number {tag}"))
         };
@@ -307,7 +324,8 @@ impl Prepared {
         rows
     }
 
-    /// The kernel tells guilty devices, by one of their queues; of this one's queues it is known here which hangs.
+    /// The kernel tells guilty devices, by one of their queues; of this one's queues it is known
+    /// here which hangs.
     fn name_the_guilty(&self, row: &mut RecoveryRow) {
         if row.work.iter().any(|work| work.injected.is_some()) {
             row.work.iter_mut().for_each(|work| work.guilty &= work.injected.is_some());
@@ -323,13 +341,20 @@ impl Prepared {
     /// Puts in what the hangs that were injected kept others from.
     fn add_held_up(&self, row: &mut RecoveryRow, state: &RunState, logs: &[QueueLog]) {
         for work in &mut row.work {
-            let hang = self.options.hangs.iter().find(|hang| work.injected == Some(hang.to_string()));
+            let hang =
+                self.options.hangs.iter().find(|hang| work.injected == Some(hang.to_string()));
             let Some(hang) = hang else { continue };
-            let Some(queue) = self.workload.queues.iter().position(|queue| queue.name == hang.queue) else {
+            let Some(queue) =
+                self.workload.queues.iter().position(|queue| queue.name == hang.queue)
+            else {
                 continue;
             };
-            let held =
-                held_up::by(&self.workload, logs, &state.bereft, (QueueId(queue as u32), hang.submission));
+            let held = held_up::by(
+                &self.workload,
+                logs,
+                &state.bereft,
+                (QueueId(queue as u32), hang.submission),
+            );
             if !held.signals.is_empty() {
                 work.signals = held.signals;
             }
@@ -351,7 +376,8 @@ impl Prepared {
             let queue = self.workload.queues.iter().position(|queue| queue.name == hang.queue);
             queue.is_some_and(|queue| logs[queue].hangs.contains(&hang.submission))
         };
-        let (missed, begun): (Vec<&HangAt>, Vec<&HangAt>) = self.options.hangs.iter().partition(missed);
+        let (missed, begun): (Vec<&HangAt>, Vec<&HangAt>) =
+            self.options.hangs.iter().partition(missed);
         let text = |hangs: Vec<&HangAt>| hangs.into_iter().map(ToString::to_string).collect();
         (text(begun), text(missed))
     }
@@ -364,8 +390,10 @@ impl Prepared {
     fn frames(&self, after: &After<'_>) -> Vec<Result<Picture, String>> {
         let picture = |frame: &crate::model::Frame| {
             let placed = |text: String| format!("{}: {text}", self.workload.place(frame.span));
-            let buffer =
-                frame.buffer.resolve(&crate::expression::Constants).map_err(|e| placed(e.to_string()))?;
+            let buffer = frame
+                .buffer
+                .resolve(&crate::expression::Constants)
+                .map_err(|e| placed(e.to_string()))?;
             let bytes = u64::from(frame.width) * u64::from(frame.height) * 4;
             let pixels = after.read(buffer, 0, bytes).map_err(placed)?;
             Ok((frame.file.clone(), frame.width, frame.height, pixels))
@@ -453,7 +481,11 @@ impl Prepared {
             kernel_packets: machine.packets,
             overlap_ns,
             queues,
-            display: self.workload.display.as_ref().map(|display| DisplayRow::of(display, &state.display)),
+            display: self
+                .workload
+                .display
+                .as_ref()
+                .map(|display| DisplayRow::of(display, &state.display)),
             fences: fences
                 .map(|(fence, final_value)| FenceRow { name: fence.name.clone(), final_value })
                 .collect(),
@@ -470,13 +502,14 @@ impl Prepared {
     }
 }
 
-/// What a report has besides numbers: whether the run completed, the replay, problems, and the hangs that were begun and those that
-/// were not.
+/// What a report has besides numbers: whether the run completed, the replay, problems, and the
+/// hangs that were begun and those that were not.
 type Rest = (bool, Option<ReplayError>, Vec<String>, (Vec<String>, Vec<String>));
 
 /// What became of a queue, in a run whose device may be lost.
 fn fate_of(recoveries: &[RecoveryRow], queue: &str, (removed, hangs): (bool, &[String])) -> Fate {
-    let mut lost = recoveries.iter().flat_map(|recovery| &recovery.lost).filter(|lost| lost.queue == queue);
+    let mut lost =
+        recoveries.iter().flat_map(|recovery| &recovery.lost).filter(|lost| lost.queue == queue);
     let put_in = |hang: &String| {
         hang.strip_prefix("hang:").and_then(|h| h.rsplit_once('@')).is_some_and(|h| h.0 == queue)
     };
@@ -526,7 +559,8 @@ mod tests {
     fn a_standstill_is_told_even_when_only_the_platform_knows_of_it() {
         let text = "[[thread]]\nname = \"t\"\nprogram = [{ sleep_ns = 1 }]\n";
         let workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
-        let blocked = (0..10).map(|n| (format!("agent{n}"), "fence 'f' to reach 1".to_owned())).collect();
+        let blocked =
+            (0..10).map(|n| (format!("agent{n}"), "fence 'f' to reach 1".to_owned())).collect();
         let run = RunReport { blocked, ..RunReport::default() };
         let text = unexplained(&workload, &run);
         assert_eq!(text.lines().count(), 10);

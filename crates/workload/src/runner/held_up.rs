@@ -1,7 +1,9 @@
-//! What a hang that was put in holds up, out of what the run handed to its queues: what the submission would have signalled, and who waits
-//! for that. The kernel cannot know it of a user-mode queue, whose waits and signals stand in rings.
+//! What a hang that was put in holds up, out of what the run handed to its queues: what the
+//! submission would have signalled, and who waits for that. The kernel cannot know it of a
+//! user-mode queue, whose waits and signals stand in rings.
 //!
-//! Values are compared as if they only rose: a fence that is rewound on purpose may be named once too often.
+//! Values are compared as if they only rose: a fence that is rewound on purpose may be named once
+//! too often.
 
 use std::collections::BTreeMap;
 
@@ -36,17 +38,20 @@ pub(super) fn by(
         Entry::Signal { fence, value, .. } => Some((*fence, *value)),
         _ => None,
     };
-    // What was signalled before by anybody else is not known; what this queue signalled is the better part of it.
+    // What was signalled before by anybody else is not known; what this queue signalled is the
+    // better part of it.
     let mut reached: BTreeMap<FenceId, u64> = BTreeMap::new();
     for (fence, value) in log.entries.iter().take(at).filter_map(signal) {
         let known = reached.entry(fence).or_default();
         *known = (*known).max(value);
     }
     let behind: Vec<(FenceId, u64)> = log.entries.iter().skip(at).filter_map(signal).collect();
-    let current =
-        |fence: FenceId| reached.get(&fence).copied().unwrap_or_default().max(workload.fence(fence).initial);
+    let current = |fence: FenceId| {
+        reached.get(&fence).copied().unwrap_or_default().max(workload.fence(fence).initial)
+    };
     let held = |fence: FenceId, value: u64| {
-        value > current(fence) && behind.iter().any(|(f, signalled)| *f == fence && *signalled >= value)
+        value > current(fence)
+            && behind.iter().any(|(f, signalled)| *f == fence && *signalled >= value)
     };
     let row = |kind, waiter: &str, fence: FenceId, value| HeldBackRow {
         kind,
@@ -69,7 +74,12 @@ pub(super) fn by(
     for stuck in threads {
         let Obstacle::Fences { of, .. } = &stuck.at else { continue };
         if let Some((fence, value)) = of.iter().find(|(fence, value)| held(*fence, *value)) {
-            held_back.push(row(WaiterKind::Thread, &workload.threads[stuck.thread].name, *fence, *value));
+            held_back.push(row(
+                WaiterKind::Thread,
+                &workload.threads[stuck.thread].name,
+                *fence,
+                *value,
+            ));
         }
     }
     held_back.truncate(NAMED);

@@ -1,11 +1,12 @@
 //! Commands of one submission → a closed command list.
 //!
-//! This room owns the evaluation of commands, and how each kind is recorded. The order that matters: evaluate everything
-//! (nothing is recorded of a submission that has a bad number in it), look for a list with the same contents, record
-//! one only where there is none. A loop that submits the same work again therefore records it once, as an application
-//! would.
+//! This room owns the evaluation of commands, and how each kind is recorded. The order that
+//! matters: evaluate everything (nothing is recorded of a submission that has a bad number in it),
+//! look for a list with the same contents, record one only where there is none. A loop that submits
+//! the same work again therefore records it once, as an application would.
 //!
-//! Ranges are not checked against buffers: a copy that leaves its buffer goes to the GPU, whose page tables stop it.
+//! Ranges are not checked against buffers: a copy that leaves its buffer goes to the GPU, whose
+//! page tables stop it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -107,12 +108,17 @@ pub(crate) fn evaluate(
     scope: &dyn Scope,
 ) -> Result<Vec<Evaluated>, Refused> {
     let one = |command: &Command| {
-        evaluate_one(&command.kind, buffers, scope).map_err(|why| Refused { span: command.span, why })
+        evaluate_one(&command.kind, buffers, scope)
+            .map_err(|why| Refused { span: command.span, why })
     };
     commands.iter().map(one).collect()
 }
 
-fn evaluate_one(kind: &CommandKind, buffers: &[Buffer], scope: &dyn Scope) -> Result<Evaluated, Why> {
+fn evaluate_one(
+    kind: &CommandKind,
+    buffers: &[Buffer],
+    scope: &dyn Scope,
+) -> Result<Evaluated, Why> {
     Ok(match kind {
         CommandKind::Copy { src, src_offset, dst, dst_offset, bytes } => Evaluated::Copy {
             src: src.resolve(scope)?,
@@ -149,7 +155,9 @@ pub(crate) fn words(
     let word = |argument: &tidegate_programs::Argument| match args.get(argument.name) {
         None => Ok(0),
         Some(Arg::Float(value)) => Ok(u64::from(value.to_bits())),
-        Some(Arg::Integer(value)) if argument.kind == ArgumentKind::U64 => value.evaluate_u64(scope),
+        Some(Arg::Integer(value)) if argument.kind == ArgumentKind::U64 => {
+            value.evaluate_u64(scope)
+        }
         Some(Arg::Integer(value)) => value.evaluate_u32(scope).map(u64::from),
         Some(Arg::Buffer { buffer, offset }) => {
             Ok(va(buffer.resolve(scope)?).saturating_add(offset.evaluate_u64(scope)?))
@@ -179,10 +187,17 @@ fn grid(
     validate(&Dispatch { program: id, groups, args: &words })
         .map_err(|fault| Why::Program(fault.to_string()))?;
     if groups.contains(&0) {
-        let text = format!("'{}' with {groups:?} groups does nothing; leave it out", program.name());
+        let text =
+            format!("'{}' with {groups:?} groups does nothing; leave it out", program.name());
         return Err(Why::Program(text));
     }
-    Ok(Evaluated::Grid { program, draw: program == Program::Draw, groups, words, uses: uses.into_inner() })
+    Ok(Evaluated::Grid {
+        program,
+        draw: program == Program::Draw,
+        groups,
+        words,
+        uses: uses.into_inner(),
+    })
 }
 
 impl Evaluated {
@@ -210,10 +225,11 @@ impl Evaluated {
     }
 }
 
-/// What a list is called on its queue's lane and in messages: the first command that the file has in it, gaps aside, and how
-/// many more there are.
+/// What a list is called on its queue's lane and in messages: the first command that the file has
+/// in it, gaps aside, and how many more there are.
 fn list_name(workload: &Workload, commands: &[Evaluated]) -> String {
-    let of_the_file = |command: &&Evaluated| !matches!(command, Evaluated::Delay { .. } | Evaluated::Hang);
+    let of_the_file =
+        |command: &&Evaluated| !matches!(command, Evaluated::Delay { .. } | Evaluated::Hang);
     let mut named = commands.iter().filter(of_the_file);
     match (named.next(), named.count()) {
         (None, _) => commands.first().map_or_else(String::new, |command| command.label(workload)),
@@ -247,14 +263,18 @@ fn record_one(
     buffers: &[Buffer],
     command: &Evaluated,
 ) -> tidegate_d3d12::Result<()> {
-    let at = |buffer: &BufferId, offset: &u64| buffers[buffer.0 as usize].gpu_va().saturating_add(*offset);
+    let at = |buffer: &BufferId, offset: &u64| {
+        buffers[buffer.0 as usize].gpu_va().saturating_add(*offset)
+    };
     list.label(&command.label(workload))?;
     command.uses().iter().try_for_each(|buffer| list.uses(&buffers[buffer.0 as usize]))?;
     match command {
         Evaluated::Copy { src, src_offset, dst, dst_offset, bytes } => {
             list.copy_unchecked(at(dst, dst_offset), at(src, src_offset), *bytes)
         }
-        Evaluated::Fill { dst, offset, bytes, value } => list.fill_unchecked(at(dst, offset), *bytes, *value),
+        Evaluated::Fill { dst, offset, bytes, value } => {
+            list.fill_unchecked(at(dst, offset), *bytes, *value)
+        }
         Evaluated::Grid { program, draw, groups, words, .. } => {
             let words: Vec<Word<'_>> = words.iter().map(|word| Word::U64(*word)).collect();
             match draw {
@@ -305,11 +325,16 @@ mod tests {
             buffer: BufferRef::to(BufferId(id)),
             offset: Expr::number(offset),
         };
-        let args =
-            Args(vec![("n", Arg::Integer(Expr::number(5))), ("dst", buffer(2, 8)), ("src", buffer(1, 0))]);
-        let found = words(Program::ScanBlocks, &args, |id| u64::from(id.0) << 16, &Constants).unwrap();
+        let args = Args(vec![
+            ("n", Arg::Integer(Expr::number(5))),
+            ("dst", buffer(2, 8)),
+            ("src", buffer(1, 0)),
+        ]);
+        let found =
+            words(Program::ScanBlocks, &args, |id| u64::from(id.0) << 16, &Constants).unwrap();
         assert_eq!(found, [0x1_0000, 0x2_0008, 0, 5]);
-        let args = Args(vec![("a", Arg::Float(1.5)), ("n", Arg::Integer(Expr::number(1i64 << 40)))]);
+        let args =
+            Args(vec![("a", Arg::Float(1.5)), ("n", Arg::Integer(Expr::number(1i64 << 40)))]);
         assert!(words(Program::Saxpy, &args, |_| 0, &Constants).is_err(), "more than 32 bits");
     }
 }

@@ -1,8 +1,9 @@
-//! What a run handed to each queue, kept for messages: which line submitted the work that faulted, who would have
-//! signalled the fence that somebody waits for, which recorded items a submission replays.
+//! What a run handed to each queue, kept for messages: which line submitted the work that faulted,
+//! who would have signalled the fence that somebody waits for, which recorded items a submission
+//! replays.
 //!
-//! An entry is a few words. Of an endless loop only the last part is kept: what faults or hangs is among it, because a
-//! queue holds far fewer submissions than that.
+//! An entry is a few words. Of an endless loop only the last part is kept: what faults or hangs is
+//! among it, because a queue holds far fewer submissions than that.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What a workload needs of a machine, and what a machine is asked after a run.
 //!
-//! This room owns the questions; the answers come from whoever built the machine. Counters are totals since the
-//! machine was made: the runner takes differences.
+//! This room owns the questions; the answers come from whoever built the machine. Counters are
+//! totals since the machine was made: the runner takes differences.
 
 use tidegate_d3d12::{DEFAULT_RING_SLOTS, FenceChoice, MAX_RING_SLOTS, ResidencyChoice};
 
@@ -23,7 +23,11 @@ pub struct NodeNeeds {
 /// The engines that the queues of a workload name.
 pub fn required_nodes(workload: &Workload) -> NodeNeeds {
     let of = |engine: Engine| {
-        let nodes = workload.queues.iter().filter(|queue| queue.engine == engine).map(|queue| queue.node + 1);
+        let nodes = workload
+            .queues
+            .iter()
+            .filter(|queue| queue.engine == engine)
+            .map(|queue| queue.node + 1);
         nodes.max().unwrap_or(1)
     };
     NodeNeeds { three_d: of(Engine::ThreeD), compute: of(Engine::Compute), copy: of(Engine::Copy) }
@@ -34,16 +38,20 @@ pub fn submission_of(queue: &Queue, asked: Option<Submission>) -> Submission {
     asked.or(queue.submission).unwrap_or(Submission::User)
 }
 
-/// Monitored fences where every queue gets packets, as before native fences; else native ones where there are any.
+/// Monitored fences where every queue gets packets, as before native fences; else native ones where
+/// there are any.
 pub fn fence_choice(workload: &Workload, asked: Option<Submission>) -> FenceChoice {
     let packets = |queue: &Queue| submission_of(queue, asked) == Submission::Packet;
     match workload.queues.iter().all(packets) {
-        true if !workload.queues.is_empty() || asked == Some(Submission::Packet) => FenceChoice::Monitored,
+        true if !workload.queues.is_empty() || asked == Some(Submission::Packet) => {
+            FenceChoice::Monitored
+        }
         _ => FenceChoice::Auto,
     }
 }
 
-/// Who looks after residency: submissions where the buffers come near to filling local memory, which fences stand in, too.
+/// Who looks after residency: submissions where the buffers come near to filling local memory,
+/// which fences stand in, too.
 pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> ResidencyChoice {
     let bytes = workload.buffers.iter().map(|buffer| buffer.bytes).fold(0, u64::saturating_add);
     match bytes > local_memory_bytes - local_memory_bytes / 16 {
@@ -52,21 +60,24 @@ pub fn residency_choice(workload: &Workload, local_memory_bytes: u64) -> Residen
     }
 }
 
-/// Slots for the ring of each user-mode queue: as deep as the host ran ahead in the recording, [`RUN_AHEAD_HEADROOM`] times over and
-/// rounded up to a power of two, so that the replayed thread finds it full no more often than the recorded one did. At least
-/// [`DEFAULT_RING_SLOTS`], which a workload without a recording gets.
+/// Slots for the ring of each user-mode queue: as deep as the host ran ahead in the recording,
+/// [`RUN_AHEAD_HEADROOM`] times over and rounded up to a power of two, so that the replayed thread
+/// finds it full no more often than the recorded one did. At least [`DEFAULT_RING_SLOTS`], which a
+/// workload without a recording gets.
 pub fn ring_slots(workload: &Workload) -> u64 {
-    let deepest = workload.recorded.as_ref().map_or(0, |recorded| recorded.report.deepest_run_ahead);
+    let deepest =
+        workload.recorded.as_ref().map_or(0, |recorded| recorded.report.deepest_run_ahead);
     let slots = deepest.saturating_mul(RUN_AHEAD_HEADROOM).min(MAX_RING_SLOTS);
     slots.max(DEFAULT_RING_SLOTS).next_power_of_two()
 }
 
-/// How much deeper than in the recording a replayed thread may run ahead: a modelled machine that is slower than the recorded one
-/// takes longer for the same work, while the host submits at the recorded pace.
+/// How much deeper than in the recording a replayed thread may run ahead: a modelled machine that
+/// is slower than the recorded one takes longer for the same work, while the host submits at the
+/// recorded pace.
 const RUN_AHEAD_HEADROOM: u64 = 4;
 
-/// Whether something that the workload asks for can only be measured on a timeline: starts of recorded work, and the
-/// numbers of queues.
+/// Whether something that the workload asks for can only be measured on a timeline: starts of
+/// recorded work, and the numbers of queues.
 pub fn wants_trace(workload: &Workload) -> bool {
     let of_a_queue = |metric: Metric| {
         matches!(
@@ -80,8 +91,7 @@ pub fn wants_trace(workload: &Workload) -> bool {
                 | Metric::Preemptions
         )
     };
-    let metric =
-        |what: &Expectation| matches!(what, Expectation::Metric { metric, .. } if of_a_queue(*metric));
+    let metric = |what: &Expectation| matches!(what, Expectation::Metric { metric, .. } if of_a_queue(*metric));
     workload.recorded.is_some() || workload.expects.iter().any(|expect| metric(&expect.what))
 }
 
@@ -94,7 +104,8 @@ pub struct QueueCounters {
     pub commands: u64,
     /// Time for which an engine was busy with its commands.
     pub busy_ns: u64,
-    /// Waits that the queue passed, in the kernel or on an engine. Those of memory management count.
+    /// Waits that the queue passed, in the kernel or on an engine. Those of memory management
+    /// count.
     pub waits: u64,
     /// Signals that the queue made. Those of memory management and of waits for idle queues count.
     pub signals: u64,
@@ -117,7 +128,8 @@ pub struct MachineCounters {
     pub gpu_waits_stalled: u64,
     /// Fence log entries overwritten before they were read.
     pub log_entries_lost: u64,
-    /// Packets that VidSch handed to the driver, and command buffers to kernel-mode hardware queues.
+    /// Packets that VidSch handed to the driver, and command buffers to kernel-mode hardware
+    /// queues.
     pub packets: u64,
     /// Time in nanoseconds during which at least two engines were busy.
     pub overlap_ns: u64,
@@ -170,7 +182,8 @@ pub struct DisplayCounters {
     pub discarded: u64,
     /// Vertical syncs that the kernel heard of.
     pub vsyncs: u64,
-    /// Vertical syncs that showed an older picture although a newer one was presented and its interval over.
+    /// Vertical syncs that showed an older picture although a newer one was presented and its
+    /// interval over.
     pub missed_vsyncs: u64,
     /// From the call to the vertical sync that latched the picture, of all that were shown.
     pub latency_ns: u64,
@@ -227,7 +240,8 @@ pub struct Recovery {
     pub driver: String,
 }
 
-/// Answers what only the machine knows. Asked before, during and after a run, by one agent at a time.
+/// Answers what only the machine knows. Asked before, during and after a run, by one agent at a
+/// time.
 pub trait MachineProbe: Send + Sync {
     /// Totals since the machine was made.
     fn counters(&self) -> MachineCounters;
@@ -237,7 +251,8 @@ pub trait MachineProbe: Send + Sync {
     fn display(&self) -> DisplayCounters {
         DisplayCounters::default()
     }
-    /// Waits at which queues are parked now: those that the kernel holds and those that engines hold.
+    /// Waits at which queues are parked now: those that the kernel holds and those that engines
+    /// hold.
     fn pending_waits(&self) -> Vec<PendingWait>;
     /// What each engine was asked to leave since the machine was made.
     fn engines(&self) -> Vec<EngineRow>;
@@ -266,8 +281,10 @@ mod tests {
     #[test]
     fn fences_are_monitored_only_where_all_queues_get_packets() {
         let text = "[[queue]]\nname = \"a\"\nengine = \"copy\"\nsubmission = \"packet\"\n";
-        let (one, two) =
-            (workload(text), workload(&format!("{text}[[queue]]\nname = \"b\"\nengine = \"3d\"\n")));
+        let (one, two) = (
+            workload(text),
+            workload(&format!("{text}[[queue]]\nname = \"b\"\nengine = \"3d\"\n")),
+        );
         assert_eq!(fence_choice(&one, None), FenceChoice::Monitored);
         assert_eq!(fence_choice(&two, None), FenceChoice::Auto);
         assert_eq!(fence_choice(&two, Some(Submission::Packet)), FenceChoice::Monitored);
@@ -286,8 +303,14 @@ mod tests {
 
     #[test]
     fn counters_are_differences() {
-        let earlier = MachineCounters { interrupts: 3, overlap_ns: 10, ..MachineCounters::default() };
-        let now = MachineCounters { interrupts: 5, overlap_ns: 25, packets: 1, ..MachineCounters::default() };
+        let earlier =
+            MachineCounters { interrupts: 3, overlap_ns: 10, ..MachineCounters::default() };
+        let now = MachineCounters {
+            interrupts: 5,
+            overlap_ns: 25,
+            packets: 1,
+            ..MachineCounters::default()
+        };
         let since = now.since(&earlier);
         assert_eq!((since.interrupts, since.overlap_ns, since.packets), (2, 15, 1));
     }

@@ -1,15 +1,17 @@
 //! Runs a workload on queues: from the intermediate form to a report.
 //!
 //! The order that matters:
-//! 1. [`prepare`] makes queues, fences and buffers with their first contents, and closes the lists of a recorded
-//!    workload, all outside the measured time;
-//! 2. the caller hands [`Prepared::main`] to [`Platform::run`](tidegate_platform::Platform::run): one agent per thread
-//!    of the workload (`thread`), then a wait until every queue is idle;
-//! 3. [`Prepared::finish`] reads what is left: counters, fences, buffers, the trace; and judges (`crate::verify`).
+//! 1. [`prepare`] makes queues, fences and buffers with their first contents, and closes the lists
+//!    of a recorded workload, all outside the measured time;
+//! 2. the caller hands [`Prepared::main`] to [`Platform::run`](tidegate_platform::Platform::run):
+//!    one agent per thread of the workload (`thread`), then a wait until every queue is idle;
+//! 3. [`Prepared::finish`] reads what is left: counters, fences, buffers, the trace; and judges
+//!    (`crate::verify`).
 //!
-//! Rooms: `prepare` · `lists` (commands → closed lists) · `thread` (the operations of one thread) · `log` (what was
-//! submitted, for messages) · `finish` · `held_up` (what a hang kept others from). Calls go to `d3d12` alone; what only the machine knows is asked of a
-//! [`MachineProbe`]. It builds no machine and knows no submission model but by name.
+//! Rooms: `prepare` · `lists` (commands → closed lists) · `thread` (the operations of one thread) ·
+//! `log` (what was submitted, for messages) · `finish` · `held_up` (what a hang kept others from).
+//! Calls go to `d3d12` alone; what only the machine knows is asked of a [`MachineProbe`]. It builds
+//! no machine and knows no submission model but by name.
 
 mod finish;
 mod held_up;
@@ -30,8 +32,9 @@ use crate::model::Submission;
 pub use finish::{Outcome, Picture};
 pub(crate) use lists::{Evaluated, RecordedList, words as argument_words};
 pub use machine::{
-    DisplayCounters, MachineCounters, MachineProbe, NodeNeeds, PendingWait, QueueCounters, RecoveredWork,
-    Recovery, fence_choice, required_nodes, residency_choice, ring_slots, submission_of, wants_trace,
+    DisplayCounters, MachineCounters, MachineProbe, NodeNeeds, PendingWait, QueueCounters,
+    RecoveredWork, Recovery, fence_choice, required_nodes, residency_choice, ring_slots,
+    submission_of, wants_trace,
 };
 pub use prepare::{Prepared, prepare};
 pub(crate) use state::{Largest, Obstacle, StuckThread};
@@ -42,7 +45,8 @@ pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 /// How a workload is run.
 #[derive(Clone)]
 pub struct RunOptions {
-    /// All queues submit so; `None` leaves each queue its own choice, and `user` to those that have none.
+    /// All queues submit so; `None` leaves each queue its own choice, and `user` to those that have
+    /// none.
     pub submission: Option<Submission>,
     /// Which clock the machine has.
     pub clock: Clock,
@@ -50,7 +54,8 @@ pub struct RunOptions {
     pub progress: Option<Progress>,
     /// Submissions that are to hang.
     pub hangs: Vec<HangAt>,
-    /// Another workload runs on the same machine: counts of the machine are those of both, and who stands still may be the other one.
+    /// Another workload runs on the same machine: counts of the machine are those of both, and who
+    /// stands still may be the other one.
     pub shares_machine: bool,
     /// Make the per-kernel table ([`Outcome::kernels`]); the run needs a timeline.
     pub kernels: bool,
@@ -133,7 +138,8 @@ pub enum RunError {
         /// The queues that there are.
         have: Vec<String>,
     },
-    /// A hang is asked for at a submission that was not made. This is known when the workload has run.
+    /// A hang is asked for at a submission that was not made. This is known when the workload has
+    /// run.
     #[error("{hang}: {}", submissions_made(&.hang.queue, *.had))]
     NoSubmissionToHang {
         /// What is asked for.
@@ -155,6 +161,8 @@ fn submissions_made(queue: &str, had: u64) -> String {
     match had {
         0 => format!("queue '{queue}' is given no submission in this run; choose another queue"),
         1 => format!("queue '{queue}' is given one submission in this run; say @1"),
-        _ => format!("queue '{queue}' is given {had} submissions in this run; say one of @1 to @{had}"),
+        _ => format!(
+            "queue '{queue}' is given {had} submissions in this run; say one of @1 to @{had}"
+        ),
     }
 }

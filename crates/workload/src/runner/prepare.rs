@@ -1,10 +1,13 @@
-//! Objects of a workload, made before its time is measured, and the first agent, which starts and joins the others.
+//! Objects of a workload, made before its time is measured, and the first agent, which starts and
+//! joins the others.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use tidegate_d3d12::{Buffer, BufferDesc, Device, Fence, Heap, Queue, QueueDesc, SwapChain, SwapChainDesc};
+use tidegate_d3d12::{
+    Buffer, BufferDesc, Device, Fence, Heap, Queue, QueueDesc, SwapChain, SwapChainDesc,
+};
 use tidegate_platform::{AgentHandle, Event, Mutex, Platform, Word};
 use tidegate_trace::{LaneId, LaneKind};
 
@@ -50,8 +53,8 @@ pub struct Prepared {
 
 /// Makes queues, fences and buffers, and fills the buffers.
 ///
-/// `device` should be made with [`super::fence_choice`] and the workload's name as process name; a machine for it needs
-/// the engines of [`super::required_nodes`].
+/// `device` should be made with [`super::fence_choice`] and the workload's name as process name; a
+/// machine for it needs the engines of [`super::required_nodes`].
 ///
 /// # Errors
 /// [`RunError`]; nothing has run then.
@@ -68,8 +71,9 @@ pub fn prepare(
         let workload = &workload;
         move |source| RunError::Object { place: workload.place(span), source }
     };
-    let fence =
-        |fence: &model::Fence| device.create_fence(&fence.name, fence.initial).map_err(object(fence.span));
+    let fence = |fence: &model::Fence| {
+        device.create_fence(&fence.name, fence.initial).map_err(object(fence.span))
+    };
     let fences = workload.fences.iter().map(fence).collect::<Result<Vec<_>, _>>()?;
     let buffers = make_buffers(&workload, &device)?;
     let screen = make_screen(&workload, &device, &queues, &buffers)?;
@@ -90,7 +94,11 @@ pub fn prepare(
         state: platform.mutex("the state of a run", RunState::default()),
         strangers: OnceLock::new(),
         done: platform.page(1).word(0),
-        total: workload.threads.iter().map(|thread| count(&thread.body)).fold(0, u64::saturating_add),
+        total: workload
+            .threads
+            .iter()
+            .map(|thread| count(&thread.body))
+            .fold(0, u64::saturating_add),
         queues,
         workload,
         device,
@@ -141,7 +149,8 @@ fn make_queues(
             node: Some(node),
             node_mask: 0,
         };
-        queues.push(device.create_queue(desc).map_err(|source| RunError::Object { place, source })?);
+        queues
+            .push(device.create_queue(desc).map_err(|source| RunError::Object { place, source })?);
         nodes.push(node);
     }
     Ok((queues, nodes))
@@ -152,9 +161,11 @@ fn make_buffers(workload: &Workload, device: &Device) -> Result<Vec<Buffer>, Run
     let mut buffers = Vec::with_capacity(workload.buffers.len());
     for buffer in &workload.buffers {
         let place = || workload.place(buffer.span);
-        let desc = BufferDesc { name: buffer.name.clone(), bytes: buffer.bytes, heap: Heap::Default };
-        let made =
-            device.create_buffer(desc).map_err(|source| RunError::Object { place: place(), source })?;
+        let desc =
+            BufferDesc { name: buffer.name.clone(), bytes: buffer.bytes, heap: Heap::Default };
+        let made = device
+            .create_buffer(desc)
+            .map_err(|source| RunError::Object { place: place(), source })?;
         let content = initial_bytes(buffer, &scenes).map_err(|source| RunError::Content {
             place: place(),
             buffer: buffer.name.clone(),
@@ -185,17 +196,23 @@ fn make_screen(
     let first = display.first.0 as usize;
     let shown = buffers[first..first + display.count as usize].to_vec();
     let made = device.create_swap_chain_of(&queues[display.queue.0 as usize], shown, desc);
-    made.map(Some).map_err(|source| RunError::Object { place: workload.place(display.span), source })
+    made.map(Some)
+        .map_err(|source| RunError::Object { place: workload.place(display.span), source })
 }
 
 /// Closes the lists of a recorded workload, whose numbers are all known.
-fn close_lists(workload: &Workload, device: &Device, buffers: &[Buffer]) -> Result<Lists, RunError> {
+fn close_lists(
+    workload: &Workload,
+    device: &Device,
+    buffers: &[Buffer],
+) -> Result<Lists, RunError> {
     let mut made = Lists::new();
     for op in workload.threads.iter().flat_map(|thread| thread.body.iter()) {
         let OpKind::Submit { queue, commands } = &op.kind else { continue };
         let list_type = lists::list_type(workload.queue(queue.first).engine);
         let list = lists::evaluate(commands, buffers, &Constants).and_then(|evaluated| {
-            let contents = Contents { list_type, place: (op.span.line, op.span.column), commands: evaluated };
+            let contents =
+                Contents { list_type, place: (op.span.line, op.span.column), commands: evaluated };
             if let Entry::Vacant(place) = made.entry(contents) {
                 let spans = commands.iter().map(|command| command.span).collect();
                 let list = lists::record(device, workload, buffers, place.key(), spans)?;
@@ -232,8 +249,8 @@ impl Prepared {
         &self.workload
     }
 
-    /// The first agent's body, for [`Platform::run`]: starts an agent for each thread of the workload, waits for all of
-    /// them, and then until every queue is idle. To be run once.
+    /// The first agent's body, for [`Platform::run`]: starts an agent for each thread of the
+    /// workload, waits for all of them, and then until every queue is idle. To be run once.
     pub fn main(self: &Arc<Self>, platform: &Platform) -> impl FnOnce() + Send + 'static + use<> {
         let (prepared, platform) = (Arc::clone(self), platform.clone());
         move || {
@@ -254,7 +271,8 @@ impl Prepared {
 
     /// Its queues by tag, for whoever shares the machine.
     pub fn queue_names(&self) -> BTreeMap<u32, String> {
-        let named = |queue: &Queue| (queue.tag(), format!("{} of {}", queue.name(), self.workload.name));
+        let named =
+            |queue: &Queue| (queue.tag(), format!("{} of {}", queue.name(), self.workload.name));
         self.queues.iter().map(named).collect()
     }
 
@@ -266,8 +284,8 @@ impl Prepared {
     /// Whether the run came to its end without a hang that it was to have.
     ///
     /// # Errors
-    /// [`RunError::NoSubmissionToHang`]: the queue was not given so many submissions. A run that ended early may have been given fewer
-    /// than it would have been: that is no error.
+    /// [`RunError::NoSubmissionToHang`]: the queue was not given so many submissions. A run that
+    /// ended early may have been given fewer than it would have been: that is no error.
     pub fn check_hangs(&self) -> Result<(), RunError> {
         let state = self.state.lock();
         if !state.is_idle || state.removed.is_some() || !state.failures.is_empty() {
@@ -311,7 +329,8 @@ impl Prepared {
             state.removed.get_or_insert(reason);
         }
         match idle {
-            Ok(()) | Err(tidegate_d3d12::Error::Stopped | tidegate_d3d12::Error::DeviceRemoved(_)) => {}
+            Ok(())
+            | Err(tidegate_d3d12::Error::Stopped | tidegate_d3d12::Error::DeviceRemoved(_)) => {}
             Err(error) => state.failures.push(format!("{}: {error}", self.workload.file)),
         }
     }

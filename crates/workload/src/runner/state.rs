@@ -69,7 +69,8 @@ pub(crate) struct RunState {
     /// Whether they were idle then.
     pub(crate) is_idle: bool,
     pub(crate) before: Counted,
-    /// When the threads had returned: calls and waits of the application, not those of the wait for idle queues.
+    /// When the threads had returned: calls and waits of the application, not those of the wait for
+    /// idle queues.
     pub(crate) calls: Counters,
     pub(crate) after: Counted,
     pub(crate) display: DisplayCounters,

@@ -1,9 +1,11 @@
 //! One thread of a workload, as an agent: it carries out its operations one after the other.
 //!
-//! The order that matters: numbers first, then the log, then the call; so the log has a submission before the GPU can
-//! fault in it. A thread that fails ends alone; the others go on until they are done or nothing can move any more.
+//! The order that matters: numbers first, then the log, then the call; so the log has a submission
+//! before the GPU can fault in it. A thread that fails ends alone; the others go on until they are
+//! done or nothing can move any more.
 //!
-//! Recorded threads keep their pace: see [`OpKind::Host`]. Their times count from the start of the run.
+//! Recorded threads keep their pace: see [`OpKind::Host`]. Their times count from the start of the
+//! run.
 
 use std::sync::Arc;
 
@@ -17,20 +19,24 @@ use super::prepare::{Lists, Prepared};
 use super::state::{Halt, Largest, Obstacle, StuckThread, note_signal};
 use crate::expression::{ArithmeticError, Expr, Scope, Slot};
 use crate::model::{
-    BufferRef, Command, CommandKind, Data, FenceId, FenceRef, FenceWait, Op, OpKind, QueueId, Span, Workload,
+    BufferRef, Command, CommandKind, Data, FenceId, FenceRef, FenceWait, Op, OpKind, QueueId, Span,
+    Workload,
 };
 
 /// Most rounds of one loop.
 const MOST_ROUNDS: i128 = 10_000_000;
-/// Lists that a thread keeps for submitting again. Beyond them lists are recorded anew: they would fill GPU memory.
+/// Lists that a thread keeps for submitting again. Beyond them lists are recorded anew: they would
+/// fill GPU memory.
 const MOST_LISTS: usize = 4_096;
 /// Operations between two reports of progress.
 const PROGRESS_EVERY: u64 = 64;
-/// Most that a host's sleep is trusted with; the rest is spun, so that recorded times are met to the microsecond.
+/// Most that a host's sleep is trusted with; the rest is spun, so that recorded times are met to
+/// the microsecond.
 const SLEEP_SLACK_NS: u64 = 80_000;
 
-/// A thread that looks for a fence does so as often as this, from so long before the recorded moment on, and for so long.
-/// A real one looks all the time; to look earlier and more often would change nothing but how long the run takes.
+/// A thread that looks for a fence does so as often as this, from so long before the recorded
+/// moment on, and for so long. A real one looks all the time; to look earlier and more often would
+/// change nothing but how long the run takes.
 const LOOK_EVERY_NS: u64 = 250;
 const LOOK_BEFORE_NS: u64 = 100_000;
 const LOOK_AT_MOST_NS: u64 = 5_000_000;
@@ -121,14 +127,19 @@ impl ThreadRun<'_> {
                 result.map_err(|error| self.halt(span, error, Obstacle::Room(queue)))
             }
             OpKind::Present { interval } => {
-                let interval = interval.evaluate_u32(self).map_err(|e| self.arithmetic(span, &e))?;
-                let (Some(screen), Some(display)) = (&self.run.screen, &self.run.workload.display) else {
-                    return Err(
-                        self.failed(format!("{}: there is no display", self.run.workload.place(span)))
-                    );
+                let interval =
+                    interval.evaluate_u32(self).map_err(|e| self.arithmetic(span, &e))?;
+                let (Some(screen), Some(display)) = (&self.run.screen, &self.run.workload.display)
+                else {
+                    return Err(self.failed(format!(
+                        "{}: there is no display",
+                        self.run.workload.place(span)
+                    )));
                 };
                 let shown = screen.present(interval);
-                shown.map(drop).map_err(|error| self.halt(span, error, Obstacle::Room(display.queue)))
+                shown
+                    .map(drop)
+                    .map_err(|error| self.halt(span, error, Obstacle::Room(display.queue)))
             }
             OpKind::CpuSignal { fence, value } => {
                 let (fence, value) = self.fence_value(fence, value, span)?;
@@ -147,7 +158,9 @@ impl ThreadRun<'_> {
                 self.set(*variable, value);
                 Ok(())
             }
-            OpKind::Loop { variable, from, to, body } => self.repeat(*variable, from, to, body, span),
+            OpKind::Loop { variable, from, to, body } => {
+                self.repeat(*variable, from, to, body, span)
+            }
             OpKind::When { condition, body, otherwise } => {
                 let holds = condition.holds(self).map_err(|e| self.arithmetic(span, &e))?;
                 self.body(if holds { body } else { otherwise })
@@ -167,7 +180,8 @@ impl ThreadRun<'_> {
             }
             OpKind::PollWait { of, done_ns } => {
                 self.poll(of, *done_ns, span)?;
-                // What is met needs no kernel call: this counts the wait, and sleeps where looking was given up.
+                // What is met needs no kernel call: this counts the wait, and sleeps where looking
+                // was given up.
                 self.cpu_wait(false, of, None, span)
             }
             OpKind::Resume { at_ns } => {
@@ -175,7 +189,8 @@ impl ThreadRun<'_> {
                 Ok(())
             }
             OpKind::Mark { mark } => {
-                // The hand-over is in the recorded times already; what a step must cost, let it be the least.
+                // The hand-over is in the recorded times already; what a step must cost, let it be
+                // the least.
                 self.run.marks[*mark as usize].set(Step::DoorbellStore);
                 Ok(())
             }
@@ -195,10 +210,11 @@ impl ThreadRun<'_> {
 
     fn submit(&mut self, queue: QueueId, commands: &[Command], span: Span) -> Result<(), Halt> {
         let hangs = self.run.logs[queue.0 as usize].lock().begin_submission();
-        let list = self.list(queue, commands, span, hangs).map_err(|refused| match refused.why {
-            Why::Device(error) => self.halt(refused.span, error, Obstacle::Room(queue)),
-            _ => self.failed(refusal(&self.run.workload, &refused)),
-        })?;
+        let list =
+            self.list(queue, commands, span, hangs).map_err(|refused| match refused.why {
+                Why::Device(error) => self.halt(refused.span, error, Obstacle::Room(queue)),
+                _ => self.failed(refusal(&self.run.workload, &refused)),
+            })?;
         let first_item = commands.iter().find_map(|command| match command.kind {
             CommandKind::Work { recorded, .. } => recorded,
             _ => None,
@@ -230,7 +246,8 @@ impl ThreadRun<'_> {
         if let Some(list) = run.lists.get(&contents).or_else(|| self.lists.get(&contents)) {
             return Ok(Arc::clone(list));
         }
-        let list = Arc::new(lists::record(&run.device, &run.workload, &run.buffers, &contents, spans)?);
+        let list =
+            Arc::new(lists::record(&run.device, &run.workload, &run.buffers, &contents, spans)?);
         if self.lists.len() < MOST_LISTS {
             self.lists.insert(contents, Arc::clone(&list));
         }
@@ -250,29 +267,36 @@ impl ThreadRun<'_> {
             [(fence, value)] => self.fence(fence).wait(value),
             _ => {
                 let fences = &self.run.fences;
-                let all: Vec<(&Fence, u64)> =
-                    waits.iter().map(|(fence, value)| (&fences[fence.0 as usize], *value)).collect();
+                let all: Vec<(&Fence, u64)> = waits
+                    .iter()
+                    .map(|(fence, value)| (&fences[fence.0 as usize], *value))
+                    .collect();
                 let mode = if any { WaitMode::Any } else { WaitMode::All };
                 self.run.device.with_lane(self.lane).wait_multiple(&all, mode, None)
             }
         };
-        result.map_err(|error| self.halt(span, error, Obstacle::Fences { any, of: waits.clone() }))?;
+        result
+            .map_err(|error| self.halt(span, error, Obstacle::Fences { any, of: waits.clone() }))?;
         if let Some(slot) = chosen {
             let met = |(fence, value): &(FenceId, u64)| {
                 self.run.fences[fence.0 as usize].completed_value() >= *value
             };
-            // A fence that was rewound since is no longer met; the wait was for one of them all the same.
+            // A fence that was rewound since is no longer met; the wait was for one of them all the
+            // same.
             let first = waits.iter().position(met).unwrap_or(0);
             self.set(slot, first as i128);
         }
         Ok(())
     }
 
-    /// Looks again and again, from a little before the recorded end of the wait on. The timeline shows all of it as a wait.
+    /// Looks again and again, from a little before the recorded end of the wait on. The timeline
+    /// shows all of it as a wait.
     fn poll(&mut self, of: &[FenceWait], done_ns: u64, span: Span) -> Result<(), Halt> {
         let one = |wait: &FenceWait| self.fence_value(&wait.fence, &wait.value, span);
         let waits = of.iter().map(one).collect::<Result<Vec<_>, _>>()?;
-        let met = || waits.iter().all(|(f, value)| self.run.fences[f.0 as usize].completed_value() >= *value);
+        let met = || {
+            waits.iter().all(|(f, value)| self.run.fences[f.0 as usize].completed_value() >= *value)
+        };
         let expected = u64::try_from(i128::from(done_ns) + self.lag).unwrap_or(0);
         let begun_ns = self.platform.stamp_ns();
         let from = CpuTime(self.start_ns).after(expected.saturating_sub(LOOK_BEFORE_NS));
@@ -286,7 +310,8 @@ impl ThreadRun<'_> {
         let ended_ns = self.platform.stamp_ns();
         if ended_ns > begun_ns && self.platform.tracing() {
             for (fence, value) in waits {
-                let record = Record::span(self.lane, Kind::CpuWait, NameId::NONE, begun_ns, ended_ns);
+                let record =
+                    Record::span(self.lane, Kind::CpuWait, NameId::NONE, begun_ns, ended_ns);
                 let fence = self.run.fences[fence.0 as usize].on_timeline(value);
                 self.platform.record(Record { fence, ..record });
             }
@@ -294,7 +319,13 @@ impl ThreadRun<'_> {
         Ok(())
     }
 
-    fn map_write(&mut self, buffer: &BufferRef, offset: &Expr, data: &Data, span: Span) -> Result<(), Halt> {
+    fn map_write(
+        &mut self,
+        buffer: &BufferRef,
+        offset: &Expr,
+        data: &Data,
+        span: Span,
+    ) -> Result<(), Halt> {
         let id = buffer.resolve(self).map_err(|e| self.arithmetic(span, &e))?;
         let offset = offset.evaluate_u64(self).map_err(|e| self.arithmetic(span, &e))?;
         let buffer = self.run.buffers[id.0 as usize].on_lane(self.lane);
@@ -315,7 +346,12 @@ impl ThreadRun<'_> {
         result.map_err(|error| self.halt(span, error, Obstacle::Sleep))
     }
 
-    fn each_word(&mut self, value: &Expr, words: u64, word: Slot) -> Result<Vec<u8>, ArithmeticError> {
+    fn each_word(
+        &mut self,
+        value: &Expr,
+        words: u64,
+        word: Slot,
+    ) -> Result<Vec<u8>, ArithmeticError> {
         let mut bytes = Vec::new();
         for k in 0..words {
             self.set(word, i128::from(k));
@@ -350,7 +386,12 @@ impl ThreadRun<'_> {
         self.variables[usize::from(slot.0)] = value;
     }
 
-    fn fence_value(&self, fence: &FenceRef, value: &Expr, span: Span) -> Result<(FenceId, u64), Halt> {
+    fn fence_value(
+        &self,
+        fence: &FenceRef,
+        value: &Expr,
+        span: Span,
+    ) -> Result<(FenceId, u64), Halt> {
         let fence = fence.resolve(self).map_err(|e| self.arithmetic(span, &e))?;
         let value = value.evaluate_u64(self).map_err(|e| self.arithmetic(span, &e))?;
         Ok((fence, value))
@@ -385,7 +426,8 @@ impl ThreadRun<'_> {
         self.failed(format!("{}: {error}", self.run.workload.place(span)))
     }
 
-    /// A failure; of a lost device whose fences all read as their maximum it says so, and not what followed from it.
+    /// A failure; of a lost device whose fences all read as their maximum it says so, and not what
+    /// followed from it.
     fn failed(&self, text: String) -> Halt {
         match self.run.device.removed_reason() {
             Some(reason) => Halt::Removed { reason, span: Span::default(), at: Obstacle::Sleep },
@@ -416,7 +458,9 @@ impl ThreadRun<'_> {
         }
         match end {
             Ok(()) => state.finished_threads += 1,
-            Err(Halt::Stopped { span, at }) => state.stuck.push(StuckThread { thread: number, span, at }),
+            Err(Halt::Stopped { span, at }) => {
+                state.stuck.push(StuckThread { thread: number, span, at })
+            }
             Err(Halt::Removed { reason, span, at }) => {
                 state.bereft.push(StuckThread { thread: number, span, at });
                 state.removed.get_or_insert(reason);

@@ -1,4 +1,5 @@
-//! From the timeline of a run to the work that ran: which recorded item each command is, and the rows of the per-kernel table.
+//! From the timeline of a run to the work that ran: which recorded item each command is, and the
+//! rows of the per-kernel table.
 //!
 //! Entry points: [`ran`], [`starts`], [`rows`].
 
@@ -44,10 +45,17 @@ pub(super) fn ran(logs: &[QueueLog], times: &[QueueTimes], started_ns: u64) -> V
             }
             let timed = matches!(span.kind, Kind::Timed | Kind::Gap);
             let item = if timed { items.next(span.execution) } else { None };
-            let Some(execution) = times.executions.get(span.execution).filter(|_| !is_gap) else { continue };
+            let Some(execution) = times.executions.get(span.execution).filter(|_| !is_gap) else {
+                continue;
+            };
             let queued_ns = execution.queued_ns.saturating_sub(started_ns);
-            let run =
-                Replayed { item, queued_ns, start_ns: start, busy_ns: end - start, previous_end_ns: before };
+            let run = Replayed {
+                item,
+                queued_ns,
+                start_ns: start,
+                busy_ns: end - start,
+                previous_end_ns: before,
+            };
             all.push(Ran { queue, name: span.name, run });
         }
     }
@@ -65,8 +73,9 @@ struct Items<'a> {
 
 impl Items<'_> {
     fn of(log: &QueueLog) -> Items<'_> {
-        let timed =
-            |command: &&Evaluated| matches!(command, Evaluated::Work { .. } | Evaluated::Delay { .. });
+        let timed = |command: &&Evaluated| {
+            matches!(command, Evaluated::Work { .. } | Evaluated::Delay { .. })
+        };
         let submissions = log.entries.iter().filter_map(|entry| match entry {
             Entry::Submit { list, first_item, .. } => {
                 Some((list.commands.iter().filter(timed).collect(), *first_item))
@@ -80,7 +89,8 @@ impl Items<'_> {
     fn next(&mut self, execution: usize) -> Option<usize> {
         let (commands, first) = self.submissions.get(execution)?;
         if self.execution != execution {
-            (self.execution, self.command, self.item) = (execution, 0, first.map(|item| item as usize));
+            (self.execution, self.command, self.item) =
+                (execution, 0, first.map(|item| item as usize));
         }
         let command = commands.get(self.command)?;
         self.command += 1;
@@ -90,7 +100,8 @@ impl Items<'_> {
     }
 }
 
-/// Returns the start of each recorded item from the start of the run; `None` for those that did not run.
+/// Returns the start of each recorded item from the start of the run; `None` for those that did not
+/// run.
 pub(super) fn starts(recorded: &Recorded, ran: &[Ran]) -> Vec<Option<u64>> {
     let mut starts = vec![None; recorded.items.len()];
     for ran in ran {
@@ -101,7 +112,8 @@ pub(super) fn starts(recorded: &Recorded, ran: &[Ran]) -> Vec<Option<u64>> {
     starts
 }
 
-/// Returns the per-kernel table of a run: all recorded work in the order of the host calls, or all work in the order of its start.
+/// Returns the per-kernel table of a run: all recorded work in the order of the host calls, or all
+/// work in the order of its start.
 pub(super) fn rows(
     workload: &Workload,
     ran: &[Ran],
@@ -121,7 +133,8 @@ pub(super) fn rows(
         return rows;
     }
     let mut names: BTreeMap<NameId, Arc<str>> = BTreeMap::new();
-    let queues: Vec<Arc<str>> = workload.queues.iter().map(|queue| queue.name.as_str().into()).collect();
+    let queues: Vec<Arc<str>> =
+        workload.queues.iter().map(|queue| queue.name.as_str().into()).collect();
     for ran in ran {
         let name = names.entry(ran.name).or_insert_with(|| trace.names.get(ran.name).into());
         let name = Arc::clone(name);

@@ -1,13 +1,16 @@
 //! What can be told about a workload before it runs.
 //!
-//! This room owns the checks that need the whole workload: commands that an engine cannot carry out are mistakes;
-//! a copy or fill that will leave its buffer is a warning, because the GPU's page tables are what stops it in a run
-//! and a workload may be written to show just that. Only what is the same in every run is judged. `mod` calls in.
+//! This room owns the checks that need the whole workload: commands that an engine cannot carry out
+//! are mistakes; a copy or fill that will leave its buffer is a warning, because the GPU's page
+//! tables are what stops it in a run and a workload may be written to show just that. Only what is
+//! the same in every run is judged. `mod` calls in.
 
 use super::reader::Reader;
 use crate::error::Problem;
 use crate::expression::Expr;
-use crate::model::{BufferRef, Command, CommandKind, Engine, Op, OpKind, Program, QueueRef, Span, Workload};
+use crate::model::{
+    BufferRef, Command, CommandKind, Engine, Op, OpKind, Program, QueueRef, Span, Workload,
+};
 
 /// Looks at every operation; mistakes go to the reader, warnings are returned.
 pub fn look(workload: &Workload, reader: &Reader<'_>) -> Vec<Problem> {
@@ -30,7 +33,9 @@ impl Looking<'_, '_> {
     fn body(&mut self, body: &[Op]) {
         for op in body {
             match &op.kind {
-                OpKind::Submit { queue, commands } => commands.iter().for_each(|c| self.command(queue, c)),
+                OpKind::Submit { queue, commands } => {
+                    commands.iter().for_each(|c| self.command(queue, c))
+                }
                 OpKind::Loop { body, .. } => self.body(body),
                 OpKind::When { body, otherwise, .. } => {
                     self.body(body);
@@ -53,7 +58,8 @@ impl Looking<'_, '_> {
             CommandKind::Dispatch { .. } => ("a dispatch", Engine::Compute),
             _ => ("", Engine::Copy),
         };
-        // The 3D queue drives everything, the compute queue compute and copy, the copy queue copies alone.
+        // The 3D queue drives everything, the compute queue compute and copy, the copy queue copies
+        // alone.
         if described.engine > needed {
             let text = format!(
                 "{what} needs a queue with engine = \"{needed}\"; '{}' has \"{}\"",

@@ -1,7 +1,8 @@
 //! `[[expect]]`: what must be true at the end.
 //!
-//! This room owns the forms of an expectation in a file; exactly one of `fence`, `condition`, `buffer`, `check`,
-//! `picture` and `metric` says which it is. `mod` calls in; `expect` holds the result.
+//! This room owns the forms of an expectation in a file; exactly one of `fence`, `condition`,
+//! `buffer`, `check`, `picture` and `metric` says which it is. `mod` calls in; `expect` holds the
+//! result.
 
 use super::names::{Symbols, Variables};
 use super::objects::{SUBMISSIONS, values_f32};
@@ -73,7 +74,10 @@ fn fence(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectation
 
 fn condition(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectation> {
     let text = section.need_string("condition")?;
-    Some(Expectation::Condition { condition: symbols.need_expr(section, "condition", &none())?, text })
+    Some(Expectation::Condition {
+        condition: symbols.need_expr(section, "condition", &none())?,
+        text,
+    })
 }
 
 fn offset(section: &Section<'_, '_>, symbols: &Symbols<'_>, key: &'static str) -> Option<Expr> {
@@ -107,14 +111,23 @@ fn buffer(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Expectatio
     if section.get("equals_f32").is_some() {
         let tolerance = tolerance(section, 1e-5);
         let values = values_f32(section, "equals_f32")?;
-        return Some(Expectation::Floats { buffer: buffer?, offset: offset_value?, values, tolerance });
+        return Some(Expectation::Floats {
+            buffer: buffer?,
+            offset: offset_value?,
+            values,
+            tolerance,
+        });
     }
     let Some(value) = section.get("equals") else {
-        section.problem("an expected buffer needs one of: equals, equals_f32, same_as, same_as_now".into());
+        section.problem(
+            "an expected buffer needs one of: equals, equals_f32, same_as, same_as_now".into(),
+        );
         return None;
     };
     let values = match value.get_ref().as_array() {
-        Some(array) => array.iter().map(|value| symbols.expr_of(value, &none())).collect::<Option<Vec<_>>>(),
+        Some(array) => {
+            array.iter().map(|value| symbols.expr_of(value, &none())).collect::<Option<Vec<_>>>()
+        }
         None => symbols.expr_of(value, &none()).map(|one| vec![one]),
     };
     Some(Expectation::Words { buffer: buffer?, offset: offset_value?, values: values? })
@@ -157,8 +170,9 @@ fn queues(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Option<Vec<QueueR
     }
     match section.array("queues") {
         None => Some(Vec::new()),
-        Some(array) => {
-            array.iter().map(|value| symbols.reference(value, &symbols.queues, "queue", &none())).collect()
-        }
+        Some(array) => array
+            .iter()
+            .map(|value| symbols.reference(value, &symbols.queues, "queue", &none()))
+            .collect(),
     }
 }

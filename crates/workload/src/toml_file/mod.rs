@@ -1,9 +1,10 @@
 //! TOML workloads: text → [`Workload`], or a list of mistakes with their places.
 //!
-//! The order that matters: parse the whole text (`toml` reports its own mistakes) → constants (`[let]`, in file
-//! order) → names of buffers, fences and queues (`objects`) → programs and threads (`program`) → expectations
-//! (`expected`) → what can be told before a run (`ahead`). Every step goes on after a mistake, so that one reading
-//! shows them all, and nothing is returned when there was one. The schema is documented in `SCHEMA.md`.
+//! The order that matters: parse the whole text (`toml` reports its own mistakes) → constants
+//! (`[let]`, in file order) → names of buffers, fences and queues (`objects`) → programs and
+//! threads (`program`) → expectations (`expected`) → what can be told before a run (`ahead`). Every
+//! step goes on after a mistake, so that one reading shows them all, and nothing is returned when
+//! there was one. The schema is documented in `SCHEMA.md`.
 //!
 //! `load` calls in. It runs nothing and reads no file.
 
@@ -58,8 +59,9 @@ fn read<'i>(reader: &Reader, table: &DeTable<'i>, file: &str) -> Option<Workload
     let mut symbols = Symbols::new(reader);
     symbols.read_constants(&top);
     let local_memory_bytes = top.get("local_memory_bytes").is_some();
-    let local_memory_bytes =
-        local_memory_bytes.then(|| symbols.constant(&top, "local_memory_bytes", u64::MAX)).flatten();
+    let local_memory_bytes = local_memory_bytes
+        .then(|| symbols.constant(&top, "local_memory_bytes", u64::MAX))
+        .flatten();
     let mut objects = objects::read(&top, &mut symbols);
     let display = objects::read_display(&top, &symbols, &mut objects);
     let threads = program::read(&top, &symbols, &objects);

@@ -1,8 +1,9 @@
-//! Names: constants, variables, and groups of buffers, queues and fences; and the expressions that use them.
+//! Names: constants, variables, and groups of buffers, queues and fences; and the expressions that
+//! use them.
 //!
-//! This room owns what a name means while a file is read. The order that matters: a constant may use those above
-//! it; an object is known to every program, wherever it stands in the file; a loop's index is known inside the loop
-//! only. `objects`, `program` and `expected` call in.
+//! This room owns what a name means while a file is read. The order that matters: a constant may
+//! use those above it; an object is known to every program, wherever it stands in the file; a
+//! loop's index is known inside the loop only. `objects`, `program` and `expected` call in.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -106,7 +107,9 @@ fn member<I: GroupMember>(
         return Err(format!("unknown {kind} '{name}'{hint}"));
     };
     match &index {
-        None if count > 1 => Err(format!("'{name}' is a group of {count}; say which one: {name}[index]")),
+        None if count > 1 => {
+            Err(format!("'{name}' is a group of {count}; say which one: {name}[index]"))
+        }
         Some(index) if index.constant().is_some_and(|k| k < 0 || k >= i128::from(count)) => {
             let last = count - 1;
             Err(format!("{kind} '{name}' has the members 0 to {last}; this index is outside"))
@@ -132,14 +135,17 @@ impl<'r> Symbols<'r> {
         let Some(section) = Section::of(top.reader, value, "[let]") else { return };
         for (name, at, value) in section.entries() {
             if !is_variable_name(name) {
-                let text = format!("'{name}' cannot be a constant's name; use letters, digits and '_'");
+                let text =
+                    format!("'{name}' cannot be a constant's name; use letters, digits and '_'");
                 top.reader.problem(at, text);
                 continue;
             }
             let Some(expr) = self.expr_of(value, &Variables::default()) else { continue };
             match expr.evaluate(&expression::Constants) {
                 Ok(number) => drop(self.constants.insert(name.to_owned(), number)),
-                Err(error) => top.reader.problem(value.span().start, format!("constant '{name}': {error}")),
+                Err(error) => {
+                    top.reader.problem(value.span().start, format!("constant '{name}': {error}"))
+                }
             }
         }
     }
@@ -163,7 +169,8 @@ impl<'r> Symbols<'r> {
             }
             other => {
                 let found = other.type_str();
-                let text = format!("a whole number or an expression in quotes is needed, not a {found}");
+                let text =
+                    format!("a whole number or an expression in quotes is needed, not a {found}");
                 self.reader.problem(value.span().start, text);
                 None
             }
@@ -171,7 +178,12 @@ impl<'r> Symbols<'r> {
     }
 
     /// A field that is an expression.
-    pub fn expr(&self, section: &Section<'_, '_>, key: &'static str, variables: &Variables) -> Option<Expr> {
+    pub fn expr(
+        &self,
+        section: &Section<'_, '_>,
+        key: &'static str,
+        variables: &Variables,
+    ) -> Option<Expr> {
         self.expr_of(section.get(key)?, variables)
     }
 
@@ -186,7 +198,12 @@ impl<'r> Symbols<'r> {
     }
 
     /// A field that is a constant number in `0..=limit`.
-    pub fn constant(&self, section: &Section<'_, '_>, key: &'static str, limit: u64) -> Option<u64> {
+    pub fn constant(
+        &self,
+        section: &Section<'_, '_>,
+        key: &'static str,
+        limit: u64,
+    ) -> Option<u64> {
         let value = section.get(key)?;
         let expr = self.expr_of(value, &Variables::default())?;
         let number = expr.evaluate_u64(&expression::Constants);
@@ -204,7 +221,8 @@ impl<'r> Symbols<'r> {
 
     /// A constant that must fit in 32 bits.
     pub fn constant_u32(&self, section: &Section<'_, '_>, key: &'static str) -> Option<u32> {
-        self.constant(section, key, u64::from(u32::MAX)).map(|n| u32::try_from(n).unwrap_or(u32::MAX))
+        self.constant(section, key, u64::from(u32::MAX))
+            .map(|n| u32::try_from(n).unwrap_or(u32::MAX))
     }
 
     /// A reference written as text: `name` or `name[index]`.
@@ -218,7 +236,8 @@ impl<'r> Symbols<'r> {
         let at = value.span().start;
         let Some(text) = value.get_ref().as_str() else {
             let found = value.get_ref().type_str();
-            self.reader.problem(at, format!("the name of a {kind} in quotes is needed, not a {found}"));
+            self.reader
+                .problem(at, format!("the name of a {kind} in quotes is needed, not a {found}"));
             return None;
         };
         let wrong = |offset: usize, text: String| self.reader.problem(at + 1 + offset, text);

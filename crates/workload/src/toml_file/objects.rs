@@ -1,16 +1,16 @@
 //! `[[buffer]]`, `[[fence]]`, `[[queue]]` and `[[frame]]`.
 //!
-//! This room owns the declarations of objects: their fields, their templates (`count`) and the first content of
-//! buffers. The order that matters: all names are entered into `Symbols` before any program is read. Programs of
-//! queues are left where they are, for `program`.
+//! This room owns the declarations of objects: their fields, their templates (`count`) and the
+//! first content of buffers. The order that matters: all names are entered into `Symbols` before
+//! any program is read. Programs of queues are left where they are, for `program`.
 
 use super::names::{Groups, Symbols, Variables, is_object_name};
 use super::reader::{Section, float_of, suggest};
 use super::{LARGEST_BUFFER_BYTES, MOST_OBJECTS};
 use crate::expression::Constants;
 use crate::model::{
-    Buffer, BufferId, Content, Display, Engine, Fence, FenceId, Frame, GroupMember, Init, Priority, Queue,
-    QueueId, Submission,
+    Buffer, BufferId, Content, Display, Engine, Fence, FenceId, Frame, GroupMember, Init, Priority,
+    Queue, QueueId, Submission,
 };
 
 /// The objects of a file, and the queue sections with their groups for the programs.
@@ -54,7 +54,11 @@ pub fn read<'r, 'i>(top: &Section<'r, 'i>, symbols: &mut Symbols<'r>) -> Objects
         section.finish();
         let Some((name, count)) = declared else { continue };
         enter(&mut symbols.fences, &section, "fence", &name, FenceId(id(fences.len())), count);
-        fences.extend(members(&name, count).map(|name| Fence { name, initial, span: section.span() }));
+        fences.extend(members(&name, count).map(|name| Fence {
+            name,
+            initial,
+            span: section.span(),
+        }));
     }
     let mut queues = Vec::new();
     let mut queue_sections = Vec::new();
@@ -95,13 +99,15 @@ pub fn declare(
     };
     let name = section.need_string("name")?;
     if !is_object_name(&name) {
-        let text =
-            format!("'{name}' cannot be a name; begin with a letter and use letters, digits, '_', '-', '.'");
+        let text = format!(
+            "'{name}' cannot be a name; begin with a letter and use letters, digits, '_', '-', '.'"
+        );
         section.problem(text);
         return None;
     }
     if count == 0 {
-        section.problem(format!("{kind} '{name}' has a count of 0; leave it out or give at least 1"));
+        section
+            .problem(format!("{kind} '{name}' has a count of 0; leave it out or give at least 1"));
         return None;
     }
     if have as u64 + u64::from(count) > u64::from(MOST_OBJECTS) {
@@ -120,7 +126,8 @@ fn enter<I: GroupMember>(
     count: u32,
 ) {
     if groups.insert(name.to_owned(), (first, count)).is_some() {
-        section.problem(format!("a {kind} '{name}' is already declared; give this one another name"));
+        section
+            .problem(format!("a {kind} '{name}' is already declared; give this one another name"));
     }
 }
 
@@ -145,8 +152,11 @@ const PRIORITIES: [(&str, Priority); 4] = [
     ("realtime", Priority::Realtime),
 ];
 /// Submission models by name.
-pub const SUBMISSIONS: [(&str, Submission); 3] =
-    [("packet", Submission::Packet), ("hardware", Submission::Hardware), ("user", Submission::User)];
+pub const SUBMISSIONS: [(&str, Submission); 3] = [
+    ("packet", Submission::Packet),
+    ("hardware", Submission::Hardware),
+    ("user", Submission::User),
+];
 
 /// Everything of a queue but its name.
 fn queue_fields(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Queue {
@@ -154,7 +164,9 @@ fn queue_fields(section: &Section<'_, '_>, symbols: &Symbols<'_>) -> Queue {
     Queue {
         name: String::new(),
         engine: section.word("engine", &ENGINES).unwrap_or(Engine::ThreeD),
-        node: symbols.constant(section, "node", 63).map_or(0, |node| u32::try_from(node).unwrap_or_default()),
+        node: symbols
+            .constant(section, "node", 63)
+            .map_or(0, |node| u32::try_from(node).unwrap_or_default()),
         priority: section.word("priority", &PRIORITIES).unwrap_or_default(),
         submission: section.word("submission", &SUBMISSIONS),
         span: section.span(),
@@ -169,7 +181,9 @@ fn read_init(section: &Section<'_, '_>, symbols: &Symbols<'_>, bytes: Option<u64
     let given: Vec<&str> = INITS.into_iter().filter(|key| section.get(key).is_some()).collect();
     let Some(key) = given.first() else { return Init::Zero };
     if let Some(second) = given.get(1) {
-        section.problem(format!("a buffer has one first content; '{key}' and '{second}' are both given"));
+        section.problem(format!(
+            "a buffer has one first content; '{key}' and '{second}' are both given"
+        ));
     }
     let init = match *key {
         "fill" => symbols.constant_u32(section, "fill").map(Init::Pattern),
@@ -187,13 +201,19 @@ fn read_init(section: &Section<'_, '_>, symbols: &Symbols<'_>, bytes: Option<u64
         _ => 0,
     };
     if bytes.is_some_and(|bytes| bytes < needed) {
-        section.problem(format!("its first content has {needed} bytes and does not fit; raise 'bytes'"));
+        section.problem(format!(
+            "its first content has {needed} bytes and does not fit; raise 'bytes'"
+        ));
     }
     init.unwrap_or(Init::Zero)
 }
 
 /// `[a, b]` of floats.
-fn floats<const N: usize>(section: &Section<'_, '_>, key: &'static str, names: &str) -> Option<[f32; N]> {
+fn floats<const N: usize>(
+    section: &Section<'_, '_>,
+    key: &'static str,
+    names: &str,
+) -> Option<[f32; N]> {
     let values = values_f32(section, key)?;
     let array = <[f32; N]>::try_from(values);
     if array.is_err() {
@@ -292,7 +312,8 @@ pub fn read_display(
     let group = section.need_string("buffer");
     let size = picture_size(&section, symbols);
     let refresh_us = section.get("refresh_us").is_some();
-    let refresh_us = if refresh_us { symbols.constant(&section, "refresh_us", 60_000_000)? } else { 16_667 };
+    let refresh_us =
+        if refresh_us { symbols.constant(&section, "refresh_us", 60_000_000)? } else { 16_667 };
     let latency = section.get("latency").is_some();
     let latency = if latency { symbols.constant(&section, "latency", 15)? } else { 2 };
     section.finish();
@@ -307,12 +328,15 @@ pub fn read_display(
     } else if latency == 0 {
         Some("a latency of 0 presents; give at least 1".to_owned())
     } else if !(2..=16).contains(&count) {
-        Some(format!("'{group}' is {count} of [[buffer]]; a display has from 2 to 16: give it a count"))
+        Some(format!(
+            "'{group}' is {count} of [[buffer]]; a display has from 2 to 16: give it a count"
+        ))
     } else {
         let (has, needs) =
             (objects.buffers[first.0 as usize].bytes, u64::from(width) * u64::from(height) * 4);
-        (has < needs)
-            .then(|| format!("a picture has {needs} bytes, and '{group}' has {has}; raise its 'bytes'"))
+        (has < needs).then(|| {
+            format!("a picture has {needs} bytes, and '{group}' has {has}; raise its 'bytes'")
+        })
     };
     if let Some(text) = wrong {
         section.problem(text);
@@ -341,10 +365,14 @@ pub fn read_frames(top: &Section<'_, '_>, symbols: &Symbols<'_>) -> Vec<Frame> {
             .and_then(|v| symbols.reference(v, &symbols.buffers, "buffer", &Variables::default()));
         let size = picture_size(&section, symbols);
         section.finish();
-        let (Some(file), Some(buffer), Some((width, height))) = (file, buffer, size) else { continue };
+        let (Some(file), Some(buffer), Some((width, height))) = (file, buffer, size) else {
+            continue;
+        };
         // A workload may come from anywhere: it names a file, never a place.
         if file.contains(['/', '\\']) || !file.ends_with(".png") || file.len() < 5 {
-            section.problem(format!("'{file}' must be a file name without a folder that ends in .png"));
+            section.problem(format!(
+                "'{file}' must be a file name without a folder that ends in .png"
+            ));
         }
         if frames.iter().any(|frame| frame.file == file) {
             section.problem(format!("'{file}' is written twice{}", suggest(&file, [])));

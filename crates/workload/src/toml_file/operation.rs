@@ -1,8 +1,8 @@
 //! Single operations: `{ copy = "a", to = "b" }`, `{ signal = "done", value = 1 }`, …
 //!
-//! This room owns the verbs and their fields, and the checking of a dispatch's arguments against the program's
-//! signature. An operation is a table with exactly one verb. `program` calls in for everything but loops and
-//! conditions.
+//! This room owns the verbs and their fields, and the checking of a dispatch's arguments against
+//! the program's signature. An operation is a table with exactly one verb. `program` calls in for
+//! everything but loops and conditions.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::program::Context;
 use super::reader::{Section, Value, float_of, suggest};
 use crate::expression::{Expr, Operator, Slot};
 use crate::model::{
-    Arg, Args, BufferRef, Command, CommandKind, Data, FenceRef, FenceWait, OpKind, ParameterKind, Program,
-    QueueRef, program_names, program_signature,
+    Arg, Args, BufferRef, Command, CommandKind, Data, FenceRef, FenceWait, OpKind, ParameterKind,
+    Program, QueueRef, program_names, program_signature,
 };
 
 /// Every verb. Those up to `delay_ms` are commands and may stand inside `execute`.
@@ -58,29 +58,42 @@ pub fn verb(section: &Section<'_, '_>) -> Option<&'static str> {
         VERBS.into_iter().filter(|verb| keys.iter().any(|(key, ..)| key == verb)).collect();
     match found[..] {
         ["barrier"] => {
-            section.problem("there is no 'barrier'; commands of one queue run in order already".into());
+            section.problem(
+                "there is no 'barrier'; commands of one queue run in order already".into(),
+            );
             None
         }
         ["map"] => {
-            section.problem("there is no 'map'; a CPU write is { map_write = \"buffer\", value = … }".into());
+            section.problem(
+                "there is no 'map'; a CPU write is { map_write = \"buffer\", value = … }".into(),
+            );
             None
         }
         [verb] => Some(verb),
         [first, second, ..] => {
-            let text = format!("an operation has one verb, this one has '{first}' and '{second}'; split it");
+            let text = format!(
+                "an operation has one verb, this one has '{first}' and '{second}'; split it"
+            );
             section.problem(text);
             None
         }
         [] => {
             let first = keys.first().map_or("", |(key, ..)| *key);
-            section.problem(format!("'{first}' is no operation{}", suggest(first, VERBS[..25].to_vec())));
+            section.problem(format!(
+                "'{first}' is no operation{}",
+                suggest(first, VERBS[..25].to_vec())
+            ));
             None
         }
     }
 }
 
 /// Reads an operation that is not a loop or a condition.
-pub fn read(context: &Context<'_, '_>, section: &Section<'_, '_>, verb: &'static str) -> Option<OpKind> {
+pub fn read(
+    context: &Context<'_, '_>,
+    section: &Section<'_, '_>,
+    verb: &'static str,
+) -> Option<OpKind> {
     let symbols = context.symbols;
     let expr = |key| symbols.need_expr(section, key, context.variables);
     match verb {
@@ -113,7 +126,9 @@ pub fn read(context: &Context<'_, '_>, section: &Section<'_, '_>, verb: &'static
         }
         "cpu_wait_all" | "cpu_wait_any" => cpu_waits(context, section, verb),
         "map_write" => map_write(context, section),
-        "sleep_ns" | "sleep_us" | "sleep_ms" => Some(OpKind::Sleep { ns: duration(context, section, verb)? }),
+        "sleep_ns" | "sleep_us" | "sleep_ms" => {
+            Some(OpKind::Sleep { ns: duration(context, section, verb)? })
+        }
         "set" => {
             let (variable, value) = (variable(context, section, "set"), expr("to"));
             Some(OpKind::Set { variable: variable?, value: value? })
@@ -129,7 +144,9 @@ pub fn read(context: &Context<'_, '_>, section: &Section<'_, '_>, verb: &'static
 /// The queue that is meant: the field, or the queue whose program this is.
 fn queue(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<QueueRef> {
     match section.get("queue") {
-        Some(value) => context.symbols.reference(value, &context.symbols.queues, "queue", context.variables),
+        Some(value) => {
+            context.symbols.reference(value, &context.symbols.queues, "queue", context.variables)
+        }
         None => {
             if context.own.is_none() {
                 section.problem(format!("{} in a [[thread]] needs 'queue'", section.what));
@@ -139,27 +156,45 @@ fn queue(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<QueueRe
     }
 }
 
-fn fence(context: &Context<'_, '_>, section: &Section<'_, '_>, key: &'static str) -> Option<FenceRef> {
+fn fence(
+    context: &Context<'_, '_>,
+    section: &Section<'_, '_>,
+    key: &'static str,
+) -> Option<FenceRef> {
     let value = section.need(key)?;
     context.symbols.reference(value, &context.symbols.fences, "fence", context.variables)
 }
 
-fn buffer(context: &Context<'_, '_>, section: &Section<'_, '_>, key: &'static str) -> Option<BufferRef> {
+fn buffer(
+    context: &Context<'_, '_>,
+    section: &Section<'_, '_>,
+    key: &'static str,
+) -> Option<BufferRef> {
     let value = section.need(key)?;
     context.symbols.reference(value, &context.symbols.buffers, "buffer", context.variables)
 }
 
-fn variable(context: &Context<'_, '_>, section: &Section<'_, '_>, key: &'static str) -> Option<Slot> {
+fn variable(
+    context: &Context<'_, '_>,
+    section: &Section<'_, '_>,
+    key: &'static str,
+) -> Option<Slot> {
     let name = section.need_string(key)?;
     let slot = context.variables.slot(&name);
     if slot.is_none() {
-        section.problem(format!("unknown variable '{name}'; declare it: variables = {{ {name} = 0 }}"));
+        section.problem(format!(
+            "unknown variable '{name}'; declare it: variables = {{ {name} = 0 }}"
+        ));
     }
     slot
 }
 
 /// A duration field in its own unit, as nanoseconds.
-fn duration(context: &Context<'_, '_>, section: &Section<'_, '_>, key: &'static str) -> Option<Expr> {
+fn duration(
+    context: &Context<'_, '_>,
+    section: &Section<'_, '_>,
+    key: &'static str,
+) -> Option<Expr> {
     let value = section.need(key)?;
     let expr = context.symbols.expr_of(value, context.variables)?;
     let scale = match key.rsplit('_').next() {
@@ -192,7 +227,9 @@ fn execute(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<OpKin
         let Some(verb) = verb(&inner) else { continue };
         let inner = inner.called(format!("'{verb}'"));
         if !VERBS[..COMMANDS].contains(&verb) {
-            inner.problem(format!("'{verb}' cannot stand inside 'execute'; only commands of a list can"));
+            inner.problem(format!(
+                "'{verb}' cannot stand inside 'execute'; only commands of a list can"
+            ));
             continue;
         }
         let kind = command(context, &inner, verb);
@@ -202,12 +239,17 @@ fn execute(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<OpKin
     Some(OpKind::Submit { queue: queue?, commands })
 }
 
-fn command(context: &Context<'_, '_>, section: &Section<'_, '_>, verb: &'static str) -> Option<CommandKind> {
+fn command(
+    context: &Context<'_, '_>,
+    section: &Section<'_, '_>,
+    verb: &'static str,
+) -> Option<CommandKind> {
     match verb {
         "copy" => copy(context, section),
         "fill" => fill(context, section),
         "dispatch" => {
-            let (program, args) = arguments(context.symbols, context.variables, section, "dispatch")?;
+            let (program, args) =
+                arguments(context.symbols, context.variables, section, "dispatch")?;
             Some(CommandKind::Dispatch { program, args, groups: groups(context, section)? })
         }
         "draw" => {
@@ -260,7 +302,9 @@ fn fill(context: &Context<'_, '_>, section: &Section<'_, '_>) -> Option<CommandK
 fn length_is_not_zero(section: &Section<'_, '_>, bytes: Option<&Expr>) {
     let at = section.get("bytes").map_or(section.at, |value| value.span().start);
     let text = match bytes.and_then(Expr::constant) {
-        Some(0) => "a length of 0 bytes does nothing; leave the command out or give a length".into(),
+        Some(0) => {
+            "a length of 0 bytes does nothing; leave the command out or give a length".into()
+        }
         Some(n) if n < 0 => format!("a length of {n} bytes; give a positive one"),
         Some(n) if n > i128::from(super::LARGEST_BUFFER_BYTES) => {
             format!("a length of {n} bytes; the largest buffer has {}", super::LARGEST_BUFFER_BYTES)
@@ -310,7 +354,8 @@ pub fn arguments(
     let mut args = Args::default();
     let mut complete = true;
     for parameter in signature.parameters {
-        let value = if parameter.required { table.need(parameter.name) } else { table.get(parameter.name) };
+        let value =
+            if parameter.required { table.need(parameter.name) } else { table.get(parameter.name) };
         match value.map(|value| argument(symbols, variables, parameter.kind, value)) {
             Some(Some(arg)) => args.0.push((parameter.name, arg)),
             Some(None) => complete = false,
@@ -333,13 +378,16 @@ fn argument(
             let number = float_of(value);
             if number.is_none() {
                 let found = value.get_ref().type_str();
-                symbols.reader.problem(value.span().start, format!("a number is needed, not a {found}"));
+                symbols
+                    .reader
+                    .problem(value.span().start, format!("a number is needed, not a {found}"));
             }
             number.map(Arg::Float)
         }
         ParameterKind::Buffer if matches!(value.get_ref(), DeValue::Table(_)) => {
             let table = Section::of(symbols.reader, value, "a buffer with an offset")?;
-            let buffer = symbols.reference(table.need("buffer")?, &symbols.buffers, "buffer", variables);
+            let buffer =
+                symbols.reference(table.need("buffer")?, &symbols.buffers, "buffer", variables);
             let offset = match table.get("offset") {
                 Some(offset) => symbols.expr_of(offset, variables),
                 None => Some(Expr::Number(0)),
@@ -354,11 +402,17 @@ fn argument(
     }
 }
 
-fn cpu_waits(context: &Context<'_, '_>, section: &Section<'_, '_>, verb: &'static str) -> Option<OpKind> {
+fn cpu_waits(
+    context: &Context<'_, '_>,
+    section: &Section<'_, '_>,
+    verb: &'static str,
+) -> Option<OpKind> {
     let mut of = Vec::new();
     let array = section.array(verb)?;
     for value in array {
-        let Some(inner) = Section::of(section.reader, value, "a fence that is waited for") else { continue };
+        let Some(inner) = Section::of(section.reader, value, "a fence that is waited for") else {
+            continue;
+        };
         let fence = fence(context, &inner, "fence");
         let value = context.symbols.need_expr(&inner, "value", context.variables);
         inner.finish();

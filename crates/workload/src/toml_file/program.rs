@@ -1,8 +1,8 @@
 //! Programs: `program = [ … ]` of a `[[queue]]` and `[[thread]]`.
 //!
-//! This room owns threads, their variables and the bodies of loops and conditions; single operations are
-//! `operation`'s. A queue's program is a thread that feeds that queue; threads of one template share one body and
-//! differ in `index`. `mod` calls in.
+//! This room owns threads, their variables and the bodies of loops and conditions; single
+//! operations are `operation`'s. A queue's program is a thread that feeds that queue; threads of
+//! one template share one body and differ in `index`. `mod` calls in.
 
 use std::sync::Arc;
 
@@ -30,7 +30,11 @@ pub struct Context<'a, 'r> {
 }
 
 /// Reads all threads; nothing when one of them has a mistake.
-pub fn read(top: &Section<'_, '_>, symbols: &Symbols<'_>, objects: &Objects<'_, '_>) -> Option<Vec<Thread>> {
+pub fn read(
+    top: &Section<'_, '_>,
+    symbols: &Symbols<'_>,
+    objects: &Objects<'_, '_>,
+) -> Option<Vec<Thread>> {
     let mut threads = Vec::new();
     for (section, name, first, count) in &objects.queue_sections {
         if section.get("program").is_none() {
@@ -72,7 +76,8 @@ fn build(
     for (k, member) in members(name, count).enumerate() {
         let mut variables = initial.clone();
         variables[0] = k as i128;
-        let queue = own.as_ref().map(|own| QueueId(own.first.0 + u32::try_from(k).unwrap_or_default()));
+        let queue =
+            own.as_ref().map(|own| QueueId(own.first.0 + u32::try_from(k).unwrap_or_default()));
         threads.push(Thread {
             name: member,
             queue,
@@ -90,7 +95,9 @@ fn declare_variables(section: &Section<'_, '_>, symbols: &Symbols<'_>, variables
     let Some(table) = Section::of(section.reader, value, "'variables'") else { return };
     for (name, at, value) in table.entries() {
         if !is_variable_name(name) || variables.slot(name).is_some() {
-            section.reader.problem(at, format!("'{name}' cannot be a variable here; choose another name"));
+            section
+                .reader
+                .problem(at, format!("'{name}' cannot be a variable here; choose another name"));
             continue;
         }
         let initial = symbols.expr_of(value, &Variables::default()).map(|e| e.evaluate(&Constants));
@@ -124,7 +131,9 @@ impl Context<'_, '_> {
     /// One level further in, if that is still allowed.
     fn deeper(&self, section: &Section<'_, '_>) -> Option<Self> {
         if self.depth >= DEPTH_LIMIT {
-            section.problem(format!("loops and conditions are nested deeper than {DEPTH_LIMIT}; use fewer"));
+            section.problem(format!(
+                "loops and conditions are nested deeper than {DEPTH_LIMIT}; use fewer"
+            ));
             return None;
         }
         Some(Self { own: self.own.clone(), depth: self.depth + 1, ..*self })
@@ -137,13 +146,17 @@ impl Context<'_, '_> {
         section.need("do");
         let (name, from, to) = (name?, from?, to?);
         if !is_variable_name(&name) {
-            section.problem(format!("'{name}' cannot be the name of an index; use letters, digits and '_'"));
+            section.problem(format!(
+                "'{name}' cannot be the name of an index; use letters, digits and '_'"
+            ));
             return None;
         }
         if let (Some(first), Some(last)) = (from.constant(), to.constant())
             && last.saturating_sub(first) >= MOST_ITERATIONS
         {
-            section.problem(format!("the loop runs more than {MOST_ITERATIONS} times; give a smaller 'to'"));
+            section.problem(format!(
+                "the loop runs more than {MOST_ITERATIONS} times; give a smaller 'to'"
+            ));
         }
         let inner = self.deeper(section)?;
         let variable = self.variables.enter(&name, 0);
@@ -158,6 +171,10 @@ impl Context<'_, '_> {
         let inner = self.deeper(section)?;
         let body = section.array("do").map(|program| inner.body(program));
         let otherwise = section.array("else").map(|program| inner.body(program));
-        Some(OpKind::When { condition: condition?, body: body?, otherwise: otherwise.unwrap_or_default() })
+        Some(OpKind::When {
+            condition: condition?,
+            body: body?,
+            otherwise: otherwise.unwrap_or_default(),
+        })
     }
 }

@@ -1,8 +1,8 @@
-//! Reading tables so that nothing is overlooked: every field is asked for by name, and what nobody asked for is a
-//! mistake with a suggestion.
+//! Reading tables so that nothing is overlooked: every field is asked for by name, and what nobody
+//! asked for is a mistake with a suggestion.
 //!
-//! This room owns the list of mistakes and the turning of byte offsets into lines and columns. All rooms of
-//! `toml_file` call in. It knows nothing about workloads.
+//! This room owns the list of mistakes and the turning of byte offsets into lines and columns. All
+//! rooms of `toml_file` call in. It knows nothing about workloads.
 
 use std::cell::RefCell;
 
@@ -24,7 +24,8 @@ pub struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     pub fn new(text: &'t str) -> Self {
-        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(k, _)| k + 1)).collect();
+        let line_starts =
+            std::iter::once(0).chain(text.match_indices('\n').map(|(k, _)| k + 1)).collect();
         Self { text, line_starts, problems: RefCell::default() }
     }
 
@@ -79,18 +80,30 @@ pub struct Section<'r, 'i> {
 }
 
 impl<'r, 'i> Section<'r, 'i> {
-    pub fn new(reader: &'r Reader<'r>, table: &'r DeTable<'i>, at: usize, what: impl Into<String>) -> Self {
+    pub fn new(
+        reader: &'r Reader<'r>,
+        table: &'r DeTable<'i>,
+        at: usize,
+        what: impl Into<String>,
+    ) -> Self {
         Self { reader, table, at, what: what.into(), asked: RefCell::default() }
     }
 
     /// Opens a value that must be a table.
-    pub fn of(reader: &'r Reader<'r>, value: &'r Value<'i>, what: impl Into<String>) -> Option<Self> {
+    pub fn of(
+        reader: &'r Reader<'r>,
+        value: &'r Value<'i>,
+        what: impl Into<String>,
+    ) -> Option<Self> {
         let what = what.into();
         match value.get_ref().as_table() {
             Some(table) => Some(Self::new(reader, table, value.span().start, what)),
             None => {
                 let found = value.get_ref().type_str();
-                reader.problem(value.span().start, format!("{what} must be a table {{ … }}, not a {found}"));
+                reader.problem(
+                    value.span().start,
+                    format!("{what} must be a table {{ … }}, not a {found}"),
+                );
                 None
             }
         }
@@ -111,8 +124,11 @@ impl<'r, 'i> Section<'r, 'i> {
 
     /// Keys with their places, in the order of the file.
     pub fn entries(&self) -> Vec<(&'r str, usize, &'r Value<'i>)> {
-        let mut entries: Vec<_> =
-            self.table.iter().map(|(key, value)| (key.get_ref().as_ref(), key.span().start, value)).collect();
+        let mut entries: Vec<_> = self
+            .table
+            .iter()
+            .map(|(key, value)| (key.get_ref().as_ref(), key.span().start, value))
+            .collect();
         entries.sort_by_key(|(_, at, _)| *at);
         entries
     }
@@ -188,7 +204,10 @@ impl<'r, 'i> Section<'r, 'i> {
     /// The tables of `[[key]]`.
     pub fn tables(&self, key: &'static str) -> Vec<Section<'r, 'i>> {
         let Some(array) = self.array(key) else { return Vec::new() };
-        array.iter().filter_map(|value| Self::of(self.reader, value, format!("[[{key}]]"))).collect()
+        array
+            .iter()
+            .filter_map(|value| Self::of(self.reader, value, format!("[[{key}]]")))
+            .collect()
     }
 
     /// A word out of a list, e.g. an engine.
@@ -198,7 +217,8 @@ impl<'r, 'i> Section<'r, 'i> {
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
         if found.is_none() {
             let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-            let text = format!("'{key}' cannot be '{text}'{}", suggest(&text, names.iter().copied()));
+            let text =
+                format!("'{key}' cannot be '{text}'{}", suggest(&text, names.iter().copied()));
             self.reader.problem(value.span().start, text);
         }
         found
@@ -220,7 +240,9 @@ impl<'r, 'i> Section<'r, 'i> {
 pub fn float_of(value: &Value<'_>) -> Option<f32> {
     match value.get_ref() {
         DeValue::Float(float) => float.as_str().replace('_', "").parse().ok(),
-        DeValue::Integer(whole) => i128::from_str_radix(whole.as_str(), whole.radix()).ok().map(|n| n as f32),
+        DeValue::Integer(whole) => {
+            i128::from_str_radix(whole.as_str(), whole.radix()).ok().map(|n| n as f32)
+        }
         _ => None,
     }
 }
@@ -230,7 +252,9 @@ pub fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Str
     let known: Vec<&str> = known.into_iter().collect();
     let nearest = known.iter().map(|name| (strsim::osa_distance(wrong, name), *name)).min();
     match nearest {
-        Some((off, name)) if off <= 1 + wrong.chars().count() / 4 => format!("; did you mean '{name}'?"),
+        Some((off, name)) if off <= 1 + wrong.chars().count() / 4 => {
+            format!("; did you mean '{name}'?")
+        }
         None => String::new(),
         Some(_) => {
             let mut shown: Vec<&str> = known;

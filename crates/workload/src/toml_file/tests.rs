@@ -1,5 +1,5 @@
-//! What a workload file means, and what is said about mistakes in one. The files that come with the project are read
-//! in `tests/workload_files.rs`.
+//! What a workload file means, and what is said about mistakes in one. The files that come with the
+//! project are read in `tests/workload_files.rs`.
 
 use super::*;
 use crate::model::{Arg, CommandKind, OpKind, Program};
@@ -123,12 +123,17 @@ fn arguments_are_checked_against_the_program() {
         ))
     };
     assert!(dispatch("x = \"a\", y = \"a\", n = 4").contains("needs the field 'a'"));
-    assert!(dispatch("x = \"a\", y = \"a\", n = 4, a = \"2\"").contains("a number is needed, not a string"));
     assert!(
-        dispatch("x = \"a\", y = 3, n = 4, a = 1.0").contains("the name of a buffer in quotes is needed")
+        dispatch("x = \"a\", y = \"a\", n = 4, a = \"2\"")
+            .contains("a number is needed, not a string")
+    );
+    assert!(
+        dispatch("x = \"a\", y = 3, n = 4, a = 1.0")
+            .contains("the name of a buffer in quotes is needed")
     );
     assert!(dispatch("x = \"a\", y = \"a\", n = 4, a = 1.0, b = 2").contains("unknown field 'b'"));
-    let text = SMALL.replace("{ signal = \"done\", value = 1 }", "{ dispatch = \"sacspy\", args = {} }");
+    let text =
+        SMALL.replace("{ signal = \"done\", value = 1 }", "{ dispatch = \"sacspy\", args = {} }");
     assert!(bad(&text).contains("there is no program 'sacspy' to dispatch; did you mean 'saxpy'?"));
 }
 
@@ -141,7 +146,9 @@ fn a_copy_that_leaves_its_buffer_is_a_warning_because_the_gpu_faults() {
     assert_eq!(workload.warnings.len(), 1);
     assert_eq!(workload.warnings[0].line, 12);
     assert!(
-        workload.warnings[0].text.starts_with("queue 'copy' writes bytes 8 to 4104 of 'a', which has 4096")
+        workload.warnings[0]
+            .text
+            .starts_with("queue 'copy' writes bytes 8 to 4104 of 'a', which has 4096")
     );
 }
 
@@ -175,7 +182,8 @@ fn hostile_texts_are_answered_and_not_obeyed() {
         "{ loop = \"i\", from = 0, to = 9223372036854775807, do = [{ signal = \"done\", value = 1 }] }",
     );
     assert!(bad(&endless).contains("more than 10000000 times"));
-    let elsewhere = format!("{SMALL}[[frame]]\nfile = \"../x.png\"\nbuffer = \"a\"\nwidth = 2\nheight = 2\n");
+    let elsewhere =
+        format!("{SMALL}[[frame]]\nfile = \"../x.png\"\nbuffer = \"a\"\nwidth = 2\nheight = 2\n");
     assert!(bad(&elsewhere).contains("without a folder"));
     assert!(bad(&SMALL.replace("value = 1", "value = \"1 / 0 +\"")).contains("ends too early"));
     assert!(bad("\u{0}").contains("not valid TOML"));
@@ -183,10 +191,14 @@ fn hostile_texts_are_answered_and_not_obeyed() {
 
 #[test]
 fn what_two_verbs_mean_is_not_guessed() {
-    let text = SMALL
-        .replace("{ signal = \"done\", value = 1 }", "{ signal = \"done\", wait = \"done\", value = 1 }");
+    let text = SMALL.replace(
+        "{ signal = \"done\", value = 1 }",
+        "{ signal = \"done\", wait = \"done\", value = 1 }",
+    );
     assert!(bad(&text).contains("an operation has one verb"));
-    let text =
-        SMALL.replace("{ signal = \"done\", value = 1 }", "{ execute = [{ signal = \"done\", value = 1 }] }");
+    let text = SMALL.replace(
+        "{ signal = \"done\", value = 1 }",
+        "{ execute = [{ signal = \"done\", value = 1 }] }",
+    );
     assert!(bad(&text).contains("'signal' cannot stand inside 'execute'"));
 }

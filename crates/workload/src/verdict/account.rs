@@ -1,8 +1,9 @@
 //! Where the makespan of a run went: its critical path, in parts that sum to the makespan.
 //!
-//! The walk starts at the end of the last work and goes back to the start of the run. At each moment it is at one record: a
-//! command buffer, a wait or a signal of a queue, or a call of a CPU thread. The time of that record gets a part, and the walk
-//! goes on at the latest of the things that the record was waiting for. `decisions/0038` has the definition of each part.
+//! The walk starts at the end of the last work and goes back to the start of the run. At each
+//! moment it is at one record: a command buffer, a wait or a signal of a queue, or a call of a CPU
+//! thread. The time of that record gets a part, and the walk goes on at the latest of the things
+//! that the record was waiting for. `decisions/0038` has the definition of each part.
 //!
 //! - Each moment between start and end gets exactly one part, so the parts sum to the makespan.
 //! - The walk never goes forward in time and visits each record of a queue once, so it ends.
@@ -22,19 +23,24 @@ pub enum Part {
     Gpu,
     /// An engine copies or fills.
     Copy,
-    /// Calls that submit, and the time from the last thing that a command buffer needed to its start on the engine.
+    /// Calls that submit, and the time from the last thing that a command buffer needed to its
+    /// start on the engine.
     Launch,
-    /// Waits and signals: from the end of what a wait needed to its release, by engine, interrupt and scheduler to the thread.
+    /// Waits and signals: from the end of what a wait needed to its release, by engine, interrupt
+    /// and scheduler to the thread.
     Sync,
-    /// The own time of CPU threads: sleeps, writes through mappings, and what a recorded host did between its calls.
+    /// The own time of CPU threads: sleeps, writes through mappings, and what a recorded host did
+    /// between its calls.
     Host,
-    /// Nothing that the timeline knows: gaps of a recording that are replayed, and waits for a display.
+    /// Nothing that the timeline knows: gaps of a recording that are replayed, and waits for a
+    /// display.
     Idle,
 }
 
 impl Part {
     /// Every part, in the order in which reports show them.
-    pub const ALL: [Part; 6] = [Part::Gpu, Part::Copy, Part::Launch, Part::Sync, Part::Host, Part::Idle];
+    pub const ALL: [Part; 6] =
+        [Part::Gpu, Part::Copy, Part::Launch, Part::Sync, Part::Host, Part::Idle];
 
     /// The words of reports.
     pub fn label(self) -> &'static str {
@@ -125,7 +131,8 @@ pub struct RunOnTimeline {
     pub started_ns: u64,
     /// Start plus makespan.
     pub ended_ns: u64,
-    /// The lane of each queue of the workload, and the engine that runs it (place among the timeline's engine lanes).
+    /// The lane of each queue of the workload, and the engine that runs it (place among the
+    /// timeline's engine lanes).
     pub queues: Vec<(LaneId, u32)>,
 }
 
@@ -144,7 +151,8 @@ pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
     for lane in &index.lanes {
         let Lane::Thread(calls) = lane else { continue };
         let inside = |r: &Record| r.end_ns.saturating_sub(r.start_ns.max(run.started_ns));
-        let submitting = calls.iter().map(|r| &trace.records[*r]).filter(|r| r.kind == Kind::Submit);
+        let submitting =
+            calls.iter().map(|r| &trace.records[*r]).filter(|r| r.kind == Kind::Submit);
         account.cpu_submission_ns += submitting.map(inside).sum::<u64>();
         // A wait for several fences has a record for each, one behind the other.
         let mut waits: Vec<(u64, u64)> = calls
@@ -154,7 +162,8 @@ pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
             .map(|r| (r.start_ns.max(run.started_ns), r.end_ns))
             .collect();
         waits.dedup();
-        account.cpu_waiting_ns += waits.iter().map(|(start, end)| end.saturating_sub(*start)).sum::<u64>();
+        account.cpu_waiting_ns +=
+            waits.iter().map(|(start, end)| end.saturating_sub(*start)).sum::<u64>();
     }
     account
 }
@@ -163,7 +172,8 @@ pub fn account(trace: &Trace, run: &RunOnTimeline) -> Account {
 enum Lane {
     /// Not on the path.
     Other,
-    /// Command buffers, waits and signals in the order of their ends; a queue finishes them in that order.
+    /// Command buffers, waits and signals in the order of their ends; a queue finishes them in that
+    /// order.
     Queue { node: Option<u32>, items: Vec<usize> },
     /// Calls in the order of their starts.
     Thread(Vec<usize>),
@@ -269,7 +279,8 @@ impl<'a> Index<'a> {
         self.commands.iter_mut().for_each(|commands| commands.sort_unstable_by_key(|c| (c.0, c.1)));
     }
 
-    /// The call that submitted a record of a queue: that of its link, else the one that lasted when the record was queued.
+    /// The call that submitted a record of a queue: that of its link, else the one that lasted when
+    /// the record was queued.
     fn submission(&self, record: &Record) -> Option<usize> {
         if let Some(found) = self.by_link.get(&record.link) {
             return Some(*found);
@@ -277,14 +288,21 @@ impl<'a> Index<'a> {
         let records = &self.trace.records;
         let begun = self.submits.partition_point(|r| records[*r].start_ns <= record.queued_ns);
         let lasted = |r: &&usize| records[**r].end_ns >= record.queued_ns;
-        let same = |r: &&usize| (records[**r].queue, records[**r].fence) == (Some(record.lane), record.fence);
-        let near =
-            || self.submits[begun.saturating_sub(MOST_CONCURRENT_CALLS)..begun].iter().rev().filter(lasted);
+        let same = |r: &&usize| {
+            (records[**r].queue, records[**r].fence) == (Some(record.lane), record.fence)
+        };
+        let near = || {
+            self.submits[begun.saturating_sub(MOST_CONCURRENT_CALLS)..begun]
+                .iter()
+                .rev()
+                .filter(lasted)
+        };
         near().find(same).or_else(|| near().next()).copied()
     }
 
-    /// What an item of a queue has to wait for on its own queue. A command buffer begins when the item before it is done. A wait or
-    /// a signal may head its queue while work before it runs, so its time begins with the end of that work.
+    /// What an item of a queue has to wait for on its own queue. A command buffer begins when the
+    /// item before it is done. A wait or a signal may head its queue while work before it runs, so
+    /// its time begins with the end of that work.
     fn previous(&self, number: usize) -> Option<usize> {
         let records = &self.trace.records;
         let record = &records[number];
@@ -299,10 +317,13 @@ impl<'a> Index<'a> {
         near.copied().find(|r| records[*r].queued_ns <= record.queued_ns)
     }
 
-    /// The last command buffer of another queue that ended on the engine of this one before this one began.
+    /// The last command buffer of another queue that ended on the engine of this one before this
+    /// one began.
     fn on_engine_before(&self, number: usize) -> Option<usize> {
         let record = &self.trace.records[number];
-        let Lane::Queue { node: Some(node), .. } = &self.lanes[record.lane.0 as usize] else { return None };
+        let Lane::Queue { node: Some(node), .. } = &self.lanes[record.lane.0 as usize] else {
+            return None;
+        };
         let ends = self.ends.get(*node as usize)?;
         let ended = ends.partition_point(|(end, _)| *end <= record.start_ns);
         let (_, before) = *ends[..ended].last()?;
@@ -320,7 +341,8 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Calls of different threads that may last at one moment, as far as the search for a submission goes.
+/// Calls of different threads that may last at one moment, as far as the search for a submission
+/// goes.
 const MOST_CONCURRENT_CALLS: usize = 1_024;
 
 /// Where the walk is.
@@ -368,7 +390,8 @@ impl Walk<'_> {
             return Some(At::Item(last));
         }
         let calls = self.index.trace.records.iter().filter(|r| r.start_ns < self.at_ns);
-        let threads = calls.filter(|r| matches!(self.index.lanes[r.lane.0 as usize], Lane::Thread(_)));
+        let threads =
+            calls.filter(|r| matches!(self.index.lanes[r.lane.0 as usize], Lane::Thread(_)));
         threads.max_by_key(|r| r.end_ns).map(|r| At::Thread(r.lane))
     }
 
@@ -379,7 +402,8 @@ impl Walk<'_> {
         self.at_ns = to_ns;
     }
 
-    /// Goes on at the item that ended last; only where records contradict each other or nothing says what was waited for.
+    /// Goes on at the item that ended last; only where records contradict each other or nothing
+    /// says what was waited for.
     fn last_item_not_seen(&mut self) -> Option<At> {
         let last = self.index.last_item(self.at_ns).filter(|last| !self.visited.contains(last))?;
         self.back_to(self.record(last).end_ns, Part::Idle);
@@ -431,16 +455,17 @@ impl Walk<'_> {
         }
     }
 
-    /// A signal of a display: what was shown had to wait for its vertical sync, and before that for its queue.
+    /// A signal of a display: what was shown had to wait for its vertical sync, and before that for
+    /// its queue.
     fn display(&mut self, signal: usize) -> Option<At> {
         let record = *self.record(signal);
         self.back_to(record.queued_ns.min(record.start_ns), Part::Idle);
         self.last_item_not_seen()
     }
 
-    /// From an item to the latest of what it needed: the item before it on its queue, the call that submitted it, for a wait its
-    /// signal, for a command buffer the work before it on its engine. The time between gets `part`, or is a launch where the call
-    /// was the latest.
+    /// From an item to the latest of what it needed: the item before it on its queue, the call that
+    /// submitted it, for a wait its signal, for a command buffer the work before it on its engine.
+    /// The time between gets `part`, or is a launch where the call was the latest.
     fn before(&mut self, number: usize, part: Part) -> Option<At> {
         let record = *self.record(number);
         let mut latest: Option<(u64, At)> = None;
@@ -459,11 +484,17 @@ impl Walk<'_> {
         if let Some(signal) = self.index.releases.get(&number) {
             consider(self.record(*signal).end_ns.min(self.at_ns), self.at_signal(*signal));
         }
-        if let Some(other) = self.index.on_engine_before(number).filter(|_| record.kind == Kind::Execute) {
+        if let Some(other) =
+            self.index.on_engine_before(number).filter(|_| record.kind == Kind::Execute)
+        {
             consider(self.record(other).end_ns, At::Item(other));
         }
         let (at_ns, at) = latest?;
-        let part = if matches!(at, At::Thread(_)) && record.kind != Kind::Wait { Part::Launch } else { part };
+        let part = if matches!(at, At::Thread(_)) && record.kind != Kind::Wait {
+            Part::Launch
+        } else {
+            part
+        };
         self.back_to(at_ns, part);
         Some(at)
     }
@@ -535,13 +566,26 @@ mod tests {
         }
 
         /// A command buffer whose engine is busy from 2 ns after its start to its end.
-        fn execute(&mut self, queue: usize, kind: Kind, (queued, start, end): (u64, u64, u64)) -> &mut Scene {
+        fn execute(
+            &mut self,
+            queue: usize,
+            kind: Kind,
+            (queued, start, end): (u64, u64, u64),
+        ) -> &mut Scene {
             let engine = self.engines[queue / 2];
-            self.add(Record::span(self.queues[queue], Kind::Execute, NONE, start, end).queued(queued));
+            self.add(
+                Record::span(self.queues[queue], Kind::Execute, NONE, start, end).queued(queued),
+            );
             self.add(Record::span(engine, kind, NONE, start + 2, end))
         }
 
-        fn on_fence(&mut self, lane: LaneId, kind: Kind, times: (u64, u64, u64), value: u64) -> &mut Scene {
+        fn on_fence(
+            &mut self,
+            lane: LaneId,
+            kind: Kind,
+            times: (u64, u64, u64),
+            value: u64,
+        ) -> &mut Scene {
             let (queued, start, end) = times;
             let record = Record::span(lane, kind, NONE, start, end).queued(queued);
             self.add(record.on_fence(self.fence, value))
@@ -563,8 +607,13 @@ mod tests {
         scene.submit(10, 15).execute(0, Kind::Timed, (12, 20, 52));
         let found = scene.account(0, 52);
         // 10 before the call, 5 in it and 5 to the engine and 2 in its front end, 30 of work.
-        let wanted =
-            Account { host_ns: 10, launch_ns: 12, gpu_ns: 30, cpu_submission_ns: 5, ..Account::default() };
+        let wanted = Account {
+            host_ns: 10,
+            launch_ns: 12,
+            gpu_ns: 30,
+            cpu_submission_ns: 5,
+            ..Account::default()
+        };
         assert_eq!(found, wanted);
         assert_eq!(found.bound(), Part::Gpu);
     }
@@ -576,7 +625,10 @@ mod tests {
         scene.submit(4, 8).execute(0, Kind::Copy, (6, 53, 65));
         let found = scene.account(0, 65);
         let (launch_ns, gpu_ns, copy_ns) = (4 + 2 + 2 + 3 + 2, 42, 10);
-        assert_eq!(found, Account { launch_ns, gpu_ns, copy_ns, cpu_submission_ns: 8, ..Account::default() });
+        assert_eq!(
+            found,
+            Account { launch_ns, gpu_ns, copy_ns, cpu_submission_ns: 8, ..Account::default() }
+        );
     }
 
     #[test]
@@ -596,7 +648,8 @@ mod tests {
         scene.on_fence(c, Kind::Signal, (1, 40, 43), 1);
         scene.on_fence(a, Kind::Wait, (2, 5, 48), 1).execute(0, Kind::Timed, (2, 50, 60));
         let found = scene.account(0, 60);
-        // The signal takes 3, the release 5; the launch of the copy 2 + 2 + 2, that of the work 2 + 2.
+        // The signal takes 3, the release 5; the launch of the copy 2 + 2 + 2, that of the work 2 +
+        // 2.
         let wanted = Account {
             copy_ns: 34,
             gpu_ns: 8,
@@ -612,7 +665,12 @@ mod tests {
     fn a_thread_that_waits_goes_back_to_the_signal_and_its_wake_is_sync() {
         let mut scene = Scene::new();
         let (a, thread) = (scene.queues[0], scene.thread);
-        scene.submit(0, 2).execute(0, Kind::Timed, (1, 4, 24)).on_fence(a, Kind::Signal, (1, 24, 25), 1);
+        scene.submit(0, 2).execute(0, Kind::Timed, (1, 4, 24)).on_fence(
+            a,
+            Kind::Signal,
+            (1, 24, 25),
+            1,
+        );
         scene.on_fence(thread, Kind::CpuWait, (2, 2, 40), 1);
         scene.submit(45, 47).execute(0, Kind::Timed, (46, 50, 62));
         let found = scene.account(0, 62);

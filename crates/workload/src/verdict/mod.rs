@@ -1,10 +1,11 @@
-//! The answer of a comparison: how each submission model does against the first one, why, and whether that holds.
+//! The answer of a comparison: how each submission model does against the first one, why, and
+//! whether that holds.
 //!
-//! Purpose: reports and accounts in, typed facts out. Every number is a field of the JSON; `SCHEMA.md` says how each is computed.
-//! Invariant: what counts as a difference is [`ranking::relation`], as in the ranking.
-//! Rooms: `account` (where a makespan went) · `words` (sentences for people) · `trust` (how far a replay can be
-//! trusted).
-//! Entry points: [`account()`] for each run, then [`judge`], then [`Verdict::sentences`].
+//! Purpose: reports and accounts in, typed facts out. Every number is a field of the JSON;
+//! `SCHEMA.md` says how each is computed. Invariant: what counts as a difference is
+//! [`ranking::relation`], as in the ranking. Rooms: `account` (where a makespan went) · `words`
+//! (sentences for people) · `trust` (how far a replay can be trusted). Entry points: [`account()`]
+//! for each run, then [`judge`], then [`Verdict::sentences`].
 
 mod account;
 mod trust;
@@ -19,7 +20,8 @@ pub use words::{durations, percent};
 use crate::ranking::{self, Ranking, Relation, TIE_PARTS};
 use crate::report::Report;
 
-/// The share of a makespan from which on the time with full rings is stated beside every claim: one part in so many.
+/// The share of a makespan from which on the time with full rings is stated beside every claim: one
+/// part in so many.
 const RING_SPACE_PARTS: u64 = 100;
 
 /// How one model compares with the baseline.
@@ -27,9 +29,11 @@ const RING_SPACE_PARTS: u64 = 100;
 pub struct Against {
     /// Faster, slower, or no difference.
     pub relation: Relation,
-    /// The makespan less that of the baseline, in thousandths of the latter; negative where it is shorter.
+    /// The makespan less that of the baseline, in thousandths of the latter; negative where it is
+    /// shorter.
     pub change_permille: i64,
-    /// Cost settings on which the model compares with the baseline as it does here; `None` where only one was tried.
+    /// Cost settings on which the model compares with the baseline as it does here; `None` where
+    /// only one was tried.
     pub held_on: Option<usize>,
     /// Cost settings that were tried.
     pub settings: Option<usize>,
@@ -56,7 +60,8 @@ pub struct ModelVerdict {
     pub wake_ups: u64,
     /// How long submissions stood in the backlogs of full rings, summed over the queues.
     pub ring_wait_ns: u64,
-    /// How it compares with the baseline; `None` of the baseline itself, and where nothing is compared.
+    /// How it compares with the baseline; `None` of the baseline itself, and where nothing is
+    /// compared.
     pub against: Option<Against>,
 }
 
@@ -77,7 +82,8 @@ pub fn rests_on_ring_space(ring_wait_ns: u64, makespan_ns: u64) -> bool {
 pub struct Verdict {
     /// The model that the others are compared with: the first one that ran.
     pub baseline: &'static str,
-    /// Makespans that differ by at most one part in this many of the longer one count as no difference.
+    /// Makespans that differ by at most one part in this many of the longer one count as no
+    /// difference.
     pub tie_parts: u64,
     /// Of a recording, how far its replay can be trusted; `None` where that is not known.
     pub trust: Option<Trust>,
@@ -85,8 +91,8 @@ pub struct Verdict {
     pub models: Vec<ModelVerdict>,
 }
 
-/// Compares every run with the first one; `None` when there is none. `accounts` are those of the runs, where there is a timeline.
-/// Where `trust` is poor the models are not compared.
+/// Compares every run with the first one; `None` when there is none. `accounts` are those of the
+/// runs, where there is a timeline. Where `trust` is poor the models are not compared.
 pub fn judge(
     runs: &[&Report],
     accounts: &[Option<Account>],

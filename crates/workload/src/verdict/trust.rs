@@ -1,8 +1,8 @@
 //! How far the replay of a recording can be trusted: its error, graded.
 //!
-//! Purpose: the replay under the model that the recording is taken as made under should give the recorded times again. How far it
-//! is off bounds what a comparison of models can claim. `decisions/0039` has the thresholds and why.
-//! Entry point: [`trust`].
+//! Purpose: the replay under the model that the recording is taken as made under should give the
+//! recorded times again. How far it is off bounds what a comparison of models can claim.
+//! `decisions/0039` has the thresholds and why. Entry point: [`trust`].
 
 use serde::Serialize;
 
@@ -16,7 +16,8 @@ const FAIR_PERMILLE: u64 = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
-    /// Both errors are at most 2 %, all work ran, and the trace explains at least half of the starts.
+    /// Both errors are at most 2 %, all work ran, and the trace explains at least half of the
+    /// starts.
     Good,
     /// Both errors are at most 10 % and all work ran.
     Fair,
@@ -44,7 +45,8 @@ pub struct Trust {
     pub grade: Grade,
     /// Replayed less recorded makespan without sign, in thousandths of the recorded one.
     pub makespan_error_permille: u64,
-    /// 19 of 20 starts that the trace explains are at most so far off, in thousandths of the recorded makespan.
+    /// 19 of 20 starts that the trace explains are at most so far off, in thousandths of the
+    /// recorded makespan.
     pub start_error_permille: u64,
     /// Starts that the trace explains.
     pub explained: u64,
@@ -54,7 +56,8 @@ pub struct Trust {
     pub missing: u64,
 }
 
-/// Grades the replay under the model that a recording is taken as made under, with its gaps kept; `None` for a run that is no replay.
+/// Grades the replay under the model that a recording is taken as made under, with its gaps kept;
+/// `None` for a run that is no replay.
 pub fn trust(replay: &Report) -> Option<Trust> {
     let (recorded_ns, errors) = (replay.recorded_ns?, replay.replay.as_ref()?);
     let permille = |error_ns: u64| {
@@ -95,8 +98,10 @@ impl Trust {
         );
         if self.unexplained > self.explained {
             let all = self.explained + self.unexplained;
-            line +=
-                &format!("; {} of {all} starts are imitated, not explained by the trace", self.unexplained);
+            line += &format!(
+                "; {} of {all} starts are imitated, not explained by the trace",
+                self.unexplained
+            );
         }
         if self.missing > 0 {
             line += &format!("; {} pieces of work did not run", self.missing);
@@ -128,8 +133,13 @@ mod tests {
             median_step_error_ns: 0,
             p95_step_error_ns: 0,
         };
-        trust(&Report { makespan_ns, recorded_ns: Some(1_000_000), replay: Some(errors), ..report() })
-            .unwrap()
+        trust(&Report {
+            makespan_ns,
+            recorded_ns: Some(1_000_000),
+            replay: Some(errors),
+            ..report()
+        })
+        .unwrap()
     }
 
     #[test]
@@ -147,7 +157,9 @@ mod tests {
     fn starts_that_are_imitated_are_fair_at_best() {
         let imitated = replay(1_000_000, 0, 9, 0);
         assert_eq!(imitated.grade, Grade::Fair);
-        assert!(imitated.line().ends_with("10 of 19 starts are imitated, not explained by the trace"));
+        assert!(
+            imitated.line().ends_with("10 of 19 starts are imitated, not explained by the trace")
+        );
         let poor = replay(1_500_000, 0, 10, 0).line();
         assert!(
             poor.contains("makespan 50.0 % off")

@@ -6,7 +6,8 @@ use crate::ranking::Relation;
 /// Digits that the longest duration of a row has at least.
 const LEAST_DIGITS: usize = 4;
 
-/// Durations in nanoseconds with one unit and one precision, so that they can be compared at a glance.
+/// Durations in nanoseconds with one unit and one precision, so that they can be compared at a
+/// glance.
 pub fn durations(all_ns: &[u64]) -> Vec<String> {
     let longest = all_ns.iter().copied().max().unwrap_or(0);
     let (divisor, unit) = match longest {
@@ -52,7 +53,8 @@ impl Verdict {
         self.models.iter().map(sentence).collect()
     }
 
-    /// What differs between the timelines of each model and the baseline, one sentence for each difference that can be seen.
+    /// What differs between the timelines of each model and the baseline, one sentence for each
+    /// difference that can be seen.
     pub fn differences(&self) -> Vec<String> {
         let Some(baseline) = self.models.first() else { return Vec::new() };
         self.models[1..].iter().flat_map(|model| differences(model, baseline)).collect()
@@ -62,7 +64,11 @@ impl Verdict {
 fn of_baseline(model: &ModelVerdict) -> String {
     let mut clauses = vec![match &model.account {
         Some(account) => {
-            format!("{}, {}", duration(model.makespan_ns), where_it_went(account, model.makespan_ns))
+            format!(
+                "{}, {}",
+                duration(model.makespan_ns),
+                where_it_went(account, model.makespan_ns)
+            )
         }
         None => duration(model.makespan_ns),
     }];
@@ -84,8 +90,9 @@ fn of_other(model: &ModelVerdict, against: &Against, baseline: &ModelVerdict) ->
     let both = durations(&[baseline.makespan_ns, model.makespan_ns]);
     let share = percent(against.change_permille);
     let accounts = model.account.as_ref().zip(baseline.account.as_ref());
-    let because =
-        accounts.and_then(|(own, base)| why(own, base)).map_or_else(String::new, |why| format!(": {why}"));
+    let because = accounts
+        .and_then(|(own, base)| why(own, base))
+        .map_or_else(String::new, |why| format!(": {why}"));
     let mut clauses = vec![match against.relation {
         Relation::Faster => format!("{}, {share} faster than {}{because}", both[1], baseline.model),
         Relation::Slower => format!("{}, {share} slower than {}{because}", both[1], baseline.model),
@@ -97,15 +104,18 @@ fn of_other(model: &ModelVerdict, against: &Against, baseline: &ModelVerdict) ->
         (baseline.wake_ups, model.wake_ups, "wake-ups"),
     ];
     let changed = counted.iter().filter(|(from, to, _)| from != to);
-    let changed: Vec<String> = changed.map(|(from, to, what)| format!("{from} → {to} {what}")).collect();
+    let changed: Vec<String> =
+        changed.map(|(from, to, what)| format!("{from} → {to} {what}")).collect();
     clauses.push(if changed.is_empty() {
         "no change in kernel calls, interrupts and wake-ups".into()
     } else {
         changed.join(", ")
     });
     if let Some((own, base)) = accounts {
-        clauses
-            .push(format!("{} of CPU in submission", change(base.cpu_submission_ns, own.cpu_submission_ns)));
+        clauses.push(format!(
+            "{} of CPU in submission",
+            change(base.cpu_submission_ns, own.cpu_submission_ns)
+        ));
         if base.cpu_waiting_ns + own.cpu_waiting_ns > 0 {
             clauses.push(format!("{} in waiting", change(base.cpu_waiting_ns, own.cpu_waiting_ns)));
         }
@@ -116,9 +126,11 @@ fn of_other(model: &ModelVerdict, against: &Against, baseline: &ModelVerdict) ->
     format!("{}: {}", model.model, clauses.join("; "))
 }
 
-/// `GPU-bound: GPU work 960 µs, launch 70 µs`: the parts that are a twentieth of the makespan or more, largest first.
+/// `GPU-bound: GPU work 960 µs, launch 70 µs`: the parts that are a twentieth of the makespan or
+/// more, largest first.
 fn where_it_went(account: &Account, makespan_ns: u64) -> String {
-    let mut parts: Vec<(Part, u64)> = account.parts().into_iter().filter(|(_, ns)| *ns > 0).collect();
+    let mut parts: Vec<(Part, u64)> =
+        account.parts().into_iter().filter(|(_, ns)| *ns > 0).collect();
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let bound = account.bound();
     parts.retain(|(part, ns)| *part == bound || ns.saturating_mul(20) >= makespan_ns);
@@ -127,7 +139,8 @@ fn where_it_went(account: &Account, makespan_ns: u64) -> String {
     format!("{} ({})", bound.bound(), each.collect::<Vec<_>>().join(", "))
 }
 
-/// The parts that changed the makespan most: the two largest changes, where they are a fifth of all changes or more.
+/// The parts that changed the makespan most: the two largest changes, where they are a fifth of all
+/// changes or more.
 fn why(own: &Account, base: &Account) -> Option<String> {
     let mut changes: Vec<(Part, u64, u64)> =
         Part::ALL.into_iter().map(|part| (part, base.of(part), own.of(part))).collect();
@@ -135,7 +148,8 @@ fn why(own: &Account, base: &Account) -> Option<String> {
     changes.retain(|(_, from, to)| all > 0 && from.abs_diff(*to).saturating_mul(5) >= all);
     changes.sort_by_key(|(_, from, to)| std::cmp::Reverse(from.abs_diff(*to)));
     changes.truncate(2);
-    let each = changes.iter().map(|(part, from, to)| format!("{} {}", part.label(), change(*from, *to)));
+    let each =
+        changes.iter().map(|(part, from, to)| format!("{} {}", part.label(), change(*from, *to)));
     let text = each.collect::<Vec<_>>().join(", ");
     (!text.is_empty()).then_some(text)
 }
@@ -164,7 +178,9 @@ fn differences(model: &ModelVerdict, baseline: &ModelVerdict) -> Vec<String> {
     if let (Some(own), Some(base)) = (&model.account, &baseline.account) {
         let mut differ = |what: &str, base_ns: u64, own_ns: u64| {
             // Less than a hundredth of the run cannot be seen.
-            if base_ns.abs_diff(own_ns).saturating_mul(100) >= baseline.makespan_ns.max(model.makespan_ns) {
+            if base_ns.abs_diff(own_ns).saturating_mul(100)
+                >= baseline.makespan_ns.max(model.makespan_ns)
+            {
                 let both = durations(&[base_ns, own_ns]);
                 lines.push(format!("{what} {} under {from} and {} under {to}", both[0], both[1]));
             }
@@ -177,7 +193,9 @@ fn differences(model: &ModelVerdict, baseline: &ModelVerdict) -> Vec<String> {
     }
     if baseline.interrupts != model.interrupts {
         let (base, own) = (baseline.interrupts, model.interrupts);
-        lines.push(format!("the interrupt line rises {base} times under {from} and {own} times under {to}"));
+        lines.push(format!(
+            "the interrupt line rises {base} times under {from} and {own} times under {to}"
+        ));
     }
     lines
 }
@@ -191,7 +209,10 @@ mod tests {
 
     #[test]
     fn a_row_of_durations_has_one_unit_and_one_precision() {
-        assert_eq!(durations(&[10_054_321, 9_987_654, 9_956_789]), ["10.05 ms", "9.99 ms", "9.96 ms"]);
+        assert_eq!(
+            durations(&[10_054_321, 9_987_654, 9_956_789]),
+            ["10.05 ms", "9.99 ms", "9.96 ms"]
+        );
         assert_eq!(durations(&[1_496_709, 1_146_730]), ["1.497 ms", "1.147 ms"]);
         assert_eq!(durations(&[113_000, 60_600, 400]), ["113.0 µs", "60.6 µs", "0.4 µs"]);
         assert_eq!(durations(&[12_900_000_000, 5]), ["12.90 s", "0.00 s"]);
@@ -201,7 +222,10 @@ mod tests {
 
     #[test]
     fn percentages_have_a_digit_where_they_are_small() {
-        assert_eq!([-234, 4, 99, 100, 1_000].map(percent), ["23 %", "0.4 %", "9.9 %", "10 %", "100 %"]);
+        assert_eq!(
+            [-234, 4, 99, 100, 1_000].map(percent),
+            ["23 %", "0.4 %", "9.9 %", "10 %", "100 %"]
+        );
     }
 
     fn accounts() -> [Option<Account>; 2] {
@@ -241,14 +265,15 @@ mod tests {
              960.0 µs, launch 120.0 µs, sync 66.7 µs)"
         );
         let differences = verdict.differences();
-        assert!(differences.contains(
-            &"CPU threads wait for fences for 92.00 µs under packet and 0.00 µs under user".to_owned()
-        ));
         assert!(
             differences.contains(
-                &"the interrupt line rises 52 times under packet and 2 times under user".to_owned()
+                &"CPU threads wait for fences for 92.00 µs under packet and 0.00 µs under user"
+                    .to_owned()
             )
         );
+        assert!(differences.contains(
+            &"the interrupt line rises 52 times under packet and 2 times under user".to_owned()
+        ));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! More streams than a recording has: the launches of each stream take turns on several.
 //!
-//! Invariants: a wait of a stream holds all of its parts, and a signal of a stream comes after everything that all of its
-//! parts were given before. Only the order of launches between two waits or signals is given up, which is what the
-//! question supposes. Entry point: [`split_streams`].
+//! Invariants: a wait of a stream holds all of its parts, and a signal of a stream comes after
+//! everything that all of its parts were given before. Only the order of launches between two waits
+//! or signals is given up, which is what the question supposes. Entry point: [`split_streams`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,9 +29,14 @@ struct Parts {
 ///
 /// # Errors
 /// A stream that several threads feed, or more streams than a machine has engines.
-pub(super) fn split_streams(workload: &mut Workload, streams: u32, fed: &[QueueId]) -> Result<(), String> {
+pub(super) fn split_streams(
+    workload: &mut Workload,
+    streams: u32,
+    fed: &[QueueId],
+) -> Result<(), String> {
     let have = u32::try_from(fed.len()).unwrap_or(u32::MAX).max(1);
-    // Each added part has an engine of its own. The number comes from the command line, so it is bounded before parts are made.
+    // Each added part has an engine of its own. The number comes from the command line, so it is
+    // bounded before parts are made.
     let engines = engines(workload).saturating_add(streams.saturating_sub(have));
     if engines > MOST_ENGINES {
         return Err(format!(
@@ -62,10 +67,15 @@ fn feeders(workload: &Workload, stream: QueueId) -> usize {
     workload.threads.iter().filter(|thread| thread.body.iter().any(feeds)).count()
 }
 
-/// Engines of the machine that the workload needs: those of each kind up to the highest number, and one 3D engine at least.
+/// Engines of the machine that the workload needs: those of each kind up to the highest number, and
+/// one 3D engine at least.
 fn engines(workload: &Workload) -> u32 {
-    let of = |engine| workload.queues.iter().filter(|q| q.engine == engine).map(|q| q.node + 1).max();
-    [Engine::ThreeD, Engine::Compute, Engine::Copy].map(|engine| of(engine).unwrap_or(1)).iter().sum()
+    let of =
+        |engine| workload.queues.iter().filter(|q| q.engine == engine).map(|q| q.node + 1).max();
+    [Engine::ThreeD, Engine::Compute, Engine::Copy]
+        .map(|engine| of(engine).unwrap_or(1))
+        .iter()
+        .sum()
 }
 
 /// Makes `wanted` parts of a stream, each on an engine of its own.
@@ -99,7 +109,11 @@ fn spread(op: &Op, parts: &mut BTreeMap<QueueId, Parts>, body: &mut Vec<Op>) {
         }
         OpKind::Wait { fence, value, .. } => {
             for queue in &of.queues {
-                push(OpKind::Wait { queue: Ref::to(*queue), fence: fence.clone(), value: value.clone() });
+                push(OpKind::Wait {
+                    queue: Ref::to(*queue),
+                    fence: fence.clone(),
+                    value: value.clone(),
+                });
             }
         }
         OpKind::Signal { fence, value, .. } => {
@@ -107,10 +121,18 @@ fn spread(op: &Op, parts: &mut BTreeMap<QueueId, Parts>, body: &mut Vec<Op>) {
             let first = of.queues[0];
             for (queue, join) in of.queues[1..].iter().zip(&of.joins) {
                 let (fence, value) = (Ref::to(*join), Expr::number(of.joined));
-                push(OpKind::Signal { queue: Ref::to(*queue), fence: fence.clone(), value: value.clone() });
+                push(OpKind::Signal {
+                    queue: Ref::to(*queue),
+                    fence: fence.clone(),
+                    value: value.clone(),
+                });
                 push(OpKind::Wait { queue: Ref::to(first), fence, value });
             }
-            push(OpKind::Signal { queue: Ref::to(first), fence: fence.clone(), value: value.clone() });
+            push(OpKind::Signal {
+                queue: Ref::to(first),
+                fence: fence.clone(),
+                value: value.clone(),
+            });
         }
         _ => push(op.kind.clone()),
     }
@@ -125,15 +147,22 @@ mod tests {
     fn recording(body: Vec<Op>) -> Workload {
         let text = "[[queue]]\nname = \"s\"\nengine = \"compute\"\n[[fence]]\nname = \"f\"\n\
                     [[thread]]\nname = \"t\"\nprogram = [{ sleep_ns = 1 }]\n";
-        let mut workload = load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
+        let mut workload =
+            load_bytes(text.as_bytes(), "w.toml", &LoadOptions::default()).unwrap().0;
         workload.threads[0].body = Arc::new(body);
         workload
     }
 
     #[test]
     fn launches_take_turns_and_signals_come_after_all_parts() {
-        let body =
-            vec![submit(0, &[1]), submit(0, &[2]), submit(0, &[3]), signal(0, 1), wait(0, 1), cpu_wait(1)];
+        let body = vec![
+            submit(0, &[1]),
+            submit(0, &[2]),
+            submit(0, &[3]),
+            signal(0, 1),
+            wait(0, 1),
+            cpu_wait(1),
+        ];
         let mut workload = recording(body);
         split_streams(&mut workload, 2, &[QueueId(0)]).unwrap();
         let wanted = [
@@ -159,9 +188,11 @@ mod tests {
         shared.threads.push(other);
         let why = split_streams(&mut shared, 2, &[QueueId(0)]).unwrap_err();
         assert!(why.contains("several host threads feed 's'"), "{why}");
-        let why = split_streams(&mut recording(vec![submit(0, &[1])]), 60, &[QueueId(0)]).unwrap_err();
+        let why =
+            split_streams(&mut recording(vec![submit(0, &[1])]), 60, &[QueueId(0)]).unwrap_err();
         assert!(why.contains("62 engines and a machine has 48"), "{why}");
-        let why = split_streams(&mut recording(vec![submit(0, &[1])]), u32::MAX, &[QueueId(0)]).unwrap_err();
+        let why = split_streams(&mut recording(vec![submit(0, &[1])]), u32::MAX, &[QueueId(0)])
+            .unwrap_err();
         assert!(why.contains("a machine has 48"), "{why}");
     }
 }

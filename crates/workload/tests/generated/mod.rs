@@ -1,5 +1,5 @@
-//! A PyTorch profiler trace of any length, as a stream: operators, launches, kernels, copies, flow arrows and waits in
-//! the proportions of a training run.
+//! A PyTorch profiler trace of any length, as a stream: operators, launches, kernels, copies, flow
+//! arrows and waits in the proportions of a training run.
 //!
 //! Entry point: [`Trace`]. Two traces of one length are equal.
 
@@ -8,7 +8,8 @@ use std::io::Read;
 
 /// Kernels run on these streams in turn.
 const STREAMS: [u64; 4] = [7, 20, 24, 28];
-/// Events of one step: 2 operators, a launch, a kernel, 2 ends of a flow arrow, and the waits of a few steps.
+/// Events of one step: 2 operators, a launch, a kernel, 2 ends of a flow arrow, and the waits of a
+/// few steps.
 pub const EVENTS_PER_STEP: u64 = 6;
 
 /// Reads as the text of a trace.
@@ -27,7 +28,15 @@ impl Trace {
     pub fn new(events: u64) -> Self {
         let text = "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"a GPU\"}], \"traceEvents\": [\n"
             .to_owned();
-        Self { steps: events / EVENTS_PER_STEP, step: 0, events: 0, kernels: 0, text, read: 0, ended: false }
+        Self {
+            steps: events / EVENTS_PER_STEP,
+            step: 0,
+            events: 0,
+            kernels: 0,
+            text,
+            read: 0,
+            ended: false,
+        }
     }
 
     fn event(&mut self, text: std::fmt::Arguments<'_>) {

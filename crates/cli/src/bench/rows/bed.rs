@@ -1,5 +1,5 @@
-//! Owns the machine under measurement: built anew for each measurement, its service threads on one processor, the client on the
-//! other.
+//! Owns the machine under measurement: built anew for each measurement, its service threads on one
+//! processor, the client on the other.
 
 use crate::bench::measure::{CLIENT_CPU, Count, SERVICE_CPU, Trouble, pin};
 use tidegate::d3d12::{
@@ -21,7 +21,8 @@ pub(super) struct Bed {
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) ring_slots: u64,
-    /// Whether queues have fence logs, as the contract demands; without them the rest of a signal is measured.
+    /// Whether queues have fence logs, as the contract demands; without them the rest of a signal
+    /// is measured.
     pub(super) fence_logs: bool,
     /// Threads that the engines share.
     pub(super) service_threads: usize,
@@ -53,8 +54,8 @@ pub(super) struct Happened {
 }
 
 impl Bed {
-    /// A machine whose services are bound to their processor when there is one of them, and the calling thread to the
-    /// client's.
+    /// A machine whose services are bound to their processor when there is one of them, and the
+    /// calling thread to the client's.
     pub(super) fn new(shape: Shape) -> Result<Bed, Trouble> {
         let alone = shape.service_threads == 1;
         if alone {
@@ -90,7 +91,11 @@ impl Bed {
     }
 
     /// A user-mode queue of this priority.
-    pub(super) fn queue_of(&self, list_type: CommandListType, priority: Priority) -> Result<Queue, Trouble> {
+    pub(super) fn queue_of(
+        &self,
+        list_type: CommandListType,
+        priority: Priority,
+    ) -> Result<Queue, Trouble> {
         let desc = QueueDesc {
             name: list_type.name().to_owned(),
             list_type,
@@ -135,8 +140,9 @@ impl Counted {
 }
 
 impl Happened {
-    /// What may not have happened, and the one thing that may: a service that has run out of work, or was kept from its
-    /// processor for its whole spin window, parks, which is no cost of any operation.
+    /// What may not have happened, and the one thing that may: a service that has run out of work,
+    /// or was kept from its processor for its whole spin window, parks, which is no cost of any
+    /// operation.
     pub(super) fn nothing(&self) -> Vec<Count> {
         vec![
             Count::exactly("interrupts", self.interrupts, 0),

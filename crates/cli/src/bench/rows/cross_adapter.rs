@@ -1,8 +1,10 @@
-//! Measures links from one adapter to another: a chain over a fence that both have open, in which each adapter's queue waits for the
-//! value that the other one's signals. The kernel propagates each signal by its interrupts, or the GPUs tell each other.
+//! Measures links from one adapter to another: a chain over a fence that both have open, in which
+//! each adapter's queue waits for the value that the other one's signals. The kernel propagates
+//! each signal by its interrupts, or the GPUs tell each other.
 //!
-//! The floor of the second form is the same chain between two engines of one adapter; the floor of the first is the second: what
-//! the way over the CPU costs. Nobody is bound to a processor, since there are more threads than two.
+//! The floor of the second form is the same chain between two engines of one adapter; the floor of
+//! the first is the second: what the way over the CPU costs. Nobody is bound to a processor, since
+//! there are more threads than two.
 
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
 use tidegate::d3d12::{
@@ -30,7 +32,8 @@ pub(super) fn gpu_to_gpu_link() -> std::result::Result<Samples, Trouble> {
 
 /// Floor of the row from GPU to GPU.
 pub(super) fn same_adapter_link() -> std::result::Result<Samples, Trouble> {
-    on_own_thread(|| measure(Form::SameAdapter).map_err(|e| e.to_string())).map(|measured| measured.samples)
+    on_own_thread(|| measure(Form::SameAdapter).map_err(|e| e.to_string()))
+        .map(|measured| measured.samples)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,12 +67,14 @@ impl Chain {
             let mut config = MachineConfig::standard(platform);
             config.gpu.lane_group = format!("GPU {index}");
             config.gpu.service_threads = 2 / adapters;
-            config.driver.peer_signal = PeerSignalCaps { common_doorbell: peer, shared_fence_storage: peer };
+            config.driver.peer_signal =
+                PeerSignalCaps { common_doorbell: peer, shared_fence_storage: peer };
             config
         };
         let configs = (0..adapters).map(config).collect();
         let machine = Machine::with_adapters(platform, configs)?;
-        let devices = [machine.device_on(0, options())?, machine.device_on(adapters - 1, options())?];
+        let devices =
+            [machine.device_on(0, options())?, machine.device_on(adapters - 1, options())?];
         let flags = match form {
             Form::SameAdapter => FenceFlags::SHARED,
             Form::ByCpu | Form::GpuToGpu => FenceFlags::SHARED | FenceFlags::SHARED_CROSS_ADAPTER,
@@ -103,20 +108,31 @@ impl Chain {
     fn counted(&self) -> (u64, u64) {
         let adapters = 0..self.machine.adapter_count();
         adapters.fold((0, 0), |(interrupts, relays), index| {
-            let (gpu, kernel) = (self.machine.gpu_at(index).stats(), self.machine.adapter_at(index).stats());
+            let (gpu, kernel) =
+                (self.machine.gpu_at(index).stats(), self.machine.adapter_at(index).stats());
             (interrupts + gpu.interrupts_raised, relays + kernel.relays)
         })
     }
 }
 
 fn options() -> DeviceOptions {
-    DeviceOptions { process_name: "bench".to_owned(), ring_slots: 4_096, ..DeviceOptions::default() }
+    DeviceOptions {
+        process_name: "bench".to_owned(),
+        ring_slots: 4_096,
+        ..DeviceOptions::default()
+    }
 }
 
 fn queue(device: &Device, list_type: CommandListType) -> Result<Queue> {
     let (name, priority) = (list_type.name().to_owned(), Priority::Normal);
-    let desc =
-        QueueDesc { name, list_type, priority, submission: Submission::User, node: None, node_mask: 0 };
+    let desc = QueueDesc {
+        name,
+        list_type,
+        priority,
+        submission: Submission::User,
+        node: None,
+        node_mask: 0,
+    };
     Ok(device.create_queue(desc)?)
 }
 
@@ -143,6 +159,7 @@ fn measure(form: Form) -> Result<Measured> {
         Form::ByCpu => Count::of("relays", relays),
         Form::GpuToGpu | Form::SameAdapter => Count::exactly("relays", relays, 0),
     };
-    let counts = vec![Count::of("links", LINKS * CHAINS), Count::of("interrupts", interrupts), relays];
+    let counts =
+        vec![Count::of("links", LINKS * CHAINS), Count::of("interrupts", interrupts), relays];
     Ok(Measured { samples, cpu_ns, counts, note: None })
 }

@@ -1,7 +1,9 @@
-//! Measures the explorer: schedules in a second of the litmus pair and of the whole stack, with the share of building the
-//! machine, and the time to the verdict on a small protocol.
+//! Measures the explorer: schedules in a second of the litmus pair and of the whole stack, with the
+//! share of building the machine, and the time to the verdict on a small protocol.
 
-use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, pin};
+use crate::bench::measure::{
+    CLIENT_CPU, Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, pin,
+};
 use tidegate::Platform;
 use tidegate::explorer::{Options, Prepared, Report, Scenario, StrategyKind, explore};
 
@@ -27,8 +29,12 @@ fn random_runs(
     runs: u64,
     clock: Option<&dyn Fn() -> u64>,
 ) -> Result<Report, Trouble> {
-    let options =
-        Options { strategy: StrategyKind::Random, max_runs: runs, clock_ns: clock, ..Options::default() };
+    let options = Options {
+        strategy: StrategyKind::Random,
+        max_runs: runs,
+        clock_ns: clock,
+        ..Options::default()
+    };
     let report = explore(scenario, &options).map_err(|e| e.to_string())?;
     match &report.failure {
         None => Ok(report),
@@ -71,7 +77,8 @@ pub(super) fn seven_stations_schedules() -> Result<Measured, Trouble> {
 fn measure_schedules(name: &'static str, runs: u64) -> Result<Measured, Trouble> {
     on_own_thread(move || {
         pin(CLIENT_CPU)?;
-        let scenario = tidegate_scenarios::find(name).ok_or(format!("there is no scenario '{name}'"))?;
+        let scenario =
+            tidegate_scenarios::find(name).ok_or(format!("there is no scenario '{name}'"))?;
         let (samples, cpu_ns) = schedules(scenario.as_ref(), runs)?;
         let host = Platform::host();
         let clock = || host.now().0;
@@ -94,7 +101,8 @@ pub(super) fn litmus_verdict() -> Result<Measured, Trouble> {
     on_own_thread(|| {
         pin(CLIENT_CPU)?;
         let name = format!("litmus-2x{VERDICT_VALUES}");
-        let scenario = tidegate_scenarios::find(&name).ok_or(format!("there is no scenario '{name}'"))?;
+        let scenario =
+            tidegate_scenarios::find(&name).ok_or(format!("there is no scenario '{name}'"))?;
         let host = Platform::host();
         let (start, cpu) = (host.now(), CpuMeter::start());
         let report = explore(scenario.as_ref(), &Options::default()).map_err(|e| e.to_string())?;

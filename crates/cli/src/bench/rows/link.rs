@@ -1,8 +1,11 @@
-//! Measures links from engine to engine: a chain in which each queue waits for the value that the other one signals. The chain
-//! is queued whole before it starts; no interrupt, kernel call or system call may happen while it runs on one thread.
+//! Measures links from engine to engine: a chain in which each queue waits for the value that the
+//! other one signals. The chain is queued whole before it starts; no interrupt, kernel call or
+//! system call may happen while it runs on one thread.
 
 use super::bed::{Bed, Shape};
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely};
+use crate::bench::measure::{
+    Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
+};
 use tidegate::d3d12::CommandListType;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -22,9 +25,15 @@ const LINKS: u64 = 10_000;
 const SLOTS: u64 = 16_384;
 const CHAINS: u64 = 6;
 
-/// With two service threads both processors are theirs: the client sleeps until the chain's end, which is the one interrupt.
+/// With two service threads both processors are theirs: the client sleeps until the chain's end,
+/// which is the one interrupt.
 fn measure(service_threads: usize) -> Result<Measured> {
-    let bed = Bed::new(Shape { ring_slots: SLOTS, fence_logs: true, service_threads, ..Shape::default() })?;
+    let bed = Bed::new(Shape {
+        ring_slots: SLOTS,
+        fence_logs: true,
+        service_threads,
+        ..Shape::default()
+    })?;
     let queues = [bed.queue(CommandListType::Compute)?, bed.queue(CommandListType::Copy)?];
     let (gate, mark, chain) = (
         bed.device.create_fence("gate", 0)?,
@@ -64,7 +73,10 @@ fn measure(service_threads: usize) -> Result<Measured> {
         cpu_ns += cpu.per(LINKS * CHAINS);
         let these = match service_threads {
             1 => happened.nothing(),
-            _ => vec![Count::of("interrupts", happened.interrupts), Count::of("parks", happened.parks)],
+            _ => vec![
+                Count::of("interrupts", happened.interrupts),
+                Count::of("parks", happened.parks),
+            ],
         };
         match counts.is_empty() {
             true => counts = these,

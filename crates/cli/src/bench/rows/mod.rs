@@ -1,8 +1,10 @@
 //! Owns the table of rows: what each measures, beside which floor, and what its goal is.
 //!
-//! Rooms: `submit` (doorbells and streams) · `signal` (signals that nobody waits for) · `wake` (a parked thread) · `link`
-//! (engine to engine) · `preemption` (a queue of higher priority) · `cross_adapter` (adapter to adapter) · `release` (one of many waiters) · `explore` · `seam` · `virtual_time` · `bed` (the machine under
-//! measurement). A row only measures; what is printed is the report's business.
+//! Rooms: `submit` (doorbells and streams) · `signal` (signals that nobody waits for) · `wake` (a
+//! parked thread) · `link` (engine to engine) · `preemption` (a queue of higher priority) ·
+//! `cross_adapter` (adapter to adapter) · `release` (one of many waiters) · `explore` · `seam` ·
+//! `virtual_time` · `bed` (the machine under measurement). A row only measures; what is printed is
+//! the report's business.
 
 mod bed;
 mod cross_adapter;

@@ -1,12 +1,15 @@
-//! Measures preemption: how long work of high priority waits for an engine that is busy with long packets, and what its coming costs
-//! those packets.
+//! Measures preemption: how long work of high priority waits for an engine that is busy with long
+//! packets, and what its coming costs those packets.
 //!
-//! Both queues are user-mode queues of one engine. The low one has real work: dispatches of `saxpy`, as many as make up the length that
-//! is wanted on this machine, and always more than one packet queued. The high one rings at odd moments, and its packet is a signal, as in
+//! Both queues are user-mode queues of one engine. The low one has real work: dispatches of
+//! `saxpy`, as many as make up the length that is wanted on this machine, and always more than one
+//! packet queued. The high one rings at odd moments, and its packet is a signal, as in
 //! `doorbell_to_fence_seen`, which on an idle engine is the floor.
 
 use super::bed::{Bed, Shape};
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely};
+use crate::bench::measure::{
+    Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
+};
 use std::hint::spin_loop;
 use tidegate::d3d12::{Arg, BufferDesc, ClosedList, CommandListType, Fence, Heap, Priority, Queue};
 use tidegate::programs::ProgramId;
@@ -63,8 +66,8 @@ pub(super) fn undisturbed() -> Result<Samples, Trouble> {
     })
 }
 
-/// Between two starts of the high queue: long enough for the low one to be back on the engine. A part is drawn, so that starts meet
-/// the low work anywhere.
+/// Between two starts of the high queue: long enough for the low one to be back on the engine. A
+/// part is drawn, so that starts meet the low work anywhere.
 const PAUSE_NS: u64 = 10_000;
 const PAUSE_DRAWN_NS: u64 = 20_000;
 const WARM_UP: u64 = 200;
@@ -74,7 +77,8 @@ const QUEUED: u64 = 2;
 const GROUPS: u64 = 1_600;
 const GROUP_FLOATS: u64 = 1_024;
 
-/// Packets of one round of the loss, of one dispatch each; rounds of both kinds; how often the ones are preempted.
+/// Packets of one round of the loss, of one dispatch each; rounds of both kinds; how often the ones
+/// are preempted.
 const LOSS_PACKETS: u64 = 20;
 const LOSS_ROUNDS: u64 = 8;
 const LOSS_EVERY_NS: u64 = 1_000_000;
@@ -106,10 +110,15 @@ impl Load {
         let high = bed.queue_of(CommandListType::Compute, Priority::High)?;
         let bytes = GROUPS * GROUP_FLOATS * 4;
         let vector = |name: &str| {
-            bed.device.create_buffer(BufferDesc { name: name.to_owned(), bytes, heap: Heap::Default })
+            bed.device.create_buffer(BufferDesc {
+                name: name.to_owned(),
+                bytes,
+                heap: Heap::Default,
+            })
         };
         let vectors = [vector("x")?, vector("y")?];
-        let (done, started) = (bed.device.create_fence("done", 0)?, bed.device.create_fence("started", 0)?);
+        let (done, started) =
+            (bed.device.create_fence("done", 0)?, bed.device.create_fence("started", 0)?);
         Ok(Load { bed, low, high, done, started, vectors })
     }
 
@@ -120,8 +129,12 @@ impl Load {
         while left > 0 {
             let now = left.min(GROUPS);
             let [x, y] = &self.vectors;
-            let arguments =
-                [Arg::Buffer(x, 0), Arg::Buffer(y, 0), Arg::U32((now * GROUP_FLOATS) as u32), Arg::F32(0.5)];
+            let arguments = [
+                Arg::Buffer(x, 0),
+                Arg::Buffer(y, 0),
+                Arg::U32((now * GROUP_FLOATS) as u32),
+                Arg::F32(0.5),
+            ];
             list.dispatch(ProgramId::SAXPY.0, [now as u32, 1, 1], &arguments)?;
             left -= now;
         }
@@ -143,8 +156,8 @@ impl Load {
         self.list((packet_ns.saturating_mul(GROUPS) / best_ns.max(1)).max(1))
     }
 
-    /// From the ring of the high queue to its fence, seen by a client that looks all the time; `low` keeps the engine busy. Returns how
-    /// many low packets ended as well.
+    /// From the ring of the high queue to its fence, seen by a client that looks all the time;
+    /// `low` keeps the engine busy. Returns how many low packets ended as well.
     fn starts(&self, low: Option<&ClosedList>, starts: u64) -> Found<(Samples, u64)> {
         let mut samples = Samples::default();
         let (mut queued, mut drawn) = (0, 0x9E37_79B9_7F4A_7C15u64);
@@ -187,7 +200,8 @@ impl Load {
     fn loss(&self) -> Found<Measured> {
         // The same work in the row and in its floor, whatever time it takes.
         let list = self.list(GROUPS)?;
-        let (mut samples, mut undisturbed, mut preemptions) = (Samples::default(), Samples::default(), 0);
+        let (mut samples, mut undisturbed, mut preemptions) =
+            (Samples::default(), Samples::default(), 0);
         let cpu = CpuMeter::start();
         for _ in 0..LOSS_ROUNDS {
             let (took_ns, _) = self.low_packets(&list, None)?;
@@ -199,10 +213,16 @@ impl Load {
         let lost = (samples.median() / undisturbed.median() - 1.0) * 100.0;
         let note = format!("against undisturbed rounds between them: {lost:.1} % lost");
         let counts = vec![Count::of("preemptions", preemptions)];
-        Ok(Measured { samples, cpu_ns: cpu.per(2 * LOSS_ROUNDS * LOSS_PACKETS), counts, note: Some(note) })
+        Ok(Measured {
+            samples,
+            cpu_ns: cpu.per(2 * LOSS_ROUNDS * LOSS_PACKETS),
+            counts,
+            note: Some(note),
+        })
     }
 
-    /// How long a round of low packets takes, one after the other, and how often the high queue came, which comes every so often.
+    /// How long a round of low packets takes, one after the other, and how often the high queue
+    /// came, which comes every so often.
     fn low_packets(&self, list: &ClosedList, preempted_every_ns: Option<u64>) -> Found<(u64, u64)> {
         self.done.signal(0)?;
         self.started.signal(0)?;

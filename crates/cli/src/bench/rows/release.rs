@@ -1,6 +1,8 @@
-//! Measures the release of one waiter of many: events that are to be set when a fence reaches a value, each another one.
+//! Measures the release of one waiter of many: events that are to be set when a fence reaches a
+//! value, each another one.
 //!
-//! The number of waiters stays the same: what a batch releases is added again behind it, outside of the measured time.
+//! The number of waiters stays the same: what a batch releases is added again behind it, outside of
+//! the measured time.
 
 use super::bed::{Bed, Shape};
 use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread};
@@ -89,7 +91,10 @@ fn by_cpu(count: u64) -> Result<Measured> {
             let (event, value) = herd.next()?;
             herd.fence.signal(value)?;
             if !event.is_set() {
-                return Err(format!("value {value} was signalled, and its waiter was not released").into());
+                return Err(format!(
+                    "value {value} was signalled, and its waiter was not released"
+                )
+                .into());
             }
         }
         samples.push_batch(bed.now_ns() - start, BATCH);

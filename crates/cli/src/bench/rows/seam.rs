@@ -1,4 +1,5 @@
-//! Measures what the seam adds to a word: the store, barrier and load that every protocol of tidegate is made of.
+//! Measures what the seam adds to a word: the store, barrier and load that every protocol of
+//! tidegate is made of.
 
 use crate::bench::measure::{CLIENT_CPU, CpuMeter, Measured, Samples, Trouble, on_own_thread, pin};
 use std::hint::black_box;

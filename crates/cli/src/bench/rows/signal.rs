@@ -1,11 +1,14 @@
-//! Measures signals that nobody waits for: a ring is filled while its queue is held back by a wait, then the engine runs
-//! through it. No interrupt, no kernel call and no system call may happen meanwhile; all three are counted.
+//! Measures signals that nobody waits for: a ring is filled while its queue is held back by a wait,
+//! then the engine runs through it. No interrupt, no kernel call and no system call may happen
+//! meanwhile; all three are counted.
 //!
-//! A signal packet costs fetch, decode and the signal step. A second pass over waits that are satisfied already shows what
-//! fetch and decode alone come to.
+//! A signal packet costs fetch, decode and the signal step. A second pass over waits that are
+//! satisfied already shows what fetch and decode alone come to.
 
 use super::bed::{Bed, Happened, Shape};
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely};
+use crate::bench::measure::{
+    Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
+};
 use tidegate::d3d12::{CommandListType, Fence, Queue};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -30,7 +33,8 @@ struct Rig {
     queue: Queue,
     /// Opens the queue for a batch.
     gate: Fence,
-    /// Signalled before a batch and behind it. A fence of its own, since looking at a value takes its line from the engine.
+    /// Signalled before a batch and behind it. A fence of its own, since looking at a value takes
+    /// its line from the engine.
     mark: Fence,
     fence: Fence,
     batch: u64,
@@ -41,7 +45,8 @@ impl Rig {
         let bed = Bed::new(Shape { ring_slots: SLOTS, fence_logs, ..Shape::default() })?;
         let queue = bed.queue(CommandListType::Compute)?;
         let gate = bed.device.create_fence("gate", 0)?;
-        // Other fences between them keep the values that are looked at off the lines of the one that is measured.
+        // Other fences between them keep the values that are looked at off the lines of the one
+        // that is measured.
         let mark = bed.device.create_fence("mark", 0)?;
         let _apart: Vec<Fence> = (0..16)
             .map(|n| bed.device.create_fence(&format!("apart {n}"), 0))
@@ -50,7 +55,8 @@ impl Rig {
         Ok(Rig { bed, queue, gate, mark, fence, batch: 0 })
     }
 
-    /// Fills the ring by `queue_one`, opens the gate, and times the engine until the second mark; counts from the first one on.
+    /// Fills the ring by `queue_one`, opens the gate, and times the engine until the second mark;
+    /// counts from the first one on.
     fn run(
         &mut self,
         queue_one: impl Fn(&Queue, &Fence, u64) -> tidegate::d3d12::Result<()>,
@@ -63,8 +69,8 @@ impl Rig {
             queue_one(queue, fence, (*batch - 1) * OPERATIONS + n)?;
         }
         queue.signal(mark, 2 * *batch)?;
-        // From the opening, not from the first mark: a client that is kept from its processor sees that late, and then
-        // would time only the rest.
+        // From the opening, not from the first mark: a client that is kept from its processor sees
+        // that late, and then would time only the rest.
         let start = bed.now_ns();
         gate.signal(*batch)?;
         spin_rarely(|| mark.completed_value() >= 2 * *batch - 1);
@@ -78,8 +84,14 @@ impl Rig {
 fn measure(fence_logs: bool) -> Result<Measured> {
     let mut rig = Rig::new(fence_logs)?;
     let (mut signals, mut waits) = (Samples::default(), Samples::default());
-    let mut total =
-        Happened { interrupts: 0, suppressed: 0, kernel_calls: 0, parks: 0, wake_calls: 0, events_set: 0 };
+    let mut total = Happened {
+        interrupts: 0,
+        suppressed: 0,
+        kernel_calls: 0,
+        parks: 0,
+        wake_calls: 0,
+        events_set: 0,
+    };
     let mut cpu_ns = 0.0;
     for batch in 0..=BATCHES {
         let cpu = CpuMeter::start();

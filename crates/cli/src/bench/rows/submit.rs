@@ -1,10 +1,14 @@
-//! Measures submission through a user-mode queue: one packet until its fence is seen, and packets in a stream.
+//! Measures submission through a user-mode queue: one packet until its fence is seen, and packets
+//! in a stream.
 //!
-//! The packet of the first row is a signal without a log entry: for the engine the same store, barrier and comparison as the
-//! progress fence of a command buffer, and a value that the client can look at.
+//! The packet of the first row is a signal without a log entry: for the engine the same store,
+//! barrier and comparison as the progress fence of a command buffer, and a value that the client
+//! can look at.
 
 use super::bed::{Bed, Shape};
-use crate::bench::measure::{Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely};
+use crate::bench::measure::{
+    Count, CpuMeter, Measured, Samples, Trouble, on_own_thread, spin_rarely,
+};
 use std::hint::spin_loop;
 use tidegate::d3d12::CommandListType;
 

@@ -1,5 +1,5 @@
-//! Measures virtual time: agent turns in a second of a machine with as many engines as there can be, each with a user-mode
-//! queue and a thread that submits timed work, signals, and waits.
+//! Measures virtual time: agent turns in a second of a machine with as many engines as there can
+//! be, each with a user-mode queue and a thread that submits timed work, signals, and waits.
 
 use crate::bench::measure::{CLIENT_CPU, Count, CpuMeter, Measured, Trouble, on_own_thread, pin};
 use tidegate::d3d12::{CommandListType, Device, DeviceOptions, Priority, QueueDesc};
@@ -56,9 +56,11 @@ fn one_machine() -> Result<(u64, u64, f64), Box<dyn std::error::Error>> {
     });
     let took = host.now().since(start);
     if !report.completed() {
-        return Err(
-            format!("the machine did not come to its end: {:?} {:?}", report.blocked, report.panics).into()
-        );
+        return Err(format!(
+            "the machine did not come to its end: {:?} {:?}",
+            report.blocked, report.panics
+        )
+        .into());
     }
     Ok((took, report.steps, cpu.per(report.steps)))
 }

@@ -1,7 +1,9 @@
-//! Measures the wake-up of a thread that is parked on a fence: from the engine's signal to the return of the wait.
+//! Measures the wake-up of a thread that is parked on a fence: from the engine's signal to the
+//! return of the wait.
 //!
-//! Both times are read off the timeline that the machine records, since only there the engine's time stands. The engine is
-//! busy for the time that the thread needs to park, and does not sleep itself meanwhile.
+//! Both times are read off the timeline that the machine records, since only there the engine's
+//! time stands. The engine is busy for the time that the thread needs to park, and does not sleep
+//! itself meanwhile.
 
 use super::bed::{Bed, Shape};
 use crate::bench::floors::ASLEEP_NS;

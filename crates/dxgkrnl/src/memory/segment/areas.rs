@@ -1,7 +1,9 @@
-//! Owns what save areas ask of local memory: their first content, and that their contexts are held while they leave.
+//! Owns what save areas ask of local memory: their first content, and that their contexts are held
+//! while they leave.
 //!
-//! The order that matters, for one that leaves: 1. its context is held; 2. no packet of it is on an engine; 3. the bytes go over; 4. the
-//! context goes on. The agent that pages calls in; VidSch is called.
+//! The order that matters, for one that leaves: 1. its context is held; 2. no packet of it is on an
+//! engine; 3. the bytes go over; 4. the context goes on. The agent that pages calls in; VidSch is
+//! called.
 
 use super::{Fresh, LocalMemory, begun};
 use crate::adapter::Adapter;
@@ -14,7 +16,8 @@ use tidegate_ddi::OsHandle;
 use tidegate_platform::{Event, Step};
 
 impl LocalMemory {
-    /// Gives save areas their first content; their contexts go on. `false` when the machine stopped meanwhile.
+    /// Gives save areas their first content; their contexts go on. `false` when the machine stopped
+    /// meanwhile.
     pub(super) fn initialise_fresh(&self, adapter: &Arc<Adapter>) -> bool {
         loop {
             let fresh = {
@@ -48,8 +51,8 @@ impl LocalMemory {
         }
     }
 
-    /// The contexts whose save areas are to leave are held: no packet of theirs is submitted any more. Returns those areas that no packet
-    /// uses either.
+    /// The contexts whose save areas are to leave are held: no packet of theirs is submitted any
+    /// more. Returns those areas that no packet uses either.
     // spec: PRE-016
     pub(super) fn hold_leaving(&self, adapter: &Adapter) -> BTreeSet<u64> {
         let leaving: Vec<(u64, OsHandle)> = {
@@ -92,7 +95,8 @@ impl LocalMemory {
     }
 }
 
-/// A new save area begins in local memory where there is room and nothing is under way; it is never waited for.
+/// A new save area begins in local memory where there is room and nothing is under way; it is never
+/// waited for.
 pub(crate) fn begin_in_if_room(adapter: &Arc<Adapter>, area: &Arc<AllocationObject>) -> bool {
     let memory = &adapter.memory;
     let _awake = adapter.awake();

@@ -1,9 +1,12 @@
-//! Local memory when its adapter loses power or is reset: everything leaves it, and what is held comes back.
+//! Local memory when its adapter loses power or is reset: everything leaves it, and what is held
+//! comes back.
 //!
-//! Invariants: no paging operation is under way, and operations that are left wait until the power is back or the reset is over. The
-//! bytes are moved by the CPU of the agent that changes the power, so that it waits for no engine and no interrupt.
+//! Invariants: no paging operation is under way, and operations that are left wait until the power
+//! is back or the reset is over. The bytes are moved by the CPU of the agent that changes the
+//! power, so that it waits for no engine and no interrupt.
 //!
-//! Entry points: `page_everything_out` and `page_held_in` (power), `lose_local_memory` and `local_memory_goes_on` (reset).
+//! Entry points: `page_everything_out` and `page_held_in` (power), `lose_local_memory` and
+//! `local_memory_goes_on` (reset).
 
 use super::{LocalMemory, State, is_idle};
 use crate::adapter::Adapter;
@@ -17,8 +20,9 @@ use tidegate_ddi::memory::{PagingBuffer, PagingOperation};
 use tidegate_ddi::{OsHandle, Passive};
 use tidegate_platform::Step;
 
-/// Allocations that were moved for power. Each may be the last reference. They are dropped once other agents may call the driver
-/// again, since the end of an allocation takes locks that those agents may hold.
+/// Allocations that were moved for power. Each may be the last reference. They are dropped once
+/// other agents may call the driver again, since the end of an allocation takes locks that those
+/// agents may hold.
 #[derive(Default)]
 #[must_use = "what ends with it must not end in the middle of a change of power"]
 pub(crate) struct Moved(#[expect(dead_code, reason = "kept, not read")] Vec<Arc<AllocationObject>>);
@@ -27,7 +31,8 @@ impl LocalMemory {
     /// Moves them while no paging operation is under way and no engine uses local memory.
     fn move_without_engines(&self, adapter: &Adapter, ids: &[u64], comes: bool) -> Moved {
         let Some(local) = &self.segment else { return Moved::default() };
-        let all: Vec<Arc<AllocationObject>> = ids.iter().filter_map(|id| self.allocation(*id)).collect();
+        let all: Vec<Arc<AllocationObject>> =
+            ids.iter().filter_map(|id| self.allocation(*id)).collect();
         for allocation in all.iter().filter(|a| a.is_local() != comes) {
             let queued_ns = adapter.platform.stamp_ns();
             let moved = self.move_one(adapter, local, allocation, comes, Mover::Cpu, queued_ns);
@@ -38,11 +43,13 @@ impl LocalMemory {
 }
 
 impl Adapter {
-    /// Empties local memory for a reset of the adapter. The content is lost; a transfer of 0 bytes informs the driver of each allocation.
-    /// Paging operations wait until [`Adapter::local_memory_goes_on`]. Returns the devices that lost content, and the allocations
-    /// to be dropped once other agents may call the driver again.
+    /// Empties local memory for a reset of the adapter. The content is lost; a transfer of 0 bytes
+    /// informs the driver of each allocation. Paging operations wait until
+    /// [`Adapter::local_memory_goes_on`]. Returns the devices that lost content, and the
+    /// allocations to be dropped once other agents may call the driver again.
     ///
-    /// Blocks until the operation that is under way is over. That operation must not wait for an engine.
+    /// Blocks until the operation that is under way is over. That operation must not wait for an
+    /// engine.
     pub(crate) fn lose_local_memory(&self) -> (Vec<Arc<Device>>, Moved) {
         let memory = &self.memory;
         let Some(local) = &memory.segment else { return Default::default() };
@@ -56,7 +63,8 @@ impl Adapter {
             ids.iter().for_each(|id| order.forget(*id));
             ids.into_iter().collect()
         };
-        let all: Vec<Arc<AllocationObject>> = ids.iter().filter_map(|id| memory.allocation(*id)).collect();
+        let all: Vec<Arc<AllocationObject>> =
+            ids.iter().filter_map(|id| memory.allocation(*id)).collect();
         let nothing = PagingBuffer::new(self.platform.bulk(8));
         for allocation in all.iter().filter(|a| a.is_local()) {
             let start_ns = self.platform.stamp_ns();
@@ -72,8 +80,9 @@ impl Adapter {
             allocation.lose_content(local);
             memory.note_moved(self, allocation, false, (start_ns, start_ns));
         }
-        // Operations about save areas are forgotten, and the holds of their contexts with them. A context with a saved packet is lost
-        // because of its work. A save area without a saved packet has no content to lose.
+        // Operations about save areas are forgotten, and the holds of their contexts with them. A
+        // context with a saved packet is lost because of its work. A save area without a saved
+        // packet has no content to lose.
         let contexts: Vec<OsHandle> = all.iter().filter_map(|a| a.context()).collect();
         sched::forget_area_moves(self, &contexts);
         let contents = all.iter().filter(|a| a.context().is_none());
@@ -86,8 +95,9 @@ impl Adapter {
         self.memory.news.set(Step::ThreadWake);
     }
 
-    /// Empties local memory before power goes, held allocations included. Returns `None` and moves nothing while a paging
-    /// operation is under way. The caller has suspended all contexts and keeps other agents out of the driver.
+    /// Empties local memory before power goes, held allocations included. Returns `None` and moves
+    /// nothing while a paging operation is under way. The caller has suspended all contexts and
+    /// keeps other agents out of the driver.
     // spec: RES-015
     pub(crate) fn page_everything_out(&self) -> Option<Moved> {
         let out = {
@@ -102,8 +112,8 @@ impl Adapter {
         Some(self.memory.move_without_engines(self, &out, false))
     }
 
-    /// Brings back, after a loss of power, what is held and what queued work still uses. The caller keeps other agents out of the
-    /// driver, and all contexts off the run list.
+    /// Brings back, after a loss of power, what is held and what queued work still uses. The caller
+    /// keeps other agents out of the driver, and all contexts off the run list.
     pub(crate) fn page_held_in(&self) -> Moved {
         let back = {
             let mut state = self.memory.state.lock();

@@ -1,7 +1,9 @@
-//! Owns what save areas ask of VidSch: a context is held while one of its areas has no content yet, or moves; and an area whose context
-//! is gone stays until the engine is done with that context's packets. Pure, as all of VidSch.
+//! Owns what save areas ask of VidSch: a context is held while one of its areas has no content yet,
+//! or moves; and an area whose context is gone stays until the engine is done with that context's
+//! packets. Pure, as all of VidSch.
 //!
-//! A packet that was preempted stands at the head of its context: while the context is held its state may move.
+//! A packet that was preempted stands at the head of its context: while the context is held its
+//! state may move.
 
 use super::{ContextQueue, VidSch};
 use crate::sched::pending::Now;
@@ -17,7 +19,8 @@ pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 pub(super) struct Areas {
     /// A context whose area is about to move has come off its engine.
     has_quiet_context: bool,
-    /// Areas, and buffers, of contexts that are gone and still have packets on an engine, which may store their state there.
+    /// Areas, and buffers, of contexts that are gone and still have packets on an engine, which may
+    /// store their state there.
     kept: Vec<(OsHandle, Kept)>,
 }
 
@@ -29,7 +32,8 @@ impl Areas {
 }
 
 impl<F: Clone> VidSch<F> {
-    /// An area of the context has no content yet: no packet of it is submitted before [`VidSch::area_has_content`].
+    /// An area of the context has no content yet: no packet of it is submitted before
+    /// [`VidSch::area_has_content`].
     pub(crate) fn area_lacks_content(&mut self, context: OsHandle) {
         if let Some(queue) = self.contexts.get_mut(&context) {
             queue.hold.areas_without_content += 1;
@@ -45,8 +49,8 @@ impl<F: Clone> VidSch<F> {
         self.touch(context, now);
     }
 
-    /// An area of the context is about to move: no packet of it is submitted from now on. Returns whether none is on an engine either;
-    /// else [`VidSch::take_quiet`] says when to ask again.
+    /// An area of the context is about to move: no packet of it is submitted from now on. Returns
+    /// whether none is on an engine either; else [`VidSch::take_quiet`] says when to ask again.
     pub(crate) fn area_moves(&mut self, context: OsHandle) -> bool {
         self.unlist(context);
         match self.contexts.get_mut(&context) {
@@ -71,8 +75,8 @@ impl<F: Clone> VidSch<F> {
         std::mem::take(&mut self.areas.has_quiet_context)
     }
 
-    /// The area of a context goes. While packets of the context are on an engine it is kept; else it is returned, to be dropped outside
-    /// of the lock.
+    /// The area of a context goes. While packets of the context are on an engine it is kept; else
+    /// it is returned, to be dropped outside of the lock.
     pub(crate) fn let_go(&mut self, context: OsHandle, area: Kept) -> Option<Kept> {
         if !self.is_on_engine(context) {
             return Some(area);
@@ -84,7 +88,8 @@ impl<F: Clone> VidSch<F> {
     /// Kept areas that nobody can store to any more.
     pub(crate) fn take_let_go(&mut self) -> Vec<Kept> {
         let all = std::mem::take(&mut self.areas.kept);
-        let (kept, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|(of, _)| self.is_on_engine(*of));
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(of, _)| self.is_on_engine(*of));
         self.areas.kept = kept;
         gone.into_iter().map(|(_, area)| area).collect()
     }
@@ -95,7 +100,9 @@ impl<F: Clone> VidSch<F> {
     }
 
     fn is_on_engine(&self, context: OsHandle) -> bool {
-        self.engines.iter().any(|engine| engine.in_flight.iter().any(|packet| packet.context == context))
+        self.engines
+            .iter()
+            .any(|engine| engine.in_flight.iter().any(|packet| packet.context == context))
     }
 
     fn unlist(&mut self, context: OsHandle) {

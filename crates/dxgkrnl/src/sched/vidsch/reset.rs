@@ -1,8 +1,10 @@
-//! Owns what a reset does to packets: an engine stops, its packets are over or come back, it goes on. Pure.
+//! Owns what a reset does to packets: an engine stops, its packets are over or come back, it goes
+//! on. Pure.
 //!
-//! An engine that stops is given nothing and asked for nothing; what it has is as it was. After the reset of one engine
-//! ([`VidSch::aftermath`]) the packet that it names, and those before it, are over, and those behind it come back as from a preemption:
-//! paging packets under the numbers that they had. After that of an adapter everything is over ([`VidSch::end`]).
+//! An engine that stops is given nothing and asked for nothing; what it has is as it was. After the
+//! reset of one engine ([`VidSch::aftermath`]) the packet that it names, and those before it, are
+//! over, and those behind it come back as from a preemption: paging packets under the numbers that
+//! they had. After that of an adapter everything is over ([`VidSch::end`]).
 
 use super::super::pending::{CommandKind, Now, Work};
 use super::super::preempt::{Aftermath, Reason};
@@ -63,15 +65,22 @@ impl<F: Clone> VidSch<F> {
         busy.map(|(context, _)| *context).collect()
     }
 
-    /// The engine was reset: `last` was cut off, or was complete. Returns whose packet was cut off, and whether it pages.
-    pub(crate) fn aftermath(&mut self, engine: u32, last: u32, cut_off: bool) -> Option<(OsHandle, bool)> {
+    /// The engine was reset: `last` was cut off, or was complete. Returns whose packet was cut off,
+    /// and whether it pages.
+    pub(crate) fn aftermath(
+        &mut self,
+        engine: u32,
+        last: u32,
+        cut_off: bool,
+    ) -> Option<(OsHandle, bool)> {
         let engine = self.engines.get_mut(engine as usize)?;
         engine.aftermath = Some(Aftermath { last, cut_off });
         let packet = engine.in_flight.iter().find(|packet| cut_off && packet.id == last)?;
         Some((packet.context, packet.command.kind == CommandKind::Paging))
     }
 
-    /// The engine is given packets again, those first that its reset left over. Returns the contexts of packets that are over.
+    /// The engine is given packets again, those first that its reset left over. Returns the
+    /// contexts of packets that are over.
     // spec: PRE-050
     pub(crate) fn go_on(&mut self, engine: u32, now: Now) -> Vec<OsHandle> {
         let Some(e) = self.engines.get_mut(engine as usize) else { return Vec::new() };
@@ -113,7 +122,8 @@ impl<F: Clone> VidSch<F> {
         }
     }
 
-    /// Asks for the packets of an engine, whoever waits; `None` when there are none, or they were asked for already.
+    /// Asks for the packets of an engine, whoever waits; `None` when there are none, or they were
+    /// asked for already.
     pub(crate) fn ask_at_once(&mut self, engine: u32, now: CpuTime) -> Option<u32> {
         let engine = self.engines.get_mut(engine as usize)?;
         let asks = !engine.in_flight.is_empty() && engine.request().is_none();
@@ -125,8 +135,8 @@ impl<F: Clone> VidSch<F> {
         self.engines.get(engine as usize).is_some_and(|engine| !engine.in_flight.is_empty())
     }
 
-    /// Engines that count as hung by now. Each request, or packet where nothing is asked for, is reported once: when nothing is
-    /// done about it, it is not due again.
+    /// Engines that count as hung by now. Each request, or packet where nothing is asked for, is
+    /// reported once: when nothing is done about it, it is not due again.
     // spec: PRE-026
     pub(crate) fn take_timed_out(&mut self, now: CpuTime, delay_ns: u64) -> Vec<u32> {
         let limits = self.limits;
@@ -148,7 +158,8 @@ impl<F: Clone> VidSch<F> {
 }
 
 impl<F: Clone> VidSch<F> {
-    /// The packets of an engine that are not reported, by context, with the calls that were made about them.
+    /// The packets of an engine that are not reported, by context, with the calls that were made
+    /// about them.
     pub(crate) fn outstanding_on(&self, number: u32, engine: EngineId) -> Vec<OutstandingWork> {
         let Some(e) = self.engines.get(number as usize) else { return Vec::new() };
         let mut found: Vec<OutstandingWork> = Vec::new();
@@ -168,7 +179,8 @@ impl<F: Clone> VidSch<F> {
                 continue;
             }
             let tag = self.contexts.get(&packet.context).map_or(0, |queue| queue.tag);
-            let (calls, reported, context) = (vec![submitted], e.last_completed().into(), packet.context);
+            let (calls, reported, context) =
+                (vec![submitted], e.last_completed().into(), packet.context);
             found.push(OutstandingWork { tag, engine, calls, reported, context });
         }
         found.iter_mut().for_each(|work| work.calls.extend(request.clone()));
@@ -178,17 +190,22 @@ impl<F: Clone> VidSch<F> {
 
 impl VidSch {
     /// What an engine has, for a report.
-    pub(crate) fn describe_in_flight(&self, engine: u32) -> Vec<InFlight<super::super::FenceTarget>> {
+    pub(crate) fn describe_in_flight(
+        &self,
+        engine: u32,
+    ) -> Vec<InFlight<super::super::FenceTarget>> {
         let packets = self.engines.get(engine as usize).into_iter().flat_map(|e| &e.in_flight);
         let describe = |packet: &super::super::preempt::Packet| {
             let queue = self.contexts.get(&packet.context);
             let items = queue.iter().flat_map(|q| &q.items);
-            let tickets =
-                items.filter(|item| matches!(item.work, Work::Signal { .. })).map(|item| item.ticket);
-            let signals = tickets.filter_map(|ticket| match &self.signals.get(&ticket)?.signal.effect {
-                super::Effect::Fences(fences) => Some(fences.clone()),
-                _ => None,
-            });
+            let tickets = items
+                .filter(|item| matches!(item.work, Work::Signal { .. }))
+                .map(|item| item.ticket);
+            let signals =
+                tickets.filter_map(|ticket| match &self.signals.get(&ticket)?.signal.effect {
+                    super::Effect::Fences(fences) => Some(fences.clone()),
+                    _ => None,
+                });
             let command = &packet.command;
             InFlight {
                 context: packet.context,

@@ -24,7 +24,10 @@ fn caps() -> AdapterCaps {
         monitored_notification: tidegate_ddi::MonitoredNotification::Basic,
     };
     AdapterCaps {
-        preemption: PreemptionCaps { graphics: GraphicsPreemption::None, compute: ComputePreemption::None },
+        preemption: PreemptionCaps {
+            graphics: GraphicsPreemption::None,
+            compute: ComputePreemption::None,
+        },
         lazy_context_switch: false,
         max_allocation_list_slot_id: 0,
         per_engine_tdr: false,
@@ -66,7 +69,8 @@ fn whoever_waits_for_the_right_to_decide_gets_it_before_anything_is_decided() {
 
 #[test]
 fn a_packet_that_was_not_taken_completes_nobody_else_s() {
-    let mut sched = VidSch::<&'static str>::new(&AdapterCaps { hw_queue_packet_cap: 2, ..caps() }, LIMITS);
+    let mut sched =
+        VidSch::<&'static str>::new(&AdapterCaps { hw_queue_packet_cap: 2, ..caps() }, LIMITS);
     let (first, second) = (OsHandle(1), OsHandle(2));
     for context in [first, second] {
         sched.add_context(context, 0, Priority::Normal, 0, 0);
@@ -75,11 +79,15 @@ fn a_packet_that_was_not_taken_completes_nobody_else_s() {
     }
     let (one, two) = (submitted(&mut sched).unwrap(), submitted(&mut sched).unwrap());
     sched.not_taken(0, two.1, NOW);
-    let Some(Decision::Signal { contexts, .. }) = sched.next_decision(NOW) else { panic!("a signal is due") };
+    let Some(Decision::Signal { contexts, .. }) = sched.next_decision(NOW) else {
+        panic!("a signal is due")
+    };
     assert_eq!(contexts, [second], "nothing of it is left to wait for");
     assert!(sched.next_decision(NOW).is_none(), "the packet before it still runs");
     assert!(sched.completed(0, one.1, NOW).is_some());
-    let Some(Decision::Signal { contexts, .. }) = sched.next_decision(NOW) else { panic!("a signal is due") };
+    let Some(Decision::Signal { contexts, .. }) = sched.next_decision(NOW) else {
+        panic!("a signal is due")
+    };
     assert_eq!(contexts, [first]);
     // Once more, and one that nobody knows: nothing happens.
     sched.not_taken(0, two.1, NOW);
@@ -163,7 +171,10 @@ fn a_context_that_goes_away_does_not_hold_a_broadcast() {
     s.push_signal(&[B, A], signal("two", NONE), NOW);
     assert_eq!(signalled(&mut s), None);
     assert!(s.remove_context(B).news, "A has reached the first one");
-    assert_eq!((signalled(&mut s), signalled(&mut s), signalled(&mut s)), (Some("one"), Some("two"), None));
+    assert_eq!(
+        (signalled(&mut s), signalled(&mut s), signalled(&mut s)),
+        (Some("one"), Some("two"), None)
+    );
     s.push_signal(&[A], signal("lost", NONE), NOW);
     assert!(!s.remove_context(A).news);
     assert_eq!(signalled(&mut s), None, "a signal that its only context reached and nobody made");
@@ -214,7 +225,9 @@ fn a_context_is_first_in_first_out_over_commands_waits_and_signals() {
     assert_eq!(submitted(&mut s), Some((2, 2)));
     assert_eq!(submitted(&mut s), None, "the signal waits for the command before it");
     assert!(s.completed(0, 2, NOW).is_some());
-    assert!(matches!(s.next_decision(NOW), Some(Decision::Signal { signal, .. }) if names(&signal) == ["g"]));
+    assert!(
+        matches!(s.next_decision(NOW), Some(Decision::Signal { signal, .. }) if names(&signal) == ["g"])
+    );
     assert!(s.completed(0, 3, NOW).is_none(), "a packet that was never submitted");
 }
 

@@ -22,7 +22,8 @@ fn of_kind(gpu_va: u64, kind: CommandKind) -> Work<&'static str> {
     Work::Command(Command { gpu_va, bytes: 8, queued_ns: 0, kind })
 }
 
-/// All that is decided at this moment: commands as (address, number, flags), requests as their number.
+/// All that is decided at this moment: commands as (address, number, flags), requests as their
+/// number.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Packet(u64, u32, SubmitCommandFlags),
@@ -69,7 +70,11 @@ fn who_is_of_higher_priority_has_the_engine_s_packets_asked_for_and_goes_first()
     assert_eq!(next(&mut s, NOW), [new(10, 1), new(11, 2)]);
     s.push(B, command(20), at(1));
     assert_eq!(next(&mut s, at(1)), [Next::Request(3)]);
-    assert_eq!(next(&mut s, at(2)), [], "one request at a time, and nothing is submitted behind it");
+    assert_eq!(
+        next(&mut s, at(2)),
+        [],
+        "one request at a time, and nothing is submitted behind it"
+    );
     assert_eq!(s.preempted(0, (3, 0), at(3)), answered(&[], 2));
     assert_eq!(next(&mut s, at(3)), [new(20, 4), again(10, 5)]);
     assert_eq!(s.completed(0, 4, at(4)), Some(vec![B]));
@@ -96,7 +101,8 @@ fn an_engine_with_room_is_asked_before_somebody_stands_behind_lower_work() {
 
 #[test]
 fn what_was_saved_of_a_packet_with_physical_addresses_holds_memory_where_it_is() {
-    for (kind, holds) in [(CommandKind::Patched { last: true }, true), (CommandKind::Render, false)] {
+    for (kind, holds) in [(CommandKind::Patched { last: true }, true), (CommandKind::Render, false)]
+    {
         let mut s = machine(&[Priority::Normal, Priority::High], LIMITS);
         s.push(A, of_kind(10, kind), NOW);
         assert!(!s.holds_places(), "{kind:?}: it is patched when it goes to its engine");
@@ -163,7 +169,8 @@ fn without_preemption_the_parts_of_a_buffer_run_back_to_back() {
 #[test]
 fn paging_a_wait_and_the_end_of_its_device_let_others_go_between_two_parts() {
     let begun = || {
-        let mut s = machine(&[Priority::Normal, Priority::Normal], Limits { preempts: false, ..LIMITS });
+        let mut s =
+            machine(&[Priority::Normal, Priority::Normal], Limits { preempts: false, ..LIMITS });
         s.push(A, of_kind(10, CommandKind::Patched { last: false }), NOW);
         assert_eq!(next(&mut s, NOW), [new(10, 1)]);
         assert!(s.completed(0, 1, NOW).is_some());
@@ -259,7 +266,10 @@ fn paging_packets_come_first_in_their_order_under_the_numbers_that_they_had() {
     assert_eq!(s.preempted(0, (5, 1), at(1_000)), answered(&[2], 3));
     assert_eq!(s.next_deadline(), None);
     let paging_again = |gpu_va, id| Next::Packet(gpu_va, id, PAGING | RESUBMISSION);
-    assert_eq!(next(&mut s, at(1_000)), [paging_again(21, 2), paging_again(22, 3), again(10, 6), new(11, 7)]);
+    assert_eq!(
+        next(&mut s, at(1_000)),
+        [paging_again(21, 2), paging_again(22, 3), again(10, 6), new(11, 7)]
+    );
     assert_eq!(s.next_deadline(), Some(CpuTime(2_000)), "its time begins anew");
     // The same once more, before all of them were submitted again.
     assert_eq!(next(&mut s, at(2_000)), [Next::Request(8)]);
@@ -289,7 +299,11 @@ fn a_completion_that_races_with_a_request_counts_once_in_either_order() {
         assert_eq!(s.preempted(0, (3, 1), NOW), answered(completed, 1));
         assert_eq!(s.engines[0].last_completed(), 1, "what came back is not complete");
         if !reported_first {
-            assert_eq!(s.completed(0, 1, NOW), Some(vec![]), "its own report is late and says nothing new");
+            assert_eq!(
+                s.completed(0, 1, NOW),
+                Some(vec![]),
+                "its own report is late and says nothing new"
+            );
         }
         assert_eq!(next(&mut s, NOW), [new(20, 4), again(11, 5)]);
         assert_eq!(s.completed(0, 5, NOW), Some(vec![B, A]));
@@ -358,7 +372,8 @@ fn a_packet_whose_signal_was_made_at_submission_comes_back_like_any_other() {
     s.push(B, command(20), NOW);
     assert_eq!(next(&mut s, NOW), [Next::Request(2)]);
     assert_eq!(s.preempted(0, (2, 0), NOW), answered(&[], 1));
-    // The one that waits for the other context was reached before its packet came back: it is made while that one waits again.
+    // The one that waits for the other context was reached before its packet came back: it is made
+    // while that one waits again.
     s.wait_satisfied(other, gate, NOW);
     assert_eq!(next(&mut s, NOW), [Next::Made("both"), new(20, 3), again(10, 4)]);
     assert_eq!(s.completed(0, 4, NOW), Some(vec![B, A]));
@@ -439,7 +454,8 @@ fn an_engine_that_falls_idle_is_turned_away_from_the_last_context_once() {
     assert_eq!(s.completed(0, 1, NOW), Some(vec![A]));
     assert_eq!(next(&mut s, NOW), []);
     assert_eq!(s.completed(0, 2, NOW), Some(vec![A]));
-    let Some(Decision::Submit { context, command: given, fence_id: 3, flags, .. }) = s.next_decision(NOW)
+    let Some(Decision::Submit { context, command: given, fence_id: 3, flags, .. }) =
+        s.next_decision(NOW)
     else {
         panic!("the engine is to be turned away")
     };

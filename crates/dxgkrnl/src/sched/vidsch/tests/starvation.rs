@@ -1,5 +1,5 @@
-//! The shares of an engine that the bands are promised, in virtual time: one engine that gives up what it runs within a granularity,
-//! and contexts that always have a packet more.
+//! The shares of an engine that the bands are promised, in virtual time: one engine that gives up
+//! what it runs within a granularity, and contexts that always have a packet more.
 
 use super::*;
 
@@ -53,7 +53,8 @@ impl Engine {
             match decision {
                 Decision::Submit { context, fence_id, flags, .. } => {
                     let kept = self.kept.remove(&context);
-                    let resumed = flags.contains(SubmitCommandFlags::RESUBMISSION).then_some(kept).flatten();
+                    let resumed =
+                        flags.contains(SubmitCommandFlags::RESUBMISSION).then_some(kept).flatten();
                     self.ring.push_back((fence_id, context, resumed.unwrap_or(self.packet_ns)));
                 }
                 Decision::Preempt { fence_id, .. } => {
@@ -96,7 +97,8 @@ impl Engine {
         self.decide();
     }
 
-    /// Runs for so many quanta; the share of each context in percent, and for how many quanta it waited at most.
+    /// Runs for so many quanta; the share of each context in percent, and for how many quanta it
+    /// waited at most.
     fn run(mut self, quanta: u64) -> Vec<(u64, u64)> {
         self.decide();
         while self.now_ns < quanta * QUANTUM_NS {
@@ -114,7 +116,10 @@ impl Engine {
 fn equals_share_whatever_the_length_of_their_packets() {
     for packet_ns in [QUANTUM_NS / 4, 7 * QUANTUM_NS] {
         let shares = Engine::saturated(&[Priority::Normal; 3], packet_ns).run(600);
-        assert!(shares.iter().all(|(share, waits)| (32..=34).contains(share) && *waits <= 3), "{shares:?}");
+        assert!(
+            shares.iter().all(|(share, waits)| (32..=34).contains(share) && *waits <= 3),
+            "{shares:?}"
+        );
     }
 }
 
@@ -123,7 +128,8 @@ fn equals_share_whatever_the_length_of_their_packets() {
 fn normal_has_a_tenth_of_an_engine_that_high_never_leaves() {
     for packet_ns in [QUANTUM_NS / 4, 3 * QUANTUM_NS, 50 * QUANTUM_NS] {
         let shares =
-            Engine::saturated(&[Priority::Normal, Priority::High, Priority::High], packet_ns).run(2_000);
+            Engine::saturated(&[Priority::Normal, Priority::High, Priority::High], packet_ns)
+                .run(2_000);
         let (share, waits) = shares[0];
         assert!(share >= 9 && waits <= 11, "packets of {packet_ns} ns: {shares:?}");
         assert!(shares[1].0 >= 42 && shares[2].0 >= 42, "{shares:?}");
@@ -134,7 +140,8 @@ fn normal_has_a_tenth_of_an_engine_that_high_never_leaves() {
 fn idle_has_a_hundredth_and_realtime_all() {
     let shares = Engine::saturated(&[Priority::Idle, Priority::Normal], 20 * QUANTUM_NS).run(5_000);
     assert!(shares[0].0 >= 1 && shares[0].1 <= 101 && shares[1].0 >= 97, "{shares:?}");
-    let shares = Engine::saturated(&[Priority::High, Priority::Realtime], 20 * QUANTUM_NS).run(1_000);
+    let shares =
+        Engine::saturated(&[Priority::High, Priority::Realtime], 20 * QUANTUM_NS).run(1_000);
     assert_eq!(shares[0].0, 100, "nobody else has run: {shares:?}");
     assert_eq!(shares.len(), 1);
 }

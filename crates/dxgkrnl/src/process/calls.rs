@@ -1,315 +1,35 @@
-//! Owns processes: handles, one address space, and the call surface. Every call looks its handles up, validates, drops the
-//! table's lock, and goes to the room that does the work. How a process ends is `teardown`'s; from then on its calls fail with
-//! DEVICE_REMOVED.
+//! The D3DKMT calls of a process. Each call copies its arguments, looks its handles up, validates,
+//! drops the table's lock, and calls the room that does the work.
 
-use crate::adapter::Adapter;
+use super::{HandleLookup, Object, Process};
 use crate::context::{Context, ContextDesc};
 use crate::device::Device;
 use crate::display::{self, FlipDesc};
 use crate::doorbell::Doorbell;
-use crate::fence::cpu::InstanceTarget;
-use crate::fence::storage::FencePool;
-use crate::fence::{CreateFence, Fence, FenceInstanceObject, cpu, sharing};
+use crate::fence::{CreateFence, FenceInstanceObject, cpu, sharing};
 use crate::hwqueue::{HwQueue, HwQueueDesc};
-use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
-use crate::objects::{MonitoredFences, Objects};
-use crate::sched::{self, CommandKind, Effect, FenceTarget, Signal, render};
+use crate::memory::{AllocationObject, PagingQueue};
+use crate::sched::{self, CommandKind, Effect, Signal, render};
 use crate::scheduling;
-use crate::signal::{check_flags, check_rewinds, signal};
-use crate::teardown::Left;
-use std::sync::{Arc, OnceLock, Weak};
+use crate::signal::{check_flags, signal};
+use std::sync::{Arc, Weak};
 use tidegate_calls::doorbell::Connection;
 use tidegate_calls::layout::MAX_OBJECTS_PER_CPU_WAIT;
 use tidegate_calls::{
-    AdapterInfo, Allocation, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateDoorbell,
-    CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence, CreatePagingQueue,
-    CurrentValueView, DeviceState, DisplayInfo, FenceInstance, FenceValue, Handle, Kernel, LogDetail,
-    MakeResident, NodeInfo, NtHandle, OpenSyncObject, Present, PresentQueue, Priority, ReadOnly, Render,
-    Residency, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand, SubmitCommandToHwQueue,
-    SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest, VideoMemoryInfo, WaitMode,
+    AdapterInfo, Allocation, AllocationMemory, CreateAllocation, CreateContextVirtual,
+    CreateDoorbell, CreateHwContext, CreateHwQueue, CreateMonitoredFence, CreateNativeFence,
+    CreatePagingQueue, DeviceState, DisplayInfo, FenceInstance, FenceValue, Handle, Kernel,
+    LogDetail, MakeResident, NodeInfo, NtHandle, OpenSyncObject, Present, PresentQueue, Priority,
+    ReadOnly, Render, Residency, SegmentGroup, SignalFlags, SignalFromGpu2, Status, SubmitCommand,
+    SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectAccess, SyncObjectFlags, TdrTest,
+    VideoMemoryInfo, WaitMode,
 };
-use tidegate_d3dukmdt::layout::{MAX_BROADCAST_CONTEXTS, MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
+use tidegate_d3dukmdt::layout::MAX_BROADCAST_CONTEXTS;
 use tidegate_ddi::{OsHandle, VidSchCaps};
-use tidegate_platform::{CacheType, Event, Mutex};
+use tidegate_platform::Event;
 
 /// Most allocations in one call; ours, no header has a number for it.
 const MAX_ALLOCATIONS: usize = 4096;
-
-#[derive(Clone)]
-pub(crate) enum Object {
-    Device(Arc<Device>),
-    Allocation(Arc<AllocationObject>),
-    Context(Arc<Context>),
-    HwContext(Arc<Context>),
-    HwQueue(Arc<HwQueue>),
-    Fence(Arc<FenceInstanceObject>),
-    Doorbell(Arc<Doorbell>),
-    PagingQueue(Arc<PagingQueue>),
-}
-
-type Table = Mutex<Objects>;
-
-/// How a device finds the fences of its process.
-pub(crate) struct HandleLookup(Weak<Table>);
-
-impl HandleLookup {
-    /// Of a device that belongs to no process.
-    pub(crate) fn none() -> HandleLookup {
-        HandleLookup(Weak::new())
-    }
-
-    /// Whether it is [`HandleLookup::none`].
-    pub(crate) fn is_nobodys(&self) -> bool {
-        self.0.ptr_eq(&Weak::new())
-    }
-
-    pub(crate) fn fence(&self, handle: u32) -> Option<Arc<Fence>> {
-        match self.0.upgrade()?.lock().get(Handle(handle))? {
-            Object::Fence(instance) => Some(instance.fence.clone()),
-            _ => None,
-        }
-    }
-
-    /// The monitored fences that are open in the process, and how many objects were walked to find them.
-    pub(crate) fn monitored_fences(&self) -> (MonitoredFences, u64) {
-        match self.0.upgrade() {
-            Some(table) => table.lock().monitored_fences(),
-            None => (Arc::new([]), 0),
-        }
-    }
-
-    /// The fences of those instances of the process that `which` picks.
-    pub(crate) fn fences(&self, which: impl Fn(&FenceInstanceObject) -> bool) -> Vec<Arc<Fence>> {
-        let Some(table) = self.0.upgrade() else { return Vec::new() };
-        let objects = table.lock();
-        let instances = objects.iter().filter_map(|(_, object)| match object {
-            Object::Fence(instance) if which(instance) => Some(instance.fence.clone()),
-            _ => None,
-        });
-        instances.collect()
-    }
-}
-
-/// What every object of a process stands on.
-pub(crate) struct Ground {
-    fence_pool: Arc<FencePool>,
-    space: Arc<AddressSpace>,
-}
-
-/// A process that has opened the adapter. It ends by [`Process::close`] or [`Process::terminate`]; dropping it before terminates it
-/// without waiting for anybody.
-pub struct Process {
-    pub(crate) adapter: Arc<Adapter>,
-    name: String,
-    /// `None` once the process has ended.
-    pub(crate) ground: Mutex<Option<Ground>>,
-    pub(crate) objects: Arc<Table>,
-    /// Why it has left the kernel, once it has: waits that end from then on were ended with it.
-    pub(crate) left: OnceLock<Left>,
-    /// Whether it has the privilege to raise priorities.
-    may_raise_priority: bool,
-}
-
-macro_rules! lookup {
-    ($name:ident, $kind:ident, $type:ty) => {
-        fn $name(&self, handle: Handle) -> Result<Arc<$type>, Status> {
-            let objects = self.objects.lock();
-            match objects.get(handle) {
-                // The process has ended: `teardown` ends what is left in the table.
-                _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
-                Some(Object::$kind(object)) => Ok(object),
-                _ => Err(Status::INVALID_PARAMETER),
-            }
-        }
-    };
-}
-
-impl Process {
-    pub(crate) fn new(
-        adapter: &Arc<Adapter>,
-        name: &str,
-        may_raise_priority: bool,
-    ) -> Result<Arc<Process>, Status> {
-        // spec: PRE-120
-        adapter.check()?;
-        let space = Arc::new(AddressSpace::new(adapter)?);
-        let fence_pool = FencePool::new(adapter, &space);
-        let objects = Arc::new(adapter.platform.mutex("handle table", Objects::new()));
-        let ground = adapter.platform.mutex("what a process stands on", Some(Ground { fence_pool, space }));
-        let process = Arc::new(Process {
-            adapter: adapter.clone(),
-            name: name.to_owned(),
-            ground,
-            objects,
-            left: OnceLock::new(),
-            may_raise_priority,
-        });
-        adapter.enter_process(&process)?;
-        Ok(process)
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    lookup!(device, Device, Device);
-    lookup!(allocation, Allocation, AllocationObject);
-    lookup!(context, Context, Context);
-    lookup!(hw_context, HwContext, Context);
-    lookup!(hw_queue, HwQueue, HwQueue);
-    lookup!(fence, Fence, FenceInstanceObject);
-    lookup!(doorbell, Doorbell, Doorbell);
-    lookup!(paging_queue, PagingQueue, PagingQueue);
-
-    fn insert(&self, object: Object) -> Result<Handle, Status> {
-        let (inserted, refusal) = {
-            let mut objects = self.objects.lock();
-            let has_device = self.adapter.devices.lock().is_live(object.device());
-            let refusal = match has_device {
-                _ if objects.is_closed() => Status::DEVICE_REMOVED,
-                false => Status::INVALID_PARAMETER,
-                true => Status::INSUFFICIENT_RESOURCES,
-            };
-            (if has_device { objects.insert(object) } else { Err(object) }, refusal)
-        };
-        // An object that found no place ends here, outside of the table's lock.
-        inserted.map_err(|object| {
-            object.end();
-            refusal
-        })
-    }
-
-    /// Takes an object of the right kind out of the table; the caller drops it outside the table's lock.
-    fn remove(&self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<Object, Status> {
-        let mut objects = self.objects.lock();
-        match objects.get(handle) {
-            _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
-            Some(object) if is_kind(&object) => objects.remove(handle).ok_or(Status::INVALID_PARAMETER),
-            _ => Err(Status::INVALID_PARAMETER),
-        }
-    }
-
-    fn live_device(&self, handle: Handle) -> Result<Arc<Device>, Status> {
-        let device = self.device(handle)?;
-        device.check()?;
-        Ok(device)
-    }
-
-    /// Looks instances up for a wait or a signal, each once: 1 to `most`. `refused` is the flag of an instance that must not.
-    fn instances(
-        &self,
-        fences: &[FenceValue],
-        most: usize,
-        refused: SyncObjectFlags,
-    ) -> Result<Vec<InstanceTarget>, Status> {
-        if fences.is_empty() || fences.len() > most {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        let find = |wanted: &FenceValue| {
-            let instance = self.fence(wanted.fence)?;
-            // spec: MF-044
-            // spec: NF-102
-            if instance.flags.contains(refused) {
-                return Err(Status::ACCESS_DENIED);
-            }
-            // spec: NF-040
-            let Some(current) = &instance.fence.current else { return Err(Status::NOT_SUPPORTED) };
-            instance.device.check()?;
-            // spec: MF-019, MF-020
-            if !current.admits(wanted.value) {
-                return Err(Status::INVALID_PARAMETER);
-            }
-            Ok((instance, wanted.value))
-        };
-        fences.iter().map(find).collect()
-    }
-
-    /// The same for what goes with the fence rather than with an instance of it.
-    fn targets(
-        &self,
-        fences: &[FenceValue],
-        most: usize,
-        refused: SyncObjectFlags,
-    ) -> Result<Vec<FenceTarget>, Status> {
-        let instances = self.instances(fences, most, refused)?.into_iter();
-        Ok(instances.map(|(instance, value)| (instance.fence.clone(), value)).collect())
-    }
-
-    /// What a queue is to wait for: all of them.
-    // spec: MF-096
-    fn wait_targets(&self, fences: &[FenceValue]) -> Result<Vec<FenceTarget>, Status> {
-        self.targets(fences, MAX_OBJECTS_WAITED_ON, SyncObjectFlags::NO_WAIT)
-    }
-
-    /// What a signal call may signal; checked as a whole before any fence changes.
-    fn signal_targets(&self, fences: &[FenceValue], flags: SignalFlags) -> Result<Vec<FenceTarget>, Status> {
-        // spec: MF-037
-        let targets = self.targets(fences, MAX_OBJECTS_SIGNALED, SyncObjectFlags::NO_SIGNAL)?;
-        check_rewinds(&self.adapter, &targets, flags)?;
-        Ok(targets)
-    }
-
-    // spec: MF-006
-    fn create_fence(&self, device: Handle, args: &CreateFence<'_>) -> Result<FenceInstance, Status> {
-        let device = self.live_device(device)?;
-        // spec: MF-062
-        if !SyncObjectFlags::all().contains(args.flags) {
-            return Err(Status::INVALID_PARAMETER);
-        }
-        self.enter_fence(Arc::new(FenceInstanceObject::create(&device, args)?))
-    }
-
-    fn open_fence(&self, args: &OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
-        let device = self.live_device(args.device)?;
-        let affinity = self.affinity(args.engine_affinity)?;
-        self.enter_fence(Arc::new(sharing::open(&device, args.nt_handle, args.flags, native, affinity)?))
-    }
-
-    fn affinity(&self, engine_affinity: u32) -> Result<Affinity, Status> {
-        let affinity = Affinity::of_call(engine_affinity, self.adapter.physical_adapters());
-        affinity.ok_or(Status::INVALID_PARAMETER)
-    }
-
-    /// Gives an instance its handle. The instance keeps it, so that its object is found without a walk.
-    fn insert_fence(&self, instance: &Arc<FenceInstanceObject>) -> Result<Handle, Status> {
-        let handle = self.insert(Object::Fence(instance.clone()))?;
-        Ok(*instance.handle.get_or_init(|| handle))
-    }
-
-    /// Gives an instance its handle, and tells the process about it.
-    fn enter_fence(&self, instance: Arc<FenceInstanceObject>) -> Result<FenceInstance, Status> {
-        let handle = self.insert_fence(&instance)?;
-        let fence = &instance.fence;
-        let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);
-        let (current_at, cpu_reaches) = (fence.storage.current_at(), fence.current.is_some());
-        Ok(FenceInstance {
-            handle,
-            // spec: MF-007
-            value: match &fence.current {
-                Some(value) => CurrentValueView::ReadOnly(ReadOnly::new(value.cell().word().clone())),
-                None => CurrentValueView::OutOfReach,
-            },
-            epoch: fence.current.as_ref().and_then(|value| value.cell().epoch_word()).map(ReadOnly::new),
-            value_cpu_va: if cpu_reaches { cpu_va(current_at) } else { 0 },
-            cache_type: self.adapter.system_memory.cache_type(current_at).unwrap_or(CacheType::Uncached),
-            // spec: MF-021
-            current_value_gpu_va: match no_gpu {
-                true => 0,
-                false if self.adapter.caps.io_mmu && cpu_reaches => instance.device.space.unmapped_va(),
-                false => instance.mapping.current_va,
-            },
-            monitored_value_gpu_va: if fence.native.is_some() && !no_gpu {
-                instance.mapping.monitored_va
-            } else {
-                0
-            },
-            private_data: fence.private_data,
-            native: fence.native.is_some(),
-            trace_fence: fence.trace.0 + 1,
-        })
-    }
-}
 
 impl Kernel for Process {
     fn query_adapter_info(&self) -> AdapterInfo {
@@ -340,14 +60,16 @@ impl Kernel for Process {
         if self.adapter.tdr.is_blocked(space.number) {
             return Err(Status::ACCESS_DENIED);
         }
-        let device = Device::new(&self.adapter, &space, &fence_pool, handles, self.may_raise_priority)?;
+        let device =
+            Device::new(&self.adapter, &space, &fence_pool, handles, self.may_raise_priority)?;
         self.insert(Object::Device(device))
     }
 
     fn destroy_device(&self, device: Handle) -> Result<(), Status> {
         let device = self.device(device)?;
         {
-            // An object that is being made for the device either is in the table before this, or is refused a place there.
+            // An object that is being made for the device either is in the table before this, or is
+            // refused a place there.
             let _objects = self.objects.lock();
             device.retire();
         }
@@ -377,7 +99,9 @@ impl Kernel for Process {
         let found = self.objects.lock().get(object);
         match found {
             Some(Object::HwQueue(queue)) => queue.disable_timeout(),
-            Some(Object::Context(context)) => self.adapter.sched.lock().disable_timeout(context.os_handle),
+            Some(Object::Context(context)) => {
+                self.adapter.sched.lock().disable_timeout(context.os_handle)
+            }
             _ => return Err(Status::INVALID_PARAMETER),
         }
         Ok(())
@@ -391,7 +115,12 @@ impl Kernel for Process {
         let device = self.live_device(args.device)?;
         let object = AllocationObject::create(&device, &args)?;
         let handle = self.insert(Object::Allocation(object.clone()))?;
-        Ok(Allocation { handle, gpu_va: object.gpu_va, bytes: object.bytes, memory: object.memory.clone() })
+        Ok(Allocation {
+            handle,
+            gpu_va: object.gpu_va,
+            bytes: object.bytes,
+            memory: object.memory.clone(),
+        })
     }
 
     fn destroy_allocation(&self, allocation: Handle) -> Result<(), Status> {
@@ -405,7 +134,10 @@ impl Kernel for Process {
         Ok(locked[0].memory.clone())
     }
 
-    fn create_paging_queue(&self, args: CreatePagingQueue) -> Result<tidegate_calls::PagingQueue, Status> {
+    fn create_paging_queue(
+        &self,
+        args: CreatePagingQueue,
+    ) -> Result<tidegate_calls::PagingQueue, Status> {
         let device = self.live_device(args.device)?;
         let queue = PagingQueue::new(&device, args.priority)?;
         let fence = self.enter_fence(queue.fence.clone())?;
@@ -478,8 +210,10 @@ impl Kernel for Process {
     fn render(&self, args: Render<'_>) -> Result<(), Status> {
         let contexts = one_packet(args.contexts, |h| self.context(h), |c| &c.device)?;
         let engines = contexts.iter().map(|c| c.engine.engine_ordinal);
-        let each_once =
-            engines.clone().enumerate().all(|(n, engine)| engines.clone().take(n).all(|e| e != engine));
+        let each_once = engines
+            .clone()
+            .enumerate()
+            .all(|(n, engine)| engines.clone().take(n).all(|e| e != engine));
         let whole = !args.commands.is_empty() && args.commands.len() <= render::MAX_COMMAND_BYTES;
         if !each_once || !whole || args.allocations.len() > MAX_ALLOCATIONS {
             return Err(Status::INVALID_PARAMETER);
@@ -511,7 +245,11 @@ impl Kernel for Process {
         self.remove(hw_context, |o| matches!(o, Object::HwContext(_))).map(Object::end)
     }
 
-    fn set_context_scheduling_priority(&self, hw_context: Handle, priority: i32) -> Result<(), Status> {
+    fn set_context_scheduling_priority(
+        &self,
+        hw_context: Handle,
+        priority: i32,
+    ) -> Result<(), Status> {
         scheduling::set_priority(&self.hw_context(hw_context)?, priority)
     }
 
@@ -534,7 +272,8 @@ impl Kernel for Process {
         };
         let queue = HwQueue::new(&context, &desc)?;
         let fence = queue.progress.fence.clone();
-        let progress_value = fence.current.as_ref().ok_or(Status::NOT_SUPPORTED)?.cell().word().clone();
+        let progress_value =
+            fence.current.as_ref().ok_or(Status::NOT_SUPPORTED)?.cell().word().clone();
         let progress_gpu_va = queue.progress.mapping.current_va;
         let progress_fence = self.insert_fence(&queue.progress)?;
         let handle = self.insert(Object::HwQueue(queue))?;
@@ -551,7 +290,8 @@ impl Kernel for Process {
         let queue = self.hw_queue(hw_queue)?;
         let progress = self.handle_of_fence(&queue.progress);
         let removed = {
-            // A doorbell that is being made either is found here, or its creation finds the queue retired.
+            // A doorbell that is being made either is found here, or its creation finds the queue
+            // retired.
             let _transition = self.adapter.transition.lock_device();
             if !self.adapter.doorbells_of_queue(queue.os_handle).is_empty() {
                 return Err(Status::INVALID_PARAMETER);
@@ -569,10 +309,19 @@ impl Kernel for Process {
     fn submit_command_to_hw_queue(&self, args: SubmitCommandToHwQueue) -> Result<(), Status> {
         let queue = self.kernel_mode_queue(args.hw_queue)?;
         check_commands(args.commands_gpu_va, args.command_bytes)?;
-        queue.submit_command(args.progress_fence_id, args.commands_gpu_va, args.command_bytes, args.queued_ns)
+        queue.submit_command(
+            args.progress_fence_id,
+            args.commands_gpu_va,
+            args.command_bytes,
+            args.queued_ns,
+        )
     }
 
-    fn submit_wait_to_hw_queue(&self, hw_queue: Handle, fences: &[FenceValue]) -> Result<(), Status> {
+    fn submit_wait_to_hw_queue(
+        &self,
+        hw_queue: Handle,
+        fences: &[FenceValue],
+    ) -> Result<(), Status> {
         let queue = self.kernel_mode_queue(hw_queue)?;
         queue.submit_wait(self.wait_targets(fences)?);
         Ok(())
@@ -581,13 +330,19 @@ impl Kernel for Process {
     fn submit_signal_to_hw_queues(&self, args: SubmitSignalToHwQueues<'_>) -> Result<(), Status> {
         let queues = one_packet(args.hw_queues, |h| self.kernel_mode_queue(h), |q| &q.device)?;
         // An event has no place in this call.
-        check_flags(args.flags, SignalFlags::ALLOW_FENCE_REWIND | SignalFlags::SIGNAL_AT_SUBMISSION)?;
+        check_flags(
+            args.flags,
+            SignalFlags::ALLOW_FENCE_REWIND | SignalFlags::SIGNAL_AT_SUBMISSION,
+        )?;
         let fences = self.signal_targets(args.fences, args.flags)?;
         HwQueue::submit_signal(&queues, fences, args.flags);
         Ok(())
     }
 
-    fn create_monitored_fence(&self, args: CreateMonitoredFence<'_>) -> Result<FenceInstance, Status> {
+    fn create_monitored_fence(
+        &self,
+        args: CreateMonitoredFence<'_>,
+    ) -> Result<FenceInstance, Status> {
         let create = CreateFence {
             name: args.name,
             initial_value: args.initial_value,
@@ -612,18 +367,28 @@ impl Kernel for Process {
         self.create_fence(args.device, &create)
     }
 
-    fn share_objects(&self, objects: &[Handle], access: SyncObjectAccess) -> Result<NtHandle, Status> {
+    fn share_objects(
+        &self,
+        objects: &[Handle],
+        access: SyncObjectAccess,
+    ) -> Result<NtHandle, Status> {
         match objects {
             [fence] => sharing::share(&*self.fence(*fence)?, access),
             _ => Err(Status::INVALID_PARAMETER),
         }
     }
 
-    fn open_sync_object_from_nt_handle(&self, args: OpenSyncObject<'_>) -> Result<FenceInstance, Status> {
+    fn open_sync_object_from_nt_handle(
+        &self,
+        args: OpenSyncObject<'_>,
+    ) -> Result<FenceInstance, Status> {
         self.open_fence(&args, false)
     }
 
-    fn open_native_fence_from_nt_handle(&self, args: OpenSyncObject<'_>) -> Result<FenceInstance, Status> {
+    fn open_native_fence_from_nt_handle(
+        &self,
+        args: OpenSyncObject<'_>,
+    ) -> Result<FenceInstance, Status> {
         self.open_fence(&args, true)
     }
 
@@ -638,7 +403,8 @@ impl Kernel for Process {
         mode: WaitMode,
         event: Option<Event>,
     ) -> Result<(), Status> {
-        let instances = self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
+        let instances =
+            self.instances(fences, MAX_OBJECTS_PER_CPU_WAIT, SyncObjectFlags::NO_WAIT)?;
         if event.is_some() {
             return cpu::wait(&self.adapter, instances, mode, event);
         }
@@ -646,8 +412,8 @@ impl Kernel for Process {
             instances.iter().map(|(instance, _)| Arc::downgrade(&instance.device)).collect();
         cpu::wait(&self.adapter, instances, mode, None)?;
         // spec: MF-050
-        // A lost device's fences read as their maximum; its own waits say why they ended. So do those of a process that was
-        // ended meanwhile.
+        // A lost device's fences read as their maximum; its own waits say why they ended. So do
+        // those of a process that was ended meanwhile.
         if self.left.get().is_some() {
             return Err(Status::DEVICE_REMOVED);
         }
@@ -734,8 +500,10 @@ impl Kernel for Process {
 
     fn present(&self, args: Present) -> Result<(), Status> {
         let desc = || {
-            let shown =
-                args.shown.map(|shown| self.signal_targets(&[shown], SignalFlags::empty())).transpose()?;
+            let shown = args
+                .shown
+                .map(|shown| self.signal_targets(&[shown], SignalFlags::empty()))
+                .transpose()?;
             Ok(FlipDesc {
                 vid_pn_source_id: args.vid_pn_source_id,
                 allocation: self.allocation(args.allocation)?,
@@ -810,7 +578,8 @@ impl Process {
     }
 }
 
-/// The contexts or hardware queues of one signal packet: 1 to 64, each once, of one device that lives.
+/// The contexts or hardware queues of one signal packet: 1 to 64, each once, of one device that
+/// lives.
 // spec: MF-066
 fn one_packet<T>(
     handles: &[Handle],
@@ -820,7 +589,8 @@ fn one_packet<T>(
     if handles.len() > MAX_BROADCAST_CONTEXTS {
         return Err(Status::INVALID_PARAMETER);
     }
-    let found = handles.iter().map(|handle| find(*handle)).collect::<Result<Vec<Arc<T>>, Status>>()?;
+    let found =
+        handles.iter().map(|handle| find(*handle)).collect::<Result<Vec<Arc<T>>, Status>>()?;
     let first = device(found.first().ok_or(Status::INVALID_PARAMETER)?);
     let of_one_device = found.iter().all(|each| Arc::ptr_eq(device(each), first));
     let each_once = handles.iter().enumerate().all(|(n, handle)| !handles[..n].contains(handle));

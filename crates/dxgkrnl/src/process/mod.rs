@@ -1,0 +1,335 @@
+//! Owns processes: handles, one address space, and the call surface. Every call looks its handles
+//! up, validates, drops the table's lock, and goes to the room that does the work. How a process
+//! ends is `teardown`'s; from then on its calls fail with DEVICE_REMOVED.
+
+mod calls;
+
+use crate::adapter::Adapter;
+use crate::context::Context;
+use crate::device::Device;
+use crate::doorbell::Doorbell;
+use crate::fence::cpu::InstanceTarget;
+use crate::fence::storage::FencePool;
+use crate::fence::{CreateFence, Fence, FenceInstanceObject, sharing};
+use crate::hwqueue::HwQueue;
+use crate::memory::{AddressSpace, Affinity, AllocationObject, PagingQueue, cpu_va};
+use crate::objects::{MonitoredFences, Objects};
+use crate::sched::FenceTarget;
+use crate::signal::check_rewinds;
+use crate::teardown::Left;
+use std::sync::{Arc, OnceLock, Weak};
+use tidegate_calls::{
+    CurrentValueView, FenceInstance, FenceValue, Handle, OpenSyncObject, ReadOnly, SignalFlags,
+    Status, SyncObjectFlags,
+};
+use tidegate_d3dukmdt::layout::{MAX_OBJECTS_SIGNALED, MAX_OBJECTS_WAITED_ON};
+use tidegate_platform::{CacheType, Mutex};
+
+#[derive(Clone)]
+pub(crate) enum Object {
+    Device(Arc<Device>),
+    Allocation(Arc<AllocationObject>),
+    Context(Arc<Context>),
+    HwContext(Arc<Context>),
+    HwQueue(Arc<HwQueue>),
+    Fence(Arc<FenceInstanceObject>),
+    Doorbell(Arc<Doorbell>),
+    PagingQueue(Arc<PagingQueue>),
+}
+
+type Table = Mutex<Objects>;
+
+/// How a device finds the fences of its process.
+pub(crate) struct HandleLookup(Weak<Table>);
+
+impl HandleLookup {
+    /// Of a device that belongs to no process.
+    pub(crate) fn none() -> HandleLookup {
+        HandleLookup(Weak::new())
+    }
+
+    /// Whether it is [`HandleLookup::none`].
+    pub(crate) fn is_nobodys(&self) -> bool {
+        self.0.ptr_eq(&Weak::new())
+    }
+
+    pub(crate) fn fence(&self, handle: u32) -> Option<Arc<Fence>> {
+        match self.0.upgrade()?.lock().get(Handle(handle))? {
+            Object::Fence(instance) => Some(instance.fence.clone()),
+            _ => None,
+        }
+    }
+
+    /// The monitored fences that are open in the process, and how many objects were walked to find
+    /// them.
+    pub(crate) fn monitored_fences(&self) -> (MonitoredFences, u64) {
+        match self.0.upgrade() {
+            Some(table) => table.lock().monitored_fences(),
+            None => (Arc::new([]), 0),
+        }
+    }
+
+    /// The fences of those instances of the process that `which` picks.
+    pub(crate) fn fences(&self, which: impl Fn(&FenceInstanceObject) -> bool) -> Vec<Arc<Fence>> {
+        let Some(table) = self.0.upgrade() else { return Vec::new() };
+        let objects = table.lock();
+        let instances = objects.iter().filter_map(|(_, object)| match object {
+            Object::Fence(instance) if which(instance) => Some(instance.fence.clone()),
+            _ => None,
+        });
+        instances.collect()
+    }
+}
+
+/// What every object of a process stands on.
+pub(crate) struct Ground {
+    fence_pool: Arc<FencePool>,
+    space: Arc<AddressSpace>,
+}
+
+/// A process that has opened the adapter. It ends by [`Process::close`] or [`Process::terminate`];
+/// dropping it before terminates it without waiting for anybody.
+pub struct Process {
+    pub(crate) adapter: Arc<Adapter>,
+    name: String,
+    /// `None` once the process has ended.
+    pub(crate) ground: Mutex<Option<Ground>>,
+    pub(crate) objects: Arc<Table>,
+    /// Why it has left the kernel, once it has: waits that end from then on were ended with it.
+    pub(crate) left: OnceLock<Left>,
+    /// Whether it has the privilege to raise priorities.
+    may_raise_priority: bool,
+}
+
+macro_rules! lookup {
+    ($name:ident, $kind:ident, $type:ty) => {
+        fn $name(&self, handle: Handle) -> Result<Arc<$type>, Status> {
+            let objects = self.objects.lock();
+            match objects.get(handle) {
+                // The process has ended: `teardown` ends what is left in the table.
+                _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
+                Some(Object::$kind(object)) => Ok(object),
+                _ => Err(Status::INVALID_PARAMETER),
+            }
+        }
+    };
+}
+
+impl Process {
+    pub(crate) fn new(
+        adapter: &Arc<Adapter>,
+        name: &str,
+        may_raise_priority: bool,
+    ) -> Result<Arc<Process>, Status> {
+        // spec: PRE-120
+        adapter.check()?;
+        let space = Arc::new(AddressSpace::new(adapter)?);
+        let fence_pool = FencePool::new(adapter, &space);
+        let objects = Arc::new(adapter.platform.mutex("handle table", Objects::new()));
+        let ground =
+            adapter.platform.mutex("what a process stands on", Some(Ground { fence_pool, space }));
+        let process = Arc::new(Process {
+            adapter: adapter.clone(),
+            name: name.to_owned(),
+            ground,
+            objects,
+            left: OnceLock::new(),
+            may_raise_priority,
+        });
+        adapter.enter_process(&process)?;
+        Ok(process)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    lookup!(device, Device, Device);
+    lookup!(allocation, Allocation, AllocationObject);
+    lookup!(context, Context, Context);
+    lookup!(hw_context, HwContext, Context);
+    lookup!(hw_queue, HwQueue, HwQueue);
+    lookup!(fence, Fence, FenceInstanceObject);
+    lookup!(doorbell, Doorbell, Doorbell);
+    lookup!(paging_queue, PagingQueue, PagingQueue);
+
+    fn insert(&self, object: Object) -> Result<Handle, Status> {
+        let (inserted, refusal) = {
+            let mut objects = self.objects.lock();
+            let has_device = self.adapter.devices.lock().is_live(object.device());
+            let refusal = match has_device {
+                _ if objects.is_closed() => Status::DEVICE_REMOVED,
+                false => Status::INVALID_PARAMETER,
+                true => Status::INSUFFICIENT_RESOURCES,
+            };
+            (if has_device { objects.insert(object) } else { Err(object) }, refusal)
+        };
+        // An object that found no place ends here, outside of the table's lock.
+        inserted.map_err(|object| {
+            object.end();
+            refusal
+        })
+    }
+
+    /// Takes an object of the right kind out of the table; the caller drops it outside the table's
+    /// lock.
+    fn remove(&self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<Object, Status> {
+        let mut objects = self.objects.lock();
+        match objects.get(handle) {
+            _ if objects.is_closed() => Err(Status::DEVICE_REMOVED),
+            Some(object) if is_kind(&object) => {
+                objects.remove(handle).ok_or(Status::INVALID_PARAMETER)
+            }
+            _ => Err(Status::INVALID_PARAMETER),
+        }
+    }
+
+    fn live_device(&self, handle: Handle) -> Result<Arc<Device>, Status> {
+        let device = self.device(handle)?;
+        device.check()?;
+        Ok(device)
+    }
+
+    /// Looks instances up for a wait or a signal, each once: 1 to `most`. `refused` is the flag of
+    /// an instance that must not.
+    fn instances(
+        &self,
+        fences: &[FenceValue],
+        most: usize,
+        refused: SyncObjectFlags,
+    ) -> Result<Vec<InstanceTarget>, Status> {
+        if fences.is_empty() || fences.len() > most {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let find = |wanted: &FenceValue| {
+            let instance = self.fence(wanted.fence)?;
+            // spec: MF-044
+            // spec: NF-102
+            if instance.flags.contains(refused) {
+                return Err(Status::ACCESS_DENIED);
+            }
+            // spec: NF-040
+            let Some(current) = &instance.fence.current else { return Err(Status::NOT_SUPPORTED) };
+            instance.device.check()?;
+            // spec: MF-019, MF-020
+            if !current.admits(wanted.value) {
+                return Err(Status::INVALID_PARAMETER);
+            }
+            Ok((instance, wanted.value))
+        };
+        fences.iter().map(find).collect()
+    }
+
+    /// The same for what goes with the fence rather than with an instance of it.
+    fn targets(
+        &self,
+        fences: &[FenceValue],
+        most: usize,
+        refused: SyncObjectFlags,
+    ) -> Result<Vec<FenceTarget>, Status> {
+        let instances = self.instances(fences, most, refused)?.into_iter();
+        Ok(instances.map(|(instance, value)| (instance.fence.clone(), value)).collect())
+    }
+
+    /// What a queue is to wait for: all of them.
+    // spec: MF-096
+    fn wait_targets(&self, fences: &[FenceValue]) -> Result<Vec<FenceTarget>, Status> {
+        self.targets(fences, MAX_OBJECTS_WAITED_ON, SyncObjectFlags::NO_WAIT)
+    }
+
+    /// What a signal call may signal; checked as a whole before any fence changes.
+    fn signal_targets(
+        &self,
+        fences: &[FenceValue],
+        flags: SignalFlags,
+    ) -> Result<Vec<FenceTarget>, Status> {
+        // spec: MF-037
+        let targets = self.targets(fences, MAX_OBJECTS_SIGNALED, SyncObjectFlags::NO_SIGNAL)?;
+        check_rewinds(&self.adapter, &targets, flags)?;
+        Ok(targets)
+    }
+
+    // spec: MF-006
+    fn create_fence(
+        &self,
+        device: Handle,
+        args: &CreateFence<'_>,
+    ) -> Result<FenceInstance, Status> {
+        let device = self.live_device(device)?;
+        // spec: MF-062
+        if !SyncObjectFlags::all().contains(args.flags) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        self.enter_fence(Arc::new(FenceInstanceObject::create(&device, args)?))
+    }
+
+    fn open_fence(&self, args: &OpenSyncObject<'_>, native: bool) -> Result<FenceInstance, Status> {
+        let device = self.live_device(args.device)?;
+        let affinity = self.affinity(args.engine_affinity)?;
+        self.enter_fence(Arc::new(sharing::open(
+            &device,
+            args.nt_handle,
+            args.flags,
+            native,
+            affinity,
+        )?))
+    }
+
+    fn affinity(&self, engine_affinity: u32) -> Result<Affinity, Status> {
+        let affinity = Affinity::of_call(engine_affinity, self.adapter.physical_adapters());
+        affinity.ok_or(Status::INVALID_PARAMETER)
+    }
+
+    /// Gives an instance its handle. The instance keeps it, so that its object is found without a
+    /// walk.
+    fn insert_fence(&self, instance: &Arc<FenceInstanceObject>) -> Result<Handle, Status> {
+        let handle = self.insert(Object::Fence(instance.clone()))?;
+        Ok(*instance.handle.get_or_init(|| handle))
+    }
+
+    /// Gives an instance its handle, and tells the process about it.
+    fn enter_fence(&self, instance: Arc<FenceInstanceObject>) -> Result<FenceInstance, Status> {
+        let handle = self.insert_fence(&instance)?;
+        let fence = &instance.fence;
+        let no_gpu = fence.flags.contains(SyncObjectFlags::NO_GPU_ACCESS);
+        let (current_at, cpu_reaches) = (fence.storage.current_at(), fence.current.is_some());
+        Ok(FenceInstance {
+            handle,
+            // spec: MF-007
+            value: match &fence.current {
+                Some(value) => {
+                    CurrentValueView::ReadOnly(ReadOnly::new(value.cell().word().clone()))
+                }
+                None => CurrentValueView::OutOfReach,
+            },
+            epoch: fence
+                .current
+                .as_ref()
+                .and_then(|value| value.cell().epoch_word())
+                .map(ReadOnly::new),
+            value_cpu_va: if cpu_reaches { cpu_va(current_at) } else { 0 },
+            cache_type: self
+                .adapter
+                .system_memory
+                .cache_type(current_at)
+                .unwrap_or(CacheType::Uncached),
+            // spec: MF-021
+            current_value_gpu_va: match no_gpu {
+                true => 0,
+                false if self.adapter.caps.io_mmu && cpu_reaches => {
+                    instance.device.space.unmapped_va()
+                }
+                false => instance.mapping.current_va,
+            },
+            monitored_value_gpu_va: if fence.native.is_some() && !no_gpu {
+                instance.mapping.monitored_va
+            } else {
+                0
+            },
+            private_data: fence.private_data,
+            native: fence.native.is_some(),
+            trace_fence: fence.trace.0 + 1,
+        })
+    }
+}
