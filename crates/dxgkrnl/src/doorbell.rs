@@ -17,7 +17,7 @@
 //! (decision 51). What is left to others is memory.
 
 use crate::adapter::Adapter;
-use crate::driver_fault::DdiCall;
+use crate::driver::DdiCall;
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::memory::AllocationObject;
@@ -314,7 +314,7 @@ impl Doorbell {
         // back, before the driver is asked; its contexts are resumed after that and before the
         // process is told. An engine gets its power likewise.
         // spec: UMS-061
-        let waking = adapter.awake_but_suspended();
+        let waking = adapter.power.awake_but_suspended();
         let _engine = adapter.engine_in_use(self.queue.engine());
         // 2. The driver finds hardware, and may take it from another doorbell by the callback.
         let flags = match self.secondary {

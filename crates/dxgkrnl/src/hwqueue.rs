@@ -9,7 +9,7 @@
 use crate::adapter::Adapter;
 use crate::context::Context;
 use crate::display::{self, QueuedFlip};
-use crate::driver_fault::DdiCall;
+use crate::driver::DdiCall;
 use crate::error::BugCheck;
 use crate::fence::log::{self, FenceLogs};
 use crate::fence::{self, CreateFence, Events, FenceInstanceObject, Owner, Wakee, monitor};

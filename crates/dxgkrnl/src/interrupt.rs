@@ -8,7 +8,8 @@
 //! Inline delivery runs 1 on the raising agent at once and 2 at the end of its turn; a worker does
 //! both on an agent of its own.
 
-use crate::adapter::{Adapter, InterruptDelivery};
+use crate::adapter::Adapter;
+use crate::config::InterruptDelivery;
 use crate::context::Context;
 use crate::error::BugCheck;
 use crate::fence::Fence;
@@ -160,7 +161,7 @@ impl Callbacks for KernelCallbacks {
                 reported.engine_of_packets().and_then(|engine| adapter.caps.engine_number(engine));
             let mut reports = adapter.dpc.reported.lock();
             if number.is_none_or(|n| reports.ignored >> n & 1 == 0) {
-                if reports.list.is_empty() && adapter.supervisor.is_there() {
+                if reports.list.is_empty() && adapter.timer.is_on() {
                     reports.since = Some((adapter.platform.now(), adapter.stats().dpcs));
                 }
                 reports.list.push(reported);

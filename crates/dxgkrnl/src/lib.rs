@@ -27,17 +27,14 @@
 //! and the kernel-mode driver.
 
 pub mod adapter;
+mod config;
 mod context;
-mod declaration;
 mod device;
 mod display;
 mod doorbell;
-mod driver_fault;
-mod entry;
+mod driver;
 pub mod error;
-mod feature;
 mod fence;
-mod gone;
 mod handle;
 mod hwqueue;
 mod interrupt;
@@ -57,20 +54,20 @@ mod supervisor;
 mod suspend;
 mod tdr;
 mod teardown;
+mod timer;
 
-pub use adapter::{Adapter, AdapterConfig, InterruptDelivery, PendingWait};
+pub use adapter::{Adapter, PendingWait};
+pub use config::{
+    AdapterConfig, FeatureSetting, InterruptDelivery, PowerManagement, TdrConfig, TdrDebugMode,
+    TdrLevel,
+};
 pub use display::DisplayStats;
-pub use driver_fault::{DdiCall, DriverFault, OutstandingWork};
+pub use driver::{DdiCall, DriverFault, OutstandingWork};
 pub use error::{BugCheck, StartError};
-pub use feature::FeatureSetting;
 pub use fence::log::LogTimeFault;
 pub use memory::LocalMemoryUse;
-pub use power::PowerManagement;
 pub use process::Process;
 pub use sched::FenceOperations;
 pub use stats::{Census, FenceRewind, KernelStats, LostSignal};
 pub use suspend::Suspended;
-pub use tdr::{
-    HeldBack, RecoveryHook, RecoveryOutcome, RecoveryReport, TdrConfig, TdrDebugMode, TdrLevel,
-    WorkAtReset,
-};
+pub use tdr::{HeldBack, RecoveryHook, RecoveryOutcome, RecoveryReport, WorkAtReset};

@@ -74,14 +74,14 @@ impl Adapter {
         self.wait_until(|| self.fences.lock().len() == 0);
         // 8. DxgkDdiStopDevice, alone in the driver, on a device that has power.
         let _awake = self.awake();
-        let stopped = self.tdr.gate.alone(self.config.tdr.ddi_delay_ns, || {
+        let stopped = self.threads.alone(self.config.tdr.ddi_delay_ns, || {
             self.driver_as_it_is().stop_device(&Passive::enter());
             // spec: PRE-094
-            let _first = self.stopped.set(());
+            self.note_stopped();
         });
         if stopped.is_none() {
             self.note_stuck_in_driver(BugCheck::StuckInDriver);
-            let _first = self.stopped.set(());
+            self.note_stopped();
         }
         self.dpc.forget();
     }
@@ -114,7 +114,7 @@ impl Adapter {
     }
 
     fn stop_agents(&self) {
-        self.supervisor.stop();
+        self.timer.stop();
         self.tdr.forget();
         let worker = self.interrupt_worker.lock().take();
         if let Some(worker) = worker {

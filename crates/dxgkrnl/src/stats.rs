@@ -2,7 +2,6 @@
 //! that went with a process: what a report shows and a test asserts. Counting takes part in
 //! nothing.
 
-use crate::adapter::Adapter;
 use std::collections::VecDeque;
 use std::fmt;
 use tidegate_ddi::OsHandle;
@@ -110,7 +109,7 @@ counters! {
     queued_signals,
     /// CPU events set by VidSch for contexts (EnqueueCpuEvent).
     queued_events,
-    /// Signals below their fence's value that did not announce it: see [`Adapter::fence_rewinds`].
+    /// Signals below their fence's value that did not announce it: see `Adapter::fence_rewinds`.
     fence_rewinds,
     /// Packets given to the driver by VidSch.
     packets,
@@ -241,36 +240,17 @@ impl Stats {
         }
     }
 
+    /// The last rewinds that were not announced, oldest first.
+    pub(crate) fn fence_rewinds(&self) -> Vec<FenceRewind> {
+        self.rewinds.lock().iter().cloned().collect()
+    }
+
+    /// The last shared fences that lost a process which could signal them, oldest first.
+    pub(crate) fn lost_signals(&self) -> Vec<LostSignal> {
+        self.lost_signals.lock().iter().map(|(_, lost)| lost.clone()).collect()
+    }
+
     fn get(&self, count: Count) -> u64 {
         self.counts.word(count as usize).load()
-    }
-}
-
-impl Adapter {
-    /// How many kernel objects there are now.
-    pub fn census(&self) -> Census {
-        let (context_allocations, local_context_allocations) = self.context_allocations.census();
-        Census {
-            context_allocations,
-            local_context_allocations,
-            devices: self.devices.lock().len(),
-            contexts: self.contexts.lock().len(),
-            hw_contexts: self.hw_contexts.lock().len(),
-            hw_queues: self.hw_queues.lock().len(),
-            doorbells: self.doorbells.lock().len(),
-            fences: self.fences.lock().len(),
-            memory_regions: self.system_memory.regions(),
-        }
-    }
-
-    /// The last 64 signals below their fence's value that did not announce it, oldest first.
-    pub fn fence_rewinds(&self) -> Vec<FenceRewind> {
-        self.stats.rewinds.lock().iter().cloned().collect()
-    }
-
-    /// The last 64 shared fences that lost a process which could signal them, oldest first: whoever
-    /// waits for one of them may wait for ever.
-    pub fn lost_signals(&self) -> Vec<LostSignal> {
-        self.stats.lost_signals.lock().iter().map(|(_, lost)| lost.clone()).collect()
     }
 }

@@ -11,16 +11,14 @@
 //!    word of step 1 and wakes the agent. A deadline is not taken back: the agent wakes, finds
 //!    nothing due, and sleeps again.
 //!
-//! Entry points: [`Supervisor::arm`]; [`WATCHES`]. Explored adapters run without the agent by
+//! Entry points: `Timer::arm`; [`WATCHES`]. Explored adapters run without the agent by
 //! default.
 
 use crate::adapter::Adapter;
 use crate::error::BugCheck;
 use crate::{power, sched, tdr};
 use std::sync::{Arc, Weak};
-use tidegate_platform::{
-    Agent, CpuTime, Mutex, Platform, ServiceHandle, Step, Turn, WakeWord, Word,
-};
+use tidegate_platform::{Agent, CpuTime, Turn};
 
 /// A policy with deadlines.
 pub(crate) struct Watch {
@@ -38,56 +36,6 @@ const WATCHES: [Watch; 3] = [sched::WATCH, tdr::PACKETS, tdr::QUEUES];
 /// Watches that help nobody on when they look: they keep no machine going in which nobody else
 /// moves.
 const AT_LEISURE: [Watch; 1] = [power::WATCH];
-
-/// The way to the agent.
-pub(crate) struct Supervisor {
-    /// When the agent will look by itself, in ns, whether anybody else moves or not; `u64::MAX`:
-    /// any deadline is news to it.
-    until: Word,
-    wake: WakeWord,
-    is_there: bool,
-    service: Mutex<Option<ServiceHandle>>,
-}
-
-impl Supervisor {
-    pub(crate) fn new(platform: &Platform, is_there: bool) -> Supervisor {
-        let until = platform.page(1).word(0).named("the supervisor's deadline");
-        until.store(u64::MAX);
-        Supervisor {
-            until,
-            wake: WakeWord::new(platform),
-            is_there,
-            service: platform.mutex("supervisor", None),
-        }
-    }
-
-    /// Whether deadlines are kept.
-    pub(crate) fn is_there(&self) -> bool {
-        self.is_there
-    }
-
-    /// A watch has this deadline now. Called with no lock of policy state held.
-    pub(crate) fn arm(&self, deadline: CpuTime) {
-        if self.is_there && deadline.0 < self.until.load() {
-            self.wake.ring(Step::ThreadWake);
-        }
-    }
-
-    /// The first deadline of a watch at leisure that had none.
-    pub(crate) fn arm_at_leisure(&self) {
-        if self.is_there {
-            self.wake.ring(Step::ThreadWake);
-        }
-    }
-
-    /// Ends the agent after its present turn.
-    pub(crate) fn stop(&self) {
-        let service = self.service.lock().take();
-        if let Some(service) = service {
-            service.stop();
-        }
-    }
-}
 
 /// Finds a deadline that will never pass. One check that changes nothing is legal: another agent
 /// may have served the policy between the deadline and the check. A second one at the same deadline
@@ -116,12 +64,11 @@ struct SupervisorAgent {
 impl Agent for SupervisorAgent {
     fn turn(&mut self) -> Turn {
         let Some(adapter) = self.adapter.upgrade() else { return Turn::Park };
-        let supervisor = &adapter.supervisor;
         if adapter.check().is_err() {
             return Turn::Park;
         }
         // 1.
-        supervisor.until.store(u64::MAX);
+        adapter.timer.sleep_until(u64::MAX);
         // 2.
         let (strict, leisurely) = (earliest(&WATCHES, &adapter), earliest(&AT_LEISURE, &adapter));
         let Some((deadline, watch)) =
@@ -142,7 +89,7 @@ impl Agent for SupervisorAgent {
         // 3.
         match strict {
             Some((until, _)) => {
-                supervisor.until.store(until.0);
+                adapter.timer.sleep_until(until.0);
                 Turn::Until(deadline)
             }
             None => Turn::AtLeisure(deadline),
@@ -158,15 +105,13 @@ fn earliest<'a>(watches: &'a [Watch], adapter: &Adapter) -> Option<(CpuTime, &'a
 
 /// Starts the agent of an adapter that has one.
 pub(crate) fn start(adapter: &Arc<Adapter>) {
-    let supervisor = &adapter.supervisor;
-    if !supervisor.is_there {
+    if !adapter.timer.is_on() {
         return;
     }
     let agent = SupervisorAgent { adapter: Arc::downgrade(adapter), repeats: Repeats::default() };
     let agent: Box<dyn Agent> = Box::new(agent);
-    let service =
-        adapter.platform.spawn_service("supervisor", supervisor.wake.clone(), vec![agent]);
-    *supervisor.service.lock() = Some(service);
+    let wake = adapter.timer.wake_word();
+    adapter.timer.keep(adapter.platform.spawn_service("supervisor", wake, vec![agent]));
 }
 
 #[cfg(test)]

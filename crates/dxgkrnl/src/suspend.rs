@@ -22,7 +22,7 @@
 
 use crate::adapter::Adapter;
 use crate::context::Context;
-use crate::driver_fault::DdiCall;
+use crate::driver::DdiCall;
 use crate::error::BugCheck;
 use crate::stats::Count;
 use crate::tdr;

@@ -10,6 +10,7 @@
 
 use super::Device;
 use crate::adapter::Adapter;
+use crate::error::BugCheck;
 use crate::stats::Count;
 use std::sync::Arc;
 use tidegate_ddi::doorbell::DisconnectReason;
@@ -83,7 +84,8 @@ impl Adapter {
                     self.settle_engine(index, EngineState::F0, 1, &change);
                     self.record_power("F1 to F0", start_ns, u64::from(number));
                     if let Err(status) = given {
-                        self.power_is_lost(status);
+                        let ddi = "DxgkDdiSetPowerComponentFState";
+                        self.bug_check(BugCheck::DdiFailed { ddi, status });
                     }
                     return EngineInUse { counted: Some((self, index)) };
                 }

@@ -32,39 +32,27 @@ mod progress;
 pub(crate) use engine::engine_is_idle;
 pub(crate) use progress::WATCH;
 
-use crate::adapter::{Adapter, AdapterConfig};
+use crate::adapter::Adapter;
+use crate::config::{AdapterConfig, PowerManagement};
 use crate::doorbell::Doorbell;
+use crate::driver::{Awake, DevicePower};
 use crate::error::BugCheck;
 use crate::hwqueue::HwQueue;
 use crate::stats::Count;
 use crate::suspend::{self, Suspended};
-use crate::tdr::Inside;
 use engine::Engine;
 use progress::ProgressCheck;
-use std::ops::Deref;
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, OnceLock, Weak};
 use tidegate_calls::Status;
 use tidegate_ddi::doorbell::DisconnectReason;
-use tidegate_ddi::{DevicePowerState, Driver, EngineId, Passive, PowerAction};
+use tidegate_ddi::{DevicePowerState, EngineId, Passive, PowerAction};
 use tidegate_platform::{Event, Mutex, Platform, Step, WaitEnd};
-
-/// Whether an adapter and its engines may lose power.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PowerManagement {
-    /// They have it always. Requests of the driver to take it are declined.
-    AlwaysOn,
-    /// They lose it when they are idle, and get it back when they are used.
-    Managed,
-    /// The same without the look for work that was rung while doorbells were taken away: for
-    /// explorations of what that look is for.
-    ManagedWithoutLook,
-    /// The same without the look whether memory is being paged: for explorations of what that look
-    /// is for.
-    ManagedWhilePaging,
-}
 
 /// What the kernel knows about an adapter's power.
 pub(crate) struct Power {
+    platform: Platform,
+    wake_port: OnceLock<Weak<dyn WakeDevice>>,
     management: PowerManagement,
     going_down: Mutex<()>,
     waking: Mutex<()>,
@@ -103,6 +91,8 @@ impl Power {
             check: ProgressCheck::new(config.tdr.delay_ns, engines),
         };
         Power {
+            platform: platform.clone(),
+            wake_port: OnceLock::new(),
             management: config.power,
             going_down: platform.mutex("who takes the power", ()),
             waking: platform.mutex("who gives the power", ()),
@@ -125,47 +115,6 @@ impl Power {
     }
 }
 
-/// The device has power as long as this lives.
-pub(crate) struct Awake<'a> {
-    counted: Option<&'a Power>,
-    /// Contexts that are still to be resumed by who has woken the device.
-    suspended: Option<Suspended>,
-}
-
-impl Awake<'_> {
-    /// Step 4 of waking, when it was this call that woke the device. The device keeps its power
-    /// until the end of the scope.
-    pub(crate) fn resume(mut self) -> Self {
-        drop(self.suspended.take());
-        self
-    }
-}
-
-impl Drop for Awake<'_> {
-    fn drop(&mut self) {
-        // First: the driver is called for it.
-        drop(self.suspended.take());
-        if let Some(power) = self.counted {
-            power.state.lock().calls -= 1;
-        }
-    }
-}
-
-/// The driver of a device that has power.
-pub(crate) struct Powered<'a> {
-    pub(crate) driver: &'a dyn Driver,
-    pub(crate) _awake: Awake<'a>,
-    pub(crate) _inside: Inside<'a>,
-}
-
-impl<'a> Deref for Powered<'a> {
-    type Target = dyn Driver + 'a;
-
-    fn deref(&self) -> &Self::Target {
-        self.driver
-    }
-}
-
 /// What a caller finds.
 enum Found {
     Awake,
@@ -175,36 +124,51 @@ enum Found {
     Asleep(Event),
 }
 
-impl Adapter {
-    /// Power until the guard is dropped; wakes the device if it must, as a whole.
-    pub(crate) fn awake(&self) -> Awake<'_> {
+impl DevicePower for Power {
+    fn awake(&self) -> Awake<'_> {
         self.awake_but_suspended().resume()
     }
 
-    /// The same with the contexts suspended still, if the device was woken for it.
+    fn release(&self) {
+        self.state.lock().calls -= 1;
+    }
+}
+
+impl Power {
+    /// Names what wakes the device. Once.
+    pub(crate) fn set_wake_port(&self, port: Weak<dyn WakeDevice>) {
+        let _first = self.wake_port.set(port);
+    }
+
+    /// Power until the guard is dropped, with the contexts suspended still, if the device was woken
+    /// for it.
     pub(crate) fn awake_but_suspended(&self) -> Awake<'_> {
-        let power = &self.power;
-        if !power.is_managed() {
-            return Awake { counted: None, suspended: None };
+        if !self.is_managed() {
+            return Awake::uncounted();
         }
         loop {
             match self.find() {
-                Found::Awake => return Awake { counted: Some(power), suspended: None },
-                Found::Pass => return Awake { counted: None, suspended: None },
-                // A machine that stops wakes everybody; there is nothing left to be protected.
+                Found::Awake => return Awake::counted(self, None),
+                Found::Pass => return Awake::uncounted(),
+                // A machine that stops wakes every agent; there is nothing left to be protected.
                 Found::Wait(change) => {
                     if change.wait_for(None, "the power of an adapter") == WaitEnd::Stopped {
-                        return Awake { counted: None, suspended: None };
+                        return Awake::uncounted();
                     }
                 }
-                Found::Asleep(change) => return self.wake(&change),
+                Found::Asleep(change) => {
+                    let port = self.wake_port.get().and_then(Weak::upgrade);
+                    let Some(port) = port else { return Awake::uncounted() };
+                    let suspended = port.wake(&change);
+                    return Awake::counted(self, suspended.map(|s| Box::new(s) as Box<dyn Any>));
+                }
             }
         }
     }
 
     fn find(&self) -> Found {
-        let mine = self.power.is_mine();
-        let mut state = self.power.state.lock();
+        let mine = self.is_mine();
+        let mut state = self.state.lock();
         match &state.device {
             _ if mine => Found::Pass,
             Device::D0 => {
@@ -224,9 +188,17 @@ impl Adapter {
             }
         }
     }
+}
 
-    /// D3 to D0, but for the contexts.
-    fn wake(&self, change: &Event) -> Awake<'_> {
+/// What wakes a device in D3.
+pub(crate) trait WakeDevice: Send + Sync {
+    /// D3 to D0, but for the contexts: they stay suspended until what is returned is dropped. Sets
+    /// `change`. The caller is counted as one that uses the power.
+    fn wake(&self, change: &Event) -> Option<Suspended>;
+}
+
+impl WakeDevice for Adapter {
+    fn wake(&self, change: &Event) -> Option<Suspended> {
         let start_ns = self.platform.stamp_ns();
         let waking = self.power.waking.lock_device();
         // 1. Power.
@@ -248,18 +220,13 @@ impl Adapter {
         self.count(Count::wakes_from_d3);
         self.record_power("D3 to D0", start_ns, 0);
         if let Err(status) = given {
-            self.power_is_lost(status);
+            self.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSetPowerState", status });
         }
-        Awake { counted: Some(&self.power), suspended }
+        suspended
     }
+}
 
-    fn power_is_lost(&self, status: Status) {
-        let device = self.devices.lock().live().pop();
-        if let Some(device) = device {
-            device.adapter.bug_check(BugCheck::DdiFailed { ddi: "DxgkDdiSetPowerState", status });
-        }
-    }
-
+impl Adapter {
     /// Whether the device has power now.
     pub fn power_state(&self) -> DevicePowerState {
         match self.power.state.lock().device {

@@ -108,7 +108,7 @@ impl Adapter {
         let now = self.platform.now();
         let begins = self.power.state.lock().check.connected(number as usize, now);
         if begins {
-            self.supervisor.arm_at_leisure();
+            self.timer.arm_background();
         }
     }
 

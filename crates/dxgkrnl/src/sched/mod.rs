@@ -311,7 +311,7 @@ fn carry_out_all(adapter: &Arc<Adapter>) {
         }
     }
     if let Some(deadline) = next_deadline(adapter) {
-        adapter.supervisor.arm(deadline);
+        adapter.timer.arm(deadline);
     }
 }
 
@@ -392,7 +392,7 @@ fn preempt(adapter: &Arc<Adapter>, engine: EngineId, preemption_fence_id: u32) {
     let result = adapter.driver().preempt_command(&Dispatch::enter(), args);
     drop(in_use);
     if let Some(deadline) = next_timeout(adapter) {
-        adapter.supervisor.arm(deadline);
+        adapter.timer.arm(deadline);
     }
     // spec: PRE-019
     match result {

@@ -16,29 +16,25 @@
 //! whoever takes power.
 
 mod adapter_reset;
-mod config;
 mod engine_reset;
-mod gate;
 mod hw_engine;
 mod hw_watch;
 mod report;
 mod window;
 
-pub use config::{TdrConfig, TdrDebugMode, TdrLevel};
 pub use report::{HeldBack, RecoveryOutcome, RecoveryReport, WorkAtReset};
 
 pub(crate) use engine_reset::WATCH as PACKETS;
-pub(crate) use gate::Inside;
 pub(crate) use hw_engine::WATCH as QUEUES;
 
 use crate::adapter::Adapter;
+use crate::config::{TdrConfig, TdrDebugMode, TdrLevel};
 use crate::context::Context;
 use crate::device::Device;
-use crate::driver_fault::OutstandingWork;
+use crate::driver::OutstandingWork;
 use crate::error::BugCheck;
 use crate::recovery;
 use crate::stats::Count;
-use gate::Gate;
 use hw_watch::{Cadence, EngineWatch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -56,7 +52,6 @@ type Named = Vec<(Arc<Context>, HwContextLoss)>;
 
 /// Timeout detection and recovery of one adapter.
 pub(crate) struct Tdr {
-    pub(crate) gate: Gate,
     /// One recovery at a time; held over all of it.
     recovering: Mutex<()>,
     state: Mutex<State>,
@@ -141,10 +136,9 @@ impl Noticed {
 }
 
 impl Tdr {
-    pub(crate) fn new(platform: &Platform, config: &TdrConfig, supervised: bool) -> Tdr {
+    pub(crate) fn new(platform: &Platform, config: &TdrConfig) -> Tdr {
         let page = platform.page(16).named("the timeouts");
         Tdr {
-            gate: Gate::new(platform, supervised && config.is_on()),
             recovering: platform.mutex("recovery of an adapter", ()),
             state: platform.mutex(
                 "timeouts",
@@ -198,12 +192,12 @@ impl Tdr {
 /// one, the caller does.
 pub(crate) fn engine_hangs(adapter: &Arc<Adapter>, engine: EngineId, what: String) {
     let Some(number) = adapter.caps.engine_number(engine) else { return };
-    if !adapter.supervisor.is_there() {
+    if !adapter.timer.is_on() {
         return engine_timed_out(adapter, engine, &Noticed::of_all_on(adapter, engine, what));
     }
     let first = adapter.tdr.state.lock().hanging.insert(number, what).is_none();
     if first {
-        adapter.supervisor.arm(adapter.platform.now());
+        adapter.timer.arm(adapter.platform.now());
     }
 }
 
@@ -212,26 +206,26 @@ pub(crate) fn adapter_hangs(adapter: &Arc<Adapter>, what: String) {
     if !adapter.config.tdr.is_on() {
         return;
     }
-    if !adapter.supervisor.is_there() {
+    if !adapter.timer.is_on() {
         return adapter_timed_out(adapter, what);
     }
     let first = adapter.tdr.state.lock().adapter_hangs.replace(what).is_none();
     if first {
-        adapter.supervisor.arm(adapter.platform.now());
+        adapter.timer.arm(adapter.platform.now());
     }
 }
 
 /// The driver acknowledged that a context is off the run list. If that was the probe of an engine,
 /// the supervisor puts the context back at once.
 pub(crate) fn suspended(adapter: &Adapter, context: &Context) {
-    if !adapter.supervisor.is_there() {
+    if !adapter.timer.is_on() {
         return;
     }
     let state = adapter.tdr.state.lock();
     let is_probed = state.asked.values().any(|asked| asked.os_handle == context.os_handle);
     drop(state);
     if is_probed {
-        adapter.supervisor.arm(adapter.platform.now());
+        adapter.timer.arm(adapter.platform.now());
     }
 }
 
@@ -540,7 +534,7 @@ impl Adapter {
     /// is over.
     pub(crate) fn stir_watch(&self) {
         let tdr = &self.tdr;
-        if !self.supervisor.is_there() || !self.config.tdr.is_on() || tdr.watched.load() != 0 {
+        if !self.timer.is_on() || !self.config.tdr.is_on() || tdr.watched.load() != 0 {
             return;
         }
         if self.hw_queues.lock().len() == 0 {
@@ -549,7 +543,7 @@ impl Adapter {
         tdr.watched.store(1);
         let due = tdr.state.lock().cadence.stir(self.platform.now(), self.config.tdr.delay_ns);
         if let Some(due) = due {
-            self.supervisor.arm(due);
+            self.timer.arm(due);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! limit is one less: four engine resets are made and the fifth time-out is fatal. An engine
 //! time-out counts with the adapter's too when it is promoted to a reset of the adapter.
 
-use super::config::{TdrConfig, TdrDebugMode};
+use crate::config::{TdrConfig, TdrDebugMode};
 use std::collections::VecDeque;
 use tidegate_platform::CpuTime;
 

@@ -9,7 +9,7 @@
 use super::super::pending::{CommandKind, Now, Work};
 use super::super::preempt::{Aftermath, Reason};
 use super::VidSch;
-use crate::driver_fault::{DdiCall, OutstandingWork};
+use crate::driver::{DdiCall, OutstandingWork};
 use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::{CpuTime, Event};
 

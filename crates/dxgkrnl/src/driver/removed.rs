@@ -28,14 +28,14 @@ use tidegate_ddi::{
 };
 
 /// Stands in the place of a driver that has stopped.
-pub(crate) struct Gone {
+pub(super) struct RemovedDriver {
     /// What the driver declared.
-    pub(crate) version: DdiVersion,
-    pub(crate) caps: AdapterCaps,
-    pub(crate) shape: PageTableShape,
+    pub(super) version: DdiVersion,
+    pub(super) caps: AdapterCaps,
+    pub(super) shape: PageTableShape,
 }
 
-impl Driver for Gone {
+impl Driver for RemovedDriver {
     fn ddi_version(&self) -> DdiVersion {
         self.version
     }

@@ -11,7 +11,7 @@ use tidegate_platform::{CpuTime, Event, Mutex, Page, Platform, Step, WaitEnd};
 /// How often who wants to be alone looks.
 const LOOK_NS: u64 = 1_000_000;
 
-pub(crate) struct Gate {
+pub(crate) struct ThreadGate {
     platform: Platform,
     /// Word 0 counts calls, word 8 says that somebody is, or wants to be, alone. `None`: nobody
     /// ever wants to.
@@ -23,14 +23,14 @@ pub(crate) struct Gate {
 }
 
 /// A call is under way as long as this lives.
-pub(crate) struct Inside<'a>(Option<&'a Gate>);
+pub(crate) struct Inside<'a>(Option<&'a ThreadGate>);
 
 const INSIDE: usize = 0;
 const CLOSED: usize = 8;
 
-impl Gate {
-    pub(crate) fn new(platform: &Platform, counts: bool) -> Gate {
-        Gate {
+impl ThreadGate {
+    pub(crate) fn new(platform: &Platform, counts: bool) -> ThreadGate {
+        ThreadGate {
             platform: platform.clone(),
             words: counts.then(|| platform.page(16).named("the driver's gate")),
             opened: platform.mutex("who is alone with the driver", None),
@@ -89,7 +89,7 @@ impl Gate {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        if let Some(Gate { words: Some(words), .. }) = self.0 {
+        if let Some(ThreadGate { words: Some(words), .. }) = self.0 {
             words.word(INSIDE).fetch_add(u64::MAX);
         }
     }

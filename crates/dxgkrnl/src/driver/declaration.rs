@@ -5,9 +5,9 @@
 //! the features; 3. the caps of the features that are declared, and of no others, checked in their
 //! turn.
 
-use crate::entry::{self, EntryGroup, OpenGroups};
+use super::entry::{self, EntryGroup, OpenGroups};
+use super::feature::Features;
 use crate::error::StartError;
-use crate::feature::Features;
 use crate::memory::check_fence_window;
 use std::sync::Arc;
 use tidegate_ddi::feature::QueryFeatureInterface;

@@ -3,15 +3,14 @@
 //!
 //! Invariants: data only; text is made in `Display`. Faults are bounded; the first ones are kept.
 //!
-//! Entry points: [`Adapter::driver_faults`], [`Adapter::outstanding_work`].
+//! Entry points: `DriverPort::note_driver_fault`, `Adapter::outstanding_work`.
 
-use crate::adapter::Adapter;
 use std::fmt;
 use tidegate_ddi::{EngineId, OsHandle};
 use tidegate_platform::CpuTime;
 
 /// Faults that are kept.
-const KEPT: usize = 64;
+pub(super) const FAULTS_KEPT: usize = 64;
 
 /// An entry of the driver that did not do what it must, as the kernel found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,40 +74,5 @@ impl fmt::Display for OutstandingWork {
             "queue {tag} has work on {engine}: last calls {calls}; reported up to {}",
             self.reported
         )
-    }
-}
-
-impl Adapter {
-    /// What entries of the driver did not do, the first 64. The kernel worked around each of them.
-    pub fn driver_faults(&self) -> Vec<DriverFault> {
-        self.faults.lock().clone()
-    }
-
-    pub(crate) fn note_driver_fault(&self, entry: &'static str, what: String) {
-        let at = self.platform.now();
-        let mut faults = self.faults.lock();
-        if faults.len() < KEPT {
-            faults.push(DriverFault { at, entry, what });
-        }
-    }
-
-    /// Work that the driver accepted and has not reported, by queue: for reports of machines that
-    /// stand still.
-    pub fn outstanding_work(&self) -> Vec<OutstandingWork> {
-        let mut all = Vec::new();
-        for number in 0..self.caps.engine_count() {
-            let engine = self.caps.engine(number);
-            all.extend(self.sched.lock().outstanding_on(number, engine));
-        }
-        let queues =
-            self.hw_queues_of(|queue| queue.device.check().is_ok() && queue.has_work(self));
-        all.extend(queues.iter().map(|queue| OutstandingWork {
-            tag: queue.tag,
-            engine: queue.engine(),
-            calls: queue.last_calls(self),
-            reported: queue.progress.fence.value(),
-            context: queue.context.os_handle,
-        }));
-        all
     }
 }

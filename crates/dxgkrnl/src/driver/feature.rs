@@ -7,45 +7,13 @@
 //! settings say so and the feature below it is enabled. The chain is user-mode submission → native
 //! fences → hardware scheduling.
 
-use crate::adapter::AdapterConfig;
-use crate::entry::{self, EntryGroup, OpenGroups};
+use super::entry::{self, EntryGroup, OpenGroups};
+use crate::config::{AdapterConfig, FeatureSetting};
 use tidegate_ddi::feature::{
     FeatureSupport, KernelFeatureTable, NativeFenceOsCaps, NativeFenceTable1,
     QueryFeatureInterface, QueryFeatureSupport,
 };
 use tidegate_ddi::{Driver, FeatureId, FeatureInterface, FeatureState, Passive, Status};
-
-/// What is set for one feature: the overrides that a registry holds on the original.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FeatureSetting {
-    /// Off means off, whatever both sides support. On forces nothing: a driver that does not
-    /// support a feature has none.
-    pub enabled: bool,
-    /// Lowest version that may be negotiated.
-    pub min_version: u16,
-    /// Highest version that may be negotiated.
-    pub max_version: u16,
-    /// The driver may offer what its maker still calls experimental.
-    pub allow_experimental: bool,
-}
-
-impl FeatureSetting {
-    /// Enabled, nothing overridden.
-    pub const ON: FeatureSetting = FeatureSetting {
-        enabled: true,
-        min_version: 0,
-        max_version: u16::MAX,
-        allow_experimental: false,
-    };
-    /// Not enabled.
-    pub const OFF: FeatureSetting = FeatureSetting { enabled: false, ..FeatureSetting::ON };
-}
-
-impl Default for FeatureSetting {
-    fn default() -> FeatureSetting {
-        FeatureSetting::ON
-    }
-}
 
 /// Lowest and highest version.
 type Versions = (u16, u16);

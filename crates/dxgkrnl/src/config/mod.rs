@@ -1,0 +1,147 @@
+//! What an adapter is configured with: features, interrupts, fence logs, power, timeouts, quanta.
+//!
+//! Invariants: plain values, read by every room and changed by none.
+//!
+//! Entry points: [`AdapterConfig::standard`], [`TdrConfig::standard`].
+
+mod tdr;
+
+pub use tdr::{TdrConfig, TdrDebugMode, TdrLevel};
+
+use tidegate_ddi::feature::NativeFenceOsCaps;
+use tidegate_ddi::scheduling::SetupPriorityBands;
+use tidegate_platform::{Platform, PlatformKind};
+
+/// What is set for one feature: the overrides that a registry holds on the original.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeatureSetting {
+    /// Off means off, whatever both sides support. On forces nothing: a driver that does not
+    /// support a feature has none.
+    pub enabled: bool,
+    /// Lowest version that may be negotiated.
+    pub min_version: u16,
+    /// Highest version that may be negotiated.
+    pub max_version: u16,
+    /// The driver may offer what its maker still calls experimental.
+    pub allow_experimental: bool,
+}
+
+impl FeatureSetting {
+    /// Enabled, nothing overridden.
+    pub const ON: FeatureSetting = FeatureSetting {
+        enabled: true,
+        min_version: 0,
+        max_version: u16::MAX,
+        allow_experimental: false,
+    };
+    /// Not enabled.
+    pub const OFF: FeatureSetting = FeatureSetting { enabled: false, ..FeatureSetting::ON };
+}
+
+impl Default for FeatureSetting {
+    fn default() -> FeatureSetting {
+        FeatureSetting::ON
+    }
+}
+
+/// Whether an adapter and its engines may lose power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PowerManagement {
+    /// They have it always. Requests of the driver to take it are declined.
+    AlwaysOn,
+    /// They lose it when they are idle, and get it back when they are used.
+    Managed,
+    /// The same without the look for work that was rung while doorbells were taken away: for
+    /// explorations of what that look is for.
+    ManagedWithoutLook,
+    /// The same without the look whether memory is being paged: for explorations of what that look
+    /// is for.
+    ManagedWhilePaging,
+}
+
+/// Where the interrupt routine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterruptDelivery {
+    /// The interrupt routine on the raising agent at once, the deferred routine at the end of its
+    /// turn.
+    Inline,
+    /// Both on an agent of their own, as on another processor.
+    Worker,
+}
+
+/// What a kernel is configured with.
+#[derive(Clone, Copy, Debug)]
+pub struct AdapterConfig {
+    /// DXGK_FEATURE_HWSCH.
+    pub hardware_scheduling: FeatureSetting,
+    /// DXGK_FEATURE_NATIVE_FENCE; rests on hardware scheduling.
+    pub native_fence: FeatureSetting,
+    /// DXGK_FEATURE_USER_MODE_SUBMISSION; rests on native fences.
+    pub user_mode_submission: FeatureSetting,
+    /// The fence types that this kernel makes, and says so. Without the optimised one DEFAULT
+    /// fences stand in system memory, whatever segments the driver names. Today's Windows answers
+    /// GetOSCaps with neither.
+    pub native_fence_os_caps: NativeFenceOsCaps,
+    /// Most bytes of fence storage in local memory; the oldest leaves for system memory when there
+    /// would be more.
+    pub fence_storage_budget_bytes: u64,
+    /// How long a paging operation waits for engines that use what it sends out, in nanoseconds,
+    /// before it makes do without.
+    pub paging_patience_ns: u64,
+    /// Verification of drivers that patch addresses: a part of a split buffer that leaves a binding
+    /// behind is refused.
+    pub verify_split_buffers: bool,
+    /// Where interrupts run.
+    pub interrupts: InterruptDelivery,
+    /// Entries in each fence log of a user-mode queue: 84 in the published 4 KiB, fewer for tests.
+    /// Logging is mandatory: 0 makes no logs and is outside of the contract. It is for the bench
+    /// that measures the cost of a log entry (decision 14).
+    pub log_entries: u32,
+    /// A signal below its fence's value that does not announce it is refused, instead of made,
+    /// counted and reported.
+    pub strict_fence_rewind: bool,
+    /// Whether adapter and engines may lose power.
+    pub power: PowerManagement,
+    /// When a GPU counts as hung, and what is done then.
+    pub tdr: TdrConfig,
+    /// What the driver is told of priority bands.
+    pub priority_bands: SetupPriorityBands,
+    /// How long a packet may keep its engine, in nanoseconds, while packets of contexts of the same
+    /// priority wait for it.
+    pub quantum_ns: u64,
+    /// Whether somebody looks when deadlines have come. Without, no quantum ends and nothing is
+    /// found to hang: for explorations, where time stands still as long as anybody can move.
+    pub supervised: bool,
+    /// Which adapter of its machine it is, for people: adapter n's lanes on the timeline are those
+    /// of "GPU n"; `None` where there is only one.
+    pub ordinal: Option<u32>,
+}
+
+impl AdapterConfig {
+    /// All features and fence types on, without a budget; interrupts on a worker in virtual time
+    /// (the engine is not held up by them), else inline.
+    pub fn standard(platform: &Platform) -> AdapterConfig {
+        let interrupts = match platform.kind() {
+            PlatformKind::Virtual => InterruptDelivery::Worker,
+            _ => InterruptDelivery::Inline,
+        };
+        AdapterConfig {
+            hardware_scheduling: FeatureSetting::ON,
+            native_fence: FeatureSetting::ON,
+            user_mode_submission: FeatureSetting::ON,
+            native_fence_os_caps: NativeFenceOsCaps::all(),
+            fence_storage_budget_bytes: u64::MAX,
+            paging_patience_ns: 2_000_000,
+            verify_split_buffers: true,
+            interrupts,
+            log_entries: 84,
+            strict_fence_rewind: false,
+            power: PowerManagement::AlwaysOn,
+            tdr: TdrConfig::standard(),
+            priority_bands: SetupPriorityBands::default(),
+            quantum_ns: 10_000_000,
+            supervised: platform.kind() != PlatformKind::Explored,
+            ordinal: None,
+        }
+    }
+}

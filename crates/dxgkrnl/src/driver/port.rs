@@ -1,0 +1,400 @@
+//! The facts and the driver of one adapter, which every layer of the kernel has.
+//!
+//! Invariants: the first broken contract is kept, unless the adapter was removed before. Handles
+//! are never given twice. See `driver` for the rules of a DDI call.
+
+use super::declaration::Declaration;
+use super::fault::{DriverFault, FAULTS_KEPT};
+use super::feature::Features;
+use super::removed::RemovedDriver;
+use super::thread_gate::{Inside, ThreadGate};
+use crate::config::AdapterConfig;
+use crate::error::BugCheck;
+use crate::stats::{Count, FenceRewind, KernelStats, LostSignal, Stats};
+use crate::timer::Timer;
+use std::any::Any;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock, Weak};
+use tidegate_calls::Status;
+use tidegate_ddi::memory::{PageTableShape, Segment};
+use tidegate_ddi::{
+    AdapterCaps, DdiVersion, Driver, EngineId, FeatureId, FeatureState, NativeFenceCaps, OsHandle,
+    UserModeSubmissionCaps,
+};
+use tidegate_platform::current;
+use tidegate_platform::{Mutex, PhysicalMemory, Platform, Word};
+use tidegate_trace::{Kind, LaneId, LaneKind, Record};
+
+/// What `power` does for every DDI call.
+pub(crate) trait DevicePower: Send + Sync {
+    /// Power until the guard is dropped; wakes a device in D3 as a whole.
+    fn awake(&self) -> Awake<'_>;
+
+    /// A guard that was counted is dropped.
+    fn release(&self);
+}
+
+/// What happens on an adapter whose driver has broken the contract.
+pub(crate) trait BugCheckPort: Send + Sync {
+    /// Puts every device into error.
+    fn lose_devices(self: Arc<Self>);
+
+    /// The same from the deferred routine: the caller holds locks.
+    fn lose_devices_later(&self);
+}
+
+/// The device has power as long as this lives.
+pub(crate) struct Awake<'a> {
+    counted: Option<&'a dyn DevicePower>,
+    /// Contexts that stay suspended until this is dropped, when this call woke the device.
+    suspended: Option<Box<dyn Any>>,
+}
+
+impl<'a> Awake<'a> {
+    /// Power that nothing counts: it cannot go, or the caller is the one that changes it.
+    pub(crate) fn uncounted() -> Awake<'a> {
+        Awake { counted: None, suspended: None }
+    }
+
+    /// Power that `power` has counted.
+    pub(crate) fn counted(power: &'a dyn DevicePower, suspended: Option<Box<dyn Any>>) -> Self {
+        Awake { counted: Some(power), suspended }
+    }
+
+    /// Resumes the contexts of a device that this call woke. The device keeps its power until the
+    /// guard is dropped.
+    pub(crate) fn resume(mut self) -> Self {
+        drop(self.suspended.take());
+        self
+    }
+}
+
+impl Drop for Awake<'_> {
+    fn drop(&mut self) {
+        // First: the driver is called for it.
+        drop(self.suspended.take());
+        if let Some(power) = self.counted {
+            power.release();
+        }
+    }
+}
+
+/// The driver of a device that has power.
+pub(crate) struct Powered<'a> {
+    driver: &'a dyn Driver,
+    _awake: Awake<'a>,
+    _inside: Inside<'a>,
+}
+
+impl<'a> Deref for Powered<'a> {
+    type Target = dyn Driver + 'a;
+
+    fn deref(&self) -> &Self::Target {
+        self.driver
+    }
+}
+
+/// Why nothing begins on an adapter any more.
+#[derive(Default)]
+struct Condition {
+    bug_checks: Vec<BugCheck>,
+    removed: bool,
+}
+
+/// What a [`DriverPort`] is made of.
+pub(crate) struct PortParts {
+    pub(crate) platform: Platform,
+    /// With the entries that it lacks closed; see `entry`.
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) version: DdiVersion,
+    pub(crate) declared: Declaration,
+    pub(crate) priority_bands: bool,
+    pub(crate) features: Arc<Features>,
+    pub(crate) config: AdapterConfig,
+    pub(crate) system_memory: PhysicalMemory,
+    pub(crate) power: Arc<dyn DevicePower>,
+}
+
+/// One adapter as every layer of the kernel sees it.
+pub struct DriverPort {
+    pub(crate) platform: Platform,
+    driver: Arc<dyn Driver>,
+    /// Stands in for the driver once the adapter has stopped.
+    removed: RemovedDriver,
+    features: Arc<Features>,
+    pub(crate) caps: AdapterCaps,
+    pub(crate) native_fence_caps: NativeFenceCaps,
+    /// Whether the driver schedules by bands.
+    pub(crate) priority_bands: bool,
+    /// `None` while no node declares user-mode submission.
+    pub(crate) user_mode_submission_caps: Option<UserModeSubmissionCaps>,
+    pub(crate) shape: PageTableShape,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) config: AdapterConfig,
+    pub(crate) system_memory: PhysicalMemory,
+    /// The interrupt lock: DIRQL. Serialises the interrupt routine with UpdateMonitoredValues.
+    pub(crate) interrupt_lock: Mutex<()>,
+    /// Counts the threads that are inside the driver.
+    pub(crate) threads: ThreadGate,
+    power: Arc<dyn DevicePower>,
+    bug_check_port: OnceLock<Weak<dyn BugCheckPort>>,
+    pub(crate) timer: Timer,
+    pub(crate) stats: Stats,
+    /// The timeline's lane of suspensions and power states, once there was one.
+    power_lane: OnceLock<LaneId>,
+    /// The timeline's lane of processes that ended, once there was one.
+    process_lane: OnceLock<LaneId>,
+    /// The timeline's lane of interrupt and deferred routines.
+    pub(crate) interrupt_lane: LaneId,
+    next_handle: Word,
+    condition: Mutex<Condition>,
+    faults: Mutex<Vec<DriverFault>>,
+    /// Set when the driver has stopped: it is not called any more.
+    stopped: OnceLock<()>,
+}
+
+impl DriverPort {
+    pub(crate) fn new(parts: PortParts) -> Arc<DriverPort> {
+        let PortParts { platform, driver, version, declared, features, config, power, .. } = parts;
+        let counts_threads = config.supervised && config.tdr.is_on();
+        Arc::new(DriverPort {
+            removed: RemovedDriver { version, caps: declared.caps.clone(), shape: declared.shape },
+            caps: declared.caps,
+            native_fence_caps: declared.native_fence,
+            priority_bands: parts.priority_bands,
+            user_mode_submission_caps: declared.user_mode_submission,
+            shape: declared.shape,
+            segments: declared.segments,
+            system_memory: parts.system_memory,
+            interrupt_lock: platform.mutex("interrupt lock", ()),
+            threads: ThreadGate::new(&platform, counts_threads),
+            bug_check_port: OnceLock::new(),
+            timer: Timer::new(&platform, config.supervised),
+            stats: Stats::new(&platform),
+            power_lane: OnceLock::new(),
+            process_lane: OnceLock::new(),
+            interrupt_lane: platform.lane(LaneKind::Interrupt, &lane_group(config), "interrupts"),
+            next_handle: platform.page(1).word(0),
+            condition: platform.mutex("bug checks", Condition::default()),
+            faults: platform.mutex("faults of a driver", Vec::new()),
+            stopped: OnceLock::new(),
+            platform,
+            driver,
+            features,
+            config,
+            power,
+        })
+    }
+
+    /// Names what loses the devices of an adapter whose driver has broken the contract. Once.
+    pub(crate) fn set_bug_check_port(&self, port: Weak<dyn BugCheckPort>) {
+        let _first = self.bug_check_port.set(port);
+    }
+
+    /// What was negotiated about a feature.
+    #[doc(alias = "D3DKMTIsFeatureEnabled")]
+    pub fn feature(&self, feature: FeatureId) -> FeatureState {
+        self.features.state(feature)
+    }
+
+    /// Physical adapters behind this one: as many bits has an engine affinity.
+    pub fn physical_adapters(&self) -> u32 {
+        self.caps.physical_adapters
+    }
+
+    /// Whether an interrupt may name this engine.
+    pub(crate) fn check_engine(&self, engine: EngineId) -> Result<(), BugCheck> {
+        if engine.node_ordinal as usize >= self.caps.nodes.len() {
+            return Err(BugCheck::UnknownNode(engine.node_ordinal));
+        }
+        if engine.engine_ordinal >= self.physical_adapters() {
+            return Err(BugCheck::UnknownPhysicalAdapter(engine.engine_ordinal));
+        }
+        Ok(())
+    }
+
+    /// Counts so far.
+    pub fn stats(&self) -> KernelStats {
+        self.stats.read()
+    }
+
+    /// The broken driver contract that stopped the adapter, if one did. What follows from it is not
+    /// a bug check of its own.
+    pub fn bug_checks(&self) -> Vec<BugCheck> {
+        self.condition.lock().bug_checks.clone()
+    }
+
+    /// The driver, for a DDI call, on a device that has power until the call is over: no guard of
+    /// policy state may be held.
+    pub(crate) fn driver(&self) -> Powered<'_> {
+        current::assert_no_guards("a DDI call");
+        let awake = self.awake();
+        // The driver is chosen inside the gate, through which DxgkDdiStopDevice goes alone.
+        let inside = self.threads.enter();
+        Powered { driver: self.present_driver(), _awake: awake, _inside: inside }
+    }
+
+    /// The driver, for a call that says itself whether the device has power, or that only comes
+    /// from one that has.
+    pub(crate) fn driver_as_it_is(&self) -> &dyn Driver {
+        current::assert_no_guards("a DDI call");
+        self.present_driver()
+    }
+
+    fn present_driver(&self) -> &dyn Driver {
+        if self.is_stopped() { &self.removed } else { &*self.driver }
+    }
+
+    /// Power for the device until the guard is dropped. Wakes a device in D3.
+    pub(crate) fn awake(&self) -> Awake<'_> {
+        self.power.awake()
+    }
+
+    /// Whether the driver has stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.get().is_some()
+    }
+
+    /// DxgkDdiStopDevice has returned, or never will: the driver is not called any more.
+    pub(crate) fn note_stopped(&self) {
+        let _first = self.stopped.set(());
+    }
+
+    /// Faults of the driver, the first 64. The kernel worked around each of them.
+    pub fn driver_faults(&self) -> Vec<DriverFault> {
+        self.faults.lock().clone()
+    }
+
+    pub(crate) fn note_driver_fault(&self, entry: &'static str, what: String) {
+        let at = self.platform.now();
+        let mut faults = self.faults.lock();
+        if faults.len() < FAULTS_KEPT {
+            faults.push(DriverFault { at, entry, what });
+        }
+    }
+
+    /// The last 64 signals below their fence's value that did not announce it, oldest first.
+    pub fn fence_rewinds(&self) -> Vec<FenceRewind> {
+        self.stats.fence_rewinds()
+    }
+
+    /// The last 64 shared fences that lost a process which could signal them, oldest first. Their
+    /// waiters may wait for ever.
+    pub fn lost_signals(&self) -> Vec<LostSignal> {
+        self.stats.lost_signals()
+    }
+
+    /// Puts something that is about power, and ended now, on the timeline.
+    pub(crate) fn record_power(&self, what: &str, start_ns: u64, arg: u64) {
+        self.record_on((&self.power_lane, "power"), (Kind::Mark, what), start_ns, arg);
+    }
+
+    /// Puts the end of a process, which is over now, on the timeline.
+    pub(crate) fn record_process(&self, what: &str, start_ns: u64) {
+        self.record_on((&self.process_lane, "processes"), (Kind::Mark, what), start_ns, 0);
+    }
+
+    /// Records what began at `start_ns` and ends now, on a lane of the adapter that is made with
+    /// its first record.
+    pub(crate) fn record_on(
+        &self,
+        (lane, lane_name): (&OnceLock<LaneId>, &str),
+        (kind, what): (Kind, &str),
+        start_ns: u64,
+        arg: u64,
+    ) {
+        let platform = &self.platform;
+        if !platform.tracing() {
+            return;
+        }
+        let made = || platform.lane(LaneKind::Interrupt, &lane_group(self.config), lane_name);
+        let (lane, name) = (*lane.get_or_init(made), platform.trace_name(what));
+        platform
+            .record(Record::span(lane, kind, name, start_ns, platform.stamp_ns()).with_arg(arg));
+    }
+
+    /// Keeps a broken contract and stops the adapter. What breaks on an adapter that has stopped
+    /// already is a consequence of that, and is not kept.
+    // spec: PRE-054
+    pub(crate) fn bug_check(&self, bug: BugCheck) {
+        if self.keep_bug_check(bug)
+            && let Some(port) = self.bug_check_port.get().and_then(Weak::upgrade)
+        {
+            port.lose_devices();
+        }
+    }
+
+    /// The same for a caller that holds locks: the contract counts as broken at once, and the
+    /// deferred routine loses the devices.
+    pub(crate) fn stop_later(&self, bug: BugCheck) {
+        if self.keep_bug_check(bug)
+            && let Some(port) = self.bug_check_port.get().and_then(Weak::upgrade)
+        {
+            port.lose_devices_later();
+        }
+    }
+
+    /// Keeps the first broken contract of an adapter that was not removed. Returns whether it was
+    /// kept.
+    // spec: PRE-092
+    fn keep_bug_check(&self, bug: BugCheck) -> bool {
+        let mut condition = self.condition.lock();
+        let first = !condition.removed && condition.bug_checks.is_empty();
+        if first {
+            condition.bug_checks.push(bug);
+        }
+        first
+    }
+
+    /// Nothing begins any more: the adapter is being removed.
+    // spec: PRE-095
+    pub(crate) fn begin_removal(&self) {
+        self.condition.lock().removed = true;
+    }
+
+    /// A call that stays in the driver has kept a removal from stopping it.
+    pub(crate) fn note_stuck_in_driver(&self, bug: BugCheck) {
+        self.condition.lock().bug_checks.push(bug);
+    }
+
+    /// DEVICE_REMOVED once a driver contract was broken or the adapter was removed.
+    pub(crate) fn check(&self) -> Result<(), Status> {
+        let condition = self.condition.lock();
+        let stands = condition.bug_checks.is_empty() && !condition.removed;
+        if stands { Ok(()) } else { Err(Status::DEVICE_REMOVED) }
+    }
+
+    /// DEVICE_REMOVED once the adapter was removed.
+    pub(crate) fn check_present(&self) -> Result<(), Status> {
+        if self.condition.lock().removed { Err(Status::DEVICE_REMOVED) } else { Ok(()) }
+    }
+
+    /// A handle that names a kernel object to the driver; never given twice, by no adapter of the
+    /// platform: its upper part is the number of the adapter's timeline lane, which nobody else
+    /// has, so that a handle of another adapter is a foreign one.
+    pub(crate) fn new_handle(&self) -> OsHandle {
+        OsHandle(u64::from(self.interrupt_lane.0) << 40 | self.new_number())
+    }
+
+    /// A number for an address space of this adapter; `None` when all are used up.
+    pub(crate) fn new_address_space(&self) -> Option<u32> {
+        u32::try_from(self.new_number()).ok()
+    }
+
+    fn new_number(&self) -> u64 {
+        self.next_handle.fetch_add(1) + 1
+    }
+
+    pub(crate) fn count(&self, count: Count) {
+        self.stats.add(count, 1);
+    }
+
+    /// The group of the adapter's lanes on the timeline.
+    pub(crate) fn lane_group(&self) -> String {
+        lane_group(self.config)
+    }
+}
+
+fn lane_group(config: AdapterConfig) -> String {
+    config.ordinal.map_or_else(|| "GPU".to_owned(), |ordinal| format!("GPU {ordinal}"))
+}
