@@ -55,7 +55,7 @@ struct Profile {
 /// A test program that cargo built.
 #[derive(Debug)]
 pub struct Program {
-    /// Package folder and target, as `tidegate/flips`.
+    /// Package folder and target, as `tidegate/display`.
     pub name: String,
     /// Whether it holds the tests inside a library or binary, and not those of a file below
     /// `tests`.

@@ -64,8 +64,11 @@ impl<'p> Runs<'p> {
             (0..self.programs.len()).filter(|n| held(&self.programs[*n])).collect();
         candidates.into_iter().find_map(|program| {
             let listed = self.listed[program].get_or_insert_with(|| self.programs[program].tests());
+            let module = tag.file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+            let of_file = format!("{module}::{}", tag.name);
             let inside = format!("::{}", tag.name);
-            let name = listed.iter().find(|name| **name == tag.name || name.ends_with(&inside))?;
+            let name = (listed.iter().find(|name| name.ends_with(&of_file)))
+                .or_else(|| listed.iter().find(|n| **n == tag.name || n.ends_with(&inside)))?;
             Some(Test { program, name: name.clone() })
         })
     }
@@ -133,8 +136,8 @@ mod tests {
     fn a_test_file_names_its_program() {
         let of = |path: &str| place(Path::new(path));
         assert_eq!(
-            of("crates/tidegate/tests/flips.rs"),
-            Some(("tidegate".into(), Some("flips".into())))
+            of("crates/cli/tests/command_line.rs"),
+            Some(("cli".into(), Some("command_line".into())))
         );
         assert_eq!(
             of("crates/kmd/tests/reference/life.rs"),

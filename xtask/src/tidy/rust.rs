@@ -164,7 +164,7 @@ fn has_safety_comment(lines: &[Line], index: usize) -> bool {
 /// the floors of the benchmark, so these do not go through it. The tests of threads that the
 /// platform does not know start such threads.
 const BESIDE_THE_SEAM: [&str; 2] =
-    ["crates/cli/src/bench/floors.rs", "crates/tidegate/tests/foreign_threads.rs"];
+    ["crates/cli/src/bench/floors.rs", "crates/tidegate/tests/processes/foreign_threads.rs"];
 
 fn outside_the_seam(path: &Path) -> bool {
     (path.starts_with("crates") || path.starts_with("fuzz"))
@@ -371,7 +371,7 @@ mod tests {
         let sleeps = |start: &str| {
             format!("fn a() {{\n    {start}(|p| {{\n        p.sleep_until(b);\n    }});\n}}")
         };
-        let path = "crates/softgpu/tests/fences.rs";
+        let path = "crates/softgpu/tests/gpu/fences.rs";
         for start in ["everywhere", "on(&Platform::host(), ", "on(&Platform::closed_host(), "] {
             one(path, &sleeps(start), "fences.rs:4: a test sleeps on the host");
         }

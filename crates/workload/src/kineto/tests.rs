@@ -1,5 +1,5 @@
 //! Small traces of every shape, written here: names of two vendors, old and new categories, what is
-//! missing, what is broken. Recorded traces are read in `tests/real_traces.rs`.
+//! missing, what is broken. Recorded traces are read in `tests/workload/real_traces.rs`.
 
 use crate::model::{CommandKind, Engine, OpKind, Ready, Workload};
 use crate::recording::{Gaps, ImportOptions, ImportReport};

@@ -1,5 +1,5 @@
 //! Small exports made here, in the layouts of 2021 and 2025. Recorded ones are read in
-//! `tests/other_traces.rs`.
+//! `tests/workload/other_traces.rs`.
 
 use rusqlite::Connection;
 

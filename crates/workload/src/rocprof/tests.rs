@@ -1,4 +1,4 @@
-//! Small files of each form made here. Recorded ones are read in `tests/other_traces.rs`.
+//! Small files of each form made here. Recorded ones are read in `tests/workload/other_traces.rs`.
 
 use rusqlite::Connection;
 

@@ -1,5 +1,5 @@
 //! What a workload file means, and what is said about mistakes in one. The files that come with the
-//! project are read in `tests/workload_files.rs`.
+//! project are read in `tests/workload/workload_files.rs`.
 
 use super::*;
 use crate::model::{Arg, CommandKind, OpKind, Program};

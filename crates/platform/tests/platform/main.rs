@@ -1,0 +1,4 @@
+//! The platform: its three back ends and its memory.
+
+mod backends;
+mod memory;

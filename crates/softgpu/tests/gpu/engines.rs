@@ -1,0 +1,475 @@
+//! What engines do with memory: copies, fills, programs and stored values through GPU virtual
+//! addresses, on every platform.
+
+use crate::machine::{COMPUTE, COPY, Fence, Machine, Process, Seen, THREE_D, everywhere, on};
+use std::sync::Arc;
+use tidegate_d3dukmdt::RenderPipelineStage;
+use tidegate_gpu_abi::regs::{FaultInfo, FaultKind};
+use tidegate_gpu_abi::{AdminCommand, Command, GpuVa, QueueState, RingPacket};
+use tidegate_platform::{Platform, Step, StepCosts};
+use tidegate_programs::layout::{VERTEX_LEN, Vertex};
+use tidegate_programs::mesh::vertex_bytes;
+use tidegate_programs::{ProgramId, signature};
+use tidegate_softgpu::{Config, WorkRates};
+
+/// Runs `commands` on a new queue of `node` and waits until they are done.
+fn run(machine: &Arc<Machine>, process: &Process, node: u32, commands: &[Command]) {
+    let done = process.fence(0, 0);
+    let mut queue = process.queue(node);
+    queue.submit(&[process.execute(commands, 0), done.signal(1)]);
+    machine.await_signals(&done, 1);
+}
+
+/// Runs `commands` on a new queue of `node` and returns the fault that they end in.
+fn run_into_fault(
+    machine: &Arc<Machine>,
+    process: &Process,
+    node: u32,
+    commands: &[Command],
+) -> (GpuVa, FaultKind) {
+    let mut queue = process.queue(node);
+    queue.submit(&[process.execute(commands, 0)]);
+    let Seen::Fault { queue: faulted, va, position: 0, kind, .. } = machine.await_fault() else {
+        panic!("not a fault of the first slot: {:?}", machine.seen());
+    };
+    assert_eq!(faulted, queue.id);
+    assert_eq!(machine.state(queue.id), QueueState::Faulted);
+    (va, kind)
+}
+
+#[test]
+fn a_copy_goes_through_page_tables_and_over_page_borders() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (from, to) = (process.buffer(20_000), process.local_buffer(20_000));
+        let data: Vec<u8> = (0..20_000u32).map(|i| (i * 7 % 251) as u8).collect();
+        from.put(0, &data);
+        for node in [THREE_D, COMPUTE, COPY] {
+            to.put(0, &[0; 20_000]);
+            let copy = Command::Copy {
+                source: from.va.plus(3),
+                destination: to.va.plus(4_090),
+                bytes: 15_000,
+            };
+            run(machine, &process, node, &[copy]);
+            let mut expected = vec![0; 20_000];
+            expected[4_090..19_090].copy_from_slice(&data[3..15_003]);
+            assert!(to.bytes() == expected, "{:?}", machine.platform.kind());
+        }
+    });
+}
+
+#[test]
+fn a_copy_larger_than_a_turn_is_whole() {
+    on(&Platform::closed_host(), Config::default(), |machine| {
+        let process = machine.process();
+        let (from, to) = (process.buffer(3 << 20), process.buffer(3 << 20));
+        let data: Vec<u8> =
+            (0..3u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        from.put(0, &data);
+        run(
+            machine,
+            &process,
+            COPY,
+            &[Command::Copy { source: from.va, destination: to.va, bytes: 3 << 20 }],
+        );
+        assert!(to.bytes() == data);
+        let stats = machine.gpu.stats();
+        assert_eq!((stats.tags[&0].commands, stats.tags[&0].packets), (1, 1));
+        assert!(
+            stats.tags[&0].busy_ns > 0
+                && stats.nodes[COPY as usize].busy_ns == stats.tags[&0].busy_ns
+        );
+    });
+}
+
+#[test]
+fn a_fill_repeats_its_pattern_from_its_first_byte() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let to = process.buffer(16_384);
+        // An odd start, so that the pattern is cut by page borders.
+        let fill =
+            Command::Fill { destination: to.va.plus(4_095), bytes: 8_196, value: 0x4433_2211 };
+        run(machine, &process, COPY, &[fill]);
+        let mut expected = vec![0; 16_384];
+        for (number, byte) in expected[4_095..12_291].iter_mut().enumerate() {
+            *byte = [0x11, 0x22, 0x33, 0x44][number % 4];
+        }
+        assert!(to.bytes() == expected);
+    });
+}
+
+#[test]
+fn a_dispatch_computes_over_gpu_addresses() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let count = 3_000u64;
+        let (x, y) = (process.buffer(12_000), process.local_buffer(12_000));
+        let floats =
+            |f: fn(u32) -> f32| (0..3_000).flat_map(|i| f(i).to_le_bytes()).collect::<Vec<u8>>();
+        x.put(0, &floats(|i| i as f32));
+        y.put(0, &floats(|i| 1.0 + i as f32));
+        let args = vec![x.va.0, y.va.0, count, u64::from(2.0f32.to_bits())];
+        let saxpy = signature(ProgramId::SAXPY).expect("a program");
+        let dispatch =
+            Command::Dispatch { program: saxpy.id.0, groups: saxpy.groups_for(&args), args };
+        run(machine, &process, COMPUTE, std::slice::from_ref(&dispatch));
+        assert!(y.bytes() == floats(|i| 2.0 * i as f32 + (1.0 + i as f32)));
+        assert_eq!(run_into_fault(machine, &process, COPY, &[dispatch]).1, FaultKind::WrongEngine);
+    });
+}
+
+#[test]
+fn a_draw_is_for_the_three_d_engine_alone() {
+    on(&Platform::closed_host(), Config::default(), |machine| {
+        let process = machine.process();
+        let draw = Command::Draw { program: ProgramId::DRAW.0, groups: [1, 1, 1], args: vec![] };
+        // The engine takes it and its arguments are wrong; the others do not take it.
+        assert_eq!(run_into_fault(machine, &process, THREE_D, &[draw]).1, FaultKind::BadArguments);
+    });
+    on(&Platform::closed_host(), Config::default(), |machine| {
+        let process = machine.process();
+        let draw = Command::Draw { program: ProgramId::DRAW.0, groups: [1, 1, 1], args: vec![] };
+        assert_eq!(run_into_fault(machine, &process, COMPUTE, &[draw]).1, FaultKind::WrongEngine);
+    });
+}
+
+#[test]
+fn a_draw_paints_its_target_in_local_memory() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let colour = [200, 100, 3, 255];
+        let corner = |x, y| Vertex {
+            position: [x, y, 0.5, 1.0],
+            normal: [0.0, 0.0, -1.0],
+            uv: [0.0; 2],
+            colour,
+        };
+        let (a, b, c, d) =
+            (corner(-1.0, -1.0), corner(-1.0, 1.0), corner(1.0, 1.0), corner(1.0, -1.0));
+        let vertices = process.buffer(6 * VERTEX_LEN);
+        vertices.put(0, &vertex_bytes(&[a, b, c, a, c, d]));
+        let (target, depth) =
+            (process.local_buffer(4 * 70 * 33), process.local_buffer(4 * 70 * 33));
+        depth.put(0, &[1.0f32.to_le_bytes(); 70 * 33].concat());
+        let mut args = vec![0; 16];
+        (args[0], args[1], args[4]) = (vertices.va.0, 6, 2);
+        (args[6], args[7], args[8], args[9]) = (target.va.0, depth.va.0, 70, 33);
+        let groups = signature(ProgramId::DRAW).expect("a program").groups_for(&args);
+        run(
+            machine,
+            &process,
+            THREE_D,
+            &[Command::Draw { program: ProgramId::DRAW.0, groups, args }],
+        );
+        assert!(target.bytes().chunks_exact(4).all(|pixel| pixel == colour));
+    });
+}
+
+#[test]
+fn a_stored_value_is_visible_and_unblocks_but_interrupts_nobody() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (first, done) = (process.fence(0, 0), process.fence(0, 0));
+        let (mut storer, mut waiter) = (process.queue(COPY), process.queue(COMPUTE));
+        waiter.submit(&[first.wait(5), done.signal(1)]);
+        storer
+            .submit(&[process
+                .execute(&[Command::WriteValue { destination: first.current_va, value: 5 }], 0)]);
+        machine.await_signals(&done, 1);
+        assert_eq!(first.current.load(), 5);
+        assert!(
+            !machine
+                .seen()
+                .iter()
+                .any(|s| matches!(s, Seen::Signaled(_, va) if *va == first.current_va))
+        );
+    });
+}
+
+#[test]
+fn a_copy_onto_a_current_value_is_a_signal() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (first, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+        let value = process.buffer(8);
+        value.put(0, &9u64.to_le_bytes());
+        let (mut copier, mut waiter) = (process.queue(COPY), process.queue(THREE_D));
+        waiter.submit(&[first.wait(9), done.signal(1)]);
+        let copy = Command::Copy { source: value.va, destination: first.current_va, bytes: 8 };
+        copier.submit(&[process.execute(&[copy], 0)]);
+        machine.await_signals(&done, 1);
+        assert_eq!(first.current.load(), 9);
+    });
+}
+
+// spec: NF-013
+#[test]
+fn a_protocol_page_takes_whole_words_only() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (fence, bytes): (Fence, _) = (process.fence(1, u64::MAX), process.buffer(64));
+        let torn = Command::Copy { source: bytes.va, destination: fence.current_va, bytes: 4 };
+        assert_eq!(
+            run_into_fault(machine, &process, COPY, &[torn]),
+            (fence.current_va, FaultKind::BadPacket)
+        );
+        assert_eq!(fence.current.load(), 1);
+    });
+}
+
+#[test]
+fn a_page_fault_names_its_address() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (from, to) = (process.buffer(8_192), process.read_only_buffer(8_192));
+        let beyond = Command::Copy { source: from.va, destination: GpuVa(0xDEAD_B000), bytes: 64 };
+        let fault = run_into_fault(machine, &process, COPY, &[beyond]);
+        assert_eq!(fault, (GpuVa(0xDEAD_B000), FaultKind::WriteUnmapped));
+        let mut queue = process.queue(COPY);
+        let cases = [
+            (from.va, to.va, 64, (to.va, FaultKind::WriteUnmapped)),
+            (from.va.plus(8_000), from.va, 1_000, (from.va.plus(8_192), FaultKind::ReadUnmapped)),
+            (GpuVa(u64::MAX - 7), from.va, 64, (GpuVa(u64::MAX - 7), FaultKind::ReadUnmapped)),
+            (GpuVa(1 << 48), from.va, 64, (GpuVa(1 << 48), FaultKind::ReadUnmapped)),
+        ];
+        for (before, (source, destination, bytes, expected)) in cases.into_iter().enumerate() {
+            queue.submit(&[process.execute(&[Command::Copy { source, destination, bytes }], 0)]);
+            let is_fault = |s: &&Seen| matches!(s, Seen::Fault { .. });
+            let seen = machine.await_seen(|s| s.iter().filter(is_fault).count() == before + 2);
+            let Some(Seen::Fault { va, kind, .. }) = seen.last() else { panic!("{seen:?}") };
+            assert_eq!((*va, *kind), expected);
+            queue = process.queue(COPY);
+        }
+    });
+}
+
+#[test]
+fn an_invalidated_translation_is_not_used_again() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (from, old) = (process.buffer(4_096), process.buffer(4_096));
+        let (new_at, new) = machine.system.bulk(4_096);
+        let done = process.fence(0, 0);
+        let mut queue = process.queue(COPY);
+        let fill = process.execute(&[Command::Fill { destination: old.va, bytes: 4, value: 1 }], 0);
+        queue.submit(&[fill, done.signal(1)]);
+        machine.await_signals(&done, 1);
+        process.map_page(old.va, new_at, true);
+        machine
+            .admin(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
+            .expect("an address space");
+        queue.submit(&[fill, done.signal(2)]);
+        machine.await_signals(&done, 2);
+        assert_eq!(new.read_u64(0), Ok(1));
+        process.unmap_page(from.va);
+        machine
+            .admin(AdminCommand::InvalidateTlb { address_space: process.id, physical_gpu: 0 })
+            .expect("an address space");
+        let copy = Command::Copy { source: from.va, destination: old.va, bytes: 8 };
+        assert_eq!(
+            run_into_fault(machine, &process, COPY, &[copy]),
+            (from.va, FaultKind::ReadUnmapped)
+        );
+    });
+}
+
+// spec: ME-001
+#[test]
+fn engines_work_at_the_same_time_and_the_overlap_is_counted() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    on(&platform, Config::default(), |machine| {
+        let process = machine.process();
+        let done = [process.fence(0, 0), process.fence(0, 0)];
+        let start = machine.platform.now();
+        for (node, (fence, ns)) in [COMPUTE, COPY].into_iter().zip(done.iter().zip([1_000, 3_000]))
+        {
+            let mut queue = process.queue(node);
+            queue.submit(&[process.execute(&[Command::Timed { ns }], 0), fence.signal(1)]);
+        }
+        machine.await_signals(&done[1], 1);
+        assert_eq!(machine.platform.now().since(start), 3_000);
+        let stats = machine.gpu.stats();
+        assert_eq!((stats.overlap_ns, stats.tags[&0].busy_ns), (1_000, 4_000));
+    });
+}
+
+#[test]
+fn work_takes_its_stated_rate_on_the_virtual_clock() {
+    let rates = WorkRates { byte_ps: 500, group_ns: 70, ..WorkRates::default() };
+    on(
+        &Platform::virtual_time(StepCosts::free()),
+        Config { rates, ..Config::default() },
+        |machine| {
+            let process = machine.process();
+            let (x, y) = (process.buffer(1 << 20), process.buffer(1 << 20));
+            let start = machine.platform.now();
+            run(
+                machine,
+                &process,
+                COPY,
+                &[Command::Copy { source: x.va, destination: y.va, bytes: 1 << 20 }],
+            );
+            assert_eq!(machine.platform.now().since(start), (1 << 20) / 2);
+            let (start, args) = (machine.platform.now(), vec![x.va.0, y.va.0, 10_240, 0]);
+            let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
+            run(machine, &process, COMPUTE, &[Command::Dispatch { program: 1, groups, args }]);
+            assert_eq!(machine.platform.now().since(start), 70 * u64::from(groups[0]));
+        },
+    );
+}
+
+#[test]
+fn a_program_that_faults_says_where() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let x = process.buffer(4_096);
+        let args = vec![x.va.0, 0x7777_0000, 1_000, 0];
+        let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
+        let dispatch = Command::Dispatch { program: ProgramId::SAXPY.0, groups, args };
+        let fault = run_into_fault(machine, &process, COMPUTE, &[dispatch]);
+        assert_eq!(fault, (GpuVa(0x7777_0000), FaultKind::ReadUnmapped));
+    });
+}
+
+/// Runs packets on a new queue of `node`; returns progress value and command number of the fault,
+/// and what is known of it.
+fn fault_in(
+    machine: &Arc<Machine>,
+    process: &Process,
+    node: u32,
+    packets: &[RingPacket],
+) -> (u64, u64, FaultInfo) {
+    let before = machine.seen().len();
+    let mut queue = process.queue(node);
+    queue.submit(packets);
+    let is_fault = |s: &Seen| matches!(s, Seen::Fault { queue: q, .. } if *q == queue.id);
+    let seen = machine.await_seen(|seen| seen.iter().skip(before).any(is_fault));
+    match seen.iter().find(|s| is_fault(s)) {
+        Some(Seen::Fault { progress, command, info, .. }) => (*progress, *command, *info),
+        _ => panic!("it was seen"),
+    }
+}
+
+// spec: HS-016
+#[test]
+fn a_fault_record_says_which_buffer_command_level_argument_and_stage() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (words, read_only) = (process.buffer(4_096), process.read_only_buffer(4_096));
+        let store = |destination| Command::WriteValue { destination, value: 1 };
+        let unmapped = |page_table_level, argument, stage| FaultInfo {
+            kind: Some(FaultKind::WriteUnmapped),
+            page_table_level,
+            stage,
+            argument,
+        };
+        let nowhere = RenderPipelineStage::Unknown;
+        // The second store of the second buffer; labels do not count. Nothing is mapped near the
+        // address: the root does not lead on.
+        let label = Command::Label { name: 1 };
+        let far = store(GpuVa(1 << 46));
+        let packets = [
+            process.execute(&[store(words.va)], 6),
+            process.execute(&[label, store(words.va), far], 7),
+        ];
+        assert_eq!(fault_in(machine, &process, COPY, &packets), (7, 2, unmapped(3, 0, nowhere)));
+        let packets = [process.execute(&[store(read_only.va)], 8)];
+        assert_eq!(fault_in(machine, &process, COPY, &packets), (8, 1, unmapped(0, 0, nowhere)));
+        // The second argument of a program.
+        let args = vec![words.va.0, 1 << 46, 1_000, 0];
+        let groups = signature(ProgramId::SAXPY).expect("a program").groups_for(&args);
+        let packets =
+            [process
+                .execute(&[Command::Dispatch { program: ProgramId::SAXPY.0, groups, args }], 9)];
+        let load = |argument, stage| FaultInfo {
+            kind: Some(FaultKind::ReadUnmapped),
+            ..unmapped(3, argument, stage)
+        };
+        assert_eq!(fault_in(machine, &process, COMPUTE, &packets), (9, 1, load(2, nowhere)));
+        // The vertices of a draw.
+        let (target, depth) = (process.buffer(4 * 64 * 64), process.buffer(4 * 64 * 64));
+        let mut args = vec![0; 16];
+        (args[0], args[1], args[4]) = (1 << 46, 3, 1);
+        (args[6], args[7], args[8], args[9]) = (target.va.0, depth.va.0, 64, 64);
+        let groups = signature(ProgramId::DRAW).expect("a program").groups_for(&args);
+        let packets =
+            [process.execute(&[Command::Draw { program: ProgramId::DRAW.0, groups, args }], 10)];
+        let assembler = RenderPipelineStage::InputAssembler;
+        assert_eq!(fault_in(machine, &process, THREE_D, &packets), (10, 1, load(1, assembler)));
+        // A slot that is no packet belongs to no buffer.
+        let mut queue = process.queue(COPY);
+        queue.put_bytes(&[0xEE; 64]);
+        queue.submit(&[]);
+        let is_fault = |s: &Seen| matches!(s, Seen::Fault { queue: q, .. } if *q == queue.id);
+        let seen = machine.await_seen(|seen| seen.iter().any(is_fault));
+        let of_ring = |s: &Seen| matches!(s, Seen::Fault { progress: 0, command: 0, .. });
+        assert!(seen.iter().any(|s| is_fault(s) && of_ring(s)), "{seen:?}");
+    });
+}
+
+#[test]
+fn timed_work_gives_way_to_a_higher_priority_and_loses_no_time() {
+    let platform = Platform::virtual_time(StepCosts::free().with(Step::ThreadWake, 0));
+    on(&platform, Config::default(), |machine| {
+        let process = machine.process();
+        let (low_done, high_done) = (process.fence(0, 0), process.fence(0, 0));
+        let options =
+            |priority, tag| crate::machine::QueueOptions { priority, tag, ..Default::default() };
+        let mut low = process.queue_with(COMPUTE, options(0, 1));
+        let mut high = process.queue_with(COMPUTE, options(2, 2));
+        let timed = |ns| process.execute(&[Command::Timed { ns }], 0);
+        let start = machine.platform.now();
+        low.submit(&[timed(10_000), low_done.signal(1)]);
+        machine.platform.sleep_until(start.after(4_000));
+        high.submit(&[timed(1_000), high_done.signal(1)]);
+        machine.await_signals(&high_done, 1);
+        assert_eq!(machine.platform.now().since(start), 5_000);
+        machine.await_signals(&low_done, 1);
+        assert_eq!(machine.platform.now().since(start), 11_000);
+        let stats = machine.gpu.stats();
+        assert_eq!((stats.tags[&1].busy_ns, stats.tags[&2].busy_ns), (10_000, 1_000));
+    });
+}
+
+#[test]
+fn a_packet_of_many_commands_runs_them_in_order() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let buffer = process.buffer(8);
+        let store = |value| Command::WriteValue { destination: buffer.va, value };
+        let mut commands: Vec<Command> = (1..200).map(store).collect();
+        commands.push(Command::Label { name: 3 });
+        run(machine, &process, THREE_D, &commands);
+        assert_eq!(buffer.bulk.read_u64(0), Ok(199));
+        let stats = machine.gpu.stats();
+        assert_eq!((stats.tags[&0].commands, stats.tags[&0].packets), (200, 1));
+    });
+}
+
+#[test]
+fn commands_that_end_with_the_mapped_memory_are_read() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (page, buffer) = (process.buffer(4_096), process.buffer(8));
+        let mut writer = tidegate_gpu_abi::CommandWriter::new();
+        writer.push(&Command::WriteValue { destination: buffer.va, value: 77 });
+        let bytes = writer.to_bytes();
+        let at = 4_096 - bytes.len() as u64;
+        page.put(at, &bytes);
+        // The packet claims more than is mapped: what is there runs, then the fault names the first
+        // byte that is not.
+        let packet = RingPacket::Execute {
+            commands: page.va.plus(at),
+            bytes: 1_024,
+            progress: 0,
+            trace: tidegate_gpu_abi::TraceWords::default(),
+        };
+        let mut queue = process.queue(COPY);
+        queue.submit(&[packet]);
+        let Seen::Fault { va, kind, .. } = machine.await_fault() else { panic!("no fault") };
+        assert_eq!((va, kind), (page.va.plus(4_096), FaultKind::ReadUnmapped));
+        assert_eq!(buffer.bulk.read_u64(0), Ok(77));
+    });
+}

@@ -1,0 +1,120 @@
+//! Waits of rings latch on every platform: threads on the host race for real, the others repeat.
+
+use crate::machine::{COMPUTE, COPY, QueueOptions, THREE_D, everywhere};
+use tidegate_gpu_abi::{AdminCommand, QueueState};
+use tidegate_platform::PlatformKind;
+use tidegate_softgpu::Config;
+
+#[test]
+fn a_wait_behind_a_blocked_head_passes_though_its_value_came_and_fell() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (head, gate, done) =
+            (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
+        let over = process.fence(0, 0);
+        let (mut waiter, mut pulsing, mut freeing) =
+            (process.queue(THREE_D), process.queue(COPY), process.queue(COMPUTE));
+        waiter.submit(&[head.wait(1), gate.wait(5), done.signal(1)]);
+        pulsing.submit(&[gate.signal(5), gate.signal(0), over.signal(1)]);
+        machine.await_signals(&over, 1);
+        // Called after the pulse: it waits for the next one.
+        let mut late = process.queue(COPY);
+        let late_done = process.fence(0, 0);
+        late.submit(&[gate.wait(5), late_done.signal(1)]);
+        freeing.submit(&[head.signal(1)]);
+        machine.await_signals(&done, 1);
+        assert_eq!((gate.current.load(), late_done.current.load()), (0, 0));
+        pulsing.submit(&[gate.signal(5), gate.signal(0)]);
+        machine.await_signals(&late_done, 1);
+    });
+}
+
+/// More falling pulses than have room beside the value: the queue that waits stands behind its head
+/// all the time.
+#[test]
+fn pulses_that_fall_without_end_lose_no_wait() {
+    everywhere(Config::default(), |machine| {
+        let pulses: u64 = if machine.platform.kind() == PlatformKind::Explored { 34 } else { 500 };
+        let process = machine.process();
+        let [head, gate, done, over] =
+            [u64::MAX, u64::MAX, 0, 0].map(|monitored| process.fence(0, monitored));
+        let slots = QueueOptions { slots: 512, ..QueueOptions::default() };
+        let (mut waiter, mut pulsing) = (process.queue_with(THREE_D, slots), process.queue(COPY));
+        waiter.submit(&[head.wait(1)]);
+        for number in 0..pulses {
+            let value = 1_000 - number;
+            waiter.submit(&[gate.wait(value)]);
+            pulsing.submit(&[gate.signal(value), gate.signal(0), over.signal(number + 1)]);
+            machine.await_signals(&over, number as usize + 1);
+        }
+        waiter.submit(&[done.signal(1)]);
+        assert_eq!(done.current.load(), 0);
+        process.queue(COMPUTE).submit(&[head.signal(1)]);
+        machine.await_signals(&done, 1);
+        assert_eq!((gate.current.load(), gate.current.history_lost()), (0, 0));
+    });
+}
+
+/// Two engines pulse one fence while a third waits for each round's pulse, at the head or behind
+/// it.
+#[test]
+fn pulses_of_two_engines_lose_no_wait() {
+    everywhere(Config::default(), |machine| {
+        let rounds = if machine.platform.kind() == PlatformKind::Explored { 3 } else { 300 };
+        let process = machine.process();
+        let (gate, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+        let ends = [process.fence(0, 0), process.fence(0, 0)];
+        let mut waiter = process.queue(THREE_D);
+        let mut pulsing = [process.queue(COPY), process.queue(COMPUTE)];
+        for round in 1..=rounds {
+            waiter.submit(&[gate.wait(5), gate.wait(6), done.signal(round as u64)]);
+            for (number, (queue, end)) in pulsing.iter_mut().zip(&ends).enumerate() {
+                let value = 6 + number as u64;
+                queue.submit(&[gate.signal(value), gate.signal(0), end.signal(round as u64)]);
+            }
+            machine.await_signals(&done, round);
+            ends.iter().for_each(|end| machine.await_signals(end, round));
+        }
+        assert_eq!((gate.current.load(), gate.current.history_lost()), (0, 0));
+    });
+}
+
+#[test]
+fn a_suspended_queue_keeps_its_latched_wait() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (gate, done, over) =
+            (process.fence(0, u64::MAX), process.fence(0, 0), process.fence(0, 0));
+        let (mut waiter, mut pulsing) = (process.queue(THREE_D), process.queue(COPY));
+        waiter.submit(&[gate.wait(5), done.signal(1)]);
+        machine.poll_until(|| machine.state(waiter.id) == QueueState::Waiting);
+        machine.admin(AdminCommand::SuspendQueue { queue: waiter.id }).unwrap();
+        pulsing.submit(&[gate.signal(5), gate.signal(0), over.signal(1)]);
+        machine.await_signals(&over, 1);
+        assert_eq!(done.current.load(), 0);
+        machine.admin(AdminCommand::ResumeQueue { queue: waiter.id }).unwrap();
+        machine.await_signals(&done, 1);
+    });
+}
+
+/// A new fence moves into the cell of one that a queue still waits for, as the kernel does it.
+#[test]
+fn a_cell_made_anew_lets_the_old_wait_pass_and_starts_afresh() {
+    everywhere(Config::default(), |machine| {
+        let process = machine.process();
+        let (head, cell, done) =
+            (process.fence(0, u64::MAX), process.fence(0, u64::MAX), process.fence(0, 0));
+        let (mut waiter, mut freeing) = (process.queue(THREE_D), process.queue(COPY));
+        waiter.submit(&[head.wait(1), cell.wait(5), done.signal(1)]);
+        cell.current.condemn();
+        cell.current.renew(1, 64);
+        let mut late = process.queue(COPY);
+        let late_done = process.fence(0, 0);
+        late.submit(&[cell.wait(2), late_done.signal(1)]);
+        freeing.submit(&[head.signal(1)]);
+        machine.await_signals(&done, 1);
+        assert_eq!((cell.current.load(), late_done.current.load()), (1, 0));
+        freeing.submit(&[cell.signal(2)]);
+        machine.await_signals(&late_done, 1);
+    });
+}

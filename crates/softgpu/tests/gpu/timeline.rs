@@ -1,0 +1,111 @@
+//! What engines leave on a timeline: a span per command on their own lane, a box per packet on the
+//! queue's lane.
+
+use crate::machine::{COPY, Machine, QueueOptions, THREE_D};
+use tidegate_gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate_gpu_abi::{Command, RingPacket, TraceWords};
+use tidegate_platform::{Platform, StepCosts};
+use tidegate_softgpu::Config;
+use tidegate_trace::{Kind, LaneKind};
+
+#[test]
+fn commands_stand_on_engine_lanes_and_packets_on_queue_lanes() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    platform.enable_tracing();
+    let lane = platform.lane(LaneKind::Queue, "app", "uploads");
+    let (pass, work, fence_name) =
+        (platform.trace_name("pass"), platform.trace_name("blur"), platform.trace_fence("ready"));
+    let owned = platform.clone();
+    let report = platform.run(move || {
+        let machine = Machine::new(&owned, Config::default());
+        machine.gpu.start();
+        let process = machine.process();
+        let (ready, done) = (process.fence(0, u64::MAX), process.fence(0, 0));
+        let mut queue =
+            process.queue_with(COPY, QueueOptions { lane: lane.0 + 1, ..Default::default() });
+        let mut other = process.queue(THREE_D);
+        let words = |name, queued_ns| TraceWords { queued_ns, name, lane: lane.0 + 1 };
+        let commands = [Command::Label { name: work.0 + 1 }, Command::Timed { ns: 2_000 }];
+        let (commands, bytes) = process.commands(&commands);
+        owned.sleep_until(tidegate_platform::CpuTime(100));
+        queue.submit(&[
+            RingPacket::Wait {
+                current_value: ready.current_va,
+                value: 4,
+                epoch: 0,
+                fence_handle: 0,
+                log_entry: NO_LOG_ENTRY,
+                trace: words(fence_name.0 + 1, 40),
+            },
+            RingPacket::Execute { commands, bytes, progress: 0, trace: words(pass.0 + 1, 60) },
+            RingPacket::Signal {
+                current_value: done.current_va,
+                monitored_value: done.monitored_va,
+                value: 1,
+                fence_handle: 0,
+                log_entry: NO_LOG_ENTRY,
+                trace: words(0, 70),
+            },
+        ]);
+        other.submit(&[process.execute(&[Command::Timed { ns: 500 }], 0), ready.signal(4)]);
+        machine.await_signals(&done, 1);
+        machine.gpu.stop();
+    });
+    assert!(report.completed(), "{report:?}");
+    let trace = platform.take_trace("test");
+    let engine = |name: &str| {
+        let found = trace
+            .lanes
+            .iter()
+            .find(|l| l.kind == LaneKind::Engine && l.group == "GPU" && l.name == name);
+        found.expect("a lane per engine").id
+    };
+    let boxes = |lane| {
+        let records = trace.records.iter().filter(move |r| r.lane == lane);
+        records
+            .map(|r| (r.kind, trace.name_of(r), r.queued_ns, r.start_ns, r.end_ns, r.fence))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(boxes(engine("3D")), [(Kind::Timed, "", 100, 100, 600, None)]);
+    assert_eq!(boxes(engine("copy")), [(Kind::Timed, "blur", 600, 600, 2_600, None)]);
+    assert_eq!(
+        boxes(lane),
+        [
+            (Kind::Wait, "", 40, 100, 600, Some((fence_name, 4))),
+            (Kind::Execute, "pass", 60, 600, 2_600, None),
+            (Kind::Signal, "", 70, 2_600, 2_600, None),
+        ]
+    );
+    let of_queue = |kind| trace.records.iter().find(|r| r.kind == kind && r.queue.is_some());
+    assert_eq!(
+        of_queue(Kind::Timed).and_then(|r| r.queue),
+        Some(lane),
+        "the slice names its queue"
+    );
+    assert_eq!(trace.lost_records, 0);
+}
+
+#[test]
+fn a_gap_is_a_record_of_its_own_and_no_busy_time() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    platform.enable_tracing();
+    let owned = platform.clone();
+    let report = platform.run(move || {
+        let machine = Machine::new(&owned, Config::default());
+        machine.gpu.start();
+        let process = machine.process();
+        let done = process.fence(0, 0);
+        let mut queue = process.queue(COPY);
+        let commands =
+            [Command::Timed { ns: 300 }, Command::Gap { ns: 5_000 }, Command::Timed { ns: 200 }];
+        queue.submit(&[process.execute(&commands, 0), done.signal(1)]);
+        machine.await_signals(&done, 1);
+        let busy_ns: u64 = machine.gpu.stats().nodes.iter().map(|node| node.busy_ns).sum();
+        assert_eq!(busy_ns, 500);
+        machine.gpu.stop();
+    });
+    assert!(report.completed(), "{report:?}");
+    let trace = platform.take_trace("test");
+    let seen: Vec<_> = trace.records.iter().map(|r| (r.kind, r.duration_ns())).collect();
+    assert_eq!(seen, [(Kind::Timed, 300), (Kind::Gap, 5_000), (Kind::Timed, 200)]);
+}

@@ -1,0 +1,3 @@
+//! The display: flips, and what is on the screen, refresh by refresh.
+
+mod flips;

@@ -1,0 +1,356 @@
+//! Drivers with one wrong entry each: lost work is reported, waiters are released, and the kernel
+//! names the entry.
+
+use crate::world::*;
+use std::sync::Arc;
+use tidegate::MachineConfig;
+use tidegate::calls::{DeviceState, Status};
+use tidegate::ddi::doorbell::{ConnectDoorbellFlags, ConnectedDoorbell};
+use tidegate::ddi::fence::UpdateMonitoredValue;
+use tidegate::ddi::queue::{SubmitCommandToHwQueue, SubmitCommandVirtual};
+use tidegate::ddi::{
+    CallbackLayer, Callbacks, Dirql, Dispatch, Driver, DriverHandle, DriverLayer, EngineId,
+    InterruptData, Passive, PreemptCommand, StartInfo, Status as DdiStatus,
+};
+use tidegate::dxgkrnl::{BugCheck, DriverFault, RecoveryOutcome, TdrLevel};
+use tidegate::gpu_abi::Command;
+use tidegate::platform::{Platform, StepCosts, Word};
+
+const S: u64 = 1_000_000_000;
+
+/// The entry that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// Packets and preemption requests for them are accepted and dropped.
+    Packets,
+    /// The same, and a reset of the engine says that no packet was cut off.
+    PacketsAndReset,
+    /// Command buffers of hardware queues are accepted and dropped.
+    HwQueueCommands,
+    /// No hardware watches the page of a connected doorbell.
+    Doorbells,
+    /// The interrupt routine reports nothing.
+    InterruptRoutine,
+    /// The deferred routine does not call DxgkCbNotifyDpc.
+    DpcRoutine,
+    /// The new MonitoredValue is not stored.
+    UpdateMonitoredValues,
+}
+
+struct WrongDriver {
+    inner: Arc<dyn Driver>,
+    wrong: Wrong,
+    platform: Platform,
+    last_packet: Word,
+}
+
+/// The kernel, as the driver behind a [`WrongDriver`] sees it.
+struct Silent(Arc<dyn Callbacks>);
+
+impl CallbackLayer for Silent {
+    fn inner(&self) -> &dyn Callbacks {
+        &*self.0
+    }
+
+    fn notify_interrupt(&self, _level: &Dirql<'_>, _data: InterruptData) {}
+}
+
+impl DriverLayer for WrongDriver {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn start_device(&self, level: &Passive, mut start: StartInfo) -> Result<(), DdiStatus> {
+        if self.wrong == Wrong::InterruptRoutine {
+            start.callbacks = Arc::new(Silent(start.callbacks));
+        }
+        self.inner.start_device(level, start)
+    }
+
+    fn submit_command_virtual(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandVirtual,
+    ) -> Result<(), DdiStatus> {
+        match self.wrong {
+            Wrong::Packets | Wrong::PacketsAndReset => {
+                self.last_packet.store(args.submission_fence_id.into());
+                Ok(())
+            }
+            _ => self.inner.submit_command_virtual(level, args),
+        }
+    }
+
+    fn preempt_command(&self, level: &Dispatch, args: PreemptCommand) -> Result<(), DdiStatus> {
+        match self.wrong {
+            Wrong::Packets | Wrong::PacketsAndReset => Ok(()),
+            _ => self.inner.preempt_command(level, args),
+        }
+    }
+
+    fn reset_engine(&self, level: &Passive, engine: EngineId) -> Result<u32, DdiStatus> {
+        let aborted = self.inner.reset_engine(level, engine)?;
+        Ok(if self.wrong == Wrong::Packets { self.last_packet.load() as u32 } else { aborted })
+    }
+
+    fn submit_command_to_hw_queue(
+        &self,
+        level: &Dispatch,
+        args: SubmitCommandToHwQueue,
+    ) -> Result<(), DdiStatus> {
+        match self.wrong {
+            Wrong::HwQueueCommands => Ok(()),
+            _ => self.inner.submit_command_to_hw_queue(level, args),
+        }
+    }
+
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, DdiStatus> {
+        let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
+        if self.wrong == Wrong::Doorbells {
+            connected.page = self.platform.page(connected.page.len());
+        }
+        Ok(connected)
+    }
+
+    fn update_monitored_values(&self, level: &Dirql<'_>, fences: &[UpdateMonitoredValue<'_>]) {
+        if self.wrong != Wrong::UpdateMonitoredValues {
+            self.inner.update_monitored_values(level, fences);
+        }
+    }
+
+    fn dpc_routine(&self, level: &Dispatch) {
+        if self.wrong != Wrong::DpcRoutine {
+            self.inner.dpc_routine(level);
+        }
+    }
+}
+
+fn wrong_world(wrong: Wrong, change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let (own, last_packet) = (platform.clone(), platform.page(1).word(0));
+    let layer = |inner| -> Arc<dyn Driver> {
+        Arc::new(WrongDriver { inner, wrong, platform: own, last_packet })
+    };
+    start_around(platform, change, None, layer).unwrap()
+}
+
+/// Runs `main` on a machine whose driver has this wrong entry. The kernel keeps the machine going.
+fn run(wrong: Wrong, main: impl FnOnce(&World) + Send + 'static) -> Arc<World> {
+    let (w, report) = wrong_world(wrong, |config| config).run_to_report(main);
+    assert!(report.completed(), "{wrong:?}: {report:?}, {:?}", w.machine.standstill(&report));
+    assert_eq!(w.machine.adapter().bug_checks(), [], "{wrong:?}");
+    w
+}
+
+fn only_recovery(w: &World) -> (RecoveryOutcome, String) {
+    let reports = w.machine.adapter().recoveries();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    (reports[0].outcome.clone(), reports[0].noticed.clone())
+}
+
+fn faults(w: &World) -> Vec<String> {
+    w.machine.adapter().driver_faults().iter().map(DriverFault::to_string).collect()
+}
+
+fn contains(text: &str, parts: &[&str]) {
+    parts.iter().for_each(|part| assert!(text.contains(part), "{part}: {text}"));
+}
+
+/// A fence that a context signals behind one packet.
+fn packet_done(w: &World) -> tidegate::calls::FenceInstance {
+    let (context, done) = (w.context(0), w.native(0));
+    w.submit_packet(context, &[Command::Timed { ns: 1000 }]);
+    w.kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
+    done
+}
+
+#[test]
+fn packets_that_are_accepted_and_never_run_are_a_time_out_that_names_the_calls() {
+    run(Wrong::Packets, |w| {
+        let done = packet_done(w);
+        assert_eq!(w.wait(done.handle, 1), Err(Status::DEVICE_REMOVED));
+        assert_eq!(w.platform.now().0 / S, 4, "the delay, and the delay of the request");
+        let (outcome, noticed) = only_recovery(w);
+        assert_eq!(outcome, RecoveryOutcome::EngineReset);
+        let calls = ["DxgkDdiSubmitCommandVirtual 1 at 0 ms", "DxgkDdiPreemptCommand 2 at 2000 ms"];
+        contains(&noticed, &calls);
+        contains(&noticed, &["queue 1 has work on node 0", "reported up to 0"]);
+    });
+}
+
+// Packets that no reset cut off are submitted again and lost again, until the limit of time-outs is
+// reached.
+#[test]
+fn packets_that_a_driver_loses_again_and_again_stop_the_adapter_and_name_the_calls() {
+    let (w, report) = wrong_world(Wrong::PacketsAndReset, |config| config).run_to_report(|w| {
+        let done = packet_done(w);
+        assert_eq!(w.wait(done.handle, 1), Err(Status::DEVICE_REMOVED));
+        assert_eq!(w.platform.now().0 / S, 20, "five time-outs");
+    });
+    assert!(report.completed(), "{report:?}");
+    let broken = w.machine.adapter().bug_checks();
+    let [BugCheck::TooManyTimeouts(what)] = &broken[..] else { panic!("{broken:?}") };
+    contains(
+        what,
+        &["DxgkDdiSubmitCommandVirtual 9 at 16000 ms", "DxgkDdiPreemptCommand 10 at 18000 ms"],
+    );
+    let lines = w.machine.standstill(&report);
+    assert!(lines.iter().any(|line| line.starts_with("the adapter stopped: ")), "{lines:?}");
+}
+
+// spec: PRE-096
+#[test]
+fn command_buffers_that_are_accepted_and_never_run_cost_their_device_and_name_the_call() {
+    run(Wrong::HwQueueCommands, |w| {
+        let queue = w.hw_queue();
+        w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
+        assert_eq!(w.wait(queue.progress_fence, 1), Err(Status::DEVICE_REMOVED));
+        let (outcome, noticed) = only_recovery(w);
+        assert_eq!(outcome, RecoveryOutcome::DeviceLost);
+        contains(
+            &noticed,
+            &["DxgkDdiSubmitCommandToHwQueue 1 at 0 ms", "DxgkDdiSuspendContext 1 at 4000 ms"],
+        );
+        contains(&noticed, &["neither running nor held back", "reported up to 0"]);
+        assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(_))));
+        assert!(!w.driver.take_names().contains(&"ResetHwEngine"), "the engine has nothing of it");
+    });
+}
+
+// The request takes the queue off the run list and puts it back, and the hardware reads its ring
+// then.
+// spec: PRE-099
+#[test]
+fn a_ring_that_no_hardware_watches_runs_with_the_request_and_its_calls_are_named() {
+    run(Wrong::Doorbells, |w| {
+        let queue = w.connected_queue(0);
+        let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 1000 }]);
+        let (commands, trace) = (tidegate::gpu_abi::GpuVa(gpu_va), Default::default());
+        queue.doorbell.last_queued.store(1);
+        queue.push(&tidegate::gpu_abi::RingPacket::Execute { commands, bytes, progress: 1, trace });
+        w.wait(queue.queue.progress_fence, 1).unwrap();
+        assert_eq!(w.platform.now().0 / S, 4, "two looks");
+        w.pass(4 * S);
+        let faults = faults(w);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        contains(
+            &faults[0],
+            &["DxgkDdiConnectDoorbell", "queue 1 has work on node 0", "reported up to 0"],
+        );
+        assert_eq!(w.machine.adapter().recoveries(), []);
+    });
+}
+
+// spec: PRE-096
+#[test]
+fn work_that_a_process_announces_and_never_rings_costs_its_device_alone() {
+    world().run(|w| {
+        let (n, liar) = (Neighbour::of(w, "innocent"), w.connected_queue(0));
+        let innocent = n.queue(0, 7);
+        liar.doorbell.last_queued.store(9);
+        assert_eq!(w.wait(liar.queue.progress_fence, 1), Err(Status::DEVICE_REMOVED));
+        let (outcome, noticed) = only_recovery(w);
+        assert_eq!(outcome, RecoveryOutcome::DeviceLost);
+        contains(&noticed, &["DxgkDdiConnectDoorbell at 0 ms", "neither running nor held back"]);
+        n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
+        n.finish(&innocent, 1);
+        assert_eq!((faults(w), n.state()), (vec![], Ok(DeviceState::Active)));
+    });
+}
+
+// spec: PRE-097
+#[test]
+fn a_completion_that_no_interrupt_reports_is_found_and_counted() {
+    run(Wrong::InterruptRoutine, |w| {
+        let done = packet_done(w);
+        w.wait(done.handle, 1).unwrap();
+        assert_eq!(w.machine.adapter().stats().lost_completions, 1);
+        let faults = faults(w);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        contains(
+            &faults[0],
+            &["DxgkDdiInterruptRoutine", "packet 1 of node 0", "DxgkDdiQueryCurrentFence"],
+        );
+    });
+    run(Wrong::InterruptRoutine, |w| {
+        let queue = w.hw_queue();
+        w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
+        w.wait(queue.progress_fence, 1).unwrap();
+        assert_eq!(w.platform.now().0 / S, 2, "the periodic look");
+        assert_eq!(w.machine.adapter().stats().missed_interrupts, 1);
+        contains(
+            &faults(w)[0],
+            &["DxgkDdiInterruptRoutine", "fence 'progress' reached 1", "no interrupt named it"],
+        );
+        assert_eq!(w.machine.adapter().recoveries(), []);
+    });
+}
+
+// spec: PRE-098
+#[test]
+fn reports_that_no_deferred_routine_takes_are_taken_and_counted() {
+    run(Wrong::DpcRoutine, |w| {
+        let done = packet_done(w);
+        w.wait(done.handle, 1).unwrap();
+        assert_eq!(w.machine.adapter().stats().missed_dpcs, 1);
+        contains(&faults(w)[0], &["DxgkDdiDpcRoutine", "did not call DxgkCbNotifyDpc"]);
+        assert_eq!(w.machine.adapter().recoveries(), []);
+    });
+}
+
+// spec: PRE-097
+#[test]
+fn a_monitored_value_that_is_not_stored_is_found_and_its_entry_is_named() {
+    run(Wrong::UpdateMonitoredValues, |w| {
+        let queue = w.hw_queue();
+        w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
+        w.wait(queue.progress_fence, 1).unwrap();
+        assert_eq!(w.machine.adapter().stats().missed_interrupts, 1);
+        contains(
+            &faults(w)[0],
+            &["DxgkDdiUpdateMonitoredValues", "was set to 0", "its waiters miss 1"],
+        );
+    });
+}
+
+/// Without timeout detection a machine stands still; its report names the last calls of the queue.
+#[test]
+fn the_report_of_a_machine_that_stands_still_names_the_last_calls() {
+    for (wrong, call) in [
+        (
+            Wrong::Packets,
+            "queue 1 has work on node 0: last calls DxgkDdiSubmitCommandVirtual 1 at 0 ms",
+        ),
+        (
+            Wrong::HwQueueCommands,
+            "queue 1 has work on node 0: last calls DxgkDdiSubmitCommandToHwQueue 1 at 0 ms",
+        ),
+    ] {
+        let off = |mut config: MachineConfig| {
+            config.kernel.tdr.level = TdrLevel::Off;
+            config
+        };
+        let (w, report) = wrong_world(wrong, off).run_to_report(move |w| {
+            let outcome = match wrong {
+                Wrong::Packets => {
+                    let done = packet_done(w);
+                    w.wait(done.handle, 1)
+                }
+                _ => {
+                    let queue = w.hw_queue();
+                    w.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
+                    w.wait(queue.progress_fence, 1)
+                }
+            };
+            assert_eq!(outcome, Err(Status::CANCELLED));
+        });
+        assert!(!report.completed());
+        let lines = w.machine.standstill(&report);
+        assert!(lines.iter().any(|line| line.starts_with(call)), "{lines:?}");
+    }
+}

@@ -1,0 +1,500 @@
+//! Waits latch: a wait whose value was reached after its call is satisfied, whatever the fence
+//! becomes, on every kind of queue and on the CPU. A pulse here is a signal of the value and a
+//! rewind to 0 right behind it.
+
+use crate::world::{UserQueue, World, at, signal_packet, store, wait_packet, world, world_with};
+use tidegate::calls::{AllocationKind, FenceInstance, FenceValue, Handle, HwQueue, WaitMode};
+use tidegate::d3dukmdt::fence_cell::MAX_ANNEX_PEAKS;
+use tidegate::ddi::{Driver, DriverHandle, Passive};
+use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate::kmd::{DoorbellModel, InterruptMode};
+use tidegate::platform::{Event, Word};
+
+const SETTLED_NS: u64 = 100_000;
+
+/// What a queue is fed by.
+enum Kind {
+    Context(Handle),
+    Kernel(HwQueue),
+    Ring(Box<UserQueue>),
+}
+
+impl Kind {
+    /// One of each, on node 0.
+    fn each(w: &World) -> [Kind; 3] {
+        [
+            Kind::Context(w.context(0)),
+            Kind::Kernel(w.hw_queue_on(0)),
+            Kind::Ring(Box::new(w.connected_queue(0))),
+        ]
+    }
+
+    fn wait(&self, w: &World, fence: &FenceInstance, value: u64) {
+        match self {
+            Kind::Context(context) => w.kernel.wait_from_gpu(*context, &at(fence, value)).unwrap(),
+            Kind::Kernel(queue) => {
+                w.kernel.submit_wait_to_hw_queue(queue.handle, &at(fence, value)).unwrap();
+            }
+            Kind::Ring(queue) => queue.push(&wait_packet(fence, value, NO_LOG_ENTRY)),
+        }
+    }
+
+    fn signal(&self, w: &World, fence: &FenceInstance, value: u64) {
+        match self {
+            Kind::Context(context) => {
+                w.kernel.signal_from_gpu(*context, &at(fence, value)).unwrap()
+            }
+            Kind::Kernel(queue) => {
+                w.kernel.submit_signal_to_hw_queue(queue.handle, &at(fence, value)).unwrap();
+            }
+            Kind::Ring(queue) => queue.push(&signal_packet(fence, value, NO_LOG_ENTRY)),
+        }
+    }
+}
+
+/// Who pulses.
+enum Pulser {
+    Cpu,
+    /// A ring on another engine; how many entries its log has, 0 if it writes none, and how many it
+    /// has written.
+    Ring(Box<UserQueue>, u32, Word),
+    /// Plain stores of a kernel-mode queue on another engine, and its last progress value.
+    Stores(HwQueue),
+}
+
+impl Pulser {
+    fn each(w: &World) -> [Pulser; 3] {
+        [Pulser::Cpu, Pulser::ring(w, 0), Pulser::Stores(w.hw_queue_on(2))]
+    }
+
+    fn ring(w: &World, log_entries: u32) -> Pulser {
+        Pulser::Ring(Box::new(w.connected_queue(1)), log_entries, w.platform.page(1).word(0))
+    }
+
+    /// Returns when the fence is at 0 again.
+    fn pulse(&self, w: &World, fence: &FenceInstance, value: u64) {
+        match self {
+            Pulser::Cpu => {
+                w.signal(fence, value);
+                w.signal(fence, 0);
+            }
+            Pulser::Ring(queue, log_entries, written) => {
+                for value in [value, 0] {
+                    let entry = written.fetch_add(1).checked_rem(u64::from(*log_entries));
+                    queue.put(&signal_packet(
+                        fence,
+                        value,
+                        entry.map_or(NO_LOG_ENTRY, |e| e as u32),
+                    ));
+                }
+                queue.ring();
+                w.pass(SETTLED_NS);
+            }
+            Pulser::Stores(queue) => {
+                let next = queue.progress_value.load() + 1;
+                let va = fence.current_value_gpu_va;
+                w.submit(queue, next, &[store(va, value), store(va, 0)]);
+                w.wait(queue.progress_fence, next).unwrap();
+            }
+        }
+        assert_eq!(fence.value.load(), 0);
+    }
+}
+
+fn interrupts(mode: InterruptMode, log_entries: u32) -> World {
+    world_with(|mut config| {
+        config.driver.interrupt = mode;
+        config.kernel.log_entries = log_entries;
+        config
+    })
+}
+
+fn without_history() -> World {
+    world_with(|mut config| {
+        config.driver.fence_history = false;
+        config
+    })
+}
+
+/// The driver's handle of the context of the hardware queue made last.
+fn context_of_last_queue(w: &World) -> DriverHandle {
+    w.hooked.told().queues.last().unwrap().0.context
+}
+
+// spec: ME-042
+#[test]
+fn a_cpu_wait_latches_in_every_interrupt_mode_with_logs_and_without_room_in_them() {
+    let cases = [
+        (InterruptMode::FenceArray, 84, false),
+        (InterruptMode::FenceArray, 1, true),
+        (InterruptMode::NullArray, 84, false),
+        (InterruptMode::NullArray, 1, true),
+        (InterruptMode::HwQueue, 84, true),
+        (InterruptMode::HwQueue, 84, false),
+        // Each pulse runs over the entry of its own first signal.
+        (InterruptMode::HwQueue, 1, true),
+    ];
+    for (mode, entries, logged) in cases {
+        interrupts(mode, entries).run(move |w| {
+            let fence = w.native(0);
+            let queue = Pulser::ring(w, if logged { entries } else { 0 });
+            for round in 0..50 {
+                let (five, six) = (w.wait_event(&fence, 5), w.wait_event(&fence, 6));
+                queue.pulse(w, &fence, 5);
+                assert!(five.is_set(), "{mode:?} with {entries} entries, round {round}");
+                let late = w.wait_event(&fence, 5);
+                w.pass(SETTLED_NS);
+                assert!(!late.is_set() && !six.is_set(), "{mode:?}: 5 was before, and 6 never");
+                queue.pulse(w, &fence, 6);
+                assert!(
+                    late.is_set() && six.is_set(),
+                    "{mode:?} with {entries} entries, round {round}"
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn a_cpu_wait_latches_whoever_pulses() {
+    world().run(|w| {
+        for pulser in [Pulser::Cpu, Pulser::ring(w, 0)] {
+            let fence = w.native(0);
+            let (blocked, five) = (w.platform.event(true), w.wait_event(&fence, 5));
+            let (kernel, waits, over) = (w.kernel.clone(), at(&fence, 4), blocked.clone());
+            let waiter = w.platform.spawn("waiter", move || {
+                kernel.wait_from_cpu(&waits, WaitMode::All, None).unwrap();
+                over.set(tidegate::platform::Step::ThreadWake);
+            });
+            w.pass(SETTLED_NS);
+            pulser.pulse(w, &fence, 5);
+            waiter.join();
+            assert!(blocked.is_set() && five.is_set());
+        }
+        // Of plain stores nobody is told: whoever looks next finds what was.
+        let fence = w.native(0);
+        let five = w.wait_event(&fence, 5);
+        Pulser::Stores(w.hw_queue_on(2)).pulse(w, &fence, 5);
+        assert!(!five.is_set());
+        w.signal(&fence, 0);
+        assert!(five.is_set());
+    });
+}
+
+// spec: ME-043
+#[test]
+fn a_queue_passes_a_wait_that_was_pulsed_behind_a_blocked_head_and_at_the_head() {
+    world().run(|w| {
+        for pulser in Pulser::each(w) {
+            for queue in Kind::each(w) {
+                let [head, gate, done] = [(); 3].map(|()| w.native(0));
+                queue.wait(w, &head, 1);
+                queue.wait(w, &gate, 5);
+                queue.signal(w, &done, 1);
+                let plain = matches!(pulser, Pulser::Stores(_));
+                pulser.pulse(w, &gate, 5);
+                assert_eq!(done.value.load(), 0, "the head holds the queue");
+                if plain {
+                    // Plain stores tell the kernel nothing; this signal is news for it.
+                    w.signal(&gate, 0);
+                }
+                w.signal(&head, 1);
+                w.wait(done.handle, 1).unwrap();
+                // At the head.
+                queue.wait(w, &gate, 5);
+                queue.signal(w, &done, 2);
+                w.pass(SETTLED_NS);
+                assert_eq!(done.value.load(), 1, "this wait was called after the pulse");
+                pulser.pulse(w, &gate, 5);
+                if plain {
+                    w.signal(&gate, 0);
+                }
+                w.wait(done.handle, 2).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_context_latches_pulses_of_monitored_fences() {
+    world().run(|w| {
+        let context = Kind::Context(w.context(0));
+        let [head, gate, done] = [(); 3].map(|()| w.monitored(0));
+        context.wait(w, &head, 1);
+        context.wait(w, &gate, 5);
+        context.signal(w, &done, 1);
+        let five = w.wait_event(&gate, 5);
+        // A packet of another context pulses; its completion brings the scan.
+        let va = gate.current_value_gpu_va;
+        w.submit_packet(w.context(1), &[store(va, 5), store(va, 0)]);
+        w.pass(SETTLED_NS);
+        assert!(five.is_set() && done.value.load() == 0);
+        w.signal(&head, 1);
+        w.wait(done.handle, 1).unwrap();
+    });
+}
+
+// spec: NF-107
+#[test]
+fn a_suspended_queue_loses_no_pulse() {
+    world().run(|w| {
+        for pulser in Pulser::each(w) {
+            let queue = Kind::Ring(Box::new(w.connected_queue(0)));
+            let context = context_of_last_queue(w);
+            let [parked, unseen, done] = [(); 3].map(|()| w.native(0));
+            queue.wait(w, &parked, 5);
+            w.pass(SETTLED_NS);
+            w.hooked.suspend_context(&Passive::enter(), context, 0).unwrap();
+            // Published while suspended: the hardware has not seen it.
+            queue.wait(w, &unseen, 7);
+            queue.signal(w, &done, 1);
+            pulser.pulse(w, &parked, 5);
+            pulser.pulse(w, &unseen, 7);
+            w.pass(SETTLED_NS);
+            assert_eq!(done.value.load(), 0, "it is suspended");
+            w.hooked.resume_context(&Passive::enter(), context).unwrap();
+            w.wait(done.handle, 1).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_queue_without_its_doorbell_loses_no_pulse() {
+    let w = world_with(|mut config| {
+        config.driver.doorbells = DoorbellModel::Dedicated { physical: 1 };
+        config
+    });
+    w.run(|w| {
+        let [parked, unseen, done] = [(); 3].map(|()| w.native(0));
+        let victim = w.connected_queue(0);
+        victim.push(&wait_packet(&parked, 5, NO_LOG_ENTRY));
+        w.pass(SETTLED_NS);
+        // The only doorbell goes to another queue, which pulses.
+        let pulser = Pulser::ring(w, 0);
+        assert_eq!(w.machine.adapter().stats().doorbell_victims, 1);
+        victim.put(&wait_packet(&unseen, 7, NO_LOG_ENTRY));
+        victim.put(&signal_packet(&done, 1, NO_LOG_ENTRY));
+        victim.ring();
+        pulser.pulse(w, &parked, 5);
+        pulser.pulse(w, &unseen, 7);
+        assert_eq!(done.value.load(), 0, "nobody heard of the ring");
+        victim.connect(w).unwrap();
+        victim.ring();
+        w.wait(done.handle, 1).unwrap();
+    });
+}
+
+#[test]
+fn a_wait_after_a_rewind_sees_only_the_lower_value() {
+    world().run(|w| {
+        for pulser in Pulser::each(w) {
+            for queue in Kind::each(w) {
+                let [gate, done] = [(); 2].map(|()| w.native(0));
+                pulser.pulse(w, &gate, 5);
+                queue.wait(w, &gate, 5);
+                queue.signal(w, &done, 1);
+                let event = w.wait_event(&gate, 5);
+                w.signal(&gate, 4);
+                w.pass(SETTLED_NS);
+                assert!(done.value.load() == 0 && !event.is_set());
+                w.signal(&gate, 5);
+                w.wait(done.handle, 1).unwrap();
+                assert!(event.is_set());
+            }
+        }
+    });
+}
+
+// spec: MF-043
+#[test]
+fn each_condition_of_a_wait_for_all_latches_on_its_own() {
+    world().run(|w| {
+        for pulser in [Pulser::Cpu, Pulser::ring(w, 0)] {
+            let [first, second, done, packets] = [(); 4].map(|()| w.native(0));
+            let both = [&first, &second].map(|fence| FenceValue { fence: fence.handle, value: 5 });
+            let event = w.platform.event(true);
+            w.kernel.wait_from_cpu(&both, WaitMode::All, Some(event.clone())).unwrap();
+            let (context, queue) = (w.context(0), w.hw_queue_on(0));
+            w.kernel.wait_from_gpu(context, &both).unwrap();
+            w.kernel.signal_from_gpu(context, &at(&packets, 1)).unwrap();
+            w.kernel.submit_wait_to_hw_queue(queue.handle, &both).unwrap();
+            w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&done, 1)).unwrap();
+            pulser.pulse(w, &first, 6);
+            pulser.pulse(w, &first, 5);
+            assert!(!event.is_set() && done.value.load() + packets.value.load() == 0);
+            pulser.pulse(w, &second, 5);
+            w.wait(done.handle, 1).unwrap();
+            w.wait(packets.handle, 1).unwrap();
+            assert!(event.is_set(), "never were both at 5");
+        }
+    });
+}
+
+// spec: ME-032
+#[test]
+fn the_largest_value_can_be_waited_for_and_0_is_always_reached() {
+    world().run(|w| {
+        for pulser in Pulser::each(w) {
+            for queue in Kind::each(w) {
+                let [gate, done] = [(); 2].map(|()| w.native(0));
+                queue.wait(w, &gate, 0);
+                queue.signal(w, &done, 1);
+                w.wait(done.handle, 1).unwrap();
+                queue.wait(w, &gate, u64::MAX);
+                queue.signal(w, &done, 2);
+                let event = w.wait_event(&gate, u64::MAX);
+                pulser.pulse(w, &gate, u64::MAX - 1);
+                w.pass(SETTLED_NS);
+                assert!(done.value.load() == 1 && !event.is_set());
+                pulser.pulse(w, &gate, u64::MAX);
+                if matches!(pulser, Pulser::Stores(_)) {
+                    w.signal(&gate, 0);
+                }
+                w.wait(done.handle, 2).unwrap();
+                assert!(event.is_set());
+            }
+        }
+    });
+}
+
+// spec: NF-107
+#[test]
+fn waits_that_outlive_their_fence_pass_and_leave_the_next_one_alone() {
+    world().run(|w| {
+        let [head, dying, done, held] = [(); 4].map(|()| w.native(0));
+        // One queue holds the wait behind another, one is held by it.
+        let (behind, parked) = (w.connected_queue(0), w.connected_queue(1));
+        behind.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
+        behind.push(&wait_packet(&dying, 5, NO_LOG_ENTRY));
+        behind.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
+        parked.push(&wait_packet(&dying, 6, NO_LOG_ENTRY));
+        parked.push(&signal_packet(&held, 1, NO_LOG_ENTRY));
+        w.pass(SETTLED_NS);
+        w.kernel.destroy_synchronization_object(dying.handle).unwrap();
+        let next = w.native(2);
+        assert_eq!(
+            next.current_value_gpu_va, dying.current_value_gpu_va,
+            "it stands where the other stood"
+        );
+        w.wait(held.handle, 1).unwrap();
+        let (three, seven) = (w.wait_event(&next, 3), w.wait_event(&next, 7));
+        assert_eq!(done.value.load(), 0);
+        w.signal(&head, 1);
+        w.wait(done.handle, 1).unwrap();
+        w.pass(SETTLED_NS);
+        assert!(next.value.load() == 2 && !three.is_set() && !seven.is_set());
+        // The new fence latches as any.
+        behind.push(&wait_packet(&next, 3, NO_LOG_ENTRY));
+        behind.push(&signal_packet(&done, 2, NO_LOG_ENTRY));
+        w.pass(SETTLED_NS);
+        assert_eq!(done.value.load(), 1);
+        Pulser::ring(w, 0).pulse(w, &next, 3);
+        w.wait(done.handle, 2).unwrap();
+        assert!(three.is_set() && !seven.is_set());
+    });
+}
+
+#[test]
+fn ten_thousand_pulses_lose_no_waiter() {
+    world().run(|w| {
+        let (fence, passed) = (w.native(0), w.native(0));
+        let (pulsing, waiting) = (w.connected_queue(1), w.connected_queue(0));
+        for round in 1..=10_000 {
+            let event = w.wait_event(&fence, 5);
+            waiting.push(&wait_packet(&fence, 4, NO_LOG_ENTRY));
+            waiting.push(&signal_packet(&passed, round, NO_LOG_ENTRY));
+            if round % 2 == 0 {
+                w.signal(&fence, 5);
+                w.signal(&fence, 0);
+            } else {
+                pulsing.push(&signal_packet(&fence, 5, NO_LOG_ENTRY));
+                pulsing.push(&signal_packet(&fence, 0, NO_LOG_ENTRY));
+            }
+            until(&event);
+            w.wait(passed.handle, round).unwrap();
+            if round % 2 == 1 {
+                // The next round's waits are called when this one's pulse is over.
+                while fence.value.load() != 0 {
+                    w.pass(100);
+                }
+            }
+        }
+        w.kernel.destroy_synchronization_object(fence.handle).unwrap();
+        assert_eq!(w.machine.adapter().stats().fence_history_lost, 0);
+    });
+}
+
+fn until(event: &Event) {
+    event.wait_for(None, "a value that is pulsed");
+}
+
+#[test]
+fn hardware_without_histories_tests_the_level_and_the_kernel_latches_what_it_sees() {
+    without_history().run(|w| {
+        assert!(w.native(0).epoch.is_none(), "there is nothing to be loaded before a wait");
+        for queue in Kind::each(w) {
+            let [head, gate, done] = [(); 3].map(|()| w.native(0));
+            queue.wait(w, &head, 1);
+            queue.wait(w, &gate, 5);
+            queue.signal(w, &done, 1);
+            let event = w.wait_event(&gate, 5);
+            Pulser::Cpu.pulse(w, &gate, 5);
+            assert!(event.is_set(), "the kernel stored the value itself");
+            w.signal(&head, 1);
+            w.pass(SETTLED_NS);
+            let ring = matches!(queue, Kind::Ring(_));
+            assert_eq!(
+                done.value.load(),
+                u64::from(!ring),
+                "a ring's wait is looked at when it is at the head"
+            );
+            w.signal(&gate, 5);
+            w.wait(done.handle, 1).unwrap();
+        }
+    });
+}
+
+#[test]
+fn peaks_that_found_no_room_are_counted_when_the_fence_ends() {
+    let w = world();
+    let fences = [w.native(0), w.monitored(0)];
+    let lost = |w: &World| w.machine.adapter().stats().fence_history_lost;
+    for (number, fence) in (0..).zip(&fences) {
+        // Each peak is below the one before, so none stands for another: 30 stand in the page, the
+        // others in the annex.
+        let most = 30 + MAX_ANNEX_PEAKS as u64;
+        let oldest = w.wait_event(fence, 1_000_000);
+        for value in (900_000 - most..=900_001).rev() {
+            w.signal(fence, value);
+        }
+        let reached = w.wait_event(fence, 900_000 - most);
+        assert!(!oldest.is_set() && reached.is_set() && lost(&w) == number * most / 2);
+        w.kernel.destroy_synchronization_object(fence.handle).unwrap();
+        assert_eq!(lost(&w), (number + 1) * most / 2, "one peak more than there is room for");
+    }
+}
+
+#[test]
+fn a_copy_onto_a_fence_is_a_signal_that_latches() {
+    world().run(|w| {
+        let [head, gate, done] = [(); 3].map(|()| w.native(0));
+        let (ring, copies) = (w.connected_queue(0), w.hw_queue_on(2));
+        ring.push(&wait_packet(&head, 1, NO_LOG_ENTRY));
+        ring.push(&wait_packet(&gate, 5, NO_LOG_ENTRY));
+        ring.push(&signal_packet(&done, 1, NO_LOG_ENTRY));
+        let (bytes, source) = w.bytes(16);
+        bytes.write(0, &5_u64.to_le_bytes()).unwrap();
+        let onto = gate.current_value_gpu_va;
+        w.submit(
+            &copies,
+            1,
+            &[crate::world::copy_word(onto, source), crate::world::copy_word(onto, source + 8)],
+        );
+        w.wait(copies.progress_fence, 1).unwrap();
+        assert_eq!(gate.value.load(), 0);
+        w.signal(&head, 1);
+        w.wait(done.handle, 1).unwrap();
+        // Memory that is no fence has no history: a wait for a word of it is judged by the word.
+        let _plain = w.allocate(64, AllocationKind::Protocol);
+    });
+}

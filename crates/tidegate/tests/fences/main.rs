@@ -1,0 +1,15 @@
+//! Fences of every kind: storage, signals, waits that latch, sharing between devices and adapters.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod coherency;
+mod cross_adapter;
+mod latching_waits;
+mod monitored;
+mod monitored_progress;
+mod narrow_atomics;
+mod random_signals_and_waits;
+mod sharing;
+mod signals;
+mod storage;

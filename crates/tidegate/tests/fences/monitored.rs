@@ -1,0 +1,375 @@
+//! Monitored fences through the kernel's calls: creation, signals and waits of CPU and GPU,
+//! destruction, and the loss of a device.
+
+use crate::world::{World, at, store, world};
+use tidegate::calls::{
+    CreateMonitoredFence, DeviceState, FenceInstance, FenceValue, Handle, SignalFlags, Status,
+    SubmitCommand, SyncObjectFlags, WaitMode,
+};
+use tidegate::gpu_abi::{Command, GpuVa};
+use tidegate::platform::WaitEnd;
+
+/// Work that keeps an engine for a while.
+const LONG: Command = Command::Timed { ns: 1_000_000 };
+
+fn wait_from_gpu(w: &World, context: Handle, fences: &[FenceValue]) {
+    w.kernel.wait_from_gpu(context, fences).unwrap();
+}
+
+fn signal_from_gpu(w: &World, context: Handle, fence: &FenceInstance, value: u64) {
+    w.kernel.signal_from_gpu(context, &at(fence, value)).unwrap();
+}
+
+// spec: MF-001
+#[test]
+fn cpu_and_gpu_wait_for_what_cpu_or_gpu_signals() {
+    world().run(|w| {
+        let (first, second) = (w.context(0), w.context(1));
+        for gpu_signals in [false, true] {
+            let (fence, after) = (w.monitored(0), w.monitored(0));
+            let event = w.wait_event(&fence, 3);
+            wait_from_gpu(w, first, &at(&fence, 3));
+            signal_from_gpu(w, first, &after, 1);
+            w.pass(1_000);
+            assert!(!event.is_set() && after.value.load() == 0);
+            match gpu_signals {
+                true => signal_from_gpu(w, second, &fence, 3),
+                false => w.signal(&fence, 3),
+            }
+            w.wait(after.handle, 1).unwrap();
+            assert!(event.is_set());
+        }
+    });
+}
+
+// spec: MF-005, MF-016
+#[test]
+fn the_flags_of_creation_govern_what_an_instance_may_do() {
+    let w = world();
+    let make = |flags| {
+        let monitored = w.try_monitored(0, flags);
+        let native = w.try_native(0, flags);
+        assert_eq!(monitored.as_ref().err(), native.as_ref().err(), "{flags:?}");
+        monitored.and_then(|m| native.map(|n| [m, n]))
+    };
+    let (no_signal, no_wait) = (SyncObjectFlags::NO_SIGNAL, SyncObjectFlags::NO_WAIT);
+    for contradiction in [
+        no_signal | no_wait,
+        SyncObjectFlags::NT_SECURITY_SHARING,
+        SyncObjectFlags::NT_SECURITY_SHARING | no_wait,
+    ] {
+        assert_eq!(make(contradiction).err(), Some(Status::INVALID_PARAMETER), "{contradiction:?}");
+    }
+    let (queue, context) = (w.hw_queue(), w.context(0));
+    for (flags, waits, signals) in [
+        (SyncObjectFlags::empty(), Ok(()), Ok(())),
+        (no_wait, Err(Status::ACCESS_DENIED), Ok(())),
+        (no_signal, Ok(()), Err(Status::ACCESS_DENIED)),
+    ] {
+        for fence in make(flags).unwrap() {
+            let (one, event) = (at(&fence, 1), w.platform.event(true));
+            assert_eq!(w.kernel.wait_from_cpu(&one, WaitMode::All, Some(event)), waits);
+            assert_eq!(w.kernel.wait_from_gpu(context, &one), waits);
+            assert_eq!(w.kernel.submit_wait_to_hw_queue(queue.handle, &one), waits);
+            assert_eq!(w.kernel.signal_from_cpu(&one, SignalFlags::empty()), signals);
+            assert_eq!(w.kernel.signal_from_gpu(context, &one), signals);
+            assert_eq!(w.kernel.submit_signal_to_hw_queue(queue.handle, &one), signals);
+        }
+    }
+}
+
+// spec: MF-006
+#[test]
+fn a_fence_is_named_by_the_handle_that_creation_returned() {
+    let w = world();
+    let (first, second) = (w.monitored(0), w.monitored(0));
+    assert_ne!(first.handle, second.handle);
+    w.signal(&second, 2);
+    assert_eq!((first.value.load(), second.value.load()), (0, 2));
+    for device in [Handle(0), Handle(u32::MAX), first.handle] {
+        let flags = SyncObjectFlags::empty();
+        let args =
+            CreateMonitoredFence { device, initial_value: 0, flags, engine_affinity: 0, name: "x" };
+        assert_eq!(w.kernel.create_monitored_fence(args).err(), Some(Status::INVALID_PARAMETER));
+    }
+}
+
+// spec: MF-012, MF-025
+#[test]
+fn a_store_by_the_gpu_releases_waiters_when_its_command_buffer_completes() {
+    world().run(|w| {
+        let (fence, gate, after) = (w.monitored(0), w.monitored(0), w.monitored(0));
+        let (engine, waiting) = (w.context(0), w.context(1));
+        let event = w.wait_event(&fence, 7);
+        wait_from_gpu(w, waiting, &[at(&fence, 7)[0], at(&gate, 1)[0]]);
+        signal_from_gpu(w, waiting, &after, 1);
+        w.submit_packet(engine, &[store(fence.current_value_gpu_va, 7), LONG]);
+        w.pass(1_000);
+        assert_eq!(
+            (fence.value.load(), event.is_set()),
+            (7, false),
+            "stored, and the buffer still runs"
+        );
+        w.pass(2_000_000);
+        assert!(event.is_set());
+        assert_eq!(after.value.load(), 0, "a wait for two fences is met when both are");
+        w.submit_packet(engine, &[store(gate.current_value_gpu_va, 1)]);
+        w.wait(after.handle, 1).unwrap();
+    });
+}
+
+// spec: MF-023
+#[test]
+fn a_software_signal_comes_after_all_earlier_work_of_its_context() {
+    world().run(|w| {
+        let (early, late) = (w.monitored(0), w.monitored(0));
+        let context = w.context(0);
+        signal_from_gpu(w, context, &early, 1);
+        assert_eq!(early.value.load(), 1, "nothing is before it");
+        for _ in 0..5 {
+            w.submit_packet(context, &[LONG]);
+        }
+        signal_from_gpu(w, context, &late, 1);
+        w.submit_packet(context, &[store(early.current_value_gpu_va, 2)]);
+        w.pass(4_900_000);
+        assert_eq!((late.value.load(), early.value.load()), (0, 1));
+        w.wait(late.handle, 1).unwrap();
+        assert!(w.platform.now().0 >= 5_000_000);
+        w.pass(1_000);
+        assert_eq!(early.value.load(), 2);
+    });
+}
+
+// spec: MF-033
+#[test]
+fn a_gpu_wait_for_several_fences_needs_every_one() {
+    let w = world();
+    let (context, queue) = (w.context(0), w.hw_queue());
+    let (a, b, c) = (w.monitored(0), w.native(0), w.monitored(3));
+    let wanted = [at(&a, 1)[0], at(&b, 2)[0], at(&c, 3)[0]];
+    let (packets, hardware) = (w.monitored(0), w.monitored(0));
+    wait_from_gpu(&w, context, &wanted);
+    signal_from_gpu(&w, context, &packets, 1);
+    w.kernel.submit_wait_to_hw_queue(queue.handle, &wanted).unwrap();
+    w.kernel.submit_signal_to_hw_queue(queue.handle, &at(&hardware, 1)).unwrap();
+    let done = || (packets.value.load(), hardware.value.load());
+    w.signal(&b, 2);
+    assert_eq!(done(), (0, 0));
+    // Each latches by itself.
+    w.signal(&b, 0);
+    w.signal(&c, 0);
+    assert_eq!(done(), (0, 0));
+    w.signal(&a, 1);
+    assert_eq!(done(), (1, 1));
+}
+
+// spec: MF-034
+#[test]
+fn a_wait_that_is_never_met_parks_its_context_and_nothing_else() {
+    world().run(|w| {
+        let (never, mine, others) = (w.monitored(0), w.monitored(0), w.monitored(0));
+        let (parked, running) = (w.context(0), w.context(0));
+        wait_from_gpu(w, parked, &at(&never, 1));
+        signal_from_gpu(w, parked, &mine, 1);
+        w.submit_packet(running, &[LONG]);
+        signal_from_gpu(w, running, &others, 1);
+        w.wait(others.handle, 1).unwrap();
+        // An hour is no time-out.
+        w.pass(3_600_000_000_000);
+        assert_eq!(
+            (mine.value.load(), w.kernel.device_state(w.device)),
+            (0, Ok(DeviceState::Active))
+        );
+        w.signal(&never, 1);
+        assert_eq!(mine.value.load(), 1);
+    });
+}
+
+// spec: MF-036
+#[test]
+fn a_cpu_signal_releases_cpu_and_gpu_waiters_that_it_satisfies() {
+    world().run(|w| {
+        let fence = w.native(0);
+        let done: Vec<_> = (0..6).map(|_| w.native(0)).collect();
+        let user = [w.connected_queue(0), w.connected_queue(1)];
+        let kernel_mode = [w.hw_queue_on(0), w.hw_queue_on(1)];
+        let packets = [w.context(0), w.context(1)];
+        for (index, value) in [(0, 5), (1, 6)] {
+            user[index].push(&crate::world::wait_packet(&fence, value, u32::MAX));
+            user[index].push(&crate::world::signal_packet(&done[index], 1, u32::MAX));
+            w.kernel
+                .submit_wait_to_hw_queue(kernel_mode[index].handle, &at(&fence, value))
+                .unwrap();
+            w.kernel
+                .submit_signal_to_hw_queue(kernel_mode[index].handle, &at(&done[2 + index], 1))
+                .unwrap();
+            wait_from_gpu(w, packets[index], &at(&fence, value));
+            signal_from_gpu(w, packets[index], &done[4 + index], 1);
+        }
+        let events = [w.wait_event(&fence, 5), w.wait_event(&fence, 6)];
+        w.pass(10_000);
+        let values = || done.iter().map(|f| f.value.load()).collect::<Vec<_>>();
+        assert_eq!(values(), [0; 6]);
+        w.signal(&fence, 5);
+        w.pass(10_000);
+        assert_eq!((values(), events[1].is_set()), (vec![1, 0, 1, 0, 1, 0], false));
+        assert!(events[0].is_set());
+        w.signal(&fence, 9);
+        w.pass(10_000);
+        assert_eq!((values(), events[1].is_set()), (vec![1; 6], true));
+    });
+}
+
+// spec: MF-050
+#[test]
+fn a_wait_ends_well_when_its_fence_is_destroyed() {
+    world().run(|w| {
+        for fence in [w.monitored(0), w.native(0)] {
+            let event = w.wait_event(&fence, 5);
+            let (kernel, wanted) = (w.kernel.clone(), at(&fence, 5));
+            let waiter = w.platform.spawn("waiter", move || {
+                assert_eq!(kernel.wait_from_cpu(&wanted, WaitMode::All, None), Ok(()));
+            });
+            w.pass(1_000);
+            w.kernel.destroy_synchronization_object(fence.handle).unwrap();
+            assert_eq!(waiter.join(), WaitEnd::Woken);
+            assert!(event.is_set());
+        }
+    });
+}
+
+/// A machine's device whose GPU work has faulted.
+fn lose(w: &World) {
+    let queue = w.hw_queue();
+    w.submit(&queue, 1, &[Command::Fill { destination: GpuVa(0x10), bytes: 4, value: 0 }]);
+    w.pass(100_000);
+    assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Faulted(_))));
+}
+
+fn run_lost(main: impl FnOnce(&World) + Send + 'static) {
+    let (_, report) = world().run_to_report(main);
+    assert!(report.completed(), "{report:?}");
+}
+
+// spec: MF-048, MF-050
+#[test]
+fn the_fences_of_a_lost_device_go_to_their_maximum_and_release_their_waiters() {
+    run_lost(|w| {
+        let (kept, fences) = (
+            w.try_monitored(3, SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR).unwrap(),
+            [w.monitored(0), w.native(0)],
+        );
+        let kept_event = w.wait_event(&kept, 5);
+        let waits = fences.each_ref().map(|fence| {
+            let (kernel, wanted) = (w.kernel.clone(), at(fence, 5));
+            let blocked = w.platform.spawn("waiter", move || {
+                assert_eq!(
+                    kernel.wait_from_cpu(&wanted, WaitMode::All, None),
+                    Err(Status::DEVICE_REMOVED)
+                );
+            });
+            (blocked, w.wait_event(fence, u64::MAX))
+        });
+        let other = w.kernel.create_device().unwrap();
+        let flags = SyncObjectFlags::empty();
+        let args = CreateMonitoredFence {
+            device: other,
+            initial_value: 1,
+            flags,
+            engine_affinity: 0,
+            name: "of another device",
+        };
+        let elsewhere = w.kernel.create_monitored_fence(args).unwrap();
+        w.pass(1_000);
+        lose(w);
+        for (fence, (blocked, event)) in fences.iter().zip(&waits) {
+            assert_eq!(blocked.join(), WaitEnd::Woken);
+            assert_eq!((fence.value.load(), event.is_set()), (u64::MAX, true));
+        }
+        assert_eq!((kept.value.load(), kept_event.is_set()), (3, false));
+        assert_eq!(elsewhere.value.load(), 1, "another device's fence is not concerned");
+        w.kernel.signal_from_cpu(&at(&elsewhere, 2), SignalFlags::empty()).unwrap();
+    });
+}
+
+// spec: MF-049
+#[test]
+fn calls_on_a_lost_device_say_so() {
+    run_lost(|w| {
+        let (fence, native, context, queue) =
+            (w.monitored(0), w.native(0), w.context(0), w.hw_queue());
+        let hw_context = w.hw_context(0);
+        let (commands_gpu_va, command_bytes) = w.commands(&[LONG]);
+        let user = w.connected_queue(1);
+        lose(w);
+        let one = at(&fence, 1);
+        let (k, gone) = (&w.kernel, Err(Status::DEVICE_REMOVED));
+        assert_eq!(k.wait_from_cpu(&one, WaitMode::All, None), gone);
+        assert_eq!(
+            k.wait_from_cpu(&at(&native, 1), WaitMode::Any, Some(w.platform.event(true))),
+            gone
+        );
+        assert_eq!(k.signal_from_cpu(&one, SignalFlags::empty()), gone);
+        assert_eq!(k.wait_from_gpu(context, &one), gone);
+        assert_eq!(k.signal_from_gpu(context, &one), gone);
+        assert_eq!(k.submit_wait_to_hw_queue(queue.handle, &one), gone);
+        assert_eq!(k.submit_signal_to_hw_queue(queue.handle, &one), gone);
+        assert_eq!(
+            k.submit_command(SubmitCommand {
+                context,
+                commands_gpu_va,
+                command_bytes,
+                queued_ns: 0
+            }),
+            gone
+        );
+        assert_eq!(w.try_monitored(0, SyncObjectFlags::empty()).err(), gone.err());
+        assert_eq!(w.try_native(0, SyncObjectFlags::empty()).err(), gone.err());
+        assert_eq!(user.connect(w), gone);
+        let args = tidegate::calls::CreateHwQueue {
+            hw_context,
+            user_mode_submission: false,
+            priority: tidegate::calls::Priority::Normal,
+            tag: 1,
+            lane: 0,
+        };
+        assert_eq!(k.create_hw_queue(args).err(), gone.err());
+        // Letting go still works, and another device does too.
+        assert_eq!(k.destroy_synchronization_object(fence.handle), Ok(()));
+        assert_eq!(k.destroy_device(w.device), Ok(()));
+        assert!(k.create_device().is_ok());
+    });
+}
+
+// spec: MF-037
+#[test]
+fn a_cpu_signal_names_one_to_32_fences() {
+    let w = world();
+    let fences: Vec<FenceInstance> = (0..32).map(|_| w.monitored(0)).collect();
+    let targets: Vec<FenceValue> =
+        fences.iter().zip(1..).map(|(fence, n)| at(fence, n)[0]).collect();
+    w.kernel.signal_from_cpu(&targets, SignalFlags::empty()).unwrap();
+    assert_eq!(
+        fences.iter().map(|f| f.value.load()).collect::<Vec<_>>(),
+        (1..=32).collect::<Vec<_>>()
+    );
+    let one_more = [&targets[..], &targets[..1]].concat();
+    for other in [&[][..], &one_more] {
+        assert_eq!(
+            w.kernel.signal_from_cpu(other, SignalFlags::empty()),
+            Err(Status::INVALID_PARAMETER)
+        );
+    }
+}
+
+// spec: MF-021
+#[test]
+fn a_fence_without_gpu_access_has_no_gpu_address() {
+    let w = world();
+    let fence = w.try_monitored(0, SyncObjectFlags::NO_GPU_ACCESS).unwrap();
+    assert_eq!((fence.current_value_gpu_va, fence.monitored_value_gpu_va), (0, 0));
+    let context = w.context(0);
+    let event = w.wait_event(&fence, 1 << 40);
+    signal_from_gpu(&w, context, &fence, 1 << 40);
+    assert!(event.is_set(), "queued packets signal it, all 64 bits of it");
+}

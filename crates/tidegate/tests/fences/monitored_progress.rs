@@ -1,0 +1,120 @@
+//! Kernel-mode hardware queues of an adapter without native fences: their progress fence is a
+//! monitored one, of which the hardware tells as often as it completes commands.
+
+use crate::world::{World, at, inline, world_with};
+use tidegate::MachineConfig;
+use tidegate::calls::Status;
+use tidegate::gpu_abi::Command;
+
+/// How a machine is changed for a test.
+type Change = fn(MachineConfig) -> MachineConfig;
+
+fn basic(config: MachineConfig) -> MachineConfig {
+    let mut config = inline(config);
+    config.driver.native_fence = false;
+    config
+}
+
+fn advanced(config: MachineConfig) -> MachineConfig {
+    let mut config = basic(config);
+    config.gpu.nodes.iter_mut().for_each(|node| node.notifies_fence_writes = true);
+    config
+}
+
+fn narrow(config: MachineConfig) -> MachineConfig {
+    let mut config = basic(config);
+    config.gpu.atomics_64bit = false;
+    config
+}
+
+fn alike(config: MachineConfig) -> MachineConfig {
+    let mut config = basic(config);
+    config.gpu.tells_fence_kinds = false;
+    config
+}
+
+const VARIANTS: [Change; 4] = [basic, advanced, narrow, alike];
+
+fn interrupts(w: &World) -> u64 {
+    w.machine.adapter().stats().interrupts
+}
+
+// spec: NF-300
+#[test]
+fn commands_waits_and_signals_keep_their_order() {
+    for change in VARIANTS {
+        world_with(change).run(|w| {
+            assert!(w.kernel.query_adapter_info().hardware_scheduling);
+            assert_eq!(w.try_hw_queue(0, true).err(), Some(Status::NOT_SUPPORTED));
+            let (first, second) = (w.hw_queue_on(0), w.hw_queue_on(1));
+            assert!(!first.native_progress_fence);
+            let (gate, between, done) = (w.monitored(0), w.monitored(0), w.monitored(0));
+            w.kernel.submit_wait_to_hw_queue(first.handle, &at(&gate, 1)).unwrap();
+            w.submit(&first, 1, &[Command::Timed { ns: 1_000 }]);
+            w.kernel.submit_signal_to_hw_queue(first.handle, &at(&between, 1)).unwrap();
+            w.kernel.submit_wait_to_hw_queue(second.handle, &at(&between, 1)).unwrap();
+            w.submit(&second, 1, &[Command::Timed { ns: 1_000 }]);
+            w.kernel.submit_signal_to_hw_queue(second.handle, &at(&done, 1)).unwrap();
+            w.pass(10_000);
+            assert_eq!(
+                (between.value.load(), done.value.load()),
+                (0, 0),
+                "the wait holds what stands behind it"
+            );
+            w.signal(&gate, 1);
+            w.wait(done.handle, 1).unwrap();
+            w.wait(second.progress_fence, 1).unwrap();
+            assert_eq!(first.progress_value.load(), 1);
+        });
+    }
+}
+
+// spec: NF-301
+#[test]
+fn a_command_costs_an_interrupt_whether_anybody_waits_or_not() {
+    const COMMANDS: u64 = 100;
+    for change in VARIANTS {
+        world_with(change).run(|w| {
+            let queue = w.hw_queue();
+            let before = interrupts(w);
+            for progress in 1..=COMMANDS {
+                w.submit(&queue, progress, &[Command::Timed { ns: 1_000 }]);
+                // One at a time: the engine's turn ends with it.
+                w.wait(queue.progress_fence, progress).unwrap();
+            }
+            assert_eq!(interrupts(w) - before, COMMANDS);
+            // Nobody waits for these.
+            let before = interrupts(w);
+            for progress in COMMANDS + 1..=2 * COMMANDS {
+                w.submit(&queue, progress, &[Command::Timed { ns: 1_000 }]);
+                w.pass(10_000);
+            }
+            assert_eq!(interrupts(w) - before, COMMANDS, "it cannot tell");
+        });
+    }
+}
+
+#[test]
+fn a_native_progress_fence_interrupts_only_for_who_waits() {
+    world_with(inline).run(|w| {
+        let queue = w.hw_queue();
+        assert!(queue.native_progress_fence);
+        let before = interrupts(w);
+        for progress in 1..=100 {
+            w.submit(&queue, progress, &[Command::Timed { ns: 1_000 }]);
+            w.pass(10_000);
+        }
+        assert_eq!(interrupts(w), before);
+    });
+}
+
+#[test]
+fn a_full_queue_goes_on_when_commands_complete() {
+    world_with(basic).run(|w| {
+        let queue = w.hw_queue();
+        for progress in 1..=500 {
+            w.submit(&queue, progress, &[Command::Timed { ns: 100 }]);
+        }
+        w.wait(queue.progress_fence, 500).unwrap();
+    });
+}

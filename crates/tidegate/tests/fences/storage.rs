@@ -1,0 +1,725 @@
+//! Where the values of fences stand: the three kinds of storage, the segments that the driver
+//! names, moves under memory pressure, the system process, and the bounds of addresses.
+
+use crate::world::page_tables::{leads_to, own_space};
+use crate::world::{
+    UserQueue, World, at, signal_packet, start, start_on, store, wait_packet, world, world_with,
+};
+use std::ops::Range;
+use std::sync::Arc;
+use tidegate::calls::{
+    CreateNativeFence, CurrentValueView, DeviceState, FenceInstance, Kernel, NativeFenceType,
+    OpenSyncObject, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags, WaitMode,
+};
+use tidegate::ddi::feature::NativeFenceOsCaps;
+use tidegate::ddi::memory::{AllocationSegments, StandardAllocationType};
+use tidegate::dxgkrnl::{BugCheck, StartError};
+use tidegate::gpu_abi::{Command, GpuVa, RingPacket, TraceWords};
+use tidegate::platform::PhysicalAddress;
+use tidegate::{MachineConfig, MachineError, Platform};
+
+const LOCAL: PhysicalAddress = PhysicalAddress(1 << 40);
+const HIDDEN: PhysicalAddress = PhysicalAddress(1 << 41);
+const NO_LOG: u32 = u32::MAX;
+/// Long enough for everything that can move to have moved.
+const SETTLED_NS: u64 = 1_000_000;
+
+/// All fence types that the documents know.
+fn all_types(mut config: MachineConfig) -> MachineConfig {
+    config.driver.local_monitored_values = true;
+    config
+}
+
+fn try_intra(w: &World, flags: SyncObjectFlags) -> Result<FenceInstance, Status> {
+    let (device, fence_type) = (w.device, NativeFenceType::IntraGpu);
+    w.kernel.create_native_fence(CreateNativeFence {
+        device,
+        initial_value: 0,
+        fence_type,
+        flags,
+        engine_affinity: 0,
+        private_data: [0; 64],
+        name: "i",
+    })
+}
+
+fn intra(w: &World) -> FenceInstance {
+    try_intra(w, SyncObjectFlags::empty()).unwrap()
+}
+
+fn shareable() -> SyncObjectFlags {
+    SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    System,
+    Local,
+    Hidden,
+}
+
+fn memory_at(at: PhysicalAddress) -> Memory {
+    match at {
+        _ if at < LOCAL => Memory::System,
+        _ if at < HIDDEN => Memory::Local,
+        _ => Memory::Hidden,
+    }
+}
+
+/// In which memory CurrentValue and MonitoredValue stand.
+fn memories(w: &World, fence: &FenceInstance) -> [Memory; 2] {
+    let space = own_space(w);
+    [fence.current_value_gpu_va, fence.monitored_value_gpu_va]
+        .map(|va| memory_at(leads_to(w, space, va).unwrap().0))
+}
+
+/// A ring packet that executes commands.
+fn execute(w: &World, commands: &[Command], progress: u64) -> RingPacket {
+    let (commands, bytes) = w.commands(commands);
+    RingPacket::Execute { commands: GpuVa(commands), bytes, progress, trace: TraceWords::default() }
+}
+
+// spec: NF-030, NF-034, NF-039, NF-108, NF-041
+#[test]
+fn where_the_values_stand_follows_from_the_type() {
+    let w = world_with(all_types);
+    let (default, intra) = (w.native(7), intra(&w));
+    assert_eq!(memories(&w, &default), [Memory::System, Memory::Local]);
+    assert_eq!(memories(&w, &intra), [Memory::Hidden; 2]);
+    // User mode cannot tell an optimised DEFAULT fence: it has all that a DEFAULT fence has.
+    assert_eq!((default.value.get(), default.epoch.is_some()), (Some(7), true));
+    let event = w.wait_event(&default, 9);
+    w.signal(&default, 9);
+    assert!(event.is_set());
+    let shared = w.try_native(0, shareable()).unwrap();
+    assert_eq!(
+        memories(&w, &shared),
+        [Memory::System; 2],
+        "others than this adapter may look at it"
+    );
+    for fence in [&default, &intra, &shared] {
+        let writable = |va| leads_to(&w, own_space(&w), va).unwrap().1;
+        assert!(writable(fence.current_value_gpu_va) && !writable(fence.monitored_value_gpu_va));
+    }
+}
+
+#[test]
+fn both_values_stand_in_system_memory_where_nobody_has_enabled_more() {
+    let w = world();
+    assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
+}
+
+// spec: NF-041
+#[test]
+fn local_memory_is_used_only_if_kernel_and_driver_both_have_it() {
+    let unwilling_driver = |config: MachineConfig| {
+        let mut config = all_types(config);
+        config.driver.local_monitored_values = false;
+        config
+    };
+    let w = world_with(unwilling_driver);
+    assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
+    drop(w);
+    let old_kernel = |config: MachineConfig| {
+        let mut config = all_types(config);
+        config.kernel.native_fence_os_caps = NativeFenceOsCaps::empty();
+        config
+    };
+    let w = world_with(old_kernel);
+    assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
+    assert_eq!(try_intra(&w, SyncObjectFlags::empty()).err(), Some(Status::NOT_SUPPORTED));
+    assert!(w.driver.take_names().iter().all(|n| *n != "GetStandardAllocationDriverData"));
+    drop(w);
+    let w = world_with(all_types);
+    let far = try_intra(&w, shareable() | SyncObjectFlags::CROSS_ADAPTER);
+    assert_eq!(
+        far.err(),
+        Some(Status::INVALID_PARAMETER),
+        "another adapter cannot reach local memory"
+    );
+}
+
+// spec: NF-109, NF-110, NF-111
+#[test]
+fn the_driver_is_asked_for_segments_before_the_first_page_of_a_kind_and_once() {
+    assert_eq!(StandardAllocationType::FenceStorage as u32, 6);
+    let w = world_with(all_types);
+    w.driver.take();
+    for _ in 0..2 {
+        w.native(0);
+        intra(&w);
+        try_intra(&w, shareable()).unwrap();
+    }
+    let calls = w.driver.take();
+    let asked: Vec<&str> = calls
+        .iter()
+        .filter(|c| c.ddi == "GetStandardAllocationDriverData")
+        .map(|c| c.about.as_str())
+        .collect();
+    let names = |value: &str, fence_type: &str| {
+        let about = |text: &&&str| text.contains(value) && text.contains(fence_type);
+        asked.iter().filter(about).count()
+    };
+    assert_eq!(asked.len(), 3, "{asked:?}");
+    assert_eq!(names("MonitoredValue", "Default"), 1);
+    assert_eq!((names("CurrentValue", "IntraGpu"), names("MonitoredValue", "IntraGpu")), (1, 1));
+    assert!(
+        asked.iter().all(|a| a.contains("FenceStorage") && a.contains("physical_adapter_index: 0"))
+    );
+    let first = |ddi: &str| calls.iter().position(|c| c.ddi == ddi).unwrap();
+    assert!(first("GetStandardAllocationDriverData") < first("CreateNativeFence"));
+}
+
+/// Makes a fence and says why that failed.
+type Create = fn(&World) -> Option<Status>;
+
+// spec: NF-007, NF-033, NF-036, NF-112
+#[test]
+fn storage_is_taken_from_the_segment_that_the_driver_named_and_nonsense_is_refused() {
+    let answer = |set: u32, preferred: u32| AllocationSegments {
+        supported_write_segment_set: set,
+        eviction_segment_set: 0,
+        preferred_segment: preferred,
+    };
+    // Segment 1 is seen by the CPU, segment 2 is not.
+    let w = world_with(all_types);
+    w.hooked.answer_segments(answer(0b01, 1));
+    assert_eq!(memories(&w, &w.native(0)), [Memory::System, Memory::Local]);
+    drop(w);
+    let w = world_with(all_types);
+    w.hooked.answer_segments(answer(0b10, 0));
+    assert_eq!(memories(&w, &intra(&w)), [Memory::Hidden; 2]);
+    drop(w);
+    let refused: [(AllocationSegments, Create); 4] = [
+        (answer(0b10, 2), |w| w.try_native(0, SyncObjectFlags::empty()).err()),
+        (answer(0b01, 1), |w| try_intra(w, SyncObjectFlags::empty()).err()),
+        (answer(0, 0), |w| w.try_native(0, SyncObjectFlags::empty()).err()),
+        (answer(0b101, 1), |w| w.try_native(0, SyncObjectFlags::empty()).err()),
+    ];
+    for (answer, create) in refused {
+        let w = world_with(all_types);
+        w.hooked.answer_segments(answer);
+        assert_eq!(create(&w), Some(Status::DEVICE_REMOVED), "{answer:?}");
+        let bugs = w.machine.adapter().bug_checks();
+        assert!(matches!(bugs[..], [BugCheck::FenceStorageSegments(_)]), "{bugs:?}");
+    }
+    // A driver that has none says so, and DEFAULT fences do without.
+    let w = world_with(all_types);
+    w.hooked.fail_next("GetStandardAllocationDriverData", Status::NOT_SUPPORTED);
+    assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
+}
+
+// spec: NF-039, NF-040
+#[test]
+fn nobody_s_cpu_reaches_an_intra_gpu_fence() {
+    world_with(all_types).run(|w| {
+        let (fence, other) = (intra(w), w.native(0));
+        assert!(matches!(fence.value, CurrentValueView::OutOfReach) && fence.epoch.is_none());
+        let (queue, context) = (w.hw_queue(), w.context(0));
+        let both = [at(&other, 1)[0], at(&fence, 1)[0]];
+        let refused = [
+            w.wait(fence.handle, 0),
+            w.kernel.wait_from_cpu(&both, WaitMode::Any, Some(w.platform.event(true))),
+            w.kernel.signal_from_cpu(&both, SignalFlags::empty()),
+            // What VidSch would do with the CPU.
+            w.kernel.submit_wait_to_hw_queue(queue.handle, &both),
+            w.kernel.submit_signal_to_hw_queue(queue.handle, &both),
+            w.kernel.wait_from_gpu(context, &both),
+            w.kernel.signal_from_gpu(context, &both),
+        ];
+        assert_eq!(refused, [Err(Status::NOT_SUPPORTED); 7]);
+        assert_eq!(other.value.load(), 0, "a refused call does nothing");
+        assert!(w.hooked.told().monitored.is_empty(), "the kernel arms nothing there");
+        w.kernel.destroy_synchronization_object(fence.handle).unwrap();
+        assert!(w.hooked.told().current.iter().all(|(u, _)| u.current_value.is_none()));
+    });
+}
+
+// spec: NF-113
+#[test]
+fn engines_set_signal_and_await_an_intra_gpu_fence_across_processes() {
+    world_with(all_types).run(|w| {
+        let fence = try_intra(w, shareable()).unwrap();
+        let after = w.native(0);
+        let [maker, waiter] = [0, 1].map(|node| w.connected_queue(node));
+        // Its initial value is the user-mode driver's: a GPU write.
+        maker.push(&execute(w, &[store(fence.current_value_gpu_va, 5)], 1));
+        w.wait(maker.queue.progress_fence, 1).unwrap();
+        let interrupts = w.machine.adapter().stats().interrupts;
+        waiter.push(&wait_packet(&fence, 5, NO_LOG));
+        waiter.push(&signal_packet(&after, 1, NO_LOG));
+        w.wait(after.handle, 1).unwrap();
+        waiter.push(&wait_packet(&fence, 9, NO_LOG));
+        waiter.push(&signal_packet(&after, 2, NO_LOG));
+        w.pass(SETTLED_NS);
+        assert_eq!(after.value.load(), 1);
+        // Another process signals it at an address of its own.
+        let other = w.machine.open("other").unwrap();
+        let device = other.create_device().unwrap();
+        let shared = w
+            .kernel
+            .share_objects(&[fence.handle], SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL);
+        let opened = other
+            .open_native_fence_from_nt_handle(OpenSyncObject {
+                device,
+                nt_handle: &shared.unwrap(),
+                flags: SyncObjectFlags::empty(),
+                engine_affinity: 0,
+            })
+            .unwrap();
+        assert_eq!(opened.value.get(), None);
+        let theirs = w.hooked.told().roots.last().unwrap().0;
+        let here = leads_to(w, own_space(w), fence.current_value_gpu_va);
+        assert_eq!(leads_to(w, theirs, opened.current_value_gpu_va), here);
+        assert_eq!(
+            other.signal_from_cpu(&at(&opened, 9), SignalFlags::empty()),
+            Err(Status::NOT_SUPPORTED)
+        );
+        maker.push(&signal_packet(&fence, 9, NO_LOG));
+        w.wait(after.handle, 2).unwrap();
+        assert!(w.machine.adapter().stats().interrupts > interrupts, "of the other fence");
+        assert!(
+            w.machine.gpu().stats().interrupts_suppressed > 0,
+            "nobody is interrupted for this one"
+        );
+    });
+}
+
+/// A queue that waits for `fence` to reach `value` and then signals a fence of its own; the wait is
+/// parked.
+fn parked(w: &World, node: u32, fence: &FenceInstance, value: u64) -> (UserQueue, FenceInstance) {
+    let (queue, after) = (w.connected_queue(node), w.native(0));
+    queue.push(&wait_packet(fence, value, NO_LOG));
+    queue.push(&signal_packet(&after, 1, NO_LOG));
+    w.pass(SETTLED_NS);
+    assert_eq!(after.value.load(), 0);
+    (queue, after)
+}
+
+#[test]
+fn the_end_of_an_intra_gpu_fence_lets_its_waits_pass_and_the_next_one_begins_at_0() {
+    world_with(all_types).run(|w| {
+        let fence = intra(w);
+        let (queue, after) = parked(w, 1, &fence, 9);
+        w.kernel.destroy_synchronization_object(fence.handle).unwrap();
+        w.wait(after.handle, 1).unwrap();
+        let next = intra(w);
+        assert_eq!(next.current_value_gpu_va, fence.current_value_gpu_va, "the slot is used again");
+        let (_queue, after) = parked(w, 0, &next, 1);
+        queue.push(&signal_packet(&next, 1, NO_LOG));
+        w.wait(after.handle, 1).unwrap();
+    });
+}
+
+#[test]
+fn a_lost_device_s_intra_gpu_fence_lets_the_waits_of_others_pass() {
+    world_with(all_types).run(|w| {
+        let device = w.kernel.create_device().unwrap();
+        let fence_type = NativeFenceType::IntraGpu;
+        let flags = SyncObjectFlags::empty();
+        let args = CreateNativeFence {
+            device,
+            initial_value: 0,
+            fence_type,
+            flags,
+            engine_affinity: 0,
+            private_data: [0; 64],
+            name: "lost",
+        };
+        let fence = w.kernel.create_native_fence(args).unwrap();
+        let (queue, after) = parked(w, 1, &fence, 9);
+        // It moves, and is found where it is then.
+        w.machine.adapter().trim_fence_storage(0).unwrap();
+        let context = tidegate::calls::CreateContextVirtual {
+            device,
+            node_ordinal: 0,
+            engine_affinity: 0,
+            priority: tidegate::calls::Priority::Normal,
+            tag: 77,
+            lane: 0,
+        };
+        let context = w.kernel.create_context_virtual(context).unwrap();
+        w.submit_packet(context, &[store(0x10, 1)]);
+        w.wait(after.handle, 1).unwrap();
+        assert!(matches!(w.kernel.device_state(device), Ok(DeviceState::Faulted(_))));
+        // Signals do nothing to it any more.
+        queue.push(&signal_packet(&fence, 1, NO_LOG));
+        queue.push(&wait_packet(&fence, u64::MAX, NO_LOG));
+        queue.push(&signal_packet(&after, 2, NO_LOG));
+        w.wait(after.handle, 2).unwrap();
+    });
+}
+
+// spec: NF-139
+#[test]
+fn a_monitored_value_that_moved_is_armed_where_it_is_and_loses_no_waiter() {
+    world_with(all_types).run(|w| {
+        let fence = w.native(0);
+        let queue = w.connected_queue(0);
+        let before = w.wait_event(&fence, 3);
+        let gone = w.machine.adapter().local_fence_storage_bytes();
+        assert_eq!(w.machine.adapter().trim_fence_storage(0), Ok(gone));
+        assert_eq!(w.machine.adapter().local_fence_storage_bytes(), 0);
+        assert_eq!(memories(w, &fence), [Memory::System; 2]);
+        // Who waited before is woken by what the engine finds at the new place.
+        queue.push(&signal_packet(&fence, 3, NO_LOG));
+        before.wait();
+        let after = w.wait_event(&fence, 5);
+        let told = w.hooked.told();
+        let (first, last) = (&told.monitored[0], told.monitored.last().unwrap());
+        assert_eq!((last.monitored_value.load(), last.value), (4, 4));
+        assert_eq!(
+            first.monitored_value.load(),
+            2,
+            "a kept address is of a place that nobody looks at any more"
+        );
+        queue.push(&signal_packet(&fence, 5, NO_LOG));
+        after.wait();
+        assert!(told.residency.len() >= 2, "told of where it was made and of where it went");
+    });
+}
+
+#[test]
+fn a_queue_that_waits_in_hardware_finds_its_fence_where_it_went() {
+    world_with(all_types).run(|w| {
+        let (fence, neighbour) = (intra(w), intra(w));
+        let (queue, after) = parked(w, 1, &fence, 9);
+        let signaller = w.connected_queue(0);
+        signaller.push(&execute(w, &[store(neighbour.current_value_gpu_va, 4)], 1));
+        w.wait(signaller.queue.progress_fence, 1).unwrap();
+        let driver_fence = w.hooked.told().residency[0].0;
+        assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
+        assert_eq!(
+            (memories(w, &fence), memories(w, &neighbour)),
+            ([Memory::System; 2], [Memory::System; 2])
+        );
+        let moved =
+            w.hooked.told().residency.into_iter().rev().find(|(f, ..)| *f == driver_fence).unwrap();
+        let now = [fence.current_value_gpu_va, fence.monitored_value_gpu_va]
+            .map(|va| leads_to(w, own_space(w), va).unwrap().0);
+        assert_eq!([moved.1, moved.2], now, "the driver knows where");
+        signaller.push(&signal_packet(&fence, 9, NO_LOG));
+        w.wait(after.handle, 1).unwrap();
+        // What the values were went along.
+        queue.push(&wait_packet(&neighbour, 4, NO_LOG));
+        queue.push(&signal_packet(&after, 2, NO_LOG));
+        w.wait(after.handle, 2).unwrap();
+        let later = intra(w);
+        assert_eq!(memories(w, &later), [Memory::System; 2], "a page that left stays out");
+    });
+}
+
+#[test]
+fn who_must_not_signal_cannot_store_to_a_fence_that_moved() {
+    let w = world_with(all_types);
+    let fence = try_intra(&w, shareable()).unwrap();
+    let both = SyncObjectAccess::WAIT | SyncObjectAccess::SIGNAL;
+    let shared = w.kernel.share_objects(&[fence.handle], both).unwrap();
+    let other = w.machine.open("other").unwrap();
+    let device = other.create_device().unwrap();
+    let theirs = w.hooked.told().roots.last().unwrap().0;
+    let open = |flags| {
+        let args = OpenSyncObject { device, nt_handle: &shared, flags, engine_affinity: 0 };
+        other.open_native_fence_from_nt_handle(args).unwrap()
+    };
+    let waits = open(SyncObjectFlags::NO_SIGNAL);
+    let writable =
+        |space, fence: &FenceInstance| leads_to(&w, space, fence.current_value_gpu_va).unwrap().1;
+    assert_eq!([writable(own_space(&w), &fence), writable(theirs, &waits)], [true, false]);
+    assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
+    assert_eq!([writable(own_space(&w), &fence), writable(theirs, &waits)], [true, false]);
+    let signals = open(SyncObjectFlags::empty());
+    assert_eq!(signals.current_value_gpu_va, waits.current_value_gpu_va);
+    assert!(writable(theirs, &signals));
+}
+
+#[test]
+fn a_budget_sends_the_oldest_page_away() {
+    let with_budget = |bytes: u64| {
+        world_with(move |mut config| {
+            config.driver.fence_stride_bytes = 4096;
+            config.kernel.fence_storage_budget_bytes = bytes;
+            all_types(config)
+        })
+    };
+    let w = with_budget(2 * 4096);
+    let fences = [(); 3].map(|()| w.native(0));
+    let monitored = fences.each_ref().map(|f| memories(&w, f)[1]);
+    assert_eq!(monitored, [Memory::System, Memory::Local, Memory::Local]);
+    assert_eq!(w.machine.adapter().local_fence_storage_bytes(), 2 * 4096);
+    drop((fences, w));
+    let w = with_budget(4095);
+    assert_eq!(memories(&w, &w.native(0)), [Memory::System; 2]);
+    assert_eq!(memories(&w, &intra(&w)), [Memory::System; 2]);
+}
+
+#[test]
+fn a_driver_that_cannot_move_storage_is_a_bug_check() {
+    let w = world_with(all_types);
+    w.native(0);
+    w.hooked.fail_next("BuildPagingBuffer", Status::INVALID_PARAMETER);
+    assert_eq!(w.machine.adapter().trim_fence_storage(0), Err(Status::DEVICE_REMOVED));
+    let expected =
+        BugCheck::DdiFailed { ddi: "DxgkDdiBuildPagingBuffer", status: Status::INVALID_PARAMETER };
+    assert_eq!(w.machine.adapter().bug_checks(), [expected]);
+}
+
+/// Real threads: storage leaves local memory while engines signal, queues wait in hardware and a
+/// CPU waits.
+#[test]
+fn storage_moves_under_traffic_and_nobody_is_forgotten() {
+    const ROUNDS: u64 = 150;
+    let change = |mut config: MachineConfig| {
+        // Each fence has pages of its own, so each round has something to move.
+        config.driver.fence_stride_bytes = 4096;
+        config.gpu.service_threads = 2;
+        all_types(config)
+    };
+    let w = start_on(Platform::closed_host(), change, None).unwrap();
+    w.run(|w| {
+        let [first, second] = [0, 1].map(|node| w.connected_queue(node));
+        let (adapter, over) = (w.machine.adapter().clone(), w.platform.page(1).word(0));
+        let (mover, stop) = (adapter.clone(), over.clone());
+        let pressure = w.platform.spawn("memory pressure", move || {
+            let mut moved = 0;
+            while stop.load() == 0 {
+                moved += mover.trim_fence_storage(0).unwrap();
+            }
+            assert!(moved > 0);
+        });
+        for round in 1..=ROUNDS {
+            let (inner, outer) = (intra(w), w.native(0));
+            second.push(&wait_packet(&inner, round, NO_LOG));
+            second.push(&signal_packet(&outer, round, NO_LOG));
+            first.push(&signal_packet(&inner, round, NO_LOG));
+            w.wait(outer.handle, round).unwrap();
+            if round % 3 == 0 {
+                w.kernel.destroy_synchronization_object(inner.handle).unwrap();
+                w.kernel.destroy_synchronization_object(outer.handle).unwrap();
+            }
+        }
+        over.store(1);
+        pressure.join();
+    });
+}
+
+fn with_system_process(mut config: MachineConfig) -> MachineConfig {
+    config.driver.system_process_mapping = true;
+    config
+}
+
+// spec: NF-074, NF-075
+#[test]
+fn both_values_are_mapped_in_the_system_process_where_the_driver_asks_for_it() {
+    world_with(|config| with_system_process(all_types(config))).run(|w| {
+        let fences = [w.native(0), w.native(0), w.try_native(0, shareable()).unwrap(), intra(w)];
+        let told = w.hooked.told();
+        let system = &told.system_process[told.system_process.len() - fences.len()..];
+        for (fence, addresses) in fences.iter().zip(system) {
+            let (current, monitored) = addresses.expect("the driver was told of both");
+            let here = |va| leads_to(w, own_space(w), va);
+            assert_eq!(leads_to(w, 0, current), here(fence.current_value_gpu_va));
+            assert_eq!(leads_to(w, 0, monitored), here(fence.monitored_value_gpu_va));
+        }
+        let [first, second] = [0, 1].map(|number| system[number].unwrap());
+        assert_eq!(
+            (second.0 - first.0, second.1 - first.1),
+            (64, 64),
+            "a packed page is mapped once"
+        );
+        // The CMP finds a fence there: a queue that waits goes on when the CPU signals.
+        let (_queue, after) = parked(w, 1, &fences[0], 3);
+        w.signal(&fences[0], 3);
+        w.wait(after.handle, 1).unwrap();
+        // What moves moves there, too.
+        w.machine.adapter().trim_fence_storage(0).unwrap();
+        let addresses = system[3].unwrap();
+        assert_eq!(
+            leads_to(w, 0, addresses.0),
+            leads_to(w, own_space(w), fences[3].current_value_gpu_va)
+        );
+        assert_eq!(memory_at(leads_to(w, 0, addresses.0).unwrap().0), Memory::System);
+        // It ends with the fence, whose pages were its own.
+        w.kernel.destroy_synchronization_object(fences[2].handle).unwrap();
+        assert_eq!(leads_to(w, 0, system[2].unwrap().0), None);
+    });
+    let w = world();
+    w.native(0);
+    assert_eq!(w.hooked.told().system_process, [None]);
+    assert!(
+        w.hooked.told().roots.iter().all(|(space, _)| *space != 0),
+        "nobody asked for a system process"
+    );
+}
+
+// spec: NF-076
+#[test]
+fn every_address_of_a_fence_value_is_between_the_bounds_that_the_driver_states() {
+    const WINDOW: Range<u64> = 0x2_0000..0x3_0000;
+    let bounded = |window: (Option<u64>, Option<u64>)| {
+        move |mut config: MachineConfig| {
+            config.driver.fence_window = window;
+            with_system_process(all_types(config))
+        }
+    };
+    let w = world_with(bounded((Some(WINDOW.start), Some(WINDOW.end - 1))));
+    let inside = |va: u64| WINDOW.contains(&va);
+    let fences = [w.native(0), intra(&w), w.try_native(0, shareable()).unwrap()];
+    for fence in &fences {
+        assert!(inside(fence.current_value_gpu_va) && inside(fence.monitored_value_gpu_va));
+    }
+    for (current, monitored) in w.hooked.told().system_process.into_iter().flatten() {
+        assert!(inside(current) && inside(monitored));
+    }
+    // Nothing else is.
+    for _ in 0..20 {
+        let (_, va) = w.bytes(4096);
+        assert!(va + 4096 <= WINDOW.start || va >= WINDOW.end, "{va:#x}");
+    }
+    // A window that is full says so and harms nothing.
+    let full = loop {
+        if let Err(status) = w.try_native(0, shareable()) {
+            break status;
+        }
+    };
+    assert_eq!(full, Status::NO_MEMORY);
+    w.signal(&fences[0], 1);
+    assert_eq!(fences[0].value.load(), 1);
+    drop((fences, w));
+    // No whole page; the last one is below the lowest addresses, which are nobody's.
+    let empty = [
+        ((0x3_0000, 0x3_0000), (0x3_0000, 0x3_0000)),
+        ((0x3_0000, 0x3_0FFE), (0x3_0000, 0x3_0000)),
+        ((0x3_0001, 0x3_1FFE), (0x3_1000, 0x3_1000)),
+        ((0, 0xFFFF), (0x1_0000, 0x1_0000)),
+    ];
+    for ((lowest, highest), (start_va, end_va)) in empty {
+        match start(bounded((Some(lowest), Some(highest))), None) {
+            Err(MachineError::Start(error)) => {
+                assert_eq!(error, StartError::FenceWindow(start_va, end_va))
+            }
+            _ => panic!("the start must fail for {lowest:#x} to {highest:#x}"),
+        }
+    }
+    // One bound alone.
+    let w = world_with(bounded((Some(1 << 30), None)));
+    assert!(w.native(0).current_value_gpu_va >= 1 << 30 && w.bytes(64).1 < 1 << 30);
+}
+
+// spec: NF-027, NF-028
+#[test]
+fn fences_of_every_stride_keep_out_of_each_other_s_way() {
+    for stride in (3..=12).map(|bit| 1u32 << bit) {
+        let strided = move |mut config: MachineConfig| {
+            config.driver.fence_stride_bytes = stride;
+            all_types(config)
+        };
+        world_with(strided).run(move |w| {
+            let fences: Vec<FenceInstance> = (0..5).map(|_| w.native(0)).collect();
+            let hidden: Vec<FenceInstance> = (0..3).map(|_| intra(w)).collect();
+            let queue = w.connected_queue(0);
+            let events: Vec<_> =
+                fences.iter().zip(1..).map(|(f, value)| w.wait_event(f, 10 * value)).collect();
+            for (fence, value) in fences.iter().zip(1..) {
+                queue.push(&signal_packet(fence, 10 * value, NO_LOG));
+            }
+            for (fence, value) in hidden.iter().zip(1..) {
+                queue.push(&signal_packet(fence, value, NO_LOG));
+                queue.push(&wait_packet(fence, value, NO_LOG));
+            }
+            let done = w.native(0);
+            queue.push(&signal_packet(&done, 1, NO_LOG));
+            w.wait(done.handle, 1).unwrap();
+            events.iter().for_each(|event| _ = event.wait());
+            let values: Vec<u64> = fences.iter().map(|f| f.value.load()).collect();
+            assert_eq!(values, [10, 20, 30, 40, 50], "at a stride of {stride}");
+        });
+    }
+}
+
+// spec: NF-026
+#[test]
+fn no_two_processes_share_a_page_of_fences() {
+    let w = world_with(all_types);
+    let other = w.machine.open("other").unwrap();
+    let device = other.create_device().unwrap();
+    for fence_type in [NativeFenceType::Default, NativeFenceType::IntraGpu] {
+        let flags = SyncObjectFlags::empty();
+        let make = |kernel: &dyn Kernel, device| {
+            kernel
+                .create_native_fence(CreateNativeFence {
+                    device,
+                    initial_value: 0,
+                    fence_type,
+                    flags,
+                    engine_affinity: 0,
+                    private_data: [0; 64],
+                    name: "f",
+                })
+                .unwrap()
+        };
+        let (mine, theirs) = (make(&*w.kernel, w.device), make(&*other, device));
+        let space = w.hooked.told().roots.last().unwrap().0;
+        let page = |space, va| leads_to(&w, space, va).unwrap().0.0 / 4096;
+        let mine = [mine.current_value_gpu_va, mine.monitored_value_gpu_va]
+            .map(|va| page(own_space(&w), va));
+        let theirs =
+            [theirs.current_value_gpu_va, theirs.monitored_value_gpu_va].map(|va| page(space, va));
+        assert!(mine.iter().all(|page| !theirs.contains(page)), "{mine:?} {theirs:?}");
+    }
+}
+
+// spec: NF-018
+#[test]
+fn a_store_to_a_monitored_value_is_a_fault_that_names_queue_submission_and_address() {
+    for optimized in [false, true] {
+        let change = move |mut config: MachineConfig| {
+            config
+                .kernel
+                .native_fence_os_caps
+                .set(NativeFenceOsCaps::OPTIMIZED_DEFAULT_FENCE_TYPE, optimized);
+            all_types(config)
+        };
+        world_with(change).run(|w| {
+            let (fence, queue) = (w.native(0), w.connected_queue(0));
+            queue.push(&signal_packet(&fence, 1, NO_LOG));
+            queue.push(&execute(w, &[store(fence.monitored_value_gpu_va, 1)], 1));
+            assert_eq!(w.wait(fence.handle, 9), Err(Status::DEVICE_REMOVED));
+            let Ok(DeviceState::Faulted(report)) = w.kernel.device_state(w.device) else {
+                panic!("the device faulted")
+            };
+            assert_eq!((report.tag, report.position, report.write), (1, 1, true));
+            assert_eq!(report.gpu_va, fence.monitored_value_gpu_va);
+        });
+    }
+}
+
+/// Value, pulse and waits of a fence that CPU and engines use at once are those of a DEFAULT fence
+/// whatever its storage.
+#[test]
+fn a_cpu_that_looks_while_an_engine_stores_never_sees_half_a_value() {
+    let w = start_on(Platform::closed_host(), all_types, None).unwrap();
+    w.run(|w| {
+        let (fence, queue, done) = (w.native(0), w.connected_queue(0), w.native(0));
+        let seen = Arc::new(w.platform.mutex("what was seen", Vec::new()));
+        let (kept, value, end) = (seen.clone(), fence.value.clone(), done.value.clone());
+        let looker = w.platform.spawn("looker", move || {
+            while end.load() == 0 {
+                kept.lock().push(value.load());
+            }
+        });
+        for round in 0..20 {
+            for value in [0, u64::MAX] {
+                queue.push(&signal_packet(&fence, value, NO_LOG));
+            }
+            queue.push(&signal_packet(&done, 0, NO_LOG));
+            if round % 10 == 9 {
+                w.pass(100_000);
+            }
+        }
+        queue.push(&signal_packet(&done, 1, NO_LOG));
+        w.wait(done.handle, 1).unwrap();
+        looker.join();
+        assert!(seen.lock().iter().all(|value| [0, u64::MAX].contains(value)));
+    });
+}

@@ -1,0 +1,52 @@
+//! Allocations at the call surface: where a process reaches their memory.
+
+use crate::world::{signal_packet, world};
+use tidegate::calls::{AllocationKind, AllocationMemory, Handle, Status};
+use tidegate::gpu_abi::CONTROL_WRITE_WORD;
+
+const NO_LOG: u32 = tidegate::gpu_abi::ring::NO_LOG_ENTRY;
+
+// spec: UMS-190
+#[test]
+fn a_lock_gives_the_ring_and_the_write_pointer_to_store_to() {
+    world().run(|w| {
+        let (queue, fence) = (w.connected_queue(0), w.native(0));
+        let lock = |allocation| w.kernel.lock2(w.device, allocation);
+        let (Ok(AllocationMemory::Bulk(ring)), Ok(AllocationMemory::Protocol(control))) =
+            (lock(queue.ring.handle), lock(queue.control.handle))
+        else {
+            panic!("ring and control area are of the kinds that were asked for")
+        };
+        ring.write(0, &signal_packet(&fence, 7, NO_LOG).encode()).unwrap();
+        control.store(CONTROL_WRITE_WORD, 1);
+        w.kernel.notify_work_submission(queue.doorbell.handle).unwrap();
+        w.wait(fence.handle, 7).unwrap();
+        assert_eq!(fence.value.load(), 7);
+        // A second lock is the same memory, and so it is after the doorbell is gone.
+        w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
+        let Ok(AllocationMemory::Protocol(again)) = lock(queue.control.handle) else { panic!() };
+        control.store(CONTROL_WRITE_WORD, 5);
+        assert_eq!(again.word(CONTROL_WRITE_WORD).load(), 5);
+    });
+}
+
+// spec: UMS-190
+#[test]
+fn a_lock_needs_an_allocation_of_its_device_that_is_there() {
+    world().run(|w| {
+        let mine = w.allocate(64, AllocationKind::Bulk);
+        let other = w.kernel.create_device().unwrap();
+        let lock = |device, allocation| w.kernel.lock2(device, allocation).err();
+        assert_eq!(lock(w.device, mine.handle), None);
+        for (device, allocation) in [
+            (other, mine.handle),
+            (w.device, w.native(0).handle),
+            (w.device, Handle(0)),
+            (mine.handle, mine.handle),
+        ] {
+            assert_eq!(lock(device, allocation), Some(Status::INVALID_PARAMETER));
+        }
+        w.kernel.destroy_allocation(mine.handle).unwrap();
+        assert_eq!(lock(w.device, mine.handle), Some(Status::INVALID_PARAMETER));
+    });
+}

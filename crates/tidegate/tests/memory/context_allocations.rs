@@ -1,0 +1,470 @@
+//! Save areas of packet contexts: made, given their first content, kept over evictions and moves,
+//! and freed.
+
+use crate::world::save_areas::SaveAreas;
+use crate::world::{Neighbour, World};
+use std::sync::{Arc, OnceLock};
+use tidegate::calls::{
+    Allocation, AllocationKind, CreateAllocation, CreatePagingQueue, Handle, MakeResident,
+    PagingPriority, PagingQueue, Placement, Residency, Status,
+};
+use tidegate::ddi::{
+    ContextAllocation, ContextAllocationOwner, CreateContextAllocation, DevicePowerState, OsHandle,
+    Passive,
+};
+use tidegate::dxgkrnl::PowerManagement;
+use tidegate::gpu_abi::ring::SAVED_STATE;
+use tidegate::gpu_abi::{Command, GpuVa};
+use tidegate::{MachineConfig, Platform};
+
+const AREA_BYTES: u64 = 4096;
+/// Of a test's allocations.
+const BYTES: u64 = 64 * 1024;
+/// Longer than anything takes.
+const SETTLED_NS: u64 = 1_000_000;
+const STATE: [u8; 64] = [0x5A; 64];
+
+/// A machine whose packets are preempted in the middle.
+fn world_with(change: impl FnOnce(&mut MachineConfig)) -> (World, Arc<SaveAreas>) {
+    let watch = Arc::new(OnceLock::new());
+    let found = watch.clone();
+    let change = |mut config: MachineConfig| {
+        config.driver.save_areas = true;
+        change(&mut config);
+        config
+    };
+    let w = crate::world::start_with(change, None, move |driver| {
+        let areas = SaveAreas::new(&Platform::host(), driver);
+        let _first = watch.set(areas.clone());
+        areas
+    });
+    (w.unwrap(), found.get().cloned().unwrap())
+}
+
+/// The same with local memory for a test's allocation and one save area, and nothing else.
+fn narrow() -> (World, Arc<SaveAreas>) {
+    world_with(|config| config.gpu.local_memory_bytes = BYTES + AREA_BYTES)
+}
+
+/// The area of the context that was made last, which has its content.
+fn settled(w: &World, areas: &SaveAreas) -> ContextAllocation {
+    let area = *areas.areas().last().unwrap();
+    w.pass(SETTLED_NS);
+    assert!(areas.initialised().contains(&area.os_handle));
+    area
+}
+
+fn on_demand(w: &World, bytes: u64) -> Allocation {
+    let (device, kind, placement) = (w.device, AllocationKind::Bulk, Placement::LocalOnDemand);
+    w.kernel.create_allocation(CreateAllocation { device, bytes, kind, placement }).unwrap()
+}
+
+fn paging_queue(w: &World) -> PagingQueue {
+    let args = CreatePagingQueue { device: w.device, priority: PagingPriority::Normal };
+    w.kernel.create_paging_queue(args).unwrap()
+}
+
+fn ask(w: &World, queue: &PagingQueue, of: &Allocation) -> u64 {
+    let args = MakeResident { paging_queue: queue.handle, allocations: &[of.handle] };
+    match w.kernel.make_resident(args).unwrap() {
+        Residency::Pending { paging_fence_value } => paging_fence_value,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Has the oldest area leave local memory for an allocation.
+fn press(w: &World, bytes: u64) -> Allocation {
+    let (queue, all) = (paging_queue(w), on_demand(w, bytes));
+    let value = ask(w, &queue, &all);
+    w.wait(queue.fence.handle, value).unwrap();
+    all
+}
+
+fn counts(w: &World) -> (usize, usize) {
+    let census = w.machine.adapter().census();
+    (census.context_allocations, census.local_context_allocations)
+}
+
+fn done(w: &World, context: Handle) {
+    let fence = w.monitored(0);
+    w.kernel.signal_from_gpu(context, &crate::world::at(&fence, 1)).unwrap();
+    w.wait(fence.handle, 1).unwrap();
+}
+
+// spec: PRE-013, PRE-015
+#[test]
+fn a_packet_context_gets_a_save_area_and_no_packet_runs_before_its_first_content() {
+    let (w, areas) = world_with(|_| ());
+    w.run(move |w| {
+        let (memory, gpu_va) = w.bytes(8);
+        w.driver.take();
+        let context = w.context(0);
+        let area = areas.areas()[0];
+        assert_eq!((areas.areas().len(), area.system_gpu_va % AREA_BYTES), (1, 0));
+        assert_eq!(counts(w), (1, 1), "there is room in local memory");
+        w.submit_packet(context, &[crate::world::store(gpu_va, 7)]);
+        assert!(
+            !w.driver.take().iter().any(|c| c.ddi == "SubmitCommandVirtual"),
+            "it has no content yet"
+        );
+        done(w, context);
+        assert_eq!(memory.read_u64(0), Ok(7));
+        assert_eq!(areas.read(area.system_gpu_va), Some([0; 64]), "rubbish was filled over");
+        // The memory manager's own context came with it, and gave its own area its content first.
+        assert_eq!(areas.initialised(), [areas.areas()[1].os_handle, area.os_handle]);
+        assert_eq!(counts(w), (2, 1), "that one cannot be moved by anybody");
+        let calls = w.driver.take();
+        let order: Vec<_> = calls
+            .iter()
+            .filter(|c| {
+                c.ddi == "SubmitCommandVirtual" || c.about.starts_with("InitContextResource")
+            })
+            .map(|c| c.ddi)
+            .collect();
+        let init = ["BuildPagingBuffer", "SubmitCommandVirtual"];
+        assert_eq!(order, [init[0], init[1], init[0], init[1], "SubmitCommandVirtual"]);
+    });
+}
+
+#[test]
+fn hardware_contexts_and_nodes_that_do_not_stop_in_the_middle_have_none() {
+    use tidegate::d3dukmdt::{ComputePreemption, GraphicsPreemption};
+    let (w, areas) = world_with(|config| {
+        config.gpu.nodes[0].preemption.graphics = GraphicsPreemption::DmaBuffer;
+        config.gpu.nodes[0].preemption.compute = ComputePreemption::None;
+    });
+    w.run(move |w| {
+        let (context, _queue) = (w.context(0), w.hw_queue());
+        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
+        done(w, context);
+        assert!(areas.areas().is_empty());
+        w.context(1);
+        assert_eq!(areas.areas().len(), 1);
+    });
+}
+
+// spec: PRE-016
+#[test]
+fn a_state_is_kept_when_its_area_leaves_local_memory_and_engines_find_it_at_its_address() {
+    let (w, areas) = narrow();
+    w.run(move |w| {
+        let context = w.context(0);
+        let area = settled(w, &areas);
+        areas.write(area.system_gpu_va, &STATE);
+        let (before, there) = (areas.at(area.system_gpu_va), counts(w).1);
+        let all = press(w, BYTES + AREA_BYTES);
+        assert_eq!((there, counts(w).1), (1, 0));
+        assert_ne!(areas.at(area.system_gpu_va), before, "the address leads elsewhere");
+        assert_eq!(areas.read(area.system_gpu_va), Some(STATE));
+        // Its context goes on with the area where it is.
+        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
+        done(w, context);
+        w.kernel.destroy_allocation(all.handle).unwrap();
+        assert_eq!(
+            areas.read(area.system_gpu_va),
+            Some(STATE),
+            "and it comes back for nobody's sake"
+        );
+    });
+}
+
+#[test]
+fn an_area_for_which_there_is_no_room_begins_in_system_memory() {
+    let (w, areas) = world_with(|config| config.gpu.local_memory_bytes = BYTES);
+    w.run(move |w| {
+        let queue = paging_queue(w);
+        let all = on_demand(w, BYTES);
+        let value = ask(w, &queue, &all);
+        w.wait(queue.fence.handle, value).unwrap();
+        let context = w.context(0);
+        let area = settled(w, &areas);
+        assert_eq!((counts(w), areas.read(area.system_gpu_va)), ((2, 0), Some([0; 64])));
+        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
+        done(w, context);
+    });
+}
+
+// spec: PRE-016
+#[test]
+fn an_area_moves_only_while_no_packet_of_its_context_is_on_the_engine() {
+    let (w, areas) = narrow();
+    w.run(move |w| {
+        let context = w.context(0);
+        let area = settled(w, &areas);
+        let before = areas.at(area.system_gpu_va);
+        // Less than the patience of paging operations.
+        let long_ns = 1_000_000;
+        w.submit_packet(context, &[Command::Timed { ns: long_ns }]);
+        let (queue, all) = (paging_queue(w), on_demand(w, BYTES + AREA_BYTES));
+        w.pass(1_000);
+        let value = ask(w, &queue, &all);
+        w.pass(10_000);
+        // From now on no packet of the context is given to the driver before the move is over.
+        w.driver.take();
+        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
+        w.pass(10_000);
+        assert_eq!((areas.at(area.system_gpu_va), counts(w).1), (before, 1), "a packet runs");
+        w.wait(queue.fence.handle, value).unwrap();
+        assert!(w.platform.now().0 > long_ns);
+        done(w, context);
+        assert_eq!(counts(w).1, 0);
+        let calls = w.driver.take();
+        let position =
+            |what: &str| calls.iter().position(|c| c.about.starts_with(what) || c.ddi == what);
+        let moved = position("VirtualTransfer").unwrap();
+        let packets: Vec<usize> =
+            (0..calls.len()).filter(|at| calls[*at].ddi == "SubmitCommandVirtual").collect();
+        assert!(packets[0] > moved, "{calls:?}");
+    });
+}
+
+#[test]
+fn an_area_that_is_in_use_for_too_long_stays_and_who_wanted_its_room_is_right_in_system_memory() {
+    let (w, areas) = narrow();
+    w.run(move |w| {
+        let context = w.context(0);
+        let area = settled(w, &areas);
+        let before = areas.at(area.system_gpu_va);
+        w.submit_packet(context, &[Command::Timed { ns: 10 * SETTLED_NS }]);
+        w.pass(1_000);
+        let all = press(w, BYTES + AREA_BYTES);
+        assert_eq!((areas.at(area.system_gpu_va), counts(w).1), (before, 1));
+        let (queue, bytes) = (w.hw_queue_on(2), BYTES + AREA_BYTES);
+        w.submit(&queue, 1, &[Command::Fill { destination: GpuVa(all.gpu_va), bytes, value: 3 }]);
+        w.wait(queue.progress_fence, 1).unwrap();
+        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
+        done(w, context);
+    });
+}
+
+// spec: PRE-016
+#[test]
+fn states_go_along_when_power_goes_and_comes() {
+    let (w, areas) = world_with(|config| config.kernel.power = PowerManagement::Managed);
+    w.run(move |w| {
+        let context = w.context(0);
+        let area = settled(w, &areas);
+        areas.write(area.system_gpu_va, &STATE);
+        let adapter = w.machine.adapter();
+        assert_eq!(adapter.set_power_state(DevicePowerState::D3), Ok(DevicePowerState::D3));
+        assert_eq!(counts(w).1, 0);
+        assert_eq!(areas.read(area.system_gpu_va), Some(STATE));
+        assert_eq!(adapter.set_power_state(DevicePowerState::D0), Ok(DevicePowerState::D0));
+        assert_eq!((counts(w).1, areas.read(area.system_gpu_va)), (1, Some(STATE)));
+        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
+        done(w, context);
+    });
+}
+
+// spec: PRE-014
+#[test]
+fn an_area_goes_with_its_context_but_not_before_its_last_packet() {
+    let (w, areas) = world_with(|_| ());
+    w.run(move |w| {
+        let (idle, busy) = (w.context(1), w.context(0));
+        settled(w, &areas);
+        let made = areas.areas();
+        let of = |n: usize| made[n].system_gpu_va;
+        assert_eq!(counts(w), (3, 2));
+        w.kernel.destroy_context(idle).unwrap();
+        assert_eq!((areas.freed(), counts(w)), (vec![made[0].os_handle], (2, 1)));
+        assert_eq!(areas.at(of(0)), None);
+        w.submit_packet(busy, &[Command::Timed { ns: 10_000 }]);
+        w.pass(1_000);
+        w.kernel.destroy_context(busy).unwrap();
+        assert_eq!((areas.freed().len(), counts(w)), (2, (1, 0)));
+        assert!(areas.at(of(1)).is_some(), "its packet may store its state there");
+        w.pass(20_000);
+        assert_eq!(areas.at(of(1)), None);
+        let again =
+            areas.callbacks().destroy_context_allocation(&Passive::enter(), made[0].os_handle);
+        assert_eq!(again, Err(Status::INVALID_HANDLE));
+    });
+}
+
+#[test]
+fn a_process_that_ends_leaves_no_area() {
+    let (w, _areas) = world_with(|_| ());
+    w.run(|w| {
+        // What is made once stays: the memory manager's context, the system process's page tables.
+        let first = w.context(0);
+        w.pass(SETTLED_NS);
+        w.kernel.destroy_context(first).unwrap();
+        let census = || (w.machine.adapter().census(), w.machine.driver().census());
+        let before = census();
+        for wait_ns in [0, SETTLED_NS] {
+            let process = w.machine.process("short").unwrap();
+            let device = w.machine.device_in(&process, Default::default()).unwrap();
+            let queue = tidegate::d3d12::QueueDesc {
+                name: "q".into(),
+                list_type: tidegate::d3d12::CommandListType::Copy,
+                priority: tidegate::calls::Priority::Normal,
+                submission: tidegate::Submission::Packet,
+                node: None,
+                node_mask: 0,
+            };
+            let queue = device.create_queue(queue).unwrap();
+            w.pass(wait_ns);
+            process.terminate();
+            drop((queue, device, process));
+            w.pass(SETTLED_NS);
+            assert_eq!(census(), before);
+        }
+    });
+}
+
+#[test]
+fn drivers_ask_for_whole_pages_of_contexts_that_are_there() {
+    let (w, areas) = world_with(|_| ());
+    w.run(move |w| {
+        let context = w.context(0);
+        settled(w, &areas);
+        let (level, kernel) = (Passive::enter(), areas.callbacks());
+        let known = areas.contexts()[0];
+        let ask = |context, bytes| {
+            let owner = ContextAllocationOwner::Context(context);
+            kernel.create_context_allocation(&level, CreateContextAllocation { owner, bytes })
+        };
+        for bytes in [0, 1, AREA_BYTES + 8, 1 << 40] {
+            assert_eq!(ask(known, bytes), Err(Status::INVALID_PARAMETER), "{bytes}");
+        }
+        assert_eq!(ask(OsHandle(1 << 62), AREA_BYTES), Err(Status::INVALID_HANDLE));
+        // One that comes while the context lives holds its packets until it has its content, too.
+        let later = ask(known, 2 * AREA_BYTES).unwrap();
+        w.submit_packet(context, &[Command::Timed { ns: 1 }]);
+        done(w, context);
+        assert_eq!(areas.read(later.system_gpu_va), Some([0; 64]));
+        assert_eq!(kernel.destroy_context_allocation(&level, later.os_handle), Ok(()));
+        w.kernel.destroy_context(context).unwrap();
+        assert_eq!(ask(known, AREA_BYTES), Err(Status::INVALID_HANDLE));
+    });
+}
+
+/// An area of a device is for all its contexts, and is there as long as one of them has a packet on
+/// an engine.
+// spec: PRE-013, PRE-014, PRE-015
+#[test]
+fn a_device_s_area_has_its_content_at_once_and_goes_with_the_device() {
+    let (w, areas) = narrow();
+    w.run(move |w| {
+        let guest = Neighbour::of(w, "guest");
+        let device = areas.devices().last().copied().unwrap();
+        let busy = guest.context(0, 7);
+        settled(w, &areas);
+        let before = counts(w);
+        let (level, kernel) = (Passive::enter(), areas.callbacks());
+        let ask = |device, bytes| {
+            let owner = ContextAllocationOwner::Device(device);
+            kernel.create_context_allocation(&level, CreateContextAllocation { owner, bytes })
+        };
+        let (kept, given_back) =
+            (ask(device, AREA_BYTES).unwrap(), ask(device, 2 * AREA_BYTES).unwrap());
+        for area in [kept, given_back] {
+            assert_eq!(
+                areas.read(area.system_gpu_va),
+                Some([0; 64]),
+                "the call returns when it has its content"
+            );
+            assert!(areas.initialised().contains(&area.os_handle));
+        }
+        assert_eq!(counts(w), (before.0 + 2, before.1), "any context may use it: it does not move");
+        // Other allocations need all of local memory.
+        areas.write(kept.system_gpu_va, &STATE);
+        let at = areas.at(kept.system_gpu_va);
+        press(w, BYTES);
+        assert_eq!(
+            (areas.at(kept.system_gpu_va), areas.read(kept.system_gpu_va)),
+            (at, Some(STATE))
+        );
+        assert_eq!(kernel.destroy_context_allocation(&level, given_back.os_handle), Ok(()));
+        assert_eq!(areas.at(given_back.system_gpu_va), None);
+        assert_eq!(ask(device, AREA_BYTES + 8), Err(Status::INVALID_PARAMETER));
+        assert_eq!(ask(OsHandle(1 << 62), AREA_BYTES), Err(Status::INVALID_HANDLE));
+        // The memory manager's own device: what gives an area its content would wait for itself.
+        let of_kernel: Vec<OsHandle> =
+            areas.devices().into_iter().filter(|of| *of > device).collect();
+        assert!(!of_kernel.is_empty());
+        assert!(of_kernel.iter().all(|of| ask(*of, AREA_BYTES) == Err(Status::INVALID_HANDLE)));
+
+        guest.submit_packet(busy, &[Command::Timed { ns: 10_000 }]);
+        w.pass(1_000);
+        guest.kernel.destroy_device(guest.device).unwrap();
+        assert!(areas.at(kept.system_gpu_va).is_some(), "its packet may use it");
+        w.pass(20_000);
+        assert_eq!(areas.at(kept.system_gpu_va), None);
+        assert_eq!(ask(device, AREA_BYTES), Err(Status::INVALID_HANDLE));
+        let again = kernel.destroy_context_allocation(&level, kept.os_handle);
+        assert_eq!(again, Err(Status::INVALID_HANDLE));
+    });
+}
+
+/// Preempted packets go on from where their state is by now.
+// spec: PRE-016
+#[test]
+fn a_packet_that_was_preempted_goes_on_from_a_state_that_has_moved() {
+    let (w, areas) = narrow();
+    w.run(move |w| {
+        let (memory, words) = w.bytes(64);
+        let (first, second, third) = (words, words + 8, words + 16);
+        let context = w.context(0);
+        let area = settled(w, &areas);
+        memory.write(0, &1u64.to_le_bytes()).unwrap();
+        // Whoever began this again would find another first word.
+        let mut work = vec![crate::world::copy_word(second, first), crate::world::store(first, 2)];
+        work.extend((0..100).map(|_| Command::Timed { ns: 10_000 }));
+        work.push(crate::world::copy_word(third, second));
+        w.submit_packet(context, &work);
+        w.pass(100_000);
+        let args = tidegate::calls::CreateContextVirtual {
+            device: w.device,
+            node_ordinal: 0,
+            engine_affinity: 0,
+            priority: tidegate::calls::Priority::High,
+            tag: 2,
+            lane: 0,
+        };
+        let urgent = w.kernel.create_context_virtual(args).unwrap();
+        // As many as a node holds at once: the other one has its state, and nothing on the engine.
+        w.submit_packet(urgent, &[Command::Timed { ns: 4 * SETTLED_NS }]);
+        w.submit_packet(urgent, &[Command::Timed { ns: 1 }]);
+        w.pass(200_000);
+        let state = areas.read(area.system_gpu_va).unwrap();
+        assert_eq!(state[..8], SAVED_STATE.to_le_bytes(), "it was preempted in the middle");
+        let before = areas.at(area.system_gpu_va);
+        press(w, BYTES);
+        assert_ne!(areas.at(area.system_gpu_va), before, "its state has moved");
+        assert_eq!(areas.read(area.system_gpu_va), Some(state));
+        assert_eq!(memory.read_u64(16), Ok(0), "the urgent one runs");
+        done(w, context);
+        let words = [0, 8, 16].map(|at| memory.read_u64(at).unwrap());
+        assert_eq!(words, [2, 1, 1], "nothing was done twice, and nothing left out");
+        assert_eq!(areas.read(area.system_gpu_va).unwrap()[..8], [0; 8], "a state is used once");
+    });
+}
+
+/// Contexts come while the memory manager is at work.
+#[test]
+fn areas_and_allocations_come_and_go_together() {
+    let (w, areas) = world_with(|config| config.gpu.local_memory_bytes = 2 * BYTES);
+    w.run(move |w| {
+        let queue = paging_queue(w);
+        let allocations: Vec<Allocation> = (0..3).map(|_| on_demand(w, BYTES)).collect();
+        for round in 0..12 {
+            let context = w.context(round % 3);
+            let allocation = &allocations[round as usize % 3];
+            let value = ask(w, &queue, allocation);
+            let (destination, bytes) = (GpuVa(allocation.gpu_va), BYTES);
+            let at = [tidegate::calls::FenceValue { fence: queue.fence.handle, value }];
+            w.kernel.wait_from_gpu(context, &at).unwrap();
+            w.submit_packet(context, &[Command::Fill { destination, bytes, value: round }]);
+            w.kernel.evict(w.device, &[allocation.handle]).unwrap();
+            if round % 2 == 0 {
+                done(w, context);
+                w.kernel.destroy_context(context).unwrap();
+            }
+        }
+        w.pass(100 * SETTLED_NS);
+        assert_eq!(areas.initialised().len(), 13);
+        assert_eq!(w.machine.adapter().bug_checks(), []);
+    });
+}

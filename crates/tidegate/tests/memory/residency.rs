@@ -1,0 +1,711 @@
+//! Local memory that is too small: what is resident, who leaves, what is refused, and that results
+//! stay right.
+
+use crate::world::{World, wait_packet, world_with};
+use std::sync::Arc;
+use tidegate::calls::{
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateDoorbell,
+    CreateDoorbellFlags, CreatePagingQueue, DeviceState, FenceValue, Handle, MakeResident,
+    PagingPriority, PagingQueue, Placement, Present, PresentQueue, Residency, SegmentGroup,
+    SignalFlags, Status, SubmitCommand,
+};
+use tidegate::d3d12::{
+    Arg, Buffer, BufferDesc, CommandListType, DeviceOptions, Error, Heap, QueueDesc,
+    ResidencyChoice,
+};
+use tidegate::d3dukmdt::{PixelFormat, Surface};
+use tidegate::ddi::DevicePowerState;
+use tidegate::dxgkrnl::PowerManagement;
+use tidegate::gpu_abi::ring::NO_LOG_ENTRY;
+use tidegate::gpu_abi::{CONTROL_WORDS, Command, GpuVa, RingPacket, TraceWords};
+use tidegate::platform::{BulkWindow, StepCosts};
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+const KIB: u64 = 1024;
+/// Of a test's allocations.
+const BYTES: u64 = 64 * KIB;
+/// Longer than anything takes.
+const SETTLED_NS: u64 = 1_000_000;
+
+/// A machine with room for `allocations` in local memory.
+fn small(allocations: u64) -> World {
+    world_with(|mut config| {
+        config.gpu.local_memory_bytes = allocations * BYTES;
+        config
+    })
+}
+
+fn on_demand(w: &World) -> Allocation {
+    try_allocate(w, Placement::LocalOnDemand).unwrap()
+}
+
+fn try_allocate(w: &World, placement: Placement) -> Result<Allocation, Status> {
+    let (device, kind) = (w.device, AllocationKind::Bulk);
+    w.kernel.create_allocation(CreateAllocation { device, bytes: BYTES, kind, placement })
+}
+
+fn window(allocation: &Allocation) -> &BulkWindow {
+    let AllocationMemory::Window(window) = &allocation.memory else { panic!("it moves") };
+    window
+}
+
+fn first_word(allocation: &Allocation) -> u64 {
+    let mut bytes = [0; 8];
+    window(allocation).read(0, &mut bytes).unwrap();
+    u64::from_le_bytes(bytes)
+}
+
+fn paging_queue(w: &World) -> PagingQueue {
+    let args = CreatePagingQueue { device: w.device, priority: PagingPriority::Normal };
+    w.kernel.create_paging_queue(args).unwrap()
+}
+
+fn ask(w: &World, queue: &PagingQueue, of: &[&Allocation]) -> Residency {
+    let allocations: Vec<Handle> = of.iter().map(|a| a.handle).collect();
+    let args = MakeResident { paging_queue: queue.handle, allocations: &allocations };
+    w.kernel.make_resident(args).unwrap()
+}
+
+/// Makes resident, and waits until it is.
+fn resident(w: &World, queue: &PagingQueue, of: &[&Allocation]) {
+    match ask(w, queue, of) {
+        Residency::Resident => {}
+        Residency::Pending { paging_fence_value } => {
+            w.wait(queue.fence.handle, paging_fence_value).unwrap()
+        }
+        over => panic!("{over:?}"),
+    }
+}
+
+fn evict(w: &World, of: &[&Allocation]) {
+    let allocations: Vec<Handle> = of.iter().map(|a| a.handle).collect();
+    w.kernel.evict(w.device, &allocations).unwrap();
+}
+
+fn fill(allocation: &Allocation, value: u32) -> Command {
+    Command::Fill { destination: GpuVa(allocation.gpu_va), bytes: BYTES, value }
+}
+
+fn used(w: &World) -> u64 {
+    w.machine.adapter().local_memory_use().used_bytes
+}
+
+// spec: RES-001, RES-002, RES-003, RES-005
+#[test]
+fn what_is_made_resident_is_there_when_the_paging_fence_says_so() {
+    small(2).run(|w| {
+        let queue = paging_queue(w);
+        assert!(queue.fence.native, "user-mode queues wait for nothing else");
+        let allocation = on_demand(w);
+        window(&allocation).write(0, &7u64.to_le_bytes()).unwrap();
+        let pending = ask(w, &queue, &[&allocation]);
+        assert_eq!(pending, Residency::Pending { paging_fence_value: 1 });
+        w.wait(queue.fence.handle, 1).unwrap();
+        assert_eq!((used(w), first_word(&allocation)), (BYTES, 7));
+        assert_eq!(
+            ask(w, &queue, &[&allocation]),
+            Residency::Resident,
+            "there is nothing to wait for"
+        );
+        // An engine finds there what the CPU wrote, and the CPU what an engine wrote.
+        let (out, out_va) = w.bytes(8);
+        let hw_queue = w.hw_queue();
+        let copy = Command::Copy {
+            source: GpuVa(allocation.gpu_va),
+            destination: GpuVa(out_va),
+            bytes: 8,
+        };
+        w.submit(&hw_queue, 1, &[copy, fill(&allocation, 9)]);
+        w.wait(hw_queue.progress_fence, 1).unwrap();
+        assert_eq!(out.read_u64(0), Ok(7));
+        assert_eq!(first_word(&allocation), 9 << 32 | 9);
+        let raise = [FenceValue { fence: queue.fence.handle, value: 99 }];
+        assert_eq!(
+            w.kernel.signal_from_cpu(&raise, SignalFlags::empty()),
+            Err(Status::ACCESS_DENIED)
+        );
+        w.kernel.destroy_paging_queue(queue.handle).unwrap();
+        assert_eq!(w.kernel.destroy_paging_queue(queue.handle), Err(Status::INVALID_PARAMETER));
+    });
+}
+
+#[test]
+fn the_driver_writes_the_commands_and_a_copy_engine_runs_them() {
+    let w = small(1).run(|w| {
+        let queue = paging_queue(w);
+        let (written, never) = (on_demand(w), on_demand(w));
+        window(&written).write(8, &[1]).unwrap();
+        w.driver.take();
+        resident(w, &queue, &[&written]);
+        evict(w, &[&written]);
+        resident(w, &queue, &[&never]);
+        let calls = w.driver.take();
+        let about = |what: &str| {
+            calls
+                .iter()
+                .filter(|c| c.ddi == "BuildPagingBuffer" && c.about.starts_with(what))
+                .count()
+        };
+        assert_eq!(about("VirtualTransfer"), 2, "in, and out again");
+        assert_eq!(about("VirtualFill"), 1, "nobody ever wrote the other one");
+        assert_eq!(calls.iter().filter(|c| c.ddi == "SubmitCommandVirtual").count(), 3);
+    });
+    let stats = w.machine.adapter().stats();
+    assert_eq!(
+        (stats.allocations_paged_in, stats.allocations_paged_out, stats.bytes_paged),
+        (2, 1, 3 * BYTES)
+    );
+}
+
+// spec: RES-007
+#[test]
+fn whoever_uses_what_is_not_resident_faults_by_name() {
+    small(1).run(|w| {
+        let queue = paging_queue(w);
+        let (gone, other) = (on_demand(w), on_demand(w));
+        resident(w, &queue, &[&gone]);
+        evict(w, &[&gone]);
+        resident(w, &queue, &[&other]);
+        let hw_queue = w.hw_queue();
+        w.submit(&hw_queue, 1, &[fill(&gone, 1)]);
+        let _ = w.wait(hw_queue.progress_fence, 1);
+        let DeviceState::Faulted(report) = w.kernel.device_state(w.device).unwrap() else {
+            panic!("the device was lost")
+        };
+        assert_eq!((report.tag, report.gpu_va, report.write), (1, gone.gpu_va, true));
+    });
+}
+
+// spec: RES-006
+#[test]
+fn what_is_in_use_leaves_after_its_last_use() {
+    let patient = world_with(|mut config| {
+        config.gpu.local_memory_bytes = BYTES;
+        config.kernel.paging_patience_ns = u64::MAX;
+        config
+    });
+    patient.run(|w| {
+        let queue = paging_queue(w);
+        let (first, second) = (on_demand(w), on_demand(w));
+        for packets in [false, true] {
+            let before = w.machine.adapter().stats().allocations_paged_out;
+            resident(w, &queue, &[&first]);
+            let gate = w.native(0);
+            let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+            let (hw_queue, context) = (w.hw_queue(), w.context(0));
+            match packets {
+                true => {
+                    w.kernel.wait_from_gpu(context, &at_gate).unwrap();
+                    w.submit_packet(context, &[fill(&first, 5)]);
+                }
+                false => {
+                    w.kernel.submit_wait_to_hw_queue(hw_queue.handle, &at_gate).unwrap();
+                    w.submit(&hw_queue, 1, &[fill(&first, 5)]);
+                }
+            }
+            evict(w, &[&first]);
+            let Residency::Pending { paging_fence_value } = ask(w, &queue, &[&second]) else {
+                panic!("there is room only when the other has left")
+            };
+            w.pass(1_000_000_000);
+            assert!(queue.fence.value.load() < paging_fence_value, "it is in use");
+            w.signal(&gate, 1);
+            w.wait(queue.fence.handle, paging_fence_value).unwrap();
+            assert!(w.machine.adapter().stats().allocations_paged_out > before);
+            assert_eq!(first_word(&first), 5 << 32 | 5, "the last use was complete");
+            evict(w, &[&second]);
+        }
+    });
+}
+
+// spec: RES-008
+#[test]
+fn who_waits_for_the_room_of_work_that_waits_is_resident_in_system_memory() {
+    small(1).run(|w| {
+        let queue = paging_queue(w);
+        let (held, needed) = (on_demand(w), on_demand(w));
+        resident(w, &queue, &[&held]);
+        let gate = w.native(0);
+        let (waits, signals) = (w.hw_queue_on(0), w.hw_queue_on(1));
+        let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+        w.kernel.submit_wait_to_hw_queue(waits.handle, &at_gate).unwrap();
+        w.submit(&waits, 1, &[fill(&held, 3)]);
+        evict(w, &[&held]);
+        // What opens the gate needs the room of what waits at it.
+        resident(w, &queue, &[&needed]);
+        w.submit(&signals, 1, &[fill(&needed, 4)]);
+        w.kernel.submit_signal_to_hw_queue(signals.handle, &at_gate).unwrap();
+        evict(w, &[&needed]);
+        w.wait(waits.progress_fence, 1).unwrap();
+        assert_eq!((first_word(&held), first_word(&needed)), (3 << 32 | 3, 4 << 32 | 4));
+        // Another time there is room.
+        resident(w, &queue, &[&needed]);
+        assert_eq!((used(w), first_word(&needed)), (BYTES, 4 << 32 | 4));
+    });
+}
+
+/// Waiting work keeps its room for too long. That room was promised to other allocations, which
+/// have been evicted since.
+// spec: RES-008
+#[test]
+fn never_is_more_in_local_memory_than_fits_when_work_keeps_room_that_was_promised() {
+    for passing in 1..=3 {
+        let w = small(1).run(move |w| {
+            let queue = paging_queue(w);
+            let (held, needed) = (on_demand(w), on_demand(w));
+            let others: Vec<Allocation> = (0..passing).map(|_| on_demand(w)).collect();
+            resident(w, &queue, &[&held]);
+            let gate = w.native(0);
+            let (waits, signals) = (w.hw_queue_on(0), w.hw_queue_on(1));
+            let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+            w.kernel.submit_wait_to_hw_queue(waits.handle, &at_gate).unwrap();
+            w.submit(&waits, 1, &[fill(&held, 3)]);
+            evict(w, &[&held]);
+            for other in &others {
+                assert!(matches!(ask(w, &queue, &[other]), Residency::Pending { .. }));
+                evict(w, &[other]);
+            }
+            resident(w, &queue, &[&needed]);
+            assert_eq!(used(w), BYTES, "the work that waits has it");
+            w.submit(&signals, 1, &[fill(&needed, 4)]);
+            w.kernel.submit_signal_to_hw_queue(signals.handle, &at_gate).unwrap();
+            w.wait(waits.progress_fence, 1).unwrap();
+            assert_eq!((first_word(&held), first_word(&needed)), (3 << 32 | 3, 4 << 32 | 4));
+            // Later there is room again, and no promise is left.
+            evict(w, &[&needed]);
+            for allocation in others.iter().chain([&needed]) {
+                resident(w, &queue, &[allocation]);
+                assert_eq!(used(w), BYTES);
+                evict(w, &[allocation]);
+            }
+            assert_eq!(first_word(&needed), 4 << 32 | 4);
+        });
+        let memory = w.machine.adapter().local_memory_use();
+        assert_eq!(memory.most_bytes, memory.capacity_bytes, "{passing}");
+    }
+}
+
+// spec: RES-004, RES-014
+#[test]
+fn too_much_at_once_is_refused_with_the_bytes_to_trim() {
+    small(2).run(|w| {
+        let queue = paging_queue(w);
+        let three = [on_demand(w), on_demand(w), on_demand(w)];
+        let all: Vec<&Allocation> = three.iter().collect();
+        assert_eq!(ask(w, &queue, &all), Residency::OverBudget { bytes_to_trim: BYTES });
+        assert_eq!(
+            w.kernel.evict(w.device, &[three[0].handle]),
+            Err(Status::INVALID_PARAMETER),
+            "no reference"
+        );
+        resident(w, &queue, &all[..2]);
+        assert_eq!(ask(w, &queue, &all[2..]), Residency::OverBudget { bytes_to_trim: BYTES });
+        assert_eq!(try_allocate(w, Placement::Local).err(), Some(Status::NO_MEMORY));
+        let info = w.kernel.query_video_memory_info(SegmentGroup::Local).unwrap();
+        assert_eq!((info.budget, info.current_usage), (2 * BYTES, 2 * BYTES));
+        // Another process counts on what this one does not hold.
+        let other = w.machine.open("other").unwrap();
+        assert_eq!(other.query_video_memory_info(SegmentGroup::Local).unwrap().budget, 0);
+        evict(w, &all[..1]);
+        assert_eq!(other.query_video_memory_info(SegmentGroup::Local).unwrap().budget, BYTES);
+        // One that is resident from birth sends another out.
+        let born = try_allocate(w, Placement::Local).unwrap();
+        window(&born).write(0, &[1]).unwrap();
+        assert_eq!(used(w), 2 * BYTES);
+        w.kernel.destroy_allocation(born.handle).unwrap();
+        assert_eq!(used(w), BYTES);
+    });
+}
+
+#[test]
+fn calls_check_what_they_are_given() {
+    let w = small(2);
+    let queue = paging_queue(&w);
+    let allocation = on_demand(&w);
+    let other = w.kernel.create_device().unwrap();
+    let make = |paging_queue, allocations: &[Handle]| {
+        w.kernel.make_resident(MakeResident { paging_queue, allocations })
+    };
+    let refused = Err(Status::INVALID_PARAMETER);
+    assert_eq!(make(queue.handle, &[]), refused);
+    assert_eq!(make(allocation.handle, &[allocation.handle]), refused);
+    assert_eq!(make(queue.handle, &[queue.handle]), refused);
+    assert_eq!(make(queue.handle, &vec![allocation.handle; 4097]), refused);
+    assert_eq!(w.kernel.evict(other, &[allocation.handle]).err(), Some(Status::INVALID_PARAMETER));
+    let foreign = w
+        .kernel
+        .create_paging_queue(CreatePagingQueue { device: other, priority: PagingPriority::Normal });
+    assert_eq!(make(foreign.unwrap().handle, &[allocation.handle]), refused);
+    let words = CreateAllocation {
+        device: w.device,
+        bytes: 64,
+        kind: AllocationKind::Protocol,
+        placement: Placement::Local,
+    };
+    assert_eq!(w.kernel.create_allocation(words).err(), Some(Status::NOT_SUPPORTED));
+    w.kernel.destroy_device(other).unwrap();
+}
+
+/// A user-mode queue whose ring is `ring`.
+fn doorbell(w: &World, ring: &Allocation) -> Result<tidegate::calls::Doorbell, Status> {
+    let queue = w.try_hw_queue(0, true).unwrap();
+    let control = w.allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+    let args = CreateDoorbell {
+        hw_queue: queue.handle,
+        ring: ring.handle,
+        control: control.handle,
+        flags: CreateDoorbellFlags::empty(),
+        private_data: Vec::new(),
+    };
+    w.kernel.create_doorbell(args)
+}
+
+// spec: UMS-033, UMS-034, UMS-035
+#[test]
+fn a_doorbell_needs_its_ring_resident_and_keeps_it_so() {
+    small(1).run(|w| {
+        let queue = paging_queue(w);
+        let (ring, other) = (on_demand(w), on_demand(w));
+        assert_eq!(
+            doorbell(w, &ring).err(),
+            Some(Status::INVALID_PARAMETER),
+            "nobody made it resident"
+        );
+        resident(w, &queue, &[&ring]);
+        let doorbell = doorbell(w, &ring).unwrap();
+        // The process lets go of it, and the doorbell does not.
+        evict(w, &[&ring]);
+        assert_eq!(ask(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
+        w.kernel.destroy_allocation(ring.handle).unwrap();
+        assert_eq!(used(w), BYTES);
+        window(&ring).write(0, &[1]).unwrap();
+        w.kernel.destroy_doorbell(doorbell.handle).unwrap();
+        assert_eq!(used(w), 0);
+        resident(w, &queue, &[&other]);
+    });
+}
+
+/// A surface that a pending paging operation will move is not resident yet, although its process
+/// has called MakeResident.
+// spec: PRE-082
+#[test]
+fn a_surface_is_presented_when_paging_has_put_it_in_its_place() {
+    let w = world_with(|mut config| {
+        config.gpu.local_memory_bytes = BYTES;
+        config.with_display(SETTLED_NS)
+    });
+    w.run(|w| {
+        let queue = paging_queue(w);
+        let (surface, other) = (on_demand(w), on_demand(w));
+        resident(w, &queue, &[&surface]);
+        let (gate, shown) = (w.native(0), w.native(0));
+        let (busy, presents) = (w.hw_queue_on(0), w.hw_queue_on(0));
+        let present = |value| {
+            w.kernel.present(Present {
+                queue: PresentQueue::HwQueue(presents.handle),
+                allocation: surface.handle,
+                surface: Surface::packed(64, 64, PixelFormat::A8B8G8R8),
+                vid_pn_source_id: 0,
+                sync_interval: 1,
+                shown: Some(FenceValue { fence: shown.handle, value }),
+            })
+        };
+        // Waiting work uses the surface. It is evicted when that work is done, and comes back after
+        // the other one.
+        let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+        w.kernel.submit_wait_to_hw_queue(busy.handle, &at_gate).unwrap();
+        w.submit(&busy, 1, &[fill(&surface, 3)]);
+        evict(w, &[&surface]);
+        assert!(matches!(ask(w, &queue, &[&other]), Residency::Pending { .. }));
+        evict(w, &[&other]);
+        let Residency::Pending { paging_fence_value } = ask(w, &queue, &[&surface]) else {
+            panic!("it is still to leave")
+        };
+        assert_eq!(present(1), Err(Status::INVALID_PARAMETER), "it would move while it is shown");
+        w.signal(&gate, 1);
+        w.wait(queue.fence.handle, paging_fence_value).unwrap();
+        present(1).unwrap();
+        w.wait(shown.handle, 1).unwrap();
+        // The screen shows it, so nothing else gets its room, although its process evicts it.
+        evict(w, &[&surface]);
+        assert_eq!(ask(w, &queue, &[&other]), Residency::OverBudget { bytes_to_trim: BYTES });
+    });
+}
+
+/// The same as [`small`], and power comes and goes.
+fn managed(allocations: u64) -> World {
+    world_with(|mut config| {
+        config.gpu.local_memory_bytes = allocations * BYTES;
+        config.kernel.power = PowerManagement::Managed;
+        config.kernel.paging_patience_ns = u64::MAX;
+        config
+    })
+}
+
+/// A system that goes to sleep.
+fn sleep(w: &World) -> DevicePowerState {
+    w.pass(SETTLED_NS);
+    w.machine.adapter().set_power_state(DevicePowerState::D3).unwrap()
+}
+
+// spec: RES-015, UMS-037
+#[test]
+fn power_takes_rings_along_and_brings_them_back_as_they_were() {
+    let w = managed(2).run(|w| {
+        let queue = paging_queue(w);
+        let (ring, idle) = (on_demand(w), on_demand(w));
+        resident(w, &queue, &[&ring, &idle]);
+        let doorbell = doorbell(w, &ring).unwrap();
+        evict(w, &[&ring, &idle]);
+        window(&ring).write(0, &11u64.to_le_bytes()).unwrap();
+        assert_eq!(sleep(w), DevicePowerState::D3);
+        assert_eq!((used(w), first_word(&ring)), (0, 11));
+        // The process sees its memory while the device has no power, and does not wake it for that.
+        window(&ring).write(0, &12u64.to_le_bytes()).unwrap();
+        w.pass(SETTLED_NS);
+        assert_eq!(w.machine.adapter().power_state(), DevicePowerState::D3);
+        w.kernel.connect_doorbell(doorbell.handle).unwrap();
+        assert_eq!((used(w), first_word(&ring)), (BYTES, 12), "nobody holds the other one");
+        w.kernel.destroy_doorbell(doorbell.handle).unwrap();
+        assert_eq!(sleep(w), DevicePowerState::D3);
+        resident(w, &queue, &[&idle]);
+        assert_eq!((used(w), w.machine.adapter().power_state()), (BYTES, DevicePowerState::D0));
+    });
+    assert_eq!(w.machine.adapter().local_memory_use().most_bytes, 2 * BYTES);
+}
+
+#[test]
+fn what_queued_work_uses_is_back_before_it_goes_on() {
+    managed(1).run(|w| {
+        let (queue, gate) = (paging_queue(w), w.native(0));
+        let (used_later, hw_queue) = (on_demand(w), w.hw_queue());
+        for round in 1..=3 {
+            resident(w, &queue, &[&used_later]);
+            let at_gate = [FenceValue { fence: gate.handle, value: round }];
+            w.kernel.submit_wait_to_hw_queue(hw_queue.handle, &at_gate).unwrap();
+            w.submit(&hw_queue, round, &[fill(&used_later, round as u32)]);
+            // Nobody holds it any more, but what is queued.
+            evict(w, &[&used_later]);
+            assert_eq!((sleep(w), used(w)), (DevicePowerState::D3, 0));
+            w.signal(&gate, round);
+            w.machine.adapter().set_power_state(DevicePowerState::D0).unwrap();
+            w.wait(hw_queue.progress_fence, round).unwrap();
+            assert_eq!((used(w), first_word(&used_later)), (BYTES, round << 32 | round));
+        }
+        let state = w.kernel.device_state(w.device);
+        assert!(matches!(state, Ok(DeviceState::Active)), "{state:?}");
+    });
+}
+
+#[test]
+fn memory_that_is_being_paged_keeps_the_power() {
+    managed(1).run(|w| {
+        let (queue, gate) = (paging_queue(w), w.native(0));
+        let (first, second, hw_queue) = (on_demand(w), on_demand(w), w.hw_queue());
+        resident(w, &queue, &[&first]);
+        let at_gate = [FenceValue { fence: gate.handle, value: 1 }];
+        w.kernel.submit_wait_to_hw_queue(hw_queue.handle, &at_gate).unwrap();
+        w.submit(&hw_queue, 1, &[fill(&first, 5)]);
+        evict(w, &[&first]);
+        let Residency::Pending { paging_fence_value } = ask(w, &queue, &[&second]) else {
+            panic!("there is room only when the other has left")
+        };
+        assert_eq!((sleep(w), used(w)), (DevicePowerState::D0, BYTES));
+        w.signal(&gate, 1);
+        w.wait(queue.fence.handle, paging_fence_value).unwrap();
+        assert_eq!(first_word(&first), 5 << 32 | 5);
+        assert_eq!((sleep(w), used(w)), (DevicePowerState::D3, 0));
+    });
+}
+
+/// Whoever wakes the device may be in the middle of what bringing memory back needs, too.
+#[test]
+fn whoever_wakes_the_device_finds_memory_where_it_was() {
+    type Use = fn(&World, &Allocation);
+    let uses: [(&str, Use); 5] = [
+        ("a mapping in the same address space", |w, _| drop(w.bytes(64))),
+        ("a packet that uses it", |w, allocation| {
+            let (context, fence) = (w.context(0), w.monitored(0));
+            let (commands_gpu_va, command_bytes) = w.commands(&[fill(allocation, 8)]);
+            assert_eq!(sleep(w), DevicePowerState::D3);
+            let args = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 };
+            w.kernel.submit_command(args).unwrap();
+            w.kernel.signal_from_gpu(context, &crate::world::at(&fence, 1)).unwrap();
+            w.wait(fence.handle, 1).unwrap();
+            assert_eq!(first_word(allocation), 8 << 32 | 8);
+        }),
+        ("an allocation that is resident from birth", |w, _| {
+            let born = try_allocate(w, Placement::Local).unwrap();
+            assert_eq!(used(w), 2 * BYTES);
+            assert_eq!(sleep(w), DevicePowerState::D3);
+            w.kernel.destroy_allocation(born.handle).unwrap();
+        }),
+        ("MakeResident", |w, _| {
+            let queue = paging_queue(w);
+            let other = on_demand(w);
+            assert_eq!(sleep(w), DevicePowerState::D3);
+            resident(w, &queue, &[&other]);
+            evict(w, &[&other]);
+            w.kernel.destroy_allocation(other.handle).unwrap();
+        }),
+        ("the end of another allocation", |w, _| {
+            let other = w.allocate(BYTES, AllocationKind::Bulk);
+            assert_eq!(sleep(w), DevicePowerState::D3);
+            w.kernel.destroy_allocation(other.handle).unwrap();
+        }),
+    ];
+    for (what, action) in uses {
+        managed(2).run(move |w| {
+            let (queue, allocation) = (paging_queue(w), on_demand(w));
+            resident(w, &queue, &[&allocation]);
+            assert_eq!((sleep(w), used(w)), (DevicePowerState::D3, 0), "{what}");
+            action(w, &allocation);
+            assert_eq!(w.machine.adapter().power_state(), DevicePowerState::D0, "{what}");
+            assert_eq!(used(w), BYTES, "{what}");
+        });
+    }
+}
+
+fn buffer(device: &tidegate::d3d12::Device, name: &str) -> Buffer {
+    device
+        .create_buffer(BufferDesc { name: name.into(), bytes: BYTES, heap: Heap::Default })
+        .unwrap()
+}
+
+fn machine(platform: &Platform, allocations: u64) -> Arc<Machine> {
+    let mut config = MachineConfig::standard(platform);
+    config.gpu.local_memory_bytes = allocations * BYTES;
+    Arc::new(Machine::new(platform, config).unwrap())
+}
+
+#[test]
+fn an_application_can_look_after_residency_itself() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let machine = machine(&platform, 2);
+    let on = machine.clone();
+    let report = machine.run(move || {
+        let device = on.device(DeviceOptions::default()).unwrap();
+        let (a, b) = (buffer(&device, "a"), buffer(&device, "b"));
+        a.write(0, &[1]).unwrap();
+        assert_eq!(device.video_memory().unwrap().current_usage, 2 * BYTES, "resident from birth");
+        device.evict(&[&a]).unwrap();
+        let c = buffer(&device, "c");
+        assert!(matches!(device.make_resident(&[&a]), Err(Error::OverBudget { bytes: BYTES, .. })));
+        device.evict(&[&b, &c]).unwrap();
+        device.make_resident(&[&a, &b]).unwrap();
+        let mut byte = [0];
+        a.read(0, &mut byte).unwrap();
+        assert_eq!(byte, [1]);
+        assert!(device.evict(&[&c]).is_err(), "it has no reference");
+    });
+    assert!(report.completed(), "{report:?}");
+}
+
+/// Many buffers through little memory, on two engines that wait for each other, with the CPU
+/// writing in between.
+fn much_through_little(platform: &Platform, submission: Submission) {
+    const BUFFERS: usize = 12;
+    let machine = machine(platform, 3);
+    let on = machine.clone();
+    let report = machine.run(move || {
+        let residency = ResidencyChoice::Automatic;
+        let device = on.device(DeviceOptions { residency, ..DeviceOptions::default() }).unwrap();
+        let queue = |name: &str, list_type| {
+            let priority = tidegate::d3d12::Priority::Normal;
+            device
+                .create_queue(QueueDesc {
+                    name: name.into(),
+                    list_type,
+                    priority,
+                    submission,
+                    node: None,
+                    node_mask: 0,
+                })
+                .unwrap()
+        };
+        let (compute, copy) =
+            (queue("compute", CommandListType::Compute), queue("copy", CommandListType::Copy));
+        let filled = device.create_fence("filled", 0).unwrap();
+        let buffers: Vec<Buffer> =
+            (0..BUFFERS).map(|n| buffer(&device, &format!("b{n}"))).collect();
+        for round in 1..=3u32 {
+            for (n, buffer) in buffers.iter().enumerate() {
+                let value = round * 100 + n as u32;
+                let mut list = device.create_command_list(CommandListType::Compute);
+                list.fill(buffer, 0, BYTES, value).unwrap();
+                compute.execute(&[&list.close().unwrap()]).unwrap();
+                compute.signal(&filled, u64::from(round) * 100 + n as u64).unwrap();
+            }
+            // Each one's second half becomes the first half of the one before it.
+            for n in 1..BUFFERS {
+                copy.wait(&filled, u64::from(round) * 100 + n as u64).unwrap();
+                let mut list = device.create_command_list(CommandListType::Copy);
+                list.copy(&buffers[n - 1], 0, &buffers[n], BYTES / 2, BYTES / 2).unwrap();
+                copy.execute(&[&list.close().unwrap()]).unwrap();
+            }
+            // While all that is under way: the CPU waits for a move and loses nothing.
+            buffers[0].write(BYTES - 4, &round.to_le_bytes()).unwrap();
+            device.wait_idle().unwrap();
+            for (n, buffer) in buffers.iter().enumerate() {
+                let (mut first, mut second) = ([0; 4], [0; 4]);
+                buffer.read(0, &mut first).unwrap();
+                buffer.read(BYTES / 2, &mut second).unwrap();
+                let of = |n: usize| round * 100 + n as u32;
+                let next = if n + 1 < BUFFERS { n + 1 } else { n };
+                assert_eq!(u32::from_le_bytes(second), of(n), "round {round}, buffer {n}");
+                assert_eq!(u32::from_le_bytes(first), of(next), "round {round}, buffer {n}");
+            }
+        }
+        let all: Vec<Arg<'_>> = buffers.iter().map(|b| Arg::Buffer(b, 0)).collect();
+        let mut list = device.create_command_list(CommandListType::Compute);
+        list.dispatch(0, [1, 1, 1], &all).unwrap();
+        let refused = compute.execute(&[&list.close().unwrap()]);
+        assert!(matches!(refused, Err(Error::OverBudget { .. })), "{refused:?}");
+    });
+    assert!(report.completed(), "{report:?}");
+    let (stats, memory) = (machine.adapter().stats(), machine.adapter().local_memory_use());
+    assert!(stats.allocations_paged_out > 0 && stats.allocations_paged_in > BUFFERS as u64);
+    assert!(memory.most_bytes <= memory.capacity_bytes);
+    assert_eq!(machine.adapter().bug_checks(), []);
+}
+
+// spec: RES-009
+#[test]
+fn submissions_look_after_residency_under_each_model_in_virtual_time() {
+    for submission in Submission::ALL {
+        much_through_little(&Platform::virtual_time(StepCosts::free()), submission);
+    }
+}
+
+#[test]
+fn submissions_look_after_residency_under_each_model_on_threads() {
+    for submission in Submission::ALL {
+        much_through_little(&Platform::closed_host(), submission);
+    }
+}
+
+/// The user-mode queue of the raw surface waits for the paging fence in its ring.
+#[test]
+fn a_ring_waits_for_the_paging_fence() {
+    small(1).run(|w| {
+        let paging = paging_queue(w);
+        let (first, second) = (on_demand(w), on_demand(w));
+        let user = w.connected_queue(0);
+        for (round, allocation) in (1u64..).zip([&first, &second, &first]) {
+            if let Residency::Pending { paging_fence_value } = ask(w, &paging, &[allocation]) {
+                user.put(&wait_packet(&paging.fence, paging_fence_value, NO_LOG_ENTRY));
+            }
+            let (commands, bytes) = w.commands(&[fill(allocation, round as u32)]);
+            user.doorbell.last_queued.store(round);
+            user.push(&RingPacket::Execute {
+                commands: GpuVa(commands),
+                bytes,
+                progress: round,
+                trace: TraceWords::default(),
+            });
+            evict(w, &[allocation]);
+        }
+        w.wait(user.queue.progress_fence, 3).unwrap();
+        assert_eq!((first_word(&first), first_word(&second)), (3 << 32 | 3, 2 << 32 | 2));
+    });
+}

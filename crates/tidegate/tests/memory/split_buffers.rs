@@ -1,0 +1,608 @@
+//! Packets with physical addresses: what commands may reach, where buffers are cut when local
+//! memory is too small, and what runs between two parts.
+
+use crate::world::World;
+use std::sync::Arc;
+use tidegate::calls::{
+    Allocation, AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual,
+    DeviceState, Handle, Placement, Priority, Render, SignalFlags, Status,
+};
+use tidegate::ddi::patch::{Patch, PatchLocation, Render as RenderDdi, SubmitCommandPhysical};
+use tidegate::ddi::{
+    AdapterCaps, Dispatch, Driver, DriverLayer, Passive, SubmitCommandFlags, VidSchCaps,
+};
+use tidegate::gpu_abi::{Command, CommandWriter, GpuVa};
+use tidegate::platform::{Bulk, Event, Mutex, Platform, Step, WaitEnd};
+use tidegate::trace::{Kind, LaneKind, NameId};
+use tidegate::{MachineConfig, variants};
+
+/// Of a test's allocations.
+const BYTES: u64 = 64 * 1024;
+const COPY: u32 = 2;
+
+/// What a test's driver does with the reference driver's patch lists and buffers.
+struct Meddler {
+    inner: Arc<dyn Driver>,
+    /// Leaves every unbinding out.
+    leaks: bool,
+    /// Says that it patches nothing.
+    opts_out: bool,
+    /// Splits at the same place twice.
+    repeats: bool,
+    buffers: Mutex<Vec<(Bulk, Vec<u8>)>>,
+    bulk: Mutex<Option<Bulk>>,
+    /// Set when the engine was given a part.
+    given: Mutex<Option<Event>>,
+}
+
+impl DriverLayer for Meddler {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn query_adapter_caps(&self, level: &Passive) -> AdapterCaps {
+        let mut caps = self.inner.query_adapter_caps(level);
+        caps.scheduling.set(VidSchCaps::NO_DMA_PATCHING, self.opts_out);
+        caps
+    }
+
+    fn render(&self, level: &Passive, args: RenderDdi<'_>) -> Result<Vec<PatchLocation>, Status> {
+        let mut list = self.inner.render(level, args)?;
+        list.retain(|place| !self.leaks || place.allocation.is_some());
+        if self.repeats {
+            list[1].split_offset = list[0].split_offset;
+        }
+        Ok(list)
+    }
+
+    fn patch(&self, level: &Passive, args: Patch<'_>) -> Result<(), Status> {
+        *self.bulk.lock() = Some(args.dma_buffer.clone());
+        self.inner.patch(level, args)
+    }
+
+    fn submit_command(&self, level: &Dispatch, args: SubmitCommandPhysical) -> Result<(), Status> {
+        let bulk = self.bulk.lock().clone();
+        if let Some(bulk) = bulk {
+            let mut bytes = vec![0; bulk.len() as usize];
+            bulk.read(0, &mut bytes).unwrap();
+            self.buffers.lock().push((bulk, bytes));
+        }
+        if let Some(event) = &*self.given.lock() {
+            event.set(Step::ThreadWake);
+        }
+        self.inner.submit_command(level, args)
+    }
+}
+
+fn meddler(platform: &Platform, inner: Arc<dyn Driver>) -> Meddler {
+    Meddler {
+        inner,
+        leaks: false,
+        opts_out: false,
+        repeats: false,
+        buffers: platform.mutex("buffers", Vec::new()),
+        bulk: platform.mutex("the last buffer", None),
+        given: platform.mutex("the event of parts", None),
+    }
+}
+
+/// A machine of the named variant, with room for `room` allocations in local memory.
+fn patching(room: u64) -> impl FnOnce(MachineConfig) -> MachineConfig {
+    move |mut config| {
+        variants::find("patching").unwrap().apply(&mut config);
+        config.gpu.local_memory_bytes = room * BYTES;
+        config
+    }
+}
+
+fn world(room: u64) -> World {
+    crate::world::world_with(patching(room))
+}
+
+fn meddling(room: u64, change: impl FnOnce(&mut Meddler)) -> (World, Arc<Meddler>) {
+    let mut made = None;
+    let w = crate::world::start_with(patching(room), None, |driver| {
+        let mut driver = meddler(&Platform::host(), driver);
+        change(&mut driver);
+        let driver = Arc::new(driver);
+        made = Some(driver.clone());
+        driver
+    });
+    (w.unwrap(), made.unwrap())
+}
+
+fn on_demand(w: &World) -> Allocation {
+    let (device, kind, placement) = (w.device, AllocationKind::Bulk, Placement::LocalOnDemand);
+    w.kernel.create_allocation(CreateAllocation { device, bytes: BYTES, kind, placement }).unwrap()
+}
+
+fn word(allocation: &Allocation, at: u64) -> u64 {
+    let AllocationMemory::Window(window) = &allocation.memory else { panic!("it moves") };
+    let mut bytes = [0; 8];
+    window.read(at, &mut bytes).unwrap();
+    u64::from_le_bytes(bytes)
+}
+
+fn context(w: &World, node_ordinal: u32, gpu: u32) -> Handle {
+    let (device, priority) = (w.device, Priority::Normal);
+    let args = CreateContextVirtual {
+        device,
+        node_ordinal,
+        engine_affinity: 1 << gpu,
+        priority,
+        tag: 1,
+        lane: 0,
+    };
+    w.kernel.create_context_virtual(args).unwrap()
+}
+
+fn bytes(commands: &[Command]) -> Vec<u8> {
+    let mut writer = CommandWriter::new();
+    commands.iter().for_each(|c| writer.push(c));
+    writer.to_bytes()
+}
+
+fn render(
+    w: &World,
+    on: &[Handle],
+    commands: &[Command],
+    list: &[(&Allocation, bool)],
+) -> Result<(), Status> {
+    let allocations: Vec<(Handle, bool)> =
+        list.iter().map(|(a, write)| (a.handle, *write)).collect();
+    let commands = bytes(commands);
+    w.kernel.render(Render {
+        contexts: on,
+        commands: &commands,
+        allocations: &allocations,
+        queued_ns: 0,
+    })
+}
+
+fn done(w: &World, context: Handle) {
+    let fence = w.monitored(0);
+    w.kernel.signal_from_gpu(context, &crate::world::at(&fence, 1)).unwrap();
+    w.wait(fence.handle, 1).unwrap();
+}
+
+fn fill(to: &Allocation, value: u32) -> Command {
+    Command::Fill { destination: GpuVa(to.gpu_va), bytes: BYTES, value }
+}
+
+fn copy(from: &Allocation, to: &Allocation) -> Command {
+    Command::Copy { source: GpuVa(from.gpu_va), destination: GpuVa(to.gpu_va), bytes: BYTES }
+}
+
+/// Fills one allocation, and hands its content on from each to the next.
+fn chain(all: &[Allocation], value: u32) -> Vec<Command> {
+    let mut commands = vec![fill(&all[0], value)];
+    commands.extend(all.windows(2).map(|pair| copy(&pair[0], &pair[1])));
+    commands
+}
+
+fn twice(value: u32) -> u64 {
+    u64::from(value) << 32 | u64::from(value)
+}
+
+/// What the driver was given of buffers: the id and the bytes of each part.
+fn parts(w: &World) -> Vec<String> {
+    w.driver.take().into_iter().filter(|c| c.ddi == "SubmitCommand").map(|c| c.about).collect()
+}
+
+// spec: PRE-034
+#[test]
+fn commands_run_with_the_addresses_that_the_driver_patches_in() {
+    let w = world(4).run(|w| {
+        let (all, context) = ([0; 3].map(|_| on_demand(w)), context(w, COPY, 0));
+        w.driver.take();
+        let list = [(&all[0], true), (&all[1], true), (&all[2], true)];
+        render(w, &[context], &chain(&all, 7), &list).unwrap();
+        done(w, context);
+        assert_eq!((word(&all[2], 0), word(&all[2], BYTES - 8)), (twice(7), twice(7)));
+        assert_eq!(parts(w).len(), 1, "there is room for all of it");
+    });
+    assert_eq!(w.machine.adapter().stats().split_parts, 0);
+}
+
+// spec: PRE-034
+#[test]
+fn a_buffer_that_needs_more_than_there_is_runs_in_parts_and_is_right() {
+    let w = world(2).run(|w| {
+        let all: Vec<Allocation> = (0..6).map(|_| on_demand(w)).collect();
+        let context = context(w, COPY, 0);
+        w.driver.take();
+        let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
+        for round in 1..4 {
+            render(w, &[context], &chain(&all, round), &list).unwrap();
+            done(w, context);
+            assert!(all.iter().all(|a| word(a, 8) == twice(round)), "round {round}");
+        }
+        let ids = parts(w);
+        assert!(ids.len() >= 15, "{ids:?}");
+        assert!(w.machine.adapter().local_memory_use().most_bytes <= 2 * BYTES);
+    });
+    assert!(w.machine.adapter().stats().split_parts >= 12);
+}
+
+/// What the driver was given between the first and the last part of a split buffer, while another
+/// context has packets all the time: ids of that context's packets, and how many of the memory
+/// manager's there were.
+fn between_parts(preemption_aware: bool) -> (Vec<u32>, usize) {
+    let change = move |config| {
+        let mut config = patching(2)(config);
+        config.driver.preemption_aware = preemption_aware;
+        config
+    };
+    let w = crate::world::world_with(change);
+    let result = Arc::new(w.platform.mutex("what ran between", (Vec::new(), 0)));
+    let inner = result.clone();
+    w.run(move |w| {
+        let all: Vec<Allocation> = (0..6).map(|_| on_demand(w)).collect();
+        let split = context(w, COPY, 0);
+        let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
+        // It is of another process, so work queued by this one does not delay its paging.
+        let neighbour = crate::world::Neighbour::of(w, "another");
+        let other = neighbour.context(COPY, 7);
+        let platform = w.platform.clone();
+        w.driver.take();
+        let going = w.platform.spawn("another", move || {
+            for _ in 0..400 {
+                neighbour.submit_packet(other, &[Command::Timed { ns: 1 }]);
+                platform.sleep_until(platform.now().after(10));
+            }
+        });
+        w.pass(50);
+        let timed = |command| [command, Command::Timed { ns: 100 }];
+        let commands: Vec<Command> = chain(&all, 9).into_iter().flat_map(timed).collect();
+        render(w, &[split], &commands, &list).unwrap();
+        done(w, split);
+        going.join();
+        assert!(all.iter().all(|a| word(a, 0) == twice(9)));
+        let calls = w.driver.take();
+        let parts: Vec<usize> =
+            (0..calls.len()).filter(|at| calls[*at].ddi == "SubmitCommand").collect();
+        assert!(parts.len() > 2, "{}", parts.len());
+        let given = calls[parts[0]..parts[parts.len() - 1]]
+            .iter()
+            .filter(|c| c.ddi == "SubmitCommandVirtual");
+        let ids: Vec<u32> = given.map(|c| c.about["id ".len()..].parse().unwrap()).collect();
+        let told = w.hooked.told();
+        let pages = |id: &u32| {
+            let mut packets = told.packets.iter().filter(|p| p.node_ordinal == COPY);
+            packets.any(|p| {
+                p.submission_fence_id == *id && p.flags.contains(SubmitCommandFlags::PAGING)
+            })
+        };
+        let (paging, others): (Vec<u32>, Vec<u32>) = ids.into_iter().partition(pages);
+        *inner.lock() = (others, paging.len());
+    });
+    result.lock().clone()
+}
+
+// spec: PRE-111
+#[test]
+fn without_preemption_nothing_but_paging_runs_between_two_parts() {
+    let (others, paging) = between_parts(false);
+    assert_eq!(others, [0; 0], "packets of another context");
+    assert!(paging > 0);
+}
+
+// spec: PRE-037
+#[test]
+fn with_preemption_packets_of_another_context_run_between_two_parts() {
+    let (others, paging) = between_parts(true);
+    assert!(others.len() > 2 && paging > 0, "{others:?}, {paging}");
+}
+
+/// A part begins with the state of a new packet, and another context's packets leave theirs: what
+/// the commands of the first part set has to hold in the others all the same. The state that
+/// commands set is the label.
+// spec: PRE-038
+#[test]
+fn what_the_first_part_sets_holds_in_every_part() {
+    for room in [1, 2, 3] {
+        let w = world(room);
+        w.platform.enable_tracing();
+        let [own, foreign] =
+            ["of the split buffer", "of another context"].map(|n| w.platform.trace_name(n));
+        let label = |of: NameId| Command::Label { name: of.0 + 1 };
+        let w = w.run(move |w| {
+            let all: Vec<Allocation> = (0..6).map(|_| on_demand(w)).collect();
+            let (split, other) = (context(w, COPY, 0), context(w, COPY, 0));
+            let neighbour = crate::world::Neighbour { kernel: w.kernel.clone(), device: w.device };
+            let platform = w.platform.clone();
+            let (_, gpu_va) = w.bytes(4_096);
+            let going = w.platform.spawn("another", move || {
+                let fill = Command::Fill { destination: GpuVa(gpu_va), bytes: 64, value: 1 };
+                for _ in 0..50 {
+                    neighbour.submit_packet(other, &[label(foreign), fill.clone()]);
+                    platform.sleep_until(platform.now().after(1));
+                }
+            });
+            let mut commands = vec![label(own)];
+            commands.extend(all.iter().map(|to| fill(to, 5)));
+            if room > 1 {
+                commands.extend(all.windows(2).map(|pair| copy(&pair[0], &pair[1])));
+            }
+            let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
+            render(w, &[split], &commands, &list).unwrap();
+            done(w, split);
+            going.join();
+        });
+        assert!(w.machine.adapter().stats().split_parts >= 5 - u64::from(room > 1), "{room}");
+        let trace = w.platform.take_trace("labels");
+        let engine = |lane| trace.lanes.iter().any(|l| l.id == lane && l.kind == LaneKind::Engine);
+        // Those of the memory manager have no label.
+        let of = |kind, bytes| {
+            let slices = trace.records.iter().filter(move |r| r.kind == kind && r.arg == bytes);
+            slices.filter(|r| engine(r.lane)).map(|r| r.name).collect::<Vec<_>>()
+        };
+        let (fills, copies) = (of(Kind::Fill, BYTES), of(Kind::Copy, BYTES));
+        let named = |names: &[NameId]| names.iter().filter(|name| **name == own).count();
+        assert_eq!(named(&fills), 6, "room for {room}: {fills:?}");
+        assert_eq!(named(&copies), if room > 1 { 5 } else { 0 }, "room for {room}: {copies:?}");
+        assert!(fills.iter().chain(&copies).all(|name| *name != foreign), "room for {room}");
+        assert_eq!(of(Kind::Fill, 64), [foreign; 50]);
+    }
+}
+
+#[test]
+fn a_part_does_without_the_memory_that_work_behind_a_held_engine_uses() {
+    let mut made = None;
+    let unaware = |config| {
+        let mut config = patching(3)(config);
+        config.driver.preemption_aware = false;
+        config
+    };
+    let w = crate::world::start_with(unaware, None, |driver| {
+        let driver = Arc::new(meddler(&Platform::host(), driver));
+        made = Some(driver.clone());
+        driver
+    });
+    let driver = made.unwrap();
+    w.unwrap().run(move |w| {
+        let all: Vec<Allocation> = (0..5).map(|_| on_demand(w)).collect();
+        let (split, other, gate) = (context(w, COPY, 0), context(w, COPY, 0), w.monitored(0));
+        // One allocation is used by a packet that waits, and leaves when that is complete.
+        let args = CreateAllocation {
+            device: w.device,
+            bytes: BYTES,
+            kind: AllocationKind::Bulk,
+            placement: Placement::Local,
+        };
+        let used = w.kernel.create_allocation(args).unwrap();
+        w.kernel.wait_from_gpu(other, &crate::world::at(&gate, 1)).unwrap();
+        w.submit_packet(other, &[fill(&used, 5)]);
+        w.kernel.evict(w.device, &[used.handle]).unwrap();
+        // It can go when the engine is held: the first part needs two allocations, the second
+        // three.
+        let given = w.platform.event(false);
+        *driver.given.lock() = Some(given.clone());
+        let (kernel, open) = (w.kernel.clone(), crate::world::at(&gate, 1));
+        let going = w.platform.spawn("gate", move || {
+            assert_eq!(given.wait(), WaitEnd::Woken);
+            kernel.signal_from_cpu(&open, SignalFlags::empty()).unwrap();
+        });
+        let commands = [
+            fill(&all[0], 9),
+            copy(&all[0], &all[1]),
+            fill(&all[2], 8),
+            copy(&all[2], &all[3]),
+            copy(&all[3], &all[4]),
+        ];
+        let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
+        render(w, &[split], &commands, &list).unwrap();
+        going.join();
+        done(w, split);
+        done(w, other);
+        let words = [&all[1], &all[4], &used].map(|a| word(a, 0));
+        assert_eq!(words, [twice(9), twice(8), twice(5)]);
+        assert_eq!(parts(w).len(), 2);
+        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+    });
+}
+
+#[test]
+fn commands_reach_what_is_listed_and_nothing_else() {
+    let w = world(4);
+    w.run(|w| {
+        let (own, other, context) = (on_demand(w), on_demand(w), context(w, COPY, 0));
+        let refused = |commands: &[Command], list: &[(&Allocation, bool)]| {
+            assert_eq!(
+                render(w, &[context], commands, list),
+                Err(Status::INVALID_PARAMETER),
+                "{commands:?}"
+            );
+        };
+        let at = |destination: u64, bytes| Command::Fill {
+            destination: GpuVa(destination),
+            bytes,
+            value: 1,
+        };
+        refused(&[fill(&other, 1)], &[(&own, true)]);
+        refused(&[fill(&own, 1)], &[(&own, false)]);
+        refused(&[copy(&own, &other)], &[(&other, true)]);
+        refused(&[at(own.gpu_va + 8, BYTES)], &[(&own, true)]);
+        refused(&[at(own.gpu_va - 8, 8)], &[(&own, true)]);
+        refused(&[at(u64::MAX - 3, 8)], &[(&own, true)]);
+        refused(
+            &[Command::WriteValue { destination: GpuVa(own.gpu_va + BYTES - 4), value: 1 }],
+            &[(&own, true)],
+        );
+        refused(
+            &[Command::Dispatch { program: 1, groups: [1; 3], args: vec![own.gpu_va] }],
+            &[(&own, true)],
+        );
+        // One good command before a bad one does not run either.
+        refused(&[fill(&own, 5), fill(&other, 5)], &[(&own, true)]);
+        let raw = |commands: &[u8]| {
+            let allocations = [(own.handle, true)];
+            w.kernel.render(Render {
+                contexts: &[context],
+                commands,
+                allocations: &allocations,
+                queued_ns: 0,
+            })
+        };
+        for bad in [&[][..], &[1, 2, 3], &[0xFF; 8], &[0; 8]] {
+            assert_eq!(raw(bad), Err(Status::INVALID_PARAMETER), "{bad:?}");
+        }
+        assert_eq!(
+            render(w, &[], &[fill(&own, 1)], &[(&own, true)]),
+            Err(Status::INVALID_PARAMETER)
+        );
+        assert_eq!(word(&own, 0), 0);
+        render(w, &[context], &[fill(&own, 6)], &[(&own, true)]).unwrap();
+        done(w, context);
+        assert_eq!(
+            (word(&own, 0), w.kernel.device_state(w.device)),
+            (twice(6), Ok(DeviceState::Active))
+        );
+    });
+}
+
+#[test]
+fn what_one_command_needs_must_fit_at_once() {
+    world(1).run(|w| {
+        let (from, to, context) = (on_demand(w), on_demand(w), context(w, COPY, 0));
+        let list = [(&from, true), (&to, true)];
+        assert_eq!(render(w, &[context], &[copy(&from, &to)], &list), Err(Status::NO_MEMORY));
+        render(w, &[context], &[fill(&from, 1), fill(&to, 2)], &list).unwrap();
+        done(w, context);
+        assert_eq!((word(&from, 0), word(&to, 0)), (twice(1), twice(2)));
+    });
+}
+
+#[test]
+fn a_driver_that_patches_nothing_takes_no_commands_to_patch() {
+    crate::world::world().run(|w| {
+        let (own, context) = (on_demand(w), context(w, COPY, 0));
+        assert_eq!(
+            render(w, &[context], &[fill(&own, 1)], &[(&own, true)]),
+            Err(Status::NOT_SUPPORTED)
+        );
+    });
+}
+
+fn three_fills(w: &World) -> (Status, DeviceState) {
+    let (all, context) = ([0; 3].map(|_| on_demand(w)), context(w, COPY, 0));
+    let list = [(&all[0], true), (&all[1], true), (&all[2], true)];
+    let commands =
+        [fill(&all[0], 1), Command::Timed { ns: 10 }, copy(&all[0], &all[1]), fill(&all[2], 3)];
+    let status = render(w, &[context], &commands, &list).err().unwrap_or(Status::SUCCESS);
+    (status, w.kernel.device_state(w.device).unwrap())
+}
+
+// spec: PRE-035
+#[test]
+fn a_part_that_leaves_a_binding_behind_is_refused() {
+    let (w, _driver) = meddling(2, |driver| driver.leaks = true);
+    w.run(|w| {
+        assert_eq!(three_fills(w), (Status::INVALID_PARAMETER, DeviceState::Active));
+        assert_eq!(w.machine.adapter().bug_checks(), []);
+    });
+}
+
+// spec: PRE-036
+#[test]
+fn a_driver_without_patching_opts_out_of_the_look_for_bindings() {
+    let (w, _driver) = meddling(2, |driver| (driver.leaks, driver.opts_out) = (true, true));
+    w.run(|w| assert_eq!(three_fills(w), (Status::SUCCESS, DeviceState::Active)));
+}
+
+#[test]
+fn where_nobody_verifies_a_binding_may_be_left_behind() {
+    let change = |config| {
+        let mut config = patching(2)(config);
+        config.kernel.verify_split_buffers = false;
+        config
+    };
+    let w = crate::world::start_with(change, None, |driver| {
+        Arc::new(Meddler { leaks: true, ..meddler(&Platform::host(), driver) })
+    });
+    w.unwrap().run(|w| assert_eq!(three_fills(w), (Status::SUCCESS, DeviceState::Active)));
+}
+
+// spec: PRE-040
+#[test]
+fn a_list_that_does_not_rise_is_refused() {
+    let (w, _driver) = meddling(4, |driver| driver.repeats = true);
+    w.run(|w| assert_eq!(three_fills(w), (Status::INVALID_PARAMETER, DeviceState::Active)));
+}
+
+// spec: PRE-039
+#[test]
+fn linked_adapters_run_the_same_copy_of_a_split_buffer() {
+    let mut made = None;
+    let change = |config| {
+        let mut config = patching(2)(config);
+        config.gpu.physical_gpus = 2;
+        config
+    };
+    let w = crate::world::start_with(change, None, |driver| {
+        let driver = Arc::new(meddler(&Platform::host(), driver));
+        made = Some(driver.clone());
+        driver
+    });
+    let driver = made.unwrap();
+    w.unwrap().run(move |w| {
+        let all: Vec<Allocation> = (0..4).map(|_| on_demand(w)).collect();
+        let contexts = [0, 1].map(|gpu| context(w, COPY, gpu));
+        let list: Vec<_> = all.iter().map(|a| (a, true)).collect();
+        w.driver.take();
+        render(w, &contexts, &chain(&all, 4), &list).unwrap();
+        contexts.iter().for_each(|context| done(w, *context));
+        assert!(all.iter().all(|a| word(a, 16) == twice(4)));
+        let calls = w.driver.take();
+        let count = |what: &str| calls.iter().filter(|c| c.ddi == what).count();
+        assert!(count("Patch") > 1);
+        assert_eq!(count("SubmitCommand"), 2 * count("Patch"), "both run what was patched once");
+        // Both halves of a pair were given the same bytes.
+        let buffers = driver.buffers.lock();
+        assert!(buffers.chunks(2).all(|pair| pair[0].1 == pair[1].1));
+        let (here, there) = (contexts[0], contexts[0]);
+        assert_eq!(
+            render(w, &[here, there], &chain(&all, 4), &list),
+            Err(Status::INVALID_PARAMETER)
+        );
+    });
+}
+
+/// A packet with physical addresses is preempted and goes on like any other.
+#[test]
+fn a_part_is_preempted_and_goes_on() {
+    let change = |config| {
+        let mut config = patching(4)(config);
+        config.driver.save_areas = true;
+        config
+    };
+    crate::world::world_with(change).run(|w| {
+        let (own, to, split) = (on_demand(w), on_demand(w), context(w, 0, 0));
+        w.pass(1_000_000);
+        let store = |value| Command::WriteValue { destination: GpuVa(own.gpu_va), value };
+        let move_on =
+            Command::Copy { source: GpuVa(own.gpu_va), destination: GpuVa(to.gpu_va), bytes: 8 };
+        let mut commands = vec![store(1), move_on, store(2)];
+        commands.extend((0..100).map(|_| Command::Timed { ns: 10_000 }));
+        commands.push(store(3));
+        // In system memory, where words have no page of their own, a store of a value is one of
+        // bytes.
+        render(w, &[split], &commands, &[(&own, true), (&to, true)]).unwrap();
+        w.pass(100_000);
+        let args = CreateContextVirtual {
+            device: w.device,
+            node_ordinal: 0,
+            engine_affinity: 1,
+            priority: Priority::High,
+            tag: 2,
+            lane: 0,
+        };
+        let urgent = w.kernel.create_context_virtual(args).unwrap();
+        w.submit_packet(urgent, &[Command::Timed { ns: 10_000 }]);
+        done(w, urgent);
+        assert_eq!((word(&own, 0), word(&to, 0)), (2, 1), "it is in the middle");
+        done(w, split);
+        assert_eq!((word(&own, 0), word(&to, 0)), (3, 1), "and did nothing twice");
+        assert!(w.machine.adapter().stats().packets_preempted > 0);
+    });
+}

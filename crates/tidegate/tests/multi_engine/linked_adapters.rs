@@ -1,0 +1,987 @@
+//! One adapter of several physical GPUs: engines by node and engine ordinal, fences by engine
+//! affinity, one CMP for all of them.
+
+use crate::world::pair::{Adapters, Kind};
+use crate::world::{
+    UserQueue, World, at, copy_word, signal_packet, start, start_with, store, wait_packet,
+    world_with,
+};
+use std::sync::Arc;
+use tidegate::calls::{
+    AllocationKind, AllocationMemory, CreateAllocation, CreateContextVirtual, CreateHwContext,
+    CreateHwQueue, CreateMonitoredFence, CreateNativeFence, DeviceState, FenceInstance, Handle,
+    HwQueue, NativeFenceType, OpenSyncObject, Placement, Priority, Status, SubmitCommand,
+    SyncObjectAccess, SyncObjectFlags,
+};
+use tidegate::d3d12::{
+    BufferDesc, CommandListType, Device, DeviceOptions, Error, Heap, Queue, QueueDesc, Submission,
+};
+use tidegate::ddi::feature::NativeFenceOsCaps;
+use tidegate::ddi::{
+    CallbackLayer, Callbacks, Dirql, Driver, DriverLayer, InterruptData, Passive, PeerSignalCaps,
+    StartInfo,
+};
+use tidegate::dxgkrnl::{BugCheck, StartError};
+use tidegate::gpu_abi::Command;
+use tidegate::gpu_abi::log::LogEntry;
+use tidegate::kmd::InterruptMode;
+use tidegate::platform::{Mutex, Platform, StepCosts};
+use tidegate::{Machine, MachineConfig, MachineError};
+
+/// Work that keeps an engine for this long, in nanoseconds.
+const LONG_NS: u64 = 1_000_000;
+const LONG: Command = Command::Timed { ns: LONG_NS };
+
+/// Nodes of the standard machine.
+const COMPUTE: u32 = 1;
+const COPY: u32 = 2;
+
+fn two(config: MachineConfig) -> MachineConfig {
+    config.linked(2)
+}
+
+/// The affinity that is the bit of a physical GPU.
+fn on(gpu: u32) -> u32 {
+    1 << gpu
+}
+
+fn try_context(w: &World, node_ordinal: u32, engine_affinity: u32) -> Result<Handle, Status> {
+    let (device, priority) = (w.device, Priority::Normal);
+    let args =
+        CreateContextVirtual { device, node_ordinal, engine_affinity, priority, tag: 7, lane: 0 };
+    w.kernel.create_context_virtual(args)
+}
+
+fn context(w: &World, node_ordinal: u32, gpu: u32) -> Handle {
+    try_context(w, node_ordinal, on(gpu)).unwrap()
+}
+
+fn hw_queue(w: &World, node_ordinal: u32, gpu: u32, user_mode_submission: bool) -> HwQueue {
+    let args = CreateHwContext { device: w.device, node_ordinal, engine_affinity: on(gpu) };
+    let hw_context = w.kernel.create_hw_context(args).unwrap();
+    let (priority, tag) = (Priority::Normal, 100 + gpu);
+    w.kernel
+        .create_hw_queue(CreateHwQueue { hw_context, user_mode_submission, priority, tag, lane: 0 })
+        .unwrap()
+}
+
+/// A user-mode queue on a physical GPU, connected.
+fn user_queue(w: &World, node_ordinal: u32, gpu: u32) -> UserQueue {
+    let queue = w.with_ring(hw_queue(w, node_ordinal, gpu, true));
+    queue.connect(w).unwrap();
+    queue
+}
+
+fn try_fence(w: &World, native: bool, engine_affinity: u32) -> Result<FenceInstance, Status> {
+    let (device, initial_value, flags, name) = (w.device, 0, SyncObjectFlags::empty(), "f");
+    if native {
+        w.kernel.create_native_fence(CreateNativeFence {
+            device,
+            initial_value,
+            fence_type: NativeFenceType::Default,
+            flags,
+            engine_affinity,
+            private_data: [0; 64],
+            name,
+        })
+    } else {
+        let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
+        w.kernel.create_monitored_fence(args)
+    }
+}
+
+fn fault_of(w: &World, device: Handle) -> tidegate::calls::FaultReport {
+    match w.kernel.device_state(device) {
+        Ok(DeviceState::Faulted(report)) => report,
+        other => panic!("a fault was expected: {other:?}"),
+    }
+}
+
+// ---- The queue API
+// --------------------------------------------------------------------------------------------------------
+
+fn linked_device(gpus: u32) -> (Machine, Device) {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let machine = Machine::new(&platform, MachineConfig::standard(&platform).linked(gpus)).unwrap();
+    let device = machine.device(DeviceOptions::default()).unwrap();
+    (machine, device)
+}
+
+fn desc(submission: Submission, list_type: CommandListType, node_mask: u32) -> QueueDesc {
+    let name = format!("{list_type} {node_mask}");
+    QueueDesc { name, list_type, priority: Priority::Normal, submission, node: None, node_mask }
+}
+
+/// Fills a buffer on the queue, and says what it holds.
+fn fill(device: &Device, queue: &Queue, value: u32) -> u32 {
+    let heap = Heap::Default;
+    let buffer =
+        device.create_buffer(BufferDesc { name: "filled".into(), bytes: 4096, heap }).unwrap();
+    let mut list = device.create_command_list(queue.list_type());
+    list.fill(&buffer, 0, 4096, value).unwrap();
+    let done = device.create_fence("done", 0).unwrap();
+    queue.execute(&[&list.close().unwrap()]).unwrap();
+    queue.signal(&done, 1).unwrap();
+    done.wait(1).unwrap();
+    let mut bytes = [0; 4];
+    buffer.read(4092, &mut bytes).unwrap();
+    u32::from_le_bytes(bytes)
+}
+
+// spec: NF-320, NF-322
+#[test]
+fn a_program_runs_on_every_physical_gpu_in_every_model() {
+    for gpus in 1..=4 {
+        let (machine, device) = linked_device(gpus);
+        assert_eq!(device.physical_gpus(), gpus);
+        let report = machine.run(move || {
+            for (submission, list_type) in Submission::ALL.into_iter().flat_map(|s| {
+                [CommandListType::Direct, CommandListType::Compute, CommandListType::Copy]
+                    .map(|t| (s, t))
+            }) {
+                for gpu in 0..gpus {
+                    let queue = device.create_queue(desc(submission, list_type, on(gpu))).unwrap();
+                    let value = 0x100 * (gpu + 1) + list_type as u32;
+                    assert_eq!(
+                        fill(&device, &queue, value),
+                        value,
+                        "{submission} {list_type} on GPU {gpu}"
+                    );
+                }
+                // 0 is the first one.
+                let queue = device.create_queue(desc(submission, list_type, 0)).unwrap();
+                assert_eq!(fill(&device, &queue, 9), 9);
+            }
+            for refused in [on(gpus), 0b11, 1 << 31, u32::MAX] {
+                let queue =
+                    device.create_queue(desc(Submission::User, CommandListType::Copy, refused));
+                assert!(matches!(queue, Err(Error::BadValue { .. })), "{refused:#b}");
+            }
+        });
+        assert!(report.completed(), "{report:?}");
+        assert_eq!(machine.adapter().bug_checks(), []);
+        assert_eq!(machine.driver().violations(), []);
+        let nodes = machine.gpu().stats().nodes;
+        assert_eq!(nodes.len() as u32, 3 * gpus);
+        assert!(nodes.iter().all(|node| node.packets > 0), "every engine worked: {nodes:?}");
+        let name = if gpus == 1 { "copy" } else { "copy of GPU 0" };
+        assert_eq!(nodes[2].name, name);
+    }
+}
+
+#[test]
+fn a_fault_says_on_which_physical_gpu() {
+    let (machine, device) = linked_device(2);
+    let own = device.clone();
+    let report = machine.run(move || {
+        let queue = own.create_queue(desc(Submission::User, CommandListType::Copy, on(1))).unwrap();
+        let mut list = own.create_command_list(CommandListType::Copy);
+        list.copy_unchecked(0xdead_0000, 0x1000, 64).unwrap();
+        queue.execute(&[&list.close().unwrap()]).unwrap();
+        assert!(queue.wait_idle().is_err());
+    });
+    assert!(report.completed(), "{report:?}");
+    let reason = device.removed_reason().unwrap().to_string();
+    assert!(reason.starts_with("queue 'copy 2' on GPU 1, packet "), "{reason}");
+}
+
+// ---- Contexts and engines
+// -------------------------------------------------------------------------------------------------
+
+// spec: NF-320
+#[test]
+fn a_context_runs_on_one_physical_gpu_that_is_there() {
+    world_with(two).run(|w| {
+        let hw = |node_ordinal, engine_affinity| {
+            w.kernel.create_hw_context(CreateHwContext {
+                device: w.device,
+                node_ordinal,
+                engine_affinity,
+            })
+        };
+        w.driver.take();
+        for affinity in [0b11, 0b100, 0b101, 1 << 31, u32::MAX] {
+            assert_eq!(
+                try_context(w, 0, affinity),
+                Err(Status::INVALID_PARAMETER),
+                "{affinity:#b}"
+            );
+            assert_eq!(hw(0, affinity), Err(Status::INVALID_PARAMETER), "{affinity:#b}");
+        }
+        assert_eq!(try_context(w, 3, on(1)), Err(Status::INVALID_PARAMETER), "nodes do not run on");
+        assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "the driver heard of none of it");
+        for affinity in [0, 1, 2] {
+            assert!(try_context(w, 0, affinity).is_ok() && hw(0, affinity).is_ok());
+        }
+    });
+}
+
+// spec: NF-323
+#[test]
+fn engines_of_two_physical_gpus_run_at_the_same_time() {
+    world_with(two).run(|w| {
+        let fences = [0, 1].map(|gpu| {
+            let (context, fence) = (context(w, COMPUTE, gpu), w.monitored(0));
+            w.submit_packet(context, &[LONG]);
+            w.submit_packet(context, &[LONG, store(fence.current_value_gpu_va, 1)]);
+            fence
+        });
+        w.pass(2 * LONG_NS - 10);
+        assert_eq!([0, 1].map(|n: usize| fences[n].value.load()), [0, 0]);
+        w.pass(20);
+        assert_eq!(
+            [0, 1].map(|n: usize| fences[n].value.load()),
+            [1, 1],
+            "neither waited for the other"
+        );
+        assert!(w.machine.gpu().stats().overlap_ns >= 2 * LONG_NS - 100);
+    });
+}
+
+// ---- Fences
+// ---------------------------------------------------------------------------------------------------------------
+
+// spec: NF-322
+#[test]
+fn a_signal_on_one_physical_gpu_lets_a_wait_on_the_other_pass_without_the_cpu() {
+    world_with(two).run(|w| {
+        let (fence, back) = (w.native(0), w.native(0));
+        let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
+        let (bytes, va) = w.bytes(64);
+        bytes.write_u64(0, 77).unwrap();
+        let before = w.machine.adapter().stats();
+        for round in 1..=20 {
+            queues[1].push(&wait_packet(&fence, round, 0));
+            queues[1].push(&signal_packet(&back, round, 0));
+            w.pass(10_000);
+            assert_eq!(back.value.load(), round - 1, "GPU 1 waits");
+            queues[0].push(&signal_packet(&fence, round, 0));
+            queues[0].push(&wait_packet(&back, round, 0));
+            w.pass(10_000);
+            assert_eq!(back.value.load(), round);
+        }
+        let after = w.machine.adapter().stats();
+        assert_eq!(after.interrupts - before.interrupts, 0);
+        assert_eq!(after.fence_reads - before.fence_reads, 0);
+        // Work between kernel-mode queues of both crosses over as well.
+        let (_, target) = w.bytes(64);
+        let queue = hw_queue(w, COPY, 1, false);
+        w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&fence, 21)).unwrap();
+        w.submit(&queue, 1, &[copy_word(target, va)]);
+        queues[0].push(&signal_packet(&fence, 21, 0));
+        w.wait(queue.progress_fence, 1).unwrap();
+    });
+}
+
+/// Which physical GPUs reach a fence of this affinity: every one signals it once, on a machine of
+/// its own.
+fn reached_by(native: bool, engine_affinity: u32) -> Vec<u32> {
+    let signals = |gpu: u32| {
+        let (w, report) = world_with(two).run_to_report(move |w| {
+            let fence = try_fence(w, native, engine_affinity).unwrap();
+            let queue = hw_queue(w, COPY, gpu, false);
+            w.submit(&queue, 1, &[store(fence.current_value_gpu_va, 5)]);
+            w.pass(10_000);
+            if w.kernel.device_state(w.device) == Ok(DeviceState::Active) {
+                assert_eq!(fence.value.load(), 5);
+                return;
+            }
+            let fault = fault_of(w, w.device);
+            assert_eq!(
+                (fault.tag, fault.node_ordinal, fault.engine_ordinal),
+                (100 + gpu, COPY, gpu)
+            );
+            assert_eq!((fault.gpu_va, fault.write), (fence.current_value_gpu_va, true));
+        });
+        assert!(report.completed());
+        assert_eq!(w.machine.adapter().bug_checks(), []);
+        assert_eq!(w.machine.driver().violations(), []);
+        w.kernel.device_state(w.device) == Ok(DeviceState::Active)
+    };
+    (0..2).filter(|gpu| signals(*gpu)).collect()
+}
+
+// spec: MF-014, NF-105, NF-321
+#[test]
+fn a_fence_is_mapped_where_its_affinity_says_and_elsewhere_its_use_is_a_fault() {
+    for native in [true, false] {
+        for (affinity, gpus) in
+            [(0, vec![0, 1]), (0b01, vec![0]), (0b10, vec![1]), (0b11, vec![0, 1])]
+        {
+            assert_eq!(
+                reached_by(native, affinity),
+                gpus,
+                "native {native}, affinity {affinity:#b}"
+            );
+        }
+    }
+}
+
+// spec: NF-106
+#[test]
+fn an_affinity_with_bits_of_absent_physical_gpus_is_refused() {
+    for gpus in 1..=4 {
+        world_with(|config| config.linked(gpus)).run(move |w| {
+            assert_eq!(w.machine.adapter().physical_adapters(), gpus);
+            assert_eq!(w.kernel.query_adapter_info().physical_adapters, gpus);
+            for native in [true, false] {
+                for affinity in 0..1 << gpus {
+                    assert!(try_fence(w, native, affinity).is_ok(), "{affinity:#b} of {gpus}");
+                }
+                for absent in [1 << gpus, 1 << gpus | 1, 1 << 31, u32::MAX] {
+                    let refused = try_fence(w, native, absent).err();
+                    assert_eq!(refused, Some(Status::INVALID_PARAMETER), "{absent:#b} of {gpus}");
+                }
+            }
+        });
+    }
+}
+
+// spec: NF-321
+#[test]
+fn an_opened_fence_is_mapped_where_the_open_says() {
+    let (w, report) = world_with(two).run_to_report(|w| {
+        let flags = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+        let made = w.try_native(0, flags).unwrap();
+        let nt_handle = w.kernel.share_objects(&[made.handle], SyncObjectAccess::all()).unwrap();
+        let open = |engine_affinity| {
+            let (device, flags) = (w.device, SyncObjectFlags::empty());
+            let args = OpenSyncObject { device, nt_handle: &nt_handle, flags, engine_affinity };
+            w.kernel.open_native_fence_from_nt_handle(args)
+        };
+        assert_eq!(open(0b100).err(), Some(Status::INVALID_PARAMETER));
+        let (everywhere, second) = (open(0b11).unwrap(), open(0b10).unwrap());
+        assert_eq!(
+            everywhere.current_value_gpu_va, made.current_value_gpu_va,
+            "0 and all bits are the same"
+        );
+        assert_ne!(second.current_value_gpu_va, made.current_value_gpu_va);
+        let again = open(0b10).unwrap();
+        assert_eq!(again.current_value_gpu_va, second.current_value_gpu_va);
+        // A signal by either address is one of the same fence: who waits on the CPU or on a GPU
+        // hears of it.
+        let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
+        let event = w.wait_event(&made, 1);
+        let done = w.native(0);
+        queues[0].push(&wait_packet(&made, 1, 0));
+        queues[0].push(&signal_packet(&done, 1, 0));
+        w.pass(10_000);
+        queues[1].push(&signal_packet(&second, 1, 0));
+        w.pass(10_000);
+        assert!(event.is_set());
+        assert_eq!((made.value.load(), done.value.load()), (1, 1));
+        // A CPU signal is told to queues that wait by an address that only the second GPU has.
+        queues[1].push(&wait_packet(&second, 2, 0));
+        queues[1].push(&signal_packet(&done, 2, 0));
+        w.pass(10_000);
+        w.signal(&made, 2);
+        w.pass(10_000);
+        assert_eq!(done.value.load(), 2);
+        queues[0].push(&signal_packet(&second, 3, 0));
+        w.pass(10_000);
+    });
+    assert!(report.completed());
+    let fault = fault_of(&w, w.device);
+    assert_eq!((fault.tag, fault.engine_ordinal), (100, 0));
+    assert_eq!(w.machine.driver().violations(), []);
+}
+
+#[test]
+fn a_cpu_signal_reaches_queues_that_wait_for_a_fence_of_one_physical_gpu_only() {
+    world_with(two).run(|w| {
+        let (fence, done) = (try_fence(w, true, on(1)).unwrap(), w.native(0));
+        let queue = user_queue(w, COPY, 1);
+        queue.push(&wait_packet(&fence, 1, 0));
+        queue.push(&signal_packet(&done, 1, 0));
+        w.pass(10_000);
+        w.signal(&fence, 1);
+        w.pass(10_000);
+        assert_eq!(done.value.load(), 1);
+        w.kernel.destroy_synchronization_object(fence.handle).unwrap();
+    });
+}
+
+// ---- Interrupts
+// -----------------------------------------------------------------------------------------------------------
+
+/// What the driver reported, in order.
+type Reports = Arc<Mutex<Vec<InterruptData>>>;
+
+/// Writes down what the driver below it reports.
+struct Tap {
+    inner: Arc<dyn Driver>,
+    reports: Reports,
+}
+
+struct TappedCallbacks {
+    inner: Arc<dyn Callbacks>,
+    reports: Reports,
+}
+
+impl DriverLayer for Tap {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn start_device(&self, level: &Passive, start: StartInfo) -> Result<(), Status> {
+        let callbacks =
+            Arc::new(TappedCallbacks { inner: start.callbacks, reports: self.reports.clone() });
+        self.inner.start_device(level, StartInfo { callbacks, ..start })
+    }
+}
+
+impl CallbackLayer for TappedCallbacks {
+    fn inner(&self) -> &dyn Callbacks {
+        &*self.inner
+    }
+
+    fn notify_interrupt(&self, level: &Dirql<'_>, data: InterruptData) {
+        self.reports.lock().push(data.clone());
+        self.inner.notify_interrupt(level, data);
+    }
+}
+
+/// A world whose driver's reports are written down.
+fn tapped(change: impl FnOnce(MachineConfig) -> MachineConfig) -> (World, Reports) {
+    let reports: Reports = Arc::new(Platform::host().mutex("reports", Vec::new()));
+    let own = reports.clone();
+    let world = start_with(change, None, move |inner| Arc::new(Tap { inner, reports: own }));
+    (world.unwrap(), reports)
+}
+
+/// Type, node ordinal and engine ordinal of a report.
+fn engine_of(data: &InterruptData) -> (&'static str, u32, u32) {
+    match data {
+        InterruptData::DmaCompleted { node_ordinal, engine_ordinal, .. } => {
+            ("completed", *node_ordinal, *engine_ordinal)
+        }
+        InterruptData::DmaPreempted { node_ordinal, engine_ordinal, .. } => {
+            ("preempted", *node_ordinal, *engine_ordinal)
+        }
+        InterruptData::MonitoredFenceSignaled { node_ordinal, engine_ordinal } => {
+            ("monitored", *node_ordinal, *engine_ordinal)
+        }
+        InterruptData::NativeFenceSignaled { node_ordinal, engine_ordinal, .. } => {
+            ("native", *node_ordinal, *engine_ordinal)
+        }
+        InterruptData::HwQueuesSignaled { node_ordinal, engine_ordinal, .. } => {
+            ("queues", *node_ordinal, *engine_ordinal)
+        }
+        InterruptData::DmaPageFaulted { node_ordinal, engine_ordinal, .. } => {
+            ("packet fault", *node_ordinal, *engine_ordinal)
+        }
+        InterruptData::HwQueuePageFaulted { node_ordinal, engine_ordinal, .. } => {
+            ("queue fault", *node_ordinal, *engine_ordinal)
+        }
+        InterruptData::EngineStateChange { node_ordinal, engine_ordinal, .. } => {
+            ("state", *node_ordinal, *engine_ordinal)
+        }
+        InterruptData::SuspendContextCompleted { .. } => panic!("no driver here suspends later"),
+        InterruptData::CrtcVsync { .. } => panic!("no machine here has a display"),
+    }
+}
+
+fn take(reports: &Reports) -> Vec<(&'static str, u32, u32)> {
+    std::mem::take(&mut *reports.lock()).iter().map(engine_of).collect()
+}
+
+// spec: NF-324
+#[test]
+fn every_interrupt_names_node_and_physical_gpu() {
+    for mode in [InterruptMode::FenceArray, InterruptMode::HwQueueArray] {
+        let (w, reports) = tapped(|config| {
+            let mut config = two(config);
+            config.gpu.nodes[0].notifies_fence_writes = true;
+            config.driver.interrupt = mode;
+            config
+        });
+        let (world, report) = w.run_to_report(move |w| {
+            for gpu in [1, 0] {
+                w.submit_packet(context(w, COMPUTE, gpu), &[LONG]);
+                w.pass(2 * LONG_NS);
+                assert_eq!(take(&reports), [("completed", COMPUTE, gpu)]);
+
+                let fence = w.native(0);
+                let event = w.wait_event(&fence, 1);
+                user_queue(w, COPY, gpu).push(&signal_packet(&fence, 1, 0));
+                w.pass(10_000);
+                let kind = if mode == InterruptMode::FenceArray { "native" } else { "queues" };
+                assert_eq!((take(&reports), event.is_set()), (vec![(kind, COPY, gpu)], true));
+
+                let fence = w.monitored(0);
+                let event = w.wait_event(&fence, 1);
+                w.submit_packet(context(w, 0, gpu), &[store(fence.current_value_gpu_va, 1), LONG]);
+                w.pass(10_000);
+                assert_eq!((take(&reports), event.is_set()), (vec![("monitored", 0, gpu)], true));
+                w.pass(2 * LONG_NS);
+                assert_eq!(take(&reports), [("completed", 0, gpu)]);
+            }
+            // Faults, each of a device of its own.
+            for gpu in [0, 1] {
+                let device = w.kernel.create_device().unwrap();
+                let (priority, tag, lane) = (Priority::Normal, 40 + gpu, 0);
+                let args = CreateContextVirtual {
+                    device,
+                    node_ordinal: COPY,
+                    engine_affinity: on(gpu),
+                    priority,
+                    tag,
+                    lane,
+                };
+                let context = w.kernel.create_context_virtual(args).unwrap();
+                w.submit_packet(context, &[store(0x8, 1)]);
+                w.pass(10_000);
+                assert_eq!(take(&reports)[0], ("packet fault", COPY, gpu));
+                let fault = fault_of(w, device);
+                assert_eq!(
+                    (fault.tag, fault.node_ordinal, fault.engine_ordinal),
+                    (40 + gpu, COPY, gpu)
+                );
+            }
+            w.submit(&hw_queue(w, COMPUTE, 1, false), 1, &[store(0x8, 1)]);
+            w.pass(10_000);
+            assert_eq!(take(&reports)[0], ("queue fault", COMPUTE, 1));
+        });
+        assert!(report.completed(), "{report:?}");
+        let fault = fault_of(&world, world.device);
+        assert_eq!((fault.tag, fault.node_ordinal, fault.engine_ordinal), (101, COMPUTE, 1));
+        assert_eq!(world.machine.adapter().bug_checks(), []);
+    }
+}
+
+// spec: NF-323
+#[test]
+fn submission_fence_ids_run_for_each_engine() {
+    let (w, reports) = tapped(two);
+    w.run(move |w| {
+        let contexts = [0, 1].map(|gpu| context(w, COPY, gpu));
+        for (gpu, packets) in [(0, 3), (1, 1), (0, 1), (1, 2)] {
+            for _ in 0..packets {
+                w.submit_packet(contexts[gpu], &[Command::Timed { ns: 1_000 }]);
+                w.pass(10_000);
+            }
+        }
+        let seen: Vec<_> = reports
+            .lock()
+            .iter()
+            .map(|data| match data {
+                InterruptData::DmaCompleted { engine_ordinal, submission_fence_id, .. } => {
+                    (*engine_ordinal, *submission_fence_id)
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(seen, [(0, 1), (0, 2), (0, 3), (1, 1), (0, 4), (1, 2), (1, 3)]);
+    });
+}
+
+#[test]
+fn where_logs_tell_an_interrupt_without_a_queue_means_those_of_its_engine() {
+    world_with(|config| {
+        let mut config = two(config);
+        config.driver.interrupt = InterruptMode::HwQueue;
+        config
+    })
+    .run(|w| {
+        for gpu in [0, 1] {
+            // Two queues of one engine signal in one turn: none of them can be named.
+            let (queues, fences) =
+                ([0, 1].map(|_| user_queue(w, COPY, gpu)), [0, 1].map(|_| w.native(0)));
+            let events = [0, 1].map(|n: usize| w.wait_event(&fences[n], 1));
+            queues
+                .iter()
+                .zip(&fences)
+                .for_each(|(queue, fence)| queue.push(&signal_packet(fence, 1, 0)));
+            w.pass(10_000);
+            assert!(events.iter().all(|event| event.is_set()), "GPU {gpu}");
+        }
+    });
+}
+
+#[test]
+fn a_report_of_a_physical_gpu_that_is_not_there_is_a_broken_contract() {
+    let absent = |engine_ordinal| InterruptData::NativeFenceSignaled {
+        node_ordinal: 0,
+        engine_ordinal,
+        fences: None,
+        hw_queue: None,
+        evaluate_legacy_monitored_fences: false,
+    };
+    let w = world_with(|config| crate::world::inline(two(config)));
+    w.hooked.interrupt(absent(1));
+    assert_eq!(w.machine.adapter().bug_checks(), []);
+    w.hooked.interrupt(absent(2));
+    assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownPhysicalAdapter(2)]);
+    drop(w);
+    // A node that is not there is no packet of another engine.
+    let w = world_with(|config| crate::world::inline(two(config)));
+    w.hooked.interrupt(InterruptData::DmaCompleted {
+        node_ordinal: 4,
+        engine_ordinal: 0,
+        submission_fence_id: 0,
+    });
+    assert_eq!(
+        w.machine.adapter().bug_checks(),
+        [BugCheck::UnknownPacket { node: 4, adapter: 0, fence_id: 0 }]
+    );
+}
+
+// spec: NF-327
+#[test]
+fn an_adapter_has_one_to_four_physical_gpus() {
+    for declared in [0, 5, u32::MAX] {
+        let made = start(two, Some(Box::new(move |caps| caps.physical_adapters = declared)));
+        let Err(MachineError::Start(error)) = made.map(drop) else {
+            panic!("{declared} cannot be")
+        };
+        assert_eq!(error, StartError::PhysicalAdapters(declared));
+    }
+}
+
+// ---- Memory
+// ---------------------------------------------------------------------------------------------------------------
+
+// spec: NF-326
+#[test]
+fn each_physical_gpu_has_local_memory_that_the_others_reach() {
+    world_with(two).run(|w| {
+        let (device, bytes, kind) = (w.device, 4096, AllocationKind::Bulk);
+        let allocate = |placement| {
+            w.kernel.create_allocation(CreateAllocation { device, bytes, kind, placement })
+        };
+        let made = [0, 1].map(|gpu| allocate(Placement::LocalOf(gpu)).unwrap());
+        assert_eq!(allocate(Placement::LocalOf(2)).err(), Some(Status::INVALID_PARAMETER));
+        let mapped: Vec<u64> = w.hooked.told().pages.iter().map(|(at, _)| at.0).collect();
+        let base = tidegate::softgpu::Config::default().local_memory_base.0;
+        let local: Vec<u64> = mapped.into_iter().filter(|at| *at >= base).collect();
+        assert_eq!(local.len(), 4, "two pages, on two physical GPUs each");
+        assert_eq!((local[0], local[2]), (local[1], local[3]));
+        assert!(local[2] - local[0] >= 1 << 40, "segments of their own");
+        let AllocationMemory::Window(first) = &made[0].memory else {
+            panic!("bytes that move were asked for")
+        };
+        first.write(0, &42u64.to_le_bytes()).unwrap();
+        for gpu in [0, 1] {
+            let queue = hw_queue(w, COPY, gpu, false);
+            w.submit(&queue, 1, &[copy_word(made[1].gpu_va + u64::from(gpu) * 8, made[0].gpu_va)]);
+            w.wait(queue.progress_fence, 1).unwrap();
+        }
+        let AllocationMemory::Bulk(second) = &made[1].memory else {
+            panic!("bytes were asked for")
+        };
+        assert_eq!([0, 8].map(|at| second.read_u64(at).unwrap()), [42, 42]);
+    });
+}
+
+// spec: NF-326
+#[test]
+fn memory_that_is_given_back_is_reached_by_no_physical_gpu() {
+    for gpu in [0, 1] {
+        let (w, report) = world_with(two).run_to_report(move |w| {
+            let made = w.allocate(4096, AllocationKind::Bulk);
+            let (_, source) = w.bytes(64);
+            let queue = hw_queue(w, COPY, gpu, false);
+            w.submit(&queue, 1, &[copy_word(made.gpu_va, source)]);
+            w.wait(queue.progress_fence, 1).unwrap();
+            w.kernel.destroy_allocation(made.handle).unwrap();
+            w.submit(&queue, 2, &[copy_word(made.gpu_va, source)]);
+            w.pass(10_000);
+        });
+        assert!(report.completed());
+        assert_eq!(fault_of(&w, w.device).engine_ordinal, gpu);
+    }
+}
+
+// ---- Loss of a device, and logs
+// -------------------------------------------------------------------------------------------
+
+// spec: NF-324
+#[test]
+fn a_device_that_is_lost_on_one_physical_gpu_leaves_others_on_both_alone() {
+    let w = world_with(two);
+    let other = w.machine.open("other").unwrap();
+    let device = other.create_device().unwrap();
+    let (w, report) = w.run_to_report(move |w| {
+        // The other process has work on both, some of it under way.
+        let fence = {
+            let (initial_value, flags, engine_affinity, name) =
+                (0, SyncObjectFlags::empty(), 0, "theirs");
+            let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
+            other.create_monitored_fence(args).unwrap()
+        };
+        let contexts = [0, 1].map(|gpu| {
+            let (priority, engine_affinity) = (Priority::Normal, on(gpu));
+            let args = CreateContextVirtual {
+                device,
+                node_ordinal: COPY,
+                engine_affinity,
+                priority,
+                tag: 50,
+                lane: 0,
+            };
+            other.create_context_virtual(args).unwrap()
+        });
+        let commands = {
+            let (bytes, kind, placement) = (64, AllocationKind::Bulk, Placement::System);
+            let made = other
+                .create_allocation(CreateAllocation { device, bytes, kind, placement })
+                .unwrap();
+            let mut writer = tidegate::gpu_abi::CommandWriter::new();
+            writer.push(&LONG);
+            let AllocationMemory::Bulk(memory) = &made.memory else {
+                panic!("bytes were asked for")
+            };
+            let bytes = writer.to_bytes();
+            memory.write(0, &bytes).unwrap();
+            (made.gpu_va, bytes.len() as u32)
+        };
+        let submit = |context| {
+            let (commands_gpu_va, command_bytes) = commands;
+            let args = SubmitCommand { context, commands_gpu_va, command_bytes, queued_ns: 0 };
+            other.submit_command(args).unwrap();
+        };
+        contexts.iter().for_each(|context| submit(*context));
+        // This one has a queue on each, and faults on the second.
+        let (mine, gate) = (w.native(0), w.native(0));
+        let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
+        queues[0].push(&wait_packet(&gate, 1, 0));
+        let event = w.wait_event(&mine, 9);
+        let beyond =
+            FenceInstance { current_value_gpu_va: 0x8, monitored_value_gpu_va: 0, ..mine.clone() };
+        queues[1].push(&signal_packet(&beyond, 1, 0));
+        w.pass(2 * LONG_NS);
+        assert!(event.is_set(), "nobody hangs");
+        let fault = fault_of(w, w.device);
+        assert_eq!((fault.tag, fault.engine_ordinal, fault.write), (101, 1, true));
+        assert_eq!(
+            w.kernel.submit_wait_to_hw_queue(queues[0].queue.handle, &at(&gate, 2)).err(),
+            { Some(Status::DEVICE_REMOVED) }
+        );
+        // The other goes on.
+        for (value, context) in (1..).zip(contexts) {
+            submit(context);
+            let reached = [tidegate::calls::FenceValue { fence: fence.handle, value }];
+            other.signal_from_gpu(context, &reached).unwrap();
+            other.wait_from_cpu(&reached, tidegate::calls::WaitMode::All, None).unwrap();
+        }
+        assert_eq!(other.device_state(device), Ok(DeviceState::Active));
+    });
+    assert!(report.completed(), "{report:?}");
+    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.machine.adapter().stats().devices_lost, 1);
+}
+
+// spec: NF-325
+#[test]
+fn log_times_that_a_linked_gpu_leaves_out_are_tolerated() {
+    for mode in [InterruptMode::FenceArray, InterruptMode::HwQueue] {
+        let w = world_with(|config| {
+            let mut config = two(config);
+            config.gpu.skips_log_times_on = Some(1);
+            config.driver.interrupt = mode;
+            config
+        })
+        .run(move |w| {
+            w.pass(500);
+            for gpu in [0, 1] {
+                let queue = user_queue(w, COPY, gpu);
+                let [.., waits, signals] = &w.hooked.told().logs[..] else {
+                    panic!("a queue has two logs")
+                };
+                let (fence, gate) = (w.native(0), w.native(0));
+                for (value, entry) in (1..).zip(0..3) {
+                    let event = w.wait_event(&fence, value);
+                    queue.push(&wait_packet(&gate, value, entry));
+                    queue.push(&signal_packet(&fence, value, entry));
+                    w.pass(10_000);
+                    w.signal(&gate, value);
+                    w.pass(10_000);
+                    assert!(event.is_set(), "GPU {gpu}, {mode:?}");
+                }
+                for (log, handle) in [(waits, gate.handle), (signals, fence.handle)] {
+                    let mut bytes = [0; 48];
+                    log.entries.read(48, &mut bytes).unwrap();
+                    let entry = LogEntry::decode(&bytes);
+                    assert_eq!((entry.fence_value, entry.fence_handle), (2, handle.0));
+                    assert_eq!(
+                        (entry.end_ns == 0, entry.observed_ns == 0 || gpu == 0),
+                        (gpu == 1, true)
+                    );
+                }
+            }
+        });
+        assert_eq!(w.machine.adapter().log_time_faults(), []);
+    }
+}
+
+// spec: NF-325
+#[test]
+fn an_entry_without_a_time_stands_on_the_timeline_where_it_was_read() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    platform.enable_tracing();
+    let mut config = MachineConfig::standard(&platform).linked(2);
+    config.gpu.skips_log_times_on = Some(1);
+    let machine = Machine::new(&platform, config).unwrap();
+    let device = machine.device(DeviceOptions::default()).unwrap();
+    let own = platform.clone();
+    let report = machine.run(move || {
+        let queue =
+            device.create_queue(desc(Submission::User, CommandListType::Copy, on(1))).unwrap();
+        let fence = device.create_fence("late", 0).unwrap();
+        own.sleep_until(own.now().after(LONG_NS));
+        queue.signal(&fence, 1).unwrap();
+        fence.wait(1).unwrap();
+    });
+    assert!(report.completed());
+    let trace = platform.take_trace("log times");
+    let signals: Vec<_> =
+        trace.records.iter().filter(|r| r.kind == tidegate::trace::Kind::Signal).collect();
+    assert!(!signals.is_empty());
+    assert!(signals.iter().all(|record| record.end_ns >= LONG_NS), "{signals:?}");
+}
+
+// ---- With hardware variants and other adapters
+// ----------------------------------------------------------------------------
+
+#[test]
+fn a_right_to_signal_that_comes_later_is_one_on_the_same_physical_gpus() {
+    let (w, report) = world_with(two).run_to_report(|w| {
+        let flags = SyncObjectFlags::SHARED | SyncObjectFlags::NT_SECURITY_SHARING;
+        let made = w.try_native(0, flags).unwrap();
+        let nt_handle = w.kernel.share_objects(&[made.handle], SyncObjectAccess::all()).unwrap();
+        let open = |flags| {
+            let args = OpenSyncObject {
+                device: w.device,
+                nt_handle: &nt_handle,
+                flags,
+                engine_affinity: on(1),
+            };
+            w.kernel.open_native_fence_from_nt_handle(args).unwrap()
+        };
+        let silent = open(SyncObjectFlags::NO_SIGNAL);
+        let second = open(SyncObjectFlags::empty());
+        assert_eq!(silent.current_value_gpu_va, second.current_value_gpu_va);
+        let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
+        queues[1].push(&signal_packet(&second, 1, 0));
+        w.pass(10_000);
+        assert_eq!(made.value.load(), 1, "the mapping lets signals through now");
+        queues[0].push(&signal_packet(&second, 2, 0));
+        w.pass(10_000);
+    });
+    assert!(report.completed());
+    // It is still none of the first GPU's.
+    let fault = fault_of(&w, w.device);
+    assert_eq!((fault.tag, fault.engine_ordinal, fault.write), (100, 0, true));
+}
+
+#[test]
+fn the_cmp_keeps_shadows_of_fences_that_only_one_physical_gpu_reaches() {
+    for mode in [InterruptMode::FenceArray, InterruptMode::HwQueue] {
+        let shadowed = move |mut config: MachineConfig| {
+            (config.gpu.shadow_entries, config.gpu.posted_fence_writes) = (64, true);
+            config.driver.interrupt = mode;
+            config.linked(2)
+        };
+        let w = world_with(shadowed).run(move |w| {
+            for gpu in [0, 1] {
+                let fence = try_fence(w, true, on(gpu)).unwrap();
+                let queue = user_queue(w, COPY, gpu);
+                let event = w.wait_event(&fence, 5);
+                queue.push(&signal_packet(&fence, 5, 0));
+                w.pass(10_000);
+                assert!(event.is_set(), "GPU {gpu}, {mode:?}");
+                // A value that comes while MonitoredValue changes is found by the CMP itself.
+                let cell = w.current_word(&fence);
+                let once = w.platform.mutex("the value that comes in between", Some(9));
+                w.hooked.on("UpdateMonitoredValues", move || {
+                    let value = once.lock().take();
+                    if let Some(value) = value {
+                        cell.store(value);
+                    }
+                });
+                assert!(w.wait_event(&fence, 8).is_set());
+                w.pass(10_000);
+            }
+        });
+        let gpu = w.machine.gpu().stats();
+        assert_eq!((gpu.shadow_updates, gpu.shadow_interrupts), (8, 2), "{mode:?}");
+    }
+}
+
+/// Two adapters of two physical GPUs each, which tell each other or leave it to the kernel.
+#[test]
+fn a_cross_adapter_fence_joins_the_physical_gpus_of_two_linked_adapters() {
+    let alone = PeerSignalCaps::default();
+    let told = PeerSignalCaps { common_doorbell: true, shared_fence_storage: false };
+    for caps in [alone, told, PeerSignalCaps { shared_fence_storage: true, ..told }] {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let two_of_two = Adapters::with(&platform, &[Kind::CAPABLE; 2], move |_, config| {
+            config.gpu.physical_gpus = 2;
+            config.driver.peer_signal = caps;
+        });
+        two_of_two.run(|w| {
+            let (fences, _handle) = w.fence_from(0, 0);
+            let queue = |adapter: usize, submission, gpu| {
+                let desc = desc(submission, CommandListType::Copy, on(gpu));
+                w.devices[adapter].create_queue(desc).unwrap()
+            };
+            let mut value = 0;
+            for submission in Submission::ALL {
+                for (from, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                    let queues = [queue(0, submission, from), queue(1, submission, to)];
+                    value += 1;
+                    queues[1].wait(&fences[1], value).unwrap();
+                    let done = w.devices[1].create_fence("done", 0).unwrap();
+                    queues[1].signal(&done, 1).unwrap();
+                    queues[0].signal(&fences[0], value).unwrap();
+                    done.wait(1).unwrap();
+                    // And back, to the CPU.
+                    value += 1;
+                    queues[1].signal(&fences[1], value).unwrap();
+                    fences[0].wait(value).unwrap();
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn local_memory_of_two_linked_adapters_does_not_meet() {
+    use tidegate::gpu_abi::Device as _;
+    let platform = Platform::virtual_time(StepCosts::free());
+    let configs = vec![MachineConfig::standard(&platform).linked(4); 2];
+    let machine = Machine::with_adapters(&platform, configs).unwrap();
+    let memories = (0..2).flat_map(|adapter| (0..4).map(move |gpu| (adapter, gpu)));
+    let starts: Vec<u64> =
+        memories.map(|(a, gpu)| machine.gpu_at(a).local_memory(gpu).unwrap().bulk(8).0.0).collect();
+    assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= 1 << 40), "{starts:x?}");
+    machine.run(|| ());
+}
+
+#[test]
+fn fence_storage_that_moves_stays_on_its_physical_gpus() {
+    let local = |mut config: MachineConfig| {
+        config.kernel.native_fence_os_caps = NativeFenceOsCaps::all();
+        config.driver.local_monitored_values = true;
+        config.linked(2)
+    };
+    let (w, report) = world_with(local).run_to_report(|w| {
+        let fence = try_fence(w, true, on(1)).unwrap();
+        let queues = [0, 1].map(|gpu| user_queue(w, COPY, gpu));
+        let event = w.wait_event(&fence, 2);
+        queues[1].push(&signal_packet(&fence, 1, 0));
+        w.pass(10_000);
+        assert!(w.machine.adapter().local_fence_storage_bytes() > 0);
+        assert!(w.machine.adapter().trim_fence_storage(0).unwrap() > 0);
+        assert_eq!(w.machine.adapter().local_fence_storage_bytes(), 0);
+        queues[1].push(&signal_packet(&fence, 2, 1));
+        w.pass(10_000);
+        assert!(event.is_set() && fence.value.load() == 2, "the second GPU reaches the new place");
+        queues[0].push(&signal_packet(&fence, 3, 0));
+        w.pass(10_000);
+    });
+    assert!(report.completed());
+    let fault = fault_of(&w, w.device);
+    assert_eq!((fault.tag, fault.engine_ordinal), (100, 0), "the first one does not");
+    assert_eq!(w.machine.driver().violations(), []);
+}

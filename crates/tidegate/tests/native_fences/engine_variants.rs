@@ -1,0 +1,281 @@
+//! What engines can do by themselves with a fence, engine by engine: write it or not, tell of it or
+//! not, tell the kinds of fence apart or not.
+
+use crate::world::{World, at, inline, inline_world, signal_packet, start, store, world_with};
+use tidegate::calls::{
+    CreateMonitoredFence, DeviceState, FenceInstance, Handle, Priority, Status, SyncObjectFlags,
+    WaitMode,
+};
+use tidegate::d3d12::{
+    BufferDesc, CommandListType, DeviceOptions, Error, FenceChoice, Heap, QueueDesc,
+};
+use tidegate::ddi::MonitoredNotification;
+use tidegate::dxgkrnl::StartError;
+use tidegate::gpu_abi::Command;
+use tidegate::kmd::InterruptMode;
+use tidegate::platform::{Event, StepCosts};
+use tidegate::{Machine, MachineConfig, MachineError, Platform, Submission};
+
+/// Work that keeps an engine for a while.
+const LONG: Command = Command::Timed { ns: 1_000_000 };
+
+/// The engine of `node` interrupts for its writes to monitored fences.
+fn advanced(node: usize) -> impl FnOnce(MachineConfig) -> MachineConfig {
+    move |config| {
+        let mut config = inline(config);
+        config.gpu.nodes[node].notifies_fence_writes = true;
+        config
+    }
+}
+
+/// A monitored fence, and somebody who waits for it to reach 5.
+fn awaited(w: &World) -> (FenceInstance, Event) {
+    let fence = w.monitored(0);
+    let event = w.wait_event(&fence, 5);
+    (fence, event)
+}
+
+/// Has the copy engine raise the fence to 5 from a hardware queue, whose completion the kernel does
+/// not hear of.
+fn raise_unheard(w: &World, fence: &FenceInstance) {
+    let queue = w.hw_queue_on(2);
+    w.submit(&queue, 1, &[store(fence.current_value_gpu_va, 5)]);
+    w.wait(queue.progress_fence, 1).unwrap();
+    assert_eq!(fence.value.load(), 5);
+}
+
+fn reads(w: &World) -> u64 {
+    w.machine.adapter().stats().fence_reads
+}
+
+// spec: MF-025
+#[test]
+fn a_completed_packet_has_the_fences_of_its_own_process_read() {
+    let w = inline_world();
+    // A second process, with a fence that its GPU work raises, and a context.
+    let other = w.machine.open("other").unwrap();
+    let device: Handle = other.create_device().unwrap();
+    let make = CreateMonitoredFence {
+        device,
+        initial_value: 0,
+        flags: SyncObjectFlags::empty(),
+        engine_affinity: 0,
+        name: "o",
+    };
+    let theirs = other.create_monitored_fence(make).unwrap();
+    let event = w.platform.event(true);
+    other.wait_from_cpu(&at(&theirs, 5), WaitMode::All, Some(event.clone())).unwrap();
+    w.run(move |w| {
+        let mine = [awaited(w), awaited(w)];
+        let unawaited = w.monitored(0);
+        raise_unheard(w, &mine[0].0);
+        assert!(!mine[0].1.is_set());
+        let before = reads(w);
+        w.submit_packet(w.context(0), &[store(unawaited.current_value_gpu_va, 1)]);
+        w.pass(10_000);
+        assert!(mine[0].1.is_set() && !mine[1].1.is_set());
+        assert_eq!(
+            reads(w) - before,
+            2,
+            "what this process waits for, and nothing of the other one"
+        );
+        assert!(!event.is_set());
+        other.destroy_device(device).unwrap();
+        assert!(event.is_set(), "a wait ends with its fence");
+    });
+}
+
+// spec: MF-026, MF-053
+#[test]
+fn an_engine_with_advanced_monitoring_tells_of_each_write_and_not_of_completion() {
+    world_with(advanced(0)).run(|w| {
+        let caps = w.kernel.query_adapter_info();
+        assert!(caps.nodes[0].writes_fences);
+        let context = w.context(0);
+        // The write is heard of while the packet still runs.
+        let (fence, event) = awaited(w);
+        w.submit_packet(context, &[store(fence.current_value_gpu_va, 5), LONG]);
+        w.pass(1_000);
+        assert!(event.is_set(), "no need to wait for the end of the packet");
+        w.pass(2_000_000);
+        // From a hardware queue too.
+        let (fence, event) = awaited(w);
+        let queue = w.hw_queue_on(0);
+        w.submit(&queue, 1, &[store(fence.current_value_gpu_va, 5)]);
+        w.pass(10_000);
+        assert!(event.is_set());
+        // A completion alone has nothing read.
+        let (raised, event) = awaited(w);
+        raise_unheard(w, &raised);
+        let before = reads(w);
+        w.submit_packet(context, &[LONG]);
+        w.pass(2_000_000);
+        assert_eq!((event.is_set(), reads(w)), (false, before));
+        // On an engine of the other sort it does.
+        w.submit_packet(w.context(1), &[LONG]);
+        w.pass(2_000_000);
+        assert!(event.is_set());
+    });
+}
+
+#[test]
+fn a_copy_onto_a_monitored_fence_is_a_write_of_it() {
+    world_with(advanced(2)).run(|w| {
+        let (fence, event) = awaited(w);
+        let (bytes, source) = w.bytes(64);
+        bytes.write_u64(0, 5).unwrap();
+        w.submit_packet(
+            w.context(2),
+            &[crate::world::copy_word(fence.current_value_gpu_va, source), LONG],
+        );
+        w.pass(10_000);
+        assert!(event.is_set());
+        let before = w.machine.adapter().stats().interrupts;
+        let (_, scratch) = w.bytes(64);
+        let queue = w.hw_queue_on(2);
+        w.submit(&queue, 1, &[crate::world::copy_word(scratch, source)]);
+        w.pass(2_000_000);
+        let stats = w.machine.adapter().stats();
+        assert_eq!(
+            stats.interrupts - before,
+            1,
+            "the packet's end, and no word of the copy to memory without fences"
+        );
+    });
+}
+
+// spec: NF-128, NF-129
+#[test]
+fn hardware_that_cannot_tell_fence_kinds_releases_waiters_of_both() {
+    for mode in [
+        InterruptMode::FenceArray,
+        InterruptMode::NullArray,
+        InterruptMode::HwQueue,
+        InterruptMode::HwQueueArray,
+    ] {
+        world_with(|config| {
+            let mut config = advanced(2)(config);
+            config.gpu.tells_fence_kinds = false;
+            config.driver.interrupt = mode;
+            config
+        })
+        .run(move |w| {
+            let (monitored, heard) = awaited(w);
+            let (packets, ring) = (w.context(2), w.connected_queue(0));
+            w.submit_packet(packets, &[store(monitored.current_value_gpu_va, 5), LONG]);
+            w.pass(10_000);
+            assert!(heard.is_set(), "{mode:?}");
+            let native = w.native(0);
+            let event = w.wait_event(&native, 5);
+            ring.push(&signal_packet(&native, 5, 0));
+            w.pass(10_000);
+            assert!(event.is_set(), "{mode:?}");
+            assert_eq!(
+                w.machine.gpu().stats().signals_collapsed,
+                0,
+                "it is not that a list ran over"
+            );
+        });
+    }
+}
+
+/// The copy engine cannot write a fence.
+fn without_writes(mut config: MachineConfig) -> MachineConfig {
+    config.gpu.nodes[2].writes_fences = false;
+    config
+}
+
+// spec: MF-052
+#[test]
+fn an_engine_that_cannot_write_a_fence_takes_packets_only() {
+    world_with(without_writes).run(|w| {
+        let nodes = w.kernel.query_adapter_info().nodes;
+        assert_eq!([0, 1, 2].map(|n: usize| nodes[n].writes_fences), [true, true, false]);
+        assert_eq!([0, 1, 2].map(|n: usize| nodes[n].user_mode_submission), [true, true, false]);
+        assert_eq!(w.try_hw_queue(2, true).err(), Some(Status::NOT_SUPPORTED));
+        assert_eq!(w.try_hw_queue(2, false).err(), Some(Status::NOT_SUPPORTED));
+        assert!(w.try_hw_queue(1, true).is_ok());
+        // Packets it takes, and the kernel signals for it.
+        let (context, fence) = (w.context(2), w.monitored(0));
+        w.submit_packet(context, &[LONG]);
+        w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
+        w.wait(fence.handle, 1).unwrap();
+        assert!(w.platform.now().0 >= 1_000_000);
+        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+    });
+    let declared =
+        start(without_writes, Some(Box::new(|caps| caps.nodes[2].user_mode_submission = true)));
+    let Err(MachineError::Start(error)) = declared else { panic!("its rings signal fences") };
+    assert_eq!(error, StartError::UserModeSubmissionWithoutFenceWrites(2));
+}
+
+#[test]
+fn a_fence_write_on_such_an_engine_is_a_command_that_it_cannot_run() {
+    let (w, report) = world_with(without_writes).run_to_report(|w| {
+        let fence = w.monitored(0);
+        w.submit_packet(w.context(2), &[store(fence.current_value_gpu_va, 1)]);
+        w.pass(10_000);
+    });
+    assert!(report.completed());
+    let Ok(DeviceState::Faulted(fault)) = w.kernel.device_state(w.device) else {
+        panic!("it faulted")
+    };
+    assert_eq!(fault.what, "a command that this engine cannot run");
+}
+
+// spec: MF-022
+#[test]
+fn the_queue_api_signals_by_kernel_call_for_an_engine_that_cannot() {
+    for fences in [FenceChoice::Native, FenceChoice::Monitored] {
+        let platform = Platform::virtual_time(StepCosts::free());
+        let machine =
+            Machine::new(&platform, without_writes(MachineConfig::standard(&platform))).unwrap();
+        let device = machine.device(DeviceOptions { fences, ..DeviceOptions::default() }).unwrap();
+        let report = machine.run(move || {
+            let desc = |submission| QueueDesc {
+                name: "copy".into(),
+                list_type: CommandListType::Copy,
+                priority: Priority::Normal,
+                submission,
+                node: Some(2),
+                node_mask: 0,
+            };
+            for refused in [Submission::User, Submission::Hardware] {
+                assert!(matches!(
+                    device.create_queue(desc(refused)),
+                    Err(Error::NotSupported { .. })
+                ));
+            }
+            let queue = device.create_queue(desc(Submission::Packet)).unwrap();
+            let fence = device.create_fence("done", 0).unwrap();
+            let heap = Heap::Readback;
+            let buffer =
+                device.create_buffer(BufferDesc { name: "buffer".into(), bytes: 8, heap }).unwrap();
+            // So many that command memory must be used again, which progress allows.
+            for value in 1..=500 {
+                let mut list = device.create_command_list(CommandListType::Copy);
+                list.fill(&buffer, 0, 4, value).unwrap();
+                queue.execute(&[&list.close().unwrap()]).unwrap();
+                queue.signal(&fence, u64::from(value)).unwrap();
+                if value % 50 == 0 {
+                    queue.wait_idle().unwrap();
+                }
+            }
+            fence.wait(500).unwrap();
+            let mut bytes = [0; 4];
+            buffer.read(0, &mut bytes).unwrap();
+            assert_eq!(u32::from_le_bytes(bytes), 500);
+        });
+        assert!(report.completed(), "{report:?}");
+        assert_eq!(machine.adapter().bug_checks(), []);
+        assert_eq!(machine.driver().violations(), []);
+    }
+}
+
+#[test]
+fn basic_monitoring_is_what_an_engine_has_unless_it_says_otherwise() {
+    assert_eq!(MonitoredNotification::default(), MonitoredNotification::Basic);
+    let w = inline_world();
+    let nodes = w.kernel.query_adapter_info().nodes;
+    assert!(nodes.iter().all(|n| n.writes_fences));
+}

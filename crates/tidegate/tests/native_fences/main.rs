@@ -1,0 +1,13 @@
+//! Native fences: the two values, the signalled interrupt, logs, and what engines do without the CPU.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod call_surface;
+mod engine_variants;
+mod engines_without_the_cpu;
+mod interrupts;
+mod logs;
+mod monitored_shadow;
+mod signaled_hw_queues;
+mod values;

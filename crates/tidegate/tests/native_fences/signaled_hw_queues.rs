@@ -1,0 +1,381 @@
+//! The signalled interrupt that names hardware queues, one or several, or none: whose logs are
+//! read, what a handle that names nothing leads to, and what is read beside the logs.
+
+use crate::world::{
+    UserQueue, World, inline, signal_packet, signalled, start, store, wait_packet, world_with,
+};
+use tidegate::calls::{FenceInstance, Handle};
+use tidegate::ddi::{DriverHandle, InterruptData, OsHandle};
+use tidegate::dxgkrnl::{BugCheck, StartError};
+use tidegate::gpu_abi::{GpuVa, RingPacket};
+use tidegate::kmd::InterruptMode;
+use tidegate::platform::Event;
+use tidegate::{MachineConfig, MachineError};
+
+fn mode(mode: InterruptMode) -> impl FnOnce(MachineConfig) -> MachineConfig {
+    move |config| {
+        let mut config = inline(config);
+        config.driver.interrupt = mode;
+        config
+    }
+}
+
+/// The published form.
+fn naming(node_ordinal: u32, hw_queue: Option<DriverHandle>) -> InterruptData {
+    InterruptData::NativeFenceSignaled {
+        node_ordinal,
+        engine_ordinal: 0,
+        fences: None,
+        hw_queue,
+        evaluate_legacy_monitored_fences: false,
+    }
+}
+
+/// The form with an array.
+fn naming_all(hw_queues: &[DriverHandle]) -> InterruptData {
+    InterruptData::HwQueuesSignaled {
+        node_ordinal: 0,
+        engine_ordinal: 0,
+        hw_queues: hw_queues.to_vec(),
+        evaluate_legacy_monitored_fences: false,
+    }
+}
+
+/// A user-mode queue with the driver's handle of it.
+struct Signaller {
+    queue: UserQueue,
+    driver: DriverHandle,
+}
+
+impl Signaller {
+    fn on(w: &World, node: u32) -> Signaller {
+        let queue = w.connected_queue(node);
+        Signaller { queue, driver: w.hooked.told().queues.last().unwrap().1 }
+    }
+
+    /// Signals to `value` with a log entry and without an interrupt, so that a test can raise it.
+    fn quietly(&self, w: &World, fence: &FenceInstance, value: u64, log_entry: u32) {
+        let RingPacket::Signal { current_value, fence_handle, trace, .. } =
+            signal_packet(fence, value, log_entry)
+        else {
+            panic!("a signal packet")
+        };
+        let monitored_value = GpuVa(0);
+        self.queue.push(&RingPacket::Signal {
+            current_value,
+            monitored_value,
+            value,
+            fence_handle,
+            log_entry,
+            trace,
+        });
+        w.pass(1_000_000);
+        assert_eq!(fence.value.load(), value);
+    }
+}
+
+/// A fence at 0, and somebody who waits for 5.
+fn awaited(w: &World) -> (FenceInstance, Event) {
+    let fence = w.native(0);
+    let event = w.wait_event(&fence, 5);
+    (fence, event)
+}
+
+fn reads(w: &World) -> u64 {
+    w.machine.adapter().stats().fence_reads
+}
+
+// spec: NF-231
+#[test]
+fn an_array_of_queues_has_their_logs_read_and_no_others() {
+    world_with(mode(InterruptMode::HwQueueArray)).run(|w| {
+        // Two on one engine, one on another.
+        let queues = [0, 0, 1].map(|node| Signaller::on(w, node));
+        let all = [(); 3].map(|()| awaited(w));
+        let (unawaited, later) = (w.native(0), awaited(w));
+        for (queue, (fence, _)) in queues.iter().zip(&all) {
+            queue.quietly(w, fence, 5, 0);
+        }
+        // Said twice, said for nobody, said too early: one look for the first, none for the second,
+        // one for the third.
+        queues[0].quietly(w, &all[0].0, 6, 1);
+        queues[0].quietly(w, &unawaited, 9, 2);
+        queues[0].quietly(w, &later.0, 4, 3);
+        let before = reads(w);
+        w.hooked.interrupt(naming_all(&[queues[0].driver, queues[2].driver]));
+        assert_eq!([0, 1, 2].map(|n: usize| all[n].1.is_set()), [true, false, true]);
+        assert!(!later.1.is_set());
+        assert_eq!(reads(w) - before, 3, "of six that have waiters or were signalled");
+        let flushed: Vec<_> = w.hooked.told().flushed.into_iter().flatten().collect();
+        assert_eq!(flushed, [queues[0].driver, queues[2].driver]);
+        w.hooked.interrupt(naming_all(&[queues[1].driver]));
+        assert!(all[1].1.is_set());
+    });
+}
+
+// spec: NF-224, NF-234
+#[test]
+fn no_queue_means_all_queues_of_this_engine() {
+    for mode_of_driver in [InterruptMode::HwQueue, InterruptMode::HwQueueArray] {
+        world_with(mode(mode_of_driver)).run(move |w| {
+            let queues = [0, 1, 0].map(|node| Signaller::on(w, node));
+            let all = [(); 3].map(|()| awaited(w));
+            for (queue, (fence, _)) in queues.iter().zip(&all) {
+                queue.quietly(w, fence, 5, 0);
+            }
+            w.hooked.interrupt(match mode_of_driver {
+                InterruptMode::HwQueueArray => naming_all(&[]),
+                _ => naming(0, None),
+            });
+            assert_eq!(
+                [0, 1, 2].map(|n: usize| all[n].1.is_set()),
+                [true, false, true],
+                "{mode_of_driver:?}"
+            );
+            w.hooked.interrupt(naming(1, None));
+            assert!(all[1].1.is_set());
+        });
+    }
+}
+
+// spec: NF-227
+#[test]
+fn one_interrupt_serves_every_value_that_was_logged_before_it() {
+    world_with(mode(InterruptMode::HwQueue)).run(|w| {
+        let queue = Signaller::on(w, 0);
+        let (f1, f2) = (w.native(0), w.native(0));
+        let waits =
+            [(&f1, 1), (&f1, 2), (&f2, 3), (&f2, 4), (&f2, 5)].map(|(f, v)| w.wait_event(f, v));
+        for (entry, (fence, value)) in (0..).zip([(&f1, 1), (&f1, 2), (&f2, 3), (&f2, 4)]) {
+            queue.quietly(w, fence, value, entry);
+        }
+        let before = reads(w);
+        w.hooked.interrupt(naming(0, Some(queue.driver)));
+        assert_eq!(waits.map(|event| event.is_set()), [true, true, true, true, false]);
+        assert_eq!(reads(w) - before, 2, "two fences, four entries");
+    });
+}
+
+#[test]
+fn an_array_of_fences_is_ignored_in_optimised_mode() {
+    world_with(mode(InterruptMode::HwQueue)).run(|w| {
+        let (queue, silent) = (Signaller::on(w, 0), Signaller::on(w, 0));
+        let (fence, event) = awaited(w);
+        let named = w.last_os_handle();
+        queue.quietly(w, &fence, 5, 0);
+        // Neither what is there is looked at, nor is what is not there a broken contract.
+        for handles in [vec![named], vec![OsHandle(0xDEAD)], Vec::new()] {
+            w.hooked.interrupt(InterruptData::NativeFenceSignaled {
+                node_ordinal: 0,
+                engine_ordinal: 0,
+                fences: Some(handles),
+                hw_queue: Some(silent.driver),
+                evaluate_legacy_monitored_fences: false,
+            });
+            assert!(!event.is_set());
+        }
+        w.hooked.interrupt(naming(0, Some(queue.driver)));
+        assert!(event.is_set());
+    });
+}
+
+#[test]
+fn monitored_fences_are_looked_at_in_every_mode_when_the_interrupt_says_so() {
+    for mode_of_driver in [InterruptMode::HwQueue, InterruptMode::HwQueueArray] {
+        for legacy in [false, true] {
+            world_with(mode(mode_of_driver)).run(move |w| {
+                let (fence, writer, queue) =
+                    (w.monitored(0), w.hw_queue_on(2), Signaller::on(w, 0));
+                let event = w.wait_event(&fence, 5);
+                w.submit(&writer, 1, &[store(fence.current_value_gpu_va, 5)]);
+                w.wait(writer.progress_fence, 1).unwrap();
+                assert!(!event.is_set(), "nobody was told yet");
+                w.hooked.interrupt(match mode_of_driver {
+                    InterruptMode::HwQueueArray => InterruptData::HwQueuesSignaled {
+                        node_ordinal: 0,
+                        engine_ordinal: 0,
+                        hw_queues: vec![queue.driver],
+                        evaluate_legacy_monitored_fences: legacy,
+                    },
+                    _ => InterruptData::NativeFenceSignaled {
+                        node_ordinal: 0,
+                        engine_ordinal: 0,
+                        fences: None,
+                        hw_queue: Some(queue.driver),
+                        evaluate_legacy_monitored_fences: legacy,
+                    },
+                });
+                assert_eq!(event.is_set(), legacy, "{mode_of_driver:?}");
+            });
+        }
+    }
+}
+
+// spec: NF-225
+#[test]
+fn an_overrun_has_the_fences_of_the_queue_s_device_read() {
+    let mut w = world_with(|config| {
+        let mut config = mode(InterruptMode::HwQueue)(config);
+        config.kernel.log_entries = 2;
+        config
+    });
+    let queue = Signaller::on(&w, 0);
+    let own = [(); 4].map(|()| awaited(&w));
+    // A device of the same process, whose fence was raised too.
+    let first = std::mem::replace(&mut w.device, w.kernel.create_device().unwrap());
+    let (other, elsewhere) = (Signaller::on(&w, 0), awaited(&w));
+    w.device = first;
+    w.run(move |w| {
+        other.quietly(w, &elsewhere.0, 5, 0);
+        for (entry, (fence, _)) in [0, 1, 0].into_iter().zip(&own) {
+            queue.quietly(w, fence, 5, entry);
+        }
+        let before = reads(w);
+        w.hooked.interrupt(naming(0, Some(queue.driver)));
+        assert_eq!([0, 1, 2, 3].map(|n: usize| own[n].1.is_set()), [true, true, true, false]);
+        assert_eq!(reads(w) - before, 4, "those of the device that somebody waits for");
+        assert!(!elsewhere.1.is_set());
+        w.hooked.interrupt(naming(0, Some(other.driver)));
+        assert!(elsewhere.1.is_set());
+    });
+}
+
+// spec: NF-232
+#[test]
+fn a_queue_that_is_gone_or_never_was_is_a_bug_check() {
+    for mode_of_driver in [InterruptMode::HwQueue, InterruptMode::HwQueueArray] {
+        for case in 0..3 {
+            let w = world_with(mode(mode_of_driver));
+            let (queue, bystander) = (Signaller::on(&w, 0), awaited(&w));
+            let named = match case {
+                0 => {
+                    let doomed = Signaller::on(&w, 0);
+                    let (queue, doorbell) =
+                        (doomed.queue.queue.handle, doomed.queue.doorbell.handle);
+                    w.kernel.destroy_doorbell(doorbell).unwrap();
+                    w.kernel.destroy_hw_queue(queue).unwrap();
+                    doomed.driver
+                }
+                // The driver's handle of a fence.
+                1 => w.hooked.told().fences.last().unwrap().1,
+                _ => DriverHandle(0xDEAD_BEEF),
+            };
+            w.hooked.interrupt(match mode_of_driver {
+                InterruptMode::HwQueueArray => naming_all(&[queue.driver, named]),
+                _ => naming(0, Some(named)),
+            });
+            let bugs = w.machine.adapter().bug_checks();
+            assert_eq!(bugs, [BugCheck::UnknownQueue(named.0)], "{mode_of_driver:?} {case}");
+            assert!(bystander.1.is_set(), "nobody is left behind");
+        }
+    }
+}
+
+#[test]
+fn handles_of_the_mode_that_is_off_are_not_looked_at() {
+    let w = world_with(mode(InterruptMode::FenceArray));
+    let (fence, _event) = awaited(&w);
+    w.hooked.interrupt(InterruptData::NativeFenceSignaled {
+        node_ordinal: 0,
+        engine_ordinal: 0,
+        fences: Some(vec![w.last_os_handle()]),
+        hw_queue: Some(DriverHandle(0xDEAD)),
+        evaluate_legacy_monitored_fences: false,
+    });
+    assert_eq!(w.machine.adapter().bug_checks(), []);
+    drop(fence);
+}
+
+// spec: NF-233
+#[test]
+fn an_array_of_queues_is_declared_or_a_broken_contract() {
+    let refused = start(|c| c, Some(Box::new(|caps| caps.signaled_hw_queue_array = true)));
+    let Err(MachineError::Start(error)) = refused else {
+        panic!("it rests on the optimised interrupt")
+    };
+    assert_eq!(
+        error,
+        StartError::CapDependency(
+            "signaled_hw_queue_array",
+            "OptimizedNativeFenceSignaledInterrupt"
+        )
+    );
+    for undeclared in [InterruptMode::HwQueue, InterruptMode::FenceArray, InterruptMode::NullArray]
+    {
+        let w = world_with(mode(undeclared));
+        let queue = Signaller::on(&w, 0);
+        w.hooked.interrupt(naming_all(&[queue.driver]));
+        assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::QueueArrayNotDeclared]);
+    }
+}
+
+// spec: NF-232, NF-235
+#[test]
+fn the_end_of_a_queue_leaves_nobody_behind_whom_its_log_would_have_released() {
+    for reported in [true, false] {
+        world_with(mode(InterruptMode::HwQueueArray)).run(move |w| {
+            let (doomed, (fence, event)) = (Signaller::on(w, 0), awaited(w));
+            doomed.quietly(w, &fence, 5, 0);
+            if reported {
+                w.hooked.raise(&[naming_all(&[doomed.driver])]);
+            }
+            assert!(!event.is_set());
+            w.kernel.destroy_doorbell(doomed.queue.doorbell.handle).unwrap();
+            w.kernel.destroy_hw_queue(doomed.queue.queue.handle).unwrap();
+            w.hooked.turn_ended();
+            assert!(event.is_set(), "its logs are gone with it: {reported}");
+        });
+    }
+}
+
+// spec: NF-232
+#[test]
+fn an_interrupt_may_name_a_queue_until_the_driver_has_destroyed_it() {
+    let w = world_with(mode(InterruptMode::HwQueue));
+    let doomed = Signaller::on(&w, 0);
+    let (hooked, driver) = (std::sync::Arc::downgrade(&w.hooked), doomed.driver);
+    w.hooked.on("DestroyHwQueue", move || {
+        hooked.upgrade().expect("the driver is there").interrupt(naming(0, Some(driver)));
+    });
+    w.kernel.destroy_doorbell(doomed.queue.doorbell.handle).unwrap();
+    w.kernel.destroy_hw_queue(doomed.queue.queue.handle).unwrap();
+    assert_eq!(w.machine.adapter().bug_checks(), []);
+    w.hooked.interrupt(naming(0, Some(driver)));
+    assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::UnknownQueue(driver.0)]);
+}
+
+// spec: NF-220
+#[test]
+fn when_fences_are_named_the_logs_of_their_device_are_read_for_the_timeline() {
+    for tracing in [false, true] {
+        let mut w = world_with(mode(InterruptMode::FenceArray));
+        if tracing {
+            w.platform.enable_tracing();
+        }
+        let (first, second) = (Signaller::on(&w, 0), Signaller::on(&w, 1));
+        let (fence, event) = awaited(&w);
+        let named = w.last_os_handle();
+        let device: Handle = std::mem::replace(&mut w.device, w.kernel.create_device().unwrap());
+        let (other, elsewhere) = (Signaller::on(&w, 0), awaited(&w));
+        w.device = device;
+        w.run(move |w| {
+            other.quietly(w, &elsewhere.0, 5, 0);
+            second.queue.push(&wait_packet(&fence, 0, 0));
+            first.quietly(w, &fence, 5, 0);
+            assert_eq!(w.hooked.told().flushed, [[]; 0]);
+            w.hooked.interrupt(signalled(&[named]));
+            assert!(event.is_set() && !elsewhere.1.is_set());
+            let flushed: Vec<_> = w.hooked.told().flushed.into_iter().flatten().collect();
+            match tracing {
+                true => {
+                    assert_eq!(
+                        flushed,
+                        [first.driver, second.driver],
+                        "a signal of one, a wait of the other"
+                    )
+                }
+                false => assert_eq!(flushed, [], "only the timeline needs times"),
+            }
+        });
+    }
+}

@@ -1,0 +1,67 @@
+//! What an idle machine costs: on the host, with thousands of connected queues that nobody rings.
+//! Not part of the usual run, since it looks at the clock:
+//! `cargo test --release -p tidegate --test power idle -- --ignored --nocapture`.
+
+use std::sync::{Arc, OnceLock};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Priority, Queue, QueueDesc};
+use tidegate::dxgkrnl::TdrConfig;
+use tidegate::kmd::DoorbellModel;
+use tidegate::platform::os::process_cpu_ns;
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+const QUEUES: u32 = 4_096;
+const IDLE_NS: u64 = 10_000_000_000;
+/// Of one processor.
+const MOST_PERCENT: f64 = 0.1;
+
+#[test]
+#[ignore = "measures ten seconds of the wall clock"]
+fn an_idle_gpu_with_4096_connected_queues_uses_no_cpu() {
+    let platform = Platform::closed_host();
+    let mut config = MachineConfig::standard(&platform);
+    config.driver.doorbells = DoorbellModel::Global;
+    let machine = Machine::new(&platform, config).unwrap();
+    let options = DeviceOptions { ring_slots: 16, ..DeviceOptions::default() };
+    let device = machine.device(options).unwrap();
+    let queue = |number: u32| {
+        device.create_queue(QueueDesc {
+            node_mask: 0,
+            name: format!("queue {number}"),
+            list_type: CommandListType::Copy,
+            priority: Priority::Normal,
+            submission: Submission::User,
+            node: Some(number % 3),
+        })
+    };
+    let queues: Vec<Queue> = (0..QUEUES).map(|number| queue(number).unwrap()).collect();
+    let fence = device.create_fence("rung", 0).unwrap();
+    let used: Arc<OnceLock<u64>> = Arc::default();
+    let (measured, clock) = (used.clone(), platform.clone());
+    let report = machine.run(move || {
+        for (value, queue) in (1..).zip(&queues) {
+            queue.signal(&fence, value).unwrap();
+            fence.wait(value).unwrap();
+        }
+        assert!(queues.iter().all(|queue| queue.stats().connects == 1));
+        // The engines look for a moment before they park, and the kernel looks once more at what
+        // was submitted last, a timeout delay later.
+        clock.sleep_until(clock.now().after(2 * TdrConfig::standard().delay_ns));
+        let (before, parked) = (process_cpu_ns(), clock.parking_counts());
+        clock.sleep_until(clock.now().after(IDLE_NS));
+        measured.set(process_cpu_ns() - before).unwrap();
+        // Nobody has moved, the watch for machines that stand still among them.
+        assert_eq!(clock.parking_counts(), parked);
+        // Each of them is still heard.
+        for (value, queue) in (u64::from(QUEUES) + 1..).zip([&queues[0], &queues[4_095]]) {
+            queue.signal(&fence, value).unwrap();
+            fence.wait(value).unwrap();
+        }
+    });
+    assert!(report.completed(), "{report:?}");
+    let percent = *used.get().unwrap() as f64 / IDLE_NS as f64 * 100.0;
+    println!(
+        "{QUEUES} connected idle queues: {percent:.4} % of one processor over {} s",
+        IDLE_NS / 1_000_000_000
+    );
+    assert!(percent < MOST_PERCENT, "{percent} % of one processor");
+}

@@ -1,0 +1,132 @@
+//! What a hostile process once could do to others, found by fuzzing and by thinking, through the
+//! kernel's calls: each of these must cost the process its own device at most.
+
+use crate::world::{World, signal_packet, world};
+use std::sync::Arc;
+use tidegate::Submission;
+use tidegate::calls::{
+    CreateContextVirtual, DeviceState, Priority, Status, SubmitCommand, SubmitCommandToHwQueue,
+};
+use tidegate::d3d12::{CommandListType, Device, DeviceOptions, QueueDesc};
+use tidegate::gpu_abi::{GpuVa, RingPacket, TraceWords};
+
+/// A process beside the one of the world, whose work completes.
+fn neighbour(w: &World) -> Arc<dyn Fn() + Send + Sync> {
+    let device: Device = w.machine.device(DeviceOptions::default()).unwrap();
+    let queues = [Submission::User, Submission::Packet].map(|submission| {
+        let list_type = CommandListType::Copy;
+        let (name, priority, node) = ("neighbour".to_owned(), Priority::Normal, Some(0));
+        let queue = device
+            .create_queue(QueueDesc { name, list_type, priority, submission, node, node_mask: 0 })
+            .unwrap();
+        (queue, device.create_fence("neighbour", 0).unwrap())
+    });
+    Arc::new(move || {
+        for (queue, fence) in &queues {
+            let value = fence.completed_value() + 1;
+            queue.signal(fence, value).unwrap();
+            fence.wait(value).unwrap();
+        }
+        assert_eq!(device.removed_reason(), None);
+    })
+}
+
+/// Runs a hostile process, then its neighbour.
+fn harms_only_itself(hostile: impl FnOnce(&World) + Send + 'static) {
+    let w = world();
+    let works = neighbour(&w);
+    w.run(move |w| {
+        works();
+        hostile(w);
+        w.pass(1_000_000);
+        works();
+    });
+}
+
+fn is_lost(w: &World) -> bool {
+    matches!(w.kernel.device_state(w.device), Ok(DeviceState::Faulted(report)) if !report.what.is_empty())
+}
+
+// spec: UMS-171
+#[test]
+fn commands_of_a_length_that_no_buffer_has_cost_the_device_and_not_the_adapter() {
+    for command_bytes in [1, 12, u32::MAX - 7] {
+        harms_only_itself(move |w| {
+            let (device, priority) = (w.device, Priority::Normal);
+            let args = CreateContextVirtual {
+                device,
+                node_ordinal: 0,
+                engine_affinity: 0,
+                priority,
+                tag: 1,
+                lane: 0,
+            };
+            let context = w.kernel.create_context_virtual(args).unwrap();
+            let submit =
+                SubmitCommand { context, commands_gpu_va: 0x1_0000, command_bytes, queued_ns: 0 };
+            let _done_or_lost = w.kernel.submit_command(submit);
+            assert!(is_lost(w));
+            assert_eq!(w.kernel.submit_command(submit), Err(Status::DEVICE_REMOVED));
+        });
+        harms_only_itself(move |w| {
+            let queue = w.hw_queue();
+            let args = SubmitCommandToHwQueue {
+                hw_queue: queue.handle,
+                progress_fence_id: 1,
+                commands_gpu_va: 0x1_0000,
+                command_bytes,
+                queued_ns: 0,
+            };
+            let _done_or_lost = w.kernel.submit_command_to_hw_queue(args);
+            assert!(is_lost(w));
+        });
+    }
+}
+
+#[test]
+fn a_store_between_two_fences_holds_no_engine() {
+    harms_only_itself(|w| {
+        let (queue, fence) = (w.connected_queue(0), w.native(0));
+        // Peaks upon peaks: their labels fill what would be the history of the words behind the
+        // fence's value.
+        for round in 0..10 {
+            queue.push(&signal_packet(&fence, 100 - round, u32::MAX));
+            w.pass(1_000);
+            queue.push(&signal_packet(&fence, 0, u32::MAX));
+            w.pass(1_000);
+        }
+        for word in 1..8 {
+            for value in [9, 3] {
+                queue.push(&RingPacket::Signal {
+                    current_value: GpuVa(fence.current_value_gpu_va + word * 8),
+                    monitored_value: GpuVa(0),
+                    value,
+                    fence_handle: 0,
+                    log_entry: u32::MAX,
+                    trace: TraceWords::default(),
+                });
+                w.pass(1_000);
+            }
+        }
+        assert_eq!(
+            w.kernel.device_state(w.device),
+            Ok(DeviceState::Active),
+            "they are its own fences"
+        );
+    });
+}
+
+#[test]
+fn a_queue_that_ends_with_unread_logs_is_not_named_to_the_driver_any_more() {
+    let w = world();
+    w.platform.enable_tracing();
+    let w = w.run(|w| {
+        let (queue, fence) = (w.connected_queue(0), w.native(0));
+        queue.push(&signal_packet(&fence, 1, 0));
+        w.pass(100_000);
+        queue.push(&signal_packet(&fence, 2, 1));
+        w.pass(100_000);
+        w.kernel.destroy_device(w.device).unwrap();
+    });
+    assert_eq!(w.machine.driver().violations(), []);
+}

@@ -1,0 +1,147 @@
+//! The reset of an adapter: the published order, who is lost and who is not, and what works
+//! afterwards.
+
+use crate::world::*;
+use tidegate::calls::{AllocationMemory, DeviceState, DoorbellStatus, Placement, Status, TdrTest};
+use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome};
+use tidegate::gpu_abi::Command;
+
+const S: u64 = 1_000_000_000;
+const SETTLED_NS: u64 = 1_000_000;
+
+fn is_reset(state: Result<DeviceState, Status>) -> bool {
+    matches!(state, Ok(DeviceState::Reset(_)))
+}
+
+// spec: PRE-052
+#[test]
+fn an_adapter_is_reset_in_the_published_order() {
+    world().run(|w| {
+        let owner = Neighbour::of(w, "owner");
+        let made = owner.allocate(64 << 10, Placement::Local);
+        let AllocationMemory::Window(window) = &made.memory else { panic!("it moves") };
+        window.write(0, &[7; 16]).unwrap();
+        let busy = w.hw_queue();
+        w.submit(&busy, 1, &[Command::Timed { ns: S }]);
+        w.pass(SETTLED_NS);
+        w.driver.take();
+        w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        let calls = w.driver.take();
+        let place = |what: &dyn Fn(&tidegate::ddi::recording::Called) -> bool| {
+            calls.iter().position(what).unwrap()
+        };
+        let reset = place(&|c| c.ddi == "ResetFromTimeout");
+        let lost = place(&|c| c.ddi == "BuildPagingBuffer" && c.about.contains("bytes: 0"));
+        let restart = place(&|c| c.ddi == "RestartFromTimeout");
+        assert!(reset < lost && lost < restart, "{calls:?}");
+        // What stood in local memory is lost, and with it whoever had it.
+        let mut bytes = [1; 16];
+        window.read(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [0; 16]);
+        assert!(is_reset(owner.state()) && is_reset(w.kernel.device_state(w.device)));
+        assert_eq!(w.machine.adapter().local_memory_use().used_bytes, 0);
+        let report = w.machine.adapter().recoveries().pop().unwrap();
+        assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
+        assert_eq!(report.lost, [(1, false)], "the owner has no queue to be named by");
+    });
+}
+
+// spec: PRE-052
+#[test]
+fn whoever_had_neither_work_nor_memory_goes_on_and_new_devices_work() {
+    world().run(|w| {
+        let idle = Neighbour::of(w, "idle");
+        let queue = idle.queue(0, 7);
+        idle.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
+        idle.finish(&queue, 1);
+        let users = [w.connected_queue(0), w.connected_queue(1)];
+        users[0].doorbell.last_queued.store(1);
+        w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        assert!(is_reset(w.kernel.device_state(w.device)), "it had announced work");
+        for user in &users {
+            assert_eq!(user.doorbell.status.load(), DoorbellStatus::DisconnectedAbort as u64);
+        }
+        idle.submit(&queue, 2, &[Command::Timed { ns: 1000 }]);
+        idle.finish(&queue, 2);
+        let new = Neighbour::of(w, "new");
+        let (packets, queue) = (new.context(1, 8), new.queue(1, 9));
+        new.allocate(64 << 10, Placement::Local);
+        new.submit_packet(packets, &[Command::Timed { ns: 1000 }]);
+        new.submit(&queue, 1, &[Command::Timed { ns: 1000 }]);
+        new.finish(&queue, 1);
+    });
+}
+
+#[test]
+fn fences_of_the_lost_pass_and_their_waiters_go() {
+    world().run(|w| {
+        let fence = w.native(0);
+        let context = w.context(0);
+        w.submit_packet(context, &[Command::Timed { ns: 30 * S }]);
+        w.kernel.signal_from_gpu(context, &at(&fence, 1)).unwrap();
+        let passed = w.wait_event(&fence, 1);
+        w.pass(SETTLED_NS);
+        w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        assert!(passed.is_set());
+        assert!(w.wait(fence.handle, 1).is_err());
+    });
+}
+
+// spec: PRE-052
+#[test]
+fn a_reset_that_fails_stops_the_adapter() {
+    for ddi in ["ResetFromTimeout", "RestartFromTimeout"] {
+        let (w, _) = world().run_to_report(move |w| {
+            w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
+            assert_eq!(w.kernel.debug_timeouts(TdrTest::ForceTdr), Err(Status::DEVICE_REMOVED));
+        });
+        let broken = w.machine.adapter().bug_checks();
+        assert!(matches!(broken[..], [BugCheck::RecoveryFailed { .. }]), "{broken:?}");
+        assert_eq!(broken[0].code(), Some((0x116, 0)));
+        drop(w);
+    }
+}
+
+#[test]
+fn whoever_is_in_the_driver_is_waited_for_and_not_for_ever() {
+    for (stays_s, fatal) in [(3, false), (20, true)] {
+        let (w, _) = world().run_to_report(move |w| {
+            let platform = w.platform.clone();
+            w.hooked.on("CreateHwQueue", move || {
+                _ = platform.sleep_until(platform.now().after(stays_s * S))
+            });
+            let other = Neighbour::of(w, "in the driver");
+            let inside = w.platform.spawn("in the driver", move || _ = other.queue(0, 7));
+            w.pass(SETTLED_NS);
+            let before = w.platform.now();
+            assert_eq!(w.kernel.debug_timeouts(TdrTest::ForceTdr).is_err(), fatal);
+            let waited_s = w.platform.now().since(before).div_ceil(S);
+            assert_eq!(waited_s, if fatal { 5 } else { stays_s });
+            inside.join();
+        });
+        assert_eq!(w.machine.adapter().bug_checks() == [BugCheck::StuckInDriver], fatal);
+        drop(w);
+    }
+}
+
+#[test]
+fn whoever_calls_while_the_adapter_is_reset_waits_until_it_is() {
+    world().run(|w| {
+        let platform = w.platform.clone();
+        w.hooked.on("ResetFromTimeout", move || _ = platform.sleep_until(platform.now().after(S)));
+        let other = Neighbour::of(w, "late");
+        let (platform, driver) = (w.platform.clone(), w.driver.clone());
+        let late = w.platform.spawn("late", move || {
+            platform.sleep_until(platform.now().after(SETTLED_NS));
+            driver.take();
+            let queue = other.queue(0, 7);
+            let names: Vec<_> = driver.take().into_iter().map(|c| c.ddi).collect();
+            assert!(!names.contains(&"ResetFromTimeout"), "{names:?}");
+            other.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
+            other.finish(&queue, 1);
+        });
+        w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        assert_eq!(w.platform.now().0 / S, 1);
+        late.join();
+    });
+}

@@ -1,0 +1,449 @@
+//! The reset of an engine that has packets: the published order, its checks, and who goes on
+//! afterwards.
+
+use crate::world::*;
+use tidegate::MachineConfig;
+use tidegate::calls::{DeviceState, FenceValue, Placement, Status};
+use tidegate::ddi::InterruptData;
+use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, TdrDebugMode, TdrLevel};
+use tidegate::gpu_abi::Command;
+
+const S: u64 = 1_000_000_000;
+const SETTLED_NS: u64 = 1_000_000;
+const RECOVERY: [&str; 7] = [
+    "PreemptCommand",
+    "QueryDependentEngineGroup",
+    "ResetEngine",
+    "ResetHwEngine",
+    "ResetFromTimeout",
+    "RestartFromTimeout",
+    "SubmitCommandVirtual",
+];
+
+/// What the driver was asked that is about packets and recovery, without arguments but for packets'
+/// ids.
+fn asked(w: &World) -> Vec<String> {
+    let of_recovery = |name: &str| RECOVERY.contains(&name);
+    let calls = w.driver.take().into_iter().filter(|call| of_recovery(call.ddi));
+    let text = |call: tidegate::ddi::recording::Called| match call.ddi {
+        "SubmitCommandVirtual" => call.about,
+        name => name.to_owned(),
+    };
+    calls.map(text).collect()
+}
+
+fn hung(state: Result<DeviceState, Status>) -> bool {
+    matches!(state, Ok(DeviceState::Hung(_)))
+}
+
+/// An event-like fence that a context signals when its packets are done.
+fn done(n: &Neighbour, context: tidegate::calls::Handle) -> FenceValue {
+    let args = tidegate::calls::CreateMonitoredFence {
+        device: n.device,
+        initial_value: 0,
+        flags: tidegate::calls::SyncObjectFlags::empty(),
+        name: "done",
+        engine_affinity: 0,
+    };
+    let fence =
+        FenceValue { fence: n.kernel.create_monitored_fence(args).unwrap().handle, value: 1 };
+    n.kernel.signal_from_gpu(context, &[fence]).unwrap();
+    fence
+}
+
+fn wait(n: &Neighbour, fence: FenceValue) -> Result<(), Status> {
+    n.kernel.wait_from_cpu(&[fence], tidegate::calls::WaitMode::All, None)
+}
+
+// spec: PRE-002, PRE-026, PRE-046
+#[test]
+fn a_hung_packet_is_asked_for_and_then_its_engine_is_reset_in_the_published_order() {
+    world().run(|w| {
+        let n = Neighbour::of(w, "innocent");
+        let (guilty, innocent) = (w.context(0), n.context(0, 7));
+        w.driver.take();
+        w.submit_packet(guilty, &[Command::Hang]);
+        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+        let fence = done(&n, innocent);
+        wait(&n, fence).unwrap();
+        // The innocent one's quantum request goes unanswered: the engine hangs.
+        let asked = asked(w);
+        let first: Vec<&str> = asked.iter().map(String::as_str).collect();
+        assert_eq!(
+            first,
+            ["id 1", "id 2", "PreemptCommand", "QueryDependentEngineGroup", "ResetEngine", "id 4"],
+            "the packet behind the hung one comes back under a new id"
+        );
+        assert!(hung(w.kernel.device_state(w.device)));
+        assert_eq!(n.state(), Ok(DeviceState::Active));
+        let reports = w.machine.adapter().recoveries();
+        assert_eq!((reports[0].code, &reports[0].outcome), (0x141, &RecoveryOutcome::EngineReset));
+        let text = reports[0].to_string();
+        for part in
+            ["hangs in packet 1", "queue 7 has packet 2", "it was to signal fence 'done' to 1"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(w.platform.now().0 < 3 * S, "{:?}", w.platform.now());
+    });
+}
+
+// spec: PRE-050
+#[test]
+fn whoever_stands_behind_the_hung_packet_goes_on_and_signals_as_if_nothing_had_been() {
+    world().run(|w| {
+        let neighbours: Vec<_> = ["a", "b", "c"].map(|name| Neighbour::of(w, name)).into();
+        let guilty = w.context(0);
+        w.submit_packet(guilty, &[Command::Hang]);
+        let mut fences = Vec::new();
+        for (n, tag) in neighbours.iter().zip(10..) {
+            let context = n.context(0, tag);
+            (0..3).for_each(|_| n.submit_packet(context, &[Command::Timed { ns: 1000 }]));
+            fences.push(done(n, context));
+        }
+        for (n, fence) in neighbours.iter().zip(fences) {
+            wait(n, fence).unwrap();
+            assert_eq!(n.state(), Ok(DeviceState::Active));
+        }
+        assert!(hung(w.kernel.device_state(w.device)));
+        assert_eq!(w.machine.adapter().recoveries().len(), 1);
+    });
+}
+
+// DxgkDdiPreemptCommand must succeed. Any other status stops the adapter at once, and the call is
+// not made again.
+#[test]
+fn a_driver_that_refuses_the_request_for_a_packet_that_spins_is_asked_once() {
+    for status in
+        [Status::NOT_SUPPORTED, Status::GRAPHICS_ALLOCATION_BUSY, Status::GRAPHICS_TRY_AGAIN_LATER]
+    {
+        let (w, report) = world().run_to_report(move |w| {
+            let n = Neighbour::of(w, "guilty");
+            let context = n.context(0, 7);
+            w.hooked.fail_next("PreemptCommand", status);
+            n.submit_packet(context, &[Command::Hang]);
+            let fence = done(&n, context);
+            assert_eq!(wait(&n, fence), Err(Status::DEVICE_REMOVED));
+            assert_eq!(w.platform.now().0 / S, 2, "when the request was made");
+            w.pass(100 * S);
+        });
+        assert!(report.completed(), "{report:?}");
+        assert_eq!(w.machine.adapter().bug_checks(), [BugCheck::PreemptCommandFailed(status)]);
+        assert_eq!(w.hooked.told().requests.len(), 1);
+        drop(w);
+    }
+}
+
+// spec: PRE-048
+#[test]
+fn an_engine_that_was_done_in_the_meantime_is_not_reset() {
+    world().run(|w| {
+        let n = Neighbour::of(w, "slow");
+        let context = n.context(0, 7);
+        w.hooked.ignore_preemptions(true);
+        w.driver.take();
+        // Asked for after two seconds, complete after three, and never given back.
+        n.submit_packet(context, &[Command::Timed { ns: 3 * S }]);
+        let fence = done(&n, context);
+        wait(&n, fence).unwrap();
+        w.pass(2 * S);
+        assert_eq!(asked(w), ["id 1", "PreemptCommand"]);
+        assert_eq!(w.machine.adapter().recoveries()[0].outcome, RecoveryOutcome::NothingLeft);
+        w.hooked.ignore_preemptions(false);
+        n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
+        let fence = done(&n, context);
+        wait(&n, fence).unwrap();
+        assert_eq!(n.state(), Ok(DeviceState::Active));
+    });
+}
+
+// spec: PRE-047
+#[test]
+fn what_is_said_of_an_engine_while_it_is_reset_means_nothing() {
+    inline_world().run(|w| {
+        let (n, guilty) = (Neighbour::of(w, "innocent"), w.context(0));
+        let hooked = w.hooked.clone();
+        w.hooked.on("ResetEngine", move || {
+            for submission_fence_id in [1, 2] {
+                let (node_ordinal, engine_ordinal) = (0, 0);
+                let data = InterruptData::DmaCompleted {
+                    node_ordinal,
+                    engine_ordinal,
+                    submission_fence_id,
+                };
+                hooked.interrupt(data);
+            }
+        });
+        w.submit_packet(guilty, &[Command::Hang]);
+        let innocent = n.context(0, 7);
+        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+        let fence = done(&n, innocent);
+        wait(&n, fence).unwrap();
+        assert!(hung(w.kernel.device_state(w.device)), "whatever was said, its packet was cut off");
+        assert_eq!(n.state(), Ok(DeviceState::Active));
+        let packets =
+            w.driver.take().into_iter().filter(|call| call.ddi == "SubmitCommandVirtual").count();
+        assert_eq!(packets, 3, "the one behind it was submitted again, not taken for complete");
+    });
+}
+
+// spec: PRE-049
+#[test]
+fn an_aborted_packet_that_was_not_there_breaks_the_contract() {
+    for aborted in [7, u32::MAX] {
+        let (w, _) = world().run_to_report(move |w| {
+            let context = w.context(0);
+            w.hooked.answer_aborted(aborted);
+            w.submit_packet(context, &[Command::Hang]);
+            w.pass(10 * S);
+        });
+        let broken = w.machine.adapter().bug_checks();
+        assert!(
+            matches!(broken[..], [BugCheck::AbortedFence { completed: 0, submitted: 1, .. }]),
+            "{broken:?}"
+        );
+        assert_eq!(broken[0].code(), Some((0x119, 0xA)));
+        drop(w);
+    }
+}
+
+// spec: PRE-046
+#[test]
+fn a_group_without_the_engine_itself_breaks_the_contract() {
+    let (w, _) = world().run_to_report(|w| {
+        let context = w.context(0);
+        w.hooked.answer_group(0b10);
+        w.submit_packet(context, &[Command::Hang]);
+        w.pass(10 * S);
+    });
+    let broken = w.machine.adapter().bug_checks();
+    assert!(
+        matches!(broken[..], [BugCheck::DependentEngines { node: 0, group: 0b10 }]),
+        "{broken:?}"
+    );
+}
+
+// spec: PRE-046
+#[test]
+fn engines_that_depend_on_it_give_back_what_they_have_or_are_reset_as_well() {
+    for answers in [true, false] {
+        world().run(move |w| {
+            let (n, other) =
+                (Neighbour::of(w, "innocent"), Neighbour::of(w, "on the other engine"));
+            let (guilty, innocent, dependent) =
+                (w.context(0), n.context(0, 7), other.context(1, 8));
+            w.hooked.answer_group(0b11);
+            w.driver.take();
+            // The first reset is a little after two seconds: what runs until then is over in the
+            // time that dependents have.
+            let work = if answers { Command::Timed { ns: S + S / 5 } } else { Command::Hang };
+            w.submit_packet(guilty, &[Command::Hang]);
+            n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+            w.pass(S);
+            other.submit_packet(dependent, &[work]);
+            let (fence, behind) = (done(&n, innocent), done(&other, dependent));
+            wait(&n, fence).unwrap();
+            let resets = w.driver.take().into_iter().filter(|call| call.ddi == "ResetEngine");
+            let engines: Vec<String> = resets.map(|call| call.about).collect();
+            assert_eq!(engines.len(), if answers { 1 } else { 2 }, "{engines:?}");
+            assert!(hung(w.kernel.device_state(w.device)));
+            assert_eq!(wait(&other, behind).is_ok(), answers);
+            assert_eq!(hung(other.state()), !answers);
+            assert_eq!(w.machine.adapter().recoveries().len(), 1);
+        });
+    }
+}
+
+// spec: PRE-051
+#[test]
+fn a_reset_that_fails_becomes_the_adapter_s() {
+    for ddi in ["ResetEngine", "QueryDependentEngineGroup"] {
+        world().run(move |w| {
+            let (n, context) = (Neighbour::of(w, "idle"), w.context(0));
+            w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
+            w.submit_packet(context, &[Command::Hang]);
+            w.pass(5 * S);
+            assert!(hung(w.kernel.device_state(w.device)));
+            let context = n.context(0, 7);
+            n.submit_packet(context, &[Command::Timed { ns: 1000 }]);
+            let fence = done(&n, context);
+            wait(&n, fence).unwrap();
+            let outcome = &w.machine.adapter().recoveries()[0].outcome;
+            assert_eq!(outcome, &RecoveryOutcome::AdapterReset);
+        });
+    }
+}
+
+#[test]
+fn a_driver_without_per_engine_recovery_has_the_adapter_reset() {
+    let caps: ChangeCaps = Box::new(|caps| caps.per_engine_tdr = false);
+    start(|config| config, Some(caps)).unwrap().run(|w| {
+        let context = w.context(0);
+        w.submit_packet(context, &[Command::Hang]);
+        w.pass(5 * S);
+        assert!(hung(w.kernel.device_state(w.device)));
+        assert_eq!(w.machine.adapter().recoveries()[0].code, 0x117);
+    });
+}
+
+/// A paging operation stands behind work that hangs on the copy engine.
+fn paging_behind_a_hang(
+    w: &World,
+    n: &Neighbour,
+) -> (tidegate::calls::HwQueue, tidegate::platform::AgentHandle) {
+    let guilty = w.hw_queue_on(2);
+    w.submit(&guilty, 1, &[Command::Hang]);
+    w.pass(SETTLED_NS);
+    let (kernel, device) = (n.kernel.clone(), n.device);
+    let pages = w.platform.spawn("pages", move || {
+        let n = Neighbour { kernel, device };
+        let made = n.allocate(64 << 10, Placement::LocalOnDemand);
+        let queue = tidegate::calls::CreatePagingQueue {
+            device: n.device,
+            priority: tidegate::calls::PagingPriority::Normal,
+        };
+        let queue = n.kernel.create_paging_queue(queue).unwrap();
+        let args = tidegate::calls::MakeResident {
+            paging_queue: queue.handle,
+            allocations: &[made.handle],
+        };
+        let resident = n.kernel.make_resident(args).unwrap();
+        if let tidegate::calls::Residency::Pending { paging_fence_value: value } = resident {
+            let fence = FenceValue { fence: queue.fence.handle, value };
+            let _paged = n.kernel.wait_from_cpu(&[fence], tidegate::calls::WaitMode::All, None);
+        }
+    });
+    (guilty, pages)
+}
+
+// spec: PRE-050
+#[test]
+fn a_paging_packet_behind_a_hang_comes_back_under_its_id() {
+    world().run(|w| {
+        let n = Neighbour::of(w, "pages");
+        w.driver.take();
+        let (_guilty, pages) = paging_behind_a_hang(w, &n);
+        pages.join();
+        let asked = asked(w);
+        let ids: Vec<&String> = asked.iter().filter(|a| a.starts_with("id")).collect();
+        assert_eq!(ids, ["id 1", "id 1"], "{asked:?}");
+        assert_eq!(n.state(), Ok(DeviceState::Active));
+        assert!(hung(w.kernel.device_state(w.device)));
+    });
+}
+
+// spec: PRE-051
+#[test]
+fn a_paging_packet_that_is_cut_off_has_the_adapter_reset_and_the_kernel_s_device_is_not_lost() {
+    world().run(|w| {
+        let n = Neighbour::of(w, "pages");
+        w.hooked.answer_aborted(1);
+        let (_guilty, pages) = paging_behind_a_hang(w, &n);
+        pages.join();
+        let report = &w.machine.adapter().recoveries()[0];
+        assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
+        assert!(report.noticed.contains("a paging packet was cut off"), "{report}");
+        // Whoever owns what was paged is lost; paging itself goes on.
+        assert!(matches!(n.state(), Ok(DeviceState::Reset(_))), "{:?}", n.state());
+        let other = Neighbour::of(w, "later");
+        other.allocate(64 << 10, Placement::LocalOnDemand);
+    });
+}
+
+#[test]
+fn a_context_whose_time_out_is_disabled_may_run_for_ever() {
+    let change = |mut config: MachineConfig| {
+        use tidegate::d3dukmdt::ComputePreemption;
+        config.gpu.nodes[0].preemption.compute = ComputePreemption::DmaBuffer;
+        config
+    };
+    world_with(change).run(|w| {
+        assert_eq!(w.kernel.disable_gpu_timeout(w.context(0)), Err(Status::ACCESS_DENIED));
+        let kernel: std::sync::Arc<dyn tidegate::calls::Kernel> =
+            w.machine.privileged_process("long").unwrap();
+        let device = kernel.create_device().unwrap();
+        let n = Neighbour { kernel, device };
+        let (context, queue) = (n.context(0, 7), n.queue(0, 8));
+        n.kernel.disable_gpu_timeout(context).unwrap();
+        n.kernel.disable_gpu_timeout(queue.handle).unwrap();
+        assert_eq!(n.kernel.disable_gpu_timeout(device), Err(Status::INVALID_PARAMETER));
+        n.submit_packet(context, &[Command::Timed { ns: 20 * S }]);
+        let fence = done(&n, context);
+        wait(&n, fence).unwrap();
+        n.submit(&queue, 1, &[Command::Timed { ns: 20 * S }]);
+        n.finish(&queue, 1);
+        assert_eq!(w.machine.adapter().recoveries(), []);
+    });
+}
+
+// spec: PRE-043
+#[test]
+fn a_hung_packet_that_is_not_recovered_leaves_no_timer_due() {
+    for (level, mode) in
+        [(TdrLevel::BugCheck, TdrDebugMode::Recover), (TdrLevel::Recover, TdrDebugMode::Ignore)]
+    {
+        let change = move |mut config: MachineConfig| {
+            (config.kernel.tdr.level, config.kernel.tdr.debug_mode) = (level, mode);
+            config
+        };
+        let (w, _) = world_with(change).run_to_report(|w| {
+            w.submit_packet(w.context(0), &[Command::Hang]);
+            w.pass(30 * S);
+            assert_eq!(w.platform.now().0 / S, 30);
+        });
+        let reports = w.machine.adapter().recoveries();
+        assert_eq!(reports.len(), 1, "{mode:?}: {reports:?}");
+        let broken = w.machine.adapter().bug_checks();
+        match mode {
+            TdrDebugMode::Ignore => assert_eq!(broken, []),
+            _ => assert!(matches!(broken[..], [BugCheck::Timeout(_)]), "{broken:?}"),
+        }
+    }
+}
+
+#[test]
+fn after_the_fatal_timeout_of_packets_no_timer_is_due() {
+    let (w, _) = world().run_to_report(|w| {
+        for time in 1..=5 {
+            let n = Neighbour::of(w, "guilty");
+            let context = n.context(0, time);
+            n.submit_packet(context, &[Command::Hang]);
+            w.pass(6 * S);
+        }
+        w.pass(30 * S);
+        assert_eq!(w.platform.now().0 / S, 60);
+    });
+    let broken = w.machine.adapter().bug_checks();
+    assert!(matches!(broken[..], [BugCheck::TooManyTimeouts(_)]), "{broken:?}");
+}
+
+// spec: PRE-004, PRE-006
+#[test]
+fn an_engine_that_is_asked_for_nothing_is_reset_when_a_packet_ran_for_too_long() {
+    let change = |mut config: MachineConfig| {
+        config.driver.preemption_aware = false;
+        config
+    };
+    world_with(change).run(|w| {
+        let n = Neighbour::of(w, "innocent");
+        let (guilty, innocent) = (w.context(0), n.context(0, 7));
+        // Longer than any quantum, shorter than the delay.
+        n.submit_packet(innocent, &[Command::Timed { ns: 1_900_000_000 }]);
+        wait(&n, done(&n, innocent)).unwrap();
+        let begun = w.platform.now().0;
+        w.driver.take();
+        w.submit_packet(guilty, &[Command::Hang]);
+        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+        wait(&n, done(&n, innocent)).unwrap();
+        assert_eq!((w.platform.now().0 - begun) / S, 2, "one delay, and no request before");
+        assert!(hung(w.kernel.device_state(w.device)));
+        assert_eq!(n.state(), Ok(DeviceState::Active));
+        let asked = asked(w);
+        assert!(!asked.contains(&"PreemptCommand".to_owned()), "{asked:?}");
+        let reports = w.machine.adapter().recoveries();
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        assert!(reports[0].noticed.contains("longer than TdrDelay"), "{}", reports[0].noticed);
+        n.submit_packet(innocent, &[Command::Timed { ns: 1000 }]);
+        wait(&n, done(&n, innocent)).unwrap();
+    });
+}

@@ -1,0 +1,10 @@
+//! Recovery: timeouts, page faults, resets of an engine and of the adapter, removal.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod adapter_reset;
+mod engine_reset;
+mod page_faults;
+mod removal;
+mod timeouts;

@@ -1,0 +1,404 @@
+//! Page faults of hardware queues: all that is reported of them, whom they name, what is nonsense,
+//! and who does not notice.
+
+use crate::world::{World, inline_world, store, world, world_with};
+use std::sync::Arc;
+use tidegate::calls::layout::{DevicePageFaultState, GetDeviceState};
+use tidegate::calls::{
+    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
+    DeviceState, FaultReport, FenceValue, Handle, HwQueue, Kernel, Placement, Priority, Status,
+    SubmitCommandToHwQueue, WaitMode,
+};
+use tidegate::d3dukmdt::layout::Raw;
+use tidegate::ddi::{
+    EngineId, FaultErrorCode, InterruptData, OsHandle, PageFault, PageFaultFlags,
+    RenderPipelineStage,
+};
+use tidegate::dxgkrnl::TdrLevel;
+use tidegate::dxgkrnl::error::BugCheck;
+use tidegate::gpu_abi::{Command, CommandWriter, GpuVa, RingPacket, TraceWords};
+use tidegate::kmd::FaultNaming;
+
+/// Nothing is ever mapped here.
+const NOWHERE: u64 = 1 << 46;
+
+const EXECUTION: u32 = 1;
+const PAGE_FAULT: u32 = 5;
+const ERROR_DMAPAGEFAULT: u64 = 7;
+
+/// A process with a hardware queue of its own.
+struct Neighbour {
+    kernel: Arc<dyn Kernel>,
+    device: Handle,
+    queue: HwQueue,
+}
+
+impl Neighbour {
+    fn new(w: &World, node_ordinal: u32) -> Neighbour {
+        let kernel = w.machine.open("a neighbour").unwrap();
+        let device = kernel.create_device().unwrap();
+        Neighbour::in_process(kernel, device, node_ordinal)
+    }
+
+    fn in_process(kernel: Arc<dyn Kernel>, device: Handle, node_ordinal: u32) -> Neighbour {
+        let args = CreateHwContext { device, node_ordinal, engine_affinity: 0 };
+        let hw_context = kernel.create_hw_context(args).unwrap();
+        let (user_mode_submission, priority) = (false, Priority::Normal);
+        let args = CreateHwQueue { hw_context, user_mode_submission, priority, tag: 9, lane: 0 };
+        let queue = kernel.create_hw_queue(args).unwrap();
+        Neighbour { kernel, device, queue }
+    }
+
+    fn submit(&self, progress_fence_id: u64, commands: &[Command]) {
+        let mut writer = CommandWriter::new();
+        commands.iter().for_each(|c| writer.push(c));
+        let (device, bytes, kind, placement) =
+            (self.device, writer.bytes(), AllocationKind::Bulk, Placement::System);
+        let made = self
+            .kernel
+            .create_allocation(CreateAllocation { device, bytes, kind, placement })
+            .unwrap();
+        let AllocationMemory::Bulk(memory) = made.memory else { panic!("bytes were asked for") };
+        memory.write(0, &writer.to_bytes()).unwrap();
+        let args = SubmitCommandToHwQueue {
+            hw_queue: self.queue.handle,
+            progress_fence_id,
+            commands_gpu_va: made.gpu_va,
+            command_bytes: bytes as u32,
+            queued_ns: 0,
+        };
+        self.kernel.submit_command_to_hw_queue(args).unwrap();
+    }
+
+    fn wait(&self, value: u64) -> Result<(), Status> {
+        let fences = [FenceValue { fence: self.queue.progress_fence, value }];
+        self.kernel.wait_from_cpu(&fences, WaitMode::All, None)
+    }
+
+    fn state(&self) -> DeviceState {
+        self.kernel.device_state(self.device).unwrap()
+    }
+}
+
+fn report_of(state: DeviceState) -> FaultReport {
+    match state {
+        DeviceState::Faulted(report) => report,
+        other => panic!("a fault was expected: {other:?}"),
+    }
+}
+
+fn faulted(w: &World) -> FaultReport {
+    report_of(w.kernel.device_state(w.device).unwrap())
+}
+
+/// What D3DKMTGetDeviceState leaves in its union.
+fn asked(state: &DeviceState, state_type: u32) -> [u64; 6] {
+    let mut args = GetDeviceState { device: 1, state_type, state: [0; 6] };
+    args.answer(state).unwrap();
+    args.state
+}
+
+// spec: HS-016, HS-018, HS-020
+#[test]
+fn a_fault_of_a_queue_comes_back_with_all_its_fields_and_others_do_not_notice() {
+    world().run(|w| {
+        let (queue, neighbour) = (w.hw_queue(), Neighbour::new(w, 0));
+        let (_, here) = w.bytes(4096);
+        neighbour.submit(1, &[Command::Timed { ns: 1_000_000 }]);
+        w.submit(&queue, 3, &[store(here, 1)]);
+        w.submit(&queue, 7, &[store(here, 2), Command::Label { name: 1 }, store(NOWHERE, 3)]);
+        neighbour.submit(2, &[Command::Timed { ns: 1_000_000 }]);
+        let _lost = w.wait(queue.progress_fence, 7);
+        let state = w.kernel.device_state(w.device).unwrap();
+        let report = report_of(state.clone());
+        let expected = FaultReport {
+            tag: 1,
+            position: 1,
+            fence_id: 7,
+            gpu_va: NOWHERE,
+            write: true,
+            flags: PageFaultFlags::WRITE,
+            primitive_api_sequence_number: 2,
+            page_table_level: 3,
+            what: report.what.clone(),
+            ..FaultReport::default()
+        };
+        assert_eq!(report, expected);
+        assert_eq!(asked(&state, EXECUTION)[0], ERROR_DMAPAGEFAULT);
+        let mut bytes = Vec::new();
+        asked(&state, PAGE_FAULT).iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        let told = DevicePageFaultState::read(&bytes);
+        assert_eq!(
+            told,
+            DevicePageFaultState {
+                faulted_primitive_api_sequence_number: 2,
+                page_fault_flags: 1,
+                faulted_virtual_address: NOWHERE,
+                ..Raw::ZERO
+            }
+        );
+        // The neighbour goes on.
+        neighbour.wait(2).unwrap();
+        neighbour.submit(3, &[Command::Timed { ns: 1_000 }]);
+        neighbour.wait(3).unwrap();
+        assert_eq!(neighbour.state(), DeviceState::Active);
+        assert_eq!(w.machine.adapter().stats().devices_lost, 1);
+    });
+}
+
+// spec: HS-016
+#[test]
+fn user_mode_queues_fault_with_the_same_fields() {
+    world().run(|w| {
+        let queue = w.connected_queue(0);
+        let (commands, bytes) = w.commands(&[store(NOWHERE, 1)]);
+        let (commands, trace) = (GpuVa(commands), TraceWords::default());
+        queue.push(&RingPacket::Nop);
+        queue.push(&RingPacket::Execute { commands, bytes, progress: 5, trace });
+        w.pass(1_000_000);
+        let report = faulted(w);
+        assert_eq!(
+            (report.position, report.fence_id, report.primitive_api_sequence_number),
+            (1, 5, 1)
+        );
+        assert_eq!((report.gpu_va, report.error_code), (NOWHERE, FaultErrorCode(0)));
+    });
+    // A slot that makes no sense is no command of any buffer, and no page fault: an instruction
+    // that makes none.
+    world().run(|w| {
+        let queue = w.connected_queue(0);
+        queue.push(&RingPacket::Execute {
+            commands: GpuVa(NOWHERE),
+            bytes: 64,
+            progress: 9,
+            trace: TraceWords::default(),
+        });
+        w.pass(1_000_000);
+        let report = faulted(w);
+        assert_eq!((report.fence_id, report.write, report.page_table_level), (9, false, 3));
+    });
+}
+
+// spec: HS-017, HS-018
+#[test]
+fn hardware_that_knows_less_than_the_queue_names_context_process_or_nobody() {
+    use FaultNaming::{HwContext, HwQueue, Nobody, Process};
+    for faults_name in [HwQueue, HwContext, Process, Nobody] {
+        let w = world_with(|mut config| {
+            config.driver.faults_name = faults_name;
+            config
+        });
+        w.run(move |w| {
+            let (queue, neighbour) = (w.hw_queue(), Neighbour::new(w, 0));
+            let twin =
+                Neighbour::in_process(w.kernel.clone(), w.kernel.create_device().unwrap(), 1);
+            w.submit(&queue, 4, &[store(NOWHERE, 3)]);
+            w.pass(1_000_000);
+            let state = w.kernel.device_state(w.device).unwrap();
+            let twins = matches!(twin.state(), DeviceState::Faulted(_));
+            assert_eq!(twins, faults_name == Process, "all devices of a process, or one");
+            match faults_name {
+                Nobody => {
+                    assert!(matches!(state, DeviceState::Hung(_)), "it has work on the engine")
+                }
+                _ => {
+                    let report = report_of(state);
+                    let arm = match faults_name {
+                        HwContext => PageFaultFlags::HW_CONTEXT_VALID,
+                        Process => PageFaultFlags::PROCESS_HANDLE_VALID,
+                        _ => PageFaultFlags::empty(),
+                    };
+                    assert!(report.flags.contains(arm));
+                    let knows_it = faults_name == HwQueue;
+                    assert_eq!(report.flags.contains(PageFaultFlags::FENCE_INVALID), !knows_it);
+                    assert_eq!(report.fence_id, if knows_it { 4 } else { 0 });
+                    assert_eq!(report.gpu_va, NOWHERE);
+                }
+            }
+            neighbour.submit(1, &[Command::Timed { ns: 1_000 }]);
+            neighbour.wait(1).unwrap();
+            assert_eq!(neighbour.state(), DeviceState::Active);
+        });
+    }
+}
+
+fn planted(faulted: OsHandle, flags: PageFaultFlags) -> InterruptData {
+    let fault = PageFault {
+        gpu_va: 0x10,
+        flags,
+        pipeline_stage: RenderPipelineStage::PixelShader,
+        what: "a planted fault",
+        ..PageFault::default()
+    };
+    InterruptData::HwQueuePageFaulted {
+        node_ordinal: 0,
+        engine_ordinal: 0,
+        faulted,
+        faulted_fence_id: 0,
+        slot: 0,
+        fault,
+    }
+}
+
+fn on_node(node: u32, adapter: u32, mut data: InterruptData) -> InterruptData {
+    if let InterruptData::HwQueuePageFaulted { node_ordinal, engine_ordinal, .. } = &mut data {
+        (*node_ordinal, *engine_ordinal) = (node, adapter);
+    }
+    data
+}
+
+// spec: HS-017
+#[test]
+fn reports_that_make_no_sense_are_bug_checks() {
+    type Case = fn(OsHandle, OsHandle) -> (InterruptData, BugCheck);
+    const INVALID: PageFaultFlags = PageFaultFlags::FENCE_INVALID;
+    const CONTEXT: PageFaultFlags = PageFaultFlags::HW_CONTEXT_VALID;
+    const PROCESS: PageFaultFlags = PageFaultFlags::PROCESS_HANDLE_VALID;
+    const BY_CONTEXT: PageFaultFlags = INVALID.union(CONTEXT);
+    const BY_PROCESS: PageFaultFlags = INVALID.union(PROCESS);
+    const UNKNOWN: OsHandle = OsHandle(0xDEAD_BEEF);
+    const NODE_0: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
+    const NODE_1: EngineId = EngineId { node_ordinal: 1, engine_ordinal: 0 };
+    let cases: [Case; 11] = [
+        |queue, _| (planted(queue, CONTEXT), BugCheck::PageFaultFlags(0x40)),
+        |queue, _| (planted(queue, PROCESS), BugCheck::PageFaultFlags(0x80)),
+        |queue, _| (planted(queue, INVALID | CONTEXT | PROCESS), BugCheck::PageFaultFlags(0xC2)),
+        |queue, _| {
+            (
+                planted(queue, PageFaultFlags::from_bits_retain(0x100)),
+                BugCheck::PageFaultFlags(0x100),
+            )
+        },
+        |queue, _| (on_node(9, 0, planted(queue, PageFaultFlags::WRITE)), BugCheck::UnknownNode(9)),
+        |queue, _| {
+            (
+                on_node(0, 2, planted(queue, PageFaultFlags::WRITE)),
+                BugCheck::UnknownPhysicalAdapter(2),
+            )
+        },
+        |_, _| (planted(UNKNOWN, PageFaultFlags::empty()), BugCheck::UnknownQueue(UNKNOWN.0)),
+        |queue, _| (planted(queue, BY_CONTEXT), BugCheck::UnknownContext(queue.0)),
+        |_, _| (planted(UNKNOWN, BY_PROCESS), BugCheck::UnknownProcess(UNKNOWN.0)),
+        |queue, _| {
+            let bug = BugCheck::FaultOnAnotherEngine {
+                engine: NODE_1,
+                faulted: queue.0,
+                runs_on: NODE_0,
+            };
+            (on_node(1, 0, planted(queue, PageFaultFlags::empty())), bug)
+        },
+        |_, context| {
+            let bug = BugCheck::FaultOnAnotherEngine {
+                engine: NODE_1,
+                faulted: context.0,
+                runs_on: NODE_0,
+            };
+            (on_node(1, 0, planted(context, BY_CONTEXT)), bug)
+        },
+    ];
+    for case in cases {
+        let w = inline_world();
+        let _queue = w.hw_queue();
+        let told = w.hooked.told();
+        let (queue, context) = (told.queues[0].0.os_handle, told.contexts[0].0.os_handle);
+        let (data, bug) = case(queue, context);
+        w.hooked.interrupt(data);
+        assert_eq!(w.machine.adapter().bug_checks(), [bug]);
+        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Stopped));
+    }
+}
+
+/// A planted fault of command buffer 1 of the first queue.
+fn planted_buffer_1(w: &World) -> (OsHandle, InterruptData) {
+    let hw_queue = w.hooked.told().queues[0].0.os_handle;
+    let mut data = planted(hw_queue, PageFaultFlags::empty());
+    if let InterruptData::HwQueuePageFaulted { faulted_fence_id, .. } = &mut data {
+        *faulted_fence_id = 1;
+    }
+    (hw_queue, data)
+}
+
+// spec: HS-017
+#[test]
+fn a_fault_of_a_command_buffer_that_was_never_submitted_is_a_bug_check() {
+    let w = inline_world();
+    let _queue = w.hw_queue();
+    let (hw_queue, data) = planted_buffer_1(&w);
+    w.hooked.interrupt(data);
+    let bug = BugCheck::UnknownFaultedFence { hw_queue: hw_queue.0, fence_id: 1, submitted: 0 };
+    assert_eq!(w.machine.adapter().bug_checks(), [bug]);
+}
+
+// spec: HS-017
+#[test]
+fn nobody_vouches_for_what_a_process_writes_into_its_ring() {
+    let w = inline_world();
+    let _queue = w.connected_queue(0);
+    let (_, data) = planted_buffer_1(&w);
+    w.hooked.interrupt(data);
+    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(faulted(&w).pipeline_stage, RenderPipelineStage::PixelShader);
+}
+
+// spec: HS-019
+#[test]
+fn what_must_be_reset_takes_others_along() {
+    let engine = PageFaultFlags::ENGINE_RESET_REQUIRED;
+    let adapter = PageFaultFlags::ADAPTER_RESET_REQUIRED;
+    let broken = PageFaultFlags::FATAL_HARDWARE_ERROR;
+    for (flags, busy_lost, idle_lost, resets) in [
+        (PageFaultFlags::WRITE, false, false, (0, 0)),
+        (engine, true, false, (1, 0)),
+        (adapter, true, true, (0, 1)),
+        (broken, true, true, (0, 0)),
+        (adapter | engine, true, true, (0, 1)),
+    ] {
+        world().run(move |w| {
+            let (busy, idle) = (Neighbour::new(w, 0), Neighbour::new(w, 1));
+            let _queue = w.hw_queue();
+            busy.submit(1, &[Command::Timed { ns: 5_000_000 }]);
+            let hw_queue = w.hooked.told().queues.last().unwrap().0.os_handle;
+            w.hooked.interrupt(planted(hw_queue, flags));
+            w.pass(10_000_000);
+            assert_eq!(faulted(w).flags, flags);
+            assert_eq!(busy.state() != DeviceState::Active, busy_lost, "{flags:?}");
+            assert_eq!(idle.state() != DeviceState::Active, idle_lost, "{flags:?}");
+            let stats = w.machine.adapter().stats();
+            assert_eq!((stats.engine_timeouts, stats.adapter_resets), resets, "{flags:?}");
+            assert_eq!(w.machine.adapter().bug_checks(), []);
+            // What was reset works for whoever comes after.
+            let heir = Neighbour::new(w, 0);
+            heir.submit(1, &[Command::Timed { ns: 1_000 }]);
+            heir.wait(1).unwrap();
+            assert_eq!(heir.state(), DeviceState::Active, "{flags:?}");
+        });
+    }
+}
+
+// spec: HS-019
+#[test]
+fn an_adapter_is_reset_where_nobody_has_deadlines_and_is_not_where_nothing_is_recovered() {
+    let faults = |w: &World| {
+        let idle = Neighbour::new(w, 1);
+        let _queue = w.hw_queue();
+        let hw_queue = w.hooked.told().queues.last().unwrap().0.os_handle;
+        w.hooked.interrupt(planted(hw_queue, PageFaultFlags::ADAPTER_RESET_REQUIRED));
+        w.pass(1_000_000);
+        assert!(
+            matches!(idle.state(), DeviceState::Reset(what) if what.contains("wants the adapter reset"))
+        );
+        assert_eq!(w.machine.adapter().bug_checks(), []);
+        w.machine.adapter().stats().adapter_resets
+    };
+    let without_supervisor = |config| {
+        let mut config = crate::world::inline(config);
+        config.kernel.supervised = false;
+        config
+    };
+    world_with(without_supervisor).run(move |w| assert_eq!(faults(w), 1));
+    let without_recovery = |mut config: tidegate::MachineConfig| {
+        config.kernel.tdr.level = TdrLevel::Off;
+        config
+    };
+    world_with(without_recovery).run(move |w| assert_eq!(faults(w), 0));
+}

@@ -1,0 +1,331 @@
+//! The removal of an adapter while processes use it: waiters are released, the driver ends its
+//! objects in the published order, and later calls return the reason.
+
+use crate::world::*;
+use std::sync::Arc;
+use tidegate::calls::{
+    AllocationKind, CreateNativeFence, DeviceState, FenceInstance, Handle, Kernel, NativeFenceType,
+    NtHandle, OpenSyncObject, Priority, SignalFlags, Status, SyncObjectAccess, SyncObjectFlags,
+    TdrTest, WaitMode,
+};
+use tidegate::d3d12::{
+    CommandListType, DeviceOptions, Error, FenceFlags, QueueDesc, RemovedReason,
+};
+use tidegate::dxgkrnl::Adapter;
+use tidegate::gpu_abi::Command;
+use tidegate::platform::{Step, StepCosts, WaitEnd};
+use tidegate::{Machine, MachineConfig, Platform, Submission};
+
+const S: u64 = 1_000_000_000;
+/// Longer than any step of the tests takes.
+const SETTLED_NS: u64 = 1_000_000;
+
+fn fence(kernel: &Arc<dyn Kernel>, device: Handle, flags: SyncObjectFlags) -> FenceInstance {
+    let args = CreateNativeFence {
+        device,
+        initial_value: 0,
+        fence_type: NativeFenceType::Default,
+        flags,
+        engine_affinity: 0,
+        private_data: [0; 64],
+        name: "f",
+    };
+    kernel.create_native_fence(args).unwrap()
+}
+
+/// Two adapters, a process on each, and a fence that the first process made and the second has
+/// open.
+struct Pair {
+    platform: Platform,
+    machine: Machine,
+    kernels: [Arc<dyn Kernel>; 2],
+    devices: [Handle; 2],
+    handle: NtHandle,
+    shared: [FenceInstance; 2],
+}
+
+fn pair() -> Arc<Pair> {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let config = || MachineConfig::standard(&platform);
+    let machine = Machine::with_adapters(&platform, vec![config(), config()]).unwrap();
+    let kernels = [0, 1].map(|index| machine.open_on(index, "app").unwrap());
+    let devices = [0, 1].map(|index| kernels[index].create_device().unwrap());
+    let (shared, secured) = (SyncObjectFlags::SHARED, SyncObjectFlags::NT_SECURITY_SHARING);
+    let made = fence(&kernels[0], devices[0], shared | secured | SyncObjectFlags::CROSS_ADAPTER);
+    let handle = kernels[0].share_objects(&[made.handle], SyncObjectAccess::all()).unwrap();
+    let open = OpenSyncObject {
+        device: devices[1],
+        nt_handle: &handle,
+        flags: SyncObjectFlags::empty(),
+        engine_affinity: 0,
+    };
+    let opened = kernels[1].open_sync_object_from_nt_handle(open).unwrap();
+    Arc::new(Pair { platform, machine, kernels, devices, handle, shared: [made, opened] })
+}
+
+impl Pair {
+    fn run(self: &Arc<Pair>, main: impl FnOnce(&Pair) + Send + 'static) {
+        let own = self.clone();
+        let report = self.machine.run(move || main(&own));
+        assert!(report.completed(), "{report:?} {:?}", self.machine.standstill(&report));
+        for index in 0..2 {
+            assert_eq!(self.machine.adapter_at(index).bug_checks(), []);
+            assert_eq!(self.machine.driver_at(index).violations(), []);
+        }
+    }
+}
+
+// spec: PRE-093
+#[test]
+fn a_process_of_another_adapter_that_waits_for_a_shared_fence_is_released() {
+    let ends: [fn(&Pair); 3] = [
+        |pair| pair.machine.remove_adapter(0),
+        |pair| pair.machine.adapter_at(0).remove(),
+        |pair| pair.machine.adapter_at(0).stop(),
+    ];
+    for end in ends {
+        pair().run(move |pair| {
+            let [_, kernel] = &pair.kernels;
+            let wait = at(&pair.shared[1], 5);
+            let event = pair.platform.event(true);
+            kernel.wait_from_cpu(&wait, WaitMode::All, Some(event.clone())).unwrap();
+            // A packet of the other adapter waits too, in its software queue.
+            let other = Neighbour { kernel: kernel.clone(), device: pair.devices[1] };
+            let (context, done) =
+                (other.context(0, 7), fence(kernel, pair.devices[1], SyncObjectFlags::empty()));
+            kernel.wait_from_gpu(context, &wait).unwrap();
+            kernel.signal_from_gpu(context, &at(&done, 1)).unwrap();
+            end(pair);
+            assert_eq!(event.wait_for(None, "the wait of the other process"), WaitEnd::Woken);
+            kernel.wait_from_cpu(&at(&done, 1), WaitMode::All, None).unwrap();
+            assert_eq!(pair.shared.each_ref().map(|fence| fence.value.load()), [u64::MAX; 2]);
+            // An open by NT handle finds the fence at its maximum.
+            let open = OpenSyncObject {
+                device: pair.devices[1],
+                nt_handle: &pair.handle,
+                flags: SyncObjectFlags::empty(),
+                engine_affinity: 0,
+            };
+            let again = kernel.open_sync_object_from_nt_handle(open).unwrap();
+            assert_eq!(again.value.load(), u64::MAX);
+            // The other adapter goes on.
+            assert_eq!(kernel.device_state(pair.devices[1]), Ok(DeviceState::Active));
+            assert_eq!(pair.kernels[0].device_state(pair.devices[0]), Ok(DeviceState::Removed));
+            other.submit_packet(context, &[Command::Timed { ns: 10 }]);
+            kernel.signal_from_gpu(context, &at(&done, 2)).unwrap();
+            kernel.wait_from_cpu(&at(&done, 2), WaitMode::All, None).unwrap();
+        });
+    }
+}
+
+// spec: PRE-093
+#[test]
+fn every_wait_on_the_adapter_ends_and_says_why() {
+    world().run(|w| {
+        let stays = SyncObjectFlags::NO_SIGNAL_MAX_VALUE_ON_TDR;
+        let fences = [w.native(0), w.monitored(0), w.try_native(0, stays).unwrap()];
+        let event = w.wait_event(&fences[0], 9);
+        let waiters = fences.each_ref().map(|fence| {
+            let (kernel, wait) = (Arc::clone(&w.kernel), at(fence, 3));
+            let ended = Arc::new(w.platform.mutex("how a wait ended", None));
+            let end = ended.clone();
+            let agent = w.platform.spawn("waiter", move || {
+                let outcome = kernel.wait_from_cpu(&wait, WaitMode::All, None);
+                *end.lock() = Some(outcome);
+            });
+            (agent, ended)
+        });
+        // Queued work and queued waits of every kind.
+        let (context, queue, user) = (w.context(0), w.hw_queue(), w.connected_queue(1));
+        w.kernel.wait_from_gpu(context, &at(&fences[0], 4)).unwrap();
+        w.submit_packet(context, &[Command::Timed { ns: 10 }]);
+        w.kernel.submit_wait_to_hw_queue(queue.handle, &at(&fences[1], 4)).unwrap();
+        w.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
+        user.doorbell.last_queued.store(1);
+        user.push(&wait_packet(&fences[0], 4, u32::MAX));
+        w.pass(SETTLED_NS);
+        w.machine.remove_adapter(0);
+        assert!(w.platform.now().0 < S, "no delay is waited for: {:?}", w.platform.now());
+        assert_eq!(event.wait_for(None, "the event of a wait"), WaitEnd::Woken);
+        for (agent, ended) in waiters {
+            agent.join();
+            assert_eq!(*ended.lock(), Some(Err(Status::DEVICE_REMOVED)));
+        }
+        assert_eq!(fences.each_ref().map(|f| f.value.load()), [u64::MAX; 3]);
+        assert_eq!(queue.progress_value.load(), u64::MAX);
+        assert_eq!(
+            user.doorbell.status.load(),
+            tidegate::calls::DoorbellStatus::DisconnectedAbort as u64
+        );
+    });
+}
+
+// spec: PRE-095
+#[test]
+fn every_later_call_says_that_the_device_was_removed() {
+    world().run(|w| {
+        let (context, queue, fence) = (w.context(0), w.hw_queue(), w.native(0));
+        let commands = w.commands(&[Command::Timed { ns: 1 }]);
+        w.machine.remove_adapter(0);
+        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Removed));
+        let removed = Err(Status::DEVICE_REMOVED);
+        let [one] = at(&fence, 1);
+        let (commands_gpu_va, command_bytes) = commands;
+        let submit = tidegate::calls::SubmitCommand {
+            context,
+            commands_gpu_va,
+            command_bytes,
+            queued_ns: 0,
+        };
+        let calls = [
+            w.kernel.submit_command(submit),
+            w.kernel.wait_from_cpu(&[one], WaitMode::All, None),
+            w.kernel.wait_from_cpu(&[one], WaitMode::All, Some(w.platform.event(true))),
+            w.kernel.signal_from_cpu(&[one], SignalFlags::empty()),
+            w.kernel.wait_from_gpu(context, &[one]),
+            w.kernel.submit_wait_to_hw_queue(queue.handle, &[one]),
+            w.kernel.destroy_synchronization_object(fence.handle),
+            w.kernel.destroy_hw_queue(queue.handle),
+            w.kernel.destroy_device(w.device),
+            w.kernel.debug_timeouts(TdrTest::ForceTdr),
+            w.kernel.create_device().map(drop),
+            w.machine.adapter().open("late").map(drop),
+            w.machine.adapter().suspend_contexts().map(drop),
+        ];
+        for (number, outcome) in calls.into_iter().enumerate() {
+            assert_eq!(outcome, removed, "call {number}");
+        }
+        // Ending a process twice changes nothing.
+        w.process.terminate();
+        w.process.close();
+        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Removed));
+    });
+}
+
+// spec: PRE-094
+#[test]
+fn the_driver_hears_of_each_object_in_the_published_order_and_of_nothing_afterwards() {
+    world().run(|w| {
+        let queue = w.connected_queue(0);
+        let (fence, packets) = (w.native(0), w.context(0));
+        let (shared, secured) = (SyncObjectFlags::SHARED, SyncObjectFlags::NT_SECURITY_SHARING);
+        let kept = w.try_native(0, shared | secured).unwrap();
+        let handle = w.kernel.share_objects(&[kept.handle], SyncObjectAccess::all()).unwrap();
+        let memory = w.allocate(4096, AllocationKind::Bulk);
+        w.driver.take();
+        w.machine.remove_adapter(0);
+        let of_objects = [
+            "DisconnectDoorbell",
+            "SuspendContext",
+            "DestroyDoorbell",
+            "DestroyHwQueue",
+            "DestroyContext",
+            "CloseNativeFence",
+            "DestroyNativeFence",
+            "DestroyDevice",
+            "StopDevice",
+        ];
+        let mut calls = w.driver.take_names();
+        calls.retain(|name| of_objects.contains(name));
+        calls.dedup();
+        assert_eq!(
+            calls,
+            [
+                "DisconnectDoorbell",
+                "SuspendContext",
+                "DestroyDoorbell",
+                "DestroyHwQueue",
+                "CloseNativeFence",
+                "DestroyNativeFence",
+                "DestroyContext",
+                "CloseNativeFence",
+                "DestroyNativeFence",
+                "CloseNativeFence",
+                "DestroyDevice",
+                "DestroyNativeFence",
+                "StopDevice",
+            ]
+        );
+        assert_eq!(w.machine.driver().census(), [0; 7]);
+        let census = w.machine.adapter().census();
+        assert_eq!(
+            (census.devices, census.fences, census.hw_queues, census.doorbells),
+            (0, 0, 0, 0)
+        );
+        assert_eq!((census.contexts, census.hw_contexts), (0, 0));
+        // What the process and the handle still hold ends without the driver.
+        drop((queue, fence, packets, kept, handle, memory));
+        w.machine.adapter().stop();
+        w.machine.remove_adapter(0);
+        assert_eq!(w.driver.take_names(), Vec::<&str>::new());
+    });
+}
+
+/// At the queue API: the reason is typed, fences read the maximum, and a wait ends with the reason.
+#[test]
+fn queues_and_fences_of_an_application_say_that_the_adapter_was_removed() {
+    let platform = Platform::virtual_time(StepCosts::free());
+    let machine = Arc::new(Machine::new(&platform, MachineConfig::standard(&platform)).unwrap());
+    let device = machine.device(DeviceOptions::default()).unwrap();
+    let own = machine.clone();
+    let report = machine.run(move || {
+        let desc = QueueDesc {
+            name: "q".to_owned(),
+            list_type: CommandListType::Copy,
+            priority: Priority::Normal,
+            submission: Submission::User,
+            node: None,
+            node_mask: 0,
+        };
+        let queue = device.create_queue(desc).unwrap();
+        let (gate, done) =
+            (device.create_fence("gate", 0).unwrap(), device.create_fence("done", 0).unwrap());
+        let stays = device.create_fence_with("stays", 0, FenceFlags::NONE).unwrap();
+        queue.wait(&gate, 1).unwrap();
+        queue.signal(&done, 1).unwrap();
+        let (waited, removed) =
+            (done.clone(), Err(Error::DeviceRemoved(RemovedReason::AdapterRemoved)));
+        let expected = removed.clone();
+        let waiter = platform.spawn("waiter", move || assert_eq!(waited.wait(1), expected));
+        platform.sleep_until(platform.now().after(SETTLED_NS));
+        own.remove_adapter(0);
+        waiter.join();
+        assert_eq!(device.removed_reason(), Some(RemovedReason::AdapterRemoved));
+        assert_eq!([&gate, &done, &stays].map(|fence| fence.completed_value()), [u64::MAX; 3]);
+        assert_eq!(queue.signal(&done, 2), removed);
+    });
+    assert!(report.completed(), "{report:?}");
+    assert_eq!(machine.driver().violations(), []);
+    assert_eq!(machine.adapter().bug_checks(), []);
+}
+
+/// A recovery that is under way is over before the removal, and none begins after it.
+#[test]
+fn a_removal_waits_for_a_recovery_and_lets_no_other_begin() {
+    world().run(|w| {
+        let queue = w.hw_queue();
+        w.submit(&queue, 1, &[Command::Hang]);
+        let adapter: Arc<Adapter> = w.machine.adapter().clone();
+        let (platform, removing) = (w.platform.clone(), adapter.clone());
+        let agent = w.platform.event(true);
+        let started = agent.clone();
+        w.hooked.on("ResetHwEngine", move || {
+            let removing = removing.clone();
+            let done = started.clone();
+            platform.spawn("remover", move || {
+                removing.remove();
+                done.set(Step::ThreadWake);
+            });
+            platform.sleep_until(platform.now().after(S));
+        });
+        assert_eq!(w.wait(queue.progress_fence, 1), Err(Status::DEVICE_REMOVED));
+        assert_eq!(agent.wait_for(None, "the removal"), WaitEnd::Woken);
+        let names = w.driver.take_names();
+        let place = |name| names.iter().position(|called| *called == name).unwrap();
+        assert!(place("ResumeHwEngine") < place("DestroyHwQueue"), "{names:?}");
+        assert_eq!(names.last(), Some(&"StopDevice"));
+        assert_eq!(adapter.recoveries().len(), 1);
+        let state = w.kernel.device_state(w.device);
+        assert!(matches!(state, Ok(DeviceState::Hung(_))), "the first reason stays: {state:?}");
+    });
+}

@@ -1,0 +1,383 @@
+//! Timeout detection and recovery of hardware queues on a manual clock: who hangs, who does not,
+//! who is lost, and what is said about it.
+
+use crate::world::*;
+use std::sync::Arc;
+use tidegate::MachineConfig;
+use tidegate::calls::{DeviceState, DoorbellStatus, Status, TdrTest};
+use tidegate::ddi::layout::EngineState;
+use tidegate::ddi::{HwContextLoss, InterruptData, Passive};
+use tidegate::dxgkrnl::{BugCheck, RecoveryOutcome, RecoveryReport, TdrDebugMode, TdrLevel};
+use tidegate::gpu_abi::Command;
+
+const S: u64 = 1_000_000_000;
+/// As long as nothing that the tests do takes.
+const SETTLED_NS: u64 = 1_000_000;
+
+fn hung(state: Result<DeviceState, Status>) -> bool {
+    matches!(state, Ok(DeviceState::Hung(_)))
+}
+
+fn only_report(w: &World) -> RecoveryReport {
+    let reports = w.machine.adapter().recoveries();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    reports.into_iter().next().unwrap()
+}
+
+// spec: PRE-002, PRE-026, PRE-053
+#[test]
+fn a_queue_that_hangs_is_asked_first_and_costs_its_device_alone() {
+    world().run(|w| {
+        let n = Neighbour::of(w, "innocent");
+        {
+            let (guilty, innocent) = (w.hw_queue(), n.queue(0, 7));
+            w.submit(&guilty, 1, &[Command::Hang]);
+            n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
+            w.driver.take();
+            assert_eq!(w.wait(guilty.progress_fence, 1), Err(Status::DEVICE_REMOVED));
+            // Looked at after the delay, asked, and reset after another one.
+            assert_eq!(w.platform.now().0 / S, 4);
+            let calls = w.driver.take_names();
+            let of_recovery =
+                ["SuspendContext", "ResetHwEngine", "ResumeHwEngine", "ResetFromTimeout"];
+            let recovery: Vec<_> =
+                calls.into_iter().filter(|name| of_recovery.contains(name)).collect();
+            assert_eq!(recovery, ["SuspendContext", "ResetHwEngine", "ResumeHwEngine"]);
+            assert!(hung(w.kernel.device_state(w.device)));
+            n.finish(&innocent, 1);
+            n.submit(&innocent, 2, &[Command::Timed { ns: 1000 }]);
+            n.finish(&innocent, 2);
+            // A new device of the same process works as well.
+            let again = w.kernel.create_device().unwrap();
+            assert_eq!(w.kernel.device_state(again), Ok(DeviceState::Active));
+        }
+        let report = only_report(w);
+        assert_eq!((report.code, &report.outcome), (0x141, &RecoveryOutcome::EngineReset));
+        assert_eq!(report.lost, [(1, true)]);
+        let text = report.to_string();
+        for part in [
+            "hangs in the command buffer that says progress 1",
+            "driver: node 0",
+            "does not answer",
+            "HUNG",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    });
+}
+
+#[test]
+fn a_user_mode_queue_that_hangs_is_found_without_a_call_of_its_process() {
+    world().run(|w| {
+        let (guilty, other) = (w.connected_queue(0), w.connected_queue(1));
+        let (gpu_va, bytes) = w.commands(&[Command::Hang]);
+        let trace = Default::default();
+        guilty.doorbell.last_queued.store(1);
+        let commands = tidegate::gpu_abi::GpuVa(gpu_va);
+        guilty.push(&tidegate::gpu_abi::RingPacket::Execute {
+            commands,
+            bytes,
+            progress: 1,
+            trace,
+        });
+        assert!(w.wait(guilty.queue.progress_fence, 1).is_err());
+        assert!(hung(w.kernel.device_state(w.device)));
+        for queue in [&guilty, &other] {
+            assert_eq!(queue.doorbell.status.load(), DoorbellStatus::DisconnectedAbort as u64);
+        }
+    });
+}
+
+// spec: PRE-027
+#[test]
+fn a_queue_that_waits_is_not_hung_however_long() {
+    world().run(|w| {
+        let (waiter, gate) = (w.connected_queue(0), w.native(0));
+        waiter.doorbell.last_queued.store(1);
+        waiter.push(&wait_packet(&gate, 1, u32::MAX));
+        w.pass(30 * S);
+        assert_eq!(w.machine.adapter().recoveries(), []);
+        assert!(
+            !w.driver.take_names().contains(&"SuspendContext"),
+            "nobody asks a queue that waits"
+        );
+        let (gpu_va, bytes) = w.commands(&[Command::Timed { ns: 10 }]);
+        let (commands, trace) = (tidegate::gpu_abi::GpuVa(gpu_va), Default::default());
+        waiter.push(&tidegate::gpu_abi::RingPacket::Execute {
+            commands,
+            bytes,
+            progress: 1,
+            trace,
+        });
+        w.signal(&gate, 1);
+        w.wait(waiter.queue.progress_fence, 1).unwrap();
+        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+    });
+}
+
+#[test]
+fn long_work_on_an_engine_that_lets_go_is_no_hang_and_on_one_that_does_not_it_is() {
+    use tidegate::d3dukmdt::ComputePreemption;
+    for coarse in [false, true] {
+        let change = move |mut config: MachineConfig| {
+            if coarse {
+                config.gpu.nodes[0].preemption.compute = ComputePreemption::DmaBuffer;
+            }
+            config
+        };
+        world_with(change).run(move |w| {
+            let queue = w.hw_queue();
+            w.submit(&queue, 1, &[Command::Timed { ns: 20 * S }]);
+            assert_eq!(w.wait(queue.progress_fence, 1).is_err(), coarse);
+            assert_eq!(hung(w.kernel.device_state(w.device)), coarse);
+            assert_eq!(w.machine.adapter().recoveries().len(), usize::from(coarse));
+        });
+    }
+}
+
+#[test]
+fn an_idle_machine_stays_idle() {
+    world().run(|w| {
+        let queue = w.hw_queue();
+        w.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
+        w.wait(queue.progress_fence, 1).unwrap();
+        w.pass(10 * S);
+        w.driver.take();
+        w.pass(100 * S);
+        assert_eq!(w.driver.take_names(), Vec::<&str>::new());
+    });
+}
+
+/// Hangs and waits until it is over.
+fn hang_once(w: &World) {
+    let n = Neighbour::of(w, "guilty");
+    let queue = n.queue(0, 3);
+    n.submit(&queue, 1, &[Command::Hang]);
+    assert!(n.wait(&queue, 1).is_err());
+}
+
+// spec: PRE-044
+#[test]
+fn four_engine_time_outs_in_a_minute_are_survived_and_the_fifth_is_fatal() {
+    let (w, _) = world().run_to_report(|w| {
+        for _ in 0..5 {
+            hang_once(w);
+        }
+    });
+    let reports = w.machine.adapter().recoveries();
+    let codes: Vec<u32> = reports.iter().map(|r| r.code).collect();
+    assert_eq!(codes, [0x141, 0x141, 0x141, 0x141, 0x116]);
+    let broken = w.machine.adapter().bug_checks();
+    assert!(matches!(broken[..], [BugCheck::TooManyTimeouts(_)]), "{broken:?}");
+    assert_eq!(broken[0].code(), Some((0x116, 0)));
+    assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Stopped));
+}
+
+// spec: PRE-044
+#[test]
+fn five_adapter_resets_in_a_minute_are_survived_and_the_sixth_is_fatal() {
+    let (w, _) = world().run_to_report(|w| {
+        for _ in 0..5 {
+            w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+            w.pass(10 * S);
+        }
+        assert_eq!(
+            w.kernel.device_state(w.device),
+            Ok(DeviceState::Active),
+            "it had no work and no memory"
+        );
+        assert_eq!(w.kernel.debug_timeouts(TdrTest::GpuTdr), Err(Status::DEVICE_REMOVED));
+    });
+    let outcomes: Vec<_> =
+        w.machine.adapter().recoveries().into_iter().map(|r| r.outcome).collect();
+    assert_eq!(outcomes[..5], [const { RecoveryOutcome::AdapterReset }; 5]);
+    assert!(matches!(outcomes[5], RecoveryOutcome::Fatal(_)));
+}
+
+#[test]
+fn a_minute_later_they_are_forgotten_and_unconditionally_they_are_not_counted() {
+    world().run(|w| {
+        for _ in 0..12 {
+            w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+            w.pass(12 * S);
+        }
+        w.kernel.debug_timeouts(TdrTest::Unconditional).unwrap();
+        for _ in 0..12 {
+            w.kernel.debug_timeouts(TdrTest::ForceTdr).unwrap();
+        }
+        assert_eq!(w.machine.adapter().recoveries().len(), 16, "more are not kept");
+        assert_eq!(w.machine.adapter().recoveries().last().unwrap().number, 24);
+    });
+}
+
+#[test]
+fn a_process_that_causes_three_engine_time_outs_is_blocked() {
+    world().run(|w| {
+        let Neighbour { kernel, .. } = Neighbour::of(w, "guilty");
+        for time in 1..=3 {
+            let device = kernel.create_device().unwrap();
+            let n = Neighbour { kernel: kernel.clone(), device };
+            let queue = n.queue(0, 3);
+            n.submit(&queue, 1, &[Command::Hang]);
+            assert!(n.wait(&queue, 1).is_err());
+            assert_eq!(w.machine.adapter().recoveries().last().unwrap().blocked, time == 3);
+        }
+        assert_eq!(kernel.create_device(), Err(Status::ACCESS_DENIED));
+        assert!(w.kernel.create_device().is_ok(), "nobody else is");
+    });
+}
+
+// spec: PRE-043
+#[test]
+fn levels_and_modes_mean_what_is_published() {
+    let with = |level, debug_mode| {
+        move |mut config: MachineConfig| {
+            (config.kernel.tdr.level, config.kernel.tdr.debug_mode) = (level, debug_mode);
+            config
+        }
+    };
+    // Level 1: the first one is fatal.
+    let (w, _) =
+        world_with(with(TdrLevel::BugCheck, TdrDebugMode::Recover)).run_to_report(hang_once);
+    assert!(matches!(w.machine.adapter().bug_checks()[..], [BugCheck::Timeout(_)]));
+    drop(w);
+    // Level 0, and mode 1: nothing is done; in the second case it is said.
+    for (level, mode, said) in
+        [(TdrLevel::Off, TdrDebugMode::Recover, 0), (TdrLevel::Recover, TdrDebugMode::Ignore, 1)]
+    {
+        let (w, report) = world_with(with(level, mode)).run_to_report(move |w| {
+            let queue = w.hw_queue();
+            w.submit(&queue, 1, &[Command::Hang]);
+            w.pass(30 * S);
+            assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+            let reports = w.machine.adapter().recoveries();
+            assert_eq!(reports.len(), said, "a hang is reported once");
+            assert!(reports.iter().all(|r| r.outcome == RecoveryOutcome::Ignored));
+        });
+        assert!(report.completed(), "{report:?}");
+        drop(w);
+    }
+    // Level 2: there is no VGA.
+    let refused = start(with(TdrLevel::RecoverVga, TdrDebugMode::Recover), None).err().unwrap();
+    assert!(refused.to_string().contains("TdrLevel is 2"), "{refused}");
+}
+
+#[test]
+fn whoever_debugs_is_told_before_a_recovery() {
+    let change = |mut config: MachineConfig| {
+        config.kernel.tdr.debug_mode = TdrDebugMode::Break;
+        config
+    };
+    world_with(change).run(|w| {
+        let told = Arc::new(w.platform.mutex("told", Vec::new()));
+        let (seen, driver) = (told.clone(), w.driver.clone());
+        w.machine.adapter().before_recovery(Arc::new(move |report| {
+            assert!(!driver.take_names().contains(&"ResetHwEngine"), "nothing is reset before");
+            seen.lock().push((report.code, report.outcome.clone()));
+        }));
+        hang_once(w);
+        w.kernel.debug_timeouts(TdrTest::DisableBreak).unwrap();
+        hang_once(w);
+        w.driver.take();
+        w.kernel.debug_timeouts(TdrTest::EnableBreak).unwrap();
+        hang_once(w);
+        assert_eq!(
+            *told.lock(),
+            [(0x141, RecoveryOutcome::Begun), (0x141, RecoveryOutcome::Begun)]
+        );
+    });
+}
+
+#[test]
+fn bystanders_that_lost_something_read_reset() {
+    world().run(|w| {
+        let n = Neighbour::of(w, "bystander");
+        {
+            let (guilty, bystander) = (w.hw_queue(), n.queue(0, 7));
+            let contexts = w.hooked.told().contexts;
+            let os_handle = contexts.last().unwrap().0.os_handle;
+            let callbacks = w.hooked.start_info().callbacks;
+            w.hooked.on("ResetHwEngine", {
+                let callbacks = callbacks.clone();
+                move || {
+                    let named = callbacks.invalidate_hw_context(
+                        &Passive::enter(),
+                        os_handle,
+                        HwContextLoss::Bystander,
+                    );
+                    assert_eq!(named, Ok(()));
+                }
+            });
+            w.submit(&guilty, 1, &[Command::Hang]);
+            assert!(w.wait(guilty.progress_fence, 1).is_err());
+            assert!(hung(w.kernel.device_state(w.device)));
+            assert!(matches!(n.state(), Ok(DeviceState::Reset(_))));
+            assert_eq!(bystander.progress_value.load(), u64::MAX);
+            // Outside of a reset it says nothing.
+            let late = callbacks.invalidate_hw_context(
+                &Passive::enter(),
+                os_handle,
+                HwContextLoss::Culprit,
+            );
+            assert_eq!(late, Err(Status::INVALID_PARAMETER));
+        }
+    });
+}
+
+#[test]
+fn a_reset_that_fails_becomes_the_adapter_s() {
+    for ddi in ["ResetHwEngine", "ResumeHwEngine"] {
+        world().run(move |w| {
+            let (n, queue) = (Neighbour::of(w, "idle"), w.hw_queue());
+            w.hooked.fail_next(ddi, Status::INVALID_PARAMETER);
+            w.submit(&queue, 1, &[Command::Hang]);
+            assert!(w.wait(queue.progress_fence, 1).is_err());
+            assert!(hung(w.kernel.device_state(w.device)));
+            let innocent = n.queue(0, 7);
+            n.submit(&innocent, 1, &[Command::Timed { ns: 1000 }]);
+            n.finish(&innocent, 1);
+            let report = only_report(w);
+            assert_eq!((report.code, &report.outcome), (0x117, &RecoveryOutcome::AdapterReset));
+            assert!(report.noticed.contains(ddi), "{report}");
+        });
+    }
+}
+
+// spec: UMS-053
+#[test]
+fn a_driver_that_says_that_an_engine_hangs_has_it_reset() {
+    world().run(|w| {
+        let queue = w.hw_queue();
+        w.submit(&queue, 1, &[Command::Hang]);
+        let (node_ordinal, engine_ordinal, new_state) = (0, 0, EngineState::Hung);
+        w.pass(SETTLED_NS);
+        w.hooked.raise(&[InterruptData::EngineStateChange {
+            node_ordinal,
+            engine_ordinal,
+            new_state,
+        }]);
+        assert!(w.wait(queue.progress_fence, 1).is_err());
+        assert!(w.platform.now().0 < S, "nobody waits for a delay");
+        assert!(hung(w.kernel.device_state(w.device)));
+    });
+}
+
+#[test]
+fn engines_are_reset_on_demand() {
+    world().run(|w| {
+        let queue = w.hw_queue();
+        w.submit(&queue, 1, &[Command::Timed { ns: S }]);
+        w.pass(SETTLED_NS);
+        let engine = |node_ordinal| TdrTest::EngineTdr { node_ordinal, engine_ordinal: 0 };
+        assert_eq!(w.kernel.debug_timeouts(engine(9)), Err(Status::INVALID_PARAMETER));
+        assert_eq!(w.kernel.debug_timeouts(TdrTest::VSyncTdr), Err(Status::NOT_SUPPORTED));
+        w.kernel.debug_timeouts(engine(1)).unwrap();
+        assert_eq!(
+            w.kernel.device_state(w.device),
+            Ok(DeviceState::Active),
+            "that engine had nothing"
+        );
+        w.kernel.debug_timeouts(engine(0)).unwrap();
+        assert!(hung(w.kernel.device_state(w.device)));
+    });
+}

@@ -1,0 +1,264 @@
+//! Priority bands as a process, the kernel and the driver see them, and the bounds of what is on a
+//! hardware queue at once.
+
+use crate::world::{ChangeCaps, World, start, world, world_with};
+use std::sync::Arc;
+use tidegate::calls::{
+    AllocationKind, AllocationMemory, CreateAllocation, CreateHwContext, CreateHwQueue,
+    CreateMonitoredFence, FenceValue, Handle, HwQueue, Kernel, Placement, Priority, SignalFlags,
+    Status, SubmitCommandToHwQueue, SubmitSignalToHwQueues, SyncObjectFlags, WaitMode,
+};
+use tidegate::d3d12::{CommandListType, DeviceOptions, Error, QueueDesc, Submission};
+use tidegate::gpu_abi::{Command, CommandWriter};
+
+fn hw_context(kernel: &dyn Kernel) -> Handle {
+    let device = kernel.create_device().unwrap();
+    kernel
+        .create_hw_context(CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 })
+        .unwrap()
+}
+
+fn told(w: &World) -> Vec<String> {
+    let of_priorities =
+        |c: &tidegate::ddi::recording::Called| c.ddi == "SetContextSchedulingProperties";
+    let calls = w.driver.take().into_iter().filter(of_priorities);
+    calls
+        .map(|c| c.about.split_once(' ').unwrap().1.split_once(' ').unwrap().1.to_owned())
+        .collect()
+}
+
+// spec: HS-001
+#[test]
+fn bands_are_set_up_once_when_the_adapter_starts() {
+    let w = world().run(|_| ());
+    let bands: Vec<_> = w.start_calls.iter().filter(|c| c.ddi == "SetupPriorityBands").collect();
+    assert_eq!(bands.len(), 1);
+    assert_eq!(bands[0].about, "NORMAL 10 %");
+    drop(w);
+    let off = world_with(|mut config| {
+        config.kernel.hardware_scheduling = tidegate::dxgkrnl::FeatureSetting::OFF;
+        config
+    });
+    assert!(off.start_calls.iter().all(|c| c.ddi != "SetupPriorityBands"));
+}
+
+// spec: HS-002
+#[test]
+fn a_context_that_changes_its_place_is_told_to_the_driver() {
+    world().run(|w| {
+        let kernel: Arc<dyn Kernel> = w.machine.adapter().open_privileged("a shell").unwrap();
+        let context = hw_context(&*kernel);
+        w.driver.take();
+        for priority in [0, 1, -3, 8, 39, 39] {
+            kernel.set_context_scheduling_priority(context, priority).unwrap();
+        }
+        kernel.set_context_in_process_scheduling_priority(context, 1).unwrap();
+        kernel.set_context_scheduling_priority(context, 0).unwrap();
+        let places = [
+            "Focus 0 0",
+            "Idle 0 0",
+            "Realtime 0 0",
+            "Realtime 31 0",
+            "Realtime 31 1",
+            "Normal 0 1",
+        ];
+        assert_eq!(told(w), places);
+        for bad in [-8, 40, i32::MIN, i32::MAX] {
+            let refused = kernel.set_context_scheduling_priority(context, bad);
+            assert_eq!(refused, Err(Status::INVALID_PARAMETER), "{bad}");
+        }
+        for bad in [-8, 8] {
+            let refused = kernel.set_context_in_process_scheduling_priority(context, bad);
+            assert_eq!(refused, Err(Status::INVALID_PARAMETER));
+        }
+        assert_eq!(told(w), [""; 0]);
+    });
+}
+
+// spec: HS-009
+#[test]
+fn focus_and_realtime_are_for_the_privileged() {
+    world().run(|w| {
+        let context = hw_context(&*w.kernel);
+        w.driver.take();
+        for priority in [1, 7, 8, 39] {
+            let refused = w.kernel.set_context_scheduling_priority(context, priority);
+            assert_eq!(refused, Err(Status::ACCESS_DENIED));
+        }
+        assert_eq!(told(w), [""; 0], "nothing changed");
+        w.kernel.set_context_scheduling_priority(context, -1).unwrap();
+        w.kernel.set_context_in_process_scheduling_priority(context, 7).unwrap();
+        assert_eq!(told(w), ["Idle 0 0", "Idle 0 7"]);
+    });
+}
+
+/// How many calls of this entry there were since the last look.
+fn count(w: &World, ddi: &str) -> usize {
+    w.driver.take().iter().filter(|c| c.ddi == ddi).count()
+}
+
+fn bounded(buffers: u16, packets: u32) -> World {
+    let change: ChangeCaps = Box::new(move |caps| {
+        caps.hw_queue_packet_cap = packets;
+        caps.nodes.iter_mut().for_each(|node| node.max_in_flight_hw_queue_buffers = buffers);
+    });
+    start(|config| config, Some(change)).unwrap()
+}
+
+const WORK: Command = Command::Timed { ns: 1_000 };
+
+// spec: HS-012
+#[test]
+fn no_more_buffers_are_with_the_driver_than_its_node_takes() {
+    for (most, at_once) in [(1, 1), (3, 3), (0, 8)] {
+        bounded(most, 0).run(move |w| {
+            let queue = w.hw_queue();
+            w.driver.take();
+            (1..=8).for_each(|id| w.submit(&queue, id, &[WORK]));
+            assert_eq!(count(w, "SubmitCommandToHwQueue"), at_once);
+            w.wait(queue.progress_fence, 8).unwrap();
+            assert_eq!(count(w, "SubmitCommandToHwQueue"), 8 - at_once);
+        });
+    }
+}
+
+// spec: HS-012
+#[test]
+fn no_more_packets_of_an_engine_are_with_the_driver_than_its_cap() {
+    for (cap, at_once) in [(1, 1), (4, 4), (0, 2)] {
+        bounded(0, cap).run(move |w| {
+            let (context, done) = (w.context(0), w.native(0));
+            w.driver.take();
+            (0..8).for_each(|_| w.submit_packet(context, &[WORK]));
+            assert_eq!(count(w, "SubmitCommandVirtual"), at_once);
+            let fences = [FenceValue { fence: done.handle, value: 1 }];
+            w.kernel.signal_from_gpu(context, &fences).unwrap();
+            w.wait(done.handle, 1).unwrap();
+            assert_eq!(count(w, "SubmitCommandVirtual"), 8 - at_once);
+        });
+    }
+}
+
+// spec: HS-011
+#[test]
+fn a_progress_value_that_does_not_rise_is_refused_and_nothing_is_lost() {
+    world().run(|w| {
+        let queue = w.hw_queue();
+        assert!(queue.native_progress_fence);
+        w.submit(&queue, 5, &[WORK]);
+        let (commands_gpu_va, command_bytes) = w.commands(&[WORK]);
+        for progress_fence_id in [5, 4, 1, 0] {
+            let refused = w.kernel.submit_command_to_hw_queue(SubmitCommandToHwQueue {
+                hw_queue: queue.handle,
+                progress_fence_id,
+                commands_gpu_va,
+                command_bytes,
+                queued_ns: 0,
+            });
+            assert_eq!(refused, Err(Status::INVALID_PARAMETER), "{progress_fence_id}");
+        }
+        w.submit(&queue, 6, &[WORK]);
+        w.wait(queue.progress_fence, 6).unwrap();
+        assert_eq!(queue.progress_value.load(), 6);
+    });
+}
+
+// spec: HS-009
+#[test]
+fn a_realtime_queue_is_for_a_device_that_was_opened_with_the_privilege() {
+    world().run(|w| {
+        let options =
+            |may_raise_priority| DeviceOptions { may_raise_priority, ..DeviceOptions::default() };
+        let desc = |submission| QueueDesc {
+            name: "urgent".to_owned(),
+            list_type: CommandListType::Compute,
+            priority: Priority::Realtime,
+            submission,
+            node: None,
+            node_mask: 0,
+        };
+        let (ordinary, privileged) =
+            (w.machine.device(options(false)), w.machine.device(options(true)));
+        let (ordinary, privileged) = (ordinary.unwrap(), privileged.unwrap());
+        for submission in Submission::ALL {
+            let refused = ordinary.create_queue(desc(submission)).unwrap_err();
+            assert_eq!(refused, Error::PrivilegeNotHeld { queue: "urgent".to_owned() });
+            let (queue, fence) = (
+                privileged.create_queue(desc(submission)).unwrap(),
+                privileged.create_fence("done", 0).unwrap(),
+            );
+            queue.signal(&fence, 1).unwrap();
+            fence.wait(1).unwrap();
+            let high = QueueDesc { priority: Priority::High, ..desc(submission) };
+            assert!(ordinary.create_queue(high).is_ok(), "high needs no privilege");
+        }
+    });
+}
+
+/// One broadcast over a queue of the FOCUS band and one of the IDLE band: nobody who waits for the
+/// other keeps the engine from those in between, and what stands behind it comes after it.
+#[test]
+fn a_broadcast_over_bands_holds_nobody_between_them() {
+    world().run(|w| {
+        let kernel: Arc<dyn Kernel> = w.machine.privileged_process("a shell").unwrap();
+        let device = kernel.create_device().unwrap();
+        let fence = {
+            let (initial_value, flags, engine_affinity, name) =
+                (0, SyncObjectFlags::empty(), 0, "all");
+            let args = CreateMonitoredFence { device, initial_value, flags, engine_affinity, name };
+            kernel.create_monitored_fence(args).unwrap()
+        };
+        let queue = |priority| {
+            let args = CreateHwContext { device, node_ordinal: 0, engine_affinity: 0 };
+            let hw_context = kernel.create_hw_context(args).unwrap();
+            kernel.set_context_scheduling_priority(hw_context, priority).unwrap();
+            let (user_mode_submission, priority) = (false, Priority::Normal);
+            let args =
+                CreateHwQueue { hw_context, user_mode_submission, priority, tag: 1, lane: 0 };
+            kernel.create_hw_queue(args).unwrap()
+        };
+        let submit = |queue: &HwQueue, progress_fence_id, commands: &[Command]| {
+            let mut writer = CommandWriter::new();
+            commands.iter().for_each(|c| writer.push(c));
+            let (bytes, kind, placement) =
+                (writer.bytes(), AllocationKind::Bulk, Placement::System);
+            let made = kernel
+                .create_allocation(CreateAllocation { device, bytes, kind, placement })
+                .unwrap();
+            let AllocationMemory::Bulk(memory) = made.memory else {
+                panic!("bytes were asked for")
+            };
+            memory.write(0, &writer.to_bytes()).unwrap();
+            let args = SubmitCommandToHwQueue {
+                hw_queue: queue.handle,
+                progress_fence_id,
+                commands_gpu_va: made.gpu_va,
+                command_bytes: bytes as u32,
+                queued_ns: 0,
+            };
+            kernel.submit_command_to_hw_queue(args).unwrap();
+        };
+        let millisecond = [Command::Timed { ns: 1_000_000 }];
+        let [idle, normal, focus] = [-1, 0, 1].map(queue);
+        (1..=20).for_each(|id| submit(&normal, id, &millisecond));
+        submit(&idle, 1, &[WORK]);
+        let fences = [FenceValue { fence: fence.handle, value: 1 }];
+        let hw_queues = [focus.handle, idle.handle];
+        let args = SubmitSignalToHwQueues {
+            hw_queues: &hw_queues,
+            fences: &fences,
+            flags: SignalFlags::empty(),
+        };
+        kernel.submit_signal_to_hw_queues(args).unwrap();
+        submit(&focus, 1, &millisecond);
+        kernel.wait_from_cpu(&fences, WaitMode::All, None).unwrap();
+        let seen = [&normal, &idle, &focus].map(|queue| queue.progress_value.load());
+        assert_eq!(
+            seen,
+            [20, 1, 0],
+            "IDLE runs when NORMAL has nothing, and FOCUS behind the broadcast"
+        );
+        let last = [FenceValue { fence: focus.progress_fence, value: 1 }];
+        kernel.wait_from_cpu(&last, WaitMode::All, None).unwrap();
+    });
+}

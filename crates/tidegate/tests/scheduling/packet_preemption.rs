@@ -1,0 +1,558 @@
+//! Preemption of packets: when the kernel asks for them, what the driver may answer, and what is
+//! submitted again. Where a test speaks for the hardware, packets go no further than the driver in
+//! the middle; the others run on the software GPU in virtual time.
+
+use crate::world::{ChangeCaps, World, at, host_world, start, store, world, world_with};
+use std::sync::Arc;
+use tidegate::MachineConfig;
+use tidegate::calls::{
+    AllocationKind, CreateAllocation, CreatePagingQueue, DeviceState, FenceValue, Handle,
+    MakeResident, PagingPriority, Placement, Priority, Residency, SignalFlags, SignalFromGpu2,
+    WaitMode,
+};
+use tidegate::ddi::caps::VidSchCaps;
+use tidegate::ddi::queue::SubmitCommandVirtual;
+use tidegate::ddi::{
+    EngineId, InterruptData, PageFault, PreemptCommand, Status, SubmitCommandFlags,
+};
+use tidegate::dxgkrnl::BugCheck;
+use tidegate::gpu_abi::{Command, GpuVa};
+
+/// Longer than anything that must happen takes to happen.
+const SETTLED_NS: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const ENGINE: EngineId = EngineId { node_ordinal: 0, engine_ordinal: 0 };
+const NEW: SubmitCommandFlags = SubmitCommandFlags::empty();
+/// No request.
+const NOBODY: [u32; 0] = [];
+const AGAIN: SubmitCommandFlags = SubmitCommandFlags::RESUBMISSION;
+
+/// A machine whose packets nobody runs.
+fn still(change: impl FnOnce(MachineConfig) -> MachineConfig) -> World {
+    let w = world_with(change);
+    w.hooked.keep_packets();
+    w
+}
+
+/// Packets given to the driver, as their place among all commands, number and flags.
+fn packets(w: &World) -> Vec<(u64, u32, SubmitCommandFlags)> {
+    w.hooked
+        .told()
+        .packets
+        .iter()
+        .map(|p| (p.dma_buffer_gpu_va, p.submission_fence_id, p.flags))
+        .collect()
+}
+
+fn requests(w: &World) -> Vec<u32> {
+    w.hooked.told().requests.iter().map(|r| r.preemption_fence_id).collect()
+}
+
+/// Gives a context commands that store nothing of interest; where they stand.
+fn submit(w: &World, context: Handle, commands: &[Command]) -> u64 {
+    w.submit_packet(context, commands);
+    w.pass(SETTLED_NS);
+    w.hooked.told().packets.last().map_or(0, |p| p.dma_buffer_gpu_va)
+}
+
+const ANY: [Command; 1] = [Command::Timed { ns: 1 }];
+
+fn completed(submission_fence_id: u32) -> InterruptData {
+    InterruptData::DmaCompleted { node_ordinal: 0, engine_ordinal: 0, submission_fence_id }
+}
+
+fn preempted(preemption_fence_id: u32, last_completed_fence_id: u32) -> InterruptData {
+    InterruptData::DmaPreempted {
+        node_ordinal: 0,
+        engine_ordinal: 0,
+        preemption_fence_id,
+        last_completed_fence_id,
+    }
+}
+
+fn report(w: &World, data: &[InterruptData]) {
+    w.hooked.raise(data);
+    w.pass(SETTLED_NS);
+}
+
+// spec: PRE-019, PRE-031, PRE-032
+#[test]
+fn a_request_names_its_engine_and_number_and_packets_come_back_under_new_ones() {
+    still(|config| config).run(|w| {
+        let (low, high) = (w.context(0), w.context_of(0, Priority::High));
+        let (first, second) = (submit(w, low, &ANY), submit(w, low, &ANY));
+        submit(w, high, &ANY);
+        assert_eq!(
+            w.hooked.told().requests,
+            [PreemptCommand { engine: ENGINE, preemption_fence_id: 3 }],
+            "the next number of the line"
+        );
+        assert_eq!(
+            packets(w),
+            [(first, 1, NEW), (second, 2, NEW)],
+            "nothing is submitted meanwhile"
+        );
+        report(w, &[preempted(3, 0)]);
+        let urgent = packets(w)[2].0;
+        assert_eq!(packets(w)[2..], [(urgent, 4, NEW), (first, 5, AGAIN)]);
+        report(w, &[completed(5)]);
+        assert_eq!(packets(w)[4..], [(second, 6, AGAIN)]);
+        report(w, &[completed(6)]);
+        let stats = w.machine.adapter().stats();
+        assert_eq!((stats.preemptions, stats.packets_preempted), (1, 2));
+    });
+}
+
+// spec: PRE-019
+#[test]
+fn a_request_that_the_driver_refuses_stops_the_adapter() {
+    let (w, _) = still(|config| config).run_to_report(|w| {
+        submit(w, w.context(0), &ANY);
+        w.hooked.fail_next("PreemptCommand", Status::INSUFFICIENT_RESOURCES);
+        w.submit_packet(w.context_of(0, Priority::High), &ANY);
+        w.pass(SETTLED_NS);
+        assert!(w.kernel.create_device().is_err());
+    });
+    let broken = w.machine.adapter().bug_checks();
+    assert_eq!(broken, [BugCheck::PreemptCommandFailed(Status::INSUFFICIENT_RESOURCES)]);
+    assert_eq!(broken[0].code(), Some((0x119, 2)));
+}
+
+// spec: PRE-022, PRE-024, PRE-025
+#[test]
+fn a_completion_that_races_with_the_request_counts_in_either_order() {
+    for alone in [true, false] {
+        still(|config| config).run(move |w| {
+            let (low, high) = (w.context(0), w.context_of(0, Priority::High));
+            let fence = w.monitored(0);
+            submit(w, low, &ANY);
+            w.kernel.signal_from_gpu(low, &at(&fence, 1)).unwrap();
+            submit(w, low, &ANY);
+            submit(w, high, &ANY);
+            assert_eq!(requests(w), [2], "the second stands behind a signal");
+            let done = w.wait_event(&fence, 1);
+            match alone {
+                true => report(w, &[preempted(2, 1)]),
+                false => report(w, &[completed(1), preempted(2, 1)]),
+            }
+            assert!(done.is_set(), "what was complete is complete");
+            let all: Vec<_> = packets(w)[1..].iter().map(|(_, id, flags)| (*id, *flags)).collect();
+            assert_eq!(all, [(3, NEW), (4, NEW)], "and nothing came back");
+            if alone {
+                // Its own report, late.
+                report(w, &[completed(1)]);
+            }
+            report(w, &[completed(4)]);
+        });
+    }
+}
+
+#[test]
+fn reports_that_make_no_sense_stop_the_adapter() {
+    for (data, named) in [(preempted(9, 0), 9), (preempted(2, 2), 2), (completed(2), 2)] {
+        let (w, _) = still(|config| config).run_to_report(move |w| {
+            submit(w, w.context(0), &ANY);
+            submit(w, w.context_of(0, Priority::High), &ANY);
+            report(w, std::slice::from_ref(&data));
+        });
+        assert_eq!(
+            w.machine.adapter().bug_checks(),
+            [BugCheck::UnknownPacket { node: 0, adapter: 0, fence_id: named }]
+        );
+    }
+}
+
+// spec: PRE-092
+#[test]
+fn what_follows_a_broken_contract_is_no_bug_check_of_its_own() {
+    let (w, _) = still(|config| config).run_to_report(|w| {
+        submit(w, w.context(0), &ANY);
+        report(w, &[completed(7), completed(8), preempted(9, 0)]);
+        report(w, &[completed(6)]);
+    });
+    let first = BugCheck::UnknownPacket { node: 0, adapter: 0, fence_id: 7 };
+    assert_eq!(w.machine.adapter().bug_checks(), [first]);
+}
+
+// spec: PRE-001, PRE-005, PRE-006
+#[test]
+fn only_a_driver_that_declares_preemption_is_asked() {
+    for aware in [true, false] {
+        let not_aware = move |mut config: MachineConfig| {
+            config.driver.preemption_aware = aware;
+            config.kernel.quantum_ns = MS;
+            config
+        };
+        still(not_aware).run(move |w| {
+            submit(w, w.context(0), &ANY);
+            submit(w, w.context_of(0, Priority::High), &ANY);
+            w.pass(10 * MS);
+            assert_eq!(requests(w).len(), usize::from(aware));
+            assert_eq!(packets(w).len(), if aware { 1 } else { 2 });
+            if aware {
+                report(w, &[preempted(2, 0)]);
+            }
+            report(w, &[completed(packets(w).last().unwrap().1)]);
+        });
+    }
+    // The driver cannot undo its declaration by failing: that was the test before. Nor by declaring
+    // half of it.
+    let half: ChangeCaps = Box::new(|caps| {
+        caps.scheduling = VidSchCaps::PREEMPTION_AWARE;
+    });
+    assert!(start(|config| config, Some(half)).is_err());
+}
+
+// spec: PRE-002
+#[test]
+fn a_packet_that_has_run_for_the_timeout_delay_is_asked_for_before_anything_else_happens() {
+    let short = |mut config: MachineConfig| {
+        config.kernel.tdr.delay_ns = 10 * MS;
+        config
+    };
+    still(short).run(|w| {
+        let context = w.context(0);
+        let only = submit(w, context, &ANY);
+        w.pass(9 * MS);
+        assert_eq!(requests(w), NOBODY);
+        w.pass(MS);
+        assert_eq!(requests(w), [2]);
+        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active));
+        report(w, &[preempted(2, 0)]);
+        assert_eq!(packets(w), [(only, 1, NEW), (only, 3, AGAIN)]);
+        report(w, &[completed(3)]);
+        w.pass(50 * MS);
+        assert_eq!(requests(w), [2], "nothing runs, nothing is looked at");
+    });
+}
+
+#[test]
+fn a_completion_whose_interrupt_was_lost_is_found_before_the_packet_is_asked_for() {
+    let short = |mut config: MachineConfig| {
+        config.kernel.tdr.delay_ns = 10 * MS;
+        config
+    };
+    still(short).run(|w| {
+        submit(w, w.context(0), &ANY);
+        w.hooked.answer_current_fence(1);
+        w.pass(11 * MS);
+        assert_eq!(requests(w), NOBODY);
+        assert_eq!(w.machine.adapter().stats().lost_completions, 1);
+    });
+}
+
+#[test]
+fn a_quantum_ends_when_somebody_of_the_same_priority_waits() {
+    let short = |mut config: MachineConfig| {
+        config.kernel.quantum_ns = MS;
+        config
+    };
+    still(short).run(|w| {
+        let (one, other) = (w.context(0), w.context(0));
+        let first = submit(w, one, &ANY);
+        w.pass(5 * MS);
+        assert_eq!(requests(w), NOBODY, "nobody waits");
+        submit(w, other, &ANY);
+        assert_eq!(requests(w), [2], "its quantum is over already");
+        report(w, &[preempted(2, 0)]);
+        let second = packets(w)[1].0;
+        assert_eq!(packets(w)[1..], [(second, 3, NEW), (first, 4, AGAIN)]);
+        w.pass(MS);
+        assert_eq!(requests(w), [2, 5], "and the other's is now");
+        report(w, &[preempted(5, 0)]);
+        assert_eq!(packets(w)[3..], [(first, 6, AGAIN), (second, 7, AGAIN)]);
+        report(w, &[completed(7)]);
+    });
+}
+
+// spec: PRE-028, PRE-029
+#[test]
+fn a_paging_packet_comes_back_first_and_under_the_number_that_it_had() {
+    let short = |mut config: MachineConfig| {
+        config.kernel.tdr.delay_ns = 10 * MS;
+        config
+    };
+    still(short).run(|w| {
+        const COPY: u32 = 2;
+        let kernel = Arc::clone(&w.kernel);
+        let device = w.device;
+        // The kernel pages on the copy engine; its packet is there until this test says that it is
+        // done.
+        let paged = w.platform.spawn("pager", move || {
+            let queue = CreatePagingQueue { device, priority: PagingPriority::Normal };
+            let queue = kernel.create_paging_queue(queue).unwrap();
+            let (bytes, kind, placement) =
+                (1 << 16, AllocationKind::Bulk, Placement::LocalOnDemand);
+            let made = kernel
+                .create_allocation(CreateAllocation { device, bytes, kind, placement })
+                .unwrap();
+            let args = MakeResident { paging_queue: queue.handle, allocations: &[made.handle] };
+            if let Residency::Pending { paging_fence_value: value } =
+                kernel.make_resident(args).unwrap()
+            {
+                let fence = queue.fence.handle;
+                kernel.wait_from_cpu(&[FenceValue { fence, value }], WaitMode::All, None).unwrap();
+            }
+        });
+        w.pass(SETTLED_NS);
+        let low = w.context(COPY);
+        w.submit_packet(low, &ANY);
+        w.pass(SETTLED_NS);
+        let on_copy = |p: &&SubmitCommandVirtual| p.node_ordinal == COPY;
+        let all = || -> Vec<(u32, SubmitCommandFlags)> {
+            let told = w.hooked.told();
+            told.packets.iter().filter(on_copy).map(|p| (p.submission_fence_id, p.flags)).collect()
+        };
+        let paging = SubmitCommandFlags::PAGING;
+        assert_eq!(all(), [(1, paging), (2, NEW)]);
+        w.pass(11 * MS);
+        assert_eq!(requests(w), [3]);
+        let of_copy = |data| match data {
+            InterruptData::DmaPreempted {
+                preemption_fence_id, last_completed_fence_id, ..
+            } => InterruptData::DmaPreempted {
+                node_ordinal: COPY,
+                engine_ordinal: 0,
+                preemption_fence_id,
+                last_completed_fence_id,
+            },
+            _ => InterruptData::DmaCompleted {
+                node_ordinal: COPY,
+                engine_ordinal: 0,
+                submission_fence_id: 4,
+            },
+        };
+        report(w, &[of_copy(preempted(3, 0))]);
+        assert_eq!(all()[2..], [(1, paging | AGAIN), (4, AGAIN)]);
+        report(w, &[of_copy(completed(4))]);
+        paged.join();
+    });
+}
+
+// spec: PRE-041, PRE-042
+#[test]
+fn packets_behind_signals_at_submission_and_before_waits_come_back_where_they_were() {
+    still(|config| config).run(|w| {
+        let (low, high) = (w.context(0), w.context_of(0, Priority::High));
+        let (begun, gate) = (w.monitored(0), w.monitored(0));
+        let first = submit(w, low, &ANY);
+        let flags = SignalFlags::SIGNAL_AT_SUBMISSION;
+        let args =
+            SignalFromGpu2 { contexts: &[low], fences: &at(&begun, 1), flags, cpu_event: None };
+        w.kernel.signal_from_gpu2(args).unwrap();
+        w.wait(begun.handle, 1).unwrap();
+        w.kernel.wait_from_gpu(low, &at(&gate, 1)).unwrap();
+        w.submit_packet(low, &ANY);
+        submit(w, high, &ANY);
+        assert_eq!(requests(w), [2]);
+        // The wait is over while its context is being preempted; what it held stays behind what
+        // came back.
+        w.signal(&gate, 1);
+        w.pass(SETTLED_NS);
+        report(w, &[preempted(2, 0)]);
+        assert_eq!(packets(w)[2], (first, 4, AGAIN));
+        report(w, &[completed(4)]);
+        assert_eq!(packets(w)[3].1, 5);
+        report(w, &[completed(5)]);
+        assert_eq!(begun.value.load(), 1);
+    });
+}
+
+// spec: PRE-071
+#[test]
+fn packets_of_a_lost_device_that_the_driver_never_had_are_cancelled_where_it_wants_to_know() {
+    for aware in [true, false] {
+        let cancels = move |mut config: MachineConfig| {
+            config.driver.cancel_command_aware = aware;
+            config
+        };
+        still(cancels).run(move |w| {
+            let context = w.context(0);
+            (0..4).for_each(|_| _ = submit(w, context, &ANY));
+            assert_eq!(packets(w).len(), 2, "as many as the engine holds");
+            let fault = PageFault { gpu_va: 0x40, what: "a test", ..PageFault::default() };
+            let (node_ordinal, engine_ordinal, faulted_fence_id) = (0, 0, 1);
+            report(
+                w,
+                &[InterruptData::DmaPageFaulted {
+                    node_ordinal,
+                    engine_ordinal,
+                    faulted_fence_id,
+                    fault,
+                }],
+            );
+            assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Faulted(_))));
+            let cancelled = w.hooked.told().cancelled;
+            assert_eq!(cancelled.len(), if aware { 2 } else { 0 });
+            assert!(cancelled.iter().all(|c| c.engine == ENGINE && c.dma_buffer_bytes > 0));
+            report(w, &[completed(2)]);
+            assert_eq!(packets(w).len(), 2, "nothing else is submitted");
+        });
+    }
+}
+
+#[test]
+fn a_cancellation_that_the_driver_refuses_stops_the_adapter() {
+    let cancels = |mut config: MachineConfig| {
+        config.driver.cancel_command_aware = true;
+        config
+    };
+    let (w, _) = still(cancels).run_to_report(|w| {
+        let context = w.context(0);
+        (0..3).for_each(|_| _ = submit(w, context, &ANY));
+        w.hooked.fail_next("CancelCommand", Status::INVALID_PARAMETER);
+        let fault = PageFault { gpu_va: 0x40, what: "a test", ..PageFault::default() };
+        let (node_ordinal, engine_ordinal, faulted_fence_id) = (0, 0, 1);
+        report(
+            w,
+            &[InterruptData::DmaPageFaulted {
+                node_ordinal,
+                engine_ordinal,
+                faulted_fence_id,
+                fault,
+            }],
+        );
+    });
+    let broken = w.machine.adapter().bug_checks();
+    assert_eq!(broken, [BugCheck::CancelCommandFailed(Status::INVALID_PARAMETER)]);
+    assert_eq!(broken[0].code(), Some((0x119, 9)));
+}
+
+/// So much work for each of a context's packets.
+fn long(ns: u64) -> [Command; 1] {
+    [Command::Timed { ns }]
+}
+
+// spec: PRE-003
+#[test]
+fn a_saturated_engine_does_not_hold_up_who_is_of_higher_priority() {
+    world().run(|w| {
+        let (low, high) = (w.context(0), w.context_of(0, Priority::High));
+        (0..20).for_each(|_| w.submit_packet(low, &long(50 * MS)));
+        w.pass(30 * MS);
+        let fence = w.monitored(0);
+        for round in 1..=3 {
+            let before = w.platform.now();
+            w.submit_packet(high, &long(MS));
+            w.kernel.signal_from_gpu(high, &at(&fence, round)).unwrap();
+            w.wait(fence.handle, round).unwrap();
+            let took_ns = w.platform.now().since(before);
+            assert!(took_ns <= 51 * MS, "the packet that runs, at most, and its own: {took_ns} ns");
+            w.pass(10 * MS);
+        }
+        let stats = w.machine.adapter().stats();
+        assert!(stats.preemptions >= 3, "{stats:?}");
+        assert!(stats.packets_preempted >= 3, "{stats:?}");
+    });
+}
+
+// spec: PRE-033
+#[test]
+fn work_that_was_preempted_ends_with_the_result_that_it_would_have_had() {
+    world().run(|w| {
+        let (low, high) = (w.context(0), w.context_of(0, Priority::High));
+        let (memory, va) = w.bytes(4096);
+        // Each packet reads what the one before it wrote: one that ran twice, or not at all, would
+        // show.
+        for step in 0..32u64 {
+            let copied = Command::Copy {
+                source: GpuVa(va + step * 8),
+                destination: GpuVa(va + step * 8 + 8),
+                bytes: 8,
+            };
+            let begin = if step == 0 { vec![store(va, 77)] } else { vec![] };
+            let work = [Command::Timed { ns: MS }, copied, Command::Timed { ns: MS }];
+            let all: Vec<Command> = begin.into_iter().chain(work).collect();
+            w.submit_packet(low, &all);
+        }
+        let (low_done, high_done) = (w.monitored(0), w.monitored(0));
+        w.kernel.signal_from_gpu(low, &at(&low_done, 1)).unwrap();
+        for round in 1..=16 {
+            w.pass(3 * MS);
+            w.submit_packet(high, &long(MS / 4));
+            w.kernel.signal_from_gpu(high, &at(&high_done, round)).unwrap();
+        }
+        w.kernel.wait_from_cpu(&at(&low_done, 1), WaitMode::All, None).unwrap();
+        w.wait(high_done.handle, 16).unwrap();
+        let mut words = vec![0; 33 * 8];
+        memory.read(0, &mut words).unwrap();
+        assert!(words.chunks_exact(8).all(|word| word == 77u64.to_le_bytes()), "{words:?}");
+        assert!(w.machine.adapter().stats().packets_preempted > 8);
+    });
+}
+
+#[test]
+fn equals_take_turns_in_the_middle_of_what_they_run() {
+    let short = |mut config: MachineConfig| {
+        config.kernel.quantum_ns = MS;
+        config
+    };
+    world_with(short).run(|w| {
+        let contexts = [w.context(0), w.context(0)];
+        let fence = w.monitored(0);
+        for (value, context) in (1..).zip(contexts) {
+            (0..4).for_each(|_| {
+                w.submit_packet(
+                    context,
+                    &[Command::Timed { ns: 3 * MS }, Command::Timed { ns: 3 * MS }],
+                )
+            });
+            w.kernel.signal_from_gpu(context, &at(&fence, value)).unwrap();
+        }
+        w.wait(fence.handle, 2).unwrap();
+        assert!(w.machine.adapter().stats().preemptions >= 4);
+    });
+}
+
+// spec: PRE-012
+#[test]
+fn hardware_that_keeps_the_last_context_is_turned_away_from_it() {
+    for lazy in [true, false] {
+        let keeps = move |mut config: MachineConfig| {
+            config.driver.lazy_context_switch = lazy;
+            config
+        };
+        let w = world_with(keeps).run(move |w| {
+            let context = w.context(0);
+            let fence = w.monitored(0);
+            for value in 1..=2 {
+                w.submit_packet(context, &ANY);
+                w.kernel.signal_from_gpu(context, &at(&fence, value)).unwrap();
+                w.wait(fence.handle, value).unwrap();
+                w.pass(MS);
+            }
+        });
+        let switches: Vec<_> =
+            packets(&w).into_iter().filter(|(_, _, flags)| *flags != NEW).collect();
+        match lazy {
+            true => {
+                let switch = SubmitCommandFlags::CONTEXT_SWITCH;
+                assert_eq!(
+                    switches,
+                    [(0, 2, switch), (0, 4, switch)],
+                    "once for each time that it fell idle"
+                );
+            }
+            false => assert_eq!(switches, []),
+        }
+    }
+}
+
+#[test]
+fn preemption_works_on_threads_too() {
+    let w = host_world();
+    let (low, high) = (w.context(0), w.context_of(0, Priority::High));
+    let (low_done, high_done) = (w.monitored(0), w.monitored(0));
+    for _ in 0..20 {
+        w.submit_packet(low, &long(200_000));
+    }
+    w.kernel.signal_from_gpu(low, &at(&low_done, 1)).unwrap();
+    for value in 1..=20 {
+        w.submit_packet(high, &ANY);
+        w.kernel.signal_from_gpu(high, &at(&high_done, value)).unwrap();
+        w.wait(high_done.handle, value).unwrap();
+    }
+    w.wait(low_done.handle, 1).unwrap();
+    assert_eq!(w.machine.adapter().bug_checks(), []);
+    assert_eq!(w.machine.driver().violations(), []);
+}

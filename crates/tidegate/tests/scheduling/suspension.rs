@@ -1,0 +1,289 @@
+//! Hardware contexts off the run list and back: what goes on meanwhile, how the driver answers, and
+//! what becomes of one that does not; and engines that say that they hang.
+
+use crate::world::{UserQueue, World, signal_packet, wait_packet, world, world_with};
+use std::sync::Arc;
+use tidegate::calls::{DeviceState, DoorbellStatus, Handle};
+use tidegate::ddi::layout::EngineState;
+use tidegate::ddi::{InterruptData, OsHandle, Status};
+use tidegate::dxgkrnl::BugCheck;
+use tidegate::gpu_abi::Command;
+use tidegate::kmd::DoorbellModel;
+use tidegate::platform::WaitEnd;
+
+const SETTLED_NS: u64 = 100_000;
+
+fn status(queue: &UserQueue) -> DoorbellStatus {
+    DoorbellStatus::from_word(queue.doorbell.status.load())
+}
+
+/// The kernel's handle of the context made last.
+fn last_context(w: &World) -> OsHandle {
+    w.hooked.told().contexts.last().unwrap().0.os_handle
+}
+
+fn acknowledge(w: &World, context: OsHandle, suspend_fence: u64) {
+    w.hooked.raise(&[InterruptData::SuspendContextCompleted { context, suspend_fence }]);
+}
+
+// spec: UMS-044, UMS-047
+#[test]
+fn what_is_rung_while_suspended_runs_on_resume_without_another_ring() {
+    let w = world().run(|w| {
+        let (queue, fence) = (w.connected_queue(0), w.native(0));
+        queue.push(&signal_packet(&fence, 1, u32::MAX));
+        w.wait(fence.handle, 1).unwrap();
+        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        assert!(suspended.is_complete());
+        queue.push(&signal_packet(&fence, 2, u32::MAX));
+        queue.push(&signal_packet(&fence, 3, u32::MAX));
+        w.pass(SETTLED_NS);
+        assert_eq!((fence.value.load(), status(&queue)), (1, DoorbellStatus::Connected));
+        suspended.resume();
+        w.wait(fence.handle, 3).unwrap();
+    });
+    assert_eq!(w.machine.adapter().stats().suspensions, 1);
+}
+
+// spec: UMS-045
+#[test]
+fn a_suspended_queue_can_lose_its_doorbell_and_get_it_back() {
+    let one = |mut config: tidegate::MachineConfig| {
+        config.driver.doorbells = DoorbellModel::Dedicated { physical: 1 };
+        config
+    };
+    world_with(one).run(|w| {
+        let (victim, fence) = (w.connected_queue(0), w.native(0));
+        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        victim.push(&signal_packet(&fence, 1, u32::MAX));
+        let (other, other_fence) = (w.connected_queue(0), w.native(0));
+        assert_eq!(status(&victim), DoorbellStatus::DisconnectedRetry);
+        other.push(&signal_packet(&other_fence, 1, u32::MAX));
+        // A context that was made later is not held.
+        w.wait(other_fence.handle, 1).unwrap();
+        victim.connect(w).unwrap();
+        victim.push(&signal_packet(&fence, 2, u32::MAX));
+        w.pass(SETTLED_NS);
+        assert_eq!(fence.value.load(), 0);
+        drop(suspended);
+        w.wait(fence.handle, 2).unwrap();
+    });
+}
+
+#[test]
+fn a_wait_that_comes_true_while_its_queue_is_suspended_has_come_true() {
+    world().run(|w| {
+        let (queue, gate, done) = (w.connected_queue(0), w.native(0), w.native(0));
+        queue.push(&wait_packet(&gate, 1, u32::MAX));
+        queue.push(&signal_packet(&done, 1, u32::MAX));
+        w.pass(SETTLED_NS);
+        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        w.signal(&gate, 1);
+        w.pass(SETTLED_NS);
+        assert_eq!(done.value.load(), 0);
+        suspended.resume();
+        w.wait(done.handle, 1).unwrap();
+    });
+}
+
+#[test]
+fn a_kernel_mode_queue_stands_still_too() {
+    world().run(|w| {
+        let queue = w.hw_queue();
+        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        w.submit(&queue, 1, &[Command::Timed { ns: 10 }]);
+        w.pass(SETTLED_NS);
+        assert_eq!(queue.progress_value.load(), 0);
+        suspended.resume();
+        w.wait(queue.progress_fence, 1).unwrap();
+    });
+}
+
+// spec: UMS-043, UMS-046, UMS-048
+#[test]
+fn the_suspend_fence_rises_and_the_last_hold_resumes() {
+    world().run(|w| {
+        let contexts = [w.hw_context(0), w.hw_context(1)].len();
+        w.driver.take();
+        for round in 1..=3 {
+            let first = w.machine.adapter().suspend_contexts().unwrap();
+            let second = w.machine.adapter().suspend_contexts().unwrap();
+            assert_eq!(w.driver.take_names(), vec!["SuspendContext"; contexts]);
+            first.resume();
+            assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "somebody else holds them");
+            second.resume();
+            assert_eq!(w.driver.take_names(), vec!["ResumeContext"; contexts]);
+            let told = w.hooked.told().suspensions;
+            assert!(told[told.len() - contexts..].iter().all(|(_, fence)| *fence == round));
+        }
+    });
+}
+
+// spec: UMS-048
+#[test]
+fn a_pending_suspension_is_over_with_the_acknowledgement_of_its_own_request() {
+    let w = world().run(|w| {
+        w.hw_context(0);
+        let context = last_context(w);
+        w.hooked.suspend_later(true);
+        let suspend = |w: &World| {
+            let (adapter, done) = (w.machine.adapter().clone(), w.platform.event(true));
+            let (held, told) = (w.platform.event(true), done.clone());
+            let release = held.clone();
+            w.platform.spawn("who suspends", move || {
+                let suspended = adapter.suspend_contexts().unwrap();
+                assert!(suspended.is_complete());
+                told.set(tidegate::platform::Step::ThreadWake);
+                assert_eq!(held.wait(), WaitEnd::Woken);
+                suspended.resume();
+            });
+            (done, release)
+        };
+        let (done, release) = suspend(w);
+        w.pass(SETTLED_NS);
+        assert!(!done.is_set());
+        acknowledge(w, context, 1);
+        w.pass(SETTLED_NS);
+        assert!(done.is_set());
+        release.set(tidegate::platform::Step::ThreadWake);
+        w.pass(SETTLED_NS);
+        let (done, release) = suspend(w);
+        w.pass(SETTLED_NS);
+        acknowledge(w, context, 1);
+        w.pass(SETTLED_NS);
+        assert!(!done.is_set(), "that was about the request before");
+        acknowledge(w, context, 2);
+        w.pass(SETTLED_NS);
+        assert!(done.is_set());
+        release.set(tidegate::platform::Step::ThreadWake);
+        w.pass(SETTLED_NS);
+        // One that nobody waits for any more.
+        acknowledge(w, context, 2);
+        w.pass(SETTLED_NS);
+    });
+    assert_eq!(w.machine.adapter().stats().stale_suspend_acknowledgements, 2);
+}
+
+#[test]
+fn an_acknowledgement_may_come_before_the_driver_s_call_returns() {
+    world().run(|w| {
+        w.hw_context(0);
+        w.hooked.suspend_later(true);
+        let (hooked, context, platform) =
+            (Arc::clone(&w.hooked), last_context(w), w.platform.clone());
+        w.hooked.on("SuspendContext", move || {
+            hooked.raise(&[InterruptData::SuspendContextCompleted { context, suspend_fence: 1 }]);
+            platform.sleep_until(platform.now().after(SETTLED_NS));
+        });
+        assert!(w.machine.adapter().suspend_contexts().unwrap().is_complete());
+    });
+}
+
+#[test]
+fn who_does_not_acknowledge_in_time_is_lost() {
+    let later = |mut config: tidegate::MachineConfig| {
+        config.kernel.tdr.delay_ns = 1_000_000;
+        config
+    };
+    world_with(later).run(|w| {
+        let queue = w.connected_queue(0);
+        w.hooked.suspend_later(true);
+        let before = w.platform.now();
+        let suspended = w.machine.adapter().suspend_contexts().unwrap();
+        assert_eq!(w.platform.now().since(before), 1_000_000);
+        assert!(!suspended.is_complete());
+        w.driver.take();
+        suspended.resume();
+        assert_eq!(w.driver.take_names(), Vec::<&str>::new(), "what is lost does not run again");
+        assert_eq!(status(&queue), DoorbellStatus::DisconnectedAbort);
+        assert!(
+            matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(what)) if what.contains("node 0"))
+        );
+        assert_eq!(queue.queue.progress_value.load(), u64::MAX);
+    });
+}
+
+#[test]
+fn a_driver_that_refuses_loses_the_device_too() {
+    world().run(|w| {
+        w.hw_context(0);
+        w.hooked.fail_next("SuspendContext", Status::INVALID_PARAMETER);
+        assert!(!w.machine.adapter().suspend_contexts().unwrap().is_complete());
+        assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(_))));
+    });
+}
+
+#[test]
+fn acknowledgements_of_nothing_break_the_contract() {
+    for known in [true, false] {
+        let (w, _) = world().run_to_report(move |w| {
+            w.hw_context(0);
+            let context = if known { last_context(w) } else { OsHandle(7) };
+            acknowledge(w, context, 1);
+            w.pass(SETTLED_NS);
+            assert!(w.machine.adapter().suspend_contexts().is_err());
+        });
+        let broken = w.machine.adapter().bug_checks();
+        if known {
+            assert!(matches!(
+                broken[..],
+                [BugCheck::UnknownSuspendFence { acknowledged: 1, requested: 0, .. }]
+            ));
+        } else {
+            assert_eq!(broken, [BugCheck::UnknownContext(7)]);
+        }
+    }
+}
+
+// spec: UMS-053
+#[test]
+fn an_engine_that_hangs_costs_those_whose_work_it_holds() {
+    world().run(|w| {
+        let device = w.kernel.create_device().unwrap();
+        let (idle, busy) = (w.connected_queue(0), w.connected_queue(1));
+        let fence = w.native(0);
+        idle.push(&signal_packet(&fence, 1, u32::MAX));
+        w.wait(fence.handle, 1).unwrap();
+        let hung = |w: &World, node_ordinal: u32| {
+            let new_state = EngineState::Hung;
+            w.hooked.raise(&[InterruptData::EngineStateChange {
+                node_ordinal,
+                engine_ordinal: 0,
+                new_state,
+            }]);
+            w.pass(SETTLED_NS);
+        };
+        busy.doorbell.last_queued.store(1);
+        hung(w, 0);
+        assert_eq!(w.kernel.device_state(w.device), Ok(DeviceState::Active), "engine 0 holds nothing");
+        hung(w, 1);
+        assert!(
+            matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(what)) if what.contains("node 1"))
+        );
+        assert_eq!([&idle, &busy].map(status), [DoorbellStatus::DisconnectedAbort; 2]);
+        assert_eq!(w.kernel.device_state(device), Ok(DeviceState::Active));
+        let _: Handle = device;
+    });
+}
+
+// spec: UMS-053
+#[test]
+fn packets_and_kernel_mode_queues_hang_too() {
+    for packets in [true, false] {
+        world().run(move |w| {
+            if packets {
+                w.submit_packet(w.context(0), &[Command::Timed { ns: 10_000_000 }]);
+            } else {
+                w.submit(&w.hw_queue(), 1, &[Command::Timed { ns: 10_000_000 }]);
+            }
+            let (node_ordinal, new_state) = (0, EngineState::Hung);
+            w.hooked.raise(&[InterruptData::EngineStateChange {
+                node_ordinal,
+                engine_ordinal: 0,
+                new_state,
+            }]);
+            w.pass(SETTLED_NS);
+            assert!(matches!(w.kernel.device_state(w.device), Ok(DeviceState::Hung(_))));
+        });
+    }
+}

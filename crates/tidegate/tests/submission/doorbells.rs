@@ -1,0 +1,521 @@
+//! Doorbells beyond the plain one: what must be stated before one can be had, the secondary
+//! address, the resize of a ring, the location that all queues of a process share, who is
+//! victimised, and that ringing again is harmless.
+
+use crate::world::{UserQueue, World, signal_packet, start_with, world, world_with};
+use std::sync::Arc;
+use tidegate::calls::{
+    AllocationKind, CreateAllocation, CreateDoorbell, CreateDoorbellFlags, Doorbell,
+    DoorbellStatus, Placement, Status,
+};
+use tidegate::ddi::{
+    ConnectDoorbellFlags, ConnectedDoorbell, DisconnectReason, Driver, DriverHandle, DriverLayer,
+    OsHandle, Passive, UserModeSubmissionCaps,
+};
+use tidegate::gpu_abi::{CONTROL_WORDS, DOORBELL_VALUE_WORD, SLOT_BYTES, global_parts};
+use tidegate::kmd::DoorbellModel;
+
+const SETTLED_NS: u64 = 100_000;
+
+fn with(model: DoorbellModel) -> World {
+    world_with(move |mut config| {
+        config.driver.doorbells = model;
+        config
+    })
+}
+
+fn status_of(doorbell: &Doorbell) -> DoorbellStatus {
+    DoorbellStatus::from_word(doorbell.status.load())
+}
+
+fn status(queue: &UserQueue) -> DoorbellStatus {
+    status_of(&queue.doorbell)
+}
+
+/// Another doorbell for `queue`, with a ring and a control area of its own.
+fn another(w: &World, queue: &UserQueue, flags: CreateDoorbellFlags) -> Result<UserQueue, Status> {
+    let made = w.user_queue(0);
+    w.kernel.destroy_doorbell(made.doorbell.handle)?;
+    let args = CreateDoorbell {
+        hw_queue: queue.queue.handle,
+        ring: made.ring.handle,
+        control: made.control.handle,
+        flags,
+        private_data: Vec::new(),
+    };
+    let doorbell = w.kernel.create_doorbell(args)?;
+    Ok(made.with_doorbell(doorbell))
+}
+
+#[test]
+// spec: UMS-012
+fn a_doorbell_on_a_node_without_the_flag_is_not_supported() {
+    let w = world_with(|mut config| {
+        config.driver.nodes[1].user_mode_submission = false;
+        config
+    });
+    let (queue, other) = (w.user_queue(0), w.hw_queue_on(1));
+    let args = CreateDoorbell {
+        hw_queue: other.handle,
+        ring: queue.ring.handle,
+        control: queue.control.handle,
+        flags: CreateDoorbellFlags::empty(),
+        private_data: Vec::new(),
+    };
+    assert_eq!(w.kernel.create_doorbell(args.clone()).err(), Some(Status::NOT_SUPPORTED));
+    // On a node that has it, a queue of the other kind is the caller's mistake.
+    let kernel_mode = CreateDoorbell { hw_queue: w.hw_queue_on(0).handle, ..args };
+    assert_eq!(w.kernel.create_doorbell(kernel_mode).err(), Some(Status::INVALID_PARAMETER));
+}
+
+// spec: UMS-172
+#[test]
+fn private_data_of_a_doorbell_come_back_as_the_driver_left_them() {
+    let w = world();
+    let made = w.user_queue(0);
+    w.kernel.destroy_doorbell(made.doorbell.handle).unwrap();
+    for given in [vec![], vec![7], (0..16).collect::<Vec<u8>>()] {
+        let args = CreateDoorbell {
+            hw_queue: made.queue.handle,
+            ring: made.ring.handle,
+            control: made.control.handle,
+            flags: CreateDoorbellFlags::empty(),
+            private_data: given.clone(),
+        };
+        let doorbell = w.kernel.create_doorbell(args).unwrap();
+        let answered: Vec<u8> = given.iter().map(|byte| byte + 1).collect();
+        assert_eq!(doorbell.private_data, answered);
+        w.kernel.destroy_doorbell(doorbell.handle).unwrap();
+    }
+}
+
+/// A driver that states other doorbell sizes than the one behind it, and can forget the secondary
+/// page.
+struct Stating {
+    inner: Arc<dyn Driver>,
+    caps: UserModeSubmissionCaps,
+    forgets_secondary: bool,
+}
+
+impl DriverLayer for Stating {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn query_user_mode_submission_caps(&self, _level: &Passive) -> UserModeSubmissionCaps {
+        self.caps
+    }
+
+    fn connect_doorbell(
+        &self,
+        level: &Passive,
+        doorbell: DriverHandle,
+        flags: ConnectDoorbellFlags,
+    ) -> Result<ConnectedDoorbell, Status> {
+        let mut connected = self.inner.connect_doorbell(level, doorbell, flags)?;
+        if self.forgets_secondary {
+            connected.secondary = None;
+        }
+        Ok(connected)
+    }
+}
+
+fn stating(caps: UserModeSubmissionCaps, forgets_secondary: bool) -> World {
+    start_with(|c| c, None, move |inner| Arc::new(Stating { inner, caps, forgets_secondary }))
+        .unwrap()
+}
+
+#[test]
+// spec: UMS-014
+fn dummy_page_and_rotated_page_are_as_large_as_the_driver_says_a_doorbell_is() {
+    let sizes = |doorbell_size_bytes, secondary_doorbell_size_bytes| UserModeSubmissionCaps {
+        doorbell_size_bytes,
+        secondary_doorbell_size_bytes,
+    };
+    for (bytes, words) in [(8, 1), (12, 2), (64, 8)] {
+        let w = stating(sizes(bytes, Some(2 * bytes)), false);
+        let queue = w.user_queue(0);
+        assert_eq!(queue.doorbell.mapping.page().len(), words);
+        queue.connect(&w).unwrap();
+        let second = another(&w, &w.user_queue(0), CreateDoorbellFlags::empty()).err();
+        assert_eq!(second, Some(Status::INVALID_PARAMETER), "it has one");
+        let second = w.user_queue(0);
+        w.kernel.destroy_doorbell(second.doorbell.handle).unwrap();
+        let second = another(&w, &second, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap();
+        assert_eq!(
+            second.doorbell.secondary.unwrap().page().len(),
+            (2 * words).min(2 * bytes as usize / 8)
+        );
+    }
+    // A page that is smaller than what was stated is no doorbell.
+    let w = stating(sizes(128, None), false);
+    let queue = w.user_queue(0);
+    assert_eq!(queue.connect(&w), Err(Status::DEVICE_REMOVED));
+    assert_eq!(w.machine.adapter().bug_checks().len(), 1);
+}
+
+#[test]
+// spec: UMS-150
+fn a_secondary_address_rings_the_same_queue() {
+    world().run(|w| {
+        let first = w.user_queue(0);
+        assert!(first.doorbell.secondary.is_none(), "it was not asked for");
+        w.kernel.destroy_doorbell(first.doorbell.handle).unwrap();
+        let (queue, fence) = (
+            another(w, &first, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap(),
+            w.native(0),
+        );
+        let secondary = queue.doorbell.secondary.clone().unwrap();
+        let dummies = [queue.doorbell.mapping.page(), secondary.page()];
+        queue.put(&signal_packet(&fence, 1, u32::MAX));
+        queue.ring_secondary();
+        w.pass(SETTLED_NS);
+        assert_eq!(fence.value.load(), 0, "a dummy page, too");
+        queue.connect(w).unwrap();
+        queue.ring_secondary();
+        w.wait(fence.handle, 1).unwrap();
+        queue.push(&signal_packet(&fence, 2, u32::MAX));
+        w.wait(fence.handle, 2).unwrap();
+        let (hw_queue, doorbell) = last_os_handles(w);
+        take_away(w, (hw_queue, doorbell), DisconnectReason::Retry).unwrap();
+        let now = [queue.doorbell.mapping.page(), secondary.page()];
+        assert!(now.iter().zip(&dummies).all(|(now, dummy)| now.same(dummy)));
+    });
+}
+
+#[test]
+// spec: UMS-150
+fn a_secondary_address_is_had_where_the_adapter_offers_one() {
+    let w = world_with(|mut config| {
+        config.driver.secondary_doorbells = false;
+        config
+    });
+    let queue = w.user_queue(0);
+    w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
+    w.driver.take();
+    let refused = another(&w, &queue, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).err();
+    assert_eq!(refused, Some(Status::NOT_SUPPORTED));
+    drop(queue);
+    drop(w);
+    // A driver that offers one and does not give it breaks the contract.
+    let caps =
+        UserModeSubmissionCaps { doorbell_size_bytes: 8, secondary_doorbell_size_bytes: Some(8) };
+    let w = stating(caps, true);
+    let queue = w.user_queue(0);
+    w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
+    let queue = another(&w, &queue, CreateDoorbellFlags::REQUIRE_SECONDARY_CPU_VA).unwrap();
+    assert_eq!(queue.connect(&w), Err(Status::DEVICE_REMOVED));
+    assert_eq!(w.machine.adapter().bug_checks().len(), 1);
+}
+
+/// The kernel's handles of all queues with their doorbells, in the order of the doorbells.
+fn all_os_handles(w: &World) -> Vec<(OsHandle, OsHandle)> {
+    let told = w.hooked.told();
+    let queue_of =
+        |hw_queue| told.queues.iter().find(|(_, driver)| *driver == hw_queue).unwrap().0.os_handle;
+    told.doorbells.iter().map(|(made, _)| (queue_of(made.hw_queue), made.os_handle)).collect()
+}
+
+/// Those made last.
+fn last_os_handles(w: &World) -> (OsHandle, OsHandle) {
+    *all_os_handles(w).last().unwrap()
+}
+
+fn take_away(w: &World, of: (OsHandle, OsHandle), reason: DisconnectReason) -> Result<(), Status> {
+    w.hooked.start_info().callbacks.disconnect_doorbell(&Passive::enter(), of.0, of.1, reason)
+}
+
+#[test]
+// spec: UMS-030
+fn a_queue_has_one_doorbell_and_a_resize_ends_the_one_before() {
+    world().run(|w| {
+        let (old, fence) = (w.connected_queue(0), w.native(0));
+        old.push(&signal_packet(&fence, 1, u32::MAX));
+        w.wait(fence.handle, 1).unwrap();
+        w.driver.take();
+        assert_eq!(
+            another(w, &old, CreateDoorbellFlags::empty()).err(),
+            Some(Status::INVALID_PARAMETER),
+            "a queue has one"
+        );
+        // The kernel itself refuses. The driver would refuse as well, but gets only the call for
+        // the spare queue that `another` makes.
+        let made =
+            w.driver.take_names().into_iter().filter(|name| *name == "CreateDoorbell").count();
+        assert_eq!(made, 1);
+        // A create that fails leaves the old one as it was.
+        let resize = CreateDoorbellFlags::RESIZE_RING_BUFFER_OPERATION;
+        let spare = w.user_queue(0);
+        w.hooked.fail_next("CreateDoorbell", Status::NO_MEMORY);
+        let args = CreateDoorbell {
+            hw_queue: old.queue.handle,
+            ring: spare.ring.handle,
+            control: spare.control.handle,
+            flags: resize,
+            private_data: Vec::new(),
+        };
+        assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::NO_MEMORY));
+        assert_eq!(status(&old), DoorbellStatus::Connected);
+        w.driver.take();
+        let new = another(w, &old, resize).unwrap();
+        let called: Vec<&str> =
+            w.driver.take_names().into_iter().filter(|name| name.contains("Doorbell")).collect();
+        assert_eq!(
+            called,
+            ["CreateDoorbell", "DestroyDoorbell", "CreateDoorbell", "DisconnectDoorbell"]
+        );
+        assert_eq!(status(&old), DoorbellStatus::DisconnectedAbort);
+        assert_eq!(status(&new), DoorbellStatus::DisconnectedRetry);
+        assert_eq!(old.connect(w), Err(Status::DEVICE_REMOVED));
+        // The new ring works, with its pointers from 0; the old one is not looked at any more.
+        new.connect(w).unwrap();
+        old.push(&signal_packet(&fence, 7, u32::MAX));
+        new.push(&signal_packet(&fence, 2, u32::MAX));
+        w.wait(fence.handle, 2).unwrap();
+        w.pass(SETTLED_NS);
+        assert_eq!(fence.value.load(), 2);
+        w.kernel.destroy_doorbell(old.doorbell.handle).unwrap();
+        new.push(&signal_packet(&fence, 3, u32::MAX));
+        w.wait(fence.handle, 3).unwrap();
+        assert_eq!(w.machine.driver().violations(), []);
+        // The old one may be destroyed first as well: then there is nothing to supersede.
+        w.kernel.destroy_doorbell(new.doorbell.handle).unwrap();
+        let third = another(w, &old, resize).unwrap();
+        third.connect(w).unwrap();
+        third.push(&signal_packet(&fence, 4, u32::MAX));
+        w.wait(fence.handle, 4).unwrap();
+    });
+}
+
+#[test]
+// spec: UMS-180
+fn a_doorbell_takes_ring_and_control_area_of_its_own_device_only() {
+    let w = world();
+    let queue = w.user_queue(0);
+    w.kernel.destroy_doorbell(queue.doorbell.handle).unwrap();
+    let other = w.kernel.create_device().unwrap();
+    let allocate = |bytes, kind| {
+        let args = CreateAllocation { device: other, bytes, kind, placement: Placement::System };
+        w.kernel.create_allocation(args).unwrap()
+    };
+    let ring = allocate(64 * SLOT_BYTES, AllocationKind::Bulk);
+    let control = allocate(CONTROL_WORDS as u64 * 8, AllocationKind::Protocol);
+    for (ring, control) in [(&ring, &control), (&ring, &queue.control), (&queue.ring, &control)] {
+        let args = CreateDoorbell {
+            hw_queue: queue.queue.handle,
+            ring: ring.handle,
+            control: control.handle,
+            flags: CreateDoorbellFlags::empty(),
+            private_data: Vec::new(),
+        };
+        assert_eq!(w.kernel.create_doorbell(args).err(), Some(Status::INVALID_PARAMETER));
+    }
+    // The refused calls keep nothing: the other device and its memory go, and the queue's own ring
+    // still works.
+    w.kernel.destroy_device(other).unwrap();
+    another(&w, &queue, CreateDoorbellFlags::empty()).unwrap().connect(&w).unwrap();
+}
+
+#[test]
+// spec: UMS-096
+fn the_page_is_the_dummy_page_again_when_a_doorbell_is_taken_away() {
+    for model in [DoorbellModel::Dedicated { physical: 4 }, DoorbellModel::Global] {
+        let w = with(model);
+        let queue = w.user_queue(0);
+        let dummy = queue.doorbell.mapping.page();
+        queue.connect(&w).unwrap();
+        assert!(!queue.doorbell.mapping.page().same(&dummy));
+        let (seen, mapping, state) =
+            (dummy.clone(), queue.doorbell.mapping.clone(), queue.doorbell.status.clone());
+        // As the driver finds it when the callback has returned, before it touches the hardware.
+        take_away(&w, last_os_handles(&w), DisconnectReason::Retry).unwrap();
+        assert!(mapping.page().same(&seen));
+        assert_eq!(state.load(), DoorbellStatus::DisconnectedRetry as u64);
+    }
+}
+
+#[test]
+// spec: UMS-005, UMS-100
+fn a_global_doorbell_is_one_location_and_its_value_tells_who_rang() {
+    let w = with(DoorbellModel::Global).run(|w| {
+        let queues: Vec<_> = (0..70).map(|n| (w.connected_queue(n % 3), w.native(0))).collect();
+        let place = queues[0].0.doorbell.mapping.page();
+        assert!(queues.iter().all(|(queue, _)| queue.doorbell.mapping.page().same(&place)));
+        // Everybody rings before any engine looks: the word keeps the last ring alone, and each is
+        // heard.
+        for round in 1..=3 {
+            for (queue, fence) in &queues {
+                queue.push(&signal_packet(fence, round, u32::MAX));
+            }
+            let last = global_parts(place.word(DOORBELL_VALUE_WORD).load());
+            assert_eq!(last.1, round, "the write pointer of whoever rang last");
+            for (queue, fence) in &queues {
+                w.wait(fence.handle, round).unwrap();
+                assert_eq!(status(queue), DoorbellStatus::Connected);
+            }
+        }
+        // A value that names a queue that is not there, or another's pointer, is a ring of
+        // nobody's.
+        place.store(DOORBELL_VALUE_WORD, u64::MAX);
+        let (first, fence) = &queues[0];
+        first.put(&signal_packet(fence, 4, u32::MAX));
+        w.pass(SETTLED_NS);
+        assert_eq!(fence.value.load(), 3);
+        first.ring();
+        w.wait(fence.handle, 4).unwrap();
+        let signals = w.machine.gpu().stats().signals;
+        assert_eq!(signals, 70 * 3 + 1, "each packet runs once");
+    });
+    assert_eq!(w.machine.adapter().stats().doorbell_victims, 0);
+}
+
+#[test]
+fn another_process_has_another_location() {
+    let w = with(DoorbellModel::Global);
+    let queue = w.connected_queue(0);
+    let other = w.machine.open("other").unwrap();
+    let device = other.create_device().unwrap();
+    let context = other
+        .create_hw_context(tidegate::calls::CreateHwContext {
+            device,
+            node_ordinal: 0,
+            engine_affinity: 0,
+        })
+        .unwrap();
+    let hw_queue = other
+        .create_hw_queue(tidegate::calls::CreateHwQueue {
+            hw_context: context,
+            user_mode_submission: true,
+            priority: tidegate::calls::Priority::Normal,
+            tag: 2,
+            lane: 0,
+        })
+        .unwrap();
+    let allocate = |bytes, kind| {
+        let placement = tidegate::calls::Placement::System;
+        other
+            .create_allocation(tidegate::calls::CreateAllocation { device, bytes, kind, placement })
+            .unwrap()
+    };
+    let ring = allocate(64 * SLOT_BYTES, tidegate::calls::AllocationKind::Bulk);
+    let control = allocate(CONTROL_WORDS as u64 * 8, tidegate::calls::AllocationKind::Protocol);
+    let doorbell = other
+        .create_doorbell(CreateDoorbell {
+            hw_queue: hw_queue.handle,
+            ring: ring.handle,
+            control: control.handle,
+            flags: CreateDoorbellFlags::empty(),
+            private_data: Vec::new(),
+        })
+        .unwrap();
+    other.connect_doorbell(doorbell.handle).unwrap();
+    assert!(!doorbell.mapping.page().same(&queue.doorbell.mapping.page()));
+}
+
+#[test]
+// spec: UMS-007
+fn the_least_recently_rung_doorbell_gives_way() {
+    with(DoorbellModel::Dedicated { physical: 3 }).run(|w| {
+        let queues: Vec<_> = (0..5).map(|_| (w.user_queue(0), w.native(0))).collect();
+        let submit = |n: usize, value| {
+            let (queue, fence) = &queues[n];
+            queue.push(&signal_packet(fence, value, u32::MAX));
+            w.wait(fence.handle, value).unwrap();
+        };
+        let connected =
+            || (0..5).filter(|n| status(&queues[*n].0).is_connected()).collect::<Vec<usize>>();
+        for (queue, _) in &queues[..3] {
+            queue.connect(w).unwrap();
+        }
+        // 0 connected first and is rung last: 1 and then 2 are older.
+        for (n, value) in [(1, 1), (2, 1), (0, 1)] {
+            submit(n, value);
+        }
+        queues[3].0.connect(w).unwrap();
+        assert_eq!(connected(), [0, 2, 3]);
+        submit(2, 2);
+        queues[4].0.connect(w).unwrap();
+        assert_eq!(connected(), [2, 3, 4], "a connect counts as a ring");
+        submit(3, 1);
+        queues[0].0.connect(w).unwrap();
+        assert_eq!(connected(), [0, 3, 4]);
+    });
+}
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// One queue's submissions among repeated and stale rings, notifications, lost doorbells and
+/// connects.
+fn rings_at_random(model: DoorbellModel, seed: u64) {
+    with(model).run(move |w| {
+        let mut dice = Dice(seed);
+        let queues = [(); 3].map(|()| (w.user_queue(0), w.native(0)));
+        let handles = all_os_handles(w);
+        let mut queued = [0; 3];
+        for _ in 0..120 {
+            let n = dice.throw(3) as usize;
+            let (queue, fence) = &queues[n];
+            match dice.throw(8) {
+                0 | 1 => {
+                    queued[n] += 1;
+                    queue.put(&signal_packet(fence, queued[n], u32::MAX));
+                }
+                2 | 3 => queue.ring(),
+                4 => queue
+                    .doorbell
+                    .mapping
+                    .store(DOORBELL_VALUE_WORD, queue.stale(dice.throw(queued[n] + 1))),
+                5 => queue.connect(w).unwrap(),
+                6 => take_away(w, handles[n], DisconnectReason::Retry).unwrap(),
+                _ => w.kernel.notify_work_submission(queue.doorbell.handle).unwrap(),
+            }
+            if dice.throw(4) == 0 {
+                w.pass(1_000);
+            }
+            // A ring of 64 slots is not overrun.
+            if queued[n] % 48 == 47 {
+                queue.connect(w).unwrap();
+                queue.ring();
+                w.wait(fence.handle, queued[n]).unwrap();
+            }
+        }
+        for ((queue, fence), value) in queues.iter().zip(queued) {
+            // The published loop: ring, look, connect and ring again.
+            loop {
+                queue.ring();
+                if status(queue).is_connected() {
+                    break;
+                }
+                queue.connect(w).unwrap();
+            }
+            w.wait(fence.handle, value).unwrap();
+        }
+        w.pass(SETTLED_NS);
+        let made = w.machine.gpu().stats().signals;
+        assert_eq!(
+            made,
+            queued.iter().sum::<u64>(),
+            "seed {seed}, {model:?}: each packet runs once"
+        );
+        assert_eq!(w.machine.driver().violations(), []);
+    });
+}
+
+#[test]
+// spec: UMS-008, UMS-084
+fn ringing_again_is_harmless() {
+    for seed in 0..60 {
+        rings_at_random(DoorbellModel::Dedicated { physical: 1 }, seed);
+        rings_at_random(DoorbellModel::Dedicated { physical: 2 }, seed + 1000);
+        rings_at_random(DoorbellModel::Global, seed + 2000);
+    }
+}

@@ -1,0 +1,12 @@
+//! User-mode and kernel-mode submission: doorbells, rings, backlogs and the queues behind them.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod doorbells;
+mod many_queues;
+mod queued_work;
+mod recreated_queues;
+mod ring_space;
+mod shared_doorbell;
+mod user_mode;

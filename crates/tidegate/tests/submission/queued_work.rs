@@ -1,0 +1,440 @@
+//! Work that stands in queues for long: behind a gate that the same thread opens later, more of it
+//! than a ring holds, after the application has dropped what it names. All three submission models,
+//! on threads and in virtual time.
+
+use crate::world::{World, start_on, world, world_with};
+use std::sync::Arc;
+use tidegate::d3d12::{
+    Buffer, BufferDesc, ClosedList, CommandListType, Device, DeviceOptions, Error, Fence, Heap,
+    OnAbort, Priority, Queue, QueueDesc, QueueOptions, ResidencyChoice,
+};
+use tidegate::ddi::{DisconnectReason, Passive};
+use tidegate::platform::StepCosts;
+use tidegate::{MachineConfig, Platform, Submission};
+
+const SETTLED_NS: u64 = 100_000;
+
+/// A machine on threads, and one in virtual time. A thread has one cooperative machine at a time.
+const PLATFORMS: [fn() -> Platform; 2] =
+    [Platform::closed_host, || Platform::virtual_time(StepCosts::free())];
+
+fn on(platform: fn() -> Platform) -> World {
+    start_on(platform(), |config| config, None).unwrap()
+}
+
+/// Runs `test` on each platform with each submission model.
+fn everywhere(test: impl Fn(&World, Submission) + Copy + Send + 'static) {
+    for submission in Submission::ALL {
+        for platform in PLATFORMS {
+            on(platform).run(move |w| test(w, submission));
+        }
+    }
+}
+
+struct App {
+    device: Device,
+    gate: Fence,
+    done: Fence,
+}
+
+impl App {
+    fn new(w: &World, ring_slots: u64) -> App {
+        App::with(w, DeviceOptions { ring_slots, ..DeviceOptions::default() })
+    }
+
+    fn with(w: &World, options: DeviceOptions) -> App {
+        let device = w.machine.device(options).unwrap();
+        let [gate, done] = ["gate", "done"].map(|name| device.create_fence(name, 0).unwrap());
+        App { device, gate, done }
+    }
+
+    fn queue(&self, submission: Submission) -> Queue {
+        self.queue_with(submission, CommandListType::Copy, OnAbort::default())
+    }
+
+    fn queue_with(
+        &self,
+        submission: Submission,
+        list_type: CommandListType,
+        on_abort: OnAbort,
+    ) -> Queue {
+        let (name, priority) = ("queue".to_owned(), Priority::Normal);
+        let desc = QueueDesc { name, list_type, priority, submission, node: None, node_mask: 0 };
+        self.device.create_queue_with(desc, QueueOptions { on_abort }).unwrap()
+    }
+
+    /// A queue behind the gate.
+    fn gated(&self, submission: Submission) -> Queue {
+        let queue = self.queue(submission);
+        queue.wait(&self.gate, 1).unwrap();
+        queue
+    }
+
+    fn buffer(&self) -> Buffer {
+        let desc = BufferDesc { name: "b".into(), bytes: 8, heap: Heap::Readback };
+        self.device.create_buffer(desc).unwrap()
+    }
+
+    fn fill(&self, buffer: &Buffer, value: u32) -> ClosedList {
+        let mut list = self.device.create_command_list(CommandListType::Copy);
+        list.fill(buffer, 0, 8, value).unwrap();
+        list.close().unwrap()
+    }
+}
+
+fn value(buffer: &Buffer) -> u32 {
+    let mut bytes = [0; 4];
+    buffer.read(0, &mut bytes).unwrap();
+    u32::from_le_bytes(bytes)
+}
+
+/// Makes the driver end the newest doorbell for good (ABORT).
+fn abort(w: &World) {
+    let told = w.hooked.told();
+    let doorbell = &told.doorbells.last().unwrap().0;
+    let queue = told.queues.iter().rev().find(|(_, driver)| *driver == doorbell.hw_queue).unwrap();
+    let callbacks = w.hooked.start_info().callbacks;
+    let (queue, doorbell) = (queue.0.os_handle, doorbell.os_handle);
+    callbacks
+        .disconnect_doorbell(&Passive::enter(), queue, doorbell, DisconnectReason::Abort)
+        .unwrap();
+}
+
+// spec: ME-026, ME-024
+#[test]
+fn waits_and_signals_return_at_once_however_many_are_queued() {
+    everywhere(|w, submission| {
+        let app = App::new(w, 1024);
+        let queue = app.gated(submission);
+        for number in 1..=2_048 {
+            queue.signal(&app.done, number).unwrap();
+            queue.wait(&app.done, number).unwrap();
+        }
+        assert_eq!(app.done.completed_value(), 0);
+        let stats = queue.stats();
+        assert_eq!((stats.signals, stats.waits), (2_048, 2_049));
+        app.gate.signal(1).unwrap();
+        app.done.wait(2_048).unwrap();
+        queue.wait_idle().unwrap();
+        let stats = queue.stats();
+        assert_eq!((stats.signals, stats.waits), (2_048, 2_049));
+        assert_eq!(stats.ring_waits > 0, submission == Submission::User);
+    });
+}
+
+#[test]
+fn lists_return_at_once_too_and_everything_runs_once_in_call_order() {
+    everywhere(|w, submission| {
+        let app = App::new(w, 8);
+        let queue = app.gated(submission);
+        let (seen, other) = (app.buffer(), app.queue(Submission::Packet));
+        for number in 1..=100u32 {
+            // The second list is the one that stays.
+            queue.execute(&[&app.fill(&seen, 0), &app.fill(&seen, number)]).unwrap();
+            queue.signal(&app.done, 2 * u64::from(number) - 1).unwrap();
+            // The CPU looks between this signal and that wait.
+            queue.wait(&app.done, 2 * u64::from(number)).unwrap();
+        }
+        let idle = w.platform.spawn("idle", {
+            let queue = queue.clone();
+            move || queue.wait_idle().unwrap()
+        });
+        app.gate.signal(1).unwrap();
+        for number in 1..=100 {
+            app.done.wait(2 * u64::from(number) - 1).unwrap();
+            assert_eq!(value(&seen), number);
+            other.signal(&app.done, 2 * u64::from(number)).unwrap();
+        }
+        idle.join();
+        assert_eq!(app.done.completed_value(), 200, "the queue is idle behind its last wait");
+        assert_eq!(queue.stats().executes, 100);
+    });
+}
+
+#[test]
+fn waiting_for_an_idle_queue_ends_though_others_keep_its_ring_full() {
+    world().run(|w| {
+        let app = Arc::new(App::new(w, 8));
+        let queue = app.gated(Submission::User);
+        (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
+        let later = app.device.create_fence("later", 0).unwrap();
+        let idle = w.platform.spawn("idle", {
+            let (app, queue) = (app.clone(), queue.clone());
+            move || {
+                queue.wait_idle().unwrap();
+                assert!(app.done.completed_value() >= 50);
+            }
+        });
+        w.pass(SETTLED_NS);
+        // Queued behind the call, and held back for longer than the call lasts.
+        queue.wait(&later, 1).unwrap();
+        (51..=100).for_each(|number| queue.signal(&app.done, number).unwrap());
+        app.gate.signal(1).unwrap();
+        idle.join();
+        assert_eq!(app.done.completed_value(), 50);
+        later.signal(1).unwrap();
+        app.done.wait(100).unwrap();
+    });
+}
+
+#[test]
+fn a_queue_that_is_dropped_takes_its_backlog_with_it() {
+    for platform in PLATFORMS {
+        on(platform).run(|w| {
+            let app = App::new(w, 8);
+            let buffer = app.buffer();
+            let queue = app.gated(Submission::User);
+            for number in 1..=50 {
+                queue.execute(&[&app.fill(&buffer, 7)]).unwrap();
+                queue.signal(&app.done, number).unwrap();
+            }
+            drop(queue);
+            app.gate.signal(1).unwrap();
+            let other = app.queue(Submission::User);
+            other.signal(&app.done, 99).unwrap();
+            other.wait_idle().unwrap();
+            assert_eq!((app.done.completed_value(), value(&buffer)), (99, 0));
+            assert_eq!(app.device.removed_reason(), None);
+        });
+    }
+}
+
+#[test]
+fn a_machine_can_end_while_a_gate_holds_a_backlog() {
+    for submission in Submission::ALL {
+        world().run(move |w| {
+            let app = App::new(w, 8);
+            let queue = app.gated(submission);
+            (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
+            let never = w.platform.event(true);
+            w.platform.spawn_worker("keeps the queue", move || {
+                never.wait();
+                drop((queue, app));
+            });
+        });
+    }
+}
+
+#[test]
+fn a_lost_device_ends_a_backlog_and_calls_say_so() {
+    for platform in PLATFORMS {
+        on(platform).run_to_report(|w| {
+            let app = App::new(w, 8);
+            let queue = app.gated(Submission::User);
+            let mut bad = app.device.create_command_list(CommandListType::Copy);
+            bad.copy_unchecked(0x10, 0x20, 64).unwrap();
+            queue.execute(&[&bad.close().unwrap()]).unwrap();
+            (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
+            app.gate.signal(1).unwrap();
+            let lost = app.done.wait(50).unwrap_err();
+            assert!(matches!(lost, Error::DeviceRemoved(_)), "{lost}");
+            for lost in [queue.wait_idle(), queue.signal(&app.done, 51), queue.wait_idle()] {
+                assert!(matches!(lost, Err(Error::DeviceRemoved(_))), "{lost:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_queue_that_only_reports_its_end_reports_it_with_a_backlog_too() {
+    world().run(|w| {
+        let app = App::new(w, 8);
+        let queue = app.queue_with(Submission::User, CommandListType::Copy, OnAbort::Report);
+        queue.wait(&app.gate, 1).unwrap();
+        (1..=50).for_each(|number| queue.signal(&app.done, number).unwrap());
+        w.pass(SETTLED_NS);
+        abort(w);
+        let gone = Err(Error::QueueAborted { queue: "queue".to_owned() });
+        assert_eq!(queue.wait_idle(), gone);
+        assert_eq!(queue.signal(&app.done, 51), gone);
+    });
+}
+
+#[test]
+fn a_failure_in_the_backlog_is_told_by_the_next_call_whose_work_is_queued() {
+    const BYTES: u64 = 0x1_0000;
+    let little = world_with(|mut config: MachineConfig| {
+        config.gpu.local_memory_bytes = 2 * BYTES;
+        config
+    });
+    little.run(|w| {
+        let residency = ResidencyChoice::Automatic;
+        let app =
+            App::with(w, DeviceOptions { ring_slots: 8, residency, ..DeviceOptions::default() });
+        let queue = app.gated(Submission::User);
+        (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
+        let mut list = app.device.create_command_list(CommandListType::Copy);
+        for number in 0..3 {
+            let desc = BufferDesc { name: format!("b{number}"), bytes: BYTES, heap: Heap::Default };
+            list.fill(&app.device.create_buffer(desc).unwrap(), 0, BYTES, 1).unwrap();
+        }
+        queue.execute(&[&list.close().unwrap()]).unwrap();
+        app.gate.signal(1).unwrap();
+        app.done.wait(20).unwrap();
+        w.pass(SETTLED_NS);
+        let late = queue.signal(&app.done, 21).unwrap_err();
+        assert!(matches!(late, Error::OverBudget { .. }), "{late}");
+        app.done.wait(21).unwrap();
+        queue.wait_idle().unwrap();
+        assert_eq!(queue.stats().executes, 0, "the list was left out");
+    });
+}
+
+// spec: ME-042, ME-043
+#[test]
+fn five_hundred_falling_pulses_lose_no_wait() {
+    for (submission, stride_bytes) in Submission::ALL.into_iter().flat_map(|s| [(s, 64), (s, 8)]) {
+        // By the CPU and by another engine; with room in the ring and without.
+        for (by_engine, ring_slots) in [(false, 1024), (false, 8), (true, 1024), (true, 8)] {
+            let strided = move |mut config: MachineConfig| {
+                config.driver.fence_stride_bytes = stride_bytes;
+                config
+            };
+            world_with(strided).run(move |w| {
+                let app = App::new(w, ring_slots);
+                let queue = app.gated(submission);
+                let pulsing =
+                    app.queue_with(Submission::User, CommandListType::Compute, OnAbort::default());
+                let [fence, over] =
+                    ["pulsed", "over"].map(|name| app.device.create_fence(name, 0).unwrap());
+                for number in 0..500 {
+                    queue.wait(&fence, 1_000 - number).unwrap();
+                    if by_engine {
+                        pulsing.signal(&fence, 1_000 - number).unwrap();
+                        pulsing.signal(&fence, 0).unwrap();
+                        pulsing.signal(&over, number + 1).unwrap();
+                        over.wait(number + 1).unwrap();
+                    } else {
+                        fence.signal(1_000 - number).unwrap();
+                        fence.signal(0).unwrap();
+                    }
+                }
+                queue.signal(&app.done, 1).unwrap();
+                // Called after all of them: it waits for another pulse.
+                queue.wait(&fence, 400).unwrap();
+                queue.signal(&app.done, 2).unwrap();
+                app.gate.signal(1).unwrap();
+                app.done.wait(1).unwrap();
+                w.pass(SETTLED_NS);
+                assert_eq!(app.done.completed_value(), 1, "{submission}, stride {stride_bytes}");
+                fence.signal(400).unwrap();
+                app.done.wait(2).unwrap();
+                assert_eq!(w.machine.adapter().stats().fence_history_lost, 0);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_queued_signal_of_a_dropped_fence_leaves_the_next_fence_alone() {
+    everywhere(|w, submission| {
+        for ring_slots in [1024, 8] {
+            let app = App::new(w, ring_slots);
+            let queue = app.gated(submission);
+            // Without room in a small ring the signal stands in the backlog.
+            (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
+            let dropped = app.device.create_fence("dropped", 0).unwrap();
+            queue.signal(&dropped, 9).unwrap();
+            queue.signal(&app.done, 21).unwrap();
+            drop(dropped);
+            let next = app.device.create_fence("next", 3).unwrap();
+            app.gate.signal(1).unwrap();
+            app.done.wait(21).unwrap();
+            assert_eq!(next.completed_value(), 3, "{submission}");
+        }
+    });
+}
+
+#[test]
+fn a_wait_for_a_dropped_fence_ends_with_the_signal_that_is_queued_for_it() {
+    everywhere(|w, submission| {
+        let app = App::new(w, 1024);
+        let (waits, signals) = (app.queue(submission), app.gated(submission));
+        let dropped = app.device.create_fence("dropped", 0).unwrap();
+        waits.wait(&dropped, 5).unwrap();
+        waits.signal(&app.done, 1).unwrap();
+        signals.signal(&dropped, 4).unwrap();
+        signals.signal(&dropped, 5).unwrap();
+        drop(dropped);
+        // The next fences at the same addresses are unchanged by them.
+        let next: Vec<Fence> =
+            (0..4).map(|_| app.device.create_fence("next", 9).unwrap()).collect();
+        if w.platform.is_cooperative() {
+            w.pass(SETTLED_NS);
+            assert_eq!(app.done.completed_value(), 0, "{submission}");
+        }
+        app.gate.signal(1).unwrap();
+        app.done.wait(1).unwrap();
+        assert!(next.iter().all(|fence| fence.completed_value() == 9));
+    });
+}
+
+#[test]
+fn a_wait_for_a_dropped_fence_that_nothing_signals_is_released() {
+    everywhere(|w, submission| {
+        for ring_slots in [1024, 8] {
+            let app = App::new(w, ring_slots);
+            let queue = app.gated(submission);
+            // Without room in a small ring the wait stands in the backlog.
+            (1..=20).for_each(|number| queue.signal(&app.done, number).unwrap());
+            let dropped = app.device.create_fence("dropped", 0).unwrap();
+            queue.wait(&dropped, 9).unwrap();
+            queue.signal(&app.done, 21).unwrap();
+            drop(dropped);
+            let next = app.device.create_fence("next", 3).unwrap();
+            app.gate.signal(1).unwrap();
+            app.done.wait(21).unwrap();
+            assert_eq!(next.completed_value(), 3, "{submission}");
+        }
+    });
+}
+
+#[test]
+fn dropped_fences_end_when_their_queue_is_past_them() {
+    for submission in Submission::ALL {
+        world().run(move |w| {
+            let app = App::new(w, 64);
+            let queue = app.queue(submission);
+            let ended =
+                || w.driver.take().iter().filter(|call| call.ddi == "DestroyNativeFence").count();
+            ended();
+            for number in 0..500 {
+                let fence = app.device.create_fence("dropped", 0).unwrap();
+                queue.signal(&fence, 1).unwrap();
+                queue.wait(&fence, 1).unwrap();
+                if number % 50 == 0 {
+                    w.pass(SETTLED_NS);
+                }
+            }
+            let before = ended();
+            assert!(
+                before > 200,
+                "{submission}: {before} of 500 have ended while the queue went on"
+            );
+            queue.wait_idle().unwrap();
+            assert_eq!(before + ended(), 500, "{submission}: none is held by an idle queue");
+        });
+    }
+}
+
+#[test]
+fn queued_lists_hold_their_buffers() {
+    everywhere(|w, submission| {
+        for ring_slots in [1024, 8] {
+            let app = App::new(w, ring_slots);
+            let (queue, kept) = (app.gated(submission), app.buffer());
+            for number in 1..=40 {
+                let dropped = app.buffer();
+                queue.execute(&[&app.fill(&dropped, number)]).unwrap();
+            }
+            queue.execute(&[&app.fill(&kept, 41)]).unwrap();
+            queue.signal(&app.done, 1).unwrap();
+            // What was dropped would be given out again here.
+            let others: Vec<Buffer> = (0..40).map(|_| app.buffer()).collect();
+            app.gate.signal(1).unwrap();
+            app.done.wait(1).unwrap();
+            assert_eq!((value(&kept), app.device.removed_reason()), (41, None));
+            assert!(others.iter().all(|buffer| value(buffer) == 0), "{submission}");
+        }
+    });
+}

@@ -1,0 +1,10 @@
+//! Workload files, imported traces, and the runner against a plain interpreter.
+
+#[path = "../generated/mod.rs"]
+mod generated;
+
+mod large_trace;
+mod other_traces;
+mod plain_interpreter;
+mod real_traces;
+mod workload_files;
