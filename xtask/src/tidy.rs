@@ -1,8 +1,9 @@
 //! `cargo xtask tidy`: the laws that the compiler does not check.
 //!
-//! `layers` holds the laws of dependency, `rust` those of a Rust file, `prose` those of names and
+//! `layers` and `circles` hold the laws of dependency, `rust` those of a Rust file, `prose` those of names and
 //! documents.
 
+mod circles;
 mod layers;
 mod prose;
 mod rust;
@@ -20,6 +21,7 @@ pub fn check(root: &Path) -> Result<(), String> {
             findings.extend(rust::check(&file.path, &file.text));
         }
     }
+    findings.extend(circles::check(root)?);
     findings.extend(prose::check(root)?);
     report("tidy", findings)
 }

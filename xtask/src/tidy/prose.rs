@@ -1,5 +1,5 @@
 //! The laws of names and documents: no file name that says nothing, no unfinished text, no path of
-//! somebody's machine.
+//! one machine, and no words that name code as if it were a person.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,54 @@ const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "
 const UNFINISHED_WORDS: &[&str] = &["TODO", "FIXME", "XXX"];
 /// Beginnings of paths that exist on one machine only.
 const MACHINE_PATHS: &[&str] = &["/home/", "/root/", "/srv/", "/Users/"];
+/// Words for people where a noun of the field belongs: the engine, the waiter, the caller.
+const PEOPLE: &[&str] = &[
+    "who",
+    "whoever",
+    "whom",
+    "somebody",
+    "someone",
+    "nobody",
+    "anybody",
+    "everybody",
+    "he",
+    "him",
+    "his",
+    "himself",
+];
+/// Words behind which "who" names a person.
+const REAL_PEOPLE: &[&str] = &["people", "users", "authors", "engineers", "readers"];
+/// Metaphors where the field has a term.
+const METAPHORS: &[&str] = &["heir", "heirs", "grave", "graves", "leisure"];
+/// Verbs that do not say which state a function reads or changes.
+const EMPTY_VERBS: &[&str] = &["look", "looks", "settle", "ask", "asks", "learn", "hear", "tell"];
+/// Beginnings of paths that still have such words.
+const NOT_YET: &[&str] = &[
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "crates/calls",
+    "crates/cli",
+    "crates/d3d12",
+    "crates/d3dukmdt",
+    "crates/ddi",
+    "crates/dxgkrnl",
+    "crates/explorer",
+    "crates/gpu-abi",
+    "crates/kmd",
+    "crates/platform",
+    "crates/programs",
+    "crates/scenarios",
+    "crates/softgpu",
+    "crates/tidegate",
+    "crates/trace",
+    "crates/workload",
+    "decisions",
+    "docs",
+    "fuzz",
+    "spec",
+    "workloads",
+    "xtask",
+];
 const FOLDERS: &[&str] = &["crates", "fuzz", "xtask", "docs", "decisions", "spec", "workloads"];
 
 /// Checks all names and documents.
@@ -23,11 +71,48 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
         for file in tree::files(root, folder, &["md", "toml", "html", "css", "js"])? {
             findings.extend(text(&file.path, &file.text));
         }
+        for file in tree::files(root, folder, &["md", "toml", "rs"])? {
+            findings.extend(forbidden_words(&file.path, &file.text));
+        }
     }
     for file in top_documents(root)? {
         findings.extend(text(&file.path, &file.text));
+        findings.extend(forbidden_words(&file.path, &file.text));
     }
     Ok(findings)
+}
+
+/// Words that CONTRIBUTING.md forbids, in comments, texts and names.
+fn forbidden_words(path: &Path, text: &str) -> Vec<Finding> {
+    let is_exempt = path.ends_with("tidy/prose.rs")
+        || NOT_YET.iter().any(|start| path.to_string_lossy().starts_with(start));
+    if is_exempt {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let lower = line.to_lowercase();
+        let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
+        let is_forbidden = |at: &usize| {
+            let of_people = *at > 0 && REAL_PEOPLE.contains(&words[at - 1]);
+            METAPHORS.contains(&words[*at]) || PEOPLE.contains(&words[*at]) && !of_people
+        };
+        if let Some(word) = (0..words.len()).find(is_forbidden).map(|at| words[at]) {
+            let what = format!("`{word}`: name the thing with the field's noun");
+            findings.push(Finding::at(path, index, what));
+        }
+        let name = lower.split_once("fn ").map(|(_, rest)| rest);
+        let verb = name.and_then(|name| name.split(|c: char| !c.is_alphabetic()).next());
+        if let Some(verb) = verb.filter(|verb| EMPTY_VERBS.contains(verb) && is_rust(path)) {
+            let what = format!("`fn {verb}…`: say what the function reads or changes");
+            findings.push(Finding::at(path, index, what));
+        }
+    }
+    findings
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "rs")
 }
 
 fn top_documents(root: &Path) -> Result<Vec<tree::TextFile>, String> {
@@ -92,6 +177,21 @@ mod tests {
         assert!(name(Path::new("crates/common/Cargo.toml")).is_some());
         assert!(name(Path::new("crates/kmd/src/fence.rs")).is_none());
         assert!(name(Path::new("crates/kmd/src/commonality.rs")).is_none());
+    }
+
+    #[test]
+    fn code_is_named_with_the_nouns_of_the_field() {
+        let words = |text| forbidden_words(Path::new("crates/kmd/src/fence.rs"), text).len();
+        assert_eq!(words("// Nobody waits, and whoever asks is told.\n"), 1);
+        assert_eq!(words("fn who_waits() {}\nfn look_again() {}\nlet x = \"he\";\n"), 3);
+        assert_eq!(
+            words("// The waiter is released; the whole lookup is done.\nfn ask_for() {}"),
+            1
+        );
+        assert_eq!(
+            words("fn lookup() {}\n// whose engine, the others; for people who write drivers\n"),
+            0
+        );
     }
 
     #[test]
