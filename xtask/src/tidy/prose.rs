@@ -35,6 +35,7 @@ const EMPTY_VERBS: &[&str] = &["look", "looks", "settle", "ask", "asks", "learn"
 /// Beginnings of paths that still have such words.
 const NOT_YET: &[&str] = &[
     "CHANGELOG.md",
+    "README.md",
     "CONTRIBUTING.md",
     "crates/calls",
     "crates/cli",
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn code_is_named_with_the_nouns_of_the_field() {
-        let words = |text| forbidden_words(Path::new("crates/kmd/src/fence.rs"), text).len();
+        let words = |text| forbidden_words(Path::new("crates/x/src/fence.rs"), text).len();
         assert_eq!(words("// Nobody waits, and whoever asks is told.\n"), 1);
         assert_eq!(words("fn who_waits() {}\nfn look_again() {}\nlet x = \"he\";\n"), 3);
         assert_eq!(
